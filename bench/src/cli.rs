@@ -13,15 +13,15 @@ use crate::{
     twin, web,
 };
 
-/// The exit code of what was asked to end, as shells have it for SIGINT.
+/// Exit code of an interrupted command, as of a shell on SIGINT.
 const INTERRUPTED: u8 = 130;
 
 /// `phalanx load`.
 pub type LoadCommand = load::Options;
 
 impl LoadCommand {
-    /// Sends the load and prints what it came to. The exit code is 0, 1 if nothing was answered or
-    /// the load could not be sent, and 2 for bad arguments.
+    /// Sends the load and prints the report. The exit code is 0; 1 if nothing was answered or the load could not
+    /// be sent; 2 for bad arguments.
     pub fn run(self) -> ExitCode {
         let report = match load::run(&self) {
             Ok(report) => report,
@@ -43,54 +43,54 @@ impl LoadCommand {
     }
 }
 
-/// `phalanx bench`: each measures Phalanx beside something else, in one run.
+/// `phalanx bench`: each command compares Phalanx with something else in one run.
 #[derive(Subcommand, Clone, Debug)]
 pub enum BenchCommand {
-    /// What an operation costs, beside a boxed closure and a spawned task
+    /// The cost of an operation, a boxed closure and a spawned task
     Op(OpCommand),
-    /// The same small work on Phalanx, tokio, glommio and monoio
+    /// The same small tasks on Phalanx, tokio, glommio and monoio
     Runtimes(runtimes::Options),
-    /// The web server beside a bare loop, its threaded twin, nginx and lighttpd
+    /// The web server compared with a bare loop, its threaded twin, nginx and others
     Web(web::Options),
-    /// The MQTT broker beside mosquitto
+    /// The MQTT broker compared with mosquitto
     Broker(broker::Options),
-    /// When cohorts pay: stages of generated code beside run to completion and threads
+    /// When cohorts pay: stages of generated code compared with run to completion and threads
     Pipeline(pipeline::Options),
-    /// The TUX paper's Figures 1 and 7: what many requests at a time cost
+    /// The TUX paper's Figures 1 and 7: the cost of many concurrent requests
     Concurrency(concurrency::Options),
-    /// The TUX paper's failure zone: at which rate a server no longer recovers
+    /// The TUX paper's failure zone: the rate at which a server no longer recovers
     Failure(failure::Options),
-    /// What the runtime finds by itself, beside a sweep over all sizes of cohorts
+    /// The tuned cohort size compared with a sweep over all sizes
     Ladder(ladder::Options),
-    /// What prefetches within a cohort are worth: lookups in a large hash table
+    /// The gain from prefetching within a cohort: lookups in a large hash table
     Interleave(interleave::Options),
     /// The paper's Figure 2: cohorts of system calls with flushed caches
     Figure2(figure2::Options),
-    /// The paper's Figure 4: a profile of the live web server's stages
+    /// The paper's Figure 4: a profile of the stages of the running web server
     Figure4(figure4::Options),
     /// The paper's Figure 6: servers under the load of users who read and think
     Figure6(figure6::Options),
-    /// The paper's Figure 7: what a request costs in instructions, misses and cycles, staged and threaded
+    /// The paper's Figure 7: instructions, misses and cycles per request, staged and threaded
     Figure7(figure7::Options),
-    /// The paper's Figure 8: how long a publish takes, twin and staged, against the number of clients
+    /// The paper's Figure 8: duration of a publish, threaded and staged, by number of clients
     Figure8(figure8::Options),
-    /// The web server's cost and latency against how long it may wait for cohorts
+    /// The web server's cost and latency by batching delay
     Dial(dial::Options),
-    /// The web server's latency at light load, beside its threaded twin's
+    /// The web server's latency at light load compared with its threaded twin
     Light(light::Options),
-    /// The web server's goodput when it is asked for too much, beside the twin's and nginx's
+    /// The web server's goodput under overload compared with the twin and nginx
     Overload(overload::Options),
-    /// Events against a million filters, one at a time and in cohorts
+    /// Matching events against a million filters, one at a time and in cohorts
     Match(matching::Options),
-    /// All of these in one go, and a page with their plots
+    /// All of these in one run, with a page of plots
     Report(report::Options),
     /// The threaded twin of the web server
     #[command(hide = true)]
     TwinServer(TwinServer),
-    /// A bare loop on one of our drivers, with one answer
+    /// A bare loop on one driver, with a single answer
     #[command(hide = true)]
     FloorServer(FloorServer),
-    /// Steady work for `cargo xtask gates` to count
+    /// A fixed workload that `cargo xtask gates` counts
     #[command(hide = true)]
     Kernel(KernelCommand),
 }
@@ -98,7 +98,7 @@ pub enum BenchCommand {
 /// `phalanx bench op`.
 #[derive(Args, Clone, Debug)]
 pub struct OpCommand {
-    /// How many times every arm is measured; at least 7
+    /// Number of measurements per arm; at least 7
     #[arg(long, default_value_t = 15)]
     rounds: usize,
     /// Fewer operations: only checks that it runs
@@ -112,9 +112,9 @@ pub struct OpCommand {
 /// `phalanx bench kernel`.
 #[derive(Args, Clone, Debug)]
 pub struct KernelCommand {
-    /// Which
+    /// The kernel
     kernel: kernel::Kernel,
-    /// How often
+    /// Number of iterations
     #[arg(long, default_value_t = 64)]
     count: usize,
 }
@@ -122,7 +122,7 @@ pub struct KernelCommand {
 /// `phalanx bench floor-server`.
 #[derive(Args, Clone, Debug)]
 pub struct FloorServer {
-    /// uring or poll
+    /// Driver: uring or poll
     #[arg(long, value_parser = kind)]
     driver: DriverKind,
     /// Where to listen
@@ -133,7 +133,7 @@ pub struct FloorServer {
 /// `phalanx bench twin-server`.
 #[derive(Args, Clone, Debug)]
 pub struct TwinServer {
-    /// What to serve
+    /// The folder to serve
     directory: PathBuf,
     /// Where to listen
     #[arg(long, default_value = "127.0.0.1:0")]
@@ -149,8 +149,8 @@ fn kind(text: &str) -> Result<DriverKind, String> {
 }
 
 impl BenchCommand {
-    /// Measures and prints. The exit code is 0, 1 when something could not be measured, or 2 for bad arguments; 130
-    /// when it was interrupted.
+    /// Measures and prints. The exit code is 0; 1 if a measurement failed; 2 for bad arguments; 130 if
+    /// interrupted.
     pub fn run(self) -> ExitCode {
         match self {
             BenchCommand::Op(command) => command.run(),
@@ -266,7 +266,7 @@ where
 {
     let code = match report {
         Err(web::Error::Nobody) => Some(2),
-        // Before anything was measured.
+        // Interrupted before the first result.
         Err(web::Error::Interrupted) => Some(INTERRUPTED),
         _ => None,
     };
@@ -274,7 +274,7 @@ where
     code.map_or(printed, ExitCode::from)
 }
 
-/// Prints a report on servers that may have been cut short: its exit code says so.
+/// Prints a report on servers that may be partial, which the exit code reflects.
 fn show_cut<R>(
     bench: &str,
     json: bool,
@@ -289,7 +289,7 @@ where
     if is_partial { ExitCode::from(INTERRUPTED) } else { printed }
 }
 
-/// The exit code is 0, 1 if something was not measured, 2 for bad arguments, 130 if it was interrupted.
+/// Writes the report. The exit code is 0; 1 if an experiment failed; 2 for bad arguments; 130 if interrupted.
 fn write_report(options: &report::Options) -> ExitCode {
     match report::run(options) {
         Ok(made) => {
@@ -323,7 +323,7 @@ fn measure_pipeline(options: &pipeline::Options) -> ExitCode {
     print("pipeline", options.json, pipeline::run(options))
 }
 
-/// Prints what a benchmark has found, for people or as JSON.
+/// Prints the result of a benchmark as text or JSON.
 fn print<R: std::fmt::Display + serde::Serialize, E: std::fmt::Display>(
     name: &str,
     json: bool,

@@ -1,15 +1,15 @@
-//! Time: that of a processor which only computes, and that of a thread.
+//! Clocks: the world of a processor that only computes, and the processor time of a thread.
 
 use std::time::{Duration, Instant};
 
 use phalanx_core::World;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The world of a processor that does no I/O: real time.
+/// The world of a processor without I/O; its time is real time.
 pub(crate) struct Clock(Instant);
 
 impl Clock {
-    /// Begins now.
+    /// Starts the clock.
     pub(crate) fn new() -> Self {
         Self(Instant::now())
     }
@@ -29,7 +29,7 @@ impl World for Clock {
     }
 }
 
-/// How long this thread has been running: what something takes without the turns that others had meanwhile.
+/// Processor time of this thread, which excludes the time slices of others.
 pub(crate) fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)

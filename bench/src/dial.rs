@@ -1,7 +1,7 @@
-//! `phalanx bench dial`: what waiting for larger cohorts saves, and what it costs in latency.
+//! `phalanx bench dial`: processor time saved and latency added by a batching delay.
 //!
-//! The 2002 paper (§2) says that a server can defer requests until a cohort has arrived, but measures no such
-//! wait. Here it is a setting, `phalanx web --batch-delay`: this benchmark draws its curve.
+//! The 2002 paper (§2) states that a server can defer requests until a cohort has arrived, but does not measure
+//! it. `phalanx web --batch-delay` is such a delay, and this benchmark measures its curve.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,31 +17,31 @@ use crate::web::servers::ours;
 use crate::web::slice::Shot;
 use crate::web::{Error, Machine};
 
-/// Microseconds that a processor may wait.
+/// Default batching delays in microseconds.
 const HOLDS: [u64; 4] = [0, 200, 500, 1000];
-/// Shares of the capacity that are offered.
+/// Offered loads as shares of the capacity.
 const LOADS: [f64; 6] = [0.1, 0.3, 0.45, 0.6, 0.8, 0.95];
-/// How long an answer may take.
+/// Maximum response time.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Measure the web server's processor time and latency against how long it may wait for cohorts.
+/// Measure the web server's processor time and latency by batching delay.
 ///
-/// Small files over keep-alive connections in open loop, at parts of what the server does in closed
-/// loop. A server for each --batch-delay; all are up at once, on one core, and visited in turn with the same
-/// arrivals. Ratios are taken slice by slice; medians count.
+/// Small files over keep-alive connections in open loop, at shares of the closed-loop capacity. One server per
+/// --batch-delay; all run at once on one core and are visited in turn with the same arrivals. Ratios are taken
+/// slice by slice; figures are medians.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Connections at a time
+    /// Number of connections
     #[arg(long, value_name = "N", default_value_t = 256,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=15_000))]
     pub connections: usize,
 
-    /// Microseconds that a processor may wait; the first is what the others are compared with
+    /// Batching delays; the others are compared with the first
     #[arg(long, value_name = "MICROSECONDS,…", value_delimiter = ',', default_values_t = HOLDS,
           value_parser = clap::value_parser!(u64).range(0..=10_000))]
     pub holds: Vec<u64>,
 
-    /// Slices for each
+    /// Slices per setting
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
     pub slices: usize,
@@ -50,11 +50,11 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub slice: Duration,
 
-    /// Where
+    /// Cores and program
     #[command(flatten)]
     pub runner: RunnerOptions,
 
-    /// One short slice each: only shows that it runs
+    /// One short slice each: only checks that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice"])]
     pub quick: bool,
 
@@ -63,53 +63,53 @@ pub struct Options {
     pub json: bool,
 }
 
-/// What `phalanx bench dial` reports.
+/// The report of `phalanx bench dial`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// One for each load and each setting.
+    /// One per load and setting.
     pub rows: Vec<Row>,
-    /// What the server without a wait does in closed loop, in requests per second.
+    /// Requests per second of the server without a delay in closed loop.
     pub capacity: f64,
-    /// Our driver.
+    /// The driver of Phalanx.
     pub driver: Option<&'static str>,
-    /// Where this was measured.
+    /// The machine and cores of the measurement.
     pub machine: Machine,
-    /// How far it came, if it was interrupted.
+    /// Progress, if the run was interrupted.
     pub partial: Option<Partial>,
-    /// Whether it was only to show that it runs: then the figures mean nothing.
+    /// Whether this was a quick run, whose figures are meaningless.
     pub quick: bool,
 }
 
 /// One setting under one load; medians of the slices.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The share of the capacity.
+    /// Share of the capacity.
     pub load: f64,
-    /// Microseconds that a processor may wait.
+    /// The batching delay in microseconds.
     pub hold_us: u64,
     /// Processor time per request, in microseconds.
     pub cpu_us_per_request: f64,
-    /// Of the slices' ratios to the first setting.
+    /// Median of the slices' ratios to the first setting.
     pub cpu_over_first: f64,
     /// Median latency in microseconds.
     pub p50_us: f64,
-    /// Beyond the first setting's.
+    /// Median latency above that of the first setting.
     pub p50_added_us: f64,
-    /// The 99th percentile.
+    /// 99th percentile of the latency in microseconds.
     pub p99_us: f64,
-    /// Slices measured.
+    /// Number of measured slices.
     pub slices: usize,
-    /// Of these, kept although others used our cores meanwhile.
+    /// Slices among these that were kept although other processes used the cores.
     pub noisy_slices: usize,
     /// Quartiles of the slices.
     pub spread: Spread,
 }
 
-/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on: what was measured before them is
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
 /// reported.
 ///
 /// # Errors
-/// When something cannot be measured, or a signal comes before anything was; no process is left behind then either.
+/// When a measurement fails, or on a signal before the first result; all child processes are ended.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let (slices, slice) = match options.quick {
         true => (1, Duration::from_millis(300)),

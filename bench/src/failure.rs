@@ -1,7 +1,7 @@
 //! `phalanx bench failure`: the TUX paper's failure zone (§5, Figure 7).
 //!
-//! A server near its capacity has more and more requests on its way at once. Where that makes each of
-//! them dearer, a moment's delay is enough to push it over: it serves less than comes, and does not recover.
+//! Near its capacity, a server has an increasing number of requests in flight. If that makes each of them more
+//! expensive, a short delay suffices for a collapse: the server serves less than arrives and does not recover.
 
 use std::fmt;
 use std::io;
@@ -15,26 +15,26 @@ use crate::concurrency::{ARMS, Allocator, Order, Server, second_level, server};
 use crate::stats::{maximum, median};
 use crate::web::cores;
 
-/// Requests on their way at which a server has failed: it would have no connection left.
+/// Requests in flight at which a server has failed: all its connections are in use.
 const LIMIT: usize = 10_000;
-/// Of a rate: how exactly the one is found at which a server fails.
+/// Relative precision of the failure rate.
 const STEP: f64 = 0.02;
-/// The part of a trial's time after which a delay must be made up for.
+/// Share of a trial after which a delay must be made up for.
 const END: f64 = 0.9;
-/// Nanoseconds that a request may take then.
+/// Maximum latency after that, in nanoseconds.
 const LATE: u64 = 100_000_000;
 
-/// Measure at which rate a server enters its failure zone, with a budget and without.
+/// Measure the rate at which a server enters its failure zone, with a budget and without.
 ///
-/// The requests and the servers of `bench concurrency`, in open loop: requests come at a uniform rate, whatever has
-/// become of earlier ones. A server has failed when 10,000 are on their way, or when those that end in a trial's last tenth
-/// have taken 100 ms. The highest rate at which it does not is found by bisection to 2 percent; once without any
-/// disturbance, and once with the server held up at the beginning of a trial (--stall), as a busy machine
-/// does. All take turns, round after round.
+/// The requests and servers of `bench concurrency`, in open loop: requests arrive at a uniform rate, regardless
+/// of earlier ones. A server has failed when 10,000 requests are in flight, or when those that end in the last
+/// tenth of a trial took 100 ms. Bisection finds the highest sustained rate to 2 percent; once undisturbed, and
+/// once with the server stalled at the beginning of a trial (--stall), as on a busy machine. All take turns,
+/// round after round.
 ///
-/// JSON: `rows[]` (`order`, `allocator`, `stall_ms`, `rate`: requests a second, the best of the rounds);
-/// `bounded_over_unbounded` (budget and pools over events and the general allocator, median of the rounds' pairs),
-/// `bounded_over_unbounded_stalled`.
+/// JSON: `rows[]` (`order`, `allocator`, `stall_ms`, `rate`: requests per second, the best of the rounds);
+/// `bounded_over_unbounded` (budget and pools over events and the general allocator, median of the rounds'
+/// ratios), `bounded_over_unbounded_stalled`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// KiB of code in each of the eight stages: 1, 2, 4, 8, 16 or 32
@@ -43,7 +43,7 @@ pub struct Options {
               .map(|text| text.parse::<u64>().expect("a number of the list")))]
     pub kib: u64,
 
-    /// How long the server is held up, in milliseconds
+    /// Length of the stall, in milliseconds
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 20,
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub stall: u64,
@@ -53,12 +53,12 @@ pub struct Options {
           value_parser = clap::value_parser!(u64).range(10..=10_000))]
     pub trial: u64,
 
-    /// How many times everything is measured
+    /// Number of rounds
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100))]
     pub rounds: usize,
 
-    /// One round of short trials: only shows that it runs
+    /// One round of short trials: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "trial"])]
     pub quick: bool,
 
@@ -67,40 +67,40 @@ pub struct Options {
     pub json: bool,
 }
 
-/// What was found.
+/// The report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The rate at which the server with a budget and pools fails over that of events and the general allocator.
+    /// The failure rate of the server with a budget and pools over that of events with the general allocator.
     pub bounded_over_unbounded: f64,
-    /// The same where the server is held up at first.
+    /// The same ratio with an initial stall.
     pub bounded_over_unbounded_stalled: f64,
-    /// Each server, with and without a delay.
+    /// Each server, with and without a stall.
     pub rows: Vec<Row>,
-    /// Of everything.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Whether it was only to show that it runs: then the figures mean nothing.
+    /// Whether this was a quick run, whose figures are meaningless.
     pub quick: bool,
 }
 
 /// One server.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// In which requests go on.
+    /// The order in which requests advance.
     pub order: Order,
-    /// What they take their memory from.
+    /// The allocator of the requests' objects.
     pub allocator: Allocator,
-    /// How long it was held up at the beginning.
+    /// Length of the initial stall.
     pub stall_ms: u64,
-    /// Requests a second that it bears: the best of the rounds.
+    /// Highest sustained rate in requests per second, the best of the rounds.
     pub rate: f64,
     #[serde(skip)]
     rates: Vec<f64>,
 }
 
-/// Measures in this process; the thread stays bound to one core for so long. Progress goes to stderr.
+/// Measures in this process, with the thread bound to one core meanwhile. Progress goes to stderr.
 ///
 /// # Errors
-/// When the kernel does not let the thread be bound.
+/// When the kernel refuses to bind the thread.
 pub fn run(options: &Options) -> io::Result<Report> {
     let (rounds, trial) = match options.quick {
         true => (1, 20),
@@ -157,17 +157,17 @@ pub fn run(options: &Options) -> io::Result<Report> {
     })
 }
 
-/// How one rate is tried.
+/// Parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
-    /// How long.
+    /// Length.
     nanos: u64,
-    /// For how long the server does nothing at first.
+    /// Length of the initial stall.
     stall: u64,
 }
 
 impl Trial {
-    /// The highest rate, in requests a second, that a fresh server bears.
+    /// The highest rate, in requests per second, that a fresh server sustains.
     fn limit(self, fresh: &dyn Fn() -> Box<dyn Server>) -> f64 {
         let mut low = 1_000.0;
         let mut high = 2.0 * low;
@@ -188,19 +188,19 @@ impl Trial {
         low
     }
 
-    /// Whether the server is well at the end. The clock begins at zero.
+    /// Whether the server sustains `rate` to the end of the trial. The clock starts at zero.
     fn bears(self, server: &mut dyn Server, rate: f64, now: &dyn Fn() -> u64) -> bool {
         let late = (self.nanos as f64 * END) as u64;
         let (mut came, mut ended_late, mut too_late) = (0u64, 0u64, 0u64);
         loop {
             let at = now();
             if at >= self.nanos {
-                // One in a hundred may have been delayed.
+                // Tolerate one late request in a hundred.
                 return ended_late > 0 && too_late * 100 <= ended_late;
             }
             let due = (at as f64 * rate / 1e9) as u64;
             while came < due {
-                // When it should have come, not when we came to it.
+                // The intended arrival time, not the time of this call.
                 server.offer((came as f64 * 1e9 / rate) as u64);
                 came += 1;
             }
@@ -250,7 +250,7 @@ mod tests {
 
     use super::*;
 
-    /// Serves so many in a millisecond of a clock that only it and its trial see.
+    /// A server of constant speed, in requests per millisecond of a clock private to it and its trial.
     struct Even<'a> {
         clock: &'a Cell<u64>,
         per_ms: u64,

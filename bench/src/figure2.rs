@@ -1,8 +1,8 @@
-//! `phalanx bench figure2`: Figure 2 of the 2002 paper (§2), on this machine.
+//! `phalanx bench figure2`: Figure 2 of the 2002 paper (§2) on this machine.
 //!
-//! A cohort of k system calls, each a write of 4 KiB at a random place of a file in the page cache,
-//! begins with caches and branch predictors that hold something else. The first call pays for
-//! bringing the kernel's code and data back; the more calls follow it at once, the less each costs.
+//! A cohort of k system calls, each a write of 4 KiB at a random position of a file in the page cache, begins
+//! with caches and branch predictors full of other data. The first call pays for loading the kernel's code and
+//! data; the following calls share that cost.
 
 use std::fmt;
 use std::fs::File;
@@ -21,26 +21,26 @@ use crate::stats::{Spread, median, spread};
 use crate::web::cores;
 
 const BLOCK: usize = 4096;
-/// Calls in a cohort.
+/// Calls per cohort.
 const COHORTS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
-/// More than the second- and our share of the third-level cache.
+/// Larger than the second-level cache and our share of the third level.
 const FLUSH_BYTES: usize = 32 << 20;
 
-/// Measure the paper's Figure 2: what a write costs in a cohort of k, with caches flushed before.
+/// Measure the paper's Figure 2: the cost of a write in a cohort of k after flushing the caches.
 ///
-/// Each cohort of k = 1, 2, 4 … 256 writes 4 KiB blocks at random places of a file in the page cache.
-/// Before each, 32 MiB of memory and 256 KiB of branchy code are walked through, so that caches and
-/// branch predictors hold nothing of use. Sizes take turns; figures are medians over the rounds. The
-/// paper's: k = 8 cost 0.32 of k = 1, k = 64 0.18.
+/// Each cohort of k = 1, 2, 4 … 256 writes 4 KiB blocks at random positions of a file in the page cache. Before
+/// each, 32 MiB of memory and 256 KiB of branchy code are traversed, which evicts useful data from caches and
+/// branch predictors. Sizes take turns; figures are medians over the rounds. In the paper k = 8 cost 0.32 of k =
+/// 1, and k = 64 cost 0.18.
 ///
-/// A round that others disturbed is taken again.
+/// Disturbed rounds are repeated.
 ///
-/// JSON: `cohorts[]` with `k`, `ns_per_call`, `over_k1` and their `spread` (quartiles); `k8_over_k1`, `k64_over_k1` (medians of the
-/// rounds' ratios), `warm_ns` (a call among many, nothing flushed), `file_mib`, `rounds`,
-/// `noisy_rounds`.
+/// JSON: `cohorts[]` with `k`, `ns_per_call`, `over_k1` and their `spread` (quartiles); `k8_over_k1`,
+/// `k64_over_k1` (medians of the rounds' ratios), `warm_ns` (a call among many, nothing flushed), `file_mib`,
+/// `rounds`, `noisy_rounds`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Where the file is; otherwise the directory for temporary files
+    /// Folder of the file [default: the directory for temporary files]
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
 
@@ -49,12 +49,12 @@ pub struct Options {
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=4096))]
     pub mib: usize,
 
-    /// How many times each size of cohort is measured
+    /// Measurements per cohort size
     #[arg(long, value_name = "N", default_value_t = 41,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     pub rounds: usize,
 
-    /// A small file and few rounds: only shows that it runs
+    /// A small file and few rounds: only checks that it runs
     #[arg(long, conflicts_with_all = ["mib", "rounds"])]
     pub quick: bool,
 
@@ -63,41 +63,41 @@ pub struct Options {
     pub json: bool,
 }
 
-/// What was found.
+/// The report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// By k.
+    /// One per k.
     pub cohorts: Vec<Cohort>,
-    /// What a call costs in a cohort of 8 over one alone.
+    /// Cost of a call in a cohort of 8 over that of a single call.
     pub k8_over_k1: f64,
-    /// What a call costs in a cohort of 64 over one alone.
+    /// Cost of a call in a cohort of 64 over that of a single call.
     pub k64_over_k1: f64,
-    /// A call among many, nothing flushed: the median.
+    /// Median cost of a call among many, nothing flushed.
     pub warm_ns: f64,
     /// Size of the file.
     pub file_mib: usize,
     /// Quartiles of the two ratios.
     pub spread: Spread,
-    /// Measured.
+    /// Number of measured rounds.
     pub rounds: usize,
-    /// Of these, kept although others used the machine.
+    /// Rounds among these that were kept although other processes used the machine.
     pub noisy_rounds: usize,
 }
 
 /// One k.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cohort {
-    /// Calls one after the other.
+    /// Consecutive calls.
     pub k: usize,
-    /// For a call: the median.
+    /// Median nanoseconds per call.
     pub ns_per_call: f64,
-    /// Over the same for k = 1: the median of the rounds' ratios.
+    /// Ratio to k = 1: the median of the rounds' ratios.
     pub over_k1: f64,
     /// Quartiles of the rounds.
     pub spread: Spread,
 }
 
-/// A file of random blocks to write to.
+/// A file with random blocks to write to.
 struct Target {
     file: File,
     blocks: u64,
@@ -106,7 +106,7 @@ struct Target {
 }
 
 impl Target {
-    /// Nanoseconds for a call in a cohort of `k`.
+    /// Nanoseconds per call in a cohort of `k`.
     fn write(&mut self, k: usize) -> io::Result<f64> {
         let start = Instant::now();
         for _ in 0..k {
@@ -117,7 +117,7 @@ impl Target {
     }
 }
 
-/// Fills caches and predictors with something else.
+/// Evicts useful data from caches and branch predictors.
 struct Flush {
     memory: Vec<u64>,
     scatter: Scatter,
@@ -125,7 +125,7 @@ struct Flush {
 
 impl Flush {
     fn run(&mut self) {
-        // Written, so that the lines are ours alone; one word in each.
+        // Write one word per line, so that this core owns the lines.
         for word in self.memory.iter_mut().step_by(8) {
             *word = word.wrapping_add(1);
         }
@@ -134,10 +134,10 @@ impl Flush {
     }
 }
 
-/// Measures. Progress goes to stderr.
+/// Runs the benchmark. Progress goes to stderr.
 ///
 /// # Errors
-/// When the file cannot be written, or the thread not be bound to a core.
+/// When the file cannot be written, or the thread cannot be bound to a core.
 pub fn run(options: &Options) -> io::Result<Report> {
     let (mib, rounds) = if options.quick { (4, 3) } else { (options.mib, options.rounds) };
     let file = match &options.directory {
@@ -155,7 +155,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
     for block in 0..blocks {
         target.file.write_all_at(&target.block, (block * BLOCK) as u64)?;
     }
-    // What is still to be written would be written in the middle of a measurement.
+    // Write back dirty pages now rather than during a measurement.
     target.file.sync_all()?;
     let mut flush = Flush { memory: vec![1; FLUSH_BYTES / 8], scatter: Scatter::new() };
     let core = cores::Cores::choose(None, None)?.server;

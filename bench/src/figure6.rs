@@ -1,8 +1,8 @@
 //! `phalanx bench figure6`: the web server, its threaded twin and others under the load of users.
 //!
-//! The 2002 paper's Figure 6 (§5.1): throughput and latency against the number of users, each of whom
-//! asks for pages, reads them and thinks, as SURGE has it. There, from light to heavy load, the latency
-//! of the staged server grew 2.3 times and that of the threaded one 45 times.
+//! The 2002 paper's Figure 6 (§5.1): throughput and latency against the number of users, each of whom requests
+//! pages, reads them and thinks, as SURGE models them. There, from light to heavy load, the latency of the staged
+//! server grew 2.3 times and that of the threaded one 45 times.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,27 +23,27 @@ use crate::web::site::Site;
 use crate::web::slice::Shot;
 use crate::web::{Error, Machine};
 
-/// Memory of the server's own cache, as a part of the site: all of it does not fit.
+/// Cache size of the server: smaller than the site.
 const CACHE: &str = "128M";
-/// How long an answer may take.
+/// Maximum response time.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// Who takes part: our better driver by choice, the twin, and others in the tuning for mixed sizes.
+/// The peers: the twin, and servers tuned for mixed sizes. Phalanx runs on its better driver.
 const SERVERS: [&str; 4] = ["twin", "nginx", "lighttpd", "h2o"];
 
 /// Measure throughput and latency against the number of users, as in the 2002 paper's Figure 6.
 ///
-/// Users ask for pages of one or more files, each page over a connection of its own, and pause between
-/// them (SURGE, with its second made shorter by --think, so that fewer users make as much load). The
-/// sizes of files and their popularity are SURGE's too. All servers are up at once, on one core; the
-/// load comes from another and visits them in turn. Medians of the slices count.
+/// Users request pages of one or more files, each page over a new connection, and pause between them (SURGE, with
+/// its time unit scaled by --think, so that fewer users generate as much load). The sizes of files and their
+/// popularity are SURGE's too. All servers run at once on one core; the load generator on another core visits
+/// them in turn. Figures are medians of the slices.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Users at a time
+    /// Numbers of users
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64,256,512,1024,2048,4096",
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=15_000))]
     pub users: Vec<usize>,
 
-    /// The shortest pause between pages, in seconds; the mean is three times as long
+    /// Minimum pause between pages, in seconds; the mean is three times as long
     #[arg(long, value_name = "SECONDS", default_value = "0.02", value_parser = seconds)]
     pub think: Duration,
 
@@ -52,7 +52,7 @@ pub struct Options {
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     pub files: usize,
 
-    /// Slices for each server and number of users
+    /// Slices per server and number of users
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
     pub slices: usize,
@@ -61,11 +61,11 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     pub slice: Duration,
 
-    /// Where
+    /// Cores and program
     #[command(flatten)]
     pub runner: RunnerOptions,
 
-    /// One short slice each with few users: only shows that it runs
+    /// One short slice each with few users: only checks that it runs
     #[arg(long, conflicts_with_all = ["users", "files", "slices", "slice"])]
     pub quick: bool,
 
@@ -74,64 +74,64 @@ pub struct Options {
     pub json: bool,
 }
 
-/// What `phalanx bench figure6` reports.
+/// The report of `phalanx bench figure6`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// One for each server and number of users.
+    /// One per server and number of users.
     pub rows: Vec<Row>,
-    /// For each server: its mean latency with the most users over that with the fewest.
+    /// Mean latency of each server with the most users over that with the fewest.
     pub latency_growth: BTreeMap<&'static str, f64>,
-    /// The twin's growth over ours: above 1, ours grows less.
+    /// The growth of the twin over that of Phalanx; above 1, the latency of Phalanx grows less.
     pub twin_growth_over_phalanx: Option<f64>,
-    /// With the most users: our answers per second over the twin's.
+    /// Answers per second with the most users: Phalanx over the twin.
     pub throughput_over_twin: Option<f64>,
-    /// The shortest pause between pages, in seconds.
+    /// Minimum pause between pages, in seconds.
     pub think: f64,
-    /// Bytes of the site.
+    /// Size of the site in bytes.
     pub site_bytes: u64,
-    /// Where this was measured.
+    /// The machine and cores of the measurement.
     pub machine: Machine,
-    /// How far it came, if it was interrupted.
+    /// Progress, if the run was interrupted.
     pub partial: Option<Partial>,
-    /// Whether it was only to show that it runs: then the figures mean nothing.
+    /// Whether this was a quick run, whose figures are meaningless.
     pub quick: bool,
 }
 
-/// One server with one number of users; medians of the slices.
+/// One server with a number of users; medians of the slices.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// `phalanx`, `twin`, `nginx`, `lighttpd` or `h2o`.
     pub server: &'static str,
-    /// Users at a time.
+    /// Number of users.
     pub users: usize,
     /// Answers per second.
     pub rps: f64,
     /// Mebibytes per second.
     pub mib_per_second: f64,
-    /// From the intended start of a request to its last byte, in milliseconds. The first of a page
-    /// includes its connection.
+    /// Mean time from the intended start of a request to its last byte, in milliseconds. The first request of a
+    /// page includes the connection setup.
     pub mean_ms: f64,
-    /// The 99th percentile.
+    /// 99th percentile of the same.
     pub p99_ms: f64,
     /// Processor time per request, in microseconds.
     pub cpu_us_per_request: f64,
-    /// The part of the load's core that the load used: close to 1, the load is what is measured.
+    /// Share of the load's core that the load used; near 1, the load is the bottleneck.
     pub client_busy: f64,
     /// Requests without an answer, in all slices.
     pub failed: u64,
-    /// Slices measured.
+    /// Number of measured slices.
     pub slices: usize,
-    /// Of these, kept although others used our cores meanwhile.
+    /// Slices among these that were kept although other processes used the cores.
     pub noisy_slices: usize,
     /// Quartiles of the slices.
     pub spread: Spread,
 }
 
-/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on: what was measured before them is
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
 /// reported.
 ///
 /// # Errors
-/// When something cannot be measured, or a signal comes before anything was; no process is left behind then either.
+/// When a measurement fails, or on a signal before the first result; all child processes are ended.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let (users, files, slices, slice) = match options.quick {
         true => (vec![16, 64], 256, 1, Duration::from_millis(300)),

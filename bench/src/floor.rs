@@ -1,8 +1,7 @@
-//! The floor: the least that an HTTP server on one of our drivers costs.
+//! The floor: the minimum cost of an HTTP server on one of our drivers.
 //!
-//! A bare loop without stages, and one answer for everything. What a server built on stages costs
-//! more than this is the price of its stages, its parsing and its files; what this costs is the
-//! kernel's and the driver's.
+//! A bare loop without stages, with one answer for every request. The difference to a staged server is the cost
+//! of stages, parsing and files; the floor itself is the cost of the kernel and the driver.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -13,13 +12,13 @@ use phalanx_driver::{
 };
 use slab::Slab;
 
-/// Bytes of the answer's body: the mean of what `bench web` draws.
+/// Size of the answer's body: the mean of the files of `bench web`.
 pub const BODY: usize = 2442;
 
-/// The one connection that listens.
+/// Token of the listening socket.
 const LISTENER: Token = Token(u64::MAX);
 
-/// A server with one answer.
+/// A server with a single answer.
 pub struct Floor {
     driver: Box<dyn Driver>,
     listener: Socket,
@@ -29,15 +28,15 @@ pub struct Floor {
 
 struct Connection {
     socket: Socket,
-    /// How much of the end of a head, CR LF CR LF, has come.
+    /// Number of received bytes of the end of a head, CR LF CR LF.
     matched: usize,
 }
 
 impl Floor {
-    /// Serves on this thread, with this driver. Accepted connections inherit the listener's options.
+    /// A server on the calling thread with this driver. Accepted connections inherit the listener's options.
     ///
     /// # Errors
-    /// When there is no such driver, or it cannot take the listener.
+    /// When the driver is unavailable or cannot register the listener.
     pub fn new(kind: DriverKind, listener: TcpListener) -> io::Result<Self> {
         let mut driver = phalanx_driver::open(kind, &Config::default())?;
         let listener = driver.adopt(listener.into())?;
@@ -50,10 +49,10 @@ impl Floor {
         Ok(Self { driver, listener, connections: Slab::new(), answer: answer.into() })
     }
 
-    /// Serves until something is wrong with the driver as a whole.
+    /// Serves until the driver fails.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The driver's error.
     pub fn serve(mut self) -> io::Result<()> {
         let mut completions = Vec::new();
         self.accept();
@@ -93,7 +92,7 @@ impl Floor {
         self.driver.close(connection.socket);
     }
 
-    /// Answers every head that ends in `bytes`.
+    /// Answers every request whose head ends in `bytes`.
     fn answer(&mut self, token: Token, bytes: &[u8]) {
         let connection = &mut self.connections[token.0 as usize];
         let heads = heads(&mut connection.matched, bytes);
@@ -107,7 +106,7 @@ impl Floor {
     }
 }
 
-/// How many heads end in `bytes`; `matched` is carried from one piece to the next.
+/// Number of heads that end in `bytes`; `matched` holds the state between calls.
 fn heads(matched: &mut usize, bytes: &[u8]) -> usize {
     let mut heads = 0;
     for &byte in bytes {
@@ -124,10 +123,10 @@ fn heads(matched: &mut usize, bytes: &[u8]) -> usize {
     heads
 }
 
-/// Listens on `address`, tells where in the line that the bench waits for, and serves.
+/// Listens on `address`, announces it on standard output, and serves.
 ///
 /// # Errors
-/// As [`Floor::serve`], and when the address cannot be listened on.
+/// As [`Floor::serve`], and when it cannot listen on the address.
 pub fn run(kind: DriverKind, address: SocketAddr) -> io::Result<()> {
     let listener = listen(address)?;
     let address = listener.local_addr()?;
@@ -136,7 +135,7 @@ pub fn run(kind: DriverKind, address: SocketAddr) -> io::Result<()> {
     floor.serve()
 }
 
-/// A listener whose connections send at once.
+/// A listener whose connections have Nagle's algorithm disabled.
 pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     phalanx::net::bind(address, 1)?.pop().ok_or_else(|| io::Error::other("no listener"))
 }

@@ -1,9 +1,8 @@
-//! `phalanx bench interleave`: what `prefetch(..).await` is worth.
+//! `phalanx bench interleave`: the gain from `prefetch(..).await`.
 //!
-//! Random lookups in a hash table of 256 MiB, far larger than any cache here, each an operation of
-//! one stage, in cohorts of 64, with and without prefetches. The table is a usual one: buckets that
-//! name the first entry of a chain, and entries. So a lookup waits for memory two or three times,
-//! and each wait depends on the one before.
+//! Random lookups in a hash table of 256 MiB, far larger than any cache here. Each is an operation of one stage;
+//! they run in cohorts of 64, with and without prefetches. A bucket holds the first entry of a chain, so a lookup
+//! waits for memory two or three times, and each access depends on the one before.
 
 use std::cell::Cell;
 use std::fmt;
@@ -22,24 +21,23 @@ use crate::clock::Clock;
 use crate::stats::{median, minimum};
 use crate::web::cores;
 
-/// Lookups that wait together before they run.
+/// Lookups per cohort.
 const COHORT: usize = 64;
-/// Bytes of table for an entry: 16 of its own, and four buckets of four (so chains are short).
+/// Bytes of table per entry: 16 of its own and four buckets of four, so that chains are short.
 const BYTES_PER_ENTRY: usize = 32;
 const END_OF_CHAIN: u32 = u32::MAX;
 
-/// Measure what `prefetch(..).await` is worth: random lookups in a large hash table.
+/// Measure the gain from `prefetch(..).await`: random lookups in a large hash table.
 ///
-/// Each lookup is an operation of one stage on one processor; 64 wait at a time. With prefetches,
-/// an operation starts the load of a bucket or an entry and lets the next operation of its cohort
-/// run. Rounds with and without take turns; `speedup` is the median of the rounds' ratios.
+/// Each lookup is an operation of one stage on one processor; 64 are queued at a time. With prefetches, an
+/// operation starts the load of a bucket or an entry and lets the next operation of its cohort run. Rounds with
+/// and without take turns; `speedup` is the median of the rounds' ratios.
 ///
-/// The table is in huge pages where the C library can be told so (it restarts itself for that):
-/// otherwise loads wait for translations, which no prefetch hides.
+/// The table is in huge pages if the C library supports it (the program restarts itself for that). Otherwise
+/// loads wait for address translation, which a prefetch does not hide.
 ///
-/// JSON: `plain_ns` and `prefetch_ns` (for a lookup, minima), `speedup`, `table_mib`, `huge_mib`
-/// (memory in huge pages), `lookups`,
-/// `rounds`, `cohort`.
+/// JSON: `plain_ns` and `prefetch_ns` (per lookup, minima), `speedup`, `table_mib`, `huge_mib` (memory in huge
+/// pages), `lookups`, `rounds`, `cohort`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Size of the table
@@ -47,17 +45,17 @@ pub struct Options {
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=16_384))]
     pub mib: usize,
 
-    /// How many times both are measured
+    /// Number of rounds
     #[arg(long, value_name = "N", default_value_t = 15,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
     pub rounds: usize,
 
-    /// Lookups in a round
+    /// Lookups per round
     #[arg(long, value_name = "N", default_value_t = 256 * 1024,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(64..))]
     pub lookups: usize,
 
-    /// A small table and few lookups: only shows that it runs
+    /// A small table and few lookups: only checks that it runs
     #[arg(long, conflicts_with_all = ["mib", "rounds", "lookups"])]
     pub quick: bool,
 
@@ -66,28 +64,28 @@ pub struct Options {
     pub json: bool,
 }
 
-/// What was found.
+/// The report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Nanoseconds for a lookup without prefetches, the fastest round.
+    /// Nanoseconds per lookup without prefetches, the fastest round.
     pub plain_ns: f64,
-    /// The same with prefetches.
+    /// Nanoseconds per lookup with prefetches, the fastest round.
     pub prefetch_ns: f64,
-    /// The median of the rounds' ratios; above 1: prefetches are faster.
+    /// Median of the rounds' ratios; above 1, prefetches are faster.
     pub speedup: f64,
     /// Size of the table.
     pub table_mib: usize,
-    /// Of this process's memory that is in huge pages; none where that cannot be told.
+    /// Memory of this process in huge pages; `None` where the kernel does not report it.
     pub huge_mib: Option<usize>,
-    /// In a round.
+    /// Lookups per round.
     pub lookups: usize,
-    /// Measured.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Lookups that wait together.
+    /// Lookups per cohort.
     pub cohort: usize,
 }
 
-/// A hash table with chains.
+/// A hash table with chaining.
 struct Table {
     buckets: Vec<u32>,
     entries: Vec<Entry>,
@@ -101,7 +99,7 @@ struct Entry {
     _more: u32,
 }
 
-/// A number that looks random, from one that does not.
+/// A pseudo-random number derived from `n`.
 fn mix(n: u64) -> u64 {
     let x = n.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let x = (x ^ (x >> 31)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
@@ -114,7 +112,7 @@ impl Table {
         let count = (mib << 20) / BYTES_PER_ENTRY;
         let mut buckets = vec![END_OF_CHAIN; 4 * count];
         let mut entries = vec![Entry { key: 0, value: 0, next: END_OF_CHAIN, _more: 0 }; count];
-        // Entries lie in no order of their keys.
+        // Scatter the entries, so that neighbouring keys are not adjacent.
         let step = (count / 2 + 1) | 1;
         let step = (step..).step_by(2).find(|step| gcd(*step, count) == 1).unwrap_or(1);
         for key in 0..count {
@@ -131,7 +129,7 @@ impl Table {
         &self.buckets[mix(u64::from(key)) as usize % self.buckets.len()]
     }
 
-    /// The value of a key, waiting for memory.
+    /// The value of a key; stalls on memory.
     #[inline(always)]
     fn plain(&self, key: u32) -> Option<u32> {
         let mut next = *self.bucket(key);
@@ -144,7 +142,7 @@ impl Table {
         None
     }
 
-    /// The same, with others running meanwhile.
+    /// The value of a key; other operations run while memory is loaded.
     #[inline(always)]
     async fn interleaved(&self, key: u32) -> Option<u32> {
         let bucket = self.bucket(key);
@@ -175,15 +173,15 @@ struct Bench {
     stage: SharedStage<Table>,
     keys: u64,
     lookups: usize,
-    /// The sum of all values found in a round.
+    /// Sum of all values found in a round.
     sum: Rc<Cell<u64>>,
 }
 
-/// Has the allocator ask for huge pages. It reads that at the process's start, so this starts the
-/// program anew; the second time nothing happens, nor where the user has tuned the allocator.
+/// Makes the allocator use huge pages. It reads that setting at process start, so this restarts the program; in
+/// the restarted program, or if the user has tuned the allocator, it does nothing.
 ///
 /// # Errors
-/// When the program cannot be started again.
+/// When the program cannot be restarted.
 pub fn in_huge_pages() -> io::Result<()> {
     const TUNABLES: &str = "GLIBC_TUNABLES";
     if !cfg!(all(target_os = "linux", target_env = "gnu")) || std::env::var_os(TUNABLES).is_some() {
@@ -200,7 +198,7 @@ fn huge_mib() -> Option<usize> {
     line.split_whitespace().nth(1)?.parse::<usize>().ok().map(|kib| kib / 1024)
 }
 
-/// Measures. Progress goes to stderr.
+/// Runs the benchmark. Progress goes to stderr.
 ///
 /// # Errors
 /// When the thread cannot be bound to a core.
@@ -245,7 +243,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
 }
 
 impl Bench {
-    /// Nanoseconds for a lookup. Both ways look for keys that were not asked for before.
+    /// Nanoseconds per lookup. Both variants look up keys that were not used before.
     fn time(&self, from: usize, dispatch: impl Fn(&Self, u32)) -> f64 {
         let start = Instant::now();
         self.processor.enter(|| {

@@ -1,8 +1,8 @@
-//! `phalanx bench kernel`: steady work that `cargo xtask gates` counts under valgrind.
+//! `phalanx bench kernel`: fixed workloads that `cargo xtask gates` counts under valgrind.
 //!
-//! Each kernel does one thing as often as it is told. Two runs of different length differ by the work alone,
-//! so what happens once is left out. Nothing here depends on time or chance: the clock goes on by a fixed
-//! step at each look, and the sizes of cohorts are declared.
+//! Each kernel repeats one operation. Two runs of different length differ only in the repetitions, so one-time
+//! costs cancel. Nothing depends on time or chance: the clock advances by a fixed step per reading, and cohort
+//! sizes are declared.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -14,23 +14,23 @@ use phalanx_http::{
     Accepted, DateLine, Entity, Head, Limits, Parse, Reply, Status, Validators, content_type, parse,
 };
 
-/// Operations that wait together before they run.
+/// Operations queued together.
 const COHORT: usize = 64;
 
-/// What can be counted.
+/// A workload to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kernel {
     /// An operation invoked and run on the same processor.
     Dispatch,
-    /// One called on another stage and awaited.
+    /// An operation called on another stage and awaited.
     Call,
-    /// The same, where that stage is direct.
+    /// The same on a direct stage.
     CallDirect,
-    /// A request's head read, and an answer's head written.
+    /// Parsing a request head and writing a response head.
     Http,
 }
 
-/// Does it `count` times, rounded down to whole cohorts of 64.
+/// Runs it `count` times, rounded down to whole cohorts of 64.
 pub fn run(kernel: Kernel, count: usize) {
     match kernel {
         Kernel::Dispatch => One::new(false).dispatch(count / COHORT),
@@ -40,7 +40,7 @@ pub fn run(kernel: Kernel, count: usize) {
     }
 }
 
-/// Time that goes on by as much at each look, and no I/O.
+/// A clock that advances by a fixed step per reading, and no I/O.
 struct Steps(Cell<u64>);
 
 impl World for Steps {
@@ -55,7 +55,7 @@ impl World for Steps {
     fn park(&self, _timeout: Option<u64>) {}
 }
 
-/// One processor, driven from here.
+/// One processor, driven by the caller.
 struct One {
     processor: Processor,
     world: Steps,
@@ -91,7 +91,7 @@ impl One {
         black_box(sum.get());
     }
 
-    /// As many parents as in a cohort, each calling and awaiting so many children.
+    /// A cohort of parents, each calling and awaiting `each` children.
     fn call(&self, each: usize) {
         let sum = Rc::new(Cell::new(0_u64));
         self.processor.enter(|| {
@@ -112,7 +112,7 @@ impl One {
     }
 }
 
-/// A cohort of requests as a browser asks.
+/// A cohort of requests as sent by browsers.
 fn http() {
     let request = b"GET /a/page.html HTTP/1.1\r\nHost: localhost\r\nUser-Agent: kernel\r\n\
         Accept: text/html,*/*\r\nAccept-Encoding: gzip, br\r\nConnection: keep-alive\r\n\r\n";

@@ -1,9 +1,9 @@
-//! `phalanx bench ladder`: what the runtime finds by itself, against a full sweep.
+//! `phalanx bench ladder`: the cohort size that the tuner finds, compared with a full sweep.
 //!
-//! The pipelines are those of [`pipeline`](crate::pipeline), from stages that are tiny to stages that
-//! fill the first-level instruction cache each, run as a server runs them: connections that await
-//! one stage after the other. Each size of cohort that the ladder may choose is measured with the
-//! size declared, beside the automatic setting; so is run to completion.
+//! The pipelines are those of [`pipeline`](crate::pipeline), from tiny stages to stages that each fill the
+//! first-level instruction cache, run as in a server: connections that await one stage after another. Each size
+//! that the tuner may choose is measured with the size declared, next to the automatic setting and run to
+//! completion.
 
 use std::fmt;
 use std::io;
@@ -18,9 +18,9 @@ use crate::web::cores;
 
 /// KiB of code in each of the eight stages.
 const PIPELINES: [u64; 5] = [1, 4, 8, 16, 32];
-/// What we call tiny: 32 KiB in all.
+/// Size of a stage of the tiny pipeline, of 32 KiB in all.
 const TINY: u64 = 4;
-/// What the ladder chooses among; at 1 calls run inside of their callers.
+/// The sizes among which the tuner chooses; at 1 calls run inline.
 const SWEEP: [(u64, Setting); 7] = [
     (1, Setting::Direct),
     (8, Setting::Cohort(8)),
@@ -31,31 +31,30 @@ const SWEEP: [(u64, Setting); 7] = [
     (512, Setting::Cohort(512)),
 ];
 
-/// Measure what the runtime finds by itself against a sweep over all sizes of cohorts.
+/// Measure the cohort size that the runtime finds, compared with a sweep over all sizes.
 ///
-/// Five pipelines of eight stages (1, 4, 8, 16 and 32 KiB of generated code each; 4 is what we call
-/// tiny), with 512 connections that await one stage after the other. In each the automatic setting runs
-/// until it has found a size; then it is measured beside every size that it could have chosen,
-/// declared (1: all stages direct), and beside run to completion, in turn.
+/// Five pipelines of eight stages (1, 4, 8, 16 and 32 KiB of generated code each; 4 is called tiny), with 512
+/// connections that await one stage after another. In each, the automatic setting runs until it has found a size.
+/// Then it is measured in turn with every size that it could have chosen, declared (1: all stages direct), and
+/// with run to completion.
 ///
-/// JSON: `pipelines[]` with `kib_per_stage`, `found` (the size that was found), `best` (of the sweep),
-/// `auto_ns`, `regret` (the automatic setting's time over that of the size it loses most against),
-/// `rtc_over_auto` and `sweep[]` (`cohort`, `ns`, `auto_over`); `worst_regret`, `tiny_rtc_over_auto`,
-/// `rounds`, `requests`, `processes`. Times are for a request, minima; ratios are medians over the
-/// rounds' pairs, then over the processes.
+/// JSON: `pipelines[]` with `kib_per_stage`, `found` (the size that was found), `best` (of the sweep), `auto_ns`,
+/// `regret` (the automatic setting's time over that of the fastest size), `rtc_over_auto` and `sweep[]`
+/// (`cohort`, `ns`, `auto_over`); `worst_regret`, `tiny_rtc_over_auto`, `rounds`, `requests`, `processes`. Times
+/// are per request, minima; ratios are medians over the rounds' pairs, then over the processes.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// How many times every size is measured in each process
+    /// Rounds per process
     #[arg(long, value_name = "N", default_value_t = 9,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
     pub rounds: usize,
 
-    /// Processes that measure, one after the other; 0 measures in this one
+    /// Number of measuring processes, one after another; 0 measures in this process
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(0..=100))]
     pub processes: usize,
 
-    /// One short process: only shows that it runs
+    /// One short process: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "processes"])]
     pub quick: bool,
 
@@ -64,58 +63,57 @@ pub struct Options {
     pub json: bool,
 }
 
-/// What was found.
+/// The report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// By size of the stages.
+    /// One per size of the stages.
     pub pipelines: Vec<Pipeline>,
-    /// The greatest of them.
+    /// The largest `regret`.
     pub worst_regret: f64,
-    /// Below 1: plain calls are faster than the automatic setting at tiny stages.
+    /// Run to completion over the automatic setting at tiny stages; below 1, plain calls are faster.
     pub tiny_rtc_over_auto: f64,
-    /// In a process.
+    /// Rounds per process.
     pub rounds: usize,
-    /// In a round.
+    /// Requests per round.
     pub requests: usize,
-    /// That measured.
+    /// Number of measuring processes.
     pub processes: usize,
 }
 
 /// One pipeline.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pipeline {
-    /// Of code.
+    /// KiB of code per stage.
     pub kib_per_stage: u64,
-    /// The size of cohorts that the runtime keeps; zero if it had found none in time.
+    /// The cohort size that the runtime keeps; 0 if it found none in time.
     pub found: u64,
-    /// The size that cost least when it was declared.
+    /// The fastest declared size.
     pub best: u64,
-    /// A request in the automatic setting, in nanoseconds.
+    /// Nanoseconds per request in the automatic setting.
     pub auto_ns: f64,
-    /// What the automatic setting takes over what the size takes that it loses most against.
+    /// Time of the automatic setting over that of the size that beats it most.
     pub regret: f64,
-    /// Above 1: the automatic setting is faster than plain calls.
+    /// Run to completion over the automatic setting; above 1, the automatic setting is faster.
     pub rtc_over_auto: f64,
-    /// All sizes.
+    /// All declared sizes.
     pub sweep: Vec<Declared>,
 }
 
-/// One size, declared.
+/// One declared size.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Declared {
-    /// The most operations in a cohort; at 1 all stages are direct.
+    /// Maximum number of operations per cohort; at 1 all stages are direct.
     pub cohort: u64,
-    /// For a request.
+    /// Nanoseconds per request.
     pub ns: f64,
-    /// Above 1: the automatic setting takes longer.
+    /// Time of the automatic setting over that of this size; above 1, the automatic setting is slower.
     pub auto_over: f64,
 }
 
-/// Measures in as many processes as asked for, one after the other; in this one if none. Progress
-/// goes to stderr.
+/// Measures in the given number of processes, one after another, or in this one for 0. Progress goes to stderr.
 ///
 /// # Errors
-/// When a process cannot be started or does not answer.
+/// When a process cannot be started or fails.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let plan = match options.quick {
         true => Plan { rounds: 1, requests: 128, settle: 256 },
@@ -129,17 +127,17 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     Ok(Report::over(&reports))
 }
 
-/// What one process does.
+/// Work of one process.
 #[derive(Clone, Copy)]
 struct Plan {
     rounds: usize,
-    /// In a round.
+    /// Requests per round.
     requests: usize,
-    /// Requests at most until a size must have been found.
+    /// Maximum number of requests until a size must have been found.
     settle: usize,
 }
 
-/// Measures in this process; the thread stays bound to one core for so long.
+/// Measures in this process, with the thread bound to one core meanwhile.
 fn measure(plan: Plan) -> io::Result<Report> {
     let here = cores::Cores::choose(None, None)?.server;
     let each = || PIPELINES.iter().map(|kib| pipeline(*kib, plan)).collect();
@@ -150,7 +148,7 @@ fn measure(plan: Plan) -> io::Result<Report> {
 fn pipeline(kib: u64, plan: Plan) -> Pipeline {
     let Plan { rounds, requests, settle } = plan;
     let time = |line: &mut Line| {
-        // The first time only warms caches and predictors up.
+        // The first run warms up caches and predictors.
         line.run();
         let start = Instant::now();
         line.run();
@@ -163,7 +161,7 @@ fn pipeline(kib: u64, plan: Plan) -> Pipeline {
     let mut times: [Vec<(f64, f64)>; SWEEP.len()] = Default::default();
     let mut beside = Vec::new();
     for _ in 0..rounds {
-        // Each beside the automatic setting, since the machine's speed changes.
+        // Pair each with the automatic setting, since the speed of the machine changes.
         for (line, times) in declared.iter_mut().zip(&mut times) {
             times.push((time(line), time(&mut auto)));
         }
@@ -197,7 +195,7 @@ fn pipeline(kib: u64, plan: Plan) -> Pipeline {
 }
 
 impl Pipeline {
-    /// With what follows from the sweep.
+    /// Computes the figures that depend on the sweep.
     fn judged(mut self) -> Self {
         let worst = self.sweep.iter().max_by(|a, b| a.auto_over.total_cmp(&b.auto_over));
         (self.best, self.regret) = worst.map_or((0, f64::NAN), |s| (s.cohort, s.auto_over));
@@ -213,7 +211,7 @@ impl Report {
         Self { pipelines, worst_regret, tiny_rtc_over_auto, rounds, requests, processes }
     }
 
-    /// One report over those of several processes, which measured the same.
+    /// Combines the reports of several processes that measured the same.
     fn over(reports: &[Report]) -> Self {
         let first = &reports[0];
         let pipelines = first.pipelines.iter().enumerate().map(|(n, pipeline)| {
@@ -288,7 +286,7 @@ mod tests {
     fn the_regret_is_that_beside_the_best_size_over_all_processes() {
         let one = report(9.0, [1.2, 1.0]);
         assert_eq!((one.worst_regret, one.pipelines[0].best), (1.2, 1));
-        // The median of each size first, and the worst of these: not the worst of a bad process.
+        // The median per size first, then the worst size; not the worst of a disturbed process.
         let all = Report::over(&[one, report(7.0, [0.8, 1.01]), report(8.0, [0.9, 1.02])]);
         assert_eq!((all.worst_regret, all.pipelines[0].best), (1.01, 64));
         assert_eq!(

@@ -1,32 +1,30 @@
-//! What Phalanx measures: operations, load, and servers side by side.
+//! Benchmarks of Phalanx: operations, load, and comparisons of servers.
 //!
-//! Every figure is one of paired arms in one run: the machine is assumed to be shared and noisy, so
-//! ratios count and absolute times are only for orientation.
+//! Every figure compares paired arms in one run. Machines are assumed to be shared and noisy, so ratios count,
+//! and absolute times are only for orientation.
 //!
-//! - [`op`]: what an operation costs, beside a boxed closure and a spawned task.
-//! - [`runtimes`]: the same small work on ours and on other runtimes.
-//! - [`kernel`]: steady work whose instructions are counted by `cargo xtask gates`.
-//! - [`pipeline`]: when cohorts pay, by the size of stages and cohorts.
-//! - [`concurrency`]: what many requests at a time cost, and what a budget and pools save of it;
-//!   [`failure`]: at which rate a server no longer recovers.
-//! - [`ladder`]: what the runtime finds by itself, beside all sizes of cohorts.
-//! - [`interleave`]: what prefetches within a cohort are worth; [`figure2`]: what cohorts of system
-//!   calls are.
+//! - [`op`]: the cost of an operation, a boxed closure and a spawned task.
+//! - [`runtimes`]: the same small tasks on Phalanx and other runtimes.
+//! - [`kernel`]: fixed workloads whose instructions `cargo xtask gates` counts.
+//! - [`pipeline`]: when cohorts pay, by size of stages and cohorts.
+//! - [`concurrency`]: the cost of many concurrent requests, with and without a budget and pools; [`failure`]: the
+//!   rate at which a server no longer recovers.
+//! - [`ladder`]: the tuned cohort size compared with all sizes.
+//! - [`interleave`]: the gain from prefetching within a cohort; [`figure2`]: from cohorts of system calls.
 //! - [`load`]: HTTP load from one thread, in closed and open loop.
-//! - [`floor`]: the least that a server on our drivers costs; [`twin`]: the same server with threads.
+//! - [`floor`]: the minimum cost of a server on our drivers; [`twin`]: the threaded twin of the web server.
 //! - [`matching`]: events against a million filters, one at a time and in cohorts.
-//! - [`broker`]: the MQTT broker beside mosquitto.
-//! - [`web`]: the web server beside both and beside the servers that others use.
-//! - [`figure4`]: a profile of its stages, live; [`figure7`]: what a request costs it and its twin in instructions, misses
-//!   and cycles.
-//! - [`figure6`]: both under the load of users who read and think.
-//! - [`figure8`]: a publish and its matches, through real sockets, threaded and staged.
-//! - [`dial`]: what waiting for larger cohorts saves, and what it costs.
-//! - [`light`]: its latency when there is little to do; [`overload`]: its goodput when there is too
-//!   much.
-//! - [`report`]: all of them in one go, on a page with plots.
+//! - [`broker`]: the MQTT broker compared with mosquitto.
+//! - [`web`]: the web server compared with floor, twin and other servers.
+//! - [`figure4`]: a profile of its stages; [`figure7`]: instructions, misses and cycles per request of it and its
+//!   twin.
+//! - [`figure6`]: web servers under the load of users who read and think.
+//! - [`figure8`]: publish and match through real sockets, threaded and staged.
+//! - [`dial`]: processor time saved and latency added by a batching delay.
+//! - [`light`]: latency at light load; [`overload`]: goodput under overload.
+//! - [`report`]: all of them in one run, with a page of plots.
 //!
-//! [`cli`] is how the program `phalanx` calls them.
+//! [`cli`] defines their command lines in the program `phalanx`.
 
 #![forbid(unsafe_code)]
 
@@ -64,7 +62,7 @@ mod surge;
 pub mod twin;
 pub mod web;
 
-/// Tells whoever started this server where it listens, as `phalanx web` does.
+/// Announces the listening address on standard output, as `phalanx web` does.
 pub(crate) fn announce(address: std::net::SocketAddr) {
     use std::io::Write;
     let mut out = std::io::stdout();

@@ -1,15 +1,15 @@
-//! Whether the machine was calm: a loop that always does the same, timed beside what is measured.
+//! Detects noise: a fixed loop, timed next to a measurement.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// So much slower than its best the loop may be in a calm phase.
+/// Maximum slowdown of the loop relative to its best time in an undisturbed phase.
 const MAX_SLOWDOWN: f64 = 1.15;
 
-/// Looks at the start, so that there is something to compare with.
+/// Initial samples for the best time.
 const INITIAL_SAMPLES: usize = 5;
 
-/// The loop's times so far.
+/// Timings of the loop.
 #[derive(Debug)]
 pub(crate) struct NoiseProbe {
     steps: u64,
@@ -17,13 +17,13 @@ pub(crate) struct NoiseProbe {
 }
 
 impl NoiseProbe {
-    /// A loop of so many steps, each of which waits for the one before.
+    /// A loop of `steps` dependent steps.
     pub(crate) fn new(steps: u64) -> Self {
         let best = (0..INITIAL_SAMPLES).map(|_| time(steps)).min();
         Self { steps, best: best.expect("there are some") }
     }
 
-    /// How much slower the machine is now than it was at its best: 1 is best.
+    /// Current slowdown relative to the best time; 1 is best.
     pub(crate) fn slowdown(&mut self) -> f64 {
         self.compare(time(self.steps))
     }
@@ -34,7 +34,7 @@ impl NoiseProbe {
     }
 }
 
-/// Whether this is more than a calm machine's.
+/// Whether the slowdown indicates other load on the machine.
 pub(crate) fn is_noisy(slowdown: f64) -> bool {
     slowdown > MAX_SLOWDOWN
 }

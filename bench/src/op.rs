@@ -1,7 +1,7 @@
-//! `phalanx bench op`: what an operation costs.
+//! `phalanx bench op`: the cost of an operation.
 //!
-//! All arms run in one process, in turn, so that the machine's moods hit them alike. An arm does the
-//! same small work each time: add a captured number to a sum.
+//! All arms run in one process in turn, so that noise affects them alike. Each arm repeats the same small work:
+//! adding a captured number to a sum.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -17,13 +17,13 @@ use crate::clock::Clock;
 use crate::rounds::{self, Taken};
 use crate::stats::{Spread, median, spread};
 
-/// Operations that wait together before they run.
+/// Operations queued together.
 const COHORT: usize = 64;
 
-/// Nanoseconds per operation, medians over rounds, and the ratios that the project holds itself to.
+/// Nanoseconds per operation, medians over the rounds, and their ratios.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Invoked and run on the same processor, counting on.
+    /// Invoked and run on the same processor, with counters.
     pub dispatch_ns: f64,
     /// Called from one stage to another and awaited.
     pub call_ns: f64,
@@ -33,15 +33,15 @@ pub struct Report {
     pub boxed_fn_ns: f64,
     /// A task spawned on tokio's current-thread runtime and awaited.
     pub tokio_spawn_ns: f64,
-    /// The median of the rounds' ratios.
+    /// Median of the rounds' ratios.
     pub dispatch_over_boxed_fn: f64,
-    /// The median of the rounds' ratios.
+    /// Median of the rounds' ratios.
     pub tokio_over_call: f64,
     /// Quartiles of the two ratios.
     pub spread: Spread,
-    /// Rounds measured.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Of these, kept although others used the machine.
+    /// Rounds among these that were kept although other processes used the machine.
     pub noisy_rounds: usize,
 }
 
@@ -51,7 +51,7 @@ pub fn run(rounds: usize, operations: usize) -> Report {
     let one = One::new();
     let tokio = tokio::runtime::Builder::new_current_thread().build().expect("a tokio runtime");
     let round = || {
-        // Those that are compared stand side by side, since the machine's speed changes.
+        // Compared arms are adjacent, since the speed of the machine changes.
         let dispatched = time(operations, || one.dispatch(operations));
         let boxed = time(operations, || boxed(operations));
         let called = time(operations, || one.call(operations));
@@ -87,7 +87,7 @@ fn time(operations: usize, work: impl FnOnce()) -> f64 {
     start.elapsed().as_nanos() as f64 / operations as f64
 }
 
-/// One processor, driven from here.
+/// One processor, driven by the caller.
 struct One {
     processor: Processor,
     clock: Clock,
@@ -156,7 +156,7 @@ fn boxed(operations: usize) {
     black_box(sum.get());
 }
 
-/// As many parents as in a cohort, each spawning and awaiting one child after the other.
+/// A cohort of parents, each spawning and awaiting one child after another.
 async fn spawn_all(operations: usize) {
     let parents = (0..COHORT).map(|_| {
         tokio::spawn(async move {

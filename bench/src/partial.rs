@@ -1,4 +1,4 @@
-//! Measuring that somebody may end before its time: what there is by then is told all the same.
+//! Measurements that can be interrupted and report their partial results.
 
 use std::fmt;
 
@@ -6,26 +6,26 @@ use serde::Serialize;
 
 use crate::web::Error;
 
-/// How far a measurement came that was interrupted.
+/// Progress of an interrupted measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Partial {
-    /// Rounds that were measured, of all settings together.
+    /// Measured rounds of all settings.
     pub rounds: usize,
-    /// Rounds that there would have been.
+    /// Planned rounds.
     pub of: usize,
 }
 
 impl fmt::Display for Partial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "interrupted: measured were {} of {} rounds", self.rounds, self.of)
+        write!(f, "interrupted after {} of {} rounds", self.rounds, self.of)
     }
 }
 
-/// Measures `rounds` rounds, counted from 1, of each setting, one setting after the other. What the rounds have shown
-/// comes back in the settings' order: when interrupted, of so many settings as there is a whole round of.
+/// Measures `rounds` rounds, counted from 1, of each setting, one setting after another. Returns the results in
+/// the order of the settings; after an interruption, of the settings with at least one complete round.
 ///
 /// # Errors
-/// The first of a round; [`Error::Interrupted`] only where no round is whole.
+/// The first error of a round; [`Error::Interrupted`] only if no round was complete.
 pub(crate) fn measure_each<S, T>(
     settings: &[S],
     rounds: usize,
@@ -50,7 +50,7 @@ pub(crate) fn measure_each<S, T>(
     Ok((shown, None))
 }
 
-/// Of rounds that have each visited the same servers: each server's rounds.
+/// Transposes rounds that each visited the same servers into the rounds of each server.
 pub(crate) fn by_server<T>(rounds: Vec<Vec<T>>) -> Vec<Vec<T>> {
     let mut servers: Vec<Vec<T>> = Vec::new();
     for round in rounds {
@@ -66,7 +66,7 @@ mod tests {
 
     type Shown = (Vec<Vec<(char, usize)>>, Option<Partial>);
 
-    /// Interrupted in the round of this number of all.
+    /// Interrupted in the round with this number.
     fn interrupted_in(last: usize) -> Result<Shown, Error> {
         let mut begun = 0;
         measure_each(&['a', 'b'], 3, |setting, n| {

@@ -1,4 +1,4 @@
-//! A server under measurement: a process that is started, asked whether it is up, and killed in the end.
+//! A server under measurement: a process that is started, probed until it is ready, and killed at the end.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,21 +11,21 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::web::{Error, cores, interrupted};
 
-/// How long a server may take to come up, or to take a connection.
+/// Timeout for a server to become ready or to accept a connection.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A process that is up. Dropped, it is killed with all its children.
+/// A running process. Dropping it kills it and its children.
 pub(crate) struct Process {
     pub(crate) address: SocketAddr,
-    /// It and its children.
+    /// Process ids of the process and its children.
     pub(crate) family: Vec<u32>,
     _group: Group,
 }
 
 impl Process {
-    /// Starts it on `core` and waits until `ask` has nothing to say against what answers there; what it writes lies in
-    /// `directory`. It listens at `port`, or tells where.
+    /// Starts `command` on `core` and waits until `ask` succeeds for its address. Its output goes to files in
+    /// `directory`. It listens on `port`, or announces its address.
     pub(crate) fn start(
         name: &str,
         mut command: Command,
@@ -41,7 +41,7 @@ impl Process {
         let create = |path: &PathBuf| File::create(path).map_err(Error::Io);
         command.process_group(0).stdin(Stdio::null());
         command.stdout(create(&out)?).stderr(create(&errors)?);
-        // Given up at the last moment, or another server of ours would get it, and be measured twice.
+        // Released at the last moment; otherwise another server could get the same port and be measured twice.
         let port = port.map(ReservedPort::give_up);
         let child = cores::spawn(core, &mut command)
             .map_err(|error| failed(format!("{}: {error}", command.get_program().display())))?;
@@ -74,7 +74,7 @@ impl Process {
     }
 }
 
-/// Whether a server is up, for one of which it is enough that it takes a connection.
+/// Probe for servers that only need to accept a connection.
 pub(crate) fn listens(address: SocketAddr) -> Result<(), String> {
     match TcpStream::connect_timeout(&address, START_TIMEOUT) {
         Ok(_) => Ok(()),
@@ -82,15 +82,15 @@ pub(crate) fn listens(address: SocketAddr) -> Result<(), String> {
     }
 }
 
-/// What `listening on SCHEME://ADDRESS` in a server's output says.
+/// The address in `listening on SCHEME://ADDRESS` in a server's output.
 fn announced(output: &str) -> Option<SocketAddr> {
     let line = output.lines().find_map(|line| line.split_once("listening on "))?.1;
     let address = line.split_once("://")?.1;
-    // A line that is still being written has no end yet.
+    // An incomplete line has no newline yet.
     output.ends_with('\n').then(|| address.trim().trim_end_matches('/').parse().ok())?
 }
 
-/// Where servers may be beside the search path, since not every user has these in it.
+/// Folders searched in addition to the search path, which lacks them for some users.
 const FOLDERS: [&str; 5] = [
     "/usr/sbin",
     "/usr/local/sbin",
@@ -99,7 +99,7 @@ const FOLDERS: [&str; 5] = [
     "/opt/homebrew/sbin",
 ];
 
-/// A server's executable, if it is here: in the search path, or where servers often are.
+/// The path of a server's executable, if it is installed.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(FOLDERS.map(PathBuf::from));
@@ -118,7 +118,7 @@ impl Drop for Group {
     }
 }
 
-/// A port that is kept for a server which wants to be told where to listen.
+/// A port reserved for a server that must be given one.
 pub(crate) struct ReservedPort(TcpListener, u16);
 
 impl ReservedPort {
@@ -132,7 +132,7 @@ impl ReservedPort {
         self.1
     }
 
-    /// Lets it go, for the server to take.
+    /// Releases the port for the server.
     pub(crate) fn give_up(self) -> u16 {
         let Self(listener, port) = self;
         drop(listener);

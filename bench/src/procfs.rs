@@ -1,20 +1,20 @@
-//! Processor time as Linux tells it, in files under `/proc`.
+//! Processor times from files under `/proc`.
 
 use std::fs;
 use std::io;
 
-/// Nanoseconds that the threads of these processes have run, in seconds: the first number of
-/// `/proc/PID/task/*/schedstat`, summed. Time in the kernel is in it; threads that have ended are not.
+/// Seconds that the threads of these processes have run: the first number of `/proc/PID/task/*/schedstat`,
+/// summed. Includes time in the kernel, excludes threads that have exited.
 ///
 /// # Errors
-/// When there is no such process, or no such file: it is Linux's.
+/// When there is no such process, or no such file (not on Linux).
 pub fn run_time(processes: &[u32]) -> io::Result<f64> {
     let mut total = 0;
     for process in processes {
         for thread in fs::read_dir(format!("/proc/{process}/task"))? {
             match fs::read_to_string(thread?.path().join("schedstat")) {
                 Ok(text) => total += parse_schedstat(&text).ok_or_else(|| bad("schedstat"))?,
-                // It has ended since the directory was read.
+                // Exited since the directory was read.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => (),
                 Err(error) if error.raw_os_error() == Some(ESRCH) => (),
                 Err(error) => return Err(error),
@@ -26,7 +26,7 @@ pub fn run_time(processes: &[u32]) -> io::Result<f64> {
 
 const ESRCH: i32 = 3;
 
-/// A process and all that have come from it, by `/proc/PID/task/*/children`.
+/// A process and its descendants, from `/proc/PID/task/*/children`.
 ///
 /// # Errors
 /// When there is no such process, or no such file.
@@ -49,8 +49,8 @@ pub fn family(process: u32) -> io::Result<Vec<u32>> {
     Ok(members)
 }
 
-/// Seconds that core number `core` was not idle, by `/proc/stat`, time stolen by other guests
-/// included. Its resolution is a hundredth.
+/// Seconds that the core of number `core` was not idle, from `/proc/stat`, including time stolen by other guests.
+/// The resolution is 10 ms.
 ///
 /// # Errors
 /// When there is no such core, or no such file.
@@ -58,7 +58,7 @@ pub fn busy_time(core: usize) -> io::Result<f64> {
     parse_stat(&fs::read_to_string("/proc/stat")?, core).ok_or_else(|| bad("stat"))
 }
 
-/// Seconds that this process and those that it has waited for have run, by `/proc/self/stat`.
+/// Seconds that this process and its waited-for children have run, from `/proc/self/stat`.
 ///
 /// # Errors
 /// When there is no such file.
@@ -66,8 +66,8 @@ pub fn own_time() -> io::Result<f64> {
     parse_own(&fs::read_to_string("/proc/self/stat")?).ok_or_else(|| bad("self/stat"))
 }
 
-/// Seconds that these processes have run outside of the kernel, and in it, by `/proc/PID/stat`. The kernel may tell the
-/// two apart by samples: their sum is exact, their shares are when it is long enough.
+/// Seconds that these processes have run outside the kernel and in it, from `/proc/PID/stat`. Some kernels sample
+/// the two: their sum is exact, their shares only over long times.
 ///
 /// # Errors
 /// When there is no such process, or no such file.
@@ -110,9 +110,9 @@ fn parse_user_and_system(text: &str) -> Option<(f64, f64)> {
     Some((user, system))
 }
 
-/// Seconds: its own outside of the kernel and in it, and the same of those that it has waited for.
+/// User and system seconds of the process, and of its waited-for children.
 fn process_times(text: &str) -> Option<[f64; 4]> {
-    // The second field, the program's name, may hold anything; the third begins behind its bracket.
+    // The second field, the program's name, may contain any character; the third follows its bracket.
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
     let mut next = || Some(fields.next()?.parse::<u64>().ok()? as f64 / ticks());
     Some([next()?, next()?, next()?, next()?])
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_process_that_spins_has_run() {
-        // Not this one: its threads end meanwhile, and what they ran is then gone.
+        // Not this process: its threads exit during the test, and their times vanish.
         let mut child =
             std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let before = run_time(&[child.id()]).unwrap();

@@ -1,25 +1,25 @@
-//! Rounds that count: each is taken with the machine's speed looked at beside it, and one of a bad phase again.
+//! Rounds of a measurement; disturbed ones are repeated.
 
 use crate::noise::{NoiseProbe, is_noisy};
 
-/// Steps of the loop beside a round: a few milliseconds.
+/// Steps of the noise probe around a round: a few milliseconds.
 const PROBE_STEPS: u64 = 2_000_000;
 
-/// What rounds have shown.
+/// Results of the rounds.
 #[derive(Debug)]
 pub(crate) struct Taken<T> {
     pub(crate) rounds: Vec<T>,
-    /// Of these, kept although the machine was slower than it can be: it did not get better in as many rounds again.
+    /// Disturbed rounds among these, kept after as many repetitions as rounds.
     pub(crate) noisy: usize,
 }
 
-/// Takes `count` rounds, and up to as many again in place of those in which others used the machine.
+/// Runs `count` rounds, and up to as many repetitions of disturbed ones.
 pub(crate) fn take<T, E>(count: usize, round: impl FnMut() -> Result<T, E>) -> Result<Taken<T>, E> {
     let mut probe = NoiseProbe::new(PROBE_STEPS);
     take_by(count, round, || probe.slowdown())
 }
 
-/// The same, by any measure of how much slower the machine is than at its best.
+/// [`take`] with the given measure of slowdown.
 fn take_by<T, E>(
     count: usize,
     mut round: impl FnMut() -> Result<T, E>,
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn what_was_disturbed_is_taken_again() {
-        // Before and behind each round: the second and the fourth are disturbed.
+        // Before and after each round: the second and the fourth are disturbed.
         let mut slowdowns = [1.0, 1.1, 1.0, 1.5, 1.0, 1.0, 1.6, 1.0, 1.0, 1.0].into_iter();
         let calm = taken(3, || slowdowns.next().unwrap());
         assert_eq!((calm.rounds, calm.noisy), (vec![0, 2, 4], 0));

@@ -1,8 +1,8 @@
-//! The little statistics that a noisy machine allows: minimum, median and quartiles.
+//! Robust statistics for a noisy machine: minimum, median and quartiles.
 
 use std::collections::BTreeMap;
 
-/// The median; the mean of the middle two for an even number.
+/// The median; for an even number of values, the mean of the middle two.
 ///
 /// # Panics
 /// If there are no values, or one is not a number.
@@ -17,7 +17,7 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The smallest: the machine in its fast state.
+/// The smallest value: the machine in its fast state.
 ///
 /// # Panics
 /// If there are no values.
@@ -25,7 +25,7 @@ pub fn minimum(values: &[f64]) -> f64 {
     values.iter().copied().reduce(f64::min).expect("at least one value")
 }
 
-/// The largest.
+/// The largest value.
 ///
 /// # Panics
 /// If there are no values.
@@ -33,8 +33,7 @@ pub fn maximum(values: &[f64]) -> f64 {
     values.iter().copied().reduce(f64::max).expect("at least one value")
 }
 
-/// The first and the third quartile, by linear interpolation between the two values that are next: half of the values lie
-/// between them.
+/// The first and third quartile, by linear interpolation between adjacent values.
 ///
 /// # Panics
 /// If there are no values, or one is not a number.
@@ -48,10 +47,10 @@ pub fn quartiles(values: &[f64]) -> [f64; 2] {
     })
 }
 
-/// How far figures of a row spread over the rounds: the quartiles, by the figure's name.
+/// Quartiles of a row's figures over the rounds, by name.
 pub type Spread = BTreeMap<String, [f64; 2]>;
 
-/// Of all rounds' values, by the figure's name. What is not a number in some round is left out.
+/// Quartiles of all rounds' values, by name. Figures with a value that is not a number are left out.
 pub fn spread<const N: usize>(figures: [(&str, Vec<f64>); N]) -> Spread {
     let known = figures
         .into_iter()

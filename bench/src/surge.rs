@@ -1,27 +1,26 @@
-//! What users of the web do, as SURGE has it: how large files are, how many a page has, and how long its
-//! reader takes.
+//! SURGE's model of web users: file sizes, objects per page, and think times.
 //!
-//! After Barford and Crovella, "Generating representative web workloads for network and server
-//! performance evaluation", SIGMETRICS 1998. The 2002 paper's Figure 6 is of this load (§5.1). Times
-//! here are in units of the shortest pause between two pages, a second in SURGE.
+//! After Barford and Crovella, "Generating representative web workloads for network and server performance
+//! evaluation", SIGMETRICS 1998. The 2002 paper's Figure 6 uses this load (§5.1). Times here are in units of the
+//! minimum pause between two pages, which is a second in SURGE.
 
-/// Most files are small: lognormal.
+/// Body of the file sizes: lognormal.
 const BODY: (f64, f64) = (9.357, 1.318);
-/// Some are not: Pareto, from here on, with this exponent.
+/// Tail of the file sizes: Pareto from this size on, with this exponent.
 const TAIL: (f64, f64) = (133_000.0, 1.1);
-/// The part of the files that is in the tail.
+/// Share of files in the tail.
 const TAIL_SHARE: f64 = 0.07;
-/// The tail has no end; a site has.
+/// Maximum file size, which bounds the tail.
 const MAX_BODY: f64 = (16 << 20) as f64;
-/// A page and what it embeds: Pareto from one on, with this exponent.
+/// Objects per page, including embedded ones: Pareto from one on, with this exponent.
 const OBJECTS_EXPONENT: f64 = 2.43;
-/// No page has more.
+/// Maximum number of objects per page.
 const MAX_OBJECTS: f64 = 64.0;
 /// Pauses between a page's objects: Weibull.
 const OBJECT_PAUSE: (f64, f64) = (1.46, 0.382);
 /// Pauses between pages: Pareto from one on, with this exponent.
 const THINK_TIME_EXPONENT: f64 = 1.5;
-/// Nobody thinks for longer, in the same unit.
+/// Maximum pause between pages.
 const MAX_THINK_TIME: f64 = 100.0;
 
 /// The sizes of `files` files, in bytes.
@@ -33,7 +32,7 @@ pub(crate) fn sizes(files: usize, random: &mut fastrand::Rng) -> Vec<usize> {
     (0..files).map(size).collect()
 }
 
-/// How many objects a page has.
+/// Number of objects of a page.
 pub(crate) fn objects(random: &mut fastrand::Rng) -> u32 {
     pareto(random, 1.0, OBJECTS_EXPONENT).min(MAX_OBJECTS) as u32
 }
@@ -48,7 +47,7 @@ pub(crate) fn thinking(random: &mut fastrand::Rng) -> f64 {
     pareto(random, 1.0, THINK_TIME_EXPONENT).min(MAX_THINK_TIME)
 }
 
-/// Above zero, up to one.
+/// A uniform number above zero and up to one.
 fn uniform(random: &mut fastrand::Rng) -> f64 {
     1.0 - random.f64()
 }
@@ -57,7 +56,7 @@ fn pareto(random: &mut fastrand::Rng, smallest: f64, exponent: f64) -> f64 {
     smallest * uniform(random).powf(-1.0 / exponent)
 }
 
-/// By Box and Muller.
+/// A normal number, by Box and Muller.
 fn normal(random: &mut fastrand::Rng) -> f64 {
     (-2.0 * uniform(random).ln()).sqrt() * (std::f64::consts::TAU * uniform(random)).cos()
 }
@@ -78,7 +77,7 @@ mod tests {
 
     #[test]
     fn what_is_drawn_follows_the_laws() {
-        // The median of a Pareto law is its smallest times 2^(1 / exponent).
+        // The median of a Pareto distribution is its minimum times 2^(1 / exponent).
         near(median(&drawn(thinking)), 2.0_f64.powf(1.0 / THINK_TIME_EXPONENT));
         near(median(&drawn(between)), 0.382 * 2.0_f64.ln().powf(1.0 / 1.46));
         let sizes = sizes(100_000, &mut fastrand::Rng::with_seed(7));

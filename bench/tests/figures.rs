@@ -1,4 +1,4 @@
-//! `bench pipeline`, `bench ladder`, `bench interleave` and `bench figure2` from end to end, in small.
+//! Runs `bench pipeline`, `bench ladder`, `bench interleave` and `bench figure2` with small parameters.
 
 use std::process::ExitCode;
 
@@ -31,7 +31,7 @@ fn the_pipeline_runs_in_every_way() {
         assert!(size.run_to_completion_ns > 0.0 && size.thread_per_request_ns > 0.0);
         assert_eq!(size.rtc_over_cohort64, size.cohorts[3].rtc_over_cohort);
         assert!(size.auto_ns > 0.0 && size.rtc_over_auto > 0.0 && size.rtc_over_direct > 0.0);
-        // Nothing is tried while work waits for long, as it may all the time on a busy machine.
+        // The tuner tries nothing while queueing delays are long, as they may be on a busy machine.
         assert!(size.auto_found <= 512, "{size:?}");
         assert!(size.stage_bytes > 512 * size.kib_per_stage, "{size:?}");
     }
@@ -47,7 +47,7 @@ fn what_the_runtime_finds_is_measured_beside_every_size() {
         report.pipelines[0].sweep.iter().map(|declared| declared.cohort).collect();
     assert_eq!(sizes, [1, 8, 32, 64, 128, 256, 512]);
     for pipeline in &report.pipelines {
-        // In so short a time none need be found.
+        // The tuner may find no size in such a short time.
         assert!(pipeline.found == 0 || sizes.contains(&pipeline.found), "{pipeline:?}");
         assert!(sizes.contains(&pipeline.best) && pipeline.regret > 0.0, "{pipeline:?}");
     }
@@ -78,7 +78,7 @@ fn every_server_bears_some_rate_and_not_any() {
 
 #[test]
 fn lookups_are_interleaved() {
-    // That both ways find the same is asserted in each round.
+    // Each round asserts that both variants find the same values.
     let report = interleave::run(&options(&["--quick"])).unwrap();
     println!("{report}");
     assert!(report.plain_ns > 0.0 && report.prefetch_ns > 0.0 && report.speedup > 0.0);

@@ -1,4 +1,4 @@
-//! The load generator against servers in this process: what it counts is what they did.
+//! The load generator against servers in this process: its counts match the servers'.
 
 mod servers;
 
@@ -10,7 +10,7 @@ use phalanx_bench::load::{self, Error, Options, Report};
 use servers::{Act, Told, scripted};
 use socket2::{Domain, Socket, Type};
 
-/// Both drivers; without io_uring its half is skipped, unless `PHALANX_REQUIRE_URING=1`.
+/// Both drivers; io_uring is skipped where it is unavailable, unless `PHALANX_REQUIRE_URING=1`.
 fn drivers() -> Vec<DriverChoice> {
     let mut drivers = vec![DriverChoice::Poll];
     match phalanx_driver::choose(DriverChoice::Uring) {
@@ -27,14 +27,14 @@ fn options(url: &str, driver: DriverChoice) -> Options {
     Options {
         connections: 4,
         duration: Duration::from_millis(200),
-        // None is reached but where a test wants it, whatever the machine does meanwhile.
+        // Not reached unless a test provokes it.
         timeout: Duration::from_secs(20),
         driver,
         ..Options::new(url.parse().unwrap())
     }
 }
 
-/// What was offered is all accounted for.
+/// All offered requests are accounted for.
 fn run(options: &Options) -> Report {
     let report = load::run(options).unwrap();
     let lost = report.errors.total() - report.errors.connect;
@@ -42,7 +42,7 @@ fn run(options: &Options) -> Report {
     report
 }
 
-/// As [`run`]; again where the machine stood still for so long that little was asked.
+/// As [`run`], repeated if the machine stalled for so long that few requests were sent.
 fn run_until_busy(options: &Options) -> Report {
     let begun = Instant::now();
     loop {
@@ -64,7 +64,7 @@ fn the_floor_answers_everything() {
             assert_eq!(report.status.success, report.completed);
             assert_eq!(report.errors.total(), 0, "{report:?}");
             assert!(report.client_cpu_us_per_request > 0.0);
-            // Some may have come behind the measured time: a pipeline for each connection at most.
+            // Up to one pipeline per connection may have arrived after the measured interval.
             let within = report.completed.saturating_sub(4 * pipeline as u64);
             assert!(report.bytes > 2000 * within, "{report:?}");
             assert_eq!(report.driver, driver.to_string());
@@ -110,7 +110,7 @@ fn half(driver: DriverChoice, act: Act) -> (Report, Told) {
     let (url, told) = scripted(move |n| if n % 2 == 1 { act } else { Act::Answer });
     let mut options = options(&url, driver);
     if act == Act::Stall {
-        // Longer than any machine stands still.
+        // Longer than any stall of the machine.
         options.timeout = Duration::from_secs(3);
     }
     let report = run(&options);
@@ -145,8 +145,8 @@ fn faults_are_told_apart() {
 #[test]
 fn open_loop_counts_from_the_intended_start() {
     for driver in drivers() {
-        // One answer in the run takes 100 ms; on the one connection all that were meant to start
-        // meanwhile wait for it. A closed loop would see one slow answer among hundreds.
+        // One answer takes 100 ms; all requests that should start meanwhile wait for the single connection. A
+        // closed loop would see one slow answer among hundreds.
         let (url, _) = scripted(|n| if n == 20 { Act::Late } else { Act::Answer });
         let open = Options {
             connections: 1,
@@ -189,7 +189,7 @@ fn what_has_waited_is_asked_in_the_end() {
         };
         let report = run(&open);
         assert_eq!((report.backlog, report.completed), (0, report.offered), "{report:?}");
-        // It has waited for those before it, which its latency has.
+        // Its latency includes the wait for earlier requests.
         let waited = Duration::from_millis(200).as_micros() as f64;
         assert!(report.offered < 10 || report.latency.max_us > waited, "{report:?}");
         assert!(report.client_busy < 0.9, "it mostly waits: {report:?}");
@@ -199,9 +199,9 @@ fn what_has_waited_is_asked_in_the_end() {
 #[test]
 fn a_request_that_outlasts_the_measured_time_is_told() {
     for driver in drivers() {
-        // The stalled one has begun in the warm-up: no latency would show it.
+        // The stalled request began in the warm-up, so no latency includes it.
         let (url, _) = scripted(|n| if n == 0 { Act::Stall } else { Act::Answer });
-        // The measured time is longer than any machine stands still: no other request outlasts it.
+        // The measured interval is longer than any stall of the machine: no other request outlasts it.
         let (warmup, duration) = (Duration::from_millis(100), Duration::from_millis(1500));
         let timeout = Duration::from_secs(4);
         let report = run(&Options { warmup, duration, timeout, ..options(&url, driver) });
@@ -211,7 +211,7 @@ fn a_request_that_outlasts_the_measured_time_is_told() {
 
 #[test]
 fn what_cannot_be_is_an_error() {
-    // Bound and not listening: nobody else gets it, and nobody answers.
+    // Bound but not listening: the port is reserved, and connections are refused.
     let taken = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     taken.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let free = taken.local_addr().unwrap().as_socket().unwrap();
@@ -235,12 +235,12 @@ fn reports_read_back() {
     assert!(text.contains("p99.9") && text.contains('█'), "{text}");
 }
 
-/// Who waits for a connection does not wait for the server, and both are told.
+/// Latency includes the wait for a connection, service time does not.
 #[test]
 fn waits_for_a_connection_are_told_apart() {
     for driver in drivers() {
         let (url, _) = scripted(|_| Act::Late);
-        // Ten times as many as two connections can ask for.
+        // Ten times the capacity of two connections.
         let (rate, duration) = (Some(200.0), Duration::from_secs(2));
         let report = run(&Options { rate, duration, connections: 2, ..options(&url, driver) });
         assert!(report.success_latency.max_us > 2.0 * report.served_latency.p50_us, "{report:?}");
@@ -248,7 +248,7 @@ fn waits_for_a_connection_are_told_apart() {
     }
 }
 
-/// A server that refuses quickly is neither fast nor good.
+/// Fast rejections count neither as low latency nor as goodput.
 #[test]
 fn goodput_is_success_within_the_objective() {
     for driver in drivers() {

@@ -1,4 +1,4 @@
-//! The load generator over TLS: it asks and counts as it does without, and believes nobody unasked.
+//! The load generator over TLS: it sends and counts as without TLS, and verifies certificates by default.
 
 #[path = "servers/tls.rs"]
 mod server;
@@ -22,7 +22,7 @@ fn options(url: &str, driver: DriverChoice) -> Options {
     }
 }
 
-/// Poll, and io_uring where it is permitted.
+/// Poll, and io_uring where it is available.
 fn drivers() -> impl Iterator<Item = DriverChoice> {
     let uring = phalanx_driver::choose(DriverChoice::Uring).is_ok().then_some(DriverChoice::Uring);
     [DriverChoice::Poll].into_iter().chain(uring)
@@ -38,11 +38,11 @@ fn requests_are_asked_and_counted() {
             assert!(report.completed > 0 && report.errors.total() == 0, "{report}");
             assert_eq!(report.status.success, report.completed);
             assert_eq!(report.completed, seen.requests.load(Ordering::Relaxed), "{report}");
-            // Some of them came behind the measured time: a pipeline for each connection at most.
+            // Up to one pipeline per connection may have arrived after the measured interval.
             assert!(report.bytes > 25_000 * report.completed.saturating_sub(20), "{report}");
             assert!(report.tls.as_deref().is_some_and(|tls| tls.starts_with("TLS 1.3, AES_")));
             assert!(report.to_string().contains("(TLS 1.3, AES_"), "{report}");
-            // Kept alive, hands are shaken once for each connection; the first only tries.
+            // With keep-alive there is one handshake per connection, plus one at the start.
             let handshakes = seen.handshakes.load(Ordering::Relaxed);
             let wanted = if no_keep_alive { report.completed } else { 4 };
             assert_eq!(handshakes, wanted, "{report}");

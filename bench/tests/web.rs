@@ -1,7 +1,7 @@
-//! `bench web --quick` from end to end.
+//! Runs `bench web --quick` and other benchmarks of servers.
 //!
-//! With `PHALANX_EXECUTABLE` naming a `phalanx`, that is measured. Otherwise this program plays the
-//! part of its subcommands that are in this crate, and the web server is left out.
+//! If `PHALANX_EXECUTABLE` names a `phalanx`, it is measured. Otherwise this program provides the subcommands
+//! defined in this crate, and the web server is left out.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ fn everybody_is_measured() {
     let report = web::run(&options).unwrap_or_else(|error| panic!("{error}"));
     println!("{report}");
     let rows = |server: &str| report.rows.iter().filter(|row| row.server == server).count();
-    // With 16 connections and with 64, on each driver.
+    // With 16 and with 64 connections, on each driver.
     let drivers =
         1 + usize::from(phalanx_driver::choose(phalanx::runtime::DriverChoice::Uring).is_ok());
     assert_eq!((rows("floor"), rows("twin")), (2 * drivers, 2));
@@ -88,7 +88,7 @@ fn everybody_is_measured() {
     assert_eq!(family(std::process::id()).unwrap(), [std::process::id()], "all are gone");
 }
 
-/// Other files and other traffic, with those that are quickest to start.
+/// Other scenes, with the servers that start fastest.
 fn scenes_are_set() {
     for (scene, connections) in [(Scene::Pipelined, 16), (Scene::Medium, 16), (Scene::Cold, 64)] {
         let mut options: Options = options(&["--only=floor,twin,nginx"]);
@@ -102,7 +102,7 @@ fn scenes_are_set() {
     }
 }
 
-/// Those who have TLS, each by it; the floor and the twin have none.
+/// All servers with TLS use it; the floor and the twin have none.
 fn hands_are_shaken() {
     let executable = std::env::var_os("PHALANX_EXECUTABLE").map(PathBuf::from);
     let mut options: Options = options(&["--only=phalanx,floor,twin,nginx,lighttpd,h2o,caddy"]);
@@ -112,14 +112,14 @@ fn hands_are_shaken() {
     options.runner.phalanx = executable.clone();
     options.scenes = vec![Scene::Tls];
     let report = match web::run(&options) {
-        // Without any of them there is nobody.
+        // None of the peers is installed.
         Err(Error::Nobody) => return,
         report => report.unwrap_or_else(|error| panic!("{error}")),
     };
     println!("{report}");
     for (peer, version) in &report.peers {
         let rows = report.rows.iter().filter(|row| row.server == *peer).count();
-        // lighttpd has it in a package of its own.
+        // lighttpd has it in a separate package.
         let can = version.is_some() && !["sws", "lighttpd"].contains(peer);
         assert!(rows == 2 || !can && rows == 0, "{peer}: {rows}");
     }
@@ -129,7 +129,7 @@ fn hands_are_shaken() {
 }
 
 fn nobody_is_left_behind() {
-    // The others are up when the last one turns out not to be there.
+    // The other servers are running when the last one fails to start.
     let mut broken: Options = options(&[]);
     broken.runner.phalanx = Some("/nonexistent".into());
     assert!(matches!(web::run(&broken), Err(Error::Server { .. })));
@@ -159,7 +159,7 @@ fn what_was_measured_is_told() {
     assert_eq!(report["partial"], serde_json::json!({ "rounds": slices, "of": 1000 }));
 }
 
-/// The report of a benchmark that is interrupted once it has said so much.
+/// The report of a benchmark that is interrupted once it has printed `so_far`.
 fn interrupted(arguments: &str, so_far: &str) -> serde_json::Value {
     let mut bench = Command::new(std::env::current_exe().unwrap())
         .args(arguments.split(' '))

@@ -1,4 +1,4 @@
-//! A connection of the load: what it says first, waiting for each answer; and then as much as goes at once.
+//! A connection of the load: a synchronous setup, then non-blocking transfers.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -10,19 +10,19 @@ use phalanx_mqtt::{
     Subscribe, SubscribeOptions, SubscriptionBuffer, Version,
 };
 
-/// No answer in this time is an error.
+/// Timeout of each answer during the setup.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 const BUFFER_SIZE: usize = 256 * 1024;
-/// Seconds for which a session is kept without its connection.
+/// Session expiry interval of persistent sessions, in seconds.
 const SESSION_EXPIRY: u32 = 3600;
 
-/// A client that was let in.
+/// A connected client.
 pub(super) struct Client {
     pub(super) stream: TcpStream,
     input: Vec<u8>,
-    /// So many bytes of it have come and were not taken.
+    /// Number of received bytes that were not consumed.
     filled: usize,
-    /// What is to be sent, and how much of it was.
+    /// Bytes to send, and how many of them were sent.
     pub(super) out: Vec<u8>,
     sent: usize,
 }
@@ -32,8 +32,8 @@ fn bad(why: impl Into<String>) -> io::Error {
 }
 
 impl Client {
-    /// Connects under a name, with a session that is kept if asked for, and subscribes with the QoS to these
-    /// filters: so many in a packet.
+    /// Connects with a client id and subscribes to the filters with the QoS, many filters per packet. The session
+    /// is persistent if requested.
     pub(super) fn start(
         server: SocketAddr,
         name: &str,
@@ -80,7 +80,7 @@ impl Client {
         Ok(Self { stream, input: vec![0; BUFFER_SIZE], filled: 0, out: Vec::new(), sent: 0 })
     }
 
-    /// Takes all packets that have come; shows the bytes of each.
+    /// Reads all available packets and passes the bytes of each to `take`.
     pub(super) fn receive(&mut self, mut take: impl FnMut(&[u8], &mut Vec<u8>)) -> io::Result<()> {
         loop {
             let room = self.input.len() - self.filled;
@@ -101,14 +101,14 @@ impl Client {
             }
             self.input.copy_within(at..self.filled, 0);
             self.filled -= at;
-            // There was no more: whoever waits is told of what comes.
+            // The socket is drained; poll reports further input.
             if count < room {
                 return Ok(());
             }
         }
     }
 
-    /// Sends what goes at once.
+    /// Sends as much as the socket accepts.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         while self.sent < self.out.len() {
             match self.stream.write(&self.out[self.sent..]) {
@@ -122,7 +122,8 @@ impl Client {
         Ok(())
     }
 
-    /// Ends its session: where one were left, all that matches its filters would be kept for it while others are measured.
+    /// Ends the session. Otherwise the broker would queue matching messages for it while other brokers are
+    /// measured.
     pub(super) fn leave(mut self) -> io::Result<()> {
         let mut properties = PropertyBuffer::new();
         properties.push(Property::SessionExpiry(0)).map_err(io::Error::other)?;
@@ -137,10 +138,10 @@ impl Client {
     }
 }
 
-/// Topic filters in one SUBSCRIBE.
+/// Topic filters per SUBSCRIBE.
 const FILTERS_PER_SUBSCRIBE: usize = 500;
 
-/// Says a packet and waits for the answer, which `reason` knows from others.
+/// Sends a packet and waits for the answer; `reason` extracts the reason code from the expected packet type.
 fn ask(
     stream: &mut TcpStream,
     packet: &Packet<'_>,

@@ -1,4 +1,4 @@
-//! The clients of one broker, driven by one thread that sends as much at once as it may.
+//! The clients of one broker, driven by one thread that keeps the windows of all publishers full.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,12 +16,12 @@ use super::client::Client;
 use super::message::{TOPIC, Template, filters, id, sent, templates};
 use super::shape::{Setting, Shape};
 
-/// What is still under way at a slice's end is waited for so long.
+/// Timeout for messages in flight at the end of a slice.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long nothing need happen before the clock is looked at.
+/// Poll timeout, after which the clock is checked.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Publishers first, then subscribers.
+/// All clients: the publishers first, then the subscribers.
 pub(super) struct Clients {
     poll: Poll,
     events: Events,
@@ -36,7 +36,7 @@ pub(super) struct Clients {
     pub(super) latency: Histogram<u64>,
 }
 
-/// What has happened so far.
+/// Number of events so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub(super) delivered: u64,
@@ -45,16 +45,16 @@ pub(super) struct Tally {
 
 #[derive(Default)]
 struct Publisher {
-    /// Copies of its messages that subscribers do not have yet.
+    /// Copies of its messages not yet received by subscribers.
     owed: usize,
-    /// Its messages that were not answered.
+    /// Its messages not yet acknowledged.
     unacknowledged: usize,
     id: u16,
 }
 
 impl Clients {
-    /// Connects and subscribes, subscribers with sessions that are `kept` or not. In the shape `filters` that
-    /// takes a while; `progress` is told of each client.
+    /// Connects all clients and subscribes; sessions of subscribers are persistent if `kept`. The shape `filters`
+    /// takes a while; `progress` receives the number of filters of each client.
     pub(super) fn start(
         server: SocketAddr,
         kept: bool,
@@ -111,7 +111,7 @@ impl Clients {
         })
     }
 
-    /// Publishes for so long, and what was begun is not waited for.
+    /// Publishes for the given time and does not wait for messages in flight.
     pub(super) fn run(&mut self, length: Duration) -> io::Result<()> {
         let until = Instant::now() + length;
         match self.setting.shape.rate() {
@@ -125,7 +125,7 @@ impl Clients {
                 let step = Duration::from_secs_f64(1.0 / rate);
                 let mut due = Instant::now();
                 while due < until {
-                    // Never asleep, so that a message is noticed when it has come.
+                    // Poll without sleeping, so that a message is seen when it arrives.
                     self.turn(Duration::ZERO)?;
                     if Instant::now() >= due {
                         self.publish(0, 1, due)?;
@@ -137,10 +137,10 @@ impl Clients {
         Ok(())
     }
 
-    /// Waits for all that is under way.
+    /// Waits for all messages in flight.
     ///
     /// # Errors
-    /// When it does not arrive: the broker has lost a message.
+    /// When some do not arrive within the timeout: the broker has lost a message.
     pub(super) fn settle(&mut self) -> io::Result<()> {
         let until = Instant::now() + SETTLE_TIMEOUT;
         while self.publishers.iter().any(|one| one.owed + one.unacknowledged > 0) {
@@ -148,7 +148,7 @@ impl Clients {
                 let lost: usize = self.publishers.iter().map(|one| one.owed).sum();
                 let unanswered: usize = self.publishers.iter().map(|one| one.unacknowledged).sum();
                 let why =
-                    format!("{lost} messages have not arrived, {unanswered} were not answered");
+                    format!("{lost} messages did not arrive, {unanswered} were not acknowledged");
                 return Err(io::Error::other(why));
             }
             self.turn(TICK)?;
@@ -161,7 +161,7 @@ impl Clients {
         self.clients.into_iter().try_for_each(Client::leave)
     }
 
-    /// Each publisher for which half of what it may have under way has arrived sends so much again.
+    /// Refills the window of each publisher for which half of it has arrived.
     fn publish_all(&mut self) -> io::Result<()> {
         let window = self.setting.shape.window();
         let copies = self.setting.shape.copies();
@@ -180,7 +180,7 @@ impl Clients {
         let now = at.saturating_duration_since(self.began).as_nanos() as u64;
         for _ in 0..count {
             publisher.id = publisher.id.checked_add(1).unwrap_or(1);
-            let id = NonZero::new(publisher.id).expect("it begins again at 1");
+            let id = NonZero::new(publisher.id).expect("wraps to 1");
             self.templates[self.next].write(&mut client.out, id, now, n as u32);
             self.next = (self.next + 1) % self.templates.len();
         }
@@ -189,7 +189,7 @@ impl Clients {
         client.flush()
     }
 
-    /// Waits until something comes, and takes it.
+    /// Waits for events and handles them.
     fn turn(&mut self, timeout: Duration) -> io::Result<()> {
         match self.poll.poll(&mut self.events, Some(timeout)) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
@@ -222,10 +222,10 @@ impl Clients {
                         tally.acknowledged += 1;
                         publishers[n].unacknowledged -= 1;
                         if packet.len() > 4 && packet[4] >= 0x80 {
-                            wrong = Some("the broker refuses a message");
+                            wrong = Some("the broker rejected a message");
                         }
                     }
-                    _ => wrong = Some("the broker says what it was not asked for"),
+                    _ => wrong = Some("the broker sent an unexpected packet"),
                 })?;
             }
             if !client.out.is_empty() {

@@ -1,4 +1,4 @@
-//! Messages as bytes that are copied and patched, so that the load costs next to nothing.
+//! Encoded messages that are copied and patched, so that the load costs little.
 
 use std::num::NonZero;
 
@@ -8,12 +8,12 @@ use super::shape::{Setting, Shape};
 use crate::matching::Workload;
 use crate::matching::workload::Generator;
 
-/// Where all is published.
+/// The topic of all messages.
 pub(super) const TOPIC: &str = "bench/messages";
-/// Different messages, in the shape in which what they carry matters.
+/// Number of distinct messages in the shape `filters`.
 const EVENTS: usize = 4096;
 
-/// A packet, but for its number, its time and who sends it.
+/// An encoded packet without its id, time stamp and sender.
 pub(super) struct Template {
     bytes: Vec<u8>,
     id_at: Option<usize>,
@@ -40,7 +40,7 @@ impl Template {
         Self { payload_at: bytes.len() - payload, bytes, id_at }
     }
 
-    /// Appends it.
+    /// Appends the packet to `out`.
     pub(super) fn write(&self, out: &mut Vec<u8>, id: NonZero<u16>, now: u64, from: u32) {
         let start = out.len();
         out.extend_from_slice(&self.bytes);
@@ -80,7 +80,7 @@ pub(super) fn templates(
     (0..EVENTS).map(event).collect()
 }
 
-/// Topic filters with filters on what messages carry.
+/// Topic filters with filters on message properties.
 pub(super) fn filters(workload: Workload, seed: u64) -> impl Iterator<Item = String> {
     let mut generator = Generator::new(workload, seed);
     std::iter::repeat_with(move || {
@@ -89,7 +89,7 @@ pub(super) fn filters(workload: Workload, seed: u64) -> impl Iterator<Item = Str
     })
 }
 
-/// Whose message a PUBLISH has, and when it was sent.
+/// The sender and the time stamp of a PUBLISH.
 pub(super) fn sent(packet: &[u8], payload: usize) -> (u32, u64) {
     let payload = &packet[packet.len() - payload..];
     let number = |at, length| {
@@ -98,7 +98,7 @@ pub(super) fn sent(packet: &[u8], payload: usize) -> (u32, u64) {
     (number(8, 4) as u32, number(0, 8))
 }
 
-/// The number of a PUBLISH of QoS 1; none of QoS 0.
+/// The packet id of a PUBLISH of QoS 1; `None` for QoS 0.
 pub(super) fn id(packet: &[u8]) -> Option<NonZero<u16>> {
     if packet[0] & 0x06 == 0 {
         return None;
@@ -107,7 +107,7 @@ pub(super) fn id(packet: &[u8]) -> Option<NonZero<u16>> {
     NonZero::new(u16::from_be_bytes([packet[at], packet[at + 1]]))
 }
 
-/// Where a PUBLISH goes on behind its topic.
+/// Offset of the first byte after the topic of a PUBLISH.
 fn behind_topic(packet: &[u8]) -> usize {
     let header = 2 + packet[1..].iter().take_while(|byte| **byte & 0x80 != 0).count();
     header + 2 + usize::from(u16::from_be_bytes([packet[header], packet[header + 1]]))

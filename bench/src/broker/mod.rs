@@ -1,7 +1,8 @@
-//! `phalanx bench broker`: the MQTT broker beside mosquitto, through real sockets.
+//! `phalanx bench broker`: the MQTT broker compared with mosquitto, through real sockets.
 //!
-//! How it measures is in [`Options`]. Read `shape` (who sends to whom), `server` (a broker under measurement),
-//! `client`, `message` and `clients` (the load: one thread, messages that are copied and patched) and `report`.
+//! [`Options`] describes the method. Read `shape` (publishers and subscribers), `server` (a broker under
+//! measurement), `client`, `message` and `clients` (the load: one thread, messages that are copied and patched)
+//! and `report`.
 
 mod client;
 mod clients;
@@ -31,11 +32,11 @@ pub use options::Options;
 pub use report::{Report, Row};
 pub use shape::{Shape, Unit};
 
-/// How often a slice that was disturbed is repeated, before it is kept as it is.
+/// How often a disturbed slice is repeated before it is kept.
 const MAX_REPEATS: usize = 2;
 const SEED: u64 = 42;
 
-/// What one slice has shown.
+/// Figures of one slice.
 struct Slice {
     per_cpu_s: f64,
     per_s: f64,
@@ -46,10 +47,10 @@ struct Slice {
     noisy: bool,
 }
 
-/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on.
 ///
 /// # Errors
-/// When something cannot be measured; no process is left behind then either.
+/// When a measurement fails; all child processes are ended.
 pub fn run(options: &Options) -> Result<Report, Error> {
     heed_signals()?;
     let options = options.settled();
@@ -68,7 +69,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     if alone {
         eprintln!("mosquitto is not installed and left out; apt-get install mosquitto");
     }
-    // What this process does itself is not to disturb the servers.
+    // Keep this process off the servers' core.
     let _bound = Bound::to(cores.load).map_err(Error::Io)?;
     let mut report = Report {
         rows: Vec::new(),
@@ -93,7 +94,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// A row for each server that can do this.
+/// Adds a row for each server that supports the setting.
 fn measure(
     setting: Setting,
     servers: &[Server],
@@ -104,9 +105,9 @@ fn measure(
     let Setting { shape, qos, properties } = setting;
     eprintln!("{shape}, QoS {}, {properties} properties", qos as u8);
     let takes_part = |server: &&Server| match shape {
-        // Nobody else knows such filters.
+        // Mosquitto has no such filters.
         Shape::Filters => server.name == "phalanx",
-        // Only what is acknowledged is kept.
+        // Only acknowledged messages are journaled.
         _ => !server.keeps || (qos != QoS::AtMostOnce && shape.rate().is_none()),
     };
     let servers: Vec<&Server> = servers.iter().filter(takes_part).collect();
@@ -155,7 +156,7 @@ fn measure(
             median(&pairs.map(|(own, peer)| own.per_cpu_s / peer.per_cpu_s).collect::<Vec<_>>())
         };
         let light = shape.rate().is_some();
-        // With next to nothing to do it is the latency that counts.
+        // At light load latency is compared, not throughput.
         let is_peer = |server: &Server| server.name.starts_with("mosquitto");
         let peers = servers.iter().zip(&slices).filter(|(peer, _)| is_peer(peer));
         let peers = peers.filter(|_| n == 0 && !light).map(|(_, slices)| slices);
@@ -182,7 +183,7 @@ fn measure(
     Ok(())
 }
 
-/// One server, for one slice, and a fifth of one before that does not count.
+/// Measures one slice of one server, after a warm-up of a fifth of its length.
 fn slice(
     server: &Server,
     clients: &mut Clients,
@@ -198,7 +199,7 @@ fn slice(
     let (server_before, own_before) = (run_time(&server.process.family)?, run_time(&own)?);
     clients.run(length)?;
     if options.quick {
-        // So short a time might come to nothing.
+        // A short slice might otherwise contain no delivery.
         clients.settle()?;
     }
     let (server_after, own_after) = (run_time(&server.process.family)?, run_time(&own)?);

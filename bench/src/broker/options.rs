@@ -10,25 +10,26 @@ use crate::load::seconds;
 use crate::matching::Workload;
 use crate::web::runner::RunnerOptions;
 
-/// Measure the broker beside mosquitto: messages per second of processor time.
+/// Measure the broker and mosquitto: messages per second of processor time.
 ///
-/// Both are up at once, each on one processor and bound to the same core; one load visits them in turn from another
-/// core. It has so many messages under way as a shape says, and sends the next when those have arrived, so that
-/// nothing is dropped. Figures are medians of the rounds, and ratios those of paired slices. All is in MQTT 5 and
-/// in memory, nothing is logged; with QoS 1 ours is measured once more with --persistence-dir and sessions that are kept (`phalanx-kept`). mosquitto runs with TCP_NODELAY and (`mosquitto-nagle`) without, and the better
-/// counts. Where it is not installed only ours is measured.
+/// Both run at once, each with one worker on the same core; one load generator on another core visits them in
+/// turn. It keeps a window of messages in flight and sends the next ones when those have arrived, so that nothing
+/// is dropped. Figures are medians of the rounds, ratios are of paired slices. All clients use MQTT 5; state is
+/// in memory, and logs are off. With QoS 1 Phalanx is also measured with --persistence-dir and persistent
+/// sessions (`phalanx-kept`). Mosquitto runs with TCP_NODELAY and without (`mosquitto-nagle`), and the better one
+/// counts. If it is not installed, only Phalanx is measured.
 ///
-/// JSON: `rows[]` with `shape`, `qos`, `properties` (user properties of each message), `server`, `publishers`,
-/// `subscribers`, `window`, `unit` (what is counted: `delivered` or `acknowledged`), `per_cpu_s`, `per_s`,
-/// `server_busy`, `client_busy` (shares of a core), `p50_us`, `p99_us` (in the shape `light`), `over_mosquitto`
-/// (of `per_cpu_s`), `slices`, `noisy_slices`; `worst_over_mosquitto`, `kept_acknowledged_per_s`, `filters_per_s`.
+/// JSON: `rows[]` with `shape`, `qos`, `properties` (user properties per message), `server`, `publishers`,
+/// `subscribers`, `window`, `unit` (`delivered` or `acknowledged` messages), `per_cpu_s`, `per_s`, `server_busy`,
+/// `client_busy` (shares of a core), `p50_us`, `p99_us` (in the shape `light`), `over_mosquitto` (of
+/// `per_cpu_s`), `slices`, `noisy_slices`; `worst_over_mosquitto`, `kept_acknowledged_per_s`, `filters_per_s`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Who sends to whom; all of them unless told
+    /// Shapes of the load [default: all]
     #[arg(long = "shape", value_name = "NAME,…", value_delimiter = ',', value_enum)]
     pub shapes: Vec<Shape>,
 
-    /// How many slices each server gets in each shape
+    /// Slices per server and shape
     #[arg(long, value_name = "N", default_value_t = 7,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=1000))]
     pub rounds: usize,
@@ -37,29 +38,29 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
     pub slice: Duration,
 
-    /// Bytes of a payload, of which the first 12 say when it was sent and by whom
+    /// Payload size in bytes; the first 12 bytes hold the time and the sender
     #[arg(long, value_name = "BYTES", default_value_t = 32,
           value_parser = RangedU64ValueParser::<usize>::new().range(12..=65_536))]
     pub payload: usize,
 
-    /// Filters on what messages carry, in the shape `filters`
+    /// Number of filters on message properties, in the shape `filters`
     #[arg(long, value_name = "N", default_value_t = 1_000_000,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000_000))]
     pub filters: usize,
 
-    /// What these filters ask for, as in `phalanx bench match`
+    /// Workload of these filters, as in `phalanx bench match`
     #[arg(long, value_name = "W", ignore_case = true, default_value = "W0")]
     pub workload: Workload,
 
-    /// The better driver that there is, or this one: uring or poll
+    /// Driver: uring or poll; by default the better available one
     #[arg(long, value_name = "DRIVER", default_value = "auto")]
     pub driver: String,
 
-    /// Where
+    /// Cores and program
     #[command(flatten)]
     pub runner: RunnerOptions,
 
-    /// One short slice each, and few filters: only shows that it runs
+    /// One short slice each and few filters: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "slice", "filters"])]
     pub quick: bool,
 
@@ -69,7 +70,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// As it is run.
+    /// The options with the settings of a quick run applied.
     pub(super) fn settled(&self) -> Self {
         let mut own = self.clone();
         if own.quick {

@@ -1,4 +1,4 @@
-//! What was found, for people and as JSON.
+//! The report, as text and as JSON.
 
 use std::fmt;
 
@@ -7,65 +7,65 @@ use serde::Serialize;
 use super::shape::{Shape, Unit};
 use crate::web::Machine;
 
-/// All that was measured.
+/// The results of all settings.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// One for each server in each setting.
+    /// One per server and setting.
     pub rows: Vec<Row>,
-    /// The smallest `over_mosquitto` of ours.
+    /// The smallest `over_mosquitto` of Phalanx.
     pub worst_over_mosquitto: Option<f64>,
-    /// Messages of QoS 1 that the broker that keeps them has acknowledged a second, in the shape `acknowledged`.
+    /// Messages of QoS 1 acknowledged per second with a journal, in the shape `acknowledged`.
     pub kept_acknowledged_per_s: Option<f64>,
-    /// How long it took to subscribe to the filters, a second: ours.
+    /// Filters subscribed per second by Phalanx, in the shape `filters`.
     pub filters_per_s: Option<f64>,
-    /// How many there were.
+    /// Number of these filters.
     pub filters: usize,
-    /// Bytes of a payload.
+    /// Payload size in bytes.
     pub payload: usize,
-    /// mosquitto's version; none where it is not installed.
+    /// Version of mosquitto; `None` if it is not installed.
     pub mosquitto: Option<String>,
-    /// Where.
+    /// The machine and cores of the measurement.
     pub machine: Machine,
-    /// Whether this shows only that it runs.
+    /// Whether this was a quick run, whose figures are meaningless.
     pub quick: bool,
 }
 
-/// A server in one setting: medians of the slices.
+/// A server in one setting; medians of the slices.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Who sends to whom.
+    /// Shape of the load.
     pub shape: Shape,
-    /// Of messages and subscriptions.
+    /// QoS of messages and subscriptions.
     pub qos: u8,
     /// User properties of each message.
     pub properties: usize,
     /// `phalanx`, `phalanx-kept` (with `--persistence-dir`), `mosquitto` or `mosquitto-nagle`.
     pub server: &'static str,
-    /// Clients that publish.
+    /// Number of publishers.
     pub publishers: usize,
-    /// Clients that subscribe.
+    /// Number of subscribers.
     pub subscribers: usize,
-    /// Messages that each publisher has under way at most.
+    /// Maximum number of messages in flight per publisher.
     pub window: usize,
-    /// What is counted.
+    /// Kind of messages counted.
     pub unit: Unit,
-    /// So many in a second of the server's processor time.
+    /// Messages per second of the server's processor time.
     pub per_cpu_s: f64,
-    /// So many in a second.
+    /// Messages per second.
     pub per_s: f64,
-    /// The part of a core that the server used; near 1 it was busy all the time.
+    /// Share of a core used by the server; near 1 it was saturated.
     pub server_busy: f64,
-    /// The same of the load: where this is near 1 and the other is not, the load was the slower one.
+    /// Share of a core used by the load; near 1 with `server_busy` below it, the load was the bottleneck.
     pub client_busy: f64,
-    /// From a publish to its arrival, in microseconds; in the shape `light`.
+    /// Median time from publish to arrival in microseconds, in the shape `light`.
     pub p50_us: Option<f64>,
-    /// The same of the slowest hundredth.
+    /// The 99th percentile of the same.
     pub p99_us: Option<f64>,
-    /// Ours: median of the paired slices' ratios of `per_cpu_s` to mosquitto's, in the better of its ways.
+    /// Median of the paired slices' ratios of `per_cpu_s` of Phalanx to that of mosquitto's better variant.
     pub over_mosquitto: Option<f64>,
-    /// Slices measured.
+    /// Number of measured slices.
     pub slices: usize,
-    /// Of these, kept although others used our cores meanwhile.
+    /// Slices among these that were kept although other processes used the cores.
     pub noisy_slices: usize,
 }
 

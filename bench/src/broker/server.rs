@@ -1,4 +1,4 @@
-//! A broker under measurement: it is up when it takes a connection.
+//! A broker under measurement; it is ready when it accepts a connection.
 
 use std::fs;
 use std::path::Path;
@@ -10,15 +10,15 @@ use crate::web::Error;
 
 const MOSQUITTO: &str = "mosquitto";
 
-/// A broker that is up.
+/// A running broker.
 pub(super) struct Server {
     pub(super) name: &'static str,
-    /// Whether what it acknowledges is on the disk.
+    /// Whether it journals acknowledged messages.
     pub(super) keeps: bool,
     pub(super) process: Process,
 }
 
-/// `phalanx broker` on one processor: all in memory, or with a directory to keep it in.
+/// `phalanx broker` with one worker, in memory or with a persistence directory.
 pub(super) fn phalanx(
     options: &Options,
     keeps: bool,
@@ -42,10 +42,10 @@ pub(super) fn phalanx(
     Ok(Server { keeps, ..start(name, command, None, core, directory)? })
 }
 
-/// mosquitto in both its ways, with nothing that it could do without; none where it is not installed.
+/// Mosquitto with and without Nagle's algorithm, minimally configured; empty if it is not installed.
 ///
-/// It sends each message by itself. With Nagle's algorithm the kernel makes larger segments of them, which costs
-/// less where there are many; without, one that is alone is not held back.
+/// It writes each message separately. With Nagle's algorithm the kernel combines them into larger segments, which
+/// is cheaper for many messages; without it, a single message is not delayed.
 pub(super) fn mosquitto(core: usize, directory: &Path) -> Result<Vec<Server>, Error> {
     let Some(path) = process::find(MOSQUITTO) else { return Ok(Vec::new()) };
     let start = |(name, nodelay): (&'static str, bool)| {
@@ -64,7 +64,7 @@ pub(super) fn mosquitto(core: usize, directory: &Path) -> Result<Vec<Server>, Er
     [("mosquitto", true), ("mosquitto-nagle", false)].into_iter().map(start).collect()
 }
 
-/// mosquitto's version, if it is here.
+/// Version of mosquitto, if it is installed.
 pub(crate) fn mosquitto_version() -> Option<String> {
     let output = Command::new(process::find(MOSQUITTO)?).arg("-h").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

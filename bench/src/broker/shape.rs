@@ -1,10 +1,10 @@
-//! Shapes: who sends to whom, and how.
+//! Shapes of the load: publishers, subscribers and their rates.
 
 use clap::ValueEnum;
 use phalanx_mqtt::QoS;
 use serde::Serialize;
 
-/// Who sends to whom.
+/// A shape of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
@@ -14,53 +14,53 @@ pub enum Shape {
     FanOut,
     /// 100 publishers, one subscriber
     FanIn,
-    /// 64 publishers of QoS 1 who do not wait for each answer, one subscriber
+    /// 64 publishers of QoS 1 with many messages in flight, one subscriber
     Acknowledged,
-    /// 8 such publishers, and many filters on what messages carry; ours alone
+    /// 8 such publishers, and many filters on message properties; only Phalanx
     Filters,
     /// One publisher at 1,000 messages a second: latency
     Light,
 }
 
-/// A shape in one of its ways.
+/// A variant of a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Setting {
     pub(super) shape: Shape,
     pub(super) qos: QoS,
-    /// User properties of each message.
+    /// User properties per message.
     pub(super) properties: usize,
 }
 
-/// What is counted.
+/// Kind of messages counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// Messages that subscribers have.
+    /// Messages received by subscribers.
     Delivered,
-    /// Messages of QoS 1 that publishers were answered.
+    /// Messages of QoS 1 acknowledged to publishers.
     Acknowledged,
 }
 
-/// User properties, where there are any: 125 bytes of them.
-const FEW_SUBSCRIBERS: usize = 8;
-/// Clients whose filters are asked for: no client has more than 100,000.
-const OWNERS: usize = 16;
+/// User properties of a message in variants with some: 125 bytes.
+const USER_PROPERTIES: usize = 8;
+/// Subscribers in the shape `filters`, so that none exceeds 100,000 filters.
+const FILTER_CLIENTS: usize = 16;
 
 impl Shape {
     pub(super) const ALL: [Self; 6] =
         [Self::Pair, Self::FanOut, Self::FanIn, Self::Acknowledged, Self::Light, Self::Filters];
 
-    /// Its ways, in the order in which they are measured.
+    /// The variants of the shape, in the order of measurement.
     pub(super) fn settings(self) -> Vec<Setting> {
         let of = |qos, properties| Setting { shape: self, qos, properties };
         match self {
             Self::Pair | Self::FanOut | Self::FanIn => [QoS::AtMostOnce, QoS::AtLeastOnce]
                 .into_iter()
-                .flat_map(|qos| [of(qos, 0), of(qos, FEW_SUBSCRIBERS)])
+                .flat_map(|qos| [of(qos, 0), of(qos, USER_PROPERTIES)])
                 .collect(),
             Self::Acknowledged => vec![of(QoS::AtLeastOnce, 0)],
             Self::Light => vec![of(QoS::AtMostOnce, 0)],
-            // An event carries all 32 attributes.
+            // An event has all 32 attributes.
             Self::Filters => vec![of(QoS::AtLeastOnce, 32)],
         }
     }
@@ -77,12 +77,12 @@ impl Shape {
     pub(super) fn subscribers(self) -> usize {
         match self {
             Self::FanOut => 100,
-            Self::Filters => OWNERS,
+            Self::Filters => FILTER_CLIENTS,
             _ => 1,
         }
     }
 
-    /// Messages that a publisher has under way.
+    /// Messages in flight per publisher.
     pub(super) fn window(self) -> usize {
         match self {
             Self::Pair => 512,
@@ -93,12 +93,12 @@ impl Shape {
         }
     }
 
-    /// Messages a second, if that is not as many as arrive.
+    /// Messages per second of a paced shape; `None` in closed loop.
     pub(super) fn rate(self) -> Option<f64> {
         (self == Self::Light).then_some(1000.0)
     }
 
-    /// To how many a message goes, if that is known.
+    /// Number of subscribers that receive each message, if it is fixed.
     pub(super) fn copies(self) -> Option<usize> {
         (self != Self::Filters).then(|| self.subscribers())
     }

@@ -1,5 +1,5 @@
-//! A program under cachegrind: instructions and misses of simulated caches, which are the same on every machine and at
-//! any load. Never with valgrind's own guess of the caches: in a virtual machine that is wrong.
+//! Runs programs under cachegrind, which counts instructions and misses of simulated caches independently of the
+//! machine and its load. The cache sizes are explicit, since valgrind's detection is wrong in virtual machines.
 
 pub(crate) mod server;
 
@@ -7,23 +7,23 @@ use std::ffi::OsStr;
 use std::io;
 use std::process::{Command, Stdio};
 
-/// Bytes of the simulated second level.
+/// Size of the simulated second level in bytes.
 pub(crate) const L2: usize = 1 << 20;
-/// As in the core that our figures come from; the last level stands for the second.
+/// Caches of the core on which the documented figures were measured; the last level simulates the second.
 const CACHES: [&str; 3] = ["--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,8,64"];
 
-/// What a whole process took and missed; the kernel's part is not in it.
+/// Counts of a whole process, without the kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) instructions: f64,
-    /// Of the first-level instruction cache.
+    /// Misses of the first-level instruction cache.
     pub(crate) i1: f64,
-    /// Of the second level, instructions and data.
+    /// Misses of the second level, instructions and data.
     pub(crate) l2: f64,
 }
 
 impl Counts {
-    /// For each of `count`, where `self` is of so many more than `fewer`: what happens once is left out.
+    /// The counts per item, where `self` processed `count` items more than `fewer`; excludes one-time costs.
     pub(crate) fn beyond(self, fewer: Self, count: usize) -> Self {
         let each = |more: f64, fewer: f64| (more - fewer) / count as f64;
         Self {
@@ -34,7 +34,7 @@ impl Counts {
     }
 }
 
-/// `program` with valgrind before it.
+/// A command that runs `program` under valgrind.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("valgrind");
     command.args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]);
@@ -42,10 +42,10 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// This program with other arguments, to its end.
+/// Runs this program with other arguments to its end.
 ///
 /// # Errors
-/// When there is no valgrind (`NotFound`, and how to get it), or the program fails under it.
+/// When valgrind is not installed (`NotFound`, with an installation hint) or the program fails under it.
 pub(crate) fn run<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> io::Result<Counts> {
     let output = command(std::env::current_exe()?).args(arguments).output().map_err(missing)?;
     let text = String::from_utf8_lossy(&output.stderr);
@@ -55,7 +55,7 @@ pub(crate) fn run<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> io
     }
 }
 
-/// Says how to get valgrind, where it is that which is not found.
+/// Adds an installation hint if valgrind was not found.
 pub(crate) fn missing(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::NotFound => io::Error::new(
@@ -66,7 +66,7 @@ pub(crate) fn missing(error: io::Error) -> io::Error {
     }
 }
 
-/// What cachegrind says at its end, as `I   refs:  1,234`, `I1  misses:  1,234` and `LL misses:  1,234 (…`.
+/// Parses cachegrind's summary: `I   refs:  1,234`, `I1  misses:  1,234` and `LL misses:  1,234 (…`.
 pub(crate) fn read(text: &str) -> Option<Counts> {
     let number = |name: &str| {
         let (_, behind) = text.lines().find_map(|line| line.split_once(name))?;

@@ -1,4 +1,4 @@
-//! A server under cachegrind, with load from a process of its own.
+//! A server under cachegrind, with the load in a separate process.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Seek};
@@ -12,23 +12,24 @@ use crate::load::Report;
 use crate::process::Group;
 use crate::web::site::Site;
 
-/// A server of ours: what stands before the site's folder on the command line of `phalanx`, and what behind it.
+/// Arguments of `phalanx` before and after the folder of the site.
 pub(crate) struct Arguments(&'static [&'static str], &'static [&'static str]);
 
-/// The web server on one processor, by the driver that valgrind knows.
+/// The web server with one worker, on the driver that valgrind supports.
 pub(crate) const WEB: Arguments =
     Arguments(&["web"], &["--driver=poll", "--workers=1", "--listen=127.0.0.1:0"]);
 /// Its threaded twin.
 pub(crate) const TWIN: Arguments = Arguments(&["bench", "twin-server"], &[]);
 
-/// A machine on which more than this does not bring one request more is no use.
+/// Maximum length of a measurement; a slower machine is an error.
 const MAX_SECONDS: u32 = 60;
 
-/// What each request takes, as the difference of loads of so many seconds in closed loop: what happens once is left out.
-/// Where a machine is so slow that the second has answered no more, it is taken again, and longer.
+/// The counts per request, as the difference of two loads of different length in closed loop, which excludes
+/// one-time costs. If the machine is so slow that the second answered no more requests, both are repeated with
+/// longer loads.
 ///
 /// # Errors
-/// When there is no valgrind (`NotFound`, and how to get it), or server or load fail.
+/// When valgrind is not installed (`NotFound`, with an installation hint), or the server or the load fails.
 pub(crate) fn each_request(
     phalanx: &Path,
     arguments: &Arguments,
@@ -57,7 +58,7 @@ pub(crate) fn each_request(
     }
 }
 
-/// A run of the server from its start to its end, and how many requests it has answered.
+/// The counts of a run of the server from start to exit, and the number of answered requests.
 fn whole(
     phalanx: &Path,
     arguments: &[&OsStr],
@@ -66,8 +67,8 @@ fn whole(
     seconds: u32,
 ) -> io::Result<(Counts, usize)> {
     use std::os::unix::process::CommandExt;
-    // A file, since a pipe that nobody reads is full once valgrind has warned of some hundred system calls that it
-    // does not know, and then all stand still.
+    // A file rather than a pipe: valgrind warns about each of hundreds of unknown system calls, and an unread
+    // pipe would fill and block the server.
     let mut errors = tempfile::tempfile()?;
     let mut server = command(phalanx)
         .args(arguments)
@@ -90,7 +91,7 @@ fn whole(
         .stderr(Stdio::inherit())
         .output();
     if let Some(process) = Pid::from_raw(server.0.id().cast_signed()) {
-        // It is our child, and not waited for yet.
+        // The process id is valid, since the child was not waited for yet.
         kill_process(process, Signal::INT)?;
     }
     server.0.wait()?;

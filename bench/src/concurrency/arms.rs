@@ -1,4 +1,4 @@
-//! The ways to run them: as their events come, and in stages with a budget or without.
+//! The servers that are compared: event-driven, and staged with and without a budget.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,19 +13,19 @@ use super::request::{
 use crate::clock::Clock;
 use crate::pipeline::STAGES;
 
-/// In which order requests go on.
+/// The order in which requests advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// An event server's: any one that is on its way, a stage further.
+    /// Event-driven: any request in flight, by one stage.
     Events,
-    /// In cohorts, of as many as there are.
+    /// In cohorts of everything that is queued.
     Unbounded,
-    /// In cohorts; requests begin as the budget has room.
+    /// In cohorts; requests start when the budget has room.
     Bounded,
 }
 
-/// What they take their memory from.
+/// The allocator of the requests' objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Allocator {
@@ -35,7 +35,7 @@ pub enum Allocator {
     Pools,
 }
 
-/// All of them, those that are compared most side by side.
+/// All of them, adjacent where they are compared most.
 pub(crate) const ARMS: [(Order, Allocator); 6] = [
     (Order::Events, Allocator::General),
     (Order::Bounded, Allocator::Pools),
@@ -47,18 +47,18 @@ pub(crate) const ARMS: [(Order, Allocator); 6] = [
 
 /// A server of one kind.
 pub(crate) trait Server {
-    /// One more request, which came at `came`.
+    /// Adds a request that arrived at `came`.
     fn offer(&mut self, came: u64);
 
-    /// Does some work, and says of each request that has ended when it came.
+    /// Does some work and passes the arrival time of each completed request to `ended`.
     fn turn(&mut self, ended: &mut dyn FnMut(u64));
 
-    /// Requests on their way, those included that wait to begin.
+    /// Number of requests in flight, including those that wait to start.
     fn in_flight(&self) -> usize;
 }
 
-/// A server with `kib` of code in a stage, made for about so many requests at a time, on a second-level
-/// cache of so many bytes.
+/// A server with `kib` of code per stage, sized for `requests` requests in flight, for a second-level cache of
+/// `cache` bytes.
 pub(crate) fn server(
     (order, allocator): (Order, Allocator),
     kib: u64,
@@ -79,8 +79,8 @@ pub(crate) fn server(
     }
 }
 
-/// Stages and pools, with a budget of a second-level cache of so many bytes or without; each request waits so long
-/// half-way, as for a disk.
+/// Stages and pools, with a budget for a second-level cache of `cache` bytes if given; each request waits for
+/// `wait` half-way, as for a disk.
 pub(super) fn waiting(
     cache: Option<usize>,
     kib: u64,
@@ -91,15 +91,15 @@ pub(super) fn waiting(
 }
 
 const NO_WAIT: Duration = Duration::ZERO;
-/// Requests that wait do so before this stage.
+/// The stage before which requests wait.
 const WAITING: usize = STAGES / 2;
 
-/// Stages of an event server that run in a turn.
+/// Stages that an event server runs per turn.
 const STEPS: usize = 64;
 
-/// An event server: whichever request is ready next, a stage further.
+/// An event server: runs the next stage of whichever request is ready.
 struct Events<M: Memory> {
-    /// Only for its pools.
+    /// Provides the pools only.
     processor: Processor,
     world: World,
     on_their_way: Vec<M::Held<Work<M>>>,
@@ -151,7 +151,7 @@ impl<M: Memory> Drop for Events<M> {
     }
 }
 
-/// The runtime: a stage each.
+/// The runtime, with a stage for each step.
 struct Stages<M: Memory> {
     processor: Processor,
     clock: Clock,
@@ -159,11 +159,11 @@ struct Stages<M: Memory> {
     next: usize,
 }
 
-/// What its operations share.
+/// State shared by all operations.
 struct Way<M: Memory> {
     world: World,
     stages: [SharedStage<()>; STAGES],
-    /// When those came that have ended in this turn.
+    /// Arrival times of requests that completed in this turn.
     ended: RefCell<Vec<u64>>,
     in_flight: Cell<usize>,
     wait: Duration,
@@ -176,7 +176,7 @@ impl<M: Memory> Stages<M> {
         graph.cache_bytes(budget.unwrap_or(1));
         let names = ["read", "parse", "route", "check", "fetch", "shape", "pack", "send"];
         let stages = std::array::from_fn(|stage| {
-            // As large as what is queued; only the budget bounds it.
+            // A cohort is everything that is queued; only the budget bounds it.
             let options = graph.stage(names[stage]).max_cohort(1 << 16).cohort_time(Duration::MAX);
             let options = options
                 .object::<Connection>("connection")
@@ -202,7 +202,7 @@ impl<M: Memory> Stages<M> {
     }
 }
 
-/// Has `work` run its next stage, and so on.
+/// Runs the next stage of `work`, and the following ones.
 fn go_on<M: Memory>(line: Rc<Way<M>>, stage: usize, work: M::Held<Work<M>>) {
     let handle = line.stages[stage];
     let taken = handle.dispatch(move |_| async move {

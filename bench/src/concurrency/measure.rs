@@ -1,4 +1,4 @@
-//! In time: all arms in turn, round after round.
+//! Measures time: all arms in turn, round after round.
 
 use std::io;
 use std::time::Instant;
@@ -8,14 +8,14 @@ use super::options::Options;
 use super::report::Row;
 use crate::web::{cores, is_interrupted};
 
-/// Measures in this process; the thread stays bound to one core for so long.
+/// Measures in this process, with the thread bound to one core meanwhile.
 pub(super) fn run(options: &Options) -> io::Result<Vec<Row>> {
     let (in_flight, rounds, fewest) = options.plan();
     let cache = options.cache.unwrap_or_else(second_level);
     let here = cores::Cores::choose(options.runner.server_core, None)?.server;
     let each = |in_flight: usize| {
         eprintln!("{in_flight} requests in flight");
-        // What another has put into the caches is gone after the first.
+        // The first part of a turn replaces the cache contents of the arm before.
         let turns = Turns { in_flight, rounds, first: fewest / 10, count: fewest.max(in_flight) };
         let times = turns.measure(ARMS, |arm| server(arm, options.kib, 2 * in_flight, cache));
         let rows = ARMS.iter().zip(times);
@@ -26,20 +26,20 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<Row>> {
     cores::bound(here, || levels.flat_map(each).collect())
 }
 
-/// How servers are measured that take turns.
+/// Parameters of measuring servers in turn.
 pub(super) struct Turns {
-    /// Requests at a time.
+    /// Requests in flight.
     pub(super) in_flight: usize,
-    /// How many turns each has.
+    /// Number of turns per server.
     pub(super) rounds: usize,
-    /// Requests at the beginning of a turn that are not counted.
+    /// Uncounted requests at the beginning of a turn.
     pub(super) first: usize,
-    /// Requests of a turn that are.
+    /// Counted requests of a turn.
     pub(super) count: usize,
 }
 
 impl Turns {
-    /// Nanoseconds for a request in each turn, for the `server` of each of `kinds`.
+    /// Nanoseconds per request in each turn, for the `server` of each of `kinds`.
     pub(super) fn measure<K, const N: usize>(
         &self,
         kinds: [K; N],
@@ -48,7 +48,7 @@ impl Turns {
         let mut servers = kinds.map(|kind| {
             let mut server = server(kind);
             (0..self.in_flight).for_each(|_| server.offer(0));
-            // All of them have gone through, so that what follows is as it goes on.
+            // Warm up: every request in flight has completed once.
             serve(&mut *server, self.in_flight + self.count);
             server
         });
@@ -65,7 +65,7 @@ impl Turns {
     }
 }
 
-/// Has `count` requests served, or a few more; one comes for each that has ended.
+/// Serves at least `count` requests, replacing each completed one. Returns their number.
 pub(super) fn serve(server: &mut dyn Server, count: usize) -> usize {
     let mut served = 0;
     while served < count {
@@ -77,7 +77,7 @@ pub(super) fn serve(server: &mut dyn Server, count: usize) -> usize {
     served
 }
 
-/// The second-level cache as the runtime has it: the machine's, or its own default.
+/// Size of the second-level cache as the runtime detects it, or its default.
 pub(crate) fn second_level() -> usize {
     let (say, said) = std::sync::mpsc::channel();
     let mut graph = phalanx::Graph::new();

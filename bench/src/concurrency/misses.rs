@@ -1,4 +1,4 @@
-//! Under cachegrind: misses of a simulated second-level cache for each request.
+//! Misses of a simulated second-level cache per request, under cachegrind.
 
 use std::io;
 
@@ -14,26 +14,26 @@ use crate::web::site::Site;
 /// Misses of one arm.
 #[derive(Clone, Debug, Serialize)]
 pub struct MissRow {
-    /// In which requests go on.
+    /// The order in which requests advance.
     pub order: Order,
-    /// What they take their memory from.
+    /// The allocator of the requests' objects.
     pub allocator: Allocator,
-    /// At a time.
+    /// Requests in flight.
     pub in_flight: usize,
-    /// Of a second-level cache of 1 MiB in 8 ways.
+    /// Misses of a second-level cache of 1 MiB in 8 ways.
     pub l2_misses_per_request: f64,
 }
 
 /// Misses of the web server.
 #[derive(Clone, Debug, Serialize)]
 pub struct WebMissRow {
-    /// With a request each on its way.
+    /// Number of connections, each with one request in flight.
     pub connections: usize,
-    /// Of a second-level cache of 1 MiB in 8 ways; the server's, not the kernel's.
+    /// Misses of a second-level cache of 1 MiB in 8 ways, by the server without the kernel.
     pub l2_misses_per_request: f64,
 }
 
-/// The fewest and the most in flight, each arm.
+/// Measures each arm with the fewest and the most requests in flight.
 pub(super) fn run(options: &Options) -> io::Result<Vec<MissRow>> {
     let (in_flight, ..) = options.plan();
     let mut rows = Vec::new();
@@ -72,7 +72,7 @@ fn ends(in_flight: &[usize]) -> Vec<usize> {
     ends
 }
 
-/// Serves so many requests with `in_flight` at a time, on the cache that is simulated.
+/// Serves `requests` requests with `in_flight` at a time, on the simulated cache.
 pub(crate) fn walk(options: &Options, requests: usize) {
     let arm =
         (options.order.unwrap_or(Order::Bounded), options.allocator.unwrap_or(Allocator::Pools));
@@ -83,10 +83,10 @@ pub(crate) fn walk(options: &Options, requests: usize) {
     serve(&mut *server, requests);
 }
 
-/// Descriptors that valgrind leaves.
+/// Limited by the descriptors that valgrind leaves.
 const MAX_CONNECTIONS: usize = 1000;
 
-/// The real web server on one processor, by the poll driver.
+/// The real web server with one worker on the poll driver.
 pub(super) fn web(options: &Options) -> io::Result<Vec<WebMissRow>> {
     let directory = tempfile::tempdir()?;
     let site = Site::make(directory.path())?;
@@ -103,5 +103,5 @@ pub(super) fn web(options: &Options) -> io::Result<Vec<WebMissRow>> {
     Ok(rows)
 }
 
-/// Seconds of load, twice; what is more in the second is counted.
+/// Lengths of the two loads in seconds; their difference is counted.
 const SECONDS: [u32; 2] = [2, 8];

@@ -1,8 +1,8 @@
-//! `phalanx bench concurrency`: Figures 1 and 7(b) and (c) of the TUX paper, what many requests at a time
-//! cost, and what a budget and pools save of it.
+//! `phalanx bench concurrency`: Figures 1 and 7(b) and (c) of the TUX paper: the cost of many concurrent
+//! requests, and how much of it a budget and pools save.
 //!
-//! Read `request` (what a request does), `arms` (in which order, and whence the memory), `measure`, `misses`
-//! (under cachegrind), `waits` (for I/O), `servers` (the real web server, beside others).
+//! Read `request` (the work of a request), `arms` (orders and allocators), `measure`, `misses` (under
+//! cachegrind), `waits` (for I/O), `servers` (the real web server compared with others).
 
 mod arms;
 mod measure;
@@ -26,11 +26,11 @@ pub(crate) use misses::walk;
 
 use crate::web::{Error, heed_signals, is_interrupted};
 
-/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on: what was measured before them is
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
 /// reported.
 ///
 /// # Errors
-/// When something cannot be measured, or a signal comes before anything was; no process is left behind then either.
+/// When a measurement fails, or on a signal before the first result; all child processes are ended.
 pub fn run(options: &Options) -> Result<Report, Error> {
     heed_signals()?;
     let rows = measure::run(options).map_err(Error::Io)?;
@@ -45,7 +45,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     Ok(Report::new(options, rows, waits, misses, web, web_misses))
 }
 
-/// A part of it, where it is wanted: nothing of it once somebody wants an end, which also ends what runs for it.
+/// Measures a part if it is wanted. After an interruption it is empty.
 fn part<T>(wanted: bool, measure: impl FnOnce() -> Result<Vec<T>, Error>) -> Result<Vec<T>, Error> {
     if !wanted || is_interrupted() {
         return Ok(Vec::new());

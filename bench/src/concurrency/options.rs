@@ -1,4 +1,4 @@
-//! What to measure: the command line of `phalanx bench concurrency`.
+//! The command line of `phalanx bench concurrency`.
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -6,25 +6,25 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use super::{Allocator, Order};
 use crate::web::runner::RunnerOptions;
 
-/// Measure what many requests at a time cost, and what a budget and pools save of it.
+/// Measure the cost of many concurrent requests, and how much of it a budget and pools save.
 ///
-/// Figures 1 and 7(b) and (c) of the TUX paper. A request passes eight stages of generated code and needs 10 KB in seven
-/// objects, made at different stages and freed at the end. It is run by an event server (any request that is on its
-/// way goes one stage further), in cohorts of as many as there are, and in cohorts with a budget of this
-/// machine's second-level cache; with objects of the general allocator and of the runtime's pools. All take
-/// turns in one process, bound to one core; ratios are medians over the rounds.
+/// Figures 1 and 7(b) and (c) of the TUX paper. A request passes eight stages of generated code and needs 10 KB
+/// in seven objects, allocated at different stages and freed at the end. It runs in an event server (any request
+/// in flight advances by one stage), in cohorts of everything queued, and in cohorts with a budget of this
+/// machine's second-level cache; with objects of the general allocator and of the runtime's pools. All take turns
+/// in one process, bound to one core; ratios are medians over the rounds.
 ///
-/// Then requests that all wait for 1 and for 5 ms half-way, as for a disk, with a budget and without; under
-/// valgrind, the misses of a second-level cache of 1 MiB for each request; and the web server, its threaded twin and
-/// nginx with as many connections, in processor time for each request.
+/// Then: requests that all wait for 1 and for 5 ms half-way, as for a disk, with a budget and without; under
+/// valgrind, the misses of a second-level cache of 1 MiB per request; and the processor time per request of the
+/// web server, its threaded twin and nginx with as many connections.
 ///
-/// JSON: `rows[]` (`order`, `allocator`, `in_flight`, `ns`: the least of the rounds, for a request), `waits[]`
+/// JSON: `rows[]` (`order`, `allocator`, `in_flight`, `ns`: the minimum of the rounds, per request), `waits[]`
 /// (`wait_ms`, `in_flight`, `unbounded_ns`, `bounded_ns`, `bounded_over_unbounded`), `misses[]` (`order`,
 /// `allocator`, `in_flight`, `l2_misses_per_request`), `web[]` (`server`, `connections`, `cpu_us_per_request`,
 /// `requests_per_second`), `web_misses[]` (`connections`, `l2_misses_per_request`);
-/// `unbounded_general_over_bounded_pools`, `bounded_most_over_fewest` (throughput with the most in flight over that with
-/// the fewest of `in_flight`), `waiting_bounded_over_unbounded` (time, the worse), `l2_misses_bounded_over_unbounded`,
-/// `web_most_over_fewest` (processor time).
+/// `unbounded_general_over_bounded_pools`, `bounded_most_over_fewest` (throughput with the most in flight over
+/// that with the fewest of `in_flight`), `waiting_bounded_over_unbounded` (time, the worse),
+/// `l2_misses_bounded_over_unbounded`, `web_most_over_fewest` (processor time).
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Requests in flight
@@ -43,16 +43,16 @@ pub struct Options {
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1 << 30))]
     pub cache: Option<usize>,
 
-    /// How many times everything is measured
+    /// Number of rounds
     #[arg(long, value_name = "N", default_value_t = 7,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
     pub rounds: usize,
 
-    /// Leave out what runs under valgrind
+    /// Skip the measurements under valgrind
     #[arg(long)]
     pub no_misses: bool,
 
-    /// Leave out the real servers
+    /// Skip the real servers
     #[arg(long)]
     pub no_servers: bool,
 
@@ -60,7 +60,7 @@ pub struct Options {
     #[command(flatten)]
     pub runner: RunnerOptions,
 
-    /// One short round, and nothing under valgrind: only shows that it runs
+    /// One short round, and nothing under valgrind: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "in_flight"])]
     pub quick: bool,
 
@@ -68,21 +68,21 @@ pub struct Options {
     #[arg(long)]
     pub json: bool,
 
-    /// Only run so many requests, for a simulator to watch
+    /// Only serve this many requests, for a simulator to observe
     #[arg(long, hide = true, value_name = "REQUESTS", requires_all = ["order", "allocator"])]
     pub walk: Option<usize>,
 
-    /// What --walk runs
+    /// Order of --walk
     #[arg(long, hide = true)]
     pub order: Option<Order>,
 
-    /// What --walk takes its memory from
+    /// Allocator of --walk
     #[arg(long, hide = true)]
     pub allocator: Option<Allocator>,
 }
 
 impl Options {
-    /// Requests in flight, rounds, and the fewest requests of a measurement.
+    /// Requests in flight, rounds, and the minimum number of requests of a measurement.
     pub(crate) fn plan(&self) -> (Vec<usize>, usize, usize) {
         match self.quick {
             true => (vec![64, 512], 1, 256),
@@ -90,7 +90,7 @@ impl Options {
         }
     }
 
-    /// Whether nothing runs under valgrind.
+    /// Whether to skip the measurements under valgrind.
     pub(crate) fn without_misses(&self) -> bool {
         self.no_misses || self.quick
     }

@@ -1,4 +1,4 @@
-//! What was found, and the figures that the project holds itself to.
+//! The report and its summary figures.
 
 use std::fmt;
 
@@ -13,16 +13,16 @@ use super::waits::WaitRow;
 use crate::stats::{median, minimum};
 use crate::web::is_interrupted;
 
-/// One arm with so many requests in flight.
+/// One arm with a number of requests in flight.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// In which requests go on.
+    /// The order in which requests advance.
     pub order: Order,
-    /// What they take their memory from.
+    /// The allocator of the requests' objects.
     pub allocator: Allocator,
-    /// At a time.
+    /// Requests in flight.
     pub in_flight: usize,
-    /// For a request, the least of the rounds.
+    /// Nanoseconds per request, the minimum of the rounds.
     pub ns: f64,
     #[serde(skip)]
     times: Vec<f64>,
@@ -39,39 +39,39 @@ impl Row {
     }
 }
 
-/// What `phalanx bench concurrency` reports.
+/// The report of `phalanx bench concurrency`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Time for a request with the most in flight: events with the general allocator, over cohorts with a budget and
-    /// pools. The median of the rounds' pairs.
+    /// Time per request with the most in flight: events with the general allocator over cohorts with a budget and
+    /// pools. Median of the rounds' ratios.
     pub unbounded_general_over_bounded_pools: Option<f64>,
-    /// Throughput of the budget and pools: with the most in flight over the fewest.
+    /// Throughput with a budget and pools: the most in flight over the fewest.
     pub bounded_most_over_fewest: Option<f64>,
-    /// With the most in flight: misses with a budget and pools over those of events and the general allocator.
+    /// Misses with the most in flight: a budget and pools over events with the general allocator.
     pub l2_misses_bounded_over_unbounded: Option<f64>,
-    /// Where requests wait for I/O: time with a budget over without, the worse of the waits.
+    /// Time of requests that wait for I/O: with a budget over without, the worse of the waits.
     pub waiting_bounded_over_unbounded: Option<f64>,
-    /// The web server's processor time for a request: with the most connections over the fewest.
+    /// Processor time per request of the web server: the most connections over the fewest.
     pub web_most_over_fewest: Option<f64>,
-    /// In time.
+    /// Measured times.
     pub rows: Vec<Row>,
-    /// Where requests wait.
+    /// Times of requests that wait.
     pub waits: Vec<WaitRow>,
-    /// Simulated; none without valgrind.
+    /// Simulated misses; empty without valgrind.
     pub misses: Vec<MissRow>,
     /// The real servers.
     pub web: Vec<WebRow>,
-    /// The web server's, simulated.
+    /// Simulated misses of the web server.
     pub web_misses: Vec<WebMissRow>,
-    /// Of all objects of a request.
+    /// Bytes of all objects of a request.
     pub bytes_per_request: usize,
     /// KiB of code in each stage.
     pub kib_per_stage: u64,
-    /// Of everything.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Whether it was ended early: what was not measured is missing.
+    /// Whether the run was interrupted; later results are missing.
     pub interrupted: bool,
-    /// Whether it was only to show that it runs: then the figures mean nothing.
+    /// Whether this was a quick run, whose figures are meaningless.
     pub quick: bool,
 }
 

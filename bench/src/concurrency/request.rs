@@ -1,4 +1,4 @@
-//! A request with what it needs beside it: ten KiB in seven objects, made at different stages.
+//! A request and its objects: ten KiB in seven objects, allocated at different stages.
 
 use std::fmt::Debug;
 use std::ops::DerefMut;
@@ -7,19 +7,19 @@ use phalanx_core::Pooled;
 
 use crate::pipeline::{self, STAGES};
 
-/// Bytes of input that each request finds cold.
+/// Bytes of input, which each request finds uncached.
 const INPUT: usize = 1024;
 
-/// Where objects come from.
+/// An allocator of a request's objects.
 pub(crate) trait Memory: 'static {
-    /// An object.
+    /// An owning pointer to an object.
     type Held<T: 'static>: DerefMut<Target = T> + 'static;
 
-    /// Makes one.
+    /// Allocates an object.
     fn hold<T: 'static>(value: T) -> Self::Held<T>;
 }
 
-/// The general allocator: a box each.
+/// The general allocator: a box per object.
 #[derive(Debug)]
 pub(crate) struct General;
 
@@ -31,7 +31,7 @@ impl Memory for General {
     }
 }
 
-/// The processor's pools.
+/// The pools of the processor.
 #[derive(Debug)]
 pub(crate) struct Pools;
 
@@ -51,7 +51,7 @@ pub(crate) type Context = [u8; 2048];
 pub(crate) type Output = [u8; 2048];
 pub(crate) type Line = [u8; 64];
 
-/// Bytes of all of a request's objects.
+/// Total size of a request's objects in bytes.
 pub(crate) const BYTES: usize = size_of::<Connection>()
     + size_of::<Input>()
     + size_of::<Header>()
@@ -60,7 +60,7 @@ pub(crate) const BYTES: usize = size_of::<Connection>()
     + size_of::<Output>()
     + size_of::<Line>();
 
-/// What all requests have in common: the code of the stages, and what they read.
+/// State shared by all requests: the code of the stages and the inputs.
 #[derive(Debug)]
 pub(crate) struct World {
     code: [fn(&mut pipeline::Request); STAGES],
@@ -68,19 +68,19 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// With so many KiB of code in a stage, and an input for each of so many requests.
+    /// A world with `kib` KiB of code per stage and an input for each of `requests` requests.
     pub(crate) fn new(kib: u64, requests: usize) -> Self {
         let input = |n: usize| [n as u8; INPUT];
         Self { code: pipeline::stages(kib), inputs: (0..requests.max(1)).map(input).collect() }
     }
 }
 
-/// A request on its way.
+/// A request in flight.
 pub(crate) struct Work<M: Memory> {
     number: usize,
     /// The next stage.
     stage: usize,
-    /// When it came, as its owner counts.
+    /// Arrival time on the owner's clock.
     pub(crate) came: u64,
     request: pipeline::Request,
     connection: Option<M::Held<Connection>>,
@@ -92,7 +92,7 @@ pub(crate) struct Work<M: Memory> {
     line: Option<M::Held<Line>>,
 }
 
-/// One byte of each cache line.
+/// Reads one byte of each cache line.
 fn sum(bytes: &[u8]) -> u8 {
     bytes.iter().step_by(64).fold(0, |sum, byte| sum ^ byte)
 }
@@ -100,7 +100,7 @@ fn sum(bytes: &[u8]) -> u8 {
 const MADE: &str = "made by an earlier stage";
 
 impl<M: Memory> Work<M> {
-    /// The `number`th request, before the first stage.
+    /// The request of index `number`, before the first stage.
     pub(crate) fn new(number: usize, came: u64) -> Self {
         Self {
             number,
@@ -117,7 +117,7 @@ impl<M: Memory> Work<M> {
         }
     }
 
-    /// Its next stage. True if that was the last: then all that it had is freed.
+    /// Runs the next stage. Returns true after the last one, which frees all objects.
     pub(crate) fn step(&mut self, world: &World) -> bool {
         (world.code[self.stage])(&mut self.request);
         match self.stage {

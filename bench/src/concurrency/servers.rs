@@ -1,4 +1,4 @@
-//! The real web server with more and more connections, beside its twin and nginx.
+//! The real web server with increasing numbers of connections, compared with its twin and nginx.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use crate::web::runner::{Plan, Runner};
 use crate::web::servers::ours;
 use crate::web::slice::Shot;
 
-/// The length of a slice, and of one of a quick run.
+/// Length of a slice, and of a slice of a quick run.
 const SLICE: Duration = Duration::from_millis(800);
 const QUICK: Duration = Duration::from_millis(200);
 
-/// One server with so many connections in closed loop.
+/// One server with a number of connections in closed loop.
 #[derive(Clone, Debug, Serialize)]
 pub struct WebRow {
     /// `phalanx`, `twin` or `nginx`.
     pub server: &'static str,
-    /// With a request each on its way.
+    /// Number of connections, each with one request in flight.
     pub connections: usize,
-    /// Of processor time, the least of the rounds.
+    /// Processor time per request, the minimum of the rounds.
     pub cpu_us_per_request: f64,
-    /// The most of the rounds.
+    /// Requests per second, the maximum of the rounds.
     pub requests_per_second: f64,
 }
 

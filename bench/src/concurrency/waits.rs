@@ -1,4 +1,4 @@
-//! Requests that wait half-way, as for a disk: a budget must not count those, or the cache would be idle with them.
+//! Requests that wait half-way, as for a disk. A budget must not count them, or the cache would be left unused.
 
 use std::io;
 use std::time::Duration;
@@ -11,25 +11,25 @@ use super::options::Options;
 use crate::stats::{median, minimum};
 use crate::web::{cores, is_interrupted};
 
-/// Milliseconds.
+/// Waits in milliseconds.
 const WAITS: [u64; 2] = [1, 5];
 
-/// Requests that all wait so long once, with pools.
+/// Requests that each wait once, with pools.
 #[derive(Clone, Debug, Serialize)]
 pub struct WaitRow {
-    /// How long, in milliseconds.
+    /// Length of the wait in milliseconds.
     pub wait_ms: u64,
-    /// At a time: the most that were asked for.
+    /// Requests in flight, the largest configured number.
     pub in_flight: usize,
-    /// For a request without a budget, the least of the rounds.
+    /// Nanoseconds per request without a budget, the minimum of the rounds.
     pub unbounded_ns: f64,
-    /// The same with one.
+    /// Nanoseconds per request with a budget, the minimum of the rounds.
     pub bounded_ns: f64,
-    /// With a budget over without: the median of the rounds' pairs.
+    /// Time with a budget over time without: the median of the rounds' ratios.
     pub bounded_over_unbounded: f64,
 }
 
-/// Measures in this process; the thread stays bound to one core for so long.
+/// Measures in this process, with the thread bound to one core meanwhile.
 pub(super) fn run(options: &Options) -> io::Result<Vec<WaitRow>> {
     let (in_flight, rounds, fewest) = options.plan();
     let in_flight = in_flight.into_iter().max().unwrap_or(1);
@@ -38,7 +38,7 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<WaitRow>> {
     let each = |wait_ms: u64| {
         eprintln!("{in_flight} requests in flight that wait {wait_ms} ms");
         let wait = Duration::from_millis(wait_ms);
-        // While the other was measured, all of the first have waited long enough.
+        // While the other server is measured, all waits of the first one end.
         let turns = Turns { in_flight, rounds, first: in_flight, count: fewest.max(in_flight) };
         let [unbounded, bounded] = turns
             .measure([None, Some(cache)], |cache| waiting(cache, options.kib, 2 * in_flight, wait));

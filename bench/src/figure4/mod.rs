@@ -1,8 +1,8 @@
 //! `phalanx bench figure4`: a profile of the stages of the live web server.
 //!
-//! The 2002 paper's Figure 4 (§3.5) shows a staged program as its stages on each processor, with their queues, waits
-//! and times, and the operations between them. Every program on this runtime tells that of itself at its admin
-//! address; here it is the web server's, under load.
+//! The 2002 paper's Figure 4 (§3.5) shows a staged program as its stages on each processor, with queues, waits
+//! and times, and the operations between them. Every program on this runtime reports these figures at its admin
+//! address; this benchmark shows those of the web server under load.
 
 mod report;
 
@@ -22,33 +22,33 @@ use crate::web::slice::Shot;
 
 pub use report::{ArcRow, Report, Row};
 
-/// The profile is of this share of the slice, in its middle.
+/// Share of the slice, in its middle, that is profiled.
 const LOAD_SHARE: f64 = 0.6;
-/// How long an answer may take.
+/// Maximum response time.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Take a profile of the web server's stages under load, as in the 2002 paper's Figure 4.
+/// Profile the web server's stages under load, as in the 2002 paper's Figure 4.
 ///
-/// Small files over keep-alive connections in closed loop; the server has one core, the load another. What each stage
-/// did meanwhile is read at the server's admin address, and so is the picture of it that the server draws.
+/// Small files over keep-alive connections in closed loop; the server has one core, the load another. The figures
+/// of the stages and a picture of them are fetched from the server's admin address.
 ///
-/// JSON: `rows[]`, one for each stage; `arcs[]`, the operations from stage to stage; `picture`, an SVG.
+/// JSON: `rows[]`, one per stage; `arcs[]`, the operations from stage to stage; `picture`, an SVG.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Connections at a time
+    /// Number of connections
     #[arg(long, value_name = "N", default_value_t = 256,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=20_000))]
     pub connections: usize,
 
-    /// How long the load lasts, in seconds; the profile is of its middle
+    /// Length of the load, in seconds; its middle is profiled
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = seconds)]
     pub slice: Duration,
 
-    /// Where
+    /// Cores and program
     #[command(flatten)]
     pub runner: RunnerOptions,
 
-    /// A short slice: only shows that it runs
+    /// A short slice: only checks that it runs
     #[arg(long, conflicts_with = "slice")]
     pub quick: bool,
 
@@ -57,14 +57,14 @@ pub struct Options {
     pub json: bool,
 }
 
-/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on.
 ///
 /// # Errors
-/// When something cannot be measured; no process is left behind then either.
+/// When a measurement fails; all child processes are ended.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let slice = if options.quick { Duration::from_millis(500) } else { options.slice };
     let (_, ours) = ours();
-    // Let go before the server takes it: nobody else here asks for one meanwhile.
+    // Released before the server takes it; no other process here allocates ports meanwhile.
     let port = ReservedPort::take().map_err(Error::Io)?.give_up();
     let admin = SocketAddr::from(([127, 0, 0, 1], port));
     let (wants, admin_address) = (|name: &str| name == ours, admin.to_string());
@@ -86,9 +86,9 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     Ok(Report::new(options, &load, &interval, picture, runner.machine.clone()))
 }
 
-/// What happens in the middle of a slice that begins now, and how the server draws it.
+/// The metrics of the middle of a slice that begins now, and the server's picture of them.
 fn look(admin: SocketAddr, slice: Duration) -> std::io::Result<(Interval, String)> {
-    // The load warms up for a tenth of it.
+    // The first tenth of the load is its warm-up.
     std::thread::sleep(slice.mul_f64(0.1 + (1.0 - LOAD_SHARE) / 2.0));
     let before = snapshot(admin)?;
     let ms = slice.mul_f64(LOAD_SHARE).as_millis().clamp(50, 10_000);

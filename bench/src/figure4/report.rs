@@ -1,4 +1,4 @@
-//! What was found, for people and as JSON.
+//! The report, as text and as JSON.
 
 use std::fmt;
 
@@ -10,32 +10,32 @@ use super::Options;
 use crate::load;
 use crate::web::Machine;
 
-/// What `phalanx bench figure4` reports.
+/// The report of `phalanx bench figure4`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// One for each stage that ran anything, in wavefront order.
+    /// One per active stage, in wavefront order.
     pub rows: Vec<Row>,
     /// Operations from one stage to another.
     pub arcs: Vec<ArcRow>,
-    /// The server's own drawing of it, an SVG.
+    /// The server's picture of the stages, an SVG.
     pub picture: String,
-    /// Connections at a time.
+    /// Number of connections.
     pub connections: usize,
     /// Answers per second.
     pub requests_per_second: f64,
-    /// The driver's, for each answer.
+    /// System calls of the driver per answer.
     pub system_calls_per_request: f64,
-    /// The share of the time that the processor ran cohorts, from 0 to 1.
+    /// Share of the time in which the processor ran cohorts, from 0 to 1.
     pub utilisation: f64,
-    /// Seconds that the profile is of.
+    /// Length of the profile in seconds.
     pub seconds: f64,
-    /// Where this was measured.
+    /// The machine and cores of the measurement.
     pub machine: Machine,
-    /// Whether it was only to show that it runs: then the figures mean nothing.
+    /// Whether this was a quick run, whose figures are meaningless.
     pub quick: bool,
 }
 
-/// A stage, in the time that the profile is of.
+/// A stage during the profile.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// Its name.
@@ -44,15 +44,15 @@ pub struct Row {
     pub operations_per_second: f64,
     /// Cohorts per second.
     pub cohorts_per_second: f64,
-    /// Operations in a cohort, on average.
+    /// Mean number of operations per cohort.
     pub cohort_mean: f64,
-    /// Operations that a cohort found queued, on average.
+    /// Mean number of queued operations at the start of a cohort.
     pub queue_mean: f64,
-    /// The most since the server's start.
+    /// Longest queue since the server's start.
     pub queue_most: u64,
-    /// Microseconds that an operation waited for its start or restart, on average.
+    /// Mean time that an operation waited for its start or resumption, in microseconds.
     pub wait_us: f64,
-    /// Nanoseconds that one took, up to its end or suspension, on average.
+    /// Mean time of a run up to completion or suspension, in nanoseconds.
     pub run_ns: f64,
     /// The stage's share of its processor's time, from 0 to 1.
     pub share: f64,
@@ -61,11 +61,11 @@ pub struct Row {
 /// Operations between stages.
 #[derive(Clone, Debug, Serialize)]
 pub struct ArcRow {
-    /// The stage that invoked or re-enabled them; none for the world outside.
+    /// The stage that invoked or resumed them; `None` for external events.
     pub from: Option<String>,
-    /// Whose they are.
+    /// The stage of the operations.
     pub to: String,
-    /// How many.
+    /// Operations per second.
     pub per_second: f64,
 }
 

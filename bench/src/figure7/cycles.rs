@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-/// Long enough that the two readings' own time does not count.
+/// Long enough to make the cost of the two readings negligible.
 const CALIBRATION_TIME: Duration = Duration::from_millis(100);
 
-/// How often it counts in a microsecond. Where a processor has no such counter that can be relied on, nanoseconds.
+/// Cycles per microsecond. Without a reliable time-stamp counter, nanoseconds.
 pub(super) fn per_microsecond() -> f64 {
     let clock = quanta::Clock::new();
     let (begun, first) = (Instant::now(), clock.raw());
@@ -19,7 +19,7 @@ mod tests {
     #[test]
     fn it_counts_as_often_as_a_processor_may() {
         let counted = super::per_microsecond();
-        // From nanoseconds to the quickest of processors.
+        // From nanoseconds to the fastest processors.
         assert!((500.0..10_000.0).contains(&counted), "{counted}");
     }
 }

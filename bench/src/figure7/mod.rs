@@ -1,8 +1,8 @@
-//! `phalanx bench figure7`: what a request costs a staged and a threaded web server, in instructions, misses and cycles.
+//! `phalanx bench figure7`: instructions, misses and cycles per request of a staged and a threaded web server.
 //!
-//! The 2002 paper's Figure 7 (§5.1) shows cycles for an instruction and misses of the second-level cache for both
-//! servers, by a processor's own counters. A virtual machine shows none of these: instructions and misses are those of
-//! cachegrind here, and cycles those of the time-stamp counter.
+//! The 2002 paper's Figure 7 (§5.1) shows cycles per instruction and misses of the second-level cache for both
+//! servers, from hardware counters. Virtual machines lack those. Here instructions and misses are counted by
+//! cachegrind, and cycles by the time-stamp counter.
 
 mod cycles;
 mod options;
@@ -21,29 +21,29 @@ use crate::web::slice::Shot;
 pub use options::Options;
 pub use report::{Report, Row};
 
-/// How long an answer may take.
+/// Maximum response time.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Seconds under valgrind, twice; what is more in the second is counted.
+/// Lengths of the two loads under valgrind, in seconds; their difference is counted.
 const SECONDS: [u32; 2] = [1, 5];
 
-/// What one slice has shown of a server, for each request.
+/// Figures of a slice, per request.
 struct Shown {
-    /// Cycles of processor time, the kernel's included.
+    /// Cycles of processor time, including the kernel.
     all: f64,
-    /// Those outside of the kernel.
+    /// Cycles outside the kernel.
     own: f64,
 }
 
-/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on.
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on.
 ///
 /// # Errors
-/// When something cannot be measured, as where valgrind is missing; no process is left behind then either.
+/// When a measurement fails, for example without valgrind; all child processes are ended.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let (slices, slice) = match options.quick {
         true => (1, Duration::from_millis(300)),
         false => (options.slices, options.slice),
     };
-    // By the same driver as under valgrind.
+    // The driver that also runs under valgrind.
     let wants = |name: &str| name == "phalanx-poll" || name == "twin";
     let runner = Runner::start(&options.runner, &Plan::small(&wants, options.quick))?;
     let per_us = cycles::per_microsecond();
@@ -64,7 +64,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             measured.push((server.server, connections, shown));
         }
     }
-    // What is simulated needs no calm, and its servers have a process of their own.
+    // Simulation is insensitive to noise, and its servers are separate processes.
     let seconds = if options.quick { [1, 2] } else { SECONDS };
     let mut rows = Vec::new();
     for (server, connections, shown) in measured {

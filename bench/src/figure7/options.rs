@@ -7,23 +7,24 @@ use clap::Args;
 use crate::load::seconds;
 use crate::web::runner::RunnerOptions;
 
-/// Measure what a request costs in instructions, misses and cycles, as in the 2002 paper's Figure 7.
+/// Measure instructions, misses and cycles per request, as in the 2002 paper's Figure 7.
 ///
-/// Small files over keep-alive connections in closed loop, by the web server and by its threaded twin. Instructions and
-/// misses of a simulated cache (first level 32 KiB, second 1 MiB, 8 ways each) are counted by cachegrind, outside of the
-/// kernel; cycles are processor time in those of the time-stamp counter, medians of the slices. valgrind must be installed.
+/// Small files over keep-alive connections in closed loop, from the web server and its threaded twin. Cachegrind
+/// counts instructions and misses of a simulated cache (first level 32 KiB, second 1 MiB, 8 ways each), without
+/// the kernel. Cycles are processor time in units of the time-stamp counter, medians of the slices. Requires
+/// valgrind.
 ///
-/// JSON: `rows[]` with `server`, `connections`, `instructions`, `i1_misses`, `l2_misses`, `cycles` (with the kernel's),
-/// `own_cycles` (without), `own_cycles_per_instruction`, for a request; `instructions_over_twin`,
+/// JSON: `rows[]` with `server`, `connections`, `instructions`, `i1_misses`, `l2_misses`, `cycles` (including the
+/// kernel), `own_cycles` (without), `own_cycles_per_instruction`, per request; `instructions_over_twin`,
 /// `l2_misses_over_twin`, `cycles_over_twin` with the most connections; `cycles_per_us`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Connections at a time
+    /// Numbers of connections
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,16,256",
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=500))]
     pub connections: Vec<usize>,
 
-    /// Slices for each server and number of connections
+    /// Slices per server and number of connections
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
     pub slices: usize,
@@ -32,11 +33,11 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub slice: Duration,
 
-    /// Where
+    /// Cores and program
     #[command(flatten)]
     pub runner: RunnerOptions,
 
-    /// A short slice each: only shows that it runs
+    /// A short slice each: only checks that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice"])]
     pub quick: bool,
 

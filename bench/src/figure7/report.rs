@@ -1,4 +1,4 @@
-//! What was found, for people and as JSON.
+//! The report, as text and as JSON.
 
 use std::fmt;
 
@@ -8,43 +8,43 @@ use super::Shown;
 use crate::cachegrind::Counts;
 use crate::web::Machine;
 
-/// What `phalanx bench figure7` reports.
+/// The report of `phalanx bench figure7`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// One for each server and number of connections.
+    /// One per server and number of connections.
     pub rows: Vec<Row>,
-    /// With the most connections: our instructions over the twin's.
+    /// Instructions with the most connections: Phalanx over the twin.
     pub instructions_over_twin: Option<f64>,
-    /// The same of simulated misses of the second level.
+    /// The same ratio of simulated second-level misses.
     pub l2_misses_over_twin: Option<f64>,
-    /// The same of cycles, the kernel's included.
+    /// The same ratio of cycles, including the kernel.
     pub cycles_over_twin: Option<f64>,
-    /// How often the time-stamp counter counts in a microsecond.
+    /// Cycles of the time-stamp counter per microsecond.
     pub cycles_per_us: f64,
-    /// Where this was measured.
+    /// The machine and cores of the measurement.
     pub machine: Machine,
-    /// Whether it was only to show that it runs: then the figures mean nothing.
+    /// Whether this was a quick run, whose figures are meaningless.
     pub quick: bool,
 }
 
-/// What a request costs one server with one number of connections.
+/// Cost of a request on one server with a number of connections.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// `phalanx` or `twin`.
     pub server: &'static str,
-    /// With a request each on its way.
+    /// Number of connections, each with one request in flight.
     pub connections: usize,
-    /// Outside of the kernel.
+    /// Instructions outside the kernel.
     pub instructions: f64,
-    /// Of a simulated first-level instruction cache of 32 KiB in 8 ways.
+    /// Misses of a simulated first-level instruction cache of 32 KiB in 8 ways.
     pub i1_misses: f64,
-    /// Of a simulated second-level cache of 1 MiB in 8 ways.
+    /// Misses of a simulated second-level cache of 1 MiB in 8 ways.
     pub l2_misses: f64,
-    /// Of processor time, with the kernel's.
+    /// Processor time in cycles, including the kernel.
     pub cycles: f64,
-    /// Of processor time outside of the kernel, as far as the kernel tells the two apart.
+    /// Processor time in cycles outside the kernel, as accounted by the kernel.
     pub own_cycles: f64,
-    /// The last over instructions.
+    /// `own_cycles` per instruction.
     pub own_cycles_per_instruction: f64,
 }
 

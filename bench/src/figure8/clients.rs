@@ -1,4 +1,4 @@
-//! Clients that publish one event after the other.
+//! Clients that publish one event after another.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,10 +12,10 @@ use phalanx::{Graph, Runtime, join};
 use super::{ANSWER, EVENT};
 use crate::web::cores::bound;
 
-/// No answer in this time is an error.
+/// Timeout of an answer.
 const READ_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(20));
 
-/// What clients have seen.
+/// Results of the clients.
 pub(super) struct Found {
     /// Nanoseconds from an event to its answer.
     times: Histogram<u64>,
@@ -40,7 +40,8 @@ fn times() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are right")
 }
 
-/// So many clients on `core` ask a server for about a slice, each as soon as it is answered.
+/// Runs clients on `core` for about a slice; each publishes its next event when it has the answer to the last
+/// one.
 pub(super) fn load(
     core: usize,
     server: SocketAddr,
@@ -92,7 +93,7 @@ async fn publish(
     let (mut head, mut answer) = (Vec::with_capacity(EVENT), Vec::with_capacity(ANSWER));
     for event in events.iter().cycle().skip(from) {
         let asked = Instant::now();
-        // Once at least, however short the slice was on a busy machine.
+        // Publish at least once, even if the slice is already over on a busy machine.
         if asked >= until && !times.is_empty() {
             break;
         }

@@ -1,9 +1,9 @@
 //! `phalanx bench figure8`: the 2002 paper's Figure 8, through real sockets.
 //!
-//! Clients publish one event after the other and wait for each answer, which is how many subscriptions it
-//! satisfies. The twin (the paper's THPS) has a thread for each client, which matches what it reads; the staged
-//! server has the same index and matches what has come from all clients piece by piece. Both are up at once, on
-//! one core, and are loaded in turn from the other. Beside the staged server stand others whose cohorts are bounded.
+//! Clients publish one event after another and wait for each answer, the number of subscriptions it satisfies.
+//! The twin (the paper's THPS) has a thread per client that matches what it reads. The staged server uses the
+//! same index and matches the events of all clients piece by piece. Both run at once on one core and are loaded
+//! in turn from another. Further staged servers have bounded cohorts.
 
 mod clients;
 mod options;
@@ -25,17 +25,17 @@ use crate::web::cores::Cores;
 pub use options::Options;
 pub use report::{Report, Row};
 
-/// An event on the wire: a byte for the value of each attribute.
+/// Size of an encoded event: a byte per attribute.
 pub(crate) const EVENT: usize = 32;
-/// An answer on the wire: the number of matches.
+/// Size of an encoded answer: the number of matches.
 pub(crate) const ANSWER: usize = 4;
-/// Events that clients send, again and again.
+/// Number of distinct events, which clients repeat.
 const EVENTS: usize = 16 * 1024;
 
-/// Measures.
+/// Runs the benchmark.
 ///
 /// # Errors
-/// When a server cannot listen, a client is not answered, or a thread cannot be bound to a core.
+/// When a server cannot listen, a client gets no answer, or a thread cannot be bound to a core.
 pub fn run(options: &Options) -> io::Result<Report> {
     let mut options = options.clone();
     if options.quick {
@@ -62,7 +62,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
         Some(most) => format!("staged-{most}"),
     };
     let staged_addresses = bounds.map(name).zip(staged.iter().map(staged::Staged::address));
-    // The first two are those that are compared.
+    // The first two are compared.
     let servers: Vec<(String, SocketAddr)> =
         std::iter::once(("twin".to_owned(), twin.address())).chain(staged_addresses).collect();
     let mut generator = Generator::new(options.workload, options.seed.wrapping_add(1));
@@ -104,7 +104,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
     Ok(report)
 }
 
-/// Makes bytes an event.
+/// Decodes events.
 #[derive(Clone)]
 pub(crate) struct Coder {
     known: Vec<Option<Attribute>>,

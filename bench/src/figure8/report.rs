@@ -1,4 +1,4 @@
-//! What was found, for people and as JSON.
+//! The report, as text and as JSON.
 
 use std::fmt;
 
@@ -7,41 +7,41 @@ use serde::Serialize;
 use super::Options;
 use crate::stats::Spread;
 
-/// All that was measured.
+/// The results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// One for each server and number of clients.
+    /// One per server and number of clients.
     pub rows: Vec<Row>,
     /// The numbers of clients.
     pub clients: Vec<usize>,
-    /// For each of them: the median of the rounds' ratios of mean response times.
+    /// Median of the rounds' ratios of mean response times, per number of clients.
     pub twin_over_staged: Vec<f64>,
-    /// W0 to W5.
+    /// Workload, W0 to W5.
     pub workload: String,
     /// Filters in the index.
     pub subscriptions: usize,
     /// How access predicates were chosen: `single` or `chosen`.
     pub access: &'static str,
-    /// Medians are over so many.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Of these, for each number of clients, kept although others used the machine.
+    /// Rounds kept although other processes used the machine, per number of clients.
     pub noisy_rounds: Vec<usize>,
-    /// Of filters and events.
+    /// Seed of filters and events.
     pub seed: u64,
 }
 
-/// A server under so many clients; medians of the rounds.
+/// A server with a number of clients; medians of the rounds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// `twin`, `staged`, or `staged-` and the bound of its cohorts.
     pub server: String,
-    /// That published at the same time.
+    /// Number of concurrent publishers.
     pub clients: usize,
-    /// Microseconds from a publish to its answer.
+    /// Mean time from a publish to its answer, in microseconds.
     pub mean_us: f64,
-    /// The same, of the slowest hundredth.
+    /// 99th percentile of the same.
     pub p99_us: f64,
-    /// Answers a second.
+    /// Answers per second.
     pub events_per_s: f64,
     /// Quartiles of the rounds.
     pub spread: Spread,

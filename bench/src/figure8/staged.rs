@@ -18,15 +18,14 @@ use crate::web::cores::Bound;
 
 type Bytes = [u8; EVENT];
 
-/// A server that is up.
+/// A running server.
 pub(super) struct Staged {
     address: SocketAddr,
     control: Control,
     thread: JoinHandle<io::Result<()>>,
 }
 
-/// Listens on a free port; all of it on `core`. No more events than `cohort`, if there is a bound, wait to be matched
-/// together.
+/// Listens on a free port, with all threads on `core`. At most `cohort` events, if given, are matched together.
 pub(super) fn start(
     core: usize,
     snapshot: Snapshot,
@@ -70,7 +69,7 @@ fn serve(
         let (socket, snapshot) = socket.lock().expect("no panic").take().expect("one processor");
         let listener = Listener::new(socket)?;
         clients.dispatch(move |_| async move {
-            // Whoever connects before waits: nobody is answered by an empty index.
+            // Clients that connect earlier wait, so that no answer comes from an empty index.
             if matching.publish(&snapshot).await.is_ok() {
                 drop(snapshot);
                 accept(listener, clients, matching).await;
@@ -87,14 +86,14 @@ async fn accept(listener: Listener, clients: SharedStage<()>, matching: Matching
     while !is_draining() {
         if let Ok(stream) = listener.accept().await {
             let _ = clients.dispatch(move |_| async move {
-                // A client that has gone is not missed.
+                // Disconnects of clients are expected.
                 let _ = client(stream, matching).await;
             });
         }
     }
 }
 
-/// One client's life: all events that have come are called before the first answer is awaited.
+/// Serves one client: all received events are called before the first answer is awaited.
 async fn client(stream: Stream, matching: Matching<Bytes>) -> io::Result<()> {
     let timeout = IoTimeout::NONE.until_shutdown();
     let (mut input, mut head) = (Vec::new(), Vec::new());
@@ -121,7 +120,7 @@ impl Staged {
         self.address
     }
 
-    /// Ends it.
+    /// Stops the server.
     pub(super) fn end(self) {
         self.control.drain();
         let ended = self.thread.join().expect("it does not panic");

@@ -1,4 +1,4 @@
-//! The threaded server: a thread for each client does all of its work.
+//! The threaded server, with a thread per client.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,20 +11,20 @@ use phalanx_matcher::{Matches, Snapshot};
 use super::{Coder, EVENT};
 use crate::web::cores::Bound;
 
-/// A server that is up.
+/// A running server.
 pub(super) struct Twin {
     address: SocketAddr,
     ends: Arc<AtomicBool>,
     acceptor: JoinHandle<()>,
 }
 
-/// Listens on a free port; all of it on `core`.
+/// Listens on a free port, with all threads on `core`.
 pub(super) fn start(core: usize, snapshot: Snapshot, coder: Coder) -> io::Result<Twin> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     let ends = Arc::new(AtomicBool::new(false));
     let over = ends.clone();
-    // Threads run where the one runs that starts them.
+    // Threads inherit the affinity of the thread that starts them.
     let _bound = Bound::to(core)?;
     let acceptor = std::thread::spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
@@ -38,7 +38,7 @@ pub(super) fn start(core: usize, snapshot: Snapshot, coder: Coder) -> io::Result
     Ok(Twin { address, ends, acceptor })
 }
 
-/// One client's life. It ends with the connection.
+/// Serves one client until it disconnects.
 fn serve(mut stream: TcpStream, snapshot: &Snapshot, coder: &Coder) {
     let _ = stream.set_nodelay(true);
     let mut matches = Matches::new();
@@ -58,7 +58,7 @@ impl Twin {
         self.address
     }
 
-    /// Ends it; its clients have gone.
+    /// Stops the server, after its clients have disconnected.
     pub(super) fn end(self) {
         self.ends.store(true, Ordering::Relaxed);
         drop(TcpStream::connect(self.address));

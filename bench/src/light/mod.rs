@@ -1,8 +1,9 @@
-//! `phalanx bench light`: latency where there is hardly anything to do.
+//! `phalanx bench light`: latency at light load.
 //!
-//! Under light load the latency of the 2002 paper's staged server was almost 20 times that of the threaded one
-//! (§5.1, Figure 6). The paper names no cause; its idle processors slept for growing intervals (§4.1.2). What an answer takes is a wake-up and
-//! the work, so this measures what a processor does between the two.
+//! At light load the latency of the 2002 paper's staged server was almost 20 times that of the threaded one
+//! (§5.1, Figure 6). The paper names no cause; its idle processors slept for growing intervals (§4.1.2). The
+//! latency of an answer is a wake-up and the work, so this measures the time that a processor adds between the
+//! two.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,27 +20,27 @@ use crate::web::servers::ours;
 use crate::web::slice::Shot;
 use crate::web::{Error, Machine};
 
-/// Shares of the capacity that are offered.
+/// Offered loads as shares of the capacity.
 const LOADS: [f64; 3] = [0.01, 0.05, 0.2];
-/// Connections in closed loop, to learn the capacity.
+/// Connections in closed loop for measuring the capacity.
 const FULL: usize = 64;
 /// Rounds of a quick run.
 const QUICK: usize = 1;
 
-/// Measure the web server's latency at light load beside its threaded twin's.
+/// Measure the web server's latency at light load and that of its threaded twin.
 ///
-/// Small files over keep-alive connections in open loop, at 1, 5 and 20 percent of what the slower of
-/// the two can do. Both servers are up at once, on one core; the load comes from another and visits them
-/// in turn, in short slices with the same arrivals. Latency counts from the intended start. Ratios are
-/// taken slice by slice; their medians count. A slice in which other processes used a core is repeated.
+/// Small files over keep-alive connections in open loop, at 1, 5 and 20 percent of the capacity of the slower
+/// server. Both servers run at once on one core; the load on another core visits them in turn, in short slices
+/// with the same arrivals. Latency counts from the intended start. Ratios are taken slice by slice; figures are
+/// their medians. A slice in which other processes used a core is repeated.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Connections at a time
+    /// Number of connections
     #[arg(long, value_name = "N", default_value_t = 64,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=20_000))]
     pub connections: usize,
 
-    /// Slices for each server and load
+    /// Slices per server and load
     #[arg(long, value_name = "N", default_value_t = 9,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
     pub slices: usize,
@@ -48,11 +49,11 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub slice: Duration,
 
-    /// Where
+    /// Cores and program
     #[command(flatten)]
     pub runner: RunnerOptions,
 
-    /// One short slice each: only shows that it runs
+    /// One short slice each: only checks that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice"])]
     pub quick: bool,
 
@@ -61,59 +62,59 @@ pub struct Options {
     pub json: bool,
 }
 
-/// What `phalanx bench light` reports.
+/// The report of `phalanx bench light`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// One for each load.
+    /// One per load.
     pub rows: Vec<Row>,
     /// The largest `p50_over_twin` of the rows.
     pub p50_over_twin: f64,
     /// The largest `p99_over_twin` of the rows.
     pub p99_over_twin: f64,
-    /// What the slower of the two does in closed loop, in requests per second.
+    /// Requests per second of the slower server in closed loop.
     pub capacity: f64,
-    /// Our driver.
+    /// The driver of Phalanx.
     pub driver: Option<&'static str>,
-    /// Where this was measured.
+    /// The machine and cores of the measurement.
     pub machine: Machine,
-    /// How far it came, if it was interrupted.
+    /// Progress, if the run was interrupted.
     pub partial: Option<Partial>,
-    /// Whether it was only to show that it runs: then the figures mean nothing.
+    /// Whether this was a quick run, whose figures are meaningless.
     pub quick: bool,
 }
 
-/// Both servers under one load. Latencies in microseconds, medians of the slices.
+/// Both servers under one load. Latencies are in microseconds, medians of the slices.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The share of the capacity.
+    /// Share of the capacity.
     pub load: f64,
     /// Requests offered per second.
     pub rate: f64,
     /// Median latency of Phalanx.
     pub phalanx_p50_us: f64,
-    /// Its 99th percentile.
+    /// 99th percentile of Phalanx.
     pub phalanx_p99_us: f64,
     /// Median latency of the twin.
     pub twin_p50_us: f64,
-    /// Its 99th percentile.
+    /// 99th percentile of the twin.
     pub twin_p99_us: f64,
-    /// The median of the slices' ratios.
+    /// Median of the slices' ratios of the medians.
     pub p50_over_twin: f64,
-    /// The same of the 99th percentiles.
+    /// Median of the slices' ratios of the 99th percentiles.
     pub p99_over_twin: f64,
-    /// Slices of each.
+    /// Slices per server.
     pub slices: usize,
-    /// Of these, kept although others used our cores meanwhile.
+    /// Slices among these that were kept although other processes used the cores.
     pub noisy_slices: usize,
     /// Quartiles of the slices.
     pub spread: Spread,
 }
 
-/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on: what was measured before them is
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
 /// reported.
 ///
 /// # Errors
-/// When something cannot be measured, or a signal comes before anything was; no process is left behind then either.
+/// When a measurement fails, or on a signal before the first result; all child processes are ended.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let (slices, slice) = match options.quick {
         true => (QUICK, Duration::from_millis(300)),
@@ -150,7 +151,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     })
 }
 
-/// One slice: two latencies.
+/// Latencies of one slice.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
     p50: f64,
@@ -168,9 +169,9 @@ fn measure(runner: &Runner, server: &Server, slice: Duration, shot: Shot) -> Res
 }
 
 impl Row {
-    /// Of pairs of Phalanx's slice and the twin's.
+    /// A row from pairs of a slice of Phalanx and one of the twin.
     fn new(load: f64, rate: f64, pairs: &[[Slice; 2]]) -> Self {
-        // Disturbed slices count only where there is no other.
+        // Disturbed slices count only if there are no others.
         let quiet: Vec<_> = pairs.iter().filter(|pair| !pair[0].noisy && !pair[1].noisy).collect();
         let kept = if quiet.is_empty() { pairs.iter().collect() } else { quiet };
         let each = |figure: &dyn Fn(&[Slice; 2]) -> f64| {

@@ -1,12 +1,12 @@
-//! Finding where responses end in what a connection brings.
+//! Finds the ends of responses in the bytes of a connection.
 
 use phalanx_http::client::{BadResponse, Content, parse_response};
 use phalanx_http::{Body, Discard, Limits};
 
-/// The longest head that is waited for, in bytes.
+/// Maximum size of a response head in bytes.
 const MAX_HEAD_LEN: usize = 64 * 1024;
 
-/// Responses may be of any length.
+/// Limits without a bound on the length of responses.
 const UNLIMITED: Limits = Limits {
     request_line: MAX_HEAD_LEN,
     head: MAX_HEAD_LEN,
@@ -15,19 +15,19 @@ const UNLIMITED: Limits = Limits {
     chunk_extensions: usize::MAX,
 };
 
-/// A response that came whole.
+/// A complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) keep_alive: bool,
-    /// Which request it answers, counted from zero on its connection; otherwise the oldest.
+    /// Index of the answered request on its connection, counted from zero; `None` means the oldest.
     pub(crate) number: Option<u64>,
 }
 
-/// The responses of one connection.
+/// Parser of the responses of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
-    /// What has come and was not looked at begins at `at`.
+    /// Received bytes; the unparsed ones begin at `at`.
     buffer: Vec<u8>,
     at: usize,
     state: State,
@@ -38,20 +38,21 @@ enum State {
     #[default]
     Head,
     Body(Answer, Discard),
-    /// So many bytes of the body are to come.
+    /// Remaining bytes of the body.
     Length(Answer, u64),
     UntilClose(Answer),
 }
 
 impl Answers {
-    /// Where more bytes are to be appended.
+    /// The buffer to which received bytes are appended.
     pub(crate) fn space(&mut self) -> &mut Vec<u8> {
         self.buffer.drain(..self.at);
         self.at = 0;
         &mut self.buffer
     }
 
-    /// So many of the bytes to come nobody needs to see, once [`next`](Self::next) has seen all others.
+    /// Number of following bytes that need not be received into memory, after [`next`](Self::next) returned
+    /// `None`.
     pub(crate) fn ahead(&self) -> u64 {
         match self.state {
             State::Length(_, left) => left,
@@ -59,24 +60,24 @@ impl Answers {
         }
     }
 
-    /// So many of these have come, and are gone.
+    /// Accounts for `bytes` of these that were received and discarded.
     pub(crate) fn skipped(&mut self, bytes: u64) {
         if let State::Length(_, left) = &mut self.state {
             *left -= bytes;
         }
     }
 
-    /// Forgets the connection, not the memory.
+    /// Resets the state for a new connection and keeps the memory.
     pub(crate) fn reset(&mut self) {
         self.buffer.clear();
         self.at = 0;
         self.state = State::Head;
     }
 
-    /// The next response that is whole; `None` if more bytes are needed.
+    /// The next complete response; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// When what came is no HTTP.
+    /// When the bytes are not HTTP.
     pub(crate) fn next(&mut self) -> Result<Option<Answer>, BadResponse> {
         loop {
             let bytes = &self.buffer[self.at..];
@@ -91,7 +92,7 @@ impl Answers {
                     let (status, keep_alive) = (response.status, response.keep_alive);
                     let answer = Answer { status, keep_alive, number: None };
                     match response.content {
-                        // Switching protocols was not asked for; other interim answers are skipped.
+                        // No request asked for an upgrade; other interim responses are skipped.
                         _ if response.status == 101 => return Err(BadResponse),
                         _ if response.status < 200 => (),
                         Content::Framed(Body::Length(length)) => {
@@ -132,7 +133,7 @@ impl Answers {
         }
     }
 
-    /// The connection has been closed in good order: the response that this ends, if it does.
+    /// Handles an orderly close of the connection; returns the response that it completes, if any.
     pub(crate) fn close(&mut self) -> Option<Answer> {
         match std::mem::take(&mut self.state) {
             State::UntilClose(answer) => Some(answer),
@@ -145,7 +146,7 @@ impl Answers {
 mod tests {
     use super::*;
 
-    /// All answers in `bytes`, fed in pieces.
+    /// Parses all answers in `bytes`, fed in pieces.
     fn read(bytes: &[u8], piece: usize) -> Result<Vec<(u16, bool)>, BadResponse> {
         let (mut answers, mut found) = (Answers::default(), Vec::new());
         for piece in bytes.chunks(piece) {

@@ -1,4 +1,4 @@
-//! The order of a run: gather the connections, warm up, measure, let what is under way finish.
+//! The phases of a run: connect, warm up, measure, wait for requests in flight.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,40 +11,40 @@ use super::drive::{Drive, Phase};
 use crate::clock::thread_time;
 use crate::procfs;
 
-/// Below this an arrival is waited for by looking at the clock: timers ring to the millisecond.
+/// Waits shorter than this poll the clock, since timers have a resolution of a millisecond.
 const MIN_SLEEP_NANOS: u64 = 3_000_000;
 
-/// So as not to miss the end of the run.
+/// Bounds sleeping, so that the end of the run is noticed.
 const MAX_SLEEP: Duration = Duration::from_millis(50);
 
-/// What was read at the two ends of the measured time.
+/// Readings at the two ends of the measured interval.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Measured {
     pub(crate) seconds: f64,
-    /// Whole answers that came within that time.
+    /// Complete answers within the interval.
     pub(crate) answered: u64,
-    /// All bytes that came within that time.
+    /// Received bytes within the interval.
     pub(crate) bytes: u64,
     /// Processor time of the load's thread, in seconds.
     pub(crate) client_cpu: f64,
-    /// The part of it in which there was something to do.
+    /// Share of that time in which the thread was not idle.
     pub(crate) client_busy: f64,
-    /// Processor time of the processes that were to be watched, in seconds.
+    /// Processor time of the watched processes, in seconds.
     pub(crate) server_cpu: Option<f64>,
 }
 
-/// How long each part takes.
+/// Lengths of the phases.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     pub(crate) warmup: Duration,
     pub(crate) duration: Duration,
-    /// For connections to be made, before it starts without those that are not.
+    /// Maximum time for connecting, after which the run starts with the connections made so far.
     pub(crate) gather: Duration,
-    /// Processes to be watched.
+    /// Processes whose processor time is measured.
     pub(crate) watched: Vec<u32>,
 }
 
-/// Conducts the run; ends early when the program is asked to finish.
+/// Conducts the run; ends early when the program is asked to shut down.
 pub(crate) async fn conduct(drive: Rc<Drive>, schedule: Schedule) -> Measured {
     let mut draining = draining();
     let mut waited = Duration::ZERO;
@@ -56,13 +56,13 @@ pub(crate) async fn conduct(drive: Rc<Drive>, schedule: Schedule) -> Measured {
         drive.run(drive.clock());
         pause(schedule.warmup, &mut draining).await;
     }
-    // What takes long is outside of the measured time.
+    // Take the slow readings outside the measured interval.
     let before = Reading::take(&drive, &schedule.watched);
     let (begin, client) = (drive.begin(), thread_time().as_secs_f64());
     drive.run(begin);
     pause(schedule.duration, &mut draining).await;
     let (end, client_after) = (drive.clock(), thread_time().as_secs_f64());
-    // Also those that nobody has had the time to let arrive.
+    // Include requests whose intended start passed while the thread was busy.
     drive.let_arrive(end);
     drive.enter(Phase::Over);
     let after = Reading::take(&drive, &schedule.watched);
@@ -98,8 +98,8 @@ async fn pause(duration: Duration, draining: &mut Draining) {
     let _: Either<(), ()> = select(draining, sleep(duration)).await;
 }
 
-/// Open loop: lets requests arrive, whatever the server does. Takes what is left of the core to look
-/// at the clock, since no timer is as exact as the latencies that it is for.
+/// Starts requests at their intended times, regardless of the server (open loop). Polls the clock with the rest
+/// of the core, since no timer is as precise as the measured latencies.
 pub(crate) async fn arrive(drive: Rc<Drive>) {
     while drive.phase() == Phase::Gathering {
         sleep(Duration::from_millis(1)).await;

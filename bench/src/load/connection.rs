@@ -1,4 +1,4 @@
-//! A connection's whole life, as one operation.
+//! The life of a connection, as one operation.
 
 use std::io;
 use std::rc::Rc;
@@ -18,34 +18,34 @@ use super::tally::Failure;
 use super::wire::Wire;
 use crate::surge;
 
-/// How long to leave a server alone that refuses connections: at first, and at most.
+/// Back-off after a refused connection: initial and maximum.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(320));
 
-/// When a request was meant to start, and when this connection took it up.
+/// Intended start of a request, and the time at which this connection sent it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
     intended: u64,
     begun: u64,
 }
 
-/// One user of the server, who sends a request when the last was answered (or, with a pipeline, when
-/// one of the last few was), over as many TCP connections as it takes.
+/// One user of the server, who sends a request when the previous one was answered (with a pipeline, when one of
+/// the previous ones was), over as many TCP connections as needed.
 pub(crate) struct Client {
     drive: Rc<Drive>,
     talk: Talk,
     /// Requests that are not sent yet.
     out: Vec<u8>,
     flight: Flight<Asked>,
-    /// Since when the server has been owing an answer.
+    /// Start of the wait for the next answer.
     since: Duration,
     back_off: Duration,
-    /// Of a user: what the page still lacks.
+    /// With users: objects of the page still to be requested.
     objects: u32,
     draining: Draining,
 }
 
 impl Client {
-    /// Belongs to a processor.
+    /// Owned by a processor.
     pub(crate) fn new(drive: &Rc<Drive>) -> Self {
         Self {
             drive: drive.clone(),
@@ -59,14 +59,14 @@ impl Client {
         }
     }
 
-    /// Lives until the run is over.
+    /// Runs until the end of the run.
     pub(crate) async fn live(mut self) {
         let plan = &self.drive.plan;
         let stays = plan.keep_alive && plan.think.is_none();
         if stays { self.stay().await } else { self.come_and_go().await }
     }
 
-    /// Keeps a connection as long as the server does. It is made for no request in particular.
+    /// Uses a connection for as long as the server keeps it open. Connecting does not count to any request.
     async fn stay(&mut self) {
         let mut first = true;
         while !self.drive.is_finished() {
@@ -88,7 +88,8 @@ impl Client {
         }
     }
 
-    /// Makes a connection for each request, whose time it counts to; or for each page of a user.
+    /// Connects anew for each request, or for each page of a user. The connection setup counts to the first
+    /// request.
     async fn come_and_go(&mut self) {
         self.drive.gathered.set(self.drive.gathered.get() + 1);
         loop {
@@ -113,7 +114,7 @@ impl Client {
         self.back_off = (self.back_off * 2).min(BACK_OFF.1);
     }
 
-    /// Nothing is asked or said on the next connection.
+    /// Resets the state for a new connection.
     fn begin(&mut self) {
         self.talk.reset();
         self.flight.reset();
@@ -128,7 +129,7 @@ impl Client {
         Ok(wire)
     }
 
-    /// Asks and hears until there is nothing more to ask, or the connection is not to be used again.
+    /// Sends and receives until there are no more requests, or the connection cannot be reused.
     async fn converse(&mut self, wire: &mut Wire) -> Result<(), Failure> {
         self.greet(wire).await?;
         while self.fill().await {
@@ -142,7 +143,8 @@ impl Client {
         Ok(())
     }
 
-    /// Where a connection begins with more than a request: says that, and hears what the server allows.
+    /// Performs the protocol's connection setup, if it has one: sends the preface and receives the server's
+    /// settings.
     async fn greet(&mut self, wire: &mut Wire) -> Result<(), Failure> {
         while self.talk.room().is_none() {
             self.say(wire).await?;
@@ -157,7 +159,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends what there is to be said.
+    /// Sends all pending bytes.
     async fn say(&mut self, wire: &mut Wire) -> Result<(), Failure> {
         self.talk.reply(&mut self.out);
         if !self.out.is_empty() {
@@ -169,18 +171,18 @@ impl Client {
         Ok(())
     }
 
-    /// Of a user: what `of` draws.
+    /// With users: draws from the distribution `of`.
     fn draw<T>(&self, of: fn(&mut fastrand::Rng) -> T) -> Option<T> {
         self.drive.plan.think.map(|_| of(&mut self.drive.random.borrow_mut()))
     }
 
-    /// A user's pause, in units of the shortest between two pages. The run's end ends it.
+    /// Pauses for a user's think time, in units of the minimum between two pages, or until the run ends.
     async fn pause(&mut self, of: fn(&mut fastrand::Rng) -> f64) {
         let Some((think, times)) = self.drive.plan.think.zip(self.draw(of)) else { return };
         let _: Either<(), ()> = select(&mut self.draining, sleep(think.mul_f64(times))).await;
     }
 
-    /// When the next request is to start that this connection is for; none if there is none.
+    /// Intended start of the next request on this connection; `None` at the end of the run.
     async fn await_next(&mut self) -> Option<u64> {
         if self.drive.plan.think.is_none() {
             return self.drive.wait().await;
@@ -190,7 +192,7 @@ impl Client {
         self.drive.next()
     }
 
-    /// Takes up requests until there are as many as may be under way. False if there are none.
+    /// Queues requests up to the pipeline depth. Returns false if there are none.
     async fn fill(&mut self) -> bool {
         let room = self.talk.room().unwrap_or(usize::MAX).min(self.drive.plan.depth);
         while self.flight.len() < room {
@@ -212,7 +214,7 @@ impl Client {
         self.talk.ask(self.drive.plan.requests.draw(random), &mut self.out);
     }
 
-    /// Reads until something is answered. False if the connection is not to be used again.
+    /// Reads until a request is answered. Returns false if the connection cannot be reused.
     async fn hear(&mut self, wire: &mut Wire) -> Result<bool, Failure> {
         loop {
             let mut any = false;
@@ -239,8 +241,8 @@ impl Client {
         }
     }
 
-    /// Reads, and leaves out what only its length matters of: at high rates the load's core would
-    /// be busy with copying, and measure itself.
+    /// Reads, discarding bytes of which only the count matters. Copying them would saturate the load's core at
+    /// high rates.
     async fn read(&mut self, wire: &mut Wire, patience: IoTimeout) -> io::Result<u64> {
         let ahead = self.talk.ahead();
         let space = self.talk.space();
@@ -253,7 +255,7 @@ impl Client {
         Ok(skipped + behind)
     }
 
-    /// Whether the connection may be used again.
+    /// Counts an answer. Returns whether the connection can be reused.
     fn complete(&mut self, answer: Answer) -> Result<bool, Failure> {
         let Asked { intended, begun } =
             self.flight.land(answer.number).ok_or(Failure::Malformed)?;
@@ -261,7 +263,7 @@ impl Client {
         Ok(answer.keep_alive && self.drive.plan.keep_alive)
     }
 
-    /// The connection is gone, and with it what was not answered.
+    /// Counts the unanswered requests of a lost connection.
     fn settle(&mut self, failure: Option<Failure>) {
         self.out.clear();
         if let (Some(failure), true) = (failure, self.flight.is_empty()) {
@@ -272,7 +274,7 @@ impl Client {
         }
     }
 
-    /// What is left of the time that an answer may take.
+    /// Remaining time for an answer.
     fn patience(&self) -> IoTimeout {
         IoTimeout::after(self.drive.plan.patience.saturating_sub(now().saturating_sub(self.since)))
     }

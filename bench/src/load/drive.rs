@@ -1,4 +1,4 @@
-//! What the operations of one run share: when to start requests, and what became of them.
+//! State shared by the operations of a run: start times of requests, and counts.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -14,62 +14,62 @@ use super::requests::Requests;
 use super::tally::{Failure, Tally};
 use super::tls::Tls;
 
-/// How far a run has come.
+/// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
-    /// Connections are being made; no request starts.
+    /// Connections are made; no request starts.
     Gathering,
     /// Requests start.
     Running,
-    /// No request starts any more; those under way are waited for.
+    /// No request starts; those in flight are awaited.
     Over,
 }
 
-/// What does not change during a run.
+/// Parameters of a run.
 #[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) address: SocketAddr,
-    /// How to shake hands, where that is done.
+    /// Configuration of TLS, if used.
     pub(crate) tls: Option<Tls>,
     pub(crate) requests: Requests,
-    /// Whether HTTP/2 is spoken.
+    /// Whether to use HTTP/2.
     pub(crate) http2: bool,
     pub(crate) connections: usize,
     pub(crate) depth: usize,
     pub(crate) keep_alive: bool,
-    /// Connections are users, who pause for this long at least between pages.
+    /// With users: minimum pause between pages.
     pub(crate) think: Option<Duration>,
-    /// Open loop: when requests are meant to start.
+    /// Open loop: intended start times of requests.
     pub(crate) arrivals: Option<Arrivals>,
     pub(crate) patience: Duration,
-    /// After the end: for what has waited for a connection.
+    /// After the end: time for requests that waited for a connection.
     pub(crate) finish: Duration,
 }
 
-/// One run. Lives on the one processor.
+/// One run, on its single processor.
 pub(crate) struct Drive {
     pub(crate) plan: Plan,
     pub(crate) random: RefCell<fastrand::Rng>,
     epoch: Instant,
     phase: Cell<Phase>,
-    /// Requests meant to start from here on are tallied.
+    /// Requests with an intended start from here on are counted.
     begin: Cell<u64>,
-    /// Once it is over: until when there may be requests all the same.
+    /// After the end: the time until which waiting requests may still be sent.
     finished: Cell<u64>,
-    /// Connections that were made, or failed to be, at least once.
+    /// Connections that were made, or failed, at least once.
     pub(crate) gathered: Cell<usize>,
-    /// Whole answers, and bytes, since the run began; read at both ends of the measured time.
+    /// Complete answers and bytes since the start of the run; read at both ends of the measured interval.
     pub(crate) answered: Cell<u64>,
     pub(crate) bytes: Cell<u64>,
-    /// How often a connection went on.
+    /// Number of times a connection made progress.
     pub(crate) stirs: Cell<u64>,
-    /// Open loop: nanoseconds in which the clock was looked at and nothing else to do.
+    /// Open loop: nanoseconds spent polling the clock without other work.
     pub(crate) idled: Cell<u64>,
     arrivals: RefCell<Option<Arrivals>>,
-    /// Open loop: when requests were meant to start that no connection has taken yet. Unbounded, as
-    /// the users that it stands for are; reported.
+    /// Open loop: intended start times of requests not yet assigned to a connection. Unbounded, like the users it
+    /// models; its length is reported.
     backlog: RefCell<VecDeque<u64>>,
-    /// Connections with nothing to do, who has waited longest first.
+    /// Idle connections, the longest idle first.
     idle: RefCell<VecDeque<Waker>>,
     tally: RefCell<Tally>,
     report: Sender<(Tally, u64)>,
@@ -97,7 +97,7 @@ impl Drive {
         }
     }
 
-    /// Nanoseconds since the run was set up, now and not when the cohort began.
+    /// Nanoseconds since the run was set up; the current time, not that of the cohort.
     pub(crate) fn clock(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
     }
@@ -110,13 +110,13 @@ impl Drive {
         self.phase() == Phase::Over
     }
 
-    /// And nothing is left to be asked.
+    /// Whether the run is over and no request waits.
     pub(crate) fn is_finished(&self) -> bool {
         let is_late = || self.clock() >= self.finished.get() || self.backlog.borrow().is_empty();
         self.is_over() && is_late()
     }
 
-    /// Goes on to `phase`, and tells the connections that wait for it.
+    /// Enters `phase` and wakes the connections that wait for it.
     pub(crate) fn enter(&self, phase: Phase) {
         if phase == Phase::Over {
             self.finished.set(self.clock() + self.plan.finish.as_nanos() as u64);
@@ -125,7 +125,7 @@ impl Drive {
         self.idle.take().into_iter().for_each(Waker::wake);
     }
 
-    /// Requests start, from `now` on.
+    /// Starts the requests, from `now` on.
     pub(crate) fn run(&self, now: u64) {
         if let Some(arrivals) = self.arrivals.borrow_mut().as_mut() {
             arrivals.begin(now);
@@ -133,15 +133,15 @@ impl Drive {
         self.enter(Phase::Running);
     }
 
-    /// From now on it counts; says what time that is.
+    /// Starts the measured interval; returns the current time.
     pub(crate) fn begin(&self) -> u64 {
         let now = self.clock();
         self.begin.set(now);
         now
     }
 
-    /// Open loop: hands out the requests that were meant to start by `now`, and says when the next
-    /// one is. Closed loop: there is none.
+    /// Open loop: assigns the requests with an intended start up to `now` and returns the start of the next one.
+    /// Closed loop: returns `None`.
     pub(crate) fn let_arrive(&self, now: u64) -> Option<u64> {
         let mut arrivals = self.arrivals.borrow_mut();
         let arrivals = arrivals.as_mut()?;
@@ -164,7 +164,7 @@ impl Drive {
         }
     }
 
-    /// When the next request is meant to start, if there is one now.
+    /// Intended start of the next request, if one may start now.
     pub(crate) fn next(&self) -> Option<u64> {
         match self.phase.get() {
             Phase::Running if self.plan.arrivals.is_some() => self.backlog.borrow_mut().pop_front(),
@@ -180,7 +180,7 @@ impl Drive {
         }
     }
 
-    /// Waits for the next request to start; `None` when there will be none.
+    /// Waits for the next request; `None` at the end of the run.
     pub(crate) async fn wait(&self) -> Option<u64> {
         poll_fn(|context: &mut Context<'_>| match self.next() {
             Some(start) => Poll::Ready(Some(start)),
@@ -193,12 +193,12 @@ impl Drive {
         .await
     }
 
-    /// A connection goes on: the load has something to do.
+    /// Records that a connection made progress.
     pub(crate) fn stir(&self) {
         self.stirs.set(self.stirs.get() + 1);
     }
 
-    /// A request meant to start at `start`, which a connection took up when it had `begun`.
+    /// Counts an answer to the request with intended start `start`, sent at `begun`.
     pub(crate) fn complete(&self, answer: Answer, start: u64, begun: u64) {
         self.answered.set(self.answered.get() + 1);
         if start >= self.begin.get() {
@@ -218,14 +218,14 @@ impl Drive {
         }
     }
 
-    /// A connection that is made for no request in particular could not be made.
+    /// Counts a failure to connect that belongs to no request.
     pub(crate) fn fail_to_connect(&self) {
         self.tally.borrow_mut().fail(Failure::Connect);
     }
 }
 
 impl Drop for Drive {
-    /// The last operation is gone: whatever was counted is final.
+    /// Called after the last operation: the counts are final.
     fn drop(&mut self) {
         let begin = self.begin.get();
         let backlog = self.backlog.get_mut().iter().filter(|start| **start >= begin).count();

@@ -1,19 +1,19 @@
-//! Requests under way on one connection.
+//! Requests in flight on one connection.
 
 use std::collections::VecDeque;
 
-/// What is to be remembered of each request that is not answered yet, oldest first.
+/// Data of each unanswered request, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Flight<T> {
-    /// None for those that were answered before an older one was.
+    /// `None` for requests answered out of order.
     asked: VecDeque<Option<T>>,
-    /// The number of the first of these, counted since the connection was made.
+    /// Index of the first of these on the connection.
     first: u64,
     open: usize,
 }
 
 impl<T: Default> Flight<T> {
-    /// A connection is made.
+    /// Resets the state for a new connection.
     pub(crate) fn reset(&mut self) {
         *self = Self { asked: std::mem::take(&mut self.asked), ..Self::default() };
         self.asked.clear();
@@ -32,8 +32,7 @@ impl<T: Default> Flight<T> {
         self.open += 1;
     }
 
-    /// The request of this `number` has its answer, or without one the oldest. None if there is no such
-    /// request.
+    /// Removes the request of index `number`, by default the oldest. `None` if there is no such request.
     pub(crate) fn land(&mut self, number: Option<u64>) -> Option<T> {
         let at = usize::try_from(number.unwrap_or(self.first).checked_sub(self.first)?).ok()?;
         let asked = self.asked.get_mut(at)?.take()?;
@@ -45,7 +44,7 @@ impl<T: Default> Flight<T> {
         Some(asked)
     }
 
-    /// All that are left will have no answer.
+    /// Removes all remaining requests, which will not be answered.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> {
         self.open = 0;
         self.first += self.asked.len() as u64;

@@ -1,23 +1,23 @@
-//! As much of HTTP/2 (RFC 9113) as sending GETs and counting answers takes.
+//! The part of HTTP/2 (RFC 9113) needed to send GETs and count answers.
 //!
-//! By hand, so that the load costs less than what it measures: requests are written once, in fields that
-//! need no state, and of an answer only its status and its end are looked at. The server is told to have no
-//! table of fields either (RFC 7541 §4.2), so that nothing needs to be remembered.
+//! Written by hand, so that the load costs less than the server: requests are encoded once, in stateless fields,
+//! and only status and end of an answer are parsed. The client announces a header table of size 0 (RFC 7541
+//! §4.2), so that no decoder state is needed.
 
 use phalanx_http::client::BadResponse;
 
 use super::answers::Answer;
 
-/// What a client says first (RFC 9113 §3.4).
+/// The client connection preface (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// A frame's head: the length in three bytes, the type, flags, the stream in four.
+/// Size of a frame header: length in three bytes, type, flags, stream in four.
 const FRAME_HEADER_LEN: usize = 9;
-/// The longest frame that a server may send unless it is allowed more (§6.5.2).
+/// Default maximum frame size (§6.5.2).
 const MAX_FRAME_SIZE: usize = 16 * 1024;
-/// The widest window (§6.9.1), and what it is at first.
+/// Maximum flow-control window (§6.9.1), and its initial size.
 const MAX_WINDOW: u32 = (1 << 31) - 1;
 const INITIAL_WINDOW: u32 = 65_535;
-/// The connection's window is opened again once so much of it is used up.
+/// Consumed bytes of the connection window after which it is replenished.
 const WINDOW_UPDATE_THRESHOLD: u32 = 1 << 30;
 
 const DATA: u8 = 0;
@@ -34,30 +34,30 @@ const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 const PRIORITY: u8 = 32;
 
-/// The answers of one connection.
+/// Parser of the answers of one connection.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    /// What has come and was not looked at begins at `at`.
+    /// Received bytes; the unparsed ones begin at `at`.
     buffer: Vec<u8>,
     at: usize,
-    /// So much content of the stream is to come, which this ends or not.
+    /// Remaining bytes of a DATA frame, its stream, and whether it ends the stream.
     content: Option<(usize, u32, bool)>,
-    /// Of streams with a head, in no order: their number and status.
+    /// Streams whose head was received, unordered: id and status.
     heads: Vec<(u32, u16)>,
-    /// Streams opened.
+    /// Number of opened streams.
     opened: u32,
-    /// Streams that the server allows at a time: none until it has said so.
+    /// Concurrent streams allowed by the server; `None` before its settings.
     allowed: Option<u32>,
-    /// The server takes no more requests on this connection.
+    /// Whether the server accepts no more requests on this connection.
     leaving: bool,
-    /// Content since the window was opened last.
+    /// Received DATA bytes since the last window update.
     received: u32,
-    /// To be sent, but not on its own account.
+    /// Control frames to send with the next write.
     reply: Vec<u8>,
 }
 
 impl Frames {
-    /// A connection that was just made.
+    /// State of a new connection.
     pub(crate) fn new() -> Self {
         let mut reply = PREFACE.to_vec();
         let settings = [(1_u16, 0_u32), (2, 0), (4, MAX_WINDOW)];
@@ -80,37 +80,37 @@ impl Frames {
         }
     }
 
-    /// Where more bytes are to be appended.
+    /// The buffer to which received bytes are appended.
     pub(crate) fn space(&mut self) -> &mut Vec<u8> {
         self.buffer.drain(..self.at);
         self.at = 0;
         &mut self.buffer
     }
 
-    /// Moves what the protocol itself has to say to `out`.
+    /// Moves pending control frames to `out`.
     pub(crate) fn reply(&mut self, out: &mut Vec<u8>) {
         out.append(&mut self.reply);
     }
 
-    /// How many streams there may be at a time. Nothing is known before the server's settings have come.
+    /// Maximum number of concurrent streams; `None` before the server's settings.
     pub(crate) fn room(&self) -> Option<usize> {
         let allowed = self.allowed?;
-        // Stream identifiers are odd, and end.
+        // Stream identifiers are odd and finite.
         let over = self.leaving || self.opened >= MAX_WINDOW / 2;
         Some(if over { 0 } else { allowed as usize })
     }
 
-    /// Adds a request to `out`, whose fields [`fields`] has written.
+    /// Appends a request to `out`, with fields encoded by [`fields`].
     pub(crate) fn ask(&mut self, fields: &[u8], out: &mut Vec<u8>) {
         frame(out, HEADERS, END_HEADERS | END_STREAM, 2 * self.opened + 1, fields.len());
         out.extend_from_slice(fields);
         self.opened += 1;
     }
 
-    /// The next answer that is whole; `None` if more bytes are needed.
+    /// The next complete answer; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// When what came is no HTTP/2, or the server gave a request up.
+    /// When the bytes are not HTTP/2, or the server reset a stream.
     pub(crate) fn next(&mut self) -> Result<Option<Answer>, BadResponse> {
         loop {
             if let Some((left, stream, end)) = self.content {
@@ -188,7 +188,7 @@ impl Frames {
     }
 }
 
-/// Adds a frame's head.
+/// Appends a frame header.
 fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, length: usize) {
     out.extend_from_slice(&(length as u32).to_be_bytes()[1..]);
     out.extend_from_slice(&[kind, flags]);
@@ -200,7 +200,7 @@ fn open_window(out: &mut Vec<u8>, by: u32) {
     out.extend_from_slice(&by.to_be_bytes());
 }
 
-/// Adds the fields of a GET (RFC 7541 §6): two that the static table has whole, two with its names.
+/// Appends the fields of a GET (RFC 7541 §6): two fully indexed, two with an indexed name.
 pub(crate) fn fields(out: &mut Vec<u8>, tls: bool, authority: &str, path: &str) {
     out.extend_from_slice(&[0x82, if tls { 0x87 } else { 0x86 }]);
     for (name, value) in [(1, authority), (4, path)] {
@@ -210,7 +210,7 @@ pub(crate) fn fields(out: &mut Vec<u8>, tls: bool, authority: &str, path: &str) 
     }
 }
 
-/// Adds a length (RFC 7541 §5.1) below a prefix of seven bits; the text behind it is as it is.
+/// Appends a length (RFC 7541 §5.1) with a prefix of seven bits; the text follows without Huffman coding.
 fn integer(out: &mut Vec<u8>, value: usize) {
     const PREFIX_MAX: usize = 127;
     if value < PREFIX_MAX {
@@ -226,7 +226,7 @@ fn integer(out: &mut Vec<u8>, value: usize) {
     out.push(rest as u8);
 }
 
-/// What of a frame of fields is the fields.
+/// The header block fragment of a frame, without padding and priority.
 fn fragment(payload: &[u8], flags: u8) -> Result<&[u8], BadResponse> {
     let (mut start, mut end) = (0, payload.len());
     if flags & PADDED != 0 {
@@ -239,9 +239,9 @@ fn fragment(payload: &[u8], flags: u8) -> Result<&[u8], BadResponse> {
     payload.get(start..end).ok_or(BadResponse)
 }
 
-/// The status, which is the first of an answer's fields, since no other begins with a colon (RFC 9113 §8.3).
+/// The status, the first field of a response, since only pseudo-header fields begin with a colon (RFC 9113 §8.3).
 fn status(mut fields: &[u8]) -> Result<u16, BadResponse> {
-    // The table gets the size that it was told to have.
+    // Skip updates of the dynamic table size.
     while let [first, rest @ ..] = fields
         && first & 0xe0 == 0x20
     {
@@ -251,7 +251,7 @@ fn status(mut fields: &[u8]) -> Result<u16, BadResponse> {
     const INDEXED: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
     match *fields {
         [at @ 0x88..=0x8e, ..] => Ok(INDEXED[usize::from(at - 0x88)]),
-        // A value for the name: to be kept, not to be kept, or never to be.
+        // A literal with indexed name, with incremental indexing, without it, or never indexed.
         [0x48..=0x4e | 0x08..=0x0e | 0x18..=0x1e, 3, a, b, c, ..] => {
             digits([a, b, c].map(|byte| byte.wrapping_sub(b'0')))
         }
@@ -270,7 +270,7 @@ fn digits(digits: [u8; 3]) -> Result<u16, BadResponse> {
     }
 }
 
-/// Three digits in the code of RFC 7541 B: 0 to 2 have five bits, the others six.
+/// Three digits in the Huffman code of RFC 7541 B: 0 to 2 have five bits, the others six.
 fn huffman(value: &[u8]) -> Result<[u8; 3], BadResponse> {
     let mut bits = value.iter().take(3).fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
     bits <<= 32 - 8 * value.len().clamp(1, 3);
@@ -293,7 +293,7 @@ fn huffman(value: &[u8]) -> Result<[u8; 3], BadResponse> {
 mod tests {
     use super::*;
 
-    /// A server's frames: settings, two interleaved answers, one of them with an interim one, and more.
+    /// Frames of a server: settings, two interleaved answers, one of them with an interim response, and others.
     fn answers() -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut add = |kind, flags, stream, payload: &[u8]| {
@@ -311,7 +311,7 @@ mod tests {
         add(DATA, END_STREAM, 3, &[0; 70]);
         add(DATA, 0, 1, b"found");
         add(HEADERS, END_HEADERS | END_STREAM, 1, &[0x00, 1, b'a', 1, b'b']);
-        // 503 in Huffman's code: 011011 00000 011001 and ones.
+        // 503 in Huffman code: 011011 00000 011001, padded with ones.
         add(
             HEADERS,
             END_HEADERS | END_STREAM,
@@ -389,7 +389,7 @@ mod tests {
             one[..FRAME_HEADER_LEN],
             [0, 1, 55, HEADERS, END_HEADERS | END_STREAM, 0, 0, 0, 1]
         );
-        // 300 is 127 and 173, which is 45 and once 128.
+        // 300 is encoded as 127 and 173: 45 plus 128.
         assert_eq!(
             one[FRAME_HEADER_LEN..][..11],
             [0x82, 0x87, 1, 3, b'a', b':', b'8', 4, 127, 173, 1]

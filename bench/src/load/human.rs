@@ -1,4 +1,4 @@
-//! A report as people like to read it.
+//! The report as text.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 
 use super::report::Report;
 
-/// Columns of the longest bar.
+/// Width of the longest bar in columns.
 const MAX_BAR_WIDTH: usize = 40;
 
 impl fmt::Display for Report {
@@ -103,7 +103,7 @@ impl Report {
     }
 }
 
-/// One line for each factor of two, or finer where that would be few lines.
+/// One line per factor of two, or finer lines if those would be few.
 fn bars(f: &mut fmt::Formatter<'_>, histogram: &Histogram<u64>) -> fmt::Result {
     let (low, high) = (histogram.value_at_quantile(0.001).max(1) as f64, histogram.max() as f64);
     let steps_per_doubling: f64 = if high / low < 32.0 { 3.0 } else { 1.0 };
@@ -127,14 +127,14 @@ fn bars(f: &mut fmt::Formatter<'_>, histogram: &Histogram<u64>) -> fmt::Result {
     Ok(())
 }
 
-/// A bar this many eighths of a column long.
+/// A bar of the given number of eighths of a column.
 fn bar(eighths: usize) -> String {
     let mut bar = "█".repeat(eighths / 8);
     bar.push_str(["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8]);
     bar
 }
 
-/// Microseconds, in the unit that fits.
+/// A time given in microseconds, in a suitable unit.
 fn time(us: f64) -> String {
     match us {
         ..1e3 => format!("{us:.0} µs"),
@@ -143,7 +143,7 @@ fn time(us: f64) -> String {
     }
 }
 
-/// Bytes, in the unit that fits.
+/// A size in a suitable unit.
 fn size(bytes: f64) -> String {
     match bytes {
         ..1024.0 => format!("{bytes:.0} B"),

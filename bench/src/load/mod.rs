@@ -1,8 +1,8 @@
-//! `phalanx load`: HTTP load from one thread, and what became of it.
+//! `phalanx load`: HTTP load from one thread, and its report.
 //!
-//! It is built on the runtime that it measures: one processor, and a stage whose operations are
-//! connections, each for its whole life. Read [`Options`] first, then `conduct` (the order of a run),
-//! `drive` (what the connections share), `connection`, and `talk` (what is spoken there).
+//! It is built on the runtime that it measures: one processor, and a stage whose operations are connections. Read
+//! [`Options`] first, then `conduct` (the phases of a run), `drive` (state shared by the connections),
+//! `connection`, and `talk` (the protocols).
 
 mod answers;
 mod conduct;
@@ -47,60 +47,60 @@ use pace::{Arrivals, Pace};
 use requests::{Form, Requests, read_paths};
 use tls::Tls;
 
-/// Connections that run one after the other: beyond this their kernel state leaves the cache.
+/// Connections per cohort; more would exceed the cache with their kernel state.
 const COHORT: usize = 64;
-/// Receive buffers and their bytes: large answers are to cost the load little.
+/// Number and size of receive buffers, large enough to receive large answers cheaply.
 const RECEIVE: (u16, u32) = (64, 64 * 1024);
 
-/// Why there is no report.
+/// Errors of [`run`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file of paths is of no use.
+    /// The file of paths is invalid.
     #[error("{0}")]
     Paths(#[from] PathsError),
-    /// A process to be watched is not there.
+    /// A process to watch does not exist.
     #[error("cannot watch process {process}: {source}")]
     Watch {
-        /// Its number.
+        /// The process id.
         process: u32,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The name has no address.
+    /// The host name does not resolve.
     #[error("cannot find {host}: {source}")]
     Resolve {
-        /// The name.
+        /// The host name.
         host: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Nobody listens there.
+    /// The connection was refused or timed out.
     #[error("cannot connect to {address}: {source}")]
     Connect {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Hands cannot be shaken: mostly the server's certificate leads to no root that is trusted here.
+    /// The TLS handshake failed, usually because the certificate's issuer is not trusted on this system.
     #[error("no TLS with {address}: {source}; --insecure trusts any certificate")]
     Tls {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The runtime could not be run.
+    /// The runtime failed.
     #[error("{0}")]
     Run(#[from] RunError),
-    /// It was ended by force.
-    #[error("the run was ended before anything was measured")]
+    /// The run was aborted.
+    #[error("the run was aborted before anything was measured")]
     Ended,
 }
 
 impl Error {
-    /// The process's exit code: 2 for bad arguments, 1 for a run that failed.
+    /// Exit code of the process: 2 for bad arguments, 1 for a failed run.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Paths(_) | Error::Watch { .. } => 2,
@@ -109,10 +109,10 @@ impl Error {
     }
 }
 
-/// Sends the load, from the calling thread and one more.
+/// Sends the load from the calling thread and one more.
 ///
 /// # Errors
-/// When it could not be sent at all. What goes wrong on the way is counted in the report.
+/// When no load could be sent. Errors of requests are counted in the report.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let url = &options.url;
     let paths = match &options.paths {
@@ -135,7 +135,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     }
     drop(first);
 
-    // Arrivals have random numbers of their own, so that they are the same whatever the paths.
+    // A separate random generator makes the arrivals independent of the paths.
     let mut random = fastrand::Rng::with_seed(options.seed);
     let form = match options.http2 {
         true => Form::Two,
@@ -202,14 +202,14 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// These processes and all that have come from them, each once.
+/// These processes and their descendants, each once.
 fn watched(pids: &[u32]) -> Result<Vec<u32>, Error> {
     let mut watched = Vec::new();
     for &process in pids {
         let family = crate::procfs::family(process);
         watched.extend(family.map_err(|source| Error::Watch { process, source })?);
     }
-    // A child may have been named beside its parent.
+    // A child may have been named in addition to its parent.
     watched.sort_unstable();
     watched.dedup();
     Ok(watched)

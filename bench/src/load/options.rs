@@ -1,4 +1,4 @@
-//! What load to send: the command line of `phalanx load`.
+//! The command line of `phalanx load`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,94 +8,91 @@ use phalanx::runtime::DriverChoice;
 
 use super::url::Url;
 
-/// Send HTTP load to a server and measure how long it takes to answer.
+/// Send HTTP load to a server and measure its response times.
 ///
-/// Closed loop unless --rate is given: each connection sends its next request when the last is
-/// answered, so a slow server is asked less. With --rate requests start when they are meant to,
-/// whatever the server does, and a latency counts from then: time spent waiting for a free connection
-/// is not left out.
+/// Closed loop unless --rate is given: each connection sends its next request when the last one is answered, so a
+/// slow server receives fewer. With --rate requests start at intended times regardless of the server, and latency
+/// counts from the intended start, including the wait for a free connection.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Where to send it, as in http://127.0.0.1:8080/index.html, or https://…
+    /// URL to request, for example http://127.0.0.1:8080/index.html
     pub url: Url,
 
-    /// With https: trust any certificate, such as one that a server has signed itself
+    /// With https: accept any certificate, for example a self-signed one
     #[arg(short = 'k', long)]
     pub insecure: bool,
 
-    /// Speak HTTP/2, with --pipeline streams at a time on each connection. Without TLS the server must
-    /// know beforehand that it is HTTP/2
+    /// Use HTTP/2, with --pipeline concurrent streams per connection. Without TLS the server must support HTTP/2
+    /// with prior knowledge
     #[arg(long, conflicts_with_all = ["think", "no_keep_alive"])]
     pub http2: bool,
 
-    /// Connections at a time
+    /// Number of connections
     #[arg(short, long, value_name = "N", default_value_t = 64,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
     pub connections: usize,
 
-    /// How long to measure, in seconds
+    /// Length of the measurement, in seconds
     #[arg(short, long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub duration: Duration,
 
-    /// How long to send load before measuring, in seconds
+    /// Length of the warm-up, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = seconds)]
     pub warmup: Duration,
 
-    /// How long an answer may take, in seconds
+    /// Timeout of an answer, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub timeout: Duration,
 
-    /// Open loop: start this many requests a second, at random times (Poisson). It takes a whole core
+    /// Open loop: start this many requests per second, at random times (Poisson). Uses a whole core
     #[arg(short, long, value_name = "PER_SECOND", value_parser = rate)]
     pub rate: Option<f64>,
 
-    /// With --rate: start requests at equal distances
+    /// With --rate: start requests at equal intervals
     #[arg(long, requires = "rate")]
     pub constant: bool,
 
-    /// With --rate: when the time is over, go on for so long at most with the requests that were meant
-    /// to start within it and have waited for a connection, in seconds
+    /// With --rate: at the end, continue for at most this long, in seconds, with requests whose intended start
+    /// has passed
     #[arg(long, value_name = "SECONDS", default_value = "0", requires = "rate", value_parser = seconds)]
     pub finish: Duration,
 
-    /// Count the successful answers that came within this time, in seconds
+    /// Count successful answers within this time, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "0.05", value_parser = seconds)]
     pub objective: Duration,
 
-    /// Open a new connection for each request
+    /// Open a new connection per request
     #[arg(long, conflicts_with = "pipeline")]
     pub no_keep_alive: bool,
 
-    /// Connections are users, as SURGE has them: each asks for a page and what it embeds over a
-    /// connection of its own, and reads it before the next: for this time at least, three times as
-    /// long on average, in seconds (1 in SURGE)
+    /// Connections model users, as in SURGE: each requests a page and its embedded objects over a new connection
+    /// and reads it before the next one: for at least this time, in seconds, and three times as long on average
+    /// (1 in SURGE)
     #[arg(long, value_name = "SECONDS", conflicts_with_all = ["rate", "pipeline", "no_keep_alive"], value_parser = seconds)]
     pub think: Option<Duration>,
 
-    /// Requests under way on each connection at a time
+    /// Concurrent requests per connection
     #[arg(long, value_name = "DEPTH", default_value_t = 1,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub pipeline: usize,
 
-    /// Ask for the paths in this file, one a line, the most popular first, in place of the URL's
+    /// Request the paths in this file, one per line, the most popular first, instead of the URL's path
     #[arg(long, value_name = "FILE")]
     pub paths: Option<PathBuf>,
 
-    /// How unequally popular the paths are: the Nth is asked for with a weight of 1/N^ALPHA; 0 is
-    /// equally
+    /// Zipf exponent of the popularity: the Nth path has weight 1/N^ALPHA; 0 is uniform
     #[arg(long, value_name = "ALPHA", default_value_t = 1.0, requires = "paths", value_parser = alpha)]
     pub zipf: f64,
 
-    /// Where the random numbers begin
+    /// Seed of the random numbers
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 
-    /// How the client does its I/O: auto, uring or poll
+    /// Driver of the client: auto, uring or poll
     #[arg(long, value_name = "DRIVER", default_value_t = DriverChoice::Auto)]
     pub driver: DriverChoice,
 
-    /// A server's process, whose processor time per request is to be reported, with its children's;
-    /// may be repeated (Linux)
+    /// Report the processor time per request of this process and its children; may be repeated (Linux)
     #[arg(long = "pid", value_name = "PID")]
     pub pids: Vec<u32>,
 
@@ -105,7 +102,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults, for this URL.
+    /// The default options for this URL.
     pub fn new(url: Url) -> Self {
         Self {
             url,
@@ -132,7 +129,7 @@ impl Options {
     }
 }
 
-/// A number of seconds, with or without an `s`, up to a day.
+/// Parses a number of seconds, with or without an `s`, up to a day.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text
         .strip_suffix('s')

@@ -1,6 +1,6 @@
-//! When requests are meant to start, in open loop.
+//! Intended start times of requests in open loop.
 
-/// The gaps between intended starts, in nanoseconds.
+/// Distribution of the intervals between intended starts, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     mean: f64,
@@ -8,25 +8,24 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// `rate` is in requests per second; more than none.
+    /// `rate` is in requests per second and positive.
     pub(crate) fn new(rate: f64, constant: bool) -> Self {
         Self { mean: 1e9 / rate, constant }
     }
 
-    /// Poisson arrivals have exponential gaps: many independent users, none of whom waits for
-    /// another.
+    /// Poisson arrivals have exponential intervals: many independent users, none of whom waits for another.
     #[inline]
     pub(crate) fn gap(self, random: &mut fastrand::Rng) -> f64 {
         if self.constant { self.mean } else { -(1.0 - random.f64()).ln() * self.mean }
     }
 }
 
-/// Requests that are meant to start, one after the other.
+/// The sequence of intended starts.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrivals {
     pace: Pace,
     random: fastrand::Rng,
-    /// In nanoseconds; not before the run has begun.
+    /// In nanoseconds; `None` before the start of the run.
     next: Option<f64>,
 }
 
@@ -35,18 +34,18 @@ impl Arrivals {
         Self { pace, random, next: None }
     }
 
-    /// The run begins at `now`, whenever somebody finds the time to look: who only began to count
-    /// then would leave out what was meant to start meanwhile.
+    /// Starts the run at `now`, independent of the time of this call. Starting to count at the call would omit
+    /// requests with an earlier intended start.
     pub(crate) fn begin(&mut self, now: u64) {
         self.next.get_or_insert_with(|| now as f64 + self.pace.gap(&mut self.random));
     }
 
-    /// When the next one is meant to start; not before the run has begun.
+    /// Intended start of the next request; `None` before the start of the run.
     pub(crate) fn next(&self) -> Option<u64> {
         self.next.map(|next| next as u64)
     }
 
-    /// Goes on to the one after it.
+    /// Advances to the following request.
     pub(crate) fn step(&mut self) {
         if let Some(next) = &mut self.next {
             *next += self.pace.gap(&mut self.random);
@@ -76,7 +75,7 @@ mod tests {
 
     #[test]
     fn arrivals_in_a_window_are_poisson() {
-        // The count's variance equals its mean.
+        // The variance of the count equals its mean.
         let (pace, mut random) = (Pace::new(1e6, false), fastrand::Rng::with_seed(5));
         let (mut counts, mut next) = (vec![0.0_f64; 20_000], 0.0);
         while next < 20_000.0 * 10_000.0 {

@@ -1,4 +1,4 @@
-//! A bar on the terminal while a long run goes on.
+//! A progress bar for long runs on a terminal.
 
 use std::io::{IsTerminal, stderr};
 use std::rc::Rc;
@@ -9,11 +9,11 @@ use phalanx::sleep;
 
 use super::drive::Drive;
 
-/// Runs up to this long show nothing.
+/// Runs up to this length have no bar.
 const MIN_SHOWN_RUN: Duration = Duration::from_secs(2);
 const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A bar for a run of this length, if somebody is there to see it.
+/// A bar for a run of this length, if stderr is a terminal.
 pub(crate) fn bar(length: Duration) -> Option<ProgressBar> {
     if length <= MIN_SHOWN_RUN || !stderr().is_terminal() {
         return None;
@@ -22,13 +22,13 @@ pub(crate) fn bar(length: Duration) -> Option<ProgressBar> {
     Some(ProgressBar::new(length.as_millis() as u64).with_style(style))
 }
 
-/// Moves the bar until the run is over.
+/// Updates the bar until the end of the run.
 pub(crate) async fn show(drive: Rc<Drive>, bar: ProgressBar) {
     let (mut shown, mut rate) = (drive.answered.get(), 0.0);
     while !drive.is_over() {
         sleep(UPDATE_INTERVAL).await;
         let answered = drive.answered.get();
-        // Smoothed, so that it can be read.
+        // Smooth the rate for readability.
         rate += ((answered - shown) as f64 / UPDATE_INTERVAL.as_secs_f64() - rate) * 0.2;
         shown = answered;
         bar.set_position(bar.elapsed().as_millis() as u64);

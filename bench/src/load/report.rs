@@ -1,4 +1,4 @@
-//! What a run came to.
+//! The report of a run.
 
 use std::time::Duration;
 
@@ -10,87 +10,85 @@ use super::conduct::Measured;
 use super::options::Options;
 use super::tally::{Errors, Statuses, Tally};
 
-/// What a run came to. Unless it says otherwise, of the requests that were meant to start within the
-/// measured time; `offered = completed + errors + backlog`, except that `errors.connect` counts
-/// connections where they are kept alive.
+/// The report of a run. Unless stated otherwise, figures cover the requests with an intended start within the
+/// measured interval; `offered = completed + errors + backlog`, except that `errors.connect` counts connections
+/// with keep-alive.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// Where the load went.
+    /// The requested URL.
     pub url: String,
     /// With `https`: version and cipher suite of the first connection.
     #[serde(default)]
     pub tls: Option<String>,
-    /// `uring` or `poll`: the client's, not the server's.
+    /// The client's driver: `uring` or `poll`.
     pub driver: String,
-    /// Connections at a time.
+    /// Number of connections.
     pub connections: usize,
-    /// Requests under way on each at a time.
+    /// Concurrent requests per connection.
     pub pipeline: usize,
-    /// Where connections are users: how long they pause between pages at least, in seconds.
+    /// With users: minimum pause between pages, in seconds.
     pub think: Option<f64>,
-    /// Open loop: requests per second that were meant to start. Closed loop: none.
+    /// Open loop: intended requests per second. Closed loop: `None`.
     pub rate: Option<f64>,
-    /// Measured time, in seconds, without what is under way at its end.
+    /// Length of the measured interval in seconds, without the requests in flight at its end.
     pub seconds: f64,
-    /// Requests meant to start.
+    /// Requests with an intended start in the interval.
     pub offered: u64,
-    /// Whole answers, whatever their status.
+    /// Complete answers of any status.
     pub completed: u64,
-    /// Open loop: requests meant to start that no connection was free for until the end, or with
-    /// `--finish` until then.
+    /// Open loop: requests for which no connection became free until the end, or with `--finish` until its end.
     pub backlog: u64,
-    /// Requests from the warm-up that were not answered before the end of the measured time. No
-    /// latency has them.
+    /// Requests from the warm-up that were unanswered at the end of the measured interval. They are in no
+    /// latency.
     pub starved: u64,
-    /// Whole answers per second that came within the measured time.
+    /// Complete answers per second within the measured interval.
     pub requests_per_second: f64,
-    /// Bytes that came within the measured time, heads included.
+    /// Bytes received within the measured interval, including heads.
     pub bytes: u64,
     /// From the intended start to the last byte.
     pub latency: Latency,
-    /// The same of successful answers (2xx) only: an overloaded server refuses quickly.
+    /// The same for successful answers (2xx) only; rejections under overload are fast.
     pub success_latency: Latency,
-    /// Theirs from when a connection was free for them: in open loop the rest was waited for that, and
-    /// no server knows of it.
+    /// The same for successful answers, from the time a connection was free. In open loop the rest is the wait
+    /// for that, of which the server has no part.
     #[serde(default)]
     pub served_latency: Latency,
-    /// Goodput: successful answers that came within the objective.
+    /// Goodput: successful answers within the objective.
     pub good: u64,
     /// Answers by class.
     pub status: Statuses,
-    /// What failed.
+    /// Errors by kind.
     pub errors: Errors,
-    /// The load's own processor time, in microseconds for each answer. In open loop it looks at the
-    /// clock without a pause, which is in here too.
+    /// Processor time of the load per answer, in microseconds. In open loop this includes polling the clock.
     pub client_cpu_us_per_request: f64,
-    /// The part of the measured time in which the load's thread had something else to do than to look
-    /// at the clock. Where it is near one, it is the load that is measured.
+    /// Share of the measured interval in which the load's thread was not idly polling the clock. Near 1, the load
+    /// is the bottleneck.
     pub client_busy: f64,
-    /// Processor time of the processes that were to be watched, for each answer.
+    /// Processor time of the watched processes per answer.
     pub server_cpu_us_per_request: Option<f64>,
-    /// How many answers took how long.
+    /// Histogram of the latencies.
     #[serde(skip)]
     pub(crate) histogram: Option<Histogram<u64>>,
 }
 
-/// Latencies, in microseconds.
+/// Latencies in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// The mean.
     pub mean_us: f64,
     /// The median.
     pub p50_us: f64,
-    /// One in ten took longer.
+    /// 90th percentile.
     pub p90_us: f64,
-    /// One in a hundred took longer.
+    /// 99th percentile.
     pub p99_us: f64,
-    /// One in a thousand took longer.
+    /// 99.9th percentile.
     #[serde(rename = "p99.9_us")]
     pub p999_us: f64,
-    /// One in ten thousand took longer.
+    /// 99.99th percentile.
     #[serde(rename = "p99.99_us")]
     pub p9999_us: f64,
-    /// The longest.
+    /// The maximum.
     pub max_us: f64,
 }
 
@@ -110,7 +108,7 @@ impl Latency {
 }
 
 impl Report {
-    /// A run of this kind, of which nothing is known yet.
+    /// An empty report of a run with these options.
     pub(crate) fn new(options: &Options, driver: DriverKind) -> Self {
         Self {
             url: options.url.to_string(),
@@ -140,12 +138,12 @@ impl Report {
         }
     }
 
-    /// Of the whole answers within the measured time, those that were successes.
+    /// Successful answers per second within the measured interval.
     pub(crate) fn successes_per_second(&self) -> f64 {
         self.requests_per_second * self.status.success as f64 / self.completed.max(1) as f64
     }
 
-    /// Takes in what was counted and measured.
+    /// Adds the counts and readings.
     pub(crate) fn fill(
         &mut self,
         tally: Tally,
@@ -173,7 +171,7 @@ impl Report {
         self.histogram = Some(tally.latency);
     }
 
-    /// As JSON, with line breaks.
+    /// The report as indented JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("plain values")
     }

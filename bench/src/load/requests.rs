@@ -1,4 +1,4 @@
-//! What is asked for: whole requests, made once, and drawn.
+//! The requests: encoded once, and drawn at random.
 
 use std::fs;
 use std::io;
@@ -10,37 +10,37 @@ use super::http2;
 use super::url::{Url, is_target};
 use super::zipf::Zipf;
 
-/// Why a file of paths is of no use.
+/// Errors of a file of paths.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathsError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// It has no line that is not empty.
-    #[error("{} names no path", path.display())]
+    /// The file contains no path.
+    #[error("{} contains no path", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
     },
-    /// A line is no path.
-    #[error("{}:{line}: {text:?} is no path: it begins with / and has no white space", path.display())]
+    /// A line is not a path.
+    #[error("{}:{line}: {text:?} is not a path: a path begins with / and has no white space", path.display())]
     Line {
         /// The file.
         path: PathBuf,
-        /// From one.
+        /// Line number, from 1.
         line: usize,
-        /// What stands there.
+        /// The line.
         text: String,
     },
 }
 
-/// The paths in `file`, one a line; empty lines and those that begin with `#` do not count.
+/// The paths in `file`, one per line, without empty lines and lines that begin with `#`.
 ///
 /// # Errors
 /// [`PathsError`].
@@ -63,20 +63,20 @@ pub(crate) fn read_paths(file: &Path) -> Result<Vec<String>, PathsError> {
     if paths.is_empty() { Err(PathsError::Empty { path: path() }) } else { Ok(paths) }
 }
 
-/// How requests are written.
+/// Encoding of requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
     /// HTTP/1.1.
     One { keep_alive: bool },
-    /// HTTP/2: a request's fields.
+    /// HTTP/2: the fields of a request.
     Two,
 }
 
-/// Requests for some paths, and how popular they are.
+/// Encoded requests for a set of paths, with their popularity.
 #[derive(Clone, Debug)]
 pub(crate) struct Requests {
     bytes: Vec<u8>,
-    /// Where each request ends; each begins where the one before ends.
+    /// End of each request; each begins at the end of the one before.
     ends: Vec<usize>,
     zipf: Zipf,
 }
@@ -97,7 +97,7 @@ impl Requests {
         Self { bytes, zipf: Zipf::new(ends.len(), alpha), ends }
     }
 
-    /// The next request.
+    /// Draws the next request.
     #[inline]
     pub(crate) fn draw(&self, random: &mut fastrand::Rng) -> &[u8] {
         let at = if self.ends.len() == 1 { 0 } else { self.zipf.draw(random) };

@@ -1,11 +1,11 @@
-//! What is spoken on a connection: HTTP/1.1, or HTTP/2.
+//! The protocol of a connection: HTTP/1.1 or HTTP/2.
 
 use phalanx_http::client::BadResponse;
 
 use super::answers::{Answer, Answers};
 use super::http2::Frames;
 
-/// One connection's half of it, whichever it is.
+/// Client state of one connection.
 #[derive(Debug)]
 pub(crate) enum Talk {
     One(Answers),
@@ -17,7 +17,7 @@ impl Talk {
         if http2 { Self::Two(Box::new(Frames::new())) } else { Self::One(Answers::default()) }
     }
 
-    /// Forgets the connection; where nothing was said at its beginning, not the memory.
+    /// Resets the state for a new connection; with HTTP/1.1 keeps the memory.
     pub(crate) fn reset(&mut self) {
         match self {
             Self::One(answers) => answers.reset(),
@@ -25,14 +25,14 @@ impl Talk {
         }
     }
 
-    /// Moves what the protocol itself has to say to `out`.
+    /// Moves pending control frames to `out`.
     pub(crate) fn reply(&mut self, out: &mut Vec<u8>) {
         if let Self::Two(frames) = self {
             frames.reply(out);
         }
     }
 
-    /// How many requests may be under way; none is known before the server has said so.
+    /// Maximum number of concurrent requests; `None` before the server has announced it.
     pub(crate) fn room(&self) -> Option<usize> {
         match self {
             Self::One(_) => Some(usize::MAX),
@@ -40,7 +40,7 @@ impl Talk {
         }
     }
 
-    /// Adds `request` to `out`.
+    /// Appends `request` to `out`.
     pub(crate) fn ask(&mut self, request: &[u8], out: &mut Vec<u8>) {
         match self {
             Self::One(_) => out.extend_from_slice(request),
@@ -48,7 +48,7 @@ impl Talk {
         }
     }
 
-    /// Where more bytes are to be appended.
+    /// The buffer to which received bytes are appended.
     pub(crate) fn space(&mut self) -> &mut Vec<u8> {
         match self {
             Self::One(answers) => answers.space(),
@@ -56,7 +56,8 @@ impl Talk {
         }
     }
 
-    /// So many of the bytes to come nobody needs to see, once [`next`](Self::next) has seen all others.
+    /// Number of following bytes that need not be received into memory, after [`next`](Self::next) returned
+    /// `None`.
     pub(crate) fn ahead(&self) -> u64 {
         match self {
             Self::One(answers) => answers.ahead(),
@@ -64,17 +65,17 @@ impl Talk {
         }
     }
 
-    /// So many of these have come, and are gone.
+    /// Accounts for `bytes` of these that were received and discarded.
     pub(crate) fn skipped(&mut self, bytes: u64) {
         if let Self::One(answers) = self {
             answers.skipped(bytes);
         }
     }
 
-    /// The next answer that is whole; `None` if more bytes are needed.
+    /// The next complete answer; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// When what came is not what is spoken.
+    /// When the bytes violate the protocol.
     pub(crate) fn next(&mut self) -> Result<Option<Answer>, BadResponse> {
         match self {
             Self::One(answers) => answers.next(),
@@ -82,7 +83,7 @@ impl Talk {
         }
     }
 
-    /// The connection has been closed in good order: the answer that this ends, if it does.
+    /// Handles an orderly close of the connection; returns the answer that it completes, if any.
     pub(crate) fn close(&mut self) -> Option<Answer> {
         match self {
             Self::One(answers) => answers.close(),

@@ -1,33 +1,33 @@
-//! What is counted while the load runs.
+//! Counters of a run.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::answers::Answer;
 
-/// Ways in which a request fails. Each failed request counts once.
+/// Failed requests by kind. Each failed request counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Errors {
-    /// Connections that could not be made. With keep-alive no request was lost by it.
+    /// Connections that could not be made. With keep-alive this loses no request.
     pub connect: u64,
-    /// No whole answer within the time allowed.
+    /// No complete answer within the timeout.
     pub timeout: u64,
-    /// The connection broke.
+    /// The connection was reset.
     pub reset: u64,
-    /// The connection was closed in good order, but before the answer's end.
+    /// The connection was closed before the end of the answer.
     pub closed: u64,
-    /// The answer was no HTTP, or more than was asked for.
+    /// The answer was not HTTP, or was unsolicited.
     pub malformed: u64,
 }
 
 impl Errors {
-    /// Of all kinds.
+    /// Sum over all kinds.
     pub fn total(&self) -> u64 {
         self.connect + self.timeout + self.reset + self.closed + self.malformed
     }
 }
 
-/// Whole answers by the first digit of their status.
+/// Complete answers by status class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statuses {
     /// 200 to 299.
@@ -58,7 +58,7 @@ impl Statuses {
     }
 }
 
-/// How a request failed.
+/// Kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     Connect,
@@ -68,25 +68,25 @@ pub(crate) enum Failure {
     Malformed,
 }
 
-/// Counts of the requests that were meant to start within the measured time.
+/// Counts of the requests with an intended start within the measured interval.
 pub(crate) struct Tally {
     pub(crate) offered: u64,
     pub(crate) completed: u64,
-    /// Requests that were under way before the measured time began, and still when it ended.
+    /// Requests in flight from before the start of the measured interval to its end.
     pub(crate) starved: u64,
     pub(crate) errors: Errors,
     pub(crate) statuses: Statuses,
-    /// In nanoseconds.
+    /// Latencies in nanoseconds.
     pub(crate) latency: Histogram<u64>,
-    /// The same of the successful answers only.
+    /// Latencies of successful answers.
     pub(crate) success: Histogram<u64>,
-    /// Theirs from when a connection took them up.
+    /// Latencies of successful answers from the time a connection sent the request.
     pub(crate) served: Histogram<u64>,
 }
 
 impl Default for Tally {
     fn default() -> Self {
-        // It grows by itself, and then every value fits.
+        // The histogram resizes itself, so every value fits.
         let latency = Histogram::new(3).expect("three digits are possible");
         let (success, served) = (latency.clone(), latency.clone());
         let (errors, statuses) = Default::default();

@@ -1,7 +1,7 @@
-//! `https://`: whom the load believes, and the first handshake, which tells of what goes wrong.
+//! `https://`: certificate verification, and a first handshake that reports errors.
 //!
-//! Every connection shakes hands in full: sessions are not resumed, so that `--no-keep-alive` shows what a
-//! handshake costs. One protocol is offered, HTTP/1.1 or HTTP/2.
+//! Every connection performs a full handshake: sessions are not resumed, so that `--no-keep-alive` shows the cost
+//! of a handshake. One protocol is offered, HTTP/1.1 or HTTP/2.
 
 use std::io;
 use std::net::TcpStream;
@@ -17,10 +17,10 @@ use rustls::{
     StreamOwned,
 };
 
-/// The protocol's name in a handshake (RFC 9113 §3.1).
+/// ALPN name of HTTP/2 (RFC 9113 §3.1).
 const H2: &[u8] = b"h2";
 
-/// How connections shake hands, and with whom.
+/// TLS configuration of the connections to a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
     config: Arc<ClientConfig>,
@@ -28,11 +28,11 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// For connections to `host`, a name or an address. With `insecure` any certificate will do; otherwise
-    /// it must lead to a root that this system trusts.
+    /// A configuration for connections to `host`, a name or an address. With `insecure` any certificate is
+    /// accepted; otherwise it must lead to a root that this system trusts.
     ///
     /// # Errors
-    /// When nothing can have such a name, or no root is found on this system.
+    /// When the name is invalid, or this system has no trusted roots.
     pub(crate) fn to(host: &str, insecure: bool, http2: bool) -> io::Result<Self> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let provider = Arc::new(ring::default_provider());
@@ -50,20 +50,19 @@ impl Tls {
         Ok(Self { config: Arc::new(config), name })
     }
 
-    /// The client's end of a connection.
+    /// The client's session of a connection.
     pub(crate) fn session(&self) -> Result<ClientConnection, rustls::Error> {
         let mut session = ClientConnection::new(self.config.clone(), self.name.clone())?;
-        // A pipeline is written at once, however long.
+        // A pipeline of any length is written at once.
         session.set_buffer_limit(None);
         Ok(session)
     }
 
-    /// Shakes hands on a connection of its own, waiting for no more than `patience` at a time. What was
-    /// agreed on, as in `TLS 1.3, AES_256_GCM_SHA384`.
+    /// Performs a handshake on a separate connection, waiting at most `patience` per read. Returns the negotiated
+    /// parameters, as in `TLS 1.3, AES_256_GCM_SHA384`.
     ///
     /// # Errors
-    /// What is wrong with the server's certificate, or with the connection; or that it has no HTTP/2,
-    /// where that is wanted.
+    /// When the server's certificate or the connection is bad, or HTTP/2 is required and not negotiated.
     pub(crate) fn try_on(&self, stream: &TcpStream, patience: Duration) -> io::Result<String> {
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
@@ -78,7 +77,7 @@ impl Tls {
         Ok(agreed(&session))
     }
 
-    /// The same connection as a stream of what is sealed, for who may block.
+    /// A blocking stream of plain text over `stream`.
     pub(crate) fn wrap(
         &self,
         stream: TcpStream,
@@ -87,7 +86,7 @@ impl Tls {
     }
 }
 
-/// Version and cipher suite, as they are usually written.
+/// Version and cipher suite in their usual notation.
 fn agreed(session: &ClientConnection) -> String {
     let version = session.protocol_version().and_then(|version| version.as_str());
     let version = version.unwrap_or("TLS").replace("TLSv", "TLS ").replace('_', ".");
@@ -110,8 +109,8 @@ fn roots() -> io::Result<RootCertStore> {
     }
 }
 
-/// Believes everybody, as `--insecure` says. That the server has its certificate's key is looked at all
-/// the same: that is work which each client does.
+/// Accepts any certificate, as documented for `--insecure`. The handshake signature is verified nevertheless,
+/// since every client does that work.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

@@ -1,40 +1,44 @@
-//! Where the load goes: `http://host:port/path`, or `https`, and nothing fancier.
+//! Target of the load: `http://host:port/path` or `https`.
 
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// An absolute `http` or `https` URL, taken apart.
+/// A parsed absolute `http` or `https` URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// Whether it is `https`.
+    /// Whether the scheme is `https`.
     pub tls: bool,
-    /// What follows the scheme, up to the path: for the `Host` field.
+    /// The authority, for the `Host` field.
     pub authority: String,
     /// A name or an address, without brackets.
     pub host: String,
-    /// 80, or 443 with TLS, unless told otherwise.
+    /// The port; by default 80, or 443 with TLS.
     pub port: u16,
     /// Path and query; begins with a slash.
     pub target: String,
 }
 
-/// Why a text is no URL that load can be sent to.
+/// Errors of parsing a URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlError {
-    /// Neither `http://` nor `https://`.
-    #[error("a URL begins with http:// or https://, as in http://127.0.0.1:8080/index.html")]
+    /// The scheme is neither `http://` nor `https://`.
+    #[error(
+        "a URL must begin with http:// or https://, for example http://127.0.0.1:8080/index.html"
+    )]
     Scheme,
-    /// No host, or one with a user, a space or a control character.
-    #[error("{0:?} is no host")]
+    /// The host is empty, or contains a user, a space or a control character.
+    #[error("{0:?} is not a host")]
     Host(String),
-    /// No number from 1 to 65535.
-    #[error("{0:?} is no port")]
+    /// The port is not a number from 1 to 65535.
+    #[error("{0:?} is not a port")]
     Port(String),
-    /// White space or control characters, which would end the request line.
-    #[error("a path has no white space and no control characters; write them as %20 and the like")]
+    /// White space or control characters in the path, which would end the request line.
+    #[error(
+        "a path must not contain white space or control characters; percent-encode them, as in %20"
+    )]
     Target,
 }
 
@@ -51,7 +55,7 @@ impl FromStr for Url {
             Some(at) => rest.split_at(at),
             None => (rest, "/"),
         };
-        // A fragment is the client's own affair and never sent.
+        // A fragment is not sent to servers.
         let target = target.split('#').next().unwrap_or_default();
         let target = match target.starts_with('/') {
             true => target.to_owned(),
@@ -69,12 +73,12 @@ impl FromStr for Url {
     }
 }
 
-/// Whether this can stand in a request line.
+/// Whether `text` is valid as a request target.
 pub(crate) fn is_target(text: &str) -> bool {
     text.starts_with('/') && text.bytes().all(|byte| byte > b' ' && byte != 0x7f)
 }
 
-/// Host without brackets, and port: `usual` where none is said.
+/// Host without brackets, and port, by default `usual`.
 fn split(authority: &str, usual: u16) -> Result<(&str, u16), UrlError> {
     let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, "")) => (host, None),
@@ -94,10 +98,10 @@ fn split(authority: &str, usual: u16) -> Result<(&str, u16), UrlError> {
 }
 
 impl Url {
-    /// The first address that the host has.
+    /// The first address of the host.
     ///
     /// # Errors
-    /// What the resolver says.
+    /// The resolver's error.
     pub fn resolve(&self) -> io::Result<SocketAddr> {
         let mut addresses = (self.host.as_str(), self.port).to_socket_addrs()?;
         addresses.next().ok_or_else(|| io::Error::other("the name has no address"))

@@ -1,7 +1,7 @@
-//! A connection's bytes: as they are, or sealed by TLS.
+//! The byte stream of a connection: plain or TLS.
 //!
-//! rustls does no I/O: what comes from the socket is fed to it, and what it has sealed is sent. A client
-//! of the load does one thing at a time, so what the protocol itself has to say leaves at once.
+//! rustls performs no I/O: received bytes are fed to it, and encrypted bytes are sent. A client does one thing at
+//! a time, so control messages of the protocol are sent at once.
 
 use std::io::{self, BufRead, Write};
 use std::net::SocketAddr;
@@ -20,19 +20,19 @@ pub(crate) enum Wire {
     Tls(Box<Sealed>),
 }
 
-/// A socket, and the session over it.
+/// A socket and its TLS session.
 pub(crate) struct Sealed {
     stream: Stream,
     session: ClientConnection,
-    /// What came with the end of the handshake: HTTP/2 servers speak first.
+    /// Data received with the end of the handshake; HTTP/2 servers send first.
     early: Vec<u8>,
-    /// Memory for what is received, and for what is sent.
+    /// Buffers for received and sent ciphertext.
     raw: Vec<u8>,
     out: Vec<u8>,
 }
 
 impl Wire {
-    /// Connects, and shakes hands where there is TLS. `timeout` is for all of it.
+    /// Connects and performs the handshake, if any; `timeout` covers both.
     pub(crate) async fn connect(
         address: SocketAddr,
         tls: Option<&Tls>,
@@ -56,7 +56,7 @@ impl Wire {
         Ok(Self::Tls(Box::new(sealed)))
     }
 
-    /// Waits for bytes and appends them to `buffer`. Returns how many; zero is the end.
+    /// Waits for bytes and appends them to `buffer`. Returns their number; zero is the end of the stream.
     pub(crate) async fn read(
         &mut self,
         buffer: &mut Vec<u8>,
@@ -77,8 +77,8 @@ impl Wire {
         }
     }
 
-    /// Waits for bytes, leaves out the first `skip` of what comes, and says how many; what comes behind
-    /// them may be appended to `buffer`. Zero is the end.
+    /// Waits for bytes, discards the first `skip` of them and returns their number; later bytes may be appended
+    /// to `buffer`. Zero is the end of the stream.
     pub(crate) async fn skip(
         &mut self,
         skip: u64,
@@ -97,7 +97,7 @@ impl Wire {
         }
     }
 
-    /// Sends all of `bytes`, and gives their memory back, empty.
+    /// Sends all of `bytes` and returns the empty buffer.
     pub(crate) async fn write(
         &mut self,
         mut bytes: Vec<u8>,
@@ -118,11 +118,11 @@ impl Wire {
 }
 
 impl Sealed {
-    /// Receives once, and appends what that opens. False at the end.
+    /// Receives once and appends the decrypted data. Returns false at the end of the stream.
     async fn receive(&mut self, opened: &mut Vec<u8>, timeout: IoTimeout) -> io::Result<bool> {
         self.raw.clear();
         if self.stream.read(&mut self.raw, timeout).await? == 0 {
-            // Of an answer whose length is known, nothing can have been cut off; others end with it.
+            // Truncation is detected for answers of known length; others end with the connection.
             return match self.session.is_handshaking() {
                 true => Err(io::ErrorKind::UnexpectedEof.into()),
                 false => Ok(false),
@@ -150,7 +150,7 @@ impl Sealed {
         Ok(!closed)
     }
 
-    /// Sends what is sealed.
+    /// Sends all encrypted bytes.
     async fn flush(&mut self, timeout: IoTimeout) -> io::Result<()> {
         while self.session.wants_write() {
             self.session.write_tls(&mut self.out)?;

@@ -1,4 +1,4 @@
-//! Which of many things is popular: Zipf's law, drawn in constant time.
+//! Zipf-distributed numbers, drawn in constant time.
 
 /// Draws numbers below `n`, the first most often: the `i`th with a weight of `1 / (i + 1)^alpha`.
 ///
@@ -11,7 +11,7 @@ pub struct Zipf {
 
 #[derive(Clone, Copy, Debug)]
 struct Column {
-    /// How much of the column is its own, of 2³².
+    /// Share of the column's own number, of 2³².
     own: u64,
     other: u32,
 }
@@ -26,7 +26,7 @@ impl Zipf {
         let mut heights: Vec<f64> = weights.iter().map(|weight| weight / mean).collect();
         let (mut low, mut high): (Vec<usize>, Vec<usize>) =
             (0..n).partition(|&at| heights[at] < 1.0);
-        // What is left over at the end is a full column, but for rounding.
+        // The remaining columns are full but for rounding errors.
         let mut columns: Vec<Column> =
             (0..n).map(|at| Column { own: 1 << 32, other: at as u32 }).collect();
         while let (Some(&small), Some(&large)) = (low.last(), high.last()) {
@@ -42,10 +42,10 @@ impl Zipf {
         Self { columns }
     }
 
-    /// The next number.
+    /// Draws a number.
     #[inline]
     pub fn draw(&self, random: &mut fastrand::Rng) -> usize {
-        // One draw gives both: the column from its high half, the place within from its low half.
+        // One draw selects both: the high half the column, the low half the position within it.
         let bits = random.u64(..);
         let at = (((bits >> 32) * self.columns.len() as u64) >> 32) as usize;
         let column = self.columns[at];

@@ -1,4 +1,4 @@
-//! The forms in which an index is measured: all have the same index, the same checks and the same events.
+//! The ways of running the matcher; all use the same index, checks and events.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,17 +10,17 @@ use serde::Serialize;
 
 use super::Options;
 
-/// Events that may wait at pieces where the cohort is found: as the stages have it.
+/// Maximum number of events queued at the pieces with automatic cohorts, as in the stages.
 const CAPACITY: usize = 4096;
-/// The twin's threads on each core.
+/// Threads of the twin per core.
 const THREADS: usize = 16;
 
-/// How many events are matched together.
+/// Number of events matched together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cohort {
-    /// So many; 0 is one at a time, without any queue.
+    /// A fixed number; 0 is one at a time without a queue.
     Fixed(usize),
-    /// What the queues at the pieces choose.
+    /// As chosen by the queues at the pieces.
     Auto,
 }
 
@@ -63,18 +63,18 @@ impl Serialize for Cohort {
     }
 }
 
-/// Who matches what.
+/// Distribution of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// A loop on each core, over events of its own.
+    /// A loop on each core over separate events.
     Loop(Cohort),
-    /// Each core has a part of the pieces and meets all events.
+    /// Each core has a part of the pieces and matches all events.
     Partition(usize),
     /// A pool of threads that take one event at a time (the paper's THPS).
     Twin,
 }
 
-/// All that are measured on so many cores.
+/// All forms that are measured on a number of cores.
 pub(super) fn forms(options: &Options, cores: usize) -> Vec<Form> {
     let mut forms: Vec<Form> = options.cohort.iter().map(|cohort| Form::Loop(*cohort)).collect();
     if cores > 1 {
@@ -89,11 +89,11 @@ pub(super) fn forms(options: &Options, cores: usize) -> Vec<Form> {
 pub(super) struct Worker<'a> {
     pub(super) core: usize,
     pub(super) cores: usize,
-    /// The twin's next event.
+    /// Index of the twin's next event.
     pub(super) next: &'a AtomicUsize,
 }
 
-/// What one thread did, and when.
+/// Work and times of one thread.
 pub(super) struct Part {
     pub(super) events: usize,
     pub(super) matches: usize,
@@ -129,19 +129,20 @@ impl Form {
         }
     }
 
-    /// On each core.
+    /// Threads per core.
     pub(super) fn threads(self) -> usize {
         if self == Form::Twin { THREADS } else { 1 }
     }
 
-    /// Events a second of all parts: with a partition an event is done when the slowest has met it.
+    /// Events per second of all parts. With a partition an event is complete when the slowest part has matched
+    /// it.
     pub(super) fn rate(self, parts: &[Part]) -> f64 {
         let rates = parts.iter().map(Part::rate);
         match self {
             Form::Loop(_) => rates.sum(),
             Form::Partition(_) => rates.fold(f64::INFINITY, f64::min),
             Form::Twin => {
-                // Threads of a core take turns, so only the whole has a rate.
+                // Threads of a core share it, so only the total has a rate.
                 let start = parts.iter().map(|part| part.start).min();
                 let end = parts.iter().map(|part| part.end).max();
                 let seconds =
@@ -151,7 +152,7 @@ impl Form {
         }
     }
 
-    /// Matches events for about as long as a slice.
+    /// Matches events for about the length of a slice.
     pub(super) fn run(
         self,
         snapshot: &Snapshot,
@@ -189,7 +190,7 @@ impl Form {
     }
 }
 
-/// Calls `step` with so many events after the other. The first time does not count: memory grows then.
+/// Calls `step` for `size` events after another. The first call is not counted, since it allocates memory.
 fn steps(
     events: &[Event],
     from: usize,
@@ -211,7 +212,7 @@ fn steps(
         part.matches += step(&events[at..at + size]);
         part.events += size;
         at += size;
-        // The clock is not asked for every fast event.
+        // Do not read the clock for every fast event.
         if (part.events % 64 < size || size >= 64) && part.start.elapsed() >= slice {
             part.end = Instant::now();
             return part;
@@ -219,8 +220,8 @@ fn steps(
     }
 }
 
-/// Events come as fast as they go, and wait at the pieces; a piece is run when it is worth it, and when there is
-/// no room for more. The first of them do not count: memory grows then.
+/// Queues events at the pieces as fast as possible. A piece runs when it is worthwhile and when the queues are
+/// full. The first events are not counted, since they allocate memory.
 fn queued(snapshot: &Snapshot, events: &[Event], from: usize, slice: Duration) -> Part {
     let mut queues: Queues<&Event> = Queues::new(snapshot.clone(), CAPACITY);
     let mut part = Part::new();

@@ -1,4 +1,4 @@
-//! One index under all cohort sizes in turn.
+//! Measures one index with all cohort sizes in turn.
 
 use std::io;
 use std::sync::Barrier;
@@ -13,8 +13,7 @@ use super::{Access, Build, Built, Options, Report, Row, Workload};
 use crate::stats::{median, spread};
 use crate::web::cores;
 
-/// Events that are prepared: more than any cohort, and enough that a part of the index is not always met by
-/// the same.
+/// Number of prepared events: more than any cohort, and enough to vary the events that match a part of the index.
 const EVENTS: usize = 16 * 1024;
 
 pub(super) fn run(
@@ -101,14 +100,14 @@ pub(super) fn run(
     Ok(())
 }
 
-/// A form on so many cores, and what it did in each round. All take turns.
+/// A form on a number of cores, and its results per round. All take turns.
 struct Arm {
     form: Form,
     cores: usize,
     rates: Vec<f64>,
 }
 
-/// Runs `f` on so many cores at the same time, on each with so many threads.
+/// Runs `f` concurrently on a number of cores, with the given number of threads each.
 fn on_cores(
     cores: usize,
     threads: usize,

@@ -1,4 +1,4 @@
-//! The same under cachegrind: misses of a simulated cache, which no neighbour disturbs.
+//! Measures under cachegrind: misses of a simulated cache, independent of other processes.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use super::workload::{Generator, attributes, code};
 use super::{MissRow, Options, Workload, build};
 use crate::cachegrind;
 
-/// Twice, with so many events; the difference leaves out all that happens once.
+/// Numbers of events of two runs; their difference excludes one-time costs.
 const EVENTS: [usize; 2] = [2048, 6144];
 const COHORTS: [usize; 2] = [0, 1024];
 
@@ -45,14 +45,14 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<MissRow>> {
     Ok(rows)
 }
 
-/// Matches so many events with one access attribute, in cohorts of the first size.
+/// Matches events with one access attribute, in cohorts of the first size.
 pub(super) fn walk(options: &Options, events: usize) {
     let workload = options.workload.first().copied().unwrap_or(Workload::W0);
     let subscriptions = options.subscriptions.first().copied().unwrap_or(1);
     let index = build(workload, subscriptions, false, options.seed).index;
     let mut generator = Generator::new(workload, options.seed.wrapping_add(1));
     let known = attributes(&index);
-    // Always as many, so that the difference of two runs is matching alone.
+    // A fixed number, so that the difference of two runs is matching alone.
     let coded: Vec<Event> =
         (0..EVENTS[1]).map(|_| code(&index, &known, &generator.values())).collect();
     let mut matches = Matches::new();

@@ -21,10 +21,10 @@ pub use workload::Workload;
 
 use crate::clock::thread_time;
 
-/// Filters that are made and inserted together: more would only need more memory.
+/// Filters generated and inserted together, which bounds memory.
 const BATCH: usize = 100_000;
 
-/// Measures, or only matches for a simulator (then there is no report).
+/// Runs the benchmark, or only matches for a simulator (without a report).
 ///
 /// # Errors
 /// When a thread cannot be bound to a core, or valgrind cannot be run.
@@ -72,7 +72,7 @@ pub fn run(options: &Options) -> io::Result<Option<Report>> {
     Ok(Some(report))
 }
 
-/// An index and how fast it was filled.
+/// An index and the speed of filling it.
 pub(crate) struct Built {
     pub(crate) index: Index,
     insert_all_per_s: Option<f64>,
@@ -80,7 +80,7 @@ pub(crate) struct Built {
     longest: Duration,
 }
 
-/// Fills an index: nearly all in batches, the last part one by one.
+/// Fills an index: nearly all filters in batches, the last ones one by one.
 pub(crate) fn build(workload: Workload, subscriptions: usize, multiple: bool, seed: u64) -> Built {
     let options =
         phalanx_matcher::Options { multiple, expected: subscriptions, ..Default::default() };
@@ -114,10 +114,10 @@ pub(crate) fn build(workload: Workload, subscriptions: usize, multiple: bool, se
     }
 }
 
-/// What an index looks at with each change, as in the broker.
+/// Filters that the index reorganizes per change, as in the broker.
 const PER_CHANGE: usize = 8;
 
-/// Fills an index one by one, without telling it how many are to come: it arranges itself anew as it grows.
+/// Fills an index one by one without announcing the total; it reorganizes itself as it grows.
 fn grow(workload: Workload, subscriptions: usize, seed: u64) -> Built {
     let mut index = Index::new(phalanx_matcher::Options::default());
     let mut generator = Generator::new(workload, seed);
@@ -140,7 +140,7 @@ fn grow(workload: Workload, subscriptions: usize, seed: u64) -> Built {
     Built { index, insert_all_per_s: None, insert_per_s, longest }
 }
 
-/// The instructions that checks are made with.
+/// The instruction set used for checks.
 fn tier() -> String {
     format!("{:?}", Tier::available().last().copied().unwrap_or(Tier::Scalar))
 }

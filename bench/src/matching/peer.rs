@@ -1,5 +1,5 @@
-//! Another matcher beside ours: the crate a-tree, in a program of its own (`bench/peers/a-tree`), with the same filters
-//! and events.
+//! Comparison with the crate a-tree, in a separate program (`bench/peers/a-tree`) with the same filters and
+//! events.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -11,10 +11,10 @@ use super::workload::Generator;
 use super::{Access, Cohort, Row, Workload};
 use crate::stats::Spread;
 
-/// As many as it has time for.
+/// Number of events, limited by its speed.
 const EVENTS: usize = 4096;
 
-/// What it says.
+/// Output of the program.
 #[derive(Deserialize)]
 struct Said {
     insert_per_s: f64,
@@ -39,7 +39,7 @@ pub(super) fn run(
         .spawn()
         .map_err(named)?;
     if let Some(input) = child.stdin.take() {
-        // Where it does not read on, it says why.
+        // If it stops reading, its output states the cause.
         let _ = tell(BufWriter::new(input), workload, subscriptions, seed);
     }
     let output = child.wait_with_output().map_err(named)?;
@@ -64,7 +64,7 @@ pub(super) fn run(
     })
 }
 
-/// The filters and events that ours gets.
+/// Sends the filters and events that our matcher gets.
 fn tell(
     mut input: impl Write,
     workload: Workload,

@@ -1,4 +1,4 @@
-//! What was found, for people and as JSON.
+//! The report, as text and as JSON.
 
 use std::fmt;
 
@@ -7,47 +7,47 @@ use serde::Serialize;
 use super::{Access, Cohort, Options, tier};
 use crate::stats::Spread;
 
-/// All that was measured.
+/// The results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// One for each index.
+    /// One per index.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub builds: Vec<Build>,
-    /// One for each index, number of cores and cohort size.
+    /// One per index, number of cores and cohort size.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<Row>,
-    /// With --misses.
+    /// Misses, with --misses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub misses: Vec<MissRow>,
-    /// The instructions that checks were made with.
+    /// Instruction set used for checks.
     pub tier: String,
-    /// Medians are over so many.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Of filters and events.
+    /// Seed of filters and events.
     pub seed: u64,
 }
 
-/// An index and how it came about.
+/// An index and its construction.
 #[derive(Clone, Debug, Serialize)]
 pub struct Build {
-    /// W0 to W5.
+    /// Workload, W0 to W5.
     pub workload: String,
-    /// Filters in it.
+    /// Number of filters.
     pub subscriptions: usize,
-    /// How access predicates were chosen.
+    /// Choice of access predicates.
     pub access: Access,
-    /// Filters a second in batches; none where all were inserted one by one.
+    /// Filters inserted per second in batches; `None` if all were inserted one by one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insert_all_per_s: Option<f64>,
-    /// The same one by one, into the filled index.
+    /// Filters inserted per second one by one, into the filled index.
     pub insert_per_s: f64,
     /// The longest of these insertions, in microseconds of processor time.
     pub longest_insert_us: f64,
     /// Nanoseconds to code an event of 32 attributes.
     pub coding_ns: f64,
-    /// Sets of attributes that filters are filed under.
+    /// Sets of attributes under which filters are indexed.
     pub schemas: usize,
-    /// Those of several.
+    /// Sets with several attributes.
     pub multiple: usize,
     /// Pieces of the index.
     pub pieces: usize,
@@ -58,47 +58,47 @@ pub struct Build {
 /// One cohort size.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// W0 to W5.
+    /// Workload, W0 to W5.
     pub workload: String,
     /// Filters in the index.
     pub subscriptions: usize,
-    /// How access predicates were chosen.
+    /// Choice of access predicates.
     pub access: Access,
-    /// Who matched what: `loop`, `partition`, `twin` or `a-tree`.
+    /// Distribution of the work: `loop`, `partition`, `twin` or `a-tree`.
     pub form: &'static str,
-    /// That matched at the same time.
+    /// Number of cores that match concurrently.
     pub cores: usize,
-    /// Events matched together; 0: one at a time.
+    /// Events matched together; 0 is one at a time.
     pub cohort: Cohort,
-    /// The median of the rounds.
+    /// Median of the rounds.
     pub events_per_s: f64,
     /// Quartiles of the rounds.
     pub spread: Spread,
-    /// The median of the rounds' ratios to cohort 0.
+    /// Median of the rounds' ratios to cohort 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_per_event: Option<f64>,
-    /// On several cores: the median of the rounds' ratios to one core, of the same form and cohort; of a partition to the
-    /// loop.
+    /// On several cores: the median of the rounds' ratios to one core, with the same form and cohort; for a
+    /// partition, to the loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_one_core: Option<f64>,
-    /// Subscriptions that an event satisfies.
+    /// Mean number of subscriptions that an event satisfies.
     pub matches_per_event: f64,
-    /// All that the index holds, over its subscriptions.
+    /// Size of the index per subscription.
     pub bytes_per_subscription: f64,
 }
 
 /// Simulated misses at one cohort size.
 #[derive(Clone, Debug, Serialize)]
 pub struct MissRow {
-    /// W0 to W5.
+    /// Workload, W0 to W5.
     pub workload: String,
     /// Filters in the index.
     pub subscriptions: usize,
-    /// Events matched together; 0: one at a time.
+    /// Events matched together; 0 is one at a time.
     pub cohort: usize,
-    /// Of a last level of 1 MiB.
+    /// Misses of a last level of 1 MiB.
     pub l2_misses_per_event: f64,
-    /// Of a cohort: as many misses has an event alone.
+    /// Misses of a single event over those in a cohort.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_event_over: Option<f64>,
 }

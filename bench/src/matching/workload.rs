@@ -1,7 +1,7 @@
-//! The workloads W0 to W5: filters and events, from a seed.
+//! The workloads W0 to W5: filters and events generated from a seed.
 //!
-//! W0 is that of Fabret et al. (2001), which the paper took; the others vary what an index lives on: fixed
-//! attributes, intervals, skew. All have 32 attributes, and an event carries all of them.
+//! W0 is that of Fabret et al. (2001), which the paper used; the others vary the properties that matter to an
+//! index: fixed attributes, intervals, skew. All have 32 attributes, and an event has all of them.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use fastrand::Rng;
 use phalanx_matcher::{Attribute, Event, Filter, Snapshot, Value};
 
-/// What filters ask for and events carry.
+/// Distribution of filters and events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "verbatim")]
 pub enum Workload {
@@ -29,11 +29,11 @@ pub enum Workload {
 
 const ATTRIBUTES: usize = 32;
 
-/// A source of filters and events.
+/// Generator of filters and events.
 pub(crate) struct Generator {
     workload: Workload,
     rng: Rng,
-    /// Cumulated weights of 35 values.
+    /// Cumulative weights of 35 values.
     zipf: Vec<f64>,
     text: String,
 }
@@ -57,7 +57,7 @@ impl Generator {
         1 + self.zipf.partition_point(|sum| *sum <= at).min(34) as i64
     }
 
-    /// So many attributes from `from` on, each once.
+    /// `count` distinct attributes from `from` on.
     fn attributes(&mut self, from: usize, count: usize) -> Vec<usize> {
         let mut chosen = Vec::with_capacity(count);
         while chosen.len() < count {
@@ -79,7 +79,7 @@ impl Generator {
         self.condition(attribute, "=", value);
     }
 
-    /// An interval of `from` to `to` hundredths of 250 values.
+    /// An interval of `from` to `to` percent of 250 values.
     fn interval(&mut self, attribute: usize, from: i64, to: i64) {
         let width = 250 * self.rng.i64(from..=to) / 100;
         let low = self.rng.i64(0..=250 - width);
@@ -135,7 +135,7 @@ impl Generator {
     }
 }
 
-/// The attributes that a snapshot knows, by number.
+/// The attributes of a snapshot, by number.
 pub(crate) fn attributes(snapshot: &Snapshot) -> Vec<Option<Attribute>> {
     (0..ATTRIBUTES).map(|at| snapshot.attribute(&format!("a{at}"))).collect()
 }

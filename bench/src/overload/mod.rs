@@ -1,6 +1,6 @@
-//! `phalanx bench overload`: what is left of a server that is asked for more than it can do.
+//! `phalanx bench overload`: goodput of a server under overload.
 //!
-//! Read [`Options`] for how it is measured, `report` for what is reported.
+//! [`Options`] describes the method, `report` the figures.
 
 mod options;
 mod report;
@@ -22,31 +22,31 @@ use crate::web::servers::ours;
 use crate::web::site::Site;
 use crate::web::slice::Shot;
 
-/// Bytes of the site: too many for the servers' caches, not for the kernel's. The files are large
-/// enough that a refusal is cheap beside an answer.
+/// Size of the site in bytes: too large for the servers' caches, but not for the kernel's. The files are large
+/// enough that a rejection is cheap compared with an answer.
 const SITE: usize = 64 << 20;
-/// Memory of the server's own cache.
+/// Cache size of the server.
 const CACHE: &str = "1M";
-/// Connections in closed loop, to learn how fast the server answers: the most of these with which nothing is refused.
+/// Connections for measuring the closed-loop capacity: the largest of these without rejections.
 const CONNECTIONS_AT_CAPACITY: [usize; 4] = [64, 32, 16, 8];
-/// For at least so long, so that there are answers to count.
+/// Minimum length, for enough answers to count.
 const MIN_SLICE: Duration = Duration::from_millis(300);
-/// The part of the answers to these that may be refusals all the same: a bad moment's.
+/// Tolerated share of rejections among the answers, as in a short disturbance.
 const MAX_REFUSED_SHARE: f64 = 0.01;
-/// Two capacities further apart than this part of the larger are of two machines, so to speak.
+/// Maximum relative difference of the two capacities around a slice. Beyond it the machine has changed.
 const MAX_CAPACITY_SPREAD: f64 = 0.2;
-/// How long an answer may take before its client is one without an answer.
+/// Response time after which a request counts as unanswered.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Above this share of its core the load is what is measured.
+/// Share of its core above which the load is the bottleneck.
 const CLIENT_BOUND: f64 = 0.85;
-/// The goal for an answer.
+/// The latency objective.
 pub(crate) const OBJECTIVE: Duration = Duration::from_millis(50);
 
-/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on: what was measured before them is
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
 /// reported.
 ///
 /// # Errors
-/// When something cannot be measured, or a signal comes before anything was; no process is left behind then either.
+/// When a measurement fails, or on a signal before the first result; all child processes are ended.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let (loads, slices, slice) = options.plan();
     let (_, ours) = ours();
@@ -88,14 +88,13 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     Ok(Report { partial, ..Report::new(options, &runner, &measured.concat().concat()) })
 }
 
-/// By poll the load has the kernel drop what it need not see of large answers.
+/// The poll driver lets the kernel discard the bodies of large answers.
 fn load_driver(options: &Options) -> Option<&'static str> {
     (!options.small).then_some("poll")
 }
 
-/// What the server can do at this moment for as many connections as the load has: successful answers a
-/// second while it is offered what it answers the fastest. That is less than in closed loop, where a
-/// few connections stay in the caches.
+/// Capacity for the connections of the load: successful answers per second while offered the fastest closed-loop
+/// rate. It is below the closed-loop rate, at which few connections stay in the caches.
 fn capacity(
     runner: &Runner,
     server: &Server,
@@ -107,7 +106,7 @@ fn capacity(
     known(best, server)
 }
 
-/// Requests offered at a rate, over all connections.
+/// Open loop with the given rate over all connections.
 fn open(options: &Options, rate: f64, seed: usize) -> Shot {
     Shot {
         rate: Some(rate),
@@ -117,7 +116,7 @@ fn open(options: &Options, rate: f64, seed: usize) -> Shot {
     }
 }
 
-/// Successful answers a second in closed loop.
+/// Successful answers per second in closed loop.
 fn fastest(
     runner: &Runner,
     server: &Server,

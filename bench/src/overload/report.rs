@@ -1,4 +1,4 @@
-//! What the slices came to: rows, and the figures that the project holds itself to.
+//! The report: rows and summary figures.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ pub(crate) struct Slice {
     pub(crate) server: &'static str,
     pub(crate) load: f64,
     pub(crate) capacity: f64,
-    /// Per second, as the next.
+    /// Per second, like `capacity`.
     pub(crate) goodput: f64,
     pub(crate) admitted: f64,
     pub(crate) refused: f64,
-    /// Of the server's core.
+    /// Share of the server's core.
     pub(crate) busy: f64,
     pub(crate) client_busy: f64,
     pub(crate) shed: u64,
@@ -66,8 +66,8 @@ impl Slice {
 }
 
 impl Slice {
-    /// The server's capacity just before and just after. Where they differ much, the machine has
-    /// changed meanwhile and the load was not what it was meant to be.
+    /// Sets the capacity, measured just before and after. If the two differ much, the machine has changed
+    /// meanwhile, and the load was not as intended.
     pub(crate) fn between(mut self, before: f64, after: f64) -> Self {
         self.capacity = f64::midpoint(before, after);
         self.noisy |= (before - after).abs() > MAX_CAPACITY_SPREAD * before.max(after);
@@ -75,81 +75,79 @@ impl Slice {
     }
 }
 
-/// One server under one load: medians of its slices.
+/// One server under one load; medians of its slices.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// `phalanx`, `twin` or `nginx`.
     pub server: &'static str,
-    /// What was offered, in the server's own capacities.
+    /// Offered load as a multiple of the server's capacity.
     pub load: f64,
-    /// What the server answers just before and after, offered what it answers in closed loop; in requests per second.
+    /// Capacity in requests per second: answers while offered the closed-loop rate, just before and after.
     pub capacity: f64,
     /// Successful answers within the objective, per second.
     pub goodput: f64,
-    /// Goodput over what the server could do just before and after.
+    /// Goodput over the capacity just before and after.
     pub goodput_over_capacity: f64,
-    /// That, over the best of the same server's loads.
+    /// The same ratio over the best of the server's loads.
     pub goodput_over_best: f64,
-    /// Median latency of successful answers, in milliseconds, from the intended start.
+    /// Median latency of successful answers from the intended start, in milliseconds.
     pub p50_ms: f64,
-    /// Their 99th percentile.
+    /// 99th percentile of the same.
     pub p99_ms: f64,
-    /// The same from when a connection of the load was free for the request: only that is the server's.
+    /// 99th percentile from the time when a connection was free, which is the server's share.
     pub served_p99_ms: f64,
-    /// The part of what was offered that was refused with a 5xx.
+    /// Share of the offered requests rejected with a 5xx.
     pub shed_share: f64,
-    /// Requests refused, in all slices.
+    /// Rejected requests in all slices.
     pub shed: u64,
-    /// Requests without an answer, in all slices: failed, or still without a free connection five
-    /// seconds after the slice's end.
+    /// Requests without an answer in all slices: failed, or without a free connection until five seconds after
+    /// the end of the slice.
     pub unanswered: u64,
-    /// The part of the time in which the load had something to do. Near one, the load is measured and
-    /// not the server.
+    /// Share of the time in which the load was not idle. Near 1, the load is the bottleneck.
     pub client_busy: f64,
-    /// Slices measured.
+    /// Number of measured slices.
     pub slices: usize,
-    /// Of these, kept although others used our cores meanwhile.
+    /// Slices among these that were kept although other processes used the cores.
     pub noisy_slices: usize,
     /// Quartiles of the slices.
     pub spread: Spread,
 }
 
-/// What `phalanx bench overload` reports. The figures before `rows` are Phalanx's.
+/// The report of `phalanx bench overload`. The fields before `rows` are figures of Phalanx.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Goodput at twice the capacity over the best at any load.
     pub goodput_at_2_over_best: Option<f64>,
-    /// The largest 99th percentile of successful answers at any load, in milliseconds.
+    /// Largest 99th percentile of successful answers at any load, in milliseconds.
     pub p99_ms: f64,
-    /// Requests refused at loads up to 0.9.
+    /// Requests rejected at loads up to 0.9.
     pub shed_below_saturation: u64,
     /// Requests without an answer, at any load.
     pub unanswered: u64,
-    /// What an admitted request costs the server, in microseconds of processor time: least squares
-    /// over all slices, as the next.
+    /// Processor time of an admitted request in microseconds: least squares over all slices, like `shed_us`.
     pub admitted_us: Option<f64>,
-    /// What a refused one costs.
+    /// Processor time of a rejected request in microseconds.
     pub shed_us: Option<f64>,
-    /// The part of its capacity that a server with these costs can keep at twice of it, if it answers
-    /// everybody and wastes nothing.
+    /// Share of its capacity that a server with these costs can keep at twice its capacity, if it answers every
+    /// request and wastes nothing.
     pub possible_at_2: Option<f64>,
-    /// One for each server and load.
+    /// One per server and load.
     pub rows: Vec<Row>,
-    /// Bytes of each file, or none with `--small`.
+    /// Size of each file; `None` with `--small`.
     pub file_bytes: Option<usize>,
-    /// Connections at a time.
+    /// Number of connections.
     pub connections: usize,
-    /// The goal for an answer, in milliseconds.
+    /// The latency objective in milliseconds.
     pub objective_ms: u64,
-    /// How long work may wait in Phalanx before it refuses, in milliseconds.
+    /// --max-queue-delay of Phalanx in milliseconds.
     pub max_queue_delay_ms: u64,
-    /// Where this was measured.
+    /// The machine and cores of the measurement.
     pub machine: Machine,
-    /// The versions of the others; none for those that are not installed.
+    /// Versions of the peers; `None` if not installed.
     pub peers: BTreeMap<&'static str, Option<String>>,
-    /// How far it came, if it was interrupted.
+    /// Progress, if the run was interrupted.
     pub partial: Option<Partial>,
-    /// Whether it was only to show that it runs: then the figures mean nothing.
+    /// Whether this was a quick run, whose figures are meaningless.
     pub quick: bool,
 }
 
@@ -183,7 +181,7 @@ impl Report {
     }
 }
 
-/// By server and load, in the order in which they were measured first.
+/// Rows by server and load, in the order of their first measurement.
 fn rows(slices: &[Slice]) -> Vec<Row> {
     let mut keys: Vec<(&'static str, f64)> = Vec::new();
     for slice in slices {
@@ -194,7 +192,7 @@ fn rows(slices: &[Slice]) -> Vec<Row> {
     let row = |(server, load)| {
         let all: Vec<&Slice> =
             slices.iter().filter(|s| s.server == server && s.load == load).collect();
-        // Disturbed slices count only where there is no other.
+        // Disturbed slices count only if there are no others.
         let quiet: Vec<&Slice> = all.iter().copied().filter(|slice| !slice.noisy).collect();
         let kept = if quiet.is_empty() { &all } else { &quiet };
         let each = |figure: &dyn Fn(&Slice) -> f64| {
@@ -227,7 +225,7 @@ fn rows(slices: &[Slice]) -> Vec<Row> {
     let mut rows: Vec<Row> = keys.into_iter().map(row).collect();
     let medians: Vec<_> = rows.iter().map(|row| (row.server, row.goodput_over_capacity)).collect();
     for row in &mut rows {
-        // The best of medians: the best of single slices would be the luckiest one's.
+        // The best median, not the best single slice, which may be an outlier.
         let same = medians.iter().filter(|median| median.0 == row.server);
         let best = same.map(|median| median.1).fold(1e-9, f64::max);
         row.goodput_over_best = row.goodput_over_capacity / best;
@@ -235,14 +233,14 @@ fn rows(slices: &[Slice]) -> Vec<Row> {
     rows
 }
 
-/// The part of the capacity that is left for answers under a `load` of which all others are refused, at
-/// this part of an answer's cost: `a + r = load` and `a + r × refusal = 1`.
+/// Share of the capacity left for answers under `load`, if all other requests are rejected at `refusal` times the
+/// cost of an answer: `a + r = load` and `a + r × refusal = 1`.
 fn possible(load: f64, refusal: f64) -> f64 {
     ((1.0 - load * refusal) / (1.0 - refusal).max(1e-9)).clamp(0.0, 1.0)
 }
 
-/// What an admitted and a refused request cost, so that `busy = admitted × a + refused × r` comes
-/// closest; none where too little was refused to tell.
+/// Costs of admitted and rejected requests, by a least-squares fit of `busy = admitted × a + refused × r`; `None`
+/// if too few requests were rejected.
 fn costs<'a>(slices: impl Iterator<Item = &'a Slice>) -> Option<(f64, f64)> {
     let (mut aa, mut ar, mut rr, mut ab, mut rb) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for Slice { admitted: a, refused: r, busy, .. } in slices {

@@ -1,4 +1,4 @@
-//! The ways to run the requests: to completion, in cohorts on the real runtime, a thread each.
+//! Ways to run the requests: to completion, in cohorts on the runtime, or with a thread each.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,26 +10,26 @@ use super::calls::{Calls, Setting};
 use super::code::{self, Request, STAGES};
 use crate::clock::Clock;
 
-/// Threads at a time.
+/// Concurrent threads.
 const THREADS: usize = 64;
-/// Requests after which a size of cohorts should have been found, whatever the noise: it takes some
-/// 300,000 operations.
+/// Requests after which a cohort size should have been found despite noise; the tuner takes some 300,000
+/// operations.
 pub(crate) const MAX_WARM_UP_REQUESTS: usize = 500_000;
 
-/// How requests are run.
+/// Way of running requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arm {
-    /// One after the other, each through all stages: plain calls, without any runtime.
+    /// One after another, each through all stages: plain calls without a runtime.
     ToCompletion,
-    /// On the runtime: so many at a time, each stage an operation, in cohorts of up to as many.
+    /// On the runtime: each stage an operation, in cohorts of up to this size.
     Cohort(usize),
-    /// On the runtime: connections that call and await stages, each run as the setting says.
+    /// On the runtime: connections that call and await stages, with this setting.
     Calls(Setting),
-    /// A thread for each, 64 at a time, each through all stages.
+    /// With a thread per request, 64 at a time, each through all stages.
     Thread,
 }
 
-/// Requests, and the runtime for one size of cohort.
+/// Requests, and a runtime with one cohort size.
 pub(crate) struct Line {
     arm: Arm,
     kib: u64,
@@ -45,20 +45,20 @@ struct Runtime {
     stages: Rc<Stages>,
 }
 
-/// The pipeline: its handles, and where its requests come out.
+/// The pipeline: its handles and the output.
 struct Stages {
     handles: [SharedStage<()>; STAGES],
     #[allow(clippy::vec_box, reason = "a request travels as a pointer")]
     done: RefCell<Vec<Box<Request>>>,
 }
 
-/// What an operation hands to the next: the request, and where the stages are.
+/// Data passed from operation to operation: the request and the stages.
 struct Job {
     request: Box<Request>,
     stages: Rc<Stages>,
 }
 
-/// An operation runs its stage's code and dispatches the next stage's operation.
+/// Each operation runs its stage's code and dispatches an operation of the next stage.
 macro_rules! operations {
     ($($stage:ident $number:literal $next:ident)*) => {
         $(fn $stage<const KIB: u64>(job: Job) {
@@ -104,7 +104,7 @@ macro_rules! sized {
 }
 
 impl Line {
-    /// `count` requests, all of them waiting.
+    /// A line with `count` queued requests.
     pub(crate) fn new(arm: Arm, kib: u64, count: usize) -> Self {
         let requests = (0..count).map(|n| Box::new(Request::new(n))).collect();
         let runtime = match arm {
@@ -118,7 +118,7 @@ impl Line {
         Self { arm, kib, requests, runtime, calls }
     }
 
-    /// The same with cohorts that no time bounds: under a simulator all takes fifty times as long.
+    /// The same without a time limit on cohorts; a simulator is fifty times slower.
     pub(crate) fn timeless(arm: Arm, kib: u64, count: usize) -> Self {
         let mut line = Self::new(arm, kib, count);
         if let Arm::Cohort(cohort) = arm {
@@ -142,8 +142,8 @@ impl Line {
         }
     }
 
-    /// Runs requests, `most` at most, until the runtime has found how to, where that is for it to
-    /// find. Returns the size of the cohorts that it keeps; zero while there is none.
+    /// Runs at most `most` requests until the runtime has found a cohort size, if it tunes one. Returns the size
+    /// that it keeps, or zero.
     pub(crate) fn settle(&mut self, most: usize) -> u64 {
         if self.arm != Arm::Calls(Setting::Auto) {
             return 0;
@@ -158,7 +158,7 @@ impl Line {
         found(self)
     }
 
-    /// What has come out of each request, by its number.
+    /// Results of the requests, by number.
     pub(crate) fn results(&self) -> Vec<[u32; 4]> {
         let mut results: Vec<_> = self.requests.iter().map(|r| r.result()).collect();
         results.sort_unstable();
@@ -170,7 +170,7 @@ impl Runtime {
     fn new(cohort: usize, count: usize, time: Duration) -> Self {
         let mut graph = Graph::new();
         let names = ["1", "2", "3", "4", "5", "6", "7", "8"];
-        // All else is as the runtime has it by default.
+        // All other options are the runtime's defaults.
         let handles =
             names.map(|name| graph.stage(name).max_cohort(cohort).cohort_time(time).shared(()));
         let processor = graph.build(1).remove(0).grow(Box::new(|| ()));

@@ -1,5 +1,5 @@
-//! The same pipeline as a server writes it: connections that call one stage after the other and
-//! await each, so that the runtime is free to run them in cohorts or like procedures.
+//! The pipeline written as in a server: connections that call and await one stage after another, so that the
+//! runtime may run the calls in cohorts or inline.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -9,17 +9,17 @@ use phalanx_core::{Graph, Processor, SharedStage};
 use super::code::{self, Request, STAGES};
 use crate::clock::Clock;
 
-/// Requests of each connection in a run; one of each is on its way at a time.
+/// Requests per connection in a run, one at a time.
 const PER_CONNECTION: usize = 16;
 
 /// How the runtime runs a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
-    /// As it finds best.
+    /// As chosen by the tuner.
     Auto,
-    /// Calls inside of their callers, always.
+    /// Calls always run inline.
     Direct,
-    /// In cohorts of up to so many.
+    /// In cohorts of up to this size.
     Cohort(usize),
 }
 
@@ -31,11 +31,11 @@ pub(crate) struct Calls {
     work: Rc<Work>,
 }
 
-/// What the connections share.
+/// State shared by the connections.
 struct Work {
     stages: [SharedStage<()>; STAGES],
     next: Cell<usize>,
-    /// Taken from here, and put back at the same place.
+    /// Requests are taken out and put back at the same index.
     requests: RefCell<Vec<Option<Box<Request>>>>,
 }
 
@@ -59,7 +59,7 @@ impl Calls {
         Self { processor, clock: Clock::new(), connections, work: Rc::new(work) }
     }
 
-    /// The size that the runtime has found, where it is free to; zero while it has not.
+    /// The cohort size that the tuner has found; zero before that.
     pub(crate) fn found(&self) -> u64 {
         let ladder = self.processor.control().processor(0).ladder;
         if ladder.trying { 0 } else { ladder.kept }
@@ -82,7 +82,7 @@ impl Calls {
     }
 }
 
-/// Takes one request after the other through all stages.
+/// Takes one request after another through all stages.
 async fn connection<const KIB: u64>(work: Rc<Work>) {
     macro_rules! through {
         ($request:ident: $($stage:ident $number:literal)*) => {

@@ -1,32 +1,32 @@
 //! Generated code: eight stages of up to 32 KiB of machine code each, as branchy as a server's.
 //!
-//! A stage is a list of calls on *leaves*, in an order that is not their order in memory. A leaf is
-//! half a KiB: eight blocks of a dozen instructions, each with two branches of which one is taken,
-//! so there is a taken branch about every 60 bytes (nginx and lighttpd: every 51 to 57 bytes of the
-//! code that a request runs). Most blocks test a bit that is the same in all requests, a quarter
-//! one of the request's kind, a sixteenth a random one. Constants differ in every block, so that
-//! the compiler finds nothing to share. All sizes run the same leaves, the smaller ones fewer.
+//! A stage is a list of calls to *leaves*, in an order that differs from their order in memory. A leaf is half a
+//! KiB: eight blocks of a dozen instructions, each with two branches of which one is taken. So there is a taken
+//! branch about every 60 bytes (nginx and lighttpd: every 51 to 57 bytes of the code that a request runs). Most
+//! blocks test a bit that is equal in all requests, a quarter one of the request's kind, a sixteenth a random
+//! one. Constants differ in every block, so that the compiler cannot merge them. All sizes run the same leaves,
+//! smaller ones fewer.
 
-/// Stages in the line.
+/// Number of stages.
 pub(crate) const STAGES: usize = 8;
-/// Leaves for a KiB of code.
+/// Leaves per KiB of code.
 const PER_KIB: u64 = 2;
 
-/// What passes through the stages.
+/// A request that passes through the stages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// Its place in the stream.
+    /// Index in the stream.
     number: usize,
-    /// The same in all requests, which the compiler does not know.
+    /// Equal in all requests, but unknown to the compiler.
     fixed: [u32; 8],
     /// One of eight patterns.
     kind: [u32; 4],
     random: [u32; 2],
-    /// The work: each block changes it, and what it becomes depends on every branch.
+    /// The result; each block changes it, so that it depends on every branch.
     sum: [u32; 4],
 }
 
-/// A number that looks random, from one that does not.
+/// A pseudo-random number derived from `seed`.
 const fn mix(seed: u64) -> u32 {
     let mut x = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x2545_F491_4F6C_DD1D;
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -35,7 +35,7 @@ const fn mix(seed: u64) -> u32 {
 }
 
 impl Request {
-    /// The `n`th request of the stream.
+    /// The request of index `n`.
     pub(crate) fn new(n: usize) -> Self {
         let random = mix(n as u64 + 1_000_003);
         let kind = u64::from(random % 8);
@@ -48,7 +48,7 @@ impl Request {
         }
     }
 
-    /// Its place in the stream, and what has come out.
+    /// Index in the stream, and the result.
     pub(crate) fn result(&self) -> (usize, [u32; 4]) {
         (self.number, self.sum)
     }
@@ -79,8 +79,8 @@ macro_rules! block {
     }};
 }
 
-/// The 64 leaves of a stage, in their order in memory: the compiler lays functions out as they are
-/// defined, so that the first ones, all that a smaller stage has, lie together.
+/// The 64 leaves of a stage in memory order. The compiler places functions in the order of their definition, so
+/// the first ones, which smaller stages use, are adjacent.
 macro_rules! leaves {
     ($stage:literal) => { leaves! { $stage:
         l0 0, l1 1, l2 2, l3 3, l4 4, l5 5, l6 6, l7 7,
@@ -113,8 +113,7 @@ macro_rules! leaves {
     };
 }
 
-/// The code of one stage, `KIB` KiB of it: those of its leaves that are numbered below that, called
-/// in the order that is given.
+/// The code of one stage of `KIB` KiB: calls its leaves numbered below that size, in the given order.
 macro_rules! stage {
     ($name:ident $stage:literal: $($leaf:ident $number:literal,)*) => {
         mod $name {
@@ -219,10 +218,10 @@ stage!(send 7:
         l45 45, l43 43, l21 21, l12 12, l33 33, l18 18, l55 55, l23 23,
 );
 
-/// The eight stages with so many KiB of code each, in their order.
+/// The eight stages in order, with `kib` KiB of code each.
 ///
 /// # Panics
-/// If no stage has so many.
+/// If there is no such size.
 pub(crate) fn stages(kib: u64) -> [fn(&mut Request); STAGES] {
     macro_rules! sized {
         ($($kib:literal)*) => {
@@ -238,7 +237,7 @@ pub(crate) fn stages(kib: u64) -> [fn(&mut Request); STAGES] {
     sized!(1 2 4 8 16 32)
 }
 
-/// Run to completion: one stage after the other, as plain calls.
+/// Run to completion: one stage after another as plain calls.
 #[inline(never)]
 pub(crate) fn all<const KIB: u64>(request: &mut Request) {
     read::<KIB>(request);
@@ -251,10 +250,10 @@ pub(crate) fn all<const KIB: u64>(request: &mut Request) {
     send::<KIB>(request);
 }
 
-/// Bytes of machine code in a stage of `kib` KiB, from the distance between leaves.
+/// Bytes of machine code in a stage of `kib` KiB, derived from the distance of leaves.
 pub(crate) fn stage_bytes(kib: u64) -> u64 {
     let leaf = |leaf: fn(&mut Request)| leaf as usize as u64;
-    // They lie one behind the other.
+    // Leaves are contiguous.
     let sixteen = leaf(read::l16).abs_diff(leaf(read::l0));
     sixteen * PER_KIB * kib / 16
 }

@@ -1,4 +1,4 @@
-//! One process: all arms in turn, round after round.
+//! Measures in one process: all arms in turn, round after round.
 
 use std::convert::Infallible;
 use std::io;
@@ -13,10 +13,10 @@ use crate::rounds::{self, Taken};
 use crate::stats::{median, minimum, spread};
 use crate::web::cores;
 
-/// Threads are so much dearer that a part of the requests is enough.
+/// Divides the number of requests for threads, which are much slower.
 const FEWER_FOR_THREADS: usize = 8;
 
-/// In the order in which they take turns: those that are compared stand side by side.
+/// The arms in their order; compared ones are adjacent.
 const ARMS: [Arm; 9] = [
     Arm::Thread,
     Arm::Cohort(1),
@@ -32,7 +32,7 @@ const AUTO: usize = 4;
 const TO_COMPLETION: usize = 5;
 const DIRECT: usize = 6;
 
-/// Measures in this process; the thread stays bound to one core for so long.
+/// Measures in this process, with the thread bound to one core meanwhile.
 pub(crate) fn measure(plan: &Plan) -> io::Result<Report> {
     let here = cores::Cores::choose(None, None)?.server;
     let sizes = cores::bound(here, || plan.kib.iter().map(|kib| size(*kib, plan)).collect())?;
@@ -49,7 +49,7 @@ fn size(kib: u64, plan: &Plan) -> Size {
     let round = || {
         let mut times = [0.0; ARMS.len()];
         for ((line, count), time) in lines.iter_mut().zip(&mut times) {
-            // The first time only warms caches and predictors up.
+            // The first run warms up caches and predictors.
             line.run();
             let start = Instant::now();
             line.run();

@@ -1,5 +1,4 @@
-//! The same pipeline under cachegrind: misses of a simulated instruction cache, which are the same
-//! on every machine and at any load.
+//! The pipeline under cachegrind: misses of a simulated instruction cache, independent of machine and load.
 
 use std::fmt;
 
@@ -8,27 +7,27 @@ use serde::Serialize;
 use super::{Error, Options};
 use crate::cachegrind;
 
-/// Twice, with so many requests; the difference leaves out all that happens once.
+/// Numbers of requests of two runs; their difference excludes one-time costs.
 const REQUESTS: [usize; 2] = [256, 768];
 const COHORTS: [usize; 2] = [1, 64];
 
-/// Misses of the first-level instruction cache for each request.
+/// Misses of the first-level instruction cache per request.
 #[derive(Clone, Debug, Serialize)]
 pub struct MissReport {
-    /// By size of stage and of cohort.
+    /// One per size of stage and cohort.
     pub rows: Vec<MissRow>,
-    /// For each size of stage: misses in cohorts of 64 over those in cohorts of 1.
+    /// Misses in cohorts of 64 over those in cohorts of 1, per size of stage.
     pub cohort64_over_1: Vec<f64>,
 }
 
-/// One size of stage in one size of cohort.
+/// One size of stage and cohort.
 #[derive(Clone, Debug, Serialize)]
 pub struct MissRow {
-    /// Of code.
+    /// KiB of code per stage.
     pub kib_per_stage: u64,
-    /// On the runtime.
+    /// Cohort size on the runtime.
     pub cohort: usize,
-    /// Through all stages.
+    /// Misses per request through all stages.
     pub i1_misses_per_request: f64,
 }
 

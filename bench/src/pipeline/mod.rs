@@ -1,9 +1,9 @@
 //! `phalanx bench pipeline`: when do cohorts pay?
 //!
-//! Eight stages of generated, branchy code, of sizes from tiny to larger than the first-level
-//! instruction cache, over a stream of requests: run to completion, in cohorts on the real runtime,
-//! and with a thread for each request. All arms run the same code on the same requests. Read
-//! `code` (what is run), `arms` (how), `measure` (one process), `misses` (under cachegrind).
+//! Eight stages of generated, branchy code, of sizes from tiny to larger than the first-level instruction cache,
+//! process a stream of requests: run to completion, in cohorts on the runtime, and with a thread per request. All
+//! arms run the same code on the same requests. Read `code` (the stages), `arms` (ways to run them), `measure`
+//! (one process), `misses` (under cachegrind).
 
 mod arms;
 mod calls;
@@ -25,23 +25,22 @@ pub(crate) use calls::Setting;
 pub(crate) use code::{Request, STAGES, stages};
 pub(crate) use processes::in_processes;
 
-/// Why there is no report.
+/// Errors of [`run`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system said no.
+    /// A system call failed.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// A process that should have measured did not.
+    /// A measuring process failed.
     #[error("a measuring process failed: {0}")]
     Process(String),
 }
 
-/// Measures in as many processes as asked for, one after the other; in this one if none. Progress
-/// goes to stderr.
+/// Measures in the given number of processes, one after another, or in this one for 0. Progress goes to stderr.
 ///
 /// # Errors
-/// When a process cannot be started or does not answer.
+/// When a process cannot be started or fails.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let plan = options.plan();
     if plan.processes == 0 {
@@ -55,12 +54,12 @@ pub fn run(options: &Options) -> Result<Report, Error> {
 /// Simulated misses of the first-level instruction cache.
 ///
 /// # Errors
-/// When there is no valgrind, or it does not answer.
+/// When valgrind is not installed or fails.
 pub fn misses(options: &Options) -> Result<MissReport, Error> {
     misses::run(options)
 }
 
-/// Large, branchy code to walk through, so that caches and predictors forget all else.
+/// Large, branchy code that evicts everything else from caches and predictors.
 pub(crate) struct Scatter(Line);
 
 impl Scatter {
@@ -73,7 +72,7 @@ impl Scatter {
     }
 }
 
-/// Only runs requests, for a simulator to watch: in cohorts, or to completion for 0.
+/// Only runs requests, for a simulator to observe: in cohorts, or to completion for 0.
 pub fn walk(cohort: usize, kib: u64, requests: usize) {
     let arm = if cohort == 0 { Arm::ToCompletion } else { Arm::Cohort(cohort) };
     let mut line = Line::timeless(arm, kib, requests);

@@ -1,4 +1,4 @@
-//! What to measure: the command line of `phalanx bench pipeline`.
+//! The command line of `phalanx bench pipeline`.
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -6,49 +6,47 @@ use clap::builder::TypedValueParser;
 
 /// Measure when cohorts pay: eight stages of generated code, run in different orders.
 ///
-/// Every request passes eight stages of branchy machine code. It is run to completion (plain calls of
-/// the same code, without a runtime), in cohorts of 1, 4, 16, 64 and 256 on the runtime (a stage each,
-/// an operation for each request and stage), and by a thread of its own; and by 128 connections that
-/// call one stage after the other and await each, where the runtime is left to find how it runs them
-/// (the automatic setting), and where all stages are direct. The arms take turns in one process, bound
-/// to one core; ratios are medians over the rounds, then over the processes.
+/// Every request passes eight stages of branchy machine code. It is run to completion (plain calls of the same
+/// code, without a runtime); in cohorts of 1, 4, 16, 64 and 256 on the runtime (one stage each, one operation per
+/// request and stage); with a thread per request; and by 128 connections that call and await one stage after
+/// another, with a tuned cohort size (the automatic setting), and with all stages direct. The arms take turns in
+/// one process, bound to one core; ratios are medians over the rounds, then over the processes.
 ///
-/// JSON: `sizes[]` with `kib_per_stage`, `stage_bytes`, `run_to_completion_ns`, `cohorts[]`
-/// (`cohort`, `ns`, `rtc_over_cohort`), `thread_per_request_ns`, `rtc_over_cohort64` and
-/// `rtc_over_cohort64_by_process`, `auto_ns`, `auto_found` (the size of cohorts that the runtime keeps;
-/// at 1 calls run inside of their callers), `rtc_over_auto`, `rtc_over_auto_by_process`, `direct_ns`
-/// and `rtc_over_direct`, all times per request; `stages`, `requests`, `rounds`, `processes`.
-/// With --misses: `rows[]` with `kib_per_stage`, `cohort`, `i1_misses_per_request`; and
-/// `cohort64_over_1`, a ratio for each size.
+/// JSON: `sizes[]` with `kib_per_stage`, `stage_bytes`, `run_to_completion_ns`, `cohorts[]` (`cohort`, `ns`,
+/// `rtc_over_cohort`), `thread_per_request_ns`, `rtc_over_cohort64` and `rtc_over_cohort64_by_process`,
+/// `auto_ns`, `auto_found` (the cohort size that the runtime keeps; at 1 calls run inline), `rtc_over_auto`,
+/// `rtc_over_auto_by_process`, `direct_ns` and `rtc_over_direct`, all times per request; `stages`, `requests`,
+/// `rounds`, `processes`. With --misses: `rows[]` with `kib_per_stage`, `cohort`, `i1_misses_per_request`; and
+/// `cohort64_over_1`, a ratio per size.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// KiB of code in each stage: 1, 2, 4, 8, 16 or 32; 4 is what we call tiny, 32 KiB in all
+    /// KiB of code per stage: 1, 2, 4, 8, 16 or 32; 4 is called tiny, 32 KiB in all
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,4,8,16,32",
           value_parser = PossibleValuesParser::new(["1", "2", "4", "8", "16", "32"])
               .map(|text| text.parse::<u64>().expect("a number of the list")))]
     pub kib: Vec<u64>,
 
-    /// How many times every arm is measured in each process
+    /// Rounds per process
     #[arg(long, value_name = "N", default_value_t = 15,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
     pub rounds: usize,
 
-    /// Requests in a round
+    /// Requests per round
     #[arg(long, value_name = "N", default_value_t = 2048,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
     pub requests: usize,
 
-    /// Processes that measure, one after the other; 0 measures in this one
+    /// Number of measuring processes, one after another; 0 measures in this process
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(0..=100))]
     pub processes: usize,
 
-    /// Count misses of the instruction cache under valgrind instead, for cohorts of 1 and 64:
-    /// I1 and D1 of 32 KiB in 8 ways, LL of 1 MiB
+    /// Count misses of the instruction cache under valgrind instead, for cohorts of 1 and 64: I1 and D1 of 32 KiB
+    /// in 8 ways, LL of 1 MiB
     #[arg(long)]
     pub misses: bool,
 
-    /// One short process: only shows that it runs
+    /// One short process: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "requests", "processes"])]
     pub quick: bool,
 
@@ -56,12 +54,12 @@ pub struct Options {
     #[arg(long)]
     pub json: bool,
 
-    /// Only run requests in cohorts of this size (0: to completion), for a simulator to watch
+    /// Only run requests in cohorts of this size (0: to completion), for a simulator to observe
     #[arg(long, hide = true, value_name = "COHORT")]
     pub walk: Option<usize>,
 }
 
-/// What is to be done.
+/// Parameters of a measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) kib: Vec<u64>,
@@ -86,7 +84,7 @@ impl Options {
 }
 
 impl Plan {
-    /// The same for a process of its own.
+    /// The same parameters as arguments of another process.
     pub(crate) fn arguments(&self) -> [String; 3] {
         let kib: Vec<String> = self.kib.iter().map(u64::to_string).collect();
         [

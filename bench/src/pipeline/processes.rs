@@ -1,5 +1,5 @@
-//! The same measurement in several processes: where code and data come to lie differs from one to the
-//! next, and with it what is measured.
+//! Repeats a measurement in several processes, since the layout of code and data, and thus the result, differs
+//! between them.
 
 use std::process::{Command, Stdio};
 
@@ -7,10 +7,11 @@ use serde::de::DeserializeOwned;
 
 use super::Error;
 
-/// Runs `phalanx bench NAME` with `arguments` in so many processes, one after the other, and gives their
-/// reports. Progress goes to stderr, with `what` is measured behind it.
+/// Runs `phalanx bench NAME` with `arguments` in the given number of processes, one after another, and returns
+/// their reports. Progress goes to stderr and includes `what`.
 ///
 /// # Errors
+/// When a process cannot be started or fails.
 /// When a process cannot be started or does not answer.
 pub(crate) fn in_processes<R: DeserializeOwned>(
     processes: usize,

@@ -1,4 +1,4 @@
-//! What `phalanx bench pipeline` has found.
+//! The report of `phalanx bench pipeline`.
 
 use std::fmt;
 
@@ -6,71 +6,71 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::{Spread, median, minimum, spread};
 
-/// Every size of stage. Times are in nanoseconds for one request through all stages, minima; ratios
-/// are medians of the rounds' pairs, and of the processes.
+/// The report. Times are in nanoseconds per request through all stages, minima; ratios are medians of the rounds'
+/// pairs, and of the processes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// By size of the stages.
+    /// One per size of the stages.
     pub sizes: Vec<Size>,
-    /// How many stages there are.
+    /// Number of stages.
     pub stages: usize,
-    /// In a round.
+    /// Requests per round.
     pub requests: usize,
-    /// In a process.
+    /// Rounds per process.
     pub rounds: usize,
-    /// That measured.
+    /// Number of measuring processes.
     pub processes: usize,
 }
 
 /// All arms with stages of one size.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Size {
-    /// What a stage's code is meant to take.
+    /// Nominal size of a stage's code.
     pub kib_per_stage: u64,
-    /// What it does take, from the addresses of its parts.
+    /// Actual size of a stage's code, from the addresses of its parts.
     pub stage_bytes: u64,
-    /// One request after the other through all stages, plain calls.
+    /// One request after another through all stages, plain calls.
     pub run_to_completion_ns: f64,
-    /// On the runtime.
+    /// Cohorts on the runtime.
     pub cohorts: Vec<Cohort>,
-    /// A thread for each request.
+    /// A thread per request.
     pub thread_per_request_ns: f64,
-    /// Above 1: cohorts of 64 are faster.
+    /// Run to completion over cohorts of 64; above 1, cohorts are faster.
     pub rtc_over_cohort64: f64,
-    /// The same in each process.
+    /// The same per process.
     pub rtc_over_cohort64_by_process: Vec<f64>,
-    /// On the runtime by calls that are awaited, in the automatic setting.
+    /// On the runtime with awaited calls, in the automatic setting.
     pub auto_ns: f64,
-    /// The size of cohorts that the runtime has found there: at 1 calls run inside of their callers. Zero
-    /// if it found no time to try any, since work waited for too long.
+    /// The cohort size that the tuner found there; at 1 calls run inline. Zero if it tried none, since queueing
+    /// delays were too long.
     pub auto_found: u64,
-    /// Above 1: the automatic setting is faster than plain calls.
+    /// Run to completion over the automatic setting; above 1, the automatic setting is faster.
     pub rtc_over_auto: f64,
-    /// The same in each process.
+    /// The same per process.
     pub rtc_over_auto_by_process: Vec<f64>,
-    /// The same calls at stages that are declared direct: the floor of the runtime's own cost.
+    /// The same calls to stages declared direct: the minimum cost of the runtime.
     pub direct_ns: f64,
-    /// Below 1 by that cost.
+    /// Run to completion over direct calls; below 1 by that cost.
     pub rtc_over_direct: f64,
-    /// Quartiles of the ratios: of the rounds in one process, of the processes in several.
+    /// Quartiles of the ratios: of the rounds in one process, or of the processes.
     pub spread: Spread,
-    /// Rounds kept although others used the machine, in all processes.
+    /// Rounds kept although other processes used the machine, in all processes.
     pub noisy_rounds: usize,
 }
 
-/// One size of cohort.
+/// One cohort size.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cohort {
-    /// The most operations in it.
+    /// Maximum number of operations.
     pub cohort: usize,
-    /// For a request.
+    /// Nanoseconds per request.
     pub ns: f64,
-    /// Above 1: cohorts are faster.
+    /// Run to completion over this size; above 1, cohorts are faster.
     pub rtc_over_cohort: f64,
 }
 
 impl Report {
-    /// One report over those of several processes, which measured the same.
+    /// Combines the reports of several processes that measured the same.
     pub(crate) fn over(reports: &[Report]) -> Report {
         let mut report = reports[0].clone();
         report.processes = reports.len();

@@ -1,35 +1,35 @@
-//! What has moved since an earlier report, beyond what the machine's moods explain.
+//! Figures that changed since an earlier report by more than the noise.
 
 use super::catalogue;
 use super::document::{Document, Entry};
 use super::experiment::Goal;
 
-/// Figures of calm runs still differ by so much.
+/// Relative difference of figures between undisturbed runs.
 const MAX_DIFFERENCE: f64 = 0.05;
 
-/// A ratio that is not what it was.
+/// A changed ratio.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Move {
     pub(super) experiment: &'static str,
     pub(super) says: &'static str,
     pub(super) before: f64,
     pub(super) now: f64,
-    /// Whether it is better.
+    /// Whether it improved.
     pub(super) better: bool,
 }
 
-/// All ratios that both documents have, by the same commands on the same kind of machine, and that differ
-/// by more than the noise.
+/// All ratios in both documents, measured by the same commands on the same kind of machine, that differ by more
+/// than the noise.
 pub(super) fn moves(before: &Document, now: &Document) -> Vec<Move> {
     let mut moves = Vec::new();
     for experiment in catalogue::all() {
         let both = before.entry(experiment.name).zip(now.entry(experiment.name));
-        // Another command or machine measures something else.
+        // Another command or machine is not comparable.
         let same = |(old, new): &(&Entry, &Entry)| {
             old.command == new.command && before.processor == now.processor
         };
         let Some((old, new)) = both.filter(same) else { continue };
-        // What a phase adds to it.
+        // Tolerance, increased by the slowdown of the machine.
         let noise = MAX_DIFFERENCE + (old.worst() - 1.0) + (new.worst() - 1.0);
         for ratio in experiment.ratios {
             let Some((before, now)) = old.figure(ratio.at).zip(new.figure(ratio.at)) else {

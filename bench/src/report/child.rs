@@ -1,4 +1,4 @@
-//! One benchmark, in a process of its own, that ends in any case.
+//! Runs one benchmark in a separate process with a time limit.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,23 +12,22 @@ use serde_json::Value;
 use crate::process::Group;
 use crate::web::is_interrupted;
 
-/// Between two looks.
+/// Interval between two polls of the process.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// For a benchmark that was told to end, to end its servers.
+/// Time for a benchmark to end its servers after a signal.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How a benchmark came out.
+/// Result of a benchmark.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// What it reports, and how long it took.
+    /// Its report and duration.
     Measured(Value, Duration),
-    /// Nothing, and why.
+    /// The reason of a failure.
     Failed(String),
     Interrupted,
 }
 
-/// Runs `phalanx bench` with `arguments`. Tells `look` how long it has been at it, and the last line that
-/// it said.
+/// Runs `phalanx bench` with `arguments`. Passes the elapsed time and the last line of output to `look`.
 pub(super) fn run(
     phalanx: &Path,
     arguments: &[&str],
@@ -73,7 +72,7 @@ pub(super) fn run(
     })
 }
 
-/// Asks it to end, so that it ends its servers; who does not is killed when the group is dropped.
+/// Sends SIGTERM, so that it ends its servers; if it does not exit, dropping the group kills it.
 fn end(group: &mut Group) -> io::Result<()> {
     if let Some(pid) = Pid::from_raw(group.0.id().cast_signed()) {
         let _ = kill_process_group(pid, Signal::INT);
@@ -91,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// A program that does as `script` says.
+    /// An executable script.
     fn program(script: &str) -> (tempfile::TempDir, std::path::PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("phalanx");

@@ -1,4 +1,4 @@
-//! `report.json`: what was measured, where, and by which command.
+//! `report.json`: figures, machine and commands.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,53 +10,53 @@ use serde_json::Value;
 
 use super::experiment::Experiment;
 
-/// The file's form: a reader of another one says so.
+/// Version of the file format; others are rejected.
 pub(super) const VERSION: u32 = 1;
 
-/// All of it.
+/// The whole document.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Document {
-    /// The form of this document.
+    /// Version of the format.
     pub version: u32,
-    /// Of `phalanx`.
+    /// Version of `phalanx`.
     pub phalanx: String,
-    /// Seconds since 1970, UTC.
+    /// Time of the report, in seconds since 1970 UTC.
     pub made_at: u64,
-    /// Whether it was a short one.
+    /// Whether it was a short run.
     pub quick: bool,
-    /// The processor's own name.
+    /// Name of the processor.
     pub processor: Option<String>,
-    /// Cores that could be used.
+    /// Number of usable cores.
     pub cores: usize,
     /// Name and release of the kernel.
     pub kernel: String,
-    /// The others' versions; none for those that are not installed.
+    /// Versions of the peers; `None` if not installed.
     pub peers: BTreeMap<String, Option<String>>,
-    /// In the order in which they were run.
+    /// Experiments in the order of their runs.
     pub experiments: Vec<Entry>,
 }
 
 /// One experiment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// As `--only` names it.
+    /// Its name for `--only`.
     pub name: String,
-    /// What was run.
+    /// The command that was run.
     pub command: String,
-    /// How long it took.
+    /// Duration.
     pub seconds: f64,
-    /// How much slower than at its best the machine was before and after.
+    /// Slowdown of the machine before and after, relative to its best.
     pub slowdown: [f64; 2],
-    /// Whether it was measured in a bad phase, also when it was repeated.
+    /// Whether the machine was disturbed, also in the repetition.
     pub noisy: bool,
-    /// What the command has printed.
+    /// Output of the command.
     pub report: Option<Value>,
-    /// Why there is none.
+    /// Reason why there is no report.
     pub missing: Option<String>,
 }
 
 impl Entry {
-    /// One that was not measured.
+    /// An experiment that was not measured.
     pub(super) fn missing(experiment: &Experiment, command: String, why: &str) -> Self {
         Self {
             name: experiment.name.to_owned(),
@@ -69,7 +69,7 @@ impl Entry {
         }
     }
 
-    /// How much slower than at its best the machine was at worst.
+    /// The larger slowdown of the machine.
     pub(super) fn worst(&self) -> f64 {
         self.slowdown.into_iter().fold(1.0, f64::max)
     }
@@ -79,7 +79,7 @@ impl Entry {
         self.report.as_ref()?.pointer(pointer)?.as_f64()
     }
 
-    /// Between which half of the rounds of a figure at the report's top level lie, where it tells.
+    /// Quartiles of a figure at the top level of the report, if present.
     pub(super) fn spread(&self, pointer: &str) -> Option<(f64, f64)> {
         let spread = &self.report.as_ref()?["spread"][pointer.strip_prefix('/')?];
         spread[0].as_f64().zip(spread[1].as_f64())
@@ -87,10 +87,10 @@ impl Entry {
 }
 
 impl Document {
-    /// Reads an earlier one.
+    /// Reads an earlier document.
     ///
     /// # Errors
-    /// When there is none at `path`, or of another form.
+    /// When there is none at `path`, or its version differs.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
         let document: Self = serde_json::from_slice(&fs::read(path)?)?;
         match document.version {

@@ -1,6 +1,6 @@
-//! Text for HTML and SVG.
+//! Escapes text for HTML and SVG.
 
-/// `text` such that it is only text.
+/// Escapes `text`.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -15,7 +15,7 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
-/// The same for sentences, where what stands between backquotes is code.
+/// Escapes sentences and renders text between backquotes as code.
 pub(super) fn prose(text: &str) -> String {
     let parts = text.split('`').enumerate();
     let part = |(n, part)| match n % 2 {

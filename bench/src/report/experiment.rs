@@ -1,59 +1,58 @@
-//! What an experiment is: a benchmark to run, and how its figures are drawn and judged.
+//! Experiments: a benchmark to run, and how its figures are drawn and judged.
 //!
-//! The benchmarks themselves know nothing of this: an experiment names a command, and fields of the JSON
-//! that the command prints.
+//! Benchmarks do not depend on this module: an experiment names a command and fields of its JSON output.
 
 use super::table::Table;
 
-/// A benchmark, and what is to be said about it.
+/// A benchmark and its description.
 pub(super) struct Experiment {
-    /// As `--only` names it, and the page's links.
+    /// Name for `--only` and the page's links.
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    /// What the paper showed, where there is one.
+    /// Result of the paper, if there is one.
     pub(super) paper: Option<&'static str>,
-    /// What is measured.
+    /// Description of the measurement.
     pub(super) about: &'static str,
-    /// Why it comes out otherwise than in the paper, or than one would think.
+    /// Reasons for differences from the paper or from expectations.
     pub(super) differs: &'static str,
-    /// Behind `phalanx bench`, for a short report and for a whole one; `--json` is added.
+    /// Arguments of `phalanx bench` for a short report and for a full one; `--json` is added.
     pub(super) quick: Command,
     pub(super) full: Command,
-    /// Programs that it can do without, and how to get them.
+    /// Optional programs, and how to install them.
     pub(super) peers: &'static [(&'static str, &'static str)],
-    /// Ratios, which come first.
+    /// Ratios, which are shown first.
     pub(super) ratios: &'static [Ratio],
     pub(super) charts: &'static [Chart],
     pub(super) tables: &'static [Table],
-    /// Where a drawing of its own stands, an SVG, as a JSON pointer.
+    /// JSON pointer to an SVG in the report.
     pub(super) picture: Option<&'static str>,
 }
 
 impl Experiment {
-    /// For a whole report, or for a short one.
+    /// The command for a full or a short report.
     pub(super) fn command(&self, full: bool) -> &Command {
         if full { &self.full } else { &self.quick }
     }
 }
 
-/// What is run, and how long it takes here.
+/// A command and its duration.
 pub(super) struct Command {
     pub(super) arguments: &'static [&'static str],
-    /// About so many seconds; it is ended after three times as long.
+    /// Expected duration in seconds; the time limit is three times as long.
     pub(super) seconds: u64,
 }
 
 /// A figure that is judged by itself.
 pub(super) struct Ratio {
-    /// Where it stands, as a JSON pointer (RFC 6901).
+    /// Its JSON pointer (RFC 6901).
     pub(super) at: &'static str,
     pub(super) says: &'static str,
-    /// What the paper had.
+    /// The paper's value.
     pub(super) paper: Option<f64>,
     pub(super) goal: Goal,
 }
 
-/// What a ratio is to be.
+/// Goal of a ratio.
 #[derive(Clone, Copy)]
 pub(super) enum Goal {
     AtMost(f64),
@@ -81,24 +80,24 @@ impl std::fmt::Display for Goal {
 /// A plot of rows.
 pub(super) struct Chart {
     pub(super) title: &'static str,
-    /// Where the rows are, as a JSON pointer.
+    /// JSON pointer to the rows.
     pub(super) rows: &'static str,
-    /// Only rows whose field is this.
+    /// Draw only rows with these field values.
     pub(super) only: &'static [(&'static str, &'static str)],
     pub(super) lines: Lines,
     pub(super) x: Axis,
     pub(super) y: Axis,
 }
 
-/// What becomes a line.
+/// Source of the lines.
 pub(super) enum Lines {
-    /// Rows with the same values in these fields; `y` names the one that is drawn.
+    /// One line per combination of values in these fields; `y` is the drawn field.
     By { fields: &'static [&'static str], y: &'static str },
-    /// Each of these fields: a name, and the field.
+    /// One line per field: a name and the field.
     Fields(&'static [(&'static str, &'static str)]),
 }
 
-/// One direction of a plot.
+/// One axis of a plot.
 pub(super) struct Axis {
     /// The field; empty for `y`, which the lines name.
     pub(super) field: &'static str,

@@ -1,7 +1,7 @@
-//! `phalanx bench report`: every figure, drawn again, in one command.
+//! `phalanx bench report`: runs and draws all experiments in one command.
 //!
-//! Read [`Options`], then `experiment` (what one is), `catalogue` (which there are), `child` (how one is
-//! run), `document` (`report.json`) and `page` (`report.html`).
+//! Read [`Options`], then `experiment` (what an experiment is), `catalogue` (the list), `child` (running one),
+//! `document` (`report.json`) and `page` (`report.html`).
 
 mod baseline;
 mod catalogue;
@@ -34,61 +34,62 @@ use crate::broker::mosquitto_version;
 use crate::noise::{NoiseProbe, is_noisy};
 use crate::web::{heed_signals, is_interrupted, machine, peer_versions};
 
-/// Steps of the loop beside each experiment: tens of milliseconds.
+/// Steps of the noise probe around each experiment: tens of milliseconds.
 const PROBE_STEPS: u64 = 20_000_000;
 
-/// A command is ended after so many times the time that it takes here.
+/// Time limit of a command as a multiple of its expected duration.
 const MAX_TIME_FACTOR: u32 = 3;
 
-/// Why there is no report.
+/// Errors of [`run`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no such experiment.
-    #[error("there is no experiment {name:?}; there are {all}")]
+    /// Unknown experiment.
+    #[error("unknown experiment {name:?}; known are {all}")]
     Unknown {
-        /// What was asked for.
+        /// The given name.
         name: String,
-        /// What there is.
+        /// The known names.
         all: String,
     },
     /// An earlier report cannot be read.
     #[error("{}: {source}", path.display())]
     Baseline {
-        /// Where it should be.
+        /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
     /// The report cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// What.
+        /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The system said no.
+    /// A system call failed.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
 
-/// What became of it.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Made {
-    /// The page.
+    /// Path of the page.
     pub page: PathBuf,
-    /// Experiments that were not measured, and why.
+    /// Experiments without results, and the reasons.
     pub missing: Vec<(String, String)>,
-    /// Whether somebody wanted it to end.
+    /// Whether the run was interrupted.
     pub interrupted: bool,
 }
 
-/// Measures and writes. Progress goes to stderr. Handles SIGINT and SIGTERM from here on: what was measured
-/// until then is written.
+/// Measures and writes the report. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results
+/// so far are written.
 ///
 /// # Errors
-/// When nothing can be measured, or the report not be written. An experiment that fails is told of in it.
+/// When nothing can be measured, or the report cannot be written. The report contains the errors of failed
+/// experiments.
 pub fn run(options: &Options) -> Result<Made, Error> {
     let chosen = choose(&options.only)?;
     let earlier = |path: &Option<PathBuf>| {
@@ -99,7 +100,7 @@ pub fn run(options: &Options) -> Result<Made, Error> {
     };
     let baseline = earlier(&options.baseline)?;
     let drawn = earlier(&options.draw)?;
-    // Better now than after an hour.
+    // Fail now rather than after an hour.
     fs::create_dir_all(&options.out)
         .map_err(|source| Error::Write { path: options.out.clone(), source })?;
     match drawn {
@@ -139,7 +140,7 @@ fn measure_all(
         done += command.seconds;
         bar.set_position(done);
         document.experiments.push(entry);
-        // Each time, so that what was measured is there whatever comes.
+        // After each experiment, so that results survive a crash.
         let json = serde_json::to_string_pretty(&document).map_err(io::Error::from)?;
         write(&options.out.join("report.json"), json + "\n")?;
     }
@@ -151,7 +152,7 @@ fn write(path: &Path, text: String) -> Result<(), Error> {
     fs::write(path, text).map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
-/// Writes page and plots.
+/// Writes the page and the plots.
 fn show(
     options: &Options,
     document: &Document,
@@ -169,7 +170,7 @@ fn show(
     Ok(Made { page, missing: missing.collect(), interrupted })
 }
 
-/// The experiments of these names; all, if there is none.
+/// The experiments of these names, or all.
 fn choose(only: &[String]) -> Result<Vec<&'static Experiment>, Error> {
     let all = catalogue::all();
     if let Some(name) = only.iter().find(|name| catalogue::find(name).is_none()) {
@@ -180,7 +181,7 @@ fn choose(only: &[String]) -> Result<Vec<&'static Experiment>, Error> {
     Ok(all.into_iter().filter(wanted).collect())
 }
 
-/// One without experiments.
+/// A document without experiments.
 fn document(options: &Options) -> Document {
     let mut peers = peer_versions();
     peers.insert("mosquitto".to_owned(), mosquitto_version());
@@ -208,7 +209,7 @@ fn bar(total: u64) -> ProgressBar {
     }
 }
 
-/// Who is left out, and how to get them.
+/// Reports missing peers and how to install them.
 fn tell_of_peers(experiment: &Experiment, document: &Document, bar: &ProgressBar) {
     for (name, install) in experiment.peers {
         if matches!(document.peers.get(*name), None | Some(None)) {
@@ -219,7 +220,7 @@ fn tell_of_peers(experiment: &Experiment, document: &Document, bar: &ProgressBar
     }
 }
 
-/// Runs an experiment; in a whole report once more if the machine was not calm.
+/// Runs an experiment; in a full report repeats it once if the machine was disturbed.
 fn measure(
     phalanx: &Path,
     experiment: &Experiment,
@@ -264,7 +265,7 @@ fn measure(
     best.ok_or_else(|| io::Error::other("nothing was run"))
 }
 
-/// Each plot as a file, in light and in dark, for pages of others.
+/// Writes each plot to a file, light and dark, for use in other pages.
 fn draw(directory: &Path, document: &Document) -> Result<(), Error> {
     use svg::Colours;
     fs::create_dir_all(directory)

@@ -4,23 +4,23 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Run the experiments, and write a page of them: what the papers showed, what this machine shows, and
-/// where it falls short.
+/// Run the experiments and write a page: results of the papers, results of this machine, and where they fall
+/// short.
 ///
-/// `report.html` needs nothing beside itself; `report.json` has every figure, the machine and the
-/// commands; `plots/` has each plot as SVG, light and dark. A loop is timed beside each experiment: one in
-/// a bad phase of the machine is marked. Ctrl-C writes what was measured until then.
+/// `report.html` is self-contained; `report.json` contains every figure, the machine and the commands; `plots/`
+/// contains each plot as SVG, light and dark. A fixed loop is timed around each experiment, and experiments on a
+/// disturbed machine are marked. Ctrl-C writes the results so far.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Where to write; made if it is not there
+    /// Output folder; created if missing
     #[arg(long, value_name = "DIR", default_value = "report")]
     pub out: PathBuf,
 
-    /// A few minutes, and rough figures; the default
+    /// Short run of a few minutes with rough figures (default)
     #[arg(long)]
     pub quick: bool,
 
-    /// Up to an hour; what a bad phase disturbs is repeated
+    /// Full run of up to an hour; disturbed experiments are repeated
     #[arg(long, conflicts_with = "quick")]
     pub full: bool,
 
@@ -28,11 +28,11 @@ pub struct Options {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', num_args = 1..)]
     pub only: Vec<String>,
 
-    /// Measure nothing, and draw this `report.json` again: page and plots
+    /// Measure nothing; draw page and plots of this `report.json` again
     #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "full", "only"])]
     pub draw: Option<PathBuf>,
 
-    /// An earlier `report.json`: says which ratios have moved since, beyond the noise
+    /// An earlier `report.json`: report the ratios that changed by more than the noise
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `report.html`: one file, readable without script, on paper, and in the dark.
+//! `report.html`: a single file without scripts, printable, with light and dark style.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use super::series::series;
 use super::svg::{Colours, plot, variables};
 use super::table;
 
-/// The page for `document`, and for what has moved since an earlier one, if there is one.
+/// The page for `document`, and for the changes since an earlier one, if given.
 pub(super) fn page(document: &Document, moves: Option<&[Move]>) -> String {
     let mut html = format!(
         "<!DOCTYPE html><html lang=\"en\"><meta charset=\"utf-8\">\
@@ -188,7 +188,7 @@ fn section(html: &mut String, experiment: &Experiment, entry: &Entry) {
     let _ = write!(html, "<p><code>{}</code>, {:.0} s</p>", escaped(&entry.command), entry.seconds);
     if let Some(report) = &entry.report {
         let mut report = report.clone();
-        // It stands above.
+        // Shown above.
         if let Some(picture) = experiment.picture.and_then(|at| report.pointer_mut(at)) {
             picture.take();
         }

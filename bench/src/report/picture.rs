@@ -1,14 +1,14 @@
-//! A drawing that an experiment brought along, on the page as an image: nothing in an image runs.
+//! An experiment's own SVG, embedded as an image so that no script in it runs.
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::escape::escaped;
 
-/// What does not stand for itself in an address within an attribute.
+/// Characters that must be escaped in a data URL within an attribute.
 const ESCAPED: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'\'').add(b'<').add(b'>').add(b'`');
 
-/// An SVG inside of the page.
+/// An embedded SVG.
 pub(super) fn html(svg: &str, title: &str) -> String {
     let address = utf8_percent_encode(svg, ESCAPED);
     format!("<img src=\"data:image/svg+xml,{address}\" alt=\"{}\">", escaped(title))

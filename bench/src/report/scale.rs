@@ -1,6 +1,6 @@
-//! From values to places: a range, its ticks, and how a number is written.
+//! Maps values to positions: ranges, ticks, and number formats.
 
-/// The range of one direction of a plot.
+/// The range of an axis.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     low: f64,
@@ -9,7 +9,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// Over all of `values`, from zero unless it is logarithmic. At least something to divide by.
+    /// The range of `values`, from zero unless logarithmic; never empty.
     pub(super) fn over(values: impl Iterator<Item = f64>, logarithmic: bool) -> Self {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for value in values {
@@ -19,12 +19,12 @@ impl Scale {
             let (low, high) = if low < high { (low, high) } else { (high / 2.0, high * 2.0) };
             return Self { low, high, logarithmic };
         }
-        // Room above, so that the topmost line is not on the frame.
+        // Space above the topmost line.
         let high = if high > 0.0 { high * 1.05 } else { 1.0 };
         Self { low: low.min(0.0), high, logarithmic }
     }
 
-    /// The same from the lowest to the highest value, for what need not begin at zero.
+    /// The same from the lowest to the highest value, for axes that need not begin at zero.
     pub(super) fn beginning_at(mut self, lowest: f64) -> Self {
         if !self.logarithmic && lowest < self.high {
             self.low = lowest;
@@ -32,7 +32,7 @@ impl Scale {
         self
     }
 
-    /// Where `value` lies: 0 is the low end, 1 the high one.
+    /// Position of `value`: 0 is the low end, 1 the high one.
     pub(super) fn place(&self, value: f64) -> f64 {
         let (low, high, value) = match self.logarithmic {
             true => (self.low.ln(), self.high.ln(), value.ln()),
@@ -41,7 +41,7 @@ impl Scale {
         (value - low) / (high - low)
     }
 
-    /// Round values within the range, about `count` of them.
+    /// About `count` round values within the range.
     pub(super) fn ticks(&self, count: usize) -> Vec<f64> {
         if self.logarithmic { self.powers(count) } else { self.steps(count) }
     }
@@ -67,7 +67,7 @@ impl Scale {
     }
 }
 
-/// As people write it: three digits, and thousands by a letter.
+/// A number with three digits and a letter for thousands.
 pub(super) fn number(value: f64) -> String {
     let (scaled, suffix) = match value.abs() {
         1e9.. => (value / 1e9, " G"),

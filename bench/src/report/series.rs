@@ -1,4 +1,4 @@
-//! Points for plots, out of a benchmark's JSON.
+//! Extracts the points of plots from a benchmark's JSON.
 
 use serde_json::Value;
 
@@ -17,11 +17,11 @@ pub(super) struct Series {
 pub(super) struct Point {
     pub(super) x: f64,
     pub(super) y: f64,
-    /// Between which half of the rounds lie, where the row tells.
+    /// Quartiles of the rounds, if the row has them.
     pub(super) spread: Option<(f64, f64)>,
 }
 
-/// All lines of `chart` that `report` has points for, in the order in which they come.
+/// All lines of `chart` with points in `report`, in the order of the rows.
 pub(super) fn series(chart: &Chart, report: &Value) -> Vec<Series> {
     let rows = report.pointer(chart.rows).and_then(Value::as_array);
     let rows = rows.into_iter().flatten();
@@ -31,7 +31,7 @@ pub(super) fn series(chart: &Chart, report: &Value) -> Vec<Series> {
     for row in wanted {
         let Some(x) = row[chart.x.field].as_f64() else { continue };
         let mut add = |name: String, field: &str| {
-            // What is not a number cannot be drawn, and neither can what has no logarithm.
+            // Skip values that are not numbers, or have no logarithm on a logarithmic axis.
             let drawn =
                 |value: f64, axis: &super::experiment::Axis| value > 0.0 || !axis.logarithmic;
             let Some(y) = row[field].as_f64().filter(|y| drawn(*y, &chart.y) && drawn(x, &chart.x))
@@ -64,7 +64,7 @@ pub(super) fn series(chart: &Chart, report: &Value) -> Vec<Series> {
     all
 }
 
-/// A field as it stands in a name.
+/// A field's value as text.
 fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

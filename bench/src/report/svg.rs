@@ -1,4 +1,4 @@
-//! A plot as SVG: for the page, where its colours follow the page's, or for a file in given colours.
+//! Plots as SVG: for the page, with colours of its style, or as a file with fixed colours.
 
 use std::fmt::Write;
 
@@ -9,28 +9,28 @@ use super::series::{Point, Series};
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 300.0;
-/// Beside the frame: left, above, right, below.
+/// Margins of the frame: left, top, right, bottom.
 const LEFT: f64 = 62.0;
 const TOP: f64 = 14.0;
 const RIGHT: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
-/// A line of names below, or of what the plot was measured on.
+/// Height of a line of the legend, or of the footer.
 const LEGEND: f64 = 18.0;
-/// Above a plot that has its title there.
+/// Height of the title.
 const HEAD: f64 = 24.0;
-/// About so wide is a letter of the size used here.
+/// Approximate width of a letter.
 const LETTER: f64 = 6.6;
 
-/// Where colours come from.
+/// Source of the colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Colours {
-    /// From the page around it, light or dark, by its variables.
+    /// Variables of the surrounding page, light or dark.
     Page,
     Light,
     Dark,
 }
 
-/// Lines that can be told apart also by who sees no colours: each has its own dashes.
+/// Line styles; dashes distinguish lines without colour.
 const LINES: [(&str, &str, &str); 8] = [
     ("#0a5fd0", "#6cb0ff", ""),
     ("#c2410c", "#ff9d5c", "7 3"),
@@ -69,7 +69,7 @@ impl Colours {
     }
 }
 
-/// The variables that plots on a page use: for its style, in light or dark.
+/// The CSS variables that plots on a page use, in light or dark.
 pub(super) fn variables(dark: bool) -> String {
     let colours = if dark { Colours::Dark } else { Colours::Light };
     let mut style = format!("--text:{};--grid:{};", colours.text(), colours.grid());
@@ -79,8 +79,7 @@ pub(super) fn variables(dark: bool) -> String {
     style
 }
 
-/// Draws `series`. There is at least one, with a point at least. A plot that stands alone has a title, and
-/// says at its foot where it was measured.
+/// Draws `series`, which is not empty. A standalone plot has a title and a footer with the machine.
 pub(super) fn plot(
     chart: &Chart,
     series: &[Series],
@@ -187,7 +186,7 @@ fn line(
                 x - 3.0
             );
         }
-        // What it is, for whoever points at it.
+        // Tooltip of a point.
         let _ = write!(
             svg,
             "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"><title>{}: {} at {}</title></circle>",
@@ -198,9 +197,9 @@ fn line(
     }
 }
 
-/// Names of lines, as many in a row as fit.
+/// Names of lines, several per row.
 struct Legend {
-    /// Where each stands: from the left, and in which row.
+    /// Position of each: offset from the left, and row.
     places: Vec<(f64, usize)>,
     rows: usize,
 }

@@ -1,4 +1,4 @@
-//! Rows as a table, for figures that a plot does not show.
+//! Tables of rows, for figures that plots do not show.
 
 use std::fmt::Write;
 
@@ -7,16 +7,16 @@ use serde_json::Value;
 use super::escape::escaped;
 use super::scale::number;
 
-/// Which rows, and what of each.
+/// Rows and columns of a table.
 pub(super) struct Table {
     pub(super) title: &'static str,
-    /// Where the rows are, as a JSON pointer.
+    /// JSON pointer to the rows.
     pub(super) rows: &'static str,
-    /// A field, and what it is called. Numbers stand right, to three digits.
+    /// Fields and their headings. Numbers are right-aligned, with three digits.
     pub(super) columns: &'static [(&'static str, &'static str)],
 }
 
-/// The table as HTML; none where the report has no such rows.
+/// The table as HTML; `None` if the report has no such rows.
 pub(super) fn html(table: &Table, report: &Value) -> Option<String> {
     let rows = report.pointer(table.rows)?.as_array().filter(|rows| !rows.is_empty())?;
     let mut html = format!("<h3>{}</h3><table><tr>", escaped(table.title));

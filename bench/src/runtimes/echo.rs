@@ -1,4 +1,4 @@
-//! A server that sends back what comes, and the clients that it is measured with.
+//! An echo server and its clients.
 
 use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
@@ -13,16 +13,16 @@ use crate::procfs::run_time;
 use crate::web::cores::{Bound, Cores};
 use crate::web::{Error, interrupted};
 
-/// Connections at a time.
+/// Number of connections.
 const CONNECTIONS: usize = 64;
-/// Bytes of a message.
+/// Size of a message in bytes.
 const LENGTH: usize = 64;
-/// Sent in a round.
+/// Messages per round.
 pub(super) const MESSAGES: usize = 60_000;
-/// Who answers nobody for so long has stopped.
+/// Timeout of an echo.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A server that is up.
+/// A running server.
 pub(super) struct Server {
     name: &'static str,
     cores: Cores,
@@ -43,7 +43,7 @@ impl Server {
         Ok(Self { name, cores, process })
     }
 
-    /// Microseconds of the server's processor time for each of so many messages.
+    /// Microseconds of the server's processor time per message.
     pub(super) fn measure(&self, messages: usize) -> Result<f64, Error> {
         interrupted()?;
         let _bound = Bound::to(self.cores.load).map_err(Error::Io)?;
@@ -83,7 +83,7 @@ impl Clients {
         Ok(Self { streams: streams.map_err(Error::Io)?, poll })
     }
 
-    /// Sends so many messages over all connections, and waits until all are back.
+    /// Sends `messages` messages over all connections and waits for their echoes.
     fn exchange(&mut self, messages: usize) -> std::io::Result<()> {
         let message = [7; LENGTH];
         let (mut left, mut away) = (messages, 0);
@@ -105,7 +105,7 @@ impl Clients {
             }
             for event in &events {
                 let (stream, read) = &mut self.streams[event.token().0];
-                // Until there is nothing more, or it would not be told of again.
+                // Drain the socket, since events are edge-triggered.
                 loop {
                     match stream.read(&mut buffer[*read..]) {
                         Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),

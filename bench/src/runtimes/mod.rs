@@ -1,7 +1,7 @@
 //! `phalanx bench runtimes`: the same small work on Phalanx, tokio, glommio and monoio.
 //!
-//! The work stands in a program of its own (`bench/peers/runtimes`), so that nobody who builds Phalanx builds all of them.
-//! Each runtime does each piece of work in a process of its own, and they take turns.
+//! The tasks are in a separate program (`bench/peers/runtimes`), so that building Phalanx does not build all
+//! runtimes. Each task of each runtime has its own process, and they take turns.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -18,34 +18,34 @@ use crate::web::{Error, heed_signals, interrupted};
 mod echo;
 
 const PROGRAM: &str = "phalanx-runtimes";
-/// How to get it.
+/// How to install it.
 const INSTALL: &str = "cargo install --path bench/peers/runtimes";
-/// We come first.
+/// The runtimes; Phalanx is the first.
 const RUNTIMES: [&str; 4] = ["phalanx", "tokio", "glommio", "monoio"];
 
-/// Measure the same small work on Phalanx, tokio, glommio and monoio.
+/// Measure the same small tasks on Phalanx, tokio, glommio and monoio.
 ///
-/// `child`: 64 parents spawn a child and await it, one after the other, on one thread. `cross`: one thread asks
-/// another and waits. `echo`: a server of one thread on one core sends back 64 bytes to each of 64 connections,
-/// whose client has another core; the figure is the server's processor time for a message.
+/// `child`: 64 parents spawn a child and await it, one after another, on one thread. `cross`: one thread calls
+/// another and waits. `echo`: a single-threaded server echoes 64 bytes to each of 64 connections, whose client
+/// has another core; the figure is the server's processor time per message.
 ///
-/// The program with this work is built by `cargo install --path bench/peers/runtimes`, or named by --program.
+/// Build the program with `cargo install --path bench/peers/runtimes`, or name it with --program.
 ///
-/// JSON: `rows[]` with `runtime`, `child_ns`, `cross_ns`, `echo_us` (medians) and, over Phalanx's, `child_over`,
-/// `cross_over`, `echo_over` (medians of the rounds' ratios); `least_child_over`, `least_cross_over` and
-/// `least_echo_over` (of the others); `rounds`.
+/// JSON: `rows[]` with `runtime`, `child_ns`, `cross_ns`, `echo_us` (medians) and, relative to Phalanx,
+/// `child_over`, `cross_over`, `echo_over` (medians of the rounds' ratios); `least_child_over`,
+/// `least_cross_over` and `least_echo_over` (of the others); `rounds`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// How many times each is measured
+    /// Number of rounds
     #[arg(long, value_name = "N", default_value_t = 7,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
     pub rounds: usize,
 
-    /// The program with the work; otherwise it is looked for in the search path
+    /// The program with the tasks [default: found in the search path]
     #[arg(long, value_name = "PATH")]
     pub program: Option<PathBuf>,
 
-    /// One short round: only shows that it runs
+    /// One short round: only checks that it runs
     #[arg(long, conflicts_with = "rounds")]
     pub quick: bool,
 
@@ -54,18 +54,18 @@ pub struct Options {
     pub json: bool,
 }
 
-/// What was found.
+/// The report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Ours first.
+    /// Phalanx first.
     pub rows: Vec<Row>,
-    /// The best of the others over ours, spawning and awaiting a child.
+    /// Spawning and awaiting a child: the best of the others over Phalanx.
     pub least_child_over: f64,
-    /// The same for asking another thread.
+    /// Calling another thread: the best of the others over Phalanx.
     pub least_cross_over: f64,
-    /// The same for an echo.
+    /// Echo: the best of the others over Phalanx.
     pub least_echo_over: f64,
-    /// Rounds measured.
+    /// Number of rounds.
     pub rounds: usize,
 }
 
@@ -74,27 +74,27 @@ pub struct Report {
 pub struct Row {
     /// Its name.
     pub runtime: &'static str,
-    /// Nanoseconds for a child.
+    /// Nanoseconds per child.
     pub child_ns: f64,
-    /// Nanoseconds for a question to another thread and its answer.
+    /// Nanoseconds per call to another thread.
     pub cross_ns: f64,
-    /// Microseconds of the server's processor time for a message.
+    /// Microseconds of the server's processor time per message.
     pub echo_us: f64,
-    /// Over ours.
+    /// Relative to Phalanx.
     pub child_over: f64,
-    /// Over ours.
+    /// Relative to Phalanx.
     pub cross_over: f64,
-    /// Over ours.
+    /// Relative to Phalanx.
     pub echo_over: f64,
 }
 
-/// One runtime's figures, by work and round.
+/// Figures of one runtime, by task and round.
 type Figures = [Vec<f64>; 3];
 
-/// Measures; progress goes to stderr.
+/// Runs the benchmark; progress goes to stderr.
 ///
 /// # Errors
-/// When the program is not there, or does not do what it is asked.
+/// When the program is missing or fails.
 pub fn run(options: &Options) -> Result<Report, Error> {
     heed_signals()?;
     let missing = || Error::Server {
@@ -112,7 +112,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     for round in 1..=rounds {
         eprintln!("round {round} of {rounds}");
         for (of, name) in figures.iter_mut().zip(RUNTIMES) {
-            // On one thread: where it is makes no difference, but that it stays.
+            // On one thread, bound to any core.
             let child = || work(&path, "child", name, children);
             of[0].push(bound(cores.server, child)?);
         }
@@ -131,7 +131,7 @@ fn bound<R>(core: usize, f: impl FnOnce() -> Result<R, Error>) -> Result<R, Erro
     f()
 }
 
-/// Has the program do a piece of work, and reads the one number that it prints.
+/// Runs a task of the program and parses the number that it prints.
 fn work(path: &PathBuf, what: &str, name: &str, times: usize) -> Result<f64, Error> {
     interrupted()?;
     let output = Command::new(path).args([what, name, &times.to_string()]).output();

@@ -1,4 +1,4 @@
-//! A file as a worker has it: opened for each request, and read through the kernel's cache.
+//! Files of a worker: opened per request and read through the page cache.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use phalanx_http::{Entity, Validators, content_type};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 
-/// An open file and what there is to say about it.
+/// An open file and its metadata.
 pub(super) struct File {
     fd: OwnedFd,
     pub(super) length: u64,
@@ -15,7 +15,7 @@ pub(super) struct File {
     pub(super) entity: Entity,
 }
 
-/// Opens a regular file beneath `root`, not leaving it. `None` for anything else.
+/// Opens a regular file beneath `root`. `None` for anything else, and for paths that leave it.
 pub(super) fn open(root: impl AsFd, path: &[u8]) -> io::Result<Option<File>> {
     let (how, beneath) =
         (OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, ResolveFlags::BENEATH);
@@ -37,10 +37,10 @@ impl File {
         Validators { etag: &self.etag, modified: self.modified }
     }
 
-    /// Fills all of `buffer` with the bytes from `offset` on.
+    /// Fills `buffer` with the bytes from `offset` on.
     ///
     /// # Errors
-    /// Also when the file has become shorter.
+    /// When reading fails, also because the file was truncated.
     pub(super) fn read(&self, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
         while !buffer.is_empty() {
             match rustix::io::pread(&self.fd, &mut *buffer, offset) {

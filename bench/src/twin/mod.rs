@@ -1,11 +1,10 @@
-//! The threaded twin: the web server of the 2002 paper's §5.1 (THWS), with today's means.
+//! The threaded twin: the web server of the 2002 paper's §5.1 (THWS), with current means.
 //!
-//! "A thread accepting connections and passing them to a pool of 256 worker threads, each of which
-//! performs the server's full functionality: parsing a request, reading a file, and transmitting its
-//! contents. This server used the kernel's file cache." A worker has a connection for the whole of
-//! its life; connections beyond the pool wait. All that is about HTTP is shared with the staged server,
-//! and the rest is as good as threads allow: buffers are used again, small files leave in one
-//! `writev`, large ones in blocks.
+//! "A thread accepting connections and passing them to a pool of 256 worker threads, each of which performs the
+//! server's full functionality: parsing a request, reading a file, and transmitting its contents. This server
+//! used the kernel's file cache." A worker serves a connection until it is closed; connections beyond the pool
+//! wait. The HTTP code is shared with the staged server, and the rest is as good as threads allow: buffers are
+//! reused, small files are sent in one `writev`, large ones in blocks.
 
 mod file;
 mod queue;
@@ -27,15 +26,15 @@ use worker::Worker;
 
 /// The paper's number of worker threads.
 pub const WORKERS: usize = 256;
-/// A worker needs little.
+/// Stack size of a worker.
 const STACK: usize = 256 * 1024;
-/// Out of descriptors, the acceptor waits this long for some to be closed.
+/// Delay of the acceptor when descriptors are exhausted.
 const SHORTAGE: Duration = Duration::from_millis(10);
 
-/// Serves the files beneath `root` on the calling thread and `workers` more, until the listener breaks.
+/// Serves the files beneath `root` on the calling thread and `workers` more, until the listener fails.
 ///
 /// # Errors
-/// When `root` is no directory that can be opened, or threads are not to be had.
+/// When `root` cannot be opened as a directory, or threads cannot be started.
 pub fn serve(listener: &TcpListener, root: &Path, workers: usize) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root: Arc<OwnedFd> = Arc::new(rustix::fs::open(root, flags, Mode::empty())?);
@@ -65,10 +64,10 @@ pub fn serve(listener: &TcpListener, root: &Path, workers: usize) -> io::Result<
     }
 }
 
-/// Listens on `address`, tells where in the line that the bench waits for, and serves.
+/// Listens on `address`, announces it on standard output, and serves.
 ///
 /// # Errors
-/// As [`serve`], and when the address cannot be listened on.
+/// As [`serve`], and when it cannot listen on the address.
 pub fn run(root: &Path, address: SocketAddr) -> io::Result<()> {
     phalanx::runtime::raise_open_files();
     let listener = crate::floor::listen(address)?;

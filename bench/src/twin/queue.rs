@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::TcpStream;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// First come, first served. Unbounded, as the paper's: what bounds it is the limit on open files.
+/// A FIFO queue. Unbounded as in the paper; the limit on open files bounds it.
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: Mutex<VecDeque<TcpStream>>,

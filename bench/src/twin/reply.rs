@@ -1,4 +1,4 @@
-//! A worker's answer to one request: the file, or why not.
+//! A worker's answer to a request: the file or an error.
 
 use std::io::{self, IoSlice, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use super::file::{self, File};
 use super::worker::{BLOCK, Worker};
 
 impl Worker {
-    /// The last answer on a connection whose request cannot be read.
+    /// Sends the last answer on a connection whose request is invalid.
     pub(super) fn refuse(&mut self, connection: &mut TcpStream, status: Status) -> io::Result<()> {
         self.look_at_the_clock();
         self.head.clear();
@@ -26,7 +26,7 @@ impl Worker {
         self.date.update(since.map_or(0, |since| since.as_secs()));
     }
 
-    /// Answers a request, whose body is `too_large` or will be read over.
+    /// Answers a request, whose body is `too_large` or will be discarded.
     pub(super) fn answer(
         &mut self,
         connection: &mut TcpStream,
@@ -58,7 +58,7 @@ impl Worker {
         }
     }
 
-    /// The file that a request means.
+    /// The file that a request names.
     fn find(&mut self, request: &Request<'_>) -> Result<File, Status> {
         let resolved = path::resolve(request.path.as_bytes(), &mut self.path);
         let resolved = resolved.map_err(path::PathError::status)?;
@@ -100,7 +100,7 @@ impl Worker {
                 (0, 0)
             }
             None => match range::resolve(request, &file.validators(), file.length) {
-                // It serves one part; all is always right.
+                // Only a single range is supported; otherwise the whole file is a valid answer.
                 Ranged::Full | Ranged::Parts(_) => {
                     Head::new(head, Status::Ok, date, reply).block(file.entity.full()).finish();
                     (0, file.length)
@@ -124,7 +124,7 @@ impl Worker {
         self.transmit(connection, file, start, end)
     }
 
-    /// Sends the head, and the file's bytes from `start` up to `end`; the first block in one call.
+    /// Sends the head and the file's bytes from `start` to `end`; the first block in one call with the head.
     fn transmit(
         &mut self,
         connection: &mut TcpStream,
@@ -146,7 +146,7 @@ impl Worker {
     }
 }
 
-/// Writes both, in one call if the socket takes them.
+/// Writes both, in one call if the socket accepts them.
 fn write_both(connection: &mut TcpStream, mut head: &[u8], mut body: &[u8]) -> io::Result<()> {
     while !(head.is_empty() && body.is_empty()) {
         match connection.write_vectored(&[IoSlice::new(head), IoSlice::new(body)]) {

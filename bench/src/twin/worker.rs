@@ -1,4 +1,4 @@
-//! A worker: a connection's requests, one after the other, in plain blocking code.
+//! A worker: serves a connection's requests one after another, in blocking code.
 
 use std::io::{self, Read};
 use std::net::TcpStream;
@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use phalanx_http::{DateLine, Discard, Limits, Parse, Scan};
 
-/// How long a connection may say nothing.
+/// Idle timeout of a connection.
 const IDLE: Duration = Duration::from_secs(60);
 /// Bytes of a file that are read and sent at a time.
 pub(super) const BLOCK: usize = 64 * 1024;
 
-/// What one thread keeps from one connection to the next.
+/// State that a thread keeps between connections.
 pub(super) struct Worker {
     pub(super) root: Arc<OwnedFd>,
     limits: Limits,
     pub(super) date: DateLine,
-    /// What has come and is not used yet.
+    /// Received and unconsumed bytes.
     input: Vec<u8>,
     chunk: Box<[u8]>,
     pub(super) head: Vec<u8>,
@@ -40,10 +40,10 @@ impl Worker {
         }
     }
 
-    /// Serves a connection until either end has had enough.
+    /// Serves a connection until either side closes it.
     pub(super) fn serve(&mut self, connection: TcpStream) {
         self.input.clear();
-        // A broken connection is nobody's fault and no news.
+        // Broken connections are expected.
         let _ = self.converse(connection);
     }
 
@@ -85,7 +85,7 @@ impl Worker {
         }
     }
 
-    /// Reads over a request's body.
+    /// Discards a request's body.
     fn swallow(&mut self, connection: &mut TcpStream, mut body: Discard) -> io::Result<()> {
         loop {
             let taken = body.feed(&self.input).map_err(io::Error::other)?;

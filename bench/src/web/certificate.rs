@@ -1,11 +1,11 @@
-//! A certificate for the servers under measurement: made anew each time, and signed by itself.
+//! A self-signed certificate for the servers under measurement, generated per run.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where the certificate and its key lie, in PEM. The key is on the curve P-256, as most are that are
-/// renewed by machines.
+/// Paths of the certificate and its key in PEM. The key is on the curve P-256, like most keys of automated
+/// issuers.
 #[derive(Clone, Debug)]
 pub(crate) struct Certificate {
     pub(crate) chain: PathBuf,
@@ -13,7 +13,7 @@ pub(crate) struct Certificate {
 }
 
 impl Certificate {
-    /// Makes one in `directory`, for the loopback.
+    /// Generates a certificate for the loopback in `directory`.
     pub(crate) fn make(directory: &Path) -> io::Result<Self> {
         let names = ["127.0.0.1", "localhost"].map(str::to_owned);
         let made = rcgen::generate_simple_self_signed(names).map_err(io::Error::other)?;

@@ -1,11 +1,11 @@
-//! Which core runs what.
+//! Assignment of cores to servers and load.
 
 use std::io;
 use std::process::{Child, Command};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Where servers and load run.
+/// Cores of the servers and of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cores {
     pub(crate) server: usize,
@@ -13,11 +13,11 @@ pub(crate) struct Cores {
 }
 
 impl Cores {
-    /// As asked for, or else the first two cores that this process may use; one for both if there is
-    /// but one.
+    /// The given cores, by default the first two that this process may use; one core for both if there is only
+    /// one.
     ///
     /// # Errors
-    /// When a core that was asked for may not be used.
+    /// When this process may not use a given core.
     pub(crate) fn choose(server: Option<usize>, load: Option<usize>) -> io::Result<Self> {
         let cores = allowed()?;
         for core in [server, load].into_iter().flatten() {
@@ -36,13 +36,13 @@ impl Cores {
 /// The cores that this process may use.
 ///
 /// # Errors
-/// When the kernel does not tell.
+/// When the kernel does not report them.
 pub(crate) fn allowed() -> io::Result<Vec<usize>> {
     let allowed = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect())
 }
 
-/// This thread is bound, and so is what it starts; once dropped, as it was before.
+/// Binds this thread, and the threads and processes it starts, to a core until dropped.
 pub(crate) struct Bound(CpuSet);
 
 impl Bound {
@@ -62,13 +62,13 @@ impl Drop for Bound {
     }
 }
 
-/// Binds this thread while `f` runs, and what it starts meanwhile.
+/// Runs `f` with this thread, and the threads and processes it starts, bound to `core`.
 pub(crate) fn bound<R>(core: usize, f: impl FnOnce() -> R) -> io::Result<R> {
     let _bound = Bound::to(core)?;
     Ok(f())
 }
 
-/// Starts a process that is bound to `core`: it inherits that from this thread.
+/// Starts a process bound to `core`, by inheritance from this thread.
 pub(crate) fn spawn(core: usize, command: &mut Command) -> io::Result<Child> {
     let _bound = Bound::to(core)?;
     command.spawn()

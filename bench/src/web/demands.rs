@@ -1,17 +1,17 @@
-//! What servers are to do beside serving files.
+//! Features that servers must have in a scene.
 
-/// Who cannot do all of it takes no part.
+/// Required features; servers without one of them are left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Demands {
-    /// Speak TLS.
+    /// Serve over TLS.
     pub(crate) tls: bool,
-    /// Speak HTTP/2 over it.
+    /// Serve HTTP/2 over TLS.
     pub(crate) http2: bool,
-    /// Write a line for each request to a file.
+    /// Write an access log to a file.
     pub(crate) log: bool,
 }
 
 impl Demands {
-    /// Nothing.
+    /// No features.
     pub(crate) const NONE: Self = Self { tls: false, http2: false, log: false };
 }

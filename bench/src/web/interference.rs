@@ -1,4 +1,4 @@
-//! Whether others used our cores during a slice.
+//! Use of the measured cores by other processes during a slice.
 
 use std::io;
 use std::time::Instant;
@@ -6,10 +6,10 @@ use std::time::Instant;
 use super::cores::Cores;
 use crate::procfs;
 
-/// The share of a core that others may use in a slice that counts.
+/// Maximum share of a core that other processes may use in an undisturbed slice.
 pub(crate) const MAX_FOREIGN_SHARE: f64 = 0.04;
 
-/// The cores, our processes and the clock at one moment; seconds.
+/// Readings of the cores, our processes and the clock at one moment, in seconds.
 pub(crate) struct CpuTimes {
     taken: Instant,
     server_core: f64,
@@ -19,7 +19,7 @@ pub(crate) struct CpuTimes {
 }
 
 impl CpuTimes {
-    /// `servers` are all processes on the server core that are ours.
+    /// `servers` are all our processes on the server core.
     pub(crate) fn take(cores: Cores, servers: &[u32]) -> io::Result<Self> {
         Ok(Self {
             taken: Instant::now(),
@@ -30,7 +30,7 @@ impl CpuTimes {
         })
     }
 
-    /// The largest share of a core that others have used between `self` and `later`.
+    /// The largest share of a core that other processes used between `self` and `later`.
     pub(crate) fn foreign_until(&self, later: &Self, cores: Cores) -> f64 {
         let seconds = (later.taken - self.taken).as_secs_f64().max(1e-3);
         let (servers, own) = (later.servers - self.servers, later.own - self.own);

@@ -1,4 +1,4 @@
-//! Where something was measured.
+//! The machine of a measurement.
 
 use std::fs;
 
@@ -6,25 +6,25 @@ use serde::Serialize;
 
 use super::cores::Cores;
 
-/// A machine, as far as figures depend on it.
+/// Properties of a machine that affect figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
-    /// The processor's own name.
+    /// Name of the processor.
     pub processor: Option<String>,
-    /// Cores that this process may use.
+    /// Number of cores that this process may use.
     pub cores: usize,
     /// Name and release of the kernel.
     pub kernel: String,
-    /// How TCP decides how fast to send.
+    /// Congestion control algorithm of TCP.
     pub congestion_control: Option<String>,
-    /// The core of the servers.
+    /// Core of the servers.
     pub server_core: usize,
-    /// The core of the load.
+    /// Core of the load.
     pub load_core: usize,
 }
 
 impl Machine {
-    /// This one.
+    /// The current machine.
     pub(crate) fn here(allowed: usize, cores: Cores) -> Self {
         let congestion = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
         Self {
@@ -38,7 +38,7 @@ impl Machine {
     }
 }
 
-/// The processor's own name.
+/// Name of the processor.
 pub(crate) fn processor() -> Option<String> {
     fs::read_to_string("/proc/cpuinfo").ok().as_deref().and_then(model)
 }

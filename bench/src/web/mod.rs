@@ -1,8 +1,8 @@
-//! `phalanx bench web`: the web server beside the floor, its threaded twin, nginx and others.
+//! `phalanx bench web`: the web server compared with the floor, its threaded twin, nginx and others.
 //!
-//! How it measures is in [`Options`]; why, in `CONTRIBUTING.md` under "Reporting a figure". Read
-//! `scene` (what is asked for), `servers` and `peers` (who takes part), `server` (a process under
-//! measurement), `runner` (all of them side by side), `slice`, `interference` and `report`.
+//! [`Options`] describes the method, `CONTRIBUTING.md` under "Reporting a measurement" the reasons. Read `scene`
+//! (the requests), `servers` and `peers` (the servers), `server` (a process under measurement), `runner` (all of
+//! them side by side), `slice`, `interference` and `report`.
 
 mod certificate;
 pub(crate) mod cores;
@@ -36,53 +36,53 @@ use runner::{Plan, Runner};
 use server::Server;
 use slice::{Figures, Shot};
 
-/// How often a slice that was disturbed is repeated, before it is kept as it is.
+/// How often a disturbed slice is repeated before it is kept.
 const MAX_REPEATS: usize = 2;
-/// What a slice takes beside its load: the process, the connections, the readings.
+/// Time of a slice beyond its load: process, connections, readings.
 const SLICE_OVERHEAD: Duration = Duration::from_millis(150);
-/// For what a server still has to do after a slice.
+/// Time for a server to complete its work after a slice.
 const SETTLE_TIME: Duration = Duration::from_millis(30);
 
-/// Why there is no report.
+/// Errors of a measurement of servers.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system said no.
+    /// A system call failed.
     #[error("{0}")]
     Io(#[source] io::Error),
-    /// A server does not run as it should.
+    /// A server does not work as expected.
     #[error("{name} cannot be measured: {why}")]
     Server {
-        /// Which.
+        /// Its name.
         name: String,
-        /// Why not.
+        /// The cause.
         why: String,
     },
-    /// The load on a server did not end well.
+    /// The load on a server failed.
     #[error("load on {name} failed: {why}")]
     Load {
-        /// Which.
+        /// Its name.
         name: String,
-        /// Why.
+        /// The cause.
         why: String,
     },
-    /// There is nobody of these names.
+    /// No known server was selected.
     #[error(
-        "--only leaves nobody to be measured; there are phalanx, floor, twin, nginx, lighttpd, h2o, caddy, sws"
+        "--only selects no available server; known are phalanx, floor, twin, nginx, lighttpd, h2o, caddy, sws"
     )]
     Nobody,
-    /// Somebody wanted it to end.
+    /// A signal ended the run.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// Set by the signals that ask for an end.
+/// The flag that the signals set.
 fn interruption() -> &'static Arc<AtomicBool> {
     static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     FLAG.get_or_init(Arc::default)
 }
 
-/// From now on SIGINT and SIGTERM end the run, and with it every server.
+/// Makes SIGINT and SIGTERM end the run and all servers.
 pub(crate) fn heed_signals() -> Result<(), Error> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, interruption().clone()).map_err(Error::Io)?;
@@ -90,13 +90,12 @@ pub(crate) fn heed_signals() -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether somebody wants it to end.
+/// Whether a signal was received.
 pub(crate) fn is_interrupted() -> bool {
     interruption().load(Ordering::Relaxed)
 }
 
-/// # Errors
-/// When somebody wants it to end.
+/// Returns an error once a signal was received.
 pub(crate) fn interrupted() -> Result<(), Error> {
     match is_interrupted() {
         true => Err(Error::Interrupted),
@@ -104,17 +103,17 @@ pub(crate) fn interrupted() -> Result<(), Error> {
     }
 }
 
-/// The others' versions; none for those that are not installed.
+/// Versions of the peers; `None` if not installed.
 pub(crate) fn peer_versions() -> BTreeMap<String, Option<String>> {
     let version = |peer: &peers::Peer| peer.find().and_then(|path| peer.version(&path));
     peers::PEERS.iter().map(|peer| (peer.name().to_owned(), version(peer))).collect()
 }
 
-/// Measures. Progress goes to stderr. Handles SIGINT and SIGTERM from here on: what was measured before them is
-/// reported, and what is missing.
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far and
+/// the missing ones are reported.
 ///
 /// # Errors
-/// When something cannot be measured, or a signal comes before anything was; no process is left behind then either.
+/// When a measurement fails, or on a signal before the first result; all child processes are ended.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let mut rows = Vec::new();
     let mut place = None;
@@ -154,8 +153,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     })
 }
 
-/// One scene: slices for each server and number of connections. `rows` has also what was measured before an end that
-/// was asked for: as many slices of each server.
+/// Measures one scene: slices per server and number of connections. After an interruption, `rows` contains the
+/// results so far, with the same number of slices per server.
 fn measure(
     runner: &Runner,
     scene: Scene,
@@ -169,7 +168,7 @@ fn measure(
         * (settings * slices * servers) as u32;
     eprintln!(
         "{scene}: {servers} servers, {slices} slices of {} s for each of {connections:?} connections: \
-         about {}; more if others use the cores",
+         about {}; longer if other processes use the cores",
         length.as_secs_f64(),
         duration(estimate),
     );
@@ -193,14 +192,14 @@ fn measure(
             let row = Row::new(scene, server.server, server.driver, connections, figures);
             Row { tls, ..row }
         };
-        // Nothing is agreed before a round is whole.
+        // TLS parameters are known after one complete round.
         rows.extend(runner.servers.iter().zip(&figures).zip(agreed).map(row));
         measured?;
     }
     Ok(())
 }
 
-/// One slice of one server: what it has shown, and over TLS what was agreed on.
+/// One slice of one server: its figures, and the TLS parameters.
 fn one(
     runner: &Runner,
     server: &Server,
@@ -212,7 +211,7 @@ fn one(
     Ok((Figures::of(&report, noisy).map_err(wrong)?, report.tls))
 }
 
-/// Seconds or minutes.
+/// A duration in seconds or minutes.
 fn duration(time: Duration) -> String {
     match time.as_secs() {
         seconds @ ..120 => format!("{seconds} s"),

@@ -1,4 +1,4 @@
-//! What to measure: the command line of `phalanx bench web`.
+//! The command line of `phalanx bench web`.
 
 use std::time::Duration;
 
@@ -8,16 +8,15 @@ use super::runner::RunnerOptions;
 use super::scene::Scene;
 use crate::load::seconds;
 
-/// Measure the web server beside a bare loop, its threaded twin, nginx and other servers.
+/// Measure the web server, a bare loop, its threaded twin, nginx and other servers.
 ///
-/// All servers are up at once, each bound to one core; the load visits them in turn, in short slices,
-/// from another core. What counts is processor time per request; the smallest of the slices shows the
-/// machine in its fast state, and ratios are taken between these. A slice in which other processes
-/// used a core is repeated. Servers that are not installed are named, and left out. Ctrl-C prints what was
-/// measured until then, and what is missing.
+/// All servers run at once, each bound to one core; the load on another core visits them in turn, in short
+/// slices. The main figure is processor time per request. The minimum of the slices shows the machine in its fast
+/// state, and ratios are between minima. A slice in which other processes used a core is repeated. Servers that
+/// are not installed are listed and left out. Ctrl-C prints the results so far and lists the missing ones.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// What is served, and how it is asked for
+    /// Scenes: what is served and requested
     #[arg(
         long = "scene",
         value_name = "NAME,…",
@@ -27,16 +26,16 @@ pub struct Options {
     )]
     pub scenes: Vec<Scene>,
 
-    /// Every scene, one after the other
+    /// All scenes, one after another
     #[arg(long, conflicts_with = "scenes")]
     pub all: bool,
 
-    /// Connections at a time, one round of slices for each; otherwise as many as the scene wants
+    /// Numbers of connections, with one round of slices each [default: depends on the scene]
     #[arg(long, value_name = "N,…", value_delimiter = ',',
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=20_000))]
     pub connections: Vec<usize>,
 
-    /// Slices for each server and number of connections; at least 6
+    /// Slices per server and number of connections; at least 6
     #[arg(long, value_name = "N", default_value_t = 8,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(6..=1000))]
     pub slices: usize,
@@ -49,11 +48,11 @@ pub struct Options {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub only: Vec<String>,
 
-    /// Where
+    /// Cores and program
     #[command(flatten)]
     pub runner: RunnerOptions,
 
-    /// Two short slices with few connections: only shows that it runs
+    /// Two short slices with few connections: only checks that it runs
     #[arg(long, conflicts_with_all = ["connections", "slices", "slice"])]
     pub quick: bool,
 
@@ -63,7 +62,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// What is to be measured: slices, and their length.
+    /// Number of slices, and their length.
     pub(crate) fn slices(&self) -> (usize, Duration) {
         match self.quick {
             true => (2, Duration::from_millis(300)),
@@ -71,7 +70,7 @@ impl Options {
         }
     }
 
-    /// The scenes that are wanted.
+    /// The selected scenes.
     pub(crate) fn scenes(&self) -> &[Scene] {
         if self.all { &Scene::ALL } else { &self.scenes }
     }
@@ -85,7 +84,7 @@ impl Options {
         }
     }
 
-    /// Whether the server of this name is wanted.
+    /// Whether to measure the server of this name.
     pub(crate) fn wants(&self, name: &str) -> bool {
         let names = |wanted: &String| {
             name == wanted || name.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('-'))

@@ -1,4 +1,4 @@
-//! What the slices came to: rows, and the ratios that the project holds itself to.
+//! The report: rows and ratios.
 
 use std::collections::BTreeMap;
 
@@ -9,82 +9,81 @@ use super::scene::Scene;
 use super::slice::Figures;
 use crate::stats::{Spread, median, minimum, spread};
 
-/// What `phalanx bench web` reports.
+/// The report of `phalanx bench web`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// One for each scene, server and number of connections.
+    /// One per scene, server and number of connections.
     pub rows: Vec<Row>,
-    /// Processor time per request, our better driver over the better of nginx's tunings, smallest to
-    /// smallest; small files with 64 or 256 connections, whichever is the better for us.
+    /// Ratio of minimum processor times per request: Phalanx on its better driver over the better tuning of
+    /// nginx; small files with 64 or 256 connections, whichever is better for Phalanx.
     pub phalanx_over_nginx: Option<f64>,
-    /// As above, our better driver over the bare loop on the same one.
+    /// As above, over the floor on the same driver.
     pub phalanx_over_floor: Option<f64>,
-    /// As above, the threaded twin over our better driver: the larger, the better for us.
+    /// As above, the threaded twin over Phalanx; larger is better for Phalanx.
     pub twin_over_phalanx: Option<f64>,
-    /// The same ratios for each scene and number of connections.
+    /// The same ratios per scene and number of connections.
     pub ratios: Vec<Ratios>,
-    /// What more connections cost.
+    /// Growth of the cost with the number of connections.
     pub growth: Vec<Growth>,
-    /// What was to be measured and was not, since somebody wanted it to end.
+    /// Planned measurements missing because of an interruption.
     pub missing: Vec<Missing>,
-    /// Where this was measured.
+    /// The machine and cores of the measurement.
     pub machine: super::machine::Machine,
-    /// The versions of the others; none for those that are not installed.
+    /// Versions of the peers; `None` if not installed.
     pub peers: BTreeMap<&'static str, Option<String>>,
-    /// Whether it was only to show that it runs: then the figures mean nothing.
+    /// Whether this was a quick run, whose figures are meaningless.
     pub quick: bool,
 }
 
-/// One server in one scene with one number of connections.
+/// One server in one scene with a number of connections.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// What was asked for.
+    /// The scene.
     pub scene: Scene,
-    /// `phalanx`, `floor`, `twin`, or another's: `nginx`, `nginx-nosf` (without `sendfile`),
-    /// `lighttpd`, `lighttpd-sf` (with), `h2o`, `caddy`, `sws`.
+    /// `phalanx`, `floor`, `twin`, or a peer: `nginx`, `nginx-nosf` (without `sendfile`), `lighttpd`,
+    /// `lighttpd-sf` (with), `h2o`, `caddy`, `sws`.
     pub server: &'static str,
-    /// `uring` or `poll`, where it is ours to say.
+    /// `uring` or `poll`, for our servers.
     pub driver: Option<&'static str>,
-    /// Connections at a time.
+    /// Number of connections.
     pub connections: usize,
-    /// Over TLS: version and cipher suite that were agreed on.
+    /// With TLS: negotiated version and cipher suite.
     pub tls: Option<String>,
-    /// Processor time per request, user and system, all threads: the smallest of the slices.
+    /// Processor time per request, user and system, all threads: the minimum of the slices.
     pub cpu_us_per_request_min: f64,
-    /// The median of the slices.
+    /// The same: the median of the slices.
     pub cpu_us_per_request_median: f64,
-    /// Answers per second: the median.
+    /// Answers per second: the median of the slices.
     pub rps: f64,
-    /// Median latency in microseconds, closed loop: the median.
+    /// Median latency in closed loop in microseconds: the median of the slices.
     pub p50_us: f64,
-    /// The 99th percentile: the median.
+    /// 99th percentile of the latency: the median of the slices.
     pub p99_us: f64,
-    /// The load's own processor time per request: the median.
+    /// Processor time of the load per request: the median of the slices.
     pub client_cpu_us: f64,
-    /// Slices measured.
+    /// Number of measured slices.
     pub slices: usize,
-    /// Of these, kept although others used our cores meanwhile.
+    /// Slices among these that were kept although other processes used the cores.
     pub noisy_slices: usize,
-    /// Requests without an answer, or without one before their slice's end; in all slices. A server
-    /// that leaves more than a tenth of its connections alone takes part in no ratio.
+    /// Requests without an answer before the end of their slice, in all slices. A server that starves more than a
+    /// tenth of its connections is excluded from ratios.
     pub failed: u64,
-    /// Quartiles of the slices, of the median of processor time.
+    /// Quartiles of the slices' median processor time.
     pub spread: Spread,
 }
 
-/// Ratios of processor time per request, smallest to smallest, in one scene with one number of
-/// connections.
+/// Ratios of minimum processor times per request in one scene with a number of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ratios {
-    /// What was asked for.
+    /// The scene.
     pub scene: Scene,
-    /// Connections at a time.
+    /// Number of connections.
     pub connections: usize,
     /// See [`Report::phalanx_over_nginx`].
     pub phalanx_over_nginx: Option<f64>,
-    /// Our better driver over the best of the others' servers.
+    /// Phalanx on its better driver over the best peer.
     pub phalanx_over_best_peer: Option<f64>,
-    /// Which that is.
+    /// The best peer.
     pub best_peer: Option<&'static str>,
     /// See [`Report::phalanx_over_floor`].
     pub phalanx_over_floor: Option<f64>,
@@ -92,35 +91,35 @@ pub struct Ratios {
     pub twin_over_phalanx: Option<f64>,
 }
 
-/// How a server's processor time per request grows from the fewest to the most connections of a scene.
+/// Growth of a server's processor time per request from the fewest to the most connections of a scene.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Growth {
-    /// What was asked for.
+    /// The scene.
     pub scene: Scene,
     /// As in [`Row`].
     pub server: &'static str,
     /// As in [`Row`].
     pub driver: Option<&'static str>,
-    /// The fewest connections, and the most.
+    /// The smallest and the largest number of connections.
     pub connections: [usize; 2],
-    /// With the most over with the fewest, smallest to smallest.
+    /// Ratio of the minimum processor times, most over fewest connections.
     pub cpu_ratio: f64,
 }
 
-/// One number of connections that was not measured to the end.
+/// A number of connections whose measurement is incomplete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Missing {
-    /// What was to be asked for.
+    /// The scene.
     pub scene: Scene,
-    /// Connections at a time.
+    /// Number of connections.
     pub connections: usize,
-    /// Slices of each server that there are. With none there are no rows.
+    /// Measured slices per server. With none there are no rows.
     pub slices: usize,
-    /// Slices that there were to be.
+    /// Planned slices per server.
     pub of: usize,
 }
 
-/// The numbers of connections whose ratios count.
+/// Numbers of connections that the summary ratios use.
 const JUDGED: [usize; 2] = [64, 256];
 
 impl Row {
@@ -134,7 +133,7 @@ impl Row {
         slices: &[Figures],
     ) -> Self {
         let all = |of: fn(&Figures) -> f64| slices.iter().map(of).collect::<Vec<f64>>();
-        // A slice that was disturbed shows nothing that an undisturbed one does not show better.
+        // Prefer undisturbed slices.
         let quiet: Vec<f64> = slices.iter().filter(|f| !f.noisy).map(|f| f.cpu_us).collect();
         let cpu = if quiet.is_empty() { all(|f| f.cpu_us) } else { quiet };
         Self {
@@ -162,7 +161,7 @@ impl Row {
         self.failed * 10 <= (self.connections * self.slices) as u64
     }
 
-    /// A tuning counts as its server.
+    /// Whether the row is of this server, in any tuning.
     fn is(&self, server: &str) -> bool {
         self.server == server || self.server.split('-').next() == Some(server)
     }
@@ -172,7 +171,7 @@ impl Row {
     }
 }
 
-/// The servers in here.
+/// The servers in this repository.
 const OURS: [&str; 3] = ["phalanx", "floor", "twin"];
 
 /// The ratios for each scene and number of connections in `rows`.
@@ -205,7 +204,7 @@ pub(crate) fn ratios(rows: &[Row]) -> Vec<Ratios> {
     settings.into_iter().map(of).collect()
 }
 
-/// What `rows` lack of what was asked for.
+/// The planned measurements missing in `rows`.
 pub(crate) fn missing(options: &Options, rows: &[Row]) -> Vec<Missing> {
     let (of, _) = options.slices();
     let settings = options.scenes().iter().flat_map(|&scene| {
@@ -218,7 +217,7 @@ pub(crate) fn missing(options: &Options, rows: &[Row]) -> Vec<Missing> {
     lacking.filter(|missing| missing.slices < of).collect()
 }
 
-/// How each server's cost grows with the connections, in scenes with more than one number of them.
+/// Growth of each server's cost, in scenes with several numbers of connections.
 pub(crate) fn growth(rows: &[Row]) -> Vec<Growth> {
     let same = |a: &Row, b: &Row| (a.scene, a.server, a.driver) == (b.scene, b.server, b.driver);
     let first = |row: &&Row| {
@@ -237,7 +236,7 @@ pub(crate) fn growth(rows: &[Row]) -> Vec<Growth> {
     rows.iter().filter(first).filter_map(of).collect()
 }
 
-/// The best of those that count, by `of`; the smallest, or with `largest` the largest.
+/// The smallest value of `of` among the ratios that count, or with `largest` the largest.
 pub(crate) fn judged(
     ratios: &[Ratios],
     of: fn(&Ratios) -> Option<f64>,

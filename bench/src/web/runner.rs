@@ -1,4 +1,4 @@
-//! Servers side by side: a site, a core for them and one for the load, and slices in turn.
+//! Runs servers side by side: a site, a core for the servers and one for the load, and slices in turn.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,23 +18,23 @@ use super::slice::{Load, Shot};
 use super::{Error, MAX_REPEATS, SETTLE_TIME, heed_signals};
 use crate::load::Report;
 
-/// Where to measure: common to all benchmarks of servers.
+/// Options common to all benchmarks of servers.
 #[derive(Args, Clone, Debug)]
 pub struct RunnerOptions {
-    /// Where the servers run; otherwise the first core that may be used
+    /// Core of the servers [default: the first usable one]
     #[arg(long, value_name = "CORE")]
     pub server_core: Option<usize>,
 
-    /// Where the load runs; otherwise the second core that may be used
+    /// Core of the load [default: the second usable one]
     #[arg(long, value_name = "CORE")]
     pub load_core: Option<usize>,
 
-    /// The phalanx executable to measure, in place of this one
+    /// Executable to measure [default: this one]
     #[arg(long, value_name = "PATH")]
     pub phalanx: Option<PathBuf>,
 }
 
-/// Everything that is up.
+/// Running servers and their environment.
 pub(crate) struct Runner {
     pub(crate) cores: Cores,
     pub(crate) machine: Machine,
@@ -49,23 +49,23 @@ pub(crate) struct Runner {
     _bound: Bound,
 }
 
-/// What to put up.
+/// Servers to start, and their site.
 pub(crate) struct Plan<'a> {
-    /// Which servers, by name.
+    /// Selects servers by name.
     pub(crate) wants: &'a dyn Fn(&str) -> bool,
-    /// More arguments for `phalanx web`.
+    /// Additional arguments of `phalanx web`.
     pub(crate) arguments: &'a [&'a str],
     pub(crate) site: &'a dyn Fn(&std::path::Path) -> std::io::Result<Site>,
     /// Whether disturbed slices are repeated.
     pub(crate) check_noise: bool,
-    /// Whether the kernel forgets the site before each slice.
+    /// Whether to evict the site from the page cache before each slice.
     pub(crate) cold: bool,
-    /// What else they do. Who does not is left out.
+    /// Features of the servers; servers without them are left out.
     pub(crate) demands: Demands,
 }
 
 impl<'a> Plan<'a> {
-    /// Those servers with small files and nothing beside; where it is only to show that they run, noise does not matter.
+    /// The selected servers with small files and no further features. Noise is ignored in quick runs.
     pub(crate) fn small(wants: &'a dyn Fn(&str) -> bool, quick: bool) -> Self {
         Self {
             wants,
@@ -79,7 +79,7 @@ impl<'a> Plan<'a> {
 }
 
 impl Runner {
-    /// Starts the servers, and binds this thread to the load's core for as long as they are up.
+    /// Starts the servers, and binds this thread to the load's core until they are stopped.
     pub(crate) fn start(options: &RunnerOptions, plan: &Plan<'_>) -> Result<Self, Error> {
         heed_signals()?;
         let cores = Cores::choose(options.server_core, options.load_core).map_err(Error::Io)?;
@@ -110,7 +110,7 @@ impl Runner {
         }
         let start = |recipe| Server::start(recipe, cores.server, directory.path(), &site);
         let servers = recipes.into_iter().map(start).collect::<Result<Vec<_>, Error>>()?;
-        // What this process does itself is not to disturb the servers.
+        // Keep this process off the servers' core.
         let bound = Bound::to(cores.load).map_err(Error::Io)?;
         let Plan { check_noise, cold, .. } = *plan;
         Ok(Self {
@@ -128,7 +128,7 @@ impl Runner {
         })
     }
 
-    /// Starts one more `phalanx web`, beside those that are up.
+    /// Starts an additional `phalanx web`.
     pub(crate) fn add_web(
         &mut self,
         driver: &'static str,
@@ -141,17 +141,18 @@ impl Runner {
         Ok(())
     }
 
-    /// The program that is measured.
+    /// Path of the measured program.
     pub(crate) fn phalanx(&self) -> &std::path::Path {
         &self.phalanx
     }
 
-    /// What is served.
+    /// The served site.
     pub(crate) fn site(&self) -> &Site {
         &self.site
     }
 
-    /// A slice of load on a server, repeated while others disturb it. True if it was to the end.
+    /// Runs a slice of load on a server, and repeats it if it was disturbed. The flag is true if the last one was
+    /// as well.
     pub(crate) fn slice(
         &self,
         server: &Server,
@@ -173,8 +174,8 @@ impl Runner {
             let after = CpuTimes::take(self.cores, &all).map_err(Error::Io)?;
             let foreign = before.foreign_until(&after, self.cores);
             let disturbed = foreign > interference::MAX_FOREIGN_SHARE;
-            // A short slice may fail for want of a core; that says nothing about the server. Nor does a closed loop in which
-            // the machine stood still for as long as a short slice, which nobody has used meanwhile.
+            // A short slice may fail for lack of a core, independent of the server. Likewise a closed loop in
+            // which the machine stalled for the length of the slice, without processor time used by others.
             let failed = report.errors.total() > 0;
             let short = !self.check_noise && shot.rate.is_none() && (failed || report.starved > 0);
             let nothing = report.requests_per_second == 0.0;
@@ -184,17 +185,17 @@ impl Runner {
             }
             match disturbed {
                 true => eprintln!(
-                    "  {}: others used {:.0} % of a core; again",
+                    "  {}: other processes used {:.0} % of a core; repeating",
                     server.name,
                     foreign * 100.0
                 ),
-                false => eprintln!("  {}: not all was answered; again", server.name),
+                false => eprintln!("  {}: not all requests were answered; repeating", server.name),
             }
             left -= 1;
         }
     }
 
-    /// Successful answers a second in closed loop: what the server can do.
+    /// Successful answers per second in closed loop.
     pub(crate) fn capacity(
         &self,
         server: &Server,

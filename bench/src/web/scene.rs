@@ -1,4 +1,4 @@
-//! What is asked of the servers: kinds of files, and of traffic.
+//! Scenes: combinations of files and traffic.
 
 use std::io;
 use std::path::Path;
@@ -12,32 +12,32 @@ use super::site::Site;
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// A kind of site and of traffic.
+/// A kind of site and traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Scene {
     /// 1,000 files of 1 to 4 KiB, some of them popular
     Small,
-    /// The same with up to 10,000 connections: what a connection more costs
+    /// The same with up to 10,000 connections: the cost of more connections
     Many,
-    /// The same, 16 requests under way on each connection
+    /// The same with 16 concurrent requests per connection
     Pipelined,
-    /// 1,000 files of 1 to 4 KiB over TLS, hands shaken once for each connection
+    /// 1,000 files of 1 to 4 KiB over TLS, with a handshake per connection
     Tls,
-    /// The same over TLS by HTTP/2, 8 streams at a time on each connection
+    /// The same over HTTP/2 with TLS, 8 concurrent streams per connection
     Http2,
-    /// As `small`, and every server writes an access log to a file
+    /// As `small`, with access logs written to files
     Logged,
     /// 64 files of 100 KiB
     Medium,
     /// 8 files of 10 MiB
     Large,
-    /// 16,384 files of 64 KiB that neither the server nor the kernel has read before
+    /// 16,384 files of 64 KiB that are in neither the server's nor the kernel's cache
     Cold,
 }
 
 impl Scene {
-    /// All of them.
+    /// All scenes.
     pub const ALL: [Self; 9] = [
         Self::Small,
         Self::Many,
@@ -50,7 +50,7 @@ impl Scene {
         Self::Cold,
     ];
 
-    /// Connections at a time, one round of slices for each.
+    /// Numbers of connections, with one round of slices each.
     pub(crate) fn connections(self) -> &'static [usize] {
         match self {
             Self::Small => &[16, 64, 256, 1000],
@@ -63,7 +63,7 @@ impl Scene {
         }
     }
 
-    /// Requests under way on each connection.
+    /// Concurrent requests per connection.
     pub(crate) fn pipeline(self) -> usize {
         match self {
             Self::Pipelined => 16,
@@ -72,12 +72,12 @@ impl Scene {
         }
     }
 
-    /// Whether the kernel forgets the files before each slice.
+    /// Whether the files are evicted from the page cache before each slice.
     pub(crate) fn cold(self) -> bool {
         self == Self::Cold
     }
 
-    /// What servers do beside: the floor and the twin nothing.
+    /// Required features; the floor and the twin have none.
     pub(crate) fn demands(self) -> Demands {
         Demands {
             tls: matches!(self, Self::Tls | Self::Http2),
@@ -86,12 +86,12 @@ impl Scene {
         }
     }
 
-    /// Whether the floor's one answer is like those that are asked for.
+    /// Whether the floor's single answer is comparable to the requested files.
     pub(crate) fn floor(self) -> bool {
         matches!(self, Self::Small | Self::Many | Self::Pipelined)
     }
 
-    /// More arguments for `phalanx web`. Nobody is to refuse anything: that is `bench overload`'s.
+    /// Additional arguments of `phalanx web`. Overload control is off, since `bench overload` measures it.
     pub(crate) fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Cold => &["--max-queue-delay", "0", "--cache", "1M"],
@@ -99,7 +99,7 @@ impl Scene {
         }
     }
 
-    /// Makes the site in `directory`; with `quick` no larger than a short look takes.
+    /// Creates the site in `directory`; with `quick` a small one.
     pub(crate) fn site(self, directory: &Path, quick: bool) -> io::Result<Site> {
         match self {
             Self::Small | Self::Many | Self::Pipelined | Self::Tls | Self::Http2 | Self::Logged => {
@@ -114,7 +114,7 @@ impl Scene {
     }
 }
 
-/// As in the command line.
+/// The scene's name on the command line.
 impl std::fmt::Display for Scene {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let value = self.to_possible_value().expect("no scene is hidden");

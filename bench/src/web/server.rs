@@ -1,4 +1,4 @@
-//! A web server under measurement: it is up when it answers.
+//! A web server under measurement; it is ready when it answers correctly.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,34 +15,34 @@ use super::site::{PROBE, Site};
 use crate::load::tls::Tls;
 use crate::process::{Process, ReservedPort, START_TIMEOUT};
 
-/// What is to be started.
+/// A server to start.
 pub(crate) struct Recipe {
-    /// With its driver or tuning, as in `phalanx-uring`.
+    /// Name with driver or tuning, as in `phalanx-uring`.
     pub(crate) name: String,
-    /// Without.
+    /// Name without.
     pub(crate) server: &'static str,
     pub(crate) driver: Option<&'static str>,
     pub(crate) command: Command,
-    /// Where it will listen, if that is known; otherwise it tells.
+    /// Port to listen on; `None` if the server chooses and announces it.
     pub(crate) port: Option<ReservedPort>,
-    /// Whether it serves the site, and not one answer for all.
+    /// Whether it serves the site, rather than one answer for all requests.
     pub(crate) serves_files: bool,
-    /// What else it does.
+    /// Its features.
     pub(crate) demands: Demands,
 }
 
-/// A web server that is up.
+/// A running web server.
 pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) server: &'static str,
     pub(crate) driver: Option<&'static str>,
-    /// What it speaks, and does beside.
+    /// Its features.
     pub(crate) demands: Demands,
     pub(crate) process: Process,
 }
 
 impl Server {
-    /// Starts it on `core` and waits until it answers with what `site` holds.
+    /// Starts it on `core` and waits until it answers with a file of `site`.
     pub(crate) fn start(
         recipe: Recipe,
         core: usize,
@@ -53,7 +53,7 @@ impl Server {
         let process = Process::start(&name, command, port, core, directory, |address| {
             match ask(address, demands.tls) {
                 Ok(body) if !serves_files || body == site.probe => Ok(()),
-                Ok(body) => Err(format!("its answer to {PROBE} is wrong: {} bytes", body.len())),
+                Ok(body) => Err(format!("wrong answer to {PROBE}: {} bytes", body.len())),
                 Err(error) => Err(format!("no answer from {address}: {error}")),
             }
         })?;
@@ -71,8 +71,7 @@ fn ask(address: SocketAddr, tls: bool) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The body of the answer to a GET of `path`, over a connection that is there. It is successful and has a length, or
-/// this is an error.
+/// The body of the answer to a GET of `path` on a connection. Anything but a 200 with a length is an error.
 pub(crate) fn get(mut stream: impl Read + Write, path: &str) -> io::Result<Vec<u8>> {
     let mut request = Vec::new();
     phalanx_http::client::write_get(&mut request, "localhost", path, false);
@@ -94,7 +93,7 @@ pub(crate) fn get(mut stream: impl Read + Write, path: &str) -> io::Result<Vec<u
             }
         }
         match stream.read(&mut chunk)? {
-            0 => return Err(bad("no whole answer")),
+            0 => return Err(bad("incomplete answer")),
             read => bytes.extend_from_slice(&chunk[..read]),
         }
     }

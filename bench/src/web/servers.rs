@@ -1,4 +1,4 @@
-//! Who takes part.
+//! Selection of the servers to measure.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,30 +11,30 @@ use super::peers::PEERS;
 use super::server::Recipe;
 use super::site::Site;
 
-/// Which versions of the peers are here.
+/// Versions of the peers; `None` if not installed.
 pub(crate) type Versions = BTreeMap<&'static str, Option<String>>;
 
-/// Who is to take part, and with what.
+/// The selected servers and their parameters.
 pub(crate) struct Selection<'a> {
-    /// Which servers, by name.
+    /// Selects servers by name.
     pub(crate) wants: &'a dyn Fn(&str) -> bool,
-    /// More arguments for `phalanx web`.
+    /// Additional arguments of `phalanx web`.
     pub(crate) arguments: &'a [&'a str],
     pub(crate) phalanx: &'a Path,
-    /// For configurations.
+    /// Folder for configuration files.
     pub(crate) directory: &'a Path,
     pub(crate) site: &'a Site,
-    /// For TLS, where that is demanded.
+    /// The certificate, if TLS is required.
     pub(crate) certificate: Option<&'a Certificate>,
-    /// Only those who can do all of it, and with it.
+    /// Required features. Servers without them are left out.
     pub(crate) demands: Demands,
 }
 
 impl Selection<'_> {
-    /// Everybody who is wanted and here, and the peers' versions.
+    /// The selected and available servers, and the peers' versions.
     ///
     /// # Errors
-    /// When configurations cannot be written.
+    /// When a configuration file cannot be written.
     pub(crate) fn recipes(&self) -> io::Result<(Vec<Recipe>, Versions)> {
         let Self { wants, phalanx, site, certificate, demands, .. } = *self;
         let mut recipes = Vec::new();
@@ -63,29 +63,29 @@ impl Selection<'_> {
                     )?);
                 }
                 None if wants(peer.name()) => {
-                    eprintln!("{} is not installed and left out; {}", peer.name(), peer.install);
+                    eprintln!("{} is not installed and is skipped; {}", peer.name(), peer.install);
                 }
                 None => (),
             }
         }
         recipes.retain(|recipe| wants(&recipe.name) && recipe.demands == demands);
-        // Without a ring there is nothing to measure it with.
+        // Without io_uring its driver cannot be measured.
         if let Err(error) = phalanx_driver::choose(phalanx::runtime::DriverChoice::Uring) {
-            eprintln!("the uring driver is left out: {error}");
+            eprintln!("skipping the uring driver: {error}");
             recipes.retain(|recipe| recipe.driver != Some("uring"));
         }
         Ok((recipes, versions))
     }
 }
 
-/// The better driver that there is here, and the name of `phalanx web` on it.
+/// The better available driver, and the name of `phalanx web` on it.
 pub(crate) fn ours() -> (&'static str, String) {
     let ring = phalanx_driver::choose(phalanx::runtime::DriverChoice::Uring).is_ok();
     let driver = if ring { "uring" } else { "poll" };
     (driver, format!("phalanx-{driver}"))
 }
 
-/// `phalanx web` on one processor, with more arguments.
+/// `phalanx web` with one worker and additional arguments.
 pub(crate) fn web(
     phalanx: &Path,
     site: &Site,
@@ -103,13 +103,13 @@ pub(crate) fn web(
     Recipe { demands, ..own("phalanx", Some(driver), true, web) }
 }
 
-/// The same, doing what else is demanded.
+/// Adds the required features to `phalanx web`.
 fn logging(mut web: Recipe, directory: &Path, demands: Demands) -> Recipe {
     if demands.log {
         let log = directory.join(format!("{}.access.log", web.name));
         web.command.arg("--set").arg(format!("access-log.target = '{}'", log.display()));
     }
-    // It speaks HTTP/2 wherever it speaks TLS.
+    // It supports HTTP/2 wherever it supports TLS.
     Recipe { demands, ..web }
 }
 

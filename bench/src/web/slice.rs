@@ -1,4 +1,4 @@
-//! One slice: some load on one server, from a process of its own.
+//! A slice: load on one server from a separate process.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use super::{Error, interrupted};
 use crate::load;
 use crate::process::Group;
 
-/// Time for what the load process does before and after.
+/// Time limit of the load process beyond the length of its load.
 const LOAD_OVERHEAD: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Load as a slice sends it.
+/// Parameters of load common to all slices.
 pub(crate) struct Load<'a> {
     pub(crate) phalanx: &'a Path,
     pub(crate) directory: &'a Path,
@@ -23,27 +23,27 @@ pub(crate) struct Load<'a> {
     pub(crate) slice: Duration,
 }
 
-/// One slice's load.
+/// Parameters of a slice's load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shot {
     pub(crate) connections: usize,
     pub(crate) seed: usize,
-    /// In open loop: requests a second.
+    /// Requests per second in open loop.
     pub(crate) rate: Option<f64>,
-    /// For an answer.
+    /// Response timeout.
     pub(crate) patience: Duration,
-    /// Requests under way on each connection.
+    /// Concurrent requests per connection.
     pub(crate) pipeline: usize,
-    /// Connections are users, who pause for this long at least.
+    /// With users: minimum pause between pages.
     pub(crate) think: Option<Duration>,
-    /// In open loop: for what has waited for a connection at the end.
+    /// In open loop: time at the end for requests that waited for a connection.
     pub(crate) finish: Option<Duration>,
-    /// The load's own.
+    /// Driver of the load.
     pub(crate) driver: Option<&'static str>,
 }
 
 impl Shot {
-    /// In closed loop, one request at a time on each connection.
+    /// Closed loop with one request per connection at a time.
     pub(crate) fn closed(connections: usize, seed: usize, patience: Duration) -> Self {
         Self {
             connections,
@@ -58,7 +58,7 @@ impl Shot {
     }
 }
 
-/// What one slice has shown.
+/// Figures of a slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figures {
     pub(crate) cpu_us: f64,
@@ -66,14 +66,14 @@ pub(crate) struct Figures {
     pub(crate) rps: f64,
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
-    /// Requests that were not answered, or not before the slice's end.
+    /// Requests without an answer before the end of the slice.
     pub(crate) failed: u64,
-    /// Whether others used our cores meanwhile.
+    /// Whether other processes used our cores.
     pub(crate) noisy: bool,
 }
 
 impl Load<'_> {
-    /// Sends it to `server`. The process is bound as its parent is.
+    /// Sends the load to `server` from a process with the affinity of this one.
     pub(crate) fn report(&self, server: &Server, shot: Shot) -> Result<load::Report, Error> {
         use std::os::unix::process::CommandExt;
         let seconds = |duration: Duration| duration.as_secs_f64().to_string();
@@ -127,7 +127,7 @@ impl Load<'_> {
 }
 
 impl Figures {
-    /// What a report says. A server that answers wrongly is not measured.
+    /// The figures of a report. Wrong answers are an error.
     pub(crate) fn of(report: &load::Report, noisy: bool) -> Result<Self, String> {
         if report.status.success != report.completed || report.errors.malformed > 0 {
             return Err(format!("wrong answers: {:?} {:?}", report.status, report.errors));

@@ -1,4 +1,4 @@
-//! Servers in this process: ours, and one that misbehaves as it is told.
+//! Servers in this process: ours, and one that misbehaves by a script.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ fn listen() -> (TcpListener, String) {
     (listener, url)
 }
 
-/// The floor, for the rest of this process's life.
+/// Starts the floor for the remaining life of this process.
 pub(crate) fn floor(driver: DriverChoice) -> String {
     let (listener, url) = listen();
     let kind = if driver == DriverChoice::Poll { DriverKind::Poll } else { DriverKind::Uring };
@@ -27,14 +27,14 @@ pub(crate) fn floor(driver: DriverChoice) -> String {
     url
 }
 
-/// The twin, for the rest of this process's life.
+/// Starts the twin for the remaining life of this process.
 pub(crate) fn twin(root: &Path) -> String {
     let ((listener, url), root) = (listen(), root.to_owned());
     thread::spawn(move || twin::serve(&listener, &root, 8).unwrap());
     url
 }
 
-/// What to do with a request.
+/// Handling of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Act {
     Answer,
@@ -50,7 +50,7 @@ pub(crate) enum Act {
     Late,
 }
 
-/// What was done.
+/// Counts of the handled requests.
 #[derive(Clone, Default)]
 pub(crate) struct Told(Arc<Mutex<HashMap<Act, u64>>>);
 
@@ -64,7 +64,7 @@ impl Told {
     }
 }
 
-/// A server that does with its `n`th request what `script` says.
+/// A server that handles its `n`th request as `script` returns.
 pub(crate) fn scripted(script: impl Fn(usize) -> Act + Send + Sync + 'static) -> (String, Told) {
     let (listener, url) = listen();
     let (told, next, script) = (Told::default(), Arc::new(AtomicUsize::new(0)), Arc::new(script));
@@ -98,7 +98,7 @@ fn read_head(connection: &mut TcpStream) -> bool {
     true
 }
 
-/// Whether the connection goes on.
+/// Handles a request; returns whether the connection continues.
 fn perform(act: Act, connection: &mut TcpStream) -> bool {
     let bytes: &[u8] = match act {
         Act::Answer | Act::Late => b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",

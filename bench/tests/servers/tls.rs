@@ -1,4 +1,4 @@
-//! The same over TLS, with a certificate that nobody knows.
+//! A TLS server with an untrusted certificate.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -9,14 +9,14 @@ use std::thread;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// What a server of [`sealed`] has seen.
+/// Counts of a server of [`sealed`].
 #[derive(Clone, Default)]
 pub(crate) struct Seen {
     pub(crate) requests: Arc<AtomicU64>,
     pub(crate) handshakes: Arc<AtomicU64>,
 }
 
-/// A server that answers every request over TLS, for the rest of this process's life. Its URL.
+/// A server that answers every request over TLS, for the remaining life of this process. Returns its URL.
 pub(crate) fn sealed() -> (String, Seen) {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
@@ -55,7 +55,7 @@ fn serve(mut stream: StreamOwned<ServerConnection, std::net::TcpStream>, seen: &
         while let Some(end) = bytes.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
             bytes.drain(..end + 4);
             seen.requests.fetch_add(1, Ordering::Relaxed);
-            // More than a record holds.
+            // More than a TLS record holds.
             let body = "hello".repeat(5000);
             let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
             if stream.write_all((head + &body).as_bytes()).is_err() {

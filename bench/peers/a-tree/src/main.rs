@@ -1,8 +1,9 @@
-//! The crate a-tree beside our matcher: `phalanx bench match --a-tree target/release/phalanx-peer-a-tree` starts it.
+//! The crate a-tree as a peer of our matcher; started by `phalanx bench match --a-tree
+//! target/release/phalanx-peer-a-tree`.
 //!
-//! It reads from stdin how many filters and events there are, the filters, a line each, and the events' values of
-//! attributes `a0` to `a31`, a line each. It writes one line of JSON: how fast it took the filters, how fast it matched the
-//! events one by one, what they matched, and the memory that the filters took.
+//! Standard input contains the numbers of filters and events, the filters, one per line, and the events' values
+//! of the attributes `a0` to `a31`, one event per line. The output is a line of JSON: speed of insertion, speed
+//! of matching the events one by one, number of matches, and memory of the filters.
 
 use std::io::{self, BufRead};
 use std::time::Instant;
@@ -43,7 +44,7 @@ fn main() -> io::Result<()> {
     }
     let (mut matches, mut done) = (0, 0);
     let start = Instant::now();
-    // Half a second is enough, however slow it is.
+    // Half a second is enough at any speed.
     for event in &built {
         let found = tree.search(event).map_err(|error| wrong(format!("{error:?}")))?;
         matches += found.matches().len();
@@ -60,7 +61,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes of memory that this process has.
+/// Resident memory of this process in bytes.
 fn resident() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());

@@ -1,15 +1,16 @@
-//! One small map server on Phalanx and on tokio, on two threads each, for `compare.py`.
+//! A small key-value server on Phalanx and on tokio, on two threads each, for `compare.py`.
 //!
 //! `phalanx-map ARM [SPIN]` serves `GET` and `SET` of the Redis protocol until it is killed, and prints
 //! `listening on ADDR:PORT`. The arms:
 //!
 //! - `tokio-mutex`: tokio's work-stealing runtime; a map in 32 shards, each under a mutex.
-//! - `tokio-partitioned`: two single-threaded runtimes; each owns half of the keys, and asks the other
-//!   through a channel.
+//! - `tokio-partitioned`: two single-threaded runtimes; each owns half of the keys and sends requests for the
+//!   others through a channel.
 //! - `phalanx-mutex`: the sharded map as the state of a shared stage.
 //! - `phalanx-partitioned`: a partitioned stage.
 //!
-//! SPIN is `Runtime::spin` in microseconds; without it the default applies. `PHALANX_DRIVER` chooses the driver.
+//! SPIN is `Runtime::spin` in microseconds, by default the runtime's default. `PHALANX_DRIVER` selects the
+//! driver.
 
 use std::error::Error;
 use std::net::SocketAddr;

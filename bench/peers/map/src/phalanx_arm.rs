@@ -33,7 +33,7 @@ pub(crate) fn partitioned(spin: Option<u64>) -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// Serves clients, each request by `run`.
+/// Serves clients and executes each request with `run`.
 fn serve<F>(
     graph: Graph,
     clients: SharedStage<()>,

@@ -1,11 +1,11 @@
-//! As much of the Redis protocol as `redis-benchmark` speaks: arrays of bulk strings, `GET` and `SET`.
+//! The part of the Redis protocol that `redis-benchmark` uses: arrays of bulk strings, `GET` and `SET`.
 
 use crate::table::{Answer, Request};
 
-/// The first request in `bytes` and its length; none while it is not complete.
+/// The first request in `bytes` and its length; `None` while it is incomplete.
 ///
 /// # Errors
-/// If it is no request.
+/// If the bytes are not a request.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Option<Request>, usize)>, &'static str> {
     let Some((count, mut at)) = number(bytes, 0, b'*')? else { return Ok(None) };
     let mut words = Vec::with_capacity(3);
@@ -21,13 +21,13 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Option<Request>, usize)>, &'
     let request = match words[..] {
         [b"GET", key] => Some(Request::Get(key.to_vec())),
         [b"SET", key, value] => Some(Request::Set(key.to_vec(), value.to_vec())),
-        // Requests that redis-benchmark sends before it begins.
+        // Requests that redis-benchmark sends at its start.
         _ => None,
     };
     Ok(Some((request, at)))
 }
 
-/// A number between `sign` and a line's end, and where the next line begins.
+/// The number between `sign` and the end of the line, and the start of the next line.
 fn number(bytes: &[u8], at: usize, sign: u8) -> Result<Option<(usize, usize)>, &'static str> {
     let line = bytes.get(at..).unwrap_or_default();
     match line.first() {
@@ -42,7 +42,7 @@ fn number(bytes: &[u8], at: usize, sign: u8) -> Result<Option<(usize, usize)>, &
     Ok(Some((number, at + end + 1)))
 }
 
-/// Appends an answer; none for a request that is not known.
+/// Appends an answer; `None` answers an unknown request.
 pub(crate) fn answer(answer: Option<Answer>, out: &mut Vec<u8>) {
     match answer {
         Some(Answer::Set) => out.extend(b"+OK\r\n"),

@@ -1,13 +1,13 @@
-//! The map: in shards under mutexes, or one processor's part of it.
+//! The map: sharded under mutexes, or one processor's partition of it.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
 
-/// A mutex each.
+/// Number of shards, each under a mutex.
 const SHARDS: usize = 32;
 
-/// One part of the map.
+/// A shard or partition of the map.
 pub(crate) type Part = HashMap<Vec<u8>, Vec<u8>>;
 
 /// A client's request.
@@ -16,7 +16,7 @@ pub(crate) enum Request {
     Set(Vec<u8>, Vec<u8>),
 }
 
-/// The value that was found, or that one was set.
+/// The value, or the confirmation of a SET.
 pub(crate) enum Answer {
     Found(Option<Vec<u8>>),
     Set,
@@ -55,7 +55,7 @@ impl Sharded {
     }
 }
 
-/// The number that decides which part has a key.
+/// A hash that determines the shard or partition of the key.
 pub(crate) fn number(hasher: &RandomState, request: &Request) -> u64 {
     hasher.hash_one(request.key())
 }

@@ -1,4 +1,4 @@
-//! tokio: its work-stealing runtime, or one single-threaded runtime for each half of the keys.
+//! tokio: its work-stealing runtime, or one single-threaded runtime per half of the keys.
 
 use std::error::Error;
 use std::hash::RandomState;
@@ -23,7 +23,7 @@ pub(crate) fn mutex() -> Result<(), Box<dyn Error>> {
         let listener = TcpListener::bind(ANY).await?;
         announce(listener.local_addr()?);
         let map = Arc::new(Sharded::default());
-        // As a task: what accepts is a worker, too.
+        // In a task, so that accepting runs on a worker as well.
         let accepts = tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await?;
@@ -37,7 +37,7 @@ pub(crate) fn mutex() -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// A request with the way back.
+/// A request and the channel for its answer.
 type Asked = (Request, oneshot::Sender<Answer>);
 
 pub(crate) fn partitioned() -> Result<(), Box<dyn Error>> {

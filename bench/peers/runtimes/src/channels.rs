@@ -1,23 +1,23 @@
-//! Asking another thread over channels whose wakers are anybody's, for runtimes that have none of their own.
+//! Calls to another thread over runtime-independent channels, for runtimes without channels of their own.
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::warmed;
 
-/// One end: what it sends, and what it gets.
+/// One end: a sender and a receiver.
 pub(crate) struct End {
     to: Sender<usize>,
     from: Receiver<usize>,
 }
 
-/// Two ends.
+/// Two connected ends.
 pub(crate) fn pair() -> (End, End) {
     let (ask, asked) = channel(16);
     let (answer, answered) = channel(16);
     (End { to: ask, from: answered }, End { to: answer, from: asked })
 }
 
-/// Asks so many times, and says how long each took.
+/// Sends `times` requests one after another, and returns the nanoseconds per request.
 pub(crate) async fn ask(mut end: End, times: usize) -> f64 {
     let questions = async |times: usize| {
         for n in 0..times {
@@ -28,7 +28,7 @@ pub(crate) async fn ask(mut end: End, times: usize) -> f64 {
     warmed(times, questions).await
 }
 
-/// Answers until nobody asks any more.
+/// Answers until the other end is dropped.
 pub(crate) async fn answer(mut end: End) {
     while let Some(n) = end.from.recv().await {
         let _ = end.to.send(n).await;

@@ -1,4 +1,4 @@
-//! glommio: an executor for each core over io_uring, which looks again for a moment before it sleeps, as ours does.
+//! glommio: an executor per core over io_uring, which spins briefly before parking, as Phalanx does.
 
 use std::hint::black_box;
 use std::time::Duration;

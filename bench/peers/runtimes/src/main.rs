@@ -1,13 +1,13 @@
-//! The same small work on Phalanx and on other runtimes, each in a process of its own, for
-//! `phalanx bench runtimes`:
+//! The same small tasks on Phalanx and on other runtimes, each in a separate process, for `phalanx bench
+//! runtimes`:
 //!
-//! - `phalanx-runtimes child RUNTIME N`: as many parents as in a cohort, each spawning a child and awaiting it, one
-//!   after the other, on one thread; N children in all.
-//! - `phalanx-runtimes cross RUNTIME N`: one thread asks another for a number and waits for it, N times.
-//! - `phalanx-runtimes echo RUNTIME`: a server of one thread that sends back what comes, until it is killed; it prints
+//! - `phalanx-runtimes child RUNTIME N`: a cohort of parents, each spawning and awaiting one child after another,
+//!   on one thread; N children in total.
+//! - `phalanx-runtimes cross RUNTIME N`: one thread requests a number from another and waits for it, N times.
+//! - `phalanx-runtimes echo RUNTIME`: a single-threaded echo server, which runs until it is killed; it prints
 //!   `listening on echo://ADDR:PORT`.
 //!
-//! The first two print nanoseconds for each, after a tenth of them as a warm-up.
+//! The first two print nanoseconds per item, after a tenth of the items as a warm-up.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -18,12 +18,12 @@ mod monoio_arm;
 mod phalanx_arm;
 mod tokio_arm;
 
-/// Parents at a time.
+/// Number of concurrent parents.
 const PARENTS: usize = 64;
-/// Bytes that a server reads at once.
+/// Buffer size of the server in bytes.
 const CHUNK: usize = 4096;
 
-/// What a runtime is asked to do.
+/// The tasks of a runtime.
 struct Arm {
     name: &'static str,
     child: fn(usize) -> f64,
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Does `work` so many times, after a tenth of them as a warm-up, and says how many nanoseconds each took.
+/// Runs `work` for `times` items after a tenth of them as a warm-up, and prints the nanoseconds per item.
 async fn warmed(times: usize, mut work: impl AsyncFnMut(usize)) -> f64 {
     work(times / 10).await;
     let begun = Instant::now();
@@ -59,7 +59,7 @@ async fn warmed(times: usize, mut work: impl AsyncFnMut(usize)) -> f64 {
     begun.elapsed().as_nanos() as f64 / times as f64
 }
 
-/// How many children each parent has.
+/// Children per parent.
 fn of_each(times: usize) -> usize {
     black_box((times / PARENTS).max(1))
 }

@@ -1,4 +1,4 @@
-//! monoio: a runtime for each core over io_uring, whose tasks own what is read and written.
+//! monoio: a runtime per core over io_uring, whose tasks own their I/O buffers.
 
 use std::hint::black_box;
 

@@ -12,7 +12,7 @@ use crate::{Arm, PARENTS, announce, of_each, warmed};
 
 pub(crate) const ARM: Arm = Arm { name: "phalanx", child, cross, echo };
 
-/// Runs `begin` on the first of so many processors, which sends what was measured and ends it.
+/// Runs `begin` on the first of the processors; it sends the result and stops the runtime.
 fn measure(
     processors: usize,
     graph: Graph,

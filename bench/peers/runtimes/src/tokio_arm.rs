@@ -1,4 +1,4 @@
-//! tokio: its runtime of one thread, as a server with a thread for each core has it.
+//! tokio: its single-threaded runtime, as in a server with a runtime per core.
 
 use std::hint::black_box;
 

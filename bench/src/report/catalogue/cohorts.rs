@@ -1,4 +1,4 @@
-//! What running alike work together is worth.
+//! Experiments on the gain from cohorts.
 
 use super::super::experiment::{Chart, Experiment, Goal, Lines, Ratio};
 use super::{command, linear, logarithmic};
@@ -7,13 +7,13 @@ pub(super) const FIGURE2: Experiment = Experiment {
     name: "figure2",
     title: "A call in a cohort of k (Figure 2 of the 2002 paper)",
     paper: Some(
-        "Larus and Parkes (2002, §2) wrote 4 KiB blocks by system calls in cohorts of k, with caches flushed before \
-         each cohort: a call in a cohort of 8 cost 0.32 of one alone, in a cohort of 64 0.18.",
+        "Larus and Parkes (2002, §2) wrote 4 KiB blocks with system calls in cohorts of k, after flushing the caches before \
+         each cohort: a call in a cohort of 8 cost 0.32 of a single one, in a cohort of 64 0.18.",
     ),
-    about: "The same here: each cohort writes blocks at random places of a file in the page cache, after 32 MiB of memory \
-            and 256 KiB of branchy code were walked through.",
-    differs: "A call costs less here in cycles, and what it finds cold is less of it; how much a cohort saves depends on \
-              how large the kernel's path is beside the caches.",
+    about: "The same here: each cohort writes blocks at random positions of a file in the page cache, after 32 MiB of memory \
+            and 256 KiB of branchy code were traversed.",
+    differs: "A call costs fewer cycles here, and cache misses are a smaller part of them; the gain of a cohort depends on \
+              the size of the kernel's code path relative to the caches.",
     quick: command(2, &["figure2"]),
     full: command(30, &["figure2"]),
     peers: &[],
@@ -22,19 +22,19 @@ pub(super) const FIGURE2: Experiment = Experiment {
     ratios: &[
         Ratio {
             at: "/k8_over_k1",
-            says: "a call in a cohort of 8 over one alone",
+            says: "a call in a cohort of 8 over a single one",
             paper: Some(0.32),
             goal: Goal::AtMost(1.0),
         },
         Ratio {
             at: "/k64_over_k1",
-            says: "a call in a cohort of 64 over one alone",
+            says: "a call in a cohort of 64 over a single one",
             paper: Some(0.18),
             goal: Goal::AtMost(1.0),
         },
     ],
     charts: &[Chart {
-        title: "Cost of a call, over that of a single one",
+        title: "Cost of a call relative to a single one",
         rows: "/cohorts",
         only: &[],
         lines: Lines::Fields(&[("write of 4 KiB", "over_k1")]),
@@ -47,13 +47,13 @@ pub(super) const PIPELINE: Experiment = Experiment {
     name: "pipeline",
     title: "When cohorts pay: code size",
     paper: Some(
-        "Cohorts gain where a stage's code and data stay in the caches for all of the cohort (2002, §1–2). \
-         The paper has no figure for how large a stage must be; this is ours.",
+        "Cohorts gain where a stage's code and data stay in the caches for the whole cohort (2002, §1–2). \
+         The paper does not show how large a stage must be; this figure does.",
     ),
-    about: "Requests pass eight stages of generated, branchy code: by plain calls, one request after the other; on the runtime \
-            in cohorts; in the automatic setting; and on a thread each.",
-    differs: "Below the size of the first-level caches there is nothing to save, and the runtime's own cost shows; beyond \
-              the branch predictor's reach cohorts win several times.",
+    about: "Requests pass eight stages of generated, branchy code: by plain calls, one request after another; on the runtime \
+            in cohorts; in the automatic setting; and with a thread each.",
+    differs: "Below the size of the first-level caches there is nothing to save, and the cost of the runtime shows; beyond \
+              the capacity of the branch predictor cohorts are several times as fast.",
     quick: command(15, &["pipeline", "--kib", "4,8,32", "--processes", "2", "--rounds", "7"]),
     full: command(300, &["pipeline", "--kib", "1,2,4,8,16,32"]),
     peers: &[],
@@ -74,7 +74,7 @@ pub(super) const PIPELINE: Experiment = Experiment {
             y: linear("", "times as fast as plain calls"),
         },
         Chart {
-            title: "Time for a request through all stages",
+            title: "Time per request through all stages",
             rows: "/sizes",
             only: &[],
             lines: Lines::Fields(&[
@@ -83,18 +83,18 @@ pub(super) const PIPELINE: Experiment = Experiment {
                 ("a thread each", "thread_per_request_ns"),
             ]),
             x: logarithmic("kib_per_stage", "KiB of code in each of eight stages"),
-            y: logarithmic("", "ns for a request"),
+            y: logarithmic("", "ns per request"),
         },
     ],
 };
 
 pub(super) const MISSES: Experiment = Experiment {
     name: "misses",
-    title: "When cohorts pay: what a request misses",
+    title: "When cohorts pay: cache misses per request",
     paper: None,
-    about: "Misses of a simulated first-level instruction cache (32 KiB, 8 ways) for a request through eight stages of generated \
-            code, in cohorts of 1 and of 64, counted by cachegrind: no neighbour disturbs it.",
-    differs: "A cohort brings a stage's code into the cache once; what is counted leaves out prefetching and the kernel.",
+    about: "Misses of a simulated first-level instruction cache (32 KiB, 8 ways) per request through eight stages of generated \
+            code, in cohorts of 1 and of 64, counted by cachegrind and therefore free of noise.",
+    differs: "A cohort loads a stage's code into the cache once; the simulation excludes prefetching and the kernel.",
     quick: command(5, &["pipeline", "--misses", "--kib", "2,8"]),
     full: command(60, &["pipeline", "--misses", "--kib", "1,2,4,8,16,32"]),
     peers: &[],
@@ -107,17 +107,17 @@ pub(super) const MISSES: Experiment = Experiment {
         only: &[],
         lines: Lines::By { fields: &["cohort"], y: "i1_misses_per_request" },
         x: logarithmic("kib_per_stage", "KiB of code in each of eight stages"),
-        y: linear("", "misses a request"),
+        y: linear("", "misses per request"),
     }],
 };
 
 pub(super) const LADDER: Experiment = Experiment {
     name: "ladder",
-    title: "The size of cohorts that the runtime finds",
+    title: "The tuned cohort size",
     paper: None,
-    about: "Five pipelines as above. The automatic setting is measured beside every size that it could have chosen, declared, and \
-            beside run to completion.",
-    differs: "Regret above 1 is what finding costs, or a size that was found in a bad moment.",
+    about: "Five pipelines as above. The automatic setting is compared with every declared size that it could have chosen, and \
+            with run to completion.",
+    differs: "Regret above 1 is the cost of tuning, or of a size that was found while the machine was disturbed.",
     quick: command(22, &["ladder", "--processes", "1", "--rounds", "2"]),
     full: command(240, &["ladder"]),
     peers: &[],
@@ -126,7 +126,7 @@ pub(super) const LADDER: Experiment = Experiment {
     ratios: &[
         Ratio {
             at: "/worst_regret",
-            says: "the automatic setting over the best declared size, where that is worst",
+            says: "the automatic setting over the best declared size, the worst pipeline",
             paper: None,
             goal: Goal::AtMost(1.05),
         },
@@ -149,10 +149,10 @@ pub(super) const LADDER: Experiment = Experiment {
 
 pub(super) const INTERLEAVE: Experiment = Experiment {
     name: "interleave",
-    title: "Memory that is loaded while others run",
+    title: "Loading memory while other operations run",
     paper: None,
     about: "Random lookups in a hash table of 256 MiB inside a stage, with and without awaiting a prefetch, in cohorts of 64.",
-    differs: "What is hidden is the time to memory, less what suspending an operation costs.",
+    differs: "The gain is the hidden memory latency less the cost of suspending an operation.",
     quick: command(4, &["interleave", "--rounds", "5"]),
     full: command(60, &["interleave"]),
     peers: &[],

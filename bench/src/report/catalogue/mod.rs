@@ -8,7 +8,7 @@ mod tux;
 
 use super::experiment::{Axis, Command, Experiment};
 
-/// Those of the papers first, then our own.
+/// The experiments of the papers, then the others.
 pub(super) fn all() -> Vec<&'static Experiment> {
     [
         &cohorts::FIGURE2,
@@ -35,7 +35,7 @@ pub(super) fn all() -> Vec<&'static Experiment> {
     .to_vec()
 }
 
-/// The one of this name.
+/// The experiment of this name.
 pub(super) fn find(name: &str) -> Option<&'static Experiment> {
     all().into_iter().find(|experiment| experiment.name == name)
 }

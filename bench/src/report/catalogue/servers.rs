@@ -1,4 +1,4 @@
-//! Servers side by side.
+//! Comparisons of servers.
 
 use super::super::experiment::{Chart, Experiment, Goal, Lines, Ratio};
 use super::super::table::Table;
@@ -19,9 +19,9 @@ pub(super) const FIGURE6: Experiment = Experiment {
          load and up to 13 % more as the load grew. Its latency was almost 20 times the threaded server's at light load; it \
          grew 2.3 times where the threaded server's grew 45 times, to the same level.",
     ),
-    about: "Users ask for a page and what it embeds over a connection of their own, and think before the next. Phalanx, its \
+    about: "Each user requests a page and its embedded objects over a new connection, and thinks before the next. Phalanx, its \
             threaded twin with the same HTTP code, and others, on one core.",
-    differs: "An idle processor here sleeps in the kernel and is woken at once, so that there is no penalty for few users.",
+    differs: "An idle processor here sleeps in the kernel and is woken at once, so that few users incur no penalty.",
     quick: command(30, &["figure6", "--users", "64,512,2048", "--slices", "1", "--slice", "0.5"]),
     full: command(300, &["figure6", "--slices", "3"]),
     peers: PEERS,
@@ -30,13 +30,13 @@ pub(super) const FIGURE6: Experiment = Experiment {
     ratios: &[
         Ratio {
             at: "/twin_growth_over_phalanx",
-            says: "growth of the twin's latency over ours, from the fewest to the most users",
+            says: "growth of the twin's latency over that of Phalanx, from the fewest to the most users",
             paper: Some(19.6),
             goal: Goal::AtLeast(1.0),
         },
         Ratio {
             at: "/throughput_over_twin",
-            says: "our throughput over the twin's with the most users",
+            says: "throughput of Phalanx over the twin with the most users",
             paper: None,
             goal: Goal::AtLeast(1.0),
         },
@@ -48,7 +48,7 @@ pub(super) const FIGURE6: Experiment = Experiment {
             only: &[],
             lines: Lines::By { fields: &["server"], y: "mib_per_second" },
             x: logarithmic("users", "users"),
-            y: linear("", "MiB a second"),
+            y: linear("", "MiB per second"),
         },
         Chart {
             title: "Mean latency against users",
@@ -63,14 +63,14 @@ pub(super) const FIGURE6: Experiment = Experiment {
 
 pub(super) const FIGURE4: Experiment = Experiment {
     name: "figure4",
-    title: "A profile of the live web server's stages (Figure 4 of the 2002 paper)",
+    title: "A profile of the running web server's stages (Figure 4 of the 2002 paper)",
     paper: Some(
         "The 2002 paper (§3.5) drew a staged server as its stages on each processor with their queues, waits and times, \
          and the operations between them, as an overview of performance that helps to identify bottlenecks.",
     ),
-    about: "The web server on one processor under 256 connections that ask for small files, as it tells of itself at its admin \
-            address; `phalanx top` and the page there show the same, live.",
-    differs: "Stages that only pass an operation on run inside of their callers here, and have no boxes of their own.",
+    about: "The web server on one processor with 256 connections that request small files, as reported at its admin \
+            address; `phalanx top` and the admin page show the same live.",
+    differs: "Stages that only forward operations run inline here and have no boxes of their own.",
     quick: command(4, &["figure4", "--slice", "1"]),
     full: command(6, &["figure4"]),
     peers: &[],
@@ -84,7 +84,7 @@ pub(super) const FIGURE4: Experiment = Experiment {
             ("queue_mean", "queued"),
             ("wait_us", "wait, µs"),
             ("run_ns", "run, ns"),
-            ("share", "of the time"),
+            ("share", "share of time"),
         ],
     }],
     picture: Some("/picture"),
@@ -94,19 +94,19 @@ pub(super) const FIGURE4: Experiment = Experiment {
 
 pub(super) const FIGURE7: Experiment = Experiment {
     name: "figure7",
-    title: "What a request costs, staged and threaded (Figure 7 of the 2002 paper)",
+    title: "The cost of a request, staged and threaded (Figure 7 of the 2002 paper)",
     paper: Some(
         "Figure 7 (2002, §5.1) shows the cycles per instruction and the L2 misses of both web servers. The processor \
          performance of the staged one degraded less under load.",
     ),
-    about: "Phalanx and its threaded twin under valgrind, each asked for small files by more and more connections: instructions \
-            and misses of a simulated second-level cache (1 MiB, 8 ways). Beside it cycles of processor time, with the kernel's, of \
-            both outside of valgrind.",
-    differs: "The paper counted a real processor's events, which a virtual machine does not show; what is counted here leaves out \
-              prefetching and the kernel, whose own threads and switches are most of what a threaded server costs.",
+    about: "Phalanx and its threaded twin serve small files to increasing numbers of connections. Under valgrind: instructions \
+            and misses of a simulated second-level cache (1 MiB, 8 ways). Without it: cycles of processor time, including the \
+            kernel.",
+    differs: "The paper used hardware counters, which virtual machines lack. The simulation excludes prefetching and the \
+              kernel, whose scheduling of threads is most of the cost of a threaded server.",
     quick: command(24, &["figure7", "--connections", "1,64", "--quick"]),
     full: command(110, &["figure7"]),
-    // Without valgrind it is missing, and says how to get it.
+    // Without valgrind the experiment reports how to install it.
     peers: &[],
     tables: &[Table {
         title: "A request",
@@ -118,33 +118,33 @@ pub(super) const FIGURE7: Experiment = Experiment {
             ("i1_misses", "I1 misses"),
             ("l2_misses", "L2 misses"),
             ("cycles", "cycles"),
-            ("own_cycles", "outside of the kernel"),
-            ("own_cycles_per_instruction", "for an instruction"),
+            ("own_cycles", "cycles outside the kernel"),
+            ("own_cycles_per_instruction", "per instruction"),
         ],
     }],
     picture: None,
     ratios: &[
         Ratio {
             at: "/instructions_over_twin",
-            says: "our instructions outside of the kernel over the twin's, with the most connections",
+            says: "instructions of Phalanx outside the kernel over the twin, with the most connections",
             paper: None,
             goal: Goal::AtMost(1.0),
         },
         Ratio {
             at: "/l2_misses_over_twin",
-            says: "our simulated misses of the second level over the twin's",
+            says: "simulated second-level misses of Phalanx over the twin",
             paper: None,
             goal: Goal::AtMost(1.0),
         },
         Ratio {
             at: "/cycles_over_twin",
-            says: "our cycles, the kernel's included, over the twin's",
+            says: "cycles of Phalanx, including the kernel, over the twin",
             paper: None,
             goal: Goal::AtMost(1.0),
         },
     ],
     charts: &[Chart {
-        title: "Cycles of processor time for a request, with the kernel's",
+        title: "Cycles of processor time per request, including the kernel",
         rows: "/rows",
         only: &[],
         lines: Lines::By { fields: &["server"], y: "cycles" },
@@ -155,11 +155,11 @@ pub(super) const FIGURE7: Experiment = Experiment {
 
 pub(super) const WEB: Experiment = Experiment {
     name: "web",
-    title: "Processor time for a request",
+    title: "Processor time per request",
     paper: None,
-    about: "Small files over connections that are kept alive; the servers share one core, the load has the other. The floor is a \
-            bare loop on the same driver that gives one fixed answer.",
-    differs: "Most of a request's time is the kernel's sending and receiving, which is the same for all.",
+    about: "Small files over keep-alive connections; the servers share one core, the load has another. The floor is a \
+            bare loop on the same driver with one fixed answer.",
+    differs: "Most of a request's time is sending and receiving in the kernel, which is the same for all.",
     quick: command(36, &["web", "--connections", "64", "--slices", "6", "--slice", "0.15"]),
     full: command(290, &["web", "--connections", "64,256", "--slices", "7"]),
     peers: PEERS,
@@ -186,7 +186,7 @@ pub(super) const WEB: Experiment = Experiment {
         },
     ],
     charts: &[Chart {
-        title: "Processor time for a request",
+        title: "Processor time per request",
         rows: "/rows",
         only: &[("scene", "small")],
         lines: Lines::By { fields: &["server", "driver"], y: "cpu_us_per_request_median" },
@@ -197,13 +197,13 @@ pub(super) const WEB: Experiment = Experiment {
 
 pub(super) const LIGHT: Experiment = Experiment {
     name: "light",
-    title: "Latency where there is hardly anything to do",
+    title: "Latency at light load",
     paper: Some(
         "The latency of the 2002 paper's staged server was almost 20 times the threaded server's at light load (§5.1, \
          Figure 6). The paper names no cause. Its idle processors slept for exponentially growing intervals (§4.1.2).",
     ),
-    about: "Small files in open loop at 1, 5 and 20 % of what the slower of the two can do.",
-    differs: "A processor parks in its driver, and the kernel wakes it as it wakes a thread.",
+    about: "Small files in open loop at 1, 5 and 20 % of the slower server's capacity.",
+    differs: "A processor parks in its driver, and the kernel wakes it like any blocked thread.",
     quick: command(16, &["light", "--slices", "3", "--slice", "0.4"]),
     full: command(120, &["light"]),
     peers: &[],
@@ -212,13 +212,13 @@ pub(super) const LIGHT: Experiment = Experiment {
     ratios: &[
         Ratio {
             at: "/p50_over_twin",
-            says: "our median over the twin's, at worst",
+            says: "median of Phalanx over the twin, the worst load",
             paper: Some(20.0),
             goal: Goal::AtMost(1.0),
         },
         Ratio {
             at: "/p99_over_twin",
-            says: "our 99th percentile over the twin's, at worst",
+            says: "99th percentile of Phalanx over the twin, the worst load",
             paper: None,
             goal: Goal::AtMost(1.0),
         },
@@ -235,11 +235,11 @@ pub(super) const LIGHT: Experiment = Experiment {
 
 pub(super) const OVERLOAD: Experiment = Experiment {
     name: "overload",
-    title: "Asked for too much",
+    title: "Goodput under overload",
     paper: None,
-    about: "Large files in open loop, from half to three times of what the server can do. Goodput counts answers within their \
-            objective.",
-    differs: "Who admits more than can be served in time serves nobody in time.",
+    about: "Large files in open loop, from half to three times the server's capacity. Goodput counts answers within the \
+            latency objective.",
+    differs: "A server that admits more than it can serve in time answers every request too late.",
     quick: command(22, &["overload", "--loads=0.5,0.9,1.25,2", "--slices=1", "--slice=0.7"]),
     full: command(290, &["overload", "--slices", "5"]),
     peers: &[("nginx", "apt-get install nginx-light")],
@@ -248,11 +248,11 @@ pub(super) const OVERLOAD: Experiment = Experiment {
     ratios: &[],
     charts: &[
         Chart {
-            title: "Goodput against what is asked for",
+            title: "Goodput against offered load",
             rows: "/rows",
             only: &[],
             lines: Lines::By { fields: &["server"], y: "goodput_over_capacity" },
-            x: linear("load", "offered, in capacities"),
+            x: linear("load", "offered load over capacity"),
             y: linear("", "goodput over capacity"),
         },
         Chart {
@@ -260,7 +260,7 @@ pub(super) const OVERLOAD: Experiment = Experiment {
             rows: "/rows",
             only: &[],
             lines: Lines::By { fields: &["server"], y: "p99_ms" },
-            x: linear("load", "offered, in capacities"),
+            x: linear("load", "offered load over capacity"),
             y: logarithmic("", "ms"),
         },
     ],
@@ -268,13 +268,13 @@ pub(super) const OVERLOAD: Experiment = Experiment {
 
 pub(super) const DIAL: Experiment = Experiment {
     name: "dial",
-    title: "Waiting for cohorts",
+    title: "Batching delay",
     paper: Some(
-        "The 2002 paper (§2) says that a server can defer a request until a cohort of computations has arrived. It \
-         describes no bound on such a wait and measures none.",
+        "The 2002 paper (§2) states that a server can defer a request until a cohort of computations has arrived. It \
+         gives no bound for the delay and no measurement.",
     ),
-    about: "What `phalanx web --batch-delay` saves and costs: small files in open loop, at 10 to 95 % of what the server does in closed \
-            loop, a server for each setting.",
+    about: "Savings and costs of `phalanx web --batch-delay`: small files in open loop, at 10 to 95 % of the closed-loop capacity, \
+            with a server per setting.",
     differs: "Near saturation cohorts fill by themselves, and near idle there is nothing to wait for.",
     quick: command(20, &["dial", "--holds", "0,1000", "--slices", "1", "--slice", "0.3"]),
     full: command(200, &["dial"]),
@@ -284,7 +284,7 @@ pub(super) const DIAL: Experiment = Experiment {
     ratios: &[],
     charts: &[
         Chart {
-            title: "Processor time for a request, over that without waiting",
+            title: "Processor time per request, relative to no delay",
             rows: "/rows",
             only: &[],
             lines: Lines::By { fields: &["hold_us"], y: "cpu_over_first" },
@@ -304,12 +304,12 @@ pub(super) const DIAL: Experiment = Experiment {
 
 pub(super) const BROKER: Experiment = Experiment {
     name: "broker",
-    title: "An MQTT broker beside mosquitto",
+    title: "The MQTT broker compared with mosquitto",
     paper: None,
-    about: "Messages for a second of the broker's processor time: one client to another, one to a hundred, a hundred to one, \
-            and sixty-four whose messages of QoS 1 are acknowledged, ours also with all of it on the disk before. mosquitto runs \
+    about: "Messages per second of the broker's processor time: one client to another, one to a hundred, a hundred to one, \
+            and sixty-four publishers with QoS 1, for Phalanx also with a journal. Mosquitto runs \
             with and without Nagle's algorithm, and the better counts.",
-    differs: "mosquitto reads, writes and polls for each packet; a cohort's packets share these, and the writes to the disk.",
+    differs: "Mosquitto reads, writes and polls per packet; the packets of a cohort share these calls, and the writes to the disk.",
     quick: command(
         12,
         &["broker", "--shape", "fan-out,acknowledged", "--rounds", "1", "--slice", "0.2"],
@@ -325,8 +325,8 @@ pub(super) const BROKER: Experiment = Experiment {
             ("qos", "QoS"),
             ("publishers", "publishers"),
             ("subscribers", "subscribers"),
-            ("per_cpu_s", "a second of processor time"),
-            ("per_s", "a second"),
+            ("per_cpu_s", "per second of processor time"),
+            ("per_s", "per second"),
             ("over_mosquitto", "over mosquitto"),
         ],
     }],
@@ -334,13 +334,13 @@ pub(super) const BROKER: Experiment = Experiment {
     ratios: &[
         Ratio {
             at: "/worst_over_mosquitto",
-            says: "our messages for a second of processor time over mosquitto's, where we are ahead least",
+            says: "messages per second of processor time over mosquitto, the worst shape",
             paper: None,
             goal: Goal::AtLeast(2.0),
         },
         Ratio {
             at: "/kept_acknowledged_per_s",
-            says: "messages a second that are acknowledged once on the disk",
+            says: "messages per second acknowledged after a write to the disk",
             paper: None,
             goal: Goal::AtLeast(150_000.0),
         },

@@ -7,17 +7,17 @@ use super::{command, linear, logarithmic};
 
 pub(super) const CONCURRENCY: Experiment = Experiment {
     name: "concurrency",
-    title: "Many requests at a time (Figures 1 and 7(b) and (c) of the TUX paper)",
+    title: "Many concurrent requests (Figures 1 and 7(b) and (c) of the TUX paper)",
     paper: Some(
         "The throughput of the TUX web server (2006, §2) fell as concurrency grew beyond about 40 requests. \
          With an allocator laid out for the second-level cache and a scheduler that checks for its memory, throughput \
          rose by up to 40 % at about 2,500, and L2 misses fell by up to 75 % (§5.3).",
     ),
-    about: "Requests with 10 KB in seven objects pass eight stages of 16 KiB of code: by an event server, which \
-            takes any one a stage further; in cohorts of as many as there are; and in cohorts with a budget of this \
+    about: "Requests with 10 KB in seven objects pass eight stages of 16 KiB of code: in an event server, which \
+            advances any request by one stage; in cohorts of everything queued; and in cohorts with a budget of this \
             machine's second-level cache. Objects come from the general allocator or the runtime's pools.",
-    differs: "An event server returns to each request after all others: what it left in the cache is gone. The \
-            budget begins no more than the cache has room for; the rest waits with nothing but its connection.",
+    differs: "An event server returns to a request after all others, when its data has been evicted from the cache. The \
+            budget starts no more requests than fit in the cache; the others wait with only their connections in memory.",
     quick: command(
         12,
         &["concurrency", "--rounds=3", "--in-flight=64,1024,10000", "--no-misses", "--no-servers"],
@@ -41,20 +41,20 @@ pub(super) const CONCURRENCY: Experiment = Experiment {
         },
         Ratio {
             at: "/waiting_bounded_over_unbounded",
-            says: "where requests wait for I/O, time with the budget over without",
+            says: "time of requests that wait for I/O, with the budget over without",
             paper: None,
             goal: Goal::AtMost(1.0),
         },
         Ratio {
             at: "/l2_misses_bounded_over_unbounded",
-            says: "simulated misses of the second level with the budget and pools over those without",
+            says: "simulated second-level misses with the budget and pools over those without",
             paper: Some(0.25),
             goal: Goal::AtMost(0.4),
         },
     ],
     charts: &[
         Chart {
-            title: "Time for a request",
+            title: "Time per request",
             rows: "/rows",
             only: &[],
             lines: Lines::By { fields: &["order", "allocator"], y: "ns" },
@@ -62,7 +62,7 @@ pub(super) const CONCURRENCY: Experiment = Experiment {
             y: linear("", "ns"),
         },
         Chart {
-            title: "Servers: processor time for a request",
+            title: "Servers: processor time per request",
             rows: "/web",
             only: &[],
             lines: Lines::By { fields: &["server"], y: "cpu_us_per_request" },
@@ -76,21 +76,21 @@ pub(super) const FAILURE: Experiment = Experiment {
     name: "failure",
     title: "The failure zone (Figure 7(a) of the TUX paper)",
     paper: Some(
-        "With that allocator and scheduler TUX (2006, §5.3) handled about 21 % more requests a second before it failed.",
+        "With that allocator and scheduler TUX (2006, §5.3) handled about 21 % more requests per second before it failed.",
     ),
-    about: "The same requests in open loop at a uniform rate; the highest at which a server has neither 10,000 on \
-            their way nor answers that take 100 ms. Once undisturbed, and once held up for 20 ms at first.",
-    differs: "Where many at a time cost more each, a moment's delay is never made up for.",
+    about: "The same requests in open loop at a uniform rate; the highest rate at which a server has neither 10,000 in \
+            flight nor answers that take 100 ms. Once undisturbed, and once after an initial stall of 20 ms.",
+    differs: "If the cost per request grows with the number in flight, a server never recovers from a short delay.",
     quick: command(16, &["failure", "--rounds", "1", "--trial", "100"]),
     full: command(160, &["failure", "--rounds", "2"]),
     peers: &[],
     tables: &[Table {
-        title: "Requests a second that a server bears",
+        title: "Sustained requests per second",
         rows: "/rows",
         columns: &[
             ("order", "order"),
             ("allocator", "memory"),
-            ("stall_ms", "held up at first, ms"),
+            ("stall_ms", "initial stall, ms"),
             ("rate", "requests/s"),
         ],
     }],
@@ -98,13 +98,13 @@ pub(super) const FAILURE: Experiment = Experiment {
     ratios: &[
         Ratio {
             at: "/bounded_over_unbounded",
-            says: "the rate that a budget and pools bear over that of events and the general allocator",
+            says: "the sustained rate with a budget and pools over that of events and the general allocator",
             paper: Some(1.21),
             goal: Goal::AtLeast(1.0),
         },
         Ratio {
             at: "/bounded_over_unbounded_stalled",
-            says: "the same after a delay",
+            says: "the same after a stall",
             paper: None,
             goal: Goal::AtLeast(1.0),
         },

@@ -1,4 +1,4 @@
-//! Caddy, with one processor of Go's.
+//! Caddy, with one processor of Go.
 
 use super::super::certificate::Certificate;
 use super::{Ground, Peer, Tuning};
@@ -13,8 +13,7 @@ pub(super) const CADDY: Peer = Peer {
         configuration: caddy,
         arguments: &["run", "--adapter", "caddyfile", "--config", "{}"],
     }],
-    // Its collector runs less often with more memory; on one core its threads only get in each
-    // other's way.
+    // Its garbage collector runs less often with more memory; on one core its threads only contend.
     environment: &[("GOMAXPROCS", "1"), ("GOGC", "400")],
 };
 

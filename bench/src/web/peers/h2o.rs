@@ -1,4 +1,4 @@
-//! h2o, with one thread. What it has to tune for files is its default.
+//! h2o with one thread. Its defaults are tuned for files.
 
 use super::super::certificate::Certificate;
 use super::{Ground, Peer, Tuning};

@@ -1,4 +1,4 @@
-//! lighttpd, with one worker; `writev` is its best way for small files, `sendfile` for large ones.
+//! lighttpd with one worker; `writev` is best for small files, `sendfile` for large ones.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub(super) const LIGHTTPD: Peer = Peer {
             arguments: &["-D", "-f", "{}"],
         },
     ],
-    // A package of its own: lighttpd-mod-openssl.
+    // In a separate package: lighttpd-mod-openssl.
     can: |demands| !demands.tls || Path::new("/usr/lib/lighttpd/mod_openssl.so").exists(),
     environment: &[],
 };
@@ -45,7 +45,7 @@ fn lighttpd(ground: &Ground<'_>, backend: &str) -> String {
         ),
         false => String::new(),
     };
-    // More requests on a connection than this it cannot count.
+    // The maximum number of requests per connection.
     format!(
         "{ssl}{log}server.document-root = \"{root}\"\n\
          server.bind = \"127.0.0.1\"\n\

@@ -1,4 +1,4 @@
-//! The others' servers: where they are, and how each is at its best with static files on one core.
+//! Peers: their executables, and their best configurations for static files on one core.
 
 mod caddy;
 mod h2o;
@@ -16,66 +16,66 @@ use super::demands::Demands;
 use super::server::Recipe;
 use crate::process::{self, ReservedPort};
 
-/// All that are known.
+/// All known peers.
 pub(crate) const PEERS: [Peer; 5] =
     [nginx::NGINX, lighttpd::LIGHTTPD, h2o::H2O, caddy::CADDY, sws::SWS];
 
-/// Another's server.
+/// A peer.
 pub(crate) struct Peer {
     program: &'static str,
-    /// What it is asked with for its version.
+    /// Arguments that print its version.
     version: &'static [&'static str],
-    /// How to get it.
+    /// How to install it.
     pub(crate) install: &'static str,
-    /// With TLS only the first: how a file reaches a socket does not matter there.
+    /// Tunings. With TLS only the first is used, since the way from file to socket does not matter there.
     tunings: &'static [Tuning],
-    /// Whether it can do this, as far as it is here.
+    /// Whether the installed peer has these features.
     can: fn(Demands) -> bool,
     environment: &'static [(&'static str, &'static str)],
 }
 
-/// A way to run it.
+/// A configuration to measure.
 struct Tuning {
     name: &'static str,
-    /// Its configuration file.
+    /// Text of its configuration file.
     configuration: fn(&Ground<'_>) -> String,
-    /// `{}` stands for that file.
+    /// Arguments; `{}` stands for the configuration file.
     arguments: &'static [&'static str],
 }
 
-/// What a server is to work on.
+/// Environment of a server.
 struct Ground<'a> {
-    /// For its own files.
+    /// Folder of its own files.
     directory: &'a Path,
-    /// What it serves.
+    /// Folder to serve.
     root: &'a Path,
     port: u16,
-    /// Whether we are root: some give up its rights, and may not read the files then.
+    /// Whether this process is root: some servers drop its rights and could not read the files.
     root_user: bool,
-    /// What to show where it is to speak TLS.
+    /// The certificate, with TLS.
     certificate: Option<&'a Certificate>,
     demands: Demands,
 }
 
 impl Peer {
-    /// As it is called here, in its first tuning.
+    /// Its name in reports, in the first tuning.
     pub(crate) fn name(&self) -> &'static str {
         self.tunings[0].name
     }
 
-    /// Its executable, if it is here.
+    /// Its executable, if installed.
     pub(crate) fn find(&self) -> Option<PathBuf> {
         process::find(self.program)
     }
 
-    /// What the executable at `path` says of its version, on whichever stream.
+    /// The version that the executable at `path` prints on either stream.
     pub(crate) fn version(&self, path: &Path) -> Option<String> {
         let output = Command::new(path).args(self.version).output().ok()?;
         let text = [output.stdout, output.stderr].concat();
         parse_version(&String::from_utf8_lossy(&text))
     }
 
-    /// How to start the executable at `path` on the files in `root`, in each tuning.
+    /// Commands that serve `root` with the executable at `path`, one per tuning.
     ///
     /// # Errors
     /// When a configuration cannot be written.
@@ -125,7 +125,7 @@ impl Peer {
     }
 }
 
-/// The first word that is a version: digits and dots, maybe behind a `v` or a name and a slash.
+/// The first word that is a version: digits and dots, optionally after a `v` or a name and a slash.
 fn parse_version(text: &str) -> Option<String> {
     let bare = |word: &str| {
         let word = word.rsplit_once('/').map_or(word, |(_, version)| version);

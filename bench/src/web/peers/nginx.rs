@@ -1,4 +1,4 @@
-//! nginx, with one worker, in both of its tunings: without `sendfile` it is the faster with small files.
+//! nginx with one worker, with and without `sendfile`; without it is faster with small files.
 
 use super::super::certificate::Certificate;
 use super::{Ground, Peer, Tuning};
@@ -27,7 +27,7 @@ fn nginx(ground: &Ground<'_>, sendfile: bool) -> String {
     let Ground { port, root_user, certificate, demands, .. } = *ground;
     let (here, root) = (ground.directory.display(), ground.root.display());
     let send = if sendfile { "sendfile on;\n  tcp_nopush on;" } else { "sendfile off;" };
-    // Workers give up root's rights, and then may not read the temporary directory.
+    // Workers drop root's rights and could not read the temporary directory.
     let user = if root_user { "user root;\n" } else { "" };
     let scratch: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .iter()

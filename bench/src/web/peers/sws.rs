@@ -1,4 +1,4 @@
-//! static-web-server, with one thread; it is told everything by arguments.
+//! static-web-server with one thread, configured by arguments.
 
 use super::super::certificate::Certificate;
 use super::{Ground, Peer, Tuning};
@@ -7,7 +7,7 @@ pub(super) const SWS: Peer = Peer {
     program: "static-web-server",
     version: &["--version"],
     install: "cargo install static-web-server",
-    // It has TLS with HTTP/2 only, and its log says more than each request.
+    // It has TLS with HTTP/2 only, and its log contains more than requests.
     can: |demands| demands.tls == demands.http2 && !demands.log,
     tunings: &[Tuning { name: "sws", configuration: sws, arguments: &["--config-file", "{}"] }],
     environment: &[],
