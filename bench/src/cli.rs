@@ -156,7 +156,7 @@ impl BenchCommand {
             BenchCommand::Op(command) => command.run(),
             BenchCommand::Web(options) => {
                 let is_partial = |report: &web::Report| !report.missing.is_empty();
-                show_cut("web", options.json, web::run(&options), is_partial)
+                show_partial("web", options.json, web::run(&options), is_partial)
             }
             BenchCommand::Broker(options) => show("broker", options.json, broker::run(&options)),
             BenchCommand::Pipeline(options) => measure_pipeline(&options),
@@ -167,7 +167,12 @@ impl BenchCommand {
                 }
                 None => {
                     let is_partial = |report: &concurrency::Report| report.interrupted;
-                    show_cut("concurrency", options.json, concurrency::run(&options), is_partial)
+                    show_partial(
+                        "concurrency",
+                        options.json,
+                        concurrency::run(&options),
+                        is_partial,
+                    )
                 }
             },
             BenchCommand::Failure(options) => {
@@ -189,25 +194,25 @@ impl BenchCommand {
             BenchCommand::Figure7(options) => show("figure7", options.json, figure7::run(&options)),
             BenchCommand::Figure6(options) => {
                 let is_partial = |report: &figure6::Report| report.partial.is_some();
-                show_cut("figure6", options.json, figure6::run(&options), is_partial)
+                show_partial("figure6", options.json, figure6::run(&options), is_partial)
             }
             BenchCommand::Figure8(options) => {
                 print("figure8", options.json, figure8::run(&options))
             }
             BenchCommand::Dial(options) => {
                 let is_partial = |report: &dial::Report| report.partial.is_some();
-                show_cut("dial", options.json, dial::run(&options), is_partial)
+                show_partial("dial", options.json, dial::run(&options), is_partial)
             }
             BenchCommand::Runtimes(options) => {
                 show("runtimes", options.json, runtimes::run(&options))
             }
             BenchCommand::Light(options) => {
                 let is_partial = |report: &light::Report| report.partial.is_some();
-                show_cut("light", options.json, light::run(&options), is_partial)
+                show_partial("light", options.json, light::run(&options), is_partial)
             }
             BenchCommand::Overload(options) => {
                 let is_partial = |report: &overload::Report| report.partial.is_some();
-                show_cut("overload", options.json, overload::run(&options), is_partial)
+                show_partial("overload", options.json, overload::run(&options), is_partial)
             }
             BenchCommand::Match(options) => {
                 let simulated = options.misses || options.walk.is_some();
@@ -275,7 +280,7 @@ where
 }
 
 /// Prints a report on servers that may be partial, which the exit code reflects.
-fn show_cut<R>(
+fn show_partial<R>(
     bench: &str,
     json: bool,
     report: Result<R, web::Error>,

@@ -179,7 +179,7 @@ impl Row {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:.0} requests/s in closed loop; open loop at parts of that", self.capacity)?;
+        writeln!(f, "{:.0} requests/s in closed loop; open loop at shares of it", self.capacity)?;
         let mut load = 0.0;
         for row in &self.rows {
             if row.load != load {
@@ -210,7 +210,7 @@ impl fmt::Display for Report {
             writeln!(f, "\n  {partial}")?;
         }
         if self.quick {
-            writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;
+            writeln!(f, "\n  quick run: the figures are meaningless")?;
         }
         Ok(())
     }

@@ -223,12 +223,8 @@ impl Trial {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "requests a second that a server bears ({} rounds)\n", self.rounds)?;
-        writeln!(
-            f,
-            "{:<12}{:<12}{:>12}{:>16}",
-            "order", "memory", "undisturbed", "held up at first"
-        )?;
+        writeln!(f, "sustained requests per second ({} rounds)\n", self.rounds)?;
+        writeln!(f, "{:<12}{:<12}{:>12}{:>16}", "order", "memory", "undisturbed", "after a stall")?;
         for row in self.rows.iter().filter(|row| row.stall_ms == 0) {
             let same = |other: &&Row| {
                 (other.order, other.allocator) == (row.order, row.allocator) && other.stall_ms > 0
@@ -239,7 +235,7 @@ impl fmt::Display for Report {
         }
         writeln!(f, "\nbudget and pools over events and the general allocator")?;
         writeln!(f, "{:<24}{:>12.2}", "  undisturbed", self.bounded_over_unbounded)?;
-        writeln!(f, "{:<24}{:>12.2}", "  held up at first", self.bounded_over_unbounded_stalled)
+        writeln!(f, "{:<24}{:>12.2}", "  after a stall", self.bounded_over_unbounded_stalled)
     }
 }
 

@@ -264,7 +264,7 @@ impl fmt::Display for Report {
             writeln!(f, "\n  {partial}")?;
         }
         if self.quick {
-            writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;
+            writeln!(f, "\n  quick run: the figures are meaningless")?;
         }
         Ok(())
     }

@@ -63,7 +63,7 @@ impl Process {
             };
             let ended = group.0.try_wait().map_err(Error::Io)?;
             if ended.is_some() || Instant::now() > deadline {
-                let why = ended.map_or(why, |status| format!("it has ended: {status}"));
+                let why = ended.map_or(why, |status| format!("it exited: {status}"));
                 let said = fs::read_to_string(&errors).unwrap_or_default();
                 let said = said.trim().lines().last().unwrap_or_default();
                 let colon = if said.is_empty() { "" } else { ": " };
@@ -78,7 +78,7 @@ impl Process {
 pub(crate) fn listens(address: SocketAddr) -> Result<(), String> {
     match TcpStream::connect_timeout(&address, START_TIMEOUT) {
         Ok(_) => Ok(()),
-        Err(error) => Err(format!("it does not listen at {address}: {error}")),
+        Err(error) => Err(format!("it does not accept connections at {address}: {error}")),
     }
 }
 

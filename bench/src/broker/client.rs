@@ -85,7 +85,7 @@ impl Client {
         loop {
             let room = self.input.len() - self.filled;
             let count = match self.stream.read(&mut self.input[self.filled..]) {
-                Ok(0) => return Err(bad("the broker has closed a connection")),
+                Ok(0) => return Err(bad("the broker closed a connection")),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
@@ -156,13 +156,13 @@ fn ask(
             let packet = Packet::decode(frame, Version::V5).map_err(io::Error::other)?;
             return match reason(&packet) {
                 Some(reason) if !reason.is_failure() => Ok(()),
-                Some(reason) => Err(bad(format!("the broker refuses a client: {reason}"))),
-                None => Err(bad(format!("not the answer: {packet:?}"))),
+                Some(reason) => Err(bad(format!("the broker rejected a client: {reason}"))),
+                None => Err(bad(format!("unexpected packet: {packet:?}"))),
             };
         }
         let mut chunk = [0; 4096];
         match stream.read(&mut chunk)? {
-            0 => return Err(bad("the broker has closed a connection that it was asked on")),
+            0 => return Err(bad("the broker closed a connection during setup")),
             count => bytes.extend_from_slice(&chunk[..count]),
         }
     }

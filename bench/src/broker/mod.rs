@@ -67,7 +67,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let alone = servers.len() == 1;
     servers.push(ours(true)?);
     if alone {
-        eprintln!("mosquitto is not installed and left out; apt-get install mosquitto");
+        eprintln!("mosquitto is not installed and is skipped; apt-get install mosquitto");
     }
     // Keep this process off the servers' core.
     let _bound = Bound::to(cores.load).map_err(Error::Io)?;

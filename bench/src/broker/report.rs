@@ -120,16 +120,22 @@ impl fmt::Display for Report {
             }
         }
         if let Some(rate) = self.kept_acknowledged_per_s {
-            writeln!(f, "\n  {rate:.0} messages acknowledged a second, each on the disk before")?;
+            writeln!(
+                f,
+                "\n  {rate:.0} messages per second acknowledged after a write to the disk"
+            )?;
         }
         if let Some(rate) = self.filters_per_s {
-            writeln!(f, "\n  {} filters, {rate:.0} subscribed to a second", self.filters)?;
+            writeln!(f, "\n  {} filters, {rate:.0} subscribed per second", self.filters)?;
         }
         if let Some(worst) = self.worst_over_mosquitto {
-            writeln!(f, "\n  messages per processor second over mosquitto's: {worst:.2} or more")?;
+            writeln!(
+                f,
+                "\n  messages per second of processor time over mosquitto: at least {worst:.2}"
+            )?;
         }
         if self.quick {
-            writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;
+            writeln!(f, "\n  quick run: the figures are meaningless")?;
         }
         Ok(())
     }

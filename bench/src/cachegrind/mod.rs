@@ -51,7 +51,7 @@ pub(crate) fn run<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> io
     let text = String::from_utf8_lossy(&output.stderr);
     match read(&text).filter(|_| output.status.success()) {
         Some(counts) => Ok(counts),
-        None => Err(io::Error::other(format!("valgrind said: {}", text.trim()))),
+        None => Err(io::Error::other(format!("valgrind failed: {}", text.trim()))),
     }
 }
 

@@ -52,7 +52,9 @@ pub(crate) fn each_request(
             return Ok(many.beyond(few, more - fewer));
         }
         if long > MAX_SECONDS {
-            return Err(io::Error::other(format!("{fewer} requests, and {more} in more time")));
+            return Err(io::Error::other(format!(
+                "{fewer} requests in the shorter load, {more} in the longer"
+            )));
         }
         long *= 2;
     }
@@ -100,9 +102,9 @@ fn whole(
     errors.read_to_string(&mut said)?;
     let load: Report = serde_json::from_slice(&load?.stdout)?;
     let last = said.trim().lines().last().unwrap_or_default();
-    let failed = || io::Error::other(format!("valgrind said: {last}"));
+    let failed = || io::Error::other(format!("valgrind failed: {last}"));
     if load.errors.total() > 0 {
-        return Err(io::Error::other(format!("not all were answered: {:?}", load.errors)));
+        return Err(io::Error::other(format!("not all requests were answered: {:?}", load.errors)));
     }
     Ok((read(&said).ok_or_else(failed)?, load.completed as usize))
 }

@@ -177,7 +177,7 @@ impl fmt::Display for Report {
             )?;
         }
         if !self.misses.is_empty() {
-            writeln!(f, "\nsimulated misses of the second level (1 MiB) for a request\n")?;
+            writeln!(f, "\nsimulated second-level misses (1 MiB) per request\n")?;
             for row in &self.misses {
                 let arm =
                     format!("{} in flight, {}", row.in_flight, name((row.order, row.allocator)));
@@ -185,7 +185,7 @@ impl fmt::Display for Report {
             }
         }
         if !self.web.is_empty() {
-            writeln!(f, "\nservers: processor time for a request\n")?;
+            writeln!(f, "\nservers: processor time per request\n")?;
             for row in &self.web {
                 let server = format!("{}, {} connections", row.server, row.connections);
                 writeln!(f, "{server:<48}{:>10.2} µs", row.cpu_us_per_request)?;
@@ -215,7 +215,7 @@ impl fmt::Display for Report {
             }
         }
         if self.interrupted {
-            writeln!(f, "\ninterrupted: what is missing was not measured")?;
+            writeln!(f, "\ninterrupted: missing figures were not measured")?;
         }
         Ok(())
     }

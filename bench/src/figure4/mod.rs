@@ -95,7 +95,7 @@ fn look(admin: SocketAddr, slice: Duration) -> std::io::Result<(Interval, String
     let picture = page(admin, &format!("/picture.svg?ms={ms}"))?;
     let after = snapshot(admin)?;
     let interval = Interval::between(&before, &after)
-        .ok_or_else(|| std::io::Error::other("the server was started anew meanwhile"))?;
+        .ok_or_else(|| std::io::Error::other("the server was restarted"))?;
     Ok((interval, String::from_utf8(picture).map_err(std::io::Error::other)?))
 }
 

@@ -156,7 +156,7 @@ impl fmt::Display for Report {
             writeln!(f, "  {from:<14} → {:<14}{:>12}/s", arc.to, count(arc.per_second))?;
         }
         if self.quick {
-            writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;
+            writeln!(f, "\n  quick run: the figures are meaningless")?;
         }
         Ok(())
     }

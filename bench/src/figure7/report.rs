@@ -131,7 +131,7 @@ impl fmt::Display for Report {
             )?;
         }
         if self.quick {
-            writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;
+            writeln!(f, "\n  quick run: the figures are meaningless")?;
         }
         Ok(())
     }

@@ -47,7 +47,7 @@ pub(super) fn start(
             .join()
             .expect("it does not panic")
             .err()
-            .unwrap_or_else(|| io::Error::other("the staged server has not started"))),
+            .unwrap_or_else(|| io::Error::other("the staged server did not start"))),
     }
 }
 

@@ -162,7 +162,7 @@ struct Slice {
 fn measure(runner: &Runner, server: &Server, slice: Duration, shot: Shot) -> Result<Slice, Error> {
     let (report, noisy) = runner.slice(server, slice, shot)?;
     if report.status.success != report.completed || report.errors.total() > 0 {
-        let why = format!("not all were served: {:?} {:?}", report.status, report.errors);
+        let why = format!("not all requests were served: {:?} {:?}", report.status, report.errors);
         return Err(Error::Load { name: server.name.clone(), why });
     }
     Ok(Slice { p50: report.latency.p50_us, p99: report.latency.p99_us, noisy })
@@ -201,7 +201,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "small files at a part of {:.0} requests/s; latencies in µs\n\n  {:>5}{:>12}{:>10}{:>10}{:>10}{:>10}{:>8}{:>8}{:>8}",
+            "small files at shares of {:.0} requests/s; latencies in µs\n\n  {:>5}{:>12}{:>10}{:>10}{:>10}{:>10}{:>8}{:>8}{:>8}",
             self.capacity,
             "load",
             "requests/s",
@@ -236,7 +236,7 @@ impl fmt::Display for Report {
             writeln!(f, "\n  {partial}")?;
         }
         if self.quick {
-            writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;
+            writeln!(f, "\n  quick run: the figures are meaningless")?;
         }
         Ok(())
     }

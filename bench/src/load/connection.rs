@@ -88,7 +88,7 @@ impl Client {
         }
     }
 
-    /// Connects anew for each request, or for each page of a user. The connection setup counts to the first
+    /// Opens a connection for each request, or for each page of a user. The connection setup counts to the first
     /// request.
     async fn come_and_go(&mut self) {
         self.drive.gathered.set(self.drive.gathered.get() + 1);

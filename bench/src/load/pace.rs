@@ -13,7 +13,7 @@ impl Pace {
         Self { mean: 1e9 / rate, constant }
     }
 
-    /// Poisson arrivals have exponential intervals: many independent users, none of whom waits for another.
+    /// Poisson arrivals have exponential intervals: many independent users who do not wait for each other.
     #[inline]
     pub(crate) fn gap(self, random: &mut fastrand::Rng) -> f64 {
         if self.constant { self.mean } else { -(1.0 - random.f64()).ln() * self.mean }

@@ -56,7 +56,7 @@ pub fn run(options: &Options) -> io::Result<Option<Report>> {
                     }
                 };
                 if *access == Access::Chosen && others && built.index.shape().multiple == 0 {
-                    eprintln!("the same as single");
+                    eprintln!("identical to single");
                     continue;
                 }
                 others = true;

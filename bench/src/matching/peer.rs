@@ -47,7 +47,7 @@ pub(super) fn run(
         return Err(io::Error::other(format!("{} has failed", program.display())));
     }
     let said: Said = serde_json::from_slice(&output.stdout).map_err(io::Error::from)?;
-    eprintln!("a-tree took {:.0} filters a second", said.insert_per_s);
+    eprintln!("a-tree inserted {:.0} filters per second", said.insert_per_s);
     Ok(Row {
         workload: format!("{workload:?}"),
         subscriptions,

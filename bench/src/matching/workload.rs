@@ -121,7 +121,7 @@ impl Generator {
 
     /// The next filter.
     pub(crate) fn filter(&mut self) -> Filter {
-        Filter::parse(self.text()).expect("what is written here is in the language")
+        Filter::parse(self.text()).expect("generated filters are valid")
     }
 
     /// The values of the next event.

@@ -139,7 +139,9 @@ fn fastest(
 fn known(rate: f64, server: &Server) -> Result<f64, Error> {
     match rate > 0.0 {
         true => Ok(rate),
-        false => Err(Error::Load { name: server.name.clone(), why: "it answers nothing".into() }),
+        false => {
+            Err(Error::Load { name: server.name.clone(), why: "it answers no request".into() })
+        }
     }
 }
 

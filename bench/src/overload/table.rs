@@ -13,10 +13,10 @@ impl fmt::Display for Report {
         };
         writeln!(
             f,
-            "{what}; {} connections; goodput within {} ms; phalanx refuses above a wait of {} ms",
+            "{what}; {} connections; goodput within {} ms; phalanx rejects above a queueing delay of {} ms",
             self.connections, self.objective_ms, self.max_queue_delay_ms
         )?;
-        writeln!(f, "served: p99 from when a connection of the load was free for the request")?;
+        writeln!(f, "served: p99 from the time when a connection of the load was free")?;
         let mut server = "";
         for row in &self.rows {
             if row.server != server {
@@ -64,17 +64,17 @@ impl fmt::Display for Report {
         if let (Some(admitted), Some(shed)) = (self.admitted_us, self.shed_us) {
             writeln!(
                 f,
-                "\n  a request costs phalanx {admitted:.1} µs of processor time, a refusal {shed:.1}: {:.1} %",
+                "\n  processor time of phalanx per request {admitted:.1} µs, per rejection {shed:.1}: {:.1} %",
                 shed / admitted * 100.0
             )?;
             let possible = self.possible_at_2.unwrap_or_default();
-            writeln!(f, "  so at twice its capacity it can keep {possible:.2} of it at most")?;
+            writeln!(f, "  so at twice its capacity it can keep at most {possible:.2} of it")?;
         }
         if let Some(partial) = self.partial {
             writeln!(f, "\n  {partial}")?;
         }
         if self.quick {
-            writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;
+            writeln!(f, "\n  quick run: the figures are meaningless")?;
         }
         Ok(())
     }

@@ -109,7 +109,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { stages, rounds, processes, .. } = self;
-        writeln!(f, "ns for a request through {stages} stages, and how much faster than run to")?;
+        writeln!(f, "ns per request through {stages} stages, and speed relative to run to")?;
         writeln!(f, "completion ({processes} x {rounds} rounds)\n")?;
         write!(f, "{:>8}{:>12}", "a stage", "completion")?;
         for cohort in self.sizes.iter().take(1).flat_map(|size| &size.cohorts) {

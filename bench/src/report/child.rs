@@ -50,7 +50,7 @@ pub(super) fn run(
         if late || is_interrupted() {
             end(&mut group)?;
             return Ok(match late {
-                true => Outcome::Failed(format!("it was ended after {} s", limit.as_secs())),
+                true => Outcome::Failed(format!("timed out after {} s", limit.as_secs())),
                 false => Outcome::Interrupted,
             });
         }
@@ -68,7 +68,7 @@ pub(super) fn run(
     }
     Ok(match serde_json::from_slice(&fs::read(&out)?) {
         Ok(report) => Outcome::Measured(report, begun.elapsed()),
-        Err(error) => Outcome::Failed(format!("what it printed is no JSON: {error}")),
+        Err(error) => Outcome::Failed(format!("its output is not JSON: {error}")),
     })
 }
 

@@ -96,7 +96,7 @@ impl Document {
         match document.version {
             VERSION => Ok(document),
             other => {
-                Err(io::Error::other(format!("its version is {other}, and {VERSION} is read")))
+                Err(io::Error::other(format!("unsupported version {other}; expected {VERSION}")))
             }
         }
     }

@@ -214,7 +214,7 @@ fn tell_of_peers(experiment: &Experiment, document: &Document, bar: &ProgressBar
     for (name, install) in experiment.peers {
         if matches!(document.peers.get(*name), None | Some(None)) {
             bar.suspend(|| {
-                eprintln!("{}: {name} is not installed and left out; {install}", experiment.name);
+                eprintln!("{}: {name} is not installed and is skipped; {install}", experiment.name);
             });
         }
     }

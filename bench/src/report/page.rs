@@ -50,7 +50,7 @@ const STYLE: &str = "body{max-width:44rem;margin:2rem auto;padding:0 1rem;backgr
 
 fn where_and_how(html: &mut String, document: &Document) {
     let Document { processor, cores, kernel, phalanx, quick, .. } = document;
-    let processor = processor.as_deref().unwrap_or("a processor without a name");
+    let processor = processor.as_deref().unwrap_or("unknown processor");
     let peers: Vec<_> = document
         .peers
         .iter()
@@ -63,16 +63,16 @@ fn where_and_how(html: &mut String, document: &Document) {
         escaped(processor),
         escaped(kernel),
         match peers.is_empty() {
-            true => "Nobody to compare with is installed.".to_owned(),
-            false => format!("Beside it: {}.", escaped(&peers.join(", "))),
+            true => "No peers are installed.".to_owned(),
+            false => format!("Peers: {}.", escaped(&peers.join(", "))),
         }
     );
     html.push_str(
-        "<p>Figures are medians; between the whiskers of a point, and in brackets behind a ratio, lies half of its rounds.</p>",
+        "<p>Figures are medians; the whiskers of a point and the brackets after a ratio show the quartiles of its rounds.</p>",
     );
     if *quick {
         html.push_str(
-            "<p class=\"note\">A short report: few rounds, and figures that a whole one (<code>--full</code>) may not bear out.</p>",
+            "<p class=\"note\">A short report with few rounds, whose figures a full one (<code>--full</code>) may not confirm.</p>",
         );
     }
 }
@@ -108,9 +108,9 @@ fn row(html: &mut String, entry: &Entry, ratio: &Ratio, value: f64) {
 }
 
 fn moved(html: &mut String, moves: &[Move]) {
-    html.push_str("<h2>Since the baseline</h2>");
+    html.push_str("<h2>Changes since the baseline</h2>");
     if moves.is_empty() {
-        html.push_str("<p>No ratio has moved beyond the noise.</p>");
+        html.push_str("<p>No ratio changed by more than the noise.</p>");
         return;
     }
     html.push_str("<table><tr><th>ratio<th>before<th>now<th>");
@@ -141,8 +141,8 @@ fn section(html: &mut String, experiment: &Experiment, entry: &Entry) {
     if entry.noisy {
         let _ = write!(
             html,
-            "<p class=\"note\">The machine was up to {:.0} % slower than at its best meanwhile: others used it. Ratios \
-             suffer less than absolutes.</p>",
+            "<p class=\"note\">Other processes used the machine, which was up to {:.0} % slower than at its best. Ratios \
+             are less affected than absolute figures.</p>",
             (entry.worst() - 1.0) * 100.0
         );
     }

@@ -101,7 +101,7 @@ impl Clients {
                 polled => polled?,
             }
             if events.is_empty() {
-                return Err(std::io::Error::new(ErrorKind::TimedOut, "it has stopped answering"));
+                return Err(std::io::Error::new(ErrorKind::TimedOut, "it stopped answering"));
             }
             for event in &events {
                 let (stream, read) = &mut self.streams[event.token().0];

@@ -191,7 +191,7 @@ impl fmt::Display for Report {
                 &format!("{:.2}", row.echo_over),
             ])?;
         }
-        write!(f, "over: the runtime's over Phalanx's, medians of {} rounds", self.rounds)
+        write!(f, "over: relative to Phalanx, medians of {} rounds", self.rounds)
     }
 }
 

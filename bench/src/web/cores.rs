@@ -22,7 +22,9 @@ impl Cores {
         let cores = allowed()?;
         for core in [server, load].into_iter().flatten() {
             if !cores.contains(&core) {
-                let text = format!("core {core} may not be used; these may: {cores:?}");
+                let text = format!(
+                    "core {core} is not available to this process; available are {cores:?}"
+                );
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
             }
         }

@@ -16,7 +16,7 @@ use crate::load::seconds;
 /// are not installed are listed and left out. Ctrl-C prints the results so far and lists the missing ones.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Scenes: what is served and requested
+    /// Scenes of files and requests to measure
     #[arg(
         long = "scene",
         value_name = "NAME,…",

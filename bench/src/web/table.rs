@@ -40,7 +40,7 @@ impl fmt::Display for Report {
             }
             writeln!(f)?;
         }
-        writeln!(f, "\n  processor time per request, smallest to smallest")?;
+        writeln!(f, "\n  processor time per request, ratios of minima")?;
         writeln!(
             f,
             "\n  {:<28}{:>9}{:>9}{:>9}{:>10}  best peer",
@@ -70,14 +70,14 @@ impl fmt::Display for Report {
             )?;
         }
         if !self.missing.is_empty() {
-            writeln!(f, "\n  interrupted; slices that there are of those asked for")?;
+            writeln!(f, "\n  interrupted; measured slices of those planned")?;
         }
         for Missing { scene, connections, slices, of } in &self.missing {
             let setting = format!("{scene}, {connections} connections");
             writeln!(f, "  {setting:<28}{slices:>9} of {of}")?;
         }
         if self.quick {
-            writeln!(f, "\n  a quick run: it shows that everything runs, and nothing else")?;
+            writeln!(f, "\n  quick run: the figures are meaningless")?;
         }
         Ok(())
     }

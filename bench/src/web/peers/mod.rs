@@ -117,7 +117,10 @@ impl Peer {
             true if demands.tls => 1,
             true => self.tunings.len(),
             false => {
-                eprintln!("{} cannot do what this scene asks for, and is left out", self.name());
+                eprintln!(
+                    "{} does not support the features of this scene and is skipped",
+                    self.name()
+                );
                 0
             }
         };
