@@ -97,9 +97,9 @@ fn told_while_it_runs_and_after(driver: DriverChoice) {
     let snapshot = told.recv().unwrap();
     let (_, snapshot) = snapshot.split_once("\"processors\"").unwrap();
     let work = snapshot.split("\"stage\":\"work\"").nth(1).unwrap();
-    assert!(work.split('}').any(|part| part.contains("\"long_operations\":1")), "{work}");
+    assert!(work.split('}').any(|part| part.contains("\"stalled\":1")), "{work}");
     let test = snapshot.split("\"stage\":\"test\"").nth(1).unwrap();
-    assert!(test.split("\"stage\"").next().unwrap().contains("\"long_operations\":0"));
+    assert!(test.split("\"stage\"").next().unwrap().contains("\"stalled\":0"));
 }
 
 fn told_to_nobody(driver: DriverChoice) {
