@@ -61,3 +61,47 @@ fn each_command_has_a_page() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(output.stderr).unwrap().contains("file"));
 }
+
+/// The flags of a command, from its `--help`: `-w`, `--workers`.
+fn flags(command: &str) -> Vec<String> {
+    let help = String::from_utf8(phalanx(&[command, "--help"]).stdout).unwrap();
+    let lines = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
+    let words = lines.flat_map(|line| line.split_whitespace().take_while(|w| w.starts_with('-')));
+    let names = words.map(|word| word.trim_end_matches([',', '.', ':']).to_owned());
+    names.filter(|name| !["-h", "--help", "-"].contains(&name.as_str())).collect()
+}
+
+#[test]
+fn every_flag_of_the_web_server_is_in_its_table() {
+    let page = include_str!("../../../docs/web.md");
+    let rows: String = page.lines().filter(|line| line.starts_with("| `--")).collect();
+    let flags = flags("web");
+    assert!(flags.len() > 20, "{flags:?}");
+    for flag in &flags {
+        let documented = [format!("`{flag}`"), format!("`{flag} ")];
+        assert!(documented.iter().any(|text| rows.contains(text)), "{flag} is not documented");
+    }
+    for text in rows.split('`').filter(|text| text.starts_with('-')) {
+        let name = text.split(' ').next().unwrap();
+        assert!(flags.iter().any(|flag| flag == name), "{text} is documented, and no flag");
+    }
+}
+
+#[test]
+fn every_flag_of_the_broker_is_documented() {
+    let pages = [
+        include_str!("../../../docs/broker.md"),
+        include_str!("../../../docs/broker/configuration.md"),
+        include_str!("../../../docs/broker/access.md"),
+        include_str!("../../../docs/broker/journal.md"),
+        include_str!("../../../docs/broker/operating.md"),
+        include_str!("../../../docs/broker/transports.md"),
+    ];
+    for flag in flags("broker").iter().filter(|flag| flag.starts_with("--")) {
+        // A flag that sets a key has the key's name.
+        let key = [format!("`{}`", &flag[2..]), format!("`runtime.{}`", &flag[2..])];
+        let documented =
+            |page: &&str| page.contains(flag) || key.iter().any(|key| page.contains(key));
+        assert!(pages.iter().any(documented), "{flag} is not documented");
+    }
+}
