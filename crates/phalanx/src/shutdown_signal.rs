@@ -42,7 +42,7 @@ impl Draining {
     fn leave(&mut self) {
         let Some((key, home)) = self.key.take() else { return };
         release(home, move |io| {
-            if !io.told_draining.get() {
+            if !io.drain_announced.get() {
                 // Dropped after the borrow: it may be foreign.
                 let waker = io.draining.borrow_mut().remove(key);
                 contain(|| drop(waker));
@@ -61,7 +61,7 @@ impl Future for Draining {
             if self.key.is_some_and(|(_, home)| home != io.home()) {
                 self.leave();
             }
-            if io.told_draining.get() {
+            if io.drain_announced.get() {
                 self.key = None;
                 return Poll::Ready(());
             }
@@ -86,7 +86,7 @@ impl Drop for Draining {
 /// # Panics
 /// Outside of a processor of a running [`Runtime`](crate::Runtime).
 pub fn is_draining() -> bool {
-    with(|io| io.told_draining.get())
+    with(|io| io.drain_announced.get())
 }
 
 /// The error of I/O that waited with [`IoTimeout::until_shutdown`](crate::net::IoTimeout::until_shutdown), or for a new

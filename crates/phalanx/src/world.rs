@@ -85,7 +85,7 @@ impl World for DriverWorld {
     /// in time.
     fn reap(&self) -> bool {
         let completions = self.io.reap().unwrap_or_else(|error| fail("reap", &error));
-        if self.control.phase() > Phase::Running && self.io.tell_draining() {
+        if self.control.phase() > Phase::Running && self.io.announce_drain() {
             self.caller.say(Event::Drains);
         }
         self.io.expire(phalanx_core::now());

@@ -1,10 +1,11 @@
-//! A request's future and a socket: numbers in the tables of one processor.
+//! The future of a request and the handle of a socket: indices into the tables of one processor.
 //!
-//! Both are `Send`, since futures that hold them may have to be. So both may be moved to another
-//! processor, to another program or to a thread without a processor. There the number would name
-//! another request or connection. So each carries the identity of its processor. Its use elsewhere
-//! fails with [`Elsewhere`]; its drop elsewhere is sent to its own processor.
+//! Both are `Send`, because futures that hold them may have to be. So they may move to another processor, to another
+//! program or to a thread without a processor, where the index would refer to another request or connection. Therefore
+//! each carries the identity of its processor. Using it elsewhere fails with [`Elsewhere`]; dropping it elsewhere is
+//! forwarded to its own processor.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -15,13 +16,12 @@ use phalanx_driver::{Done, Driver, Request, Socket};
 
 use super::{Io, IoTimeout, try_with, with};
 
-/// The error of a stream or listener that is used away from the processor that made it, and of a read,
-/// write or other request that is awaited there.
+/// The error of using a stream, a listener or another socket away from the processor that made it, or of awaiting a
+/// read, a write or another request there.
 ///
-/// Streams and listeners stay on their processor, and requests stay where they were first awaited.
-/// Have an operation on that processor use the stream, and send it the bytes. A stream that is moved
-/// nevertheless is closed on its own processor when it is dropped. The error's kind is
-/// [`Other`](io::ErrorKind::Other).
+/// Sockets stay on their processor, and requests stay where they were first awaited. Send the bytes to an operation on
+/// that processor, and use the stream there. Dropping a stream elsewhere closes it on its own processor. The error's
+/// kind is [`Other`](io::ErrorKind::Other).
 ///
 /// ```
 /// use phalanx::net::Elsewhere;
@@ -38,16 +38,16 @@ use super::{Io, IoTimeout, try_with, with};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Elsewhere {
-    /// Its processor is another one, of this program or of another.
+    /// The socket or request belongs to another processor, of this program or of another one.
     #[error(
-        "a stream, listener or request is used away from the processor that made it; \
-         use it there, and send the bytes instead"
+        "a socket or request was used on another processor than the one that made it; \
+         send the bytes to that processor and use it there"
     )]
     AnotherProcessor,
-    /// Its processor has ended, with the program.
+    /// The processor of the socket or request has ended, with its program.
     #[error(
-        "a stream, listener or request is used after the program that made it has ended; \
-         make another in this one"
+        "a socket or request was used after the program that made it had ended; \
+         make a new one in this program"
     )]
     Ended,
 }
@@ -63,8 +63,8 @@ fn elsewhere(home: ProcessorId) -> io::Error {
     if home.is_alive() { Elsewhere::AnotherProcessor.into() } else { Elsewhere::Ended.into() }
 }
 
-/// Runs `release` with the I/O of the processor `home`: now if it is the thread's, else on that
-/// processor. Nothing is run if that has ended: its driver has closed all sockets.
+/// Runs `release` with the I/O of the processor `home`: now if this is its thread, else on that processor. Does nothing
+/// if that processor has ended, because its driver has closed all sockets.
 pub(crate) fn release(home: ProcessorId, release: impl FnOnce(&Io) + Copy + Send + 'static) {
     let at_home = move || try_with(|io| (io.home == home).then(|| release(io))).flatten();
     if at_home().is_none() {
@@ -72,24 +72,24 @@ pub(crate) fn release(home: ProcessorId, release: impl FnOnce(&Io) + Copy + Send
     }
 }
 
-/// A socket of one processor. Dropping it closes it, wherever that is.
+/// A socket of one processor. Dropping it, on any thread, closes the socket.
 pub(crate) struct HomeSocket {
     socket: Socket,
     home: ProcessorId,
 }
 
 impl HomeSocket {
-    /// A socket that the driver of this processor has just made.
+    /// Takes ownership of a new socket of this processor's driver.
     pub(crate) fn new(socket: Socket) -> Self {
         Self { socket, home: with(|io| io.home) }
     }
 
-    /// A socket that a [request](Self::request) about this one has made.
+    /// Takes ownership of a new socket that a [request](Self::request) on this socket returned.
     pub(crate) fn beside(&self, socket: Socket) -> Self {
         Self { socket, home: self.home }
     }
 
-    /// A request about this socket, awaited.
+    /// The future of a request on this socket.
     pub(crate) fn request(
         &self,
         request: impl FnOnce(Socket) -> Request,
@@ -99,13 +99,13 @@ impl HomeSocket {
         Requested { request, stage: Stage::New { home: Some(self.home) } }
     }
 
-    /// Asks the driver about this socket.
+    /// Calls the driver with this socket.
     ///
     /// # Errors
     /// [`Elsewhere`], or `f`'s.
     ///
     /// # Panics
-    /// Outside of a processor.
+    /// Outside a processor.
     pub(crate) fn driver<R>(
         &self,
         f: impl FnOnce(&mut dyn Driver, Socket) -> io::Result<R>,
@@ -117,6 +117,20 @@ impl HomeSocket {
     }
 }
 
+impl HomeSocket {
+    /// Shuts down the write direction, on any thread. Errors are ignored.
+    pub(crate) fn shutdown_write(&self) {
+        let socket = self.socket;
+        release(self.home, move |io| io.shutdown_write(socket));
+    }
+}
+
+impl fmt::Debug for HomeSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.socket.fmt(f)
+    }
+}
+
 impl Drop for HomeSocket {
     fn drop(&mut self) {
         let socket = self.socket;
@@ -124,7 +138,7 @@ impl Drop for HomeSocket {
     }
 }
 
-/// A request to the driver of whichever processor awaits it first.
+/// A request to the driver of the processor that awaits it first.
 pub(crate) fn request(request: Request, timeout: IoTimeout) -> Requested {
     Requested { request: Some((request, timeout)), stage: Stage::New { home: None } }
 }
@@ -136,19 +150,19 @@ pub(crate) struct Requested {
     stage: Stage,
 }
 
-/// Progress of a request. It is `Copy`, so that a change of stage runs no destructor.
+/// The progress of a request. It is `Copy`, so that a change runs no destructor.
 #[derive(Clone, Copy)]
 enum Stage {
-    /// Not started. With a home, only that processor may start it.
+    /// Not started. If there is a home, only that processor may start it.
     New { home: Option<ProcessorId> },
     /// In the table of its processor.
     Flying { key: usize, home: ProcessorId },
-    /// Answered or given up.
+    /// Completed or abandoned.
     Over,
 }
 
 impl Requested {
-    /// Gives the request up, by its processor.
+    /// Abandons a request that was polled on another processor than its own.
     #[cold]
     fn stray(&mut self, home: ProcessorId) -> Poll<io::Result<Done>> {
         let stage = std::mem::replace(&mut self.stage, Stage::Over);

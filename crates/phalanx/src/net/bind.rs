@@ -1,31 +1,40 @@
-//! Binding TCP listening sockets, one for each processor.
+//! Binding sockets, one for each processor.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, Protocol, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
-/// Connections that the kernel keeps for us until we accept them.
+/// The largest number of connections that the kernel keeps until they are accepted.
 const BACKLOG: i32 = 4096;
 
-/// Listening sockets on `address`, one for each of `processors`, to be handed to
-/// [`Listener::new`] on theirs. The kernel spreads connections over them, so that no connection
-/// ever changes processors. With port 0 all get the same free port.
+/// How long [`bind`] waits for the kernel to release a killed process's sockets. It took 5 to 23 ms with up to 2,000
+/// connections on Linux 6.18.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long [`bind`] sleeps between two attempts.
+const RELEASE_POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// TCP listening sockets on `address`, one for each of `processors`, for [`Listener::new`](super::Listener::new) on that
+/// processor. The kernel distributes connections among them (`SO_REUSEPORT`), so that no connection changes processors.
+/// Port 0 selects one free port for all.
 ///
-/// An address in use is tried again for up to two seconds, so this call may block for that long. The kernel cancels the
-/// requests of a killed process's io_uring after the process is gone, and its listening sockets live until then.
+/// If the address is in use, the call is repeated for up to two seconds, and blocks for that long: the kernel cancels
+/// the requests of a killed process's io_uring after the process has ended, and its listening sockets live until then.
 ///
 /// # Errors
-/// As `bind(2)` and `listen(2)`; also when another process listens there already, even one that
-/// would share the port.
+/// As `bind(2)` and `listen(2)`; also if another process listens there with `SO_REUSEPORT`.
 pub fn bind(address: SocketAddr, processors: usize) -> io::Result<Vec<TcpListener>> {
-    let begun = Instant::now();
+    let start = Instant::now();
     loop {
         match bind_once(address, processors) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                if begun.elapsed() >= RELEASE_TIMEOUT {
+                if start.elapsed() >= RELEASE_TIMEOUT {
                     return Err(still_in_use(&error));
                 }
                 thread::sleep(RELEASE_POLL_INTERVAL);
@@ -35,54 +44,134 @@ pub fn bind(address: SocketAddr, processors: usize) -> io::Result<Vec<TcpListene
     }
 }
 
-/// How long [`bind`] waits for the kernel to release a killed process's sockets. It took 5 to 23 ms with up to 2,000
-/// connections on Linux 6.18.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long [`bind`] sleeps between two attempts.
-const RELEASE_POLL_INTERVAL: Duration = Duration::from_millis(5);
-
 fn still_in_use(error: &io::Error) -> io::Error {
-    let what = format!("{error}; another process has listened there for {RELEASE_TIMEOUT:?}");
+    let what = format!(
+        "{error}; another process has listened there for {RELEASE_TIMEOUT:?}; stop it, or choose another address"
+    );
     io::Error::new(io::ErrorKind::AddrInUse, what)
 }
 
 fn bind_once(address: SocketAddr, processors: usize) -> io::Result<Vec<TcpListener>> {
-    // Sharing is asked for below, and would let us slip in beside another server. So find out
-    // first, without it, whether the address is free.
-    let probe = socket(address)?;
+    let sockets = bind_group(address, processors, tcp)?;
+    let listening =
+        sockets.into_iter().map(|socket| socket.listen(BACKLOG).map(|()| socket.into()));
+    listening.collect()
+}
+
+/// UDP sockets on `address`, one for each of `processors`, for [`UdpSocket::new`](super::UdpSocket::new) on that
+/// processor. The kernel distributes datagrams among them by the sender's address (`SO_REUSEPORT`), so that all
+/// datagrams of one sender arrive on one processor. Port 0 selects one free port for all.
+///
+/// # Errors
+/// As `bind(2)`; also if another process has bound the address with `SO_REUSEPORT`.
+pub fn bind_udp(address: SocketAddr, processors: usize) -> io::Result<Vec<UdpSocket>> {
+    Ok(bind_group(address, processors, udp)?.into_iter().map(UdpSocket::from).collect())
+}
+
+/// Binds a socket for each of `processors` to `address`.
+fn bind_group(
+    address: SocketAddr,
+    processors: usize,
+    make: fn(SocketAddr) -> io::Result<Socket>,
+) -> io::Result<Vec<Socket>> {
+    // Without SO_REUSEPORT first: with it, the call would succeed beside another server's sockets.
+    let probe = make(address)?;
     probe.bind(&address.into())?;
     if processors == 1 {
-        probe.listen(BACKLOG)?;
-        return Ok(vec![probe.into()]);
+        return Ok(vec![probe]);
     }
-    let address = probe.local_addr()?.as_socket().expect("an internet address");
+    let address = probe.local_addr()?.as_socket().expect("an IP address");
     drop(probe);
     let share = |_| {
-        let socket = socket(address)?;
+        let socket = make(address)?;
         #[cfg(not(target_os = "solaris"))]
         socket.set_reuse_port(true)?;
         socket.bind(&address.into())?;
-        socket.listen(BACKLOG)?;
-        Ok(socket.into())
+        Ok(socket)
     };
     (0..processors).map(share).collect()
 }
 
-fn socket(address: SocketAddr) -> io::Result<socket2::Socket> {
-    let socket =
-        socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+fn tcp(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
-    // Accepted connections inherit it: answers are sent whole, so there is nothing to wait for.
+    // Accepted connections inherit it. Servers send whole answers, so delaying small segments gains nothing.
     socket.set_tcp_nodelay(true)?;
     Ok(socket)
+}
+
+fn udp(address: SocketAddr) -> io::Result<Socket> {
+    Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))
+}
+
+/// Listening Unix sockets at `path`, one for each of `processors`, for [`Listener::new`](super::Listener::new) on that
+/// processor. They are descriptors of one socket, so a connection goes to the first processor that accepts it.
+///
+/// The socket's file is not removed at the end. A file that another process left behind, to which connections are
+/// refused, is replaced. Everyone who may write to the file can connect; its mode is 0777 less the process's umask.
+///
+/// # Errors
+/// As `bind(2)`: `AddrInUse` if a process listens at `path`, or if the file is not a socket. `InvalidInput` for a path
+/// of more than 107 bytes.
+///
+/// ```
+/// use phalanx::net::{IoTimeout, Listener, Stream, bind_unix};
+/// use phalanx::{Graph, Runtime};
+/// use std::sync::Mutex;
+///
+/// let directory = tempfile::tempdir()?;
+/// let path = directory.path().join("socket");
+/// let sockets = Mutex::new(bind_unix(&path, 1)?);
+/// let mut graph = Graph::new();
+/// let clients = graph.shared("clients", ());
+/// Runtime::new().processors(1).run(graph, |start| {
+///     let listener = Listener::new(sockets.lock().unwrap().pop().expect("one for each processor"))?;
+///     clients.dispatch(move |_| listener.accept_each(move |stream| {
+///         let _ = clients.dispatch(move |_| async move {
+///             let _ = stream.write(b"hello\n".to_vec(), IoTimeout::NONE).await;
+///         });
+///     }))?;
+///     # let (control, path) = (start.control(), path.clone());
+///     clients.dispatch(move |_| async move {
+///         let stream = Stream::connect_unix(path, IoTimeout::NONE).await.unwrap();
+///         let mut greeting = [0; 6];
+///         stream.read_exact(&mut greeting, IoTimeout::NONE).await.unwrap();
+///         assert_eq!(&greeting, b"hello\n");
+///         # control.drain();
+///     })?;
+///     Ok(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn bind_unix(path: impl AsRef<Path>, processors: usize) -> io::Result<Vec<UnixListener>> {
+    let path = path.as_ref();
+    let listener = match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_stale(path) => {
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)?
+        }
+        bound => bound?,
+    };
+    socket2::SockRef::from(&listener).listen(BACKLOG)?;
+    let clones = (1..processors).map(|_| listener.try_clone());
+    let mut listeners = clones.collect::<io::Result<Vec<_>>>()?;
+    listeners.push(listener);
+    Ok(listeners)
+}
+
+/// Whether `path` is a socket on which no process listens any more.
+fn is_stale(path: &Path) -> bool {
+    let is_socket = path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket());
+    is_socket
+        && UnixStream::connect(path)
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// As that of a killed process whose ring is not gone yet.
+    /// As the listener of a killed process whose ring still exists.
     #[test]
     fn bind_waits_for_a_listener_that_goes() {
         let old = bind(([127, 0, 0, 1], 0).into(), 1).unwrap().remove(0);
@@ -101,5 +190,28 @@ mod tests {
         let error = bind(old.local_addr().unwrap(), 1).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         assert!(error.to_string().contains("another process"), "{error}");
+    }
+
+    #[test]
+    fn a_stale_unix_socket_is_replaced_and_a_live_one_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let old = bind_unix(&path, 2).unwrap();
+        assert_eq!(old.len(), 2);
+        assert_eq!(bind_unix(&path, 1).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        drop(old);
+        assert_eq!(bind_unix(&path, 1).unwrap().len(), 1);
+        let file = directory.path().join("file");
+        std::fs::write(&file, "kept").unwrap();
+        assert_eq!(bind_unix(&file, 1).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(std::fs::read(&file).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn udp_sockets_share_a_port() {
+        let sockets = bind_udp(([127, 0, 0, 1], 0).into(), 3).unwrap();
+        let addresses: Vec<_> = sockets.iter().map(|socket| socket.local_addr().unwrap()).collect();
+        assert_eq!(addresses, [addresses[0]; 3]);
+        assert_eq!(bind_udp(addresses[0], 1).unwrap_err().kind(), io::ErrorKind::AddrInUse);
     }
 }

@@ -8,40 +8,43 @@ use phalanx_driver::{Done, Endpoint, Request};
 use super::Stream;
 use crate::io::{HomeSocket, IoTimeout, with};
 
-/// A socket that accepts connections for this processor. It stays there; used on another it is an
-/// [`Elsewhere`](crate::net::Elsewhere).
+/// A TCP or Unix listening socket of this processor. Using it on another one fails with
+/// [`Elsewhere`](super::Elsewhere). Dropping it closes it.
+#[derive(Debug)]
 pub struct Listener(HomeSocket);
 
 impl Listener {
-    /// Takes a listening socket onto this processor.
+    /// Moves a listening socket to this processor, such as one of [`bind`](super::bind()) or
+    /// [`bind_unix`](super::bind_unix).
     ///
     /// # Errors
-    /// When the driver cannot register it.
+    /// The driver's error if it cannot register the socket.
     ///
     /// # Panics
-    /// Outside of a processor.
+    /// Outside a processor.
     pub fn new(listener: impl Into<Endpoint>) -> io::Result<Self> {
         let listener = listener.into();
-        with(|io| io.driver(|driver| driver.adopt(listener))).map(|s| Self(HomeSocket::new(s)))
+        let socket = with(|io| io.try_driver(|driver| driver.adopt(listener)))?;
+        Ok(Self(HomeSocket::new(socket)))
     }
 
-    /// Waits for the next connection, until the program drains.
+    /// Waits for the next connection, until the program drains. [`accept_each`](Self::accept_each) is the loop around it.
     ///
     /// # Errors
-    /// [`Drained`](crate::shutdown::Drained) once the program drains; else as `accept(2)`. Out of descriptors
-    /// (`EMFILE`, `ENFILE`), wait a little and go on.
+    /// [`Drained`](crate::shutdown::Drained) once the program drains; else as `accept(2)`. After `EMFILE` or `ENFILE`
+    /// (out of descriptors), wait for a moment and try again.
     pub async fn accept(&self) -> io::Result<Stream> {
         let accept = |listener| Request::Accept { listener };
         match self.0.request(accept, IoTimeout::NONE.until_shutdown()).await? {
             Done::Accepted(socket) => Ok(Stream(self.0.beside(socket))),
-            other => unreachable!("accept came to {other:?}"),
+            other => unreachable!("accept completed with {other:?}"),
         }
     }
 
-    /// The address that it listens on.
+    /// The address on which it listens.
     ///
     /// # Errors
-    /// As `getsockname(2)`.
+    /// As `getsockname(2)`; `Unsupported` for a Unix socket.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.driver(|driver, socket| driver.local_addr(socket))
     }

@@ -1,5 +1,4 @@
-//! A server's listening sockets, one for each processor, and the loop that accepts: what every
-//! program on this runtime begins with.
+//! A server's listening sockets, one for each processor, and the accept loop.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -12,11 +11,10 @@ use crate::net::{Listener, Stream, bind};
 use crate::shutdown::is_draining;
 use crate::worker_thread::StartContext;
 
-/// When the process is out of descriptors or memory, it is so for a while.
-const OUT_OF_RESOURCES: Duration = Duration::from_millis(50);
+/// How long the accept loop waits when the process is out of descriptors or memory.
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// The listening sockets of a program, bound before it runs, so that an address that cannot be had is
-/// an error of `main` and not of some processor.
+/// A program's TCP listening sockets. They are bound before the program runs, so that `main` handles the errors.
 ///
 /// ```
 /// use phalanx::net::{IoTimeout, Listeners};
@@ -46,7 +44,7 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Listens on `address` with a socket for each of `processors`, as [`bind`] does.
+    /// Binds `address` with a socket for each of `processors`, as [`bind`] does.
     ///
     /// # Errors
     /// As [`bind`].
@@ -59,21 +57,24 @@ impl Listeners {
         Ok(Self { address, sockets: Mutex::new(sockets.into_iter().map(Some).collect()) })
     }
 
-    /// Where they listen: with port 0 asked for, the port that the system chose.
+    /// The address on which they listen, with the selected port if port 0 was requested.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// The listener of the processor that starts.
+    /// The listener of the starting processor.
     ///
     /// # Errors
-    /// `NotFound` when the program has more processors than sockets were bound, or the processor's
-    /// was taken before; else as [`Listener::new`].
+    /// `NotFound` if the program has more processors than sockets were bound, or the processor's socket was already
+    /// taken; else as [`Listener::new`].
     pub fn listener(&self, start: &StartContext) -> io::Result<Listener> {
         let mut sockets = self.sockets.lock().unwrap_or_else(|poison| poison.into_inner());
         let socket = sockets.get_mut(start.processor()).and_then(Option::take);
         let Some(socket) = socket else {
-            let what = format!("no listening socket for processor {}", start.processor());
+            let what = format!(
+                "no listening socket for processor {}; bind one for each processor, and take each once",
+                start.processor()
+            );
             return Err(io::Error::new(io::ErrorKind::NotFound, what));
         };
         Listener::new(socket)
@@ -81,31 +82,30 @@ impl Listeners {
 }
 
 impl Listener {
-    /// Accepts until the program [drains](crate::shutdown::draining), and hands each connection to `take`,
-    /// which usually dispatches the operation that serves it.
+    /// Accepts connections until the program [drains](crate::shutdown::draining), and calls `take` with each, which
+    /// usually dispatches the operation that serves it.
     pub async fn accept_each(self, mut take: impl FnMut(Stream)) {
         while let Some(stream) = self.accept_next().await {
             take(stream);
         }
     }
 
-    /// The next connection; none once the program [drains](crate::shutdown::draining). For a program that has
-    /// something to wait for between two of them, as [room](crate::SharedStage::room) in a stage.
-    /// Clients that left before they were accepted are passed over; out of descriptors or memory, it
-    /// waits 50 ms and goes on.
+    /// The next connection, or `None` once the program [drains](crate::shutdown::draining). For a program that waits
+    /// between two connections, for example for [room](crate::SharedStage::room) in a stage. Skips clients that left
+    /// before they were accepted. If the process is out of descriptors or memory, it tries again after 50 ms.
     pub async fn accept_next(&self) -> Option<Stream> {
         loop {
             match self.accept().await {
                 Ok(stream) => return Some(stream),
                 Err(_) if is_draining() => return None,
-                Err(error) if is_clients_fault(&error) => (),
-                Err(_) => sleep(OUT_OF_RESOURCES).await,
+                Err(error) if was_aborted(&error) => (),
+                Err(_) => sleep(RETRY_DELAY).await,
             }
         }
     }
 }
 
-/// The client went away before it was accepted.
-fn is_clients_fault(error: &io::Error) -> bool {
+/// Whether the client left before it was accepted.
+fn was_aborted(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }

@@ -1,15 +1,29 @@
-//! TCP: listeners and streams of operations.
+//! Networking for operations: TCP and Unix streams, listeners, and UDP sockets.
+//!
+//! | type | purpose |
+//! |---|---|
+//! | [`Stream`] | a TCP or Unix connection; [`Stream::into_split`] makes two owned halves of it |
+//! | [`Listener`], [`Listeners`] | listening sockets of one processor, and of all |
+//! | [`UdpSocket`] | datagrams |
+//!
+//! Every socket belongs to the processor that made it; using it on another one fails with [`Elsewhere`]. Every wait
+//! takes an [`IoTimeout`]. The methods take `&self`: one operation may read a stream while another one writes to it, but
+//! two reads or two writes at the same time fail with [`ResourceBusy`](std::io::ErrorKind::ResourceBusy).
 
 mod bind;
 mod listener;
 mod listeners;
+mod split;
 mod stream;
+mod udp;
 
 pub use bytes::Bytes;
-pub use phalanx_driver::Payload;
+pub use phalanx_driver::{Keepalive, Payload};
 
-pub use self::bind::bind;
+pub use self::bind::{bind, bind_udp, bind_unix};
 pub use self::listener::Listener;
 pub use self::listeners::Listeners;
+pub use self::split::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
 pub use self::stream::{SentFile, Stream};
+pub use self::udp::{Received, UdpSocket};
 pub use crate::io::{Elsewhere, IoTimeout};

@@ -2,69 +2,148 @@
 
 use std::io;
 use std::net::{Shutdown, SocketAddr};
+use std::path::Path;
 
-use phalanx_driver::{Done, Payload, Request};
+use bytes::Bytes;
+use phalanx_core::now;
+use phalanx_driver::{Address, Done, Keepalive, Payload, Request};
 
 use crate::fs::File;
 use crate::io::{HomeSocket, IoTimeout, request};
 
-/// What [`Stream::send_file`] came to.
+/// The result of [`Stream::send_file`].
 #[derive(Debug)]
 pub struct SentFile {
-    /// The head's memory, empty, for the next one.
+    /// The head's memory, cleared for reuse.
     pub head: Vec<u8>,
-    /// So many bytes of the file were sent.
+    /// The number of bytes of the file that were sent.
     pub bytes: u64,
 }
 
-/// A TCP connection of this processor. Dropping it closes it.
+/// A TCP or Unix stream connection of this processor. Dropping it closes the connection.
 ///
-/// It stays on the processor that accepted or connected it, and so does a read or write that has
-/// begun. Used on another processor, or after its program has ended, it is an
-/// [`Elsewhere`](crate::net::Elsewhere); dropped there, it is closed by its own processor. It is `Send`, so
-/// that it may be a part of futures that have to be.
+/// A stream, and a read or write that has begun, stay on the processor that accepted or opened the connection. Using it
+/// on another processor, or after its program has ended, fails with [`Elsewhere`](super::Elsewhere); dropping it there
+/// closes it on its own processor. It is `Send`, so that futures that hold it can be.
+///
+/// ```
+/// use phalanx::net::{Bytes, IoTimeout, Stream};
+/// use std::net::SocketAddr;
+///
+/// /// Requests the value of `key` from a server whose answers have a length of four bytes in front.
+/// async fn get(server: SocketAddr, key: Bytes, timeout: IoTimeout) -> std::io::Result<Vec<u8>> {
+///     let stream = Stream::connect(server, timeout).await?;
+///     stream.write_vectored([Bytes::from("get "), key, Bytes::from("\n")], timeout).await?;
+///     let mut length = [0; 4];
+///     stream.read_exact(&mut length, timeout).await?;
+///     let mut value = vec![0; u32::from_be_bytes(length).min(1 << 20) as usize];
+///     stream.read_exact(&mut value, timeout).await?;
+///     Ok(value)
+/// }
+/// # let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+/// # let server = listener.local_addr()?;
+/// # std::thread::spawn(move || {
+/// #     use std::io::{Read, Write};
+/// #     let mut client = listener.accept().unwrap().0;
+/// #     let mut request = [0; 8];
+/// #     client.read_exact(&mut request).unwrap();
+/// #     assert_eq!(&request, b"get one\n");
+/// #     client.write_all(&[0, 0, 0, 3, b'1', b'.', b'0']).unwrap();
+/// # });
+/// # let mut graph = phalanx::Graph::new();
+/// # let stage = graph.shared("client", ());
+/// # phalanx::Runtime::new().processors(1).run(graph, |start| {
+/// #     let control = start.control();
+/// #     stage.dispatch(move |_| async move {
+/// #         let value = get(server, "one".into(), IoTimeout::NONE).await.unwrap();
+/// #         assert_eq!(value, b"1.0");
+/// #         control.drain();
+/// #     })?;
+/// #     Ok(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
 pub struct Stream(pub(super) HomeSocket);
 
 impl Stream {
-    /// Connects to `address`.
+    /// Opens a TCP connection to `address`, with `TCP_NODELAY` set.
     ///
     /// # Errors
     /// As `connect(2)`, or [`IoTimeout`]'s.
     pub async fn connect(address: SocketAddr, timeout: IoTimeout) -> io::Result<Self> {
-        match request(Request::Connect { address: address.into() }, timeout).await? {
-            Done::Connected(socket) => {
-                let stream = Self(HomeSocket::new(socket));
-                stream.0.driver(|driver, socket| driver.set_nodelay(socket, true))?;
-                Ok(stream)
-            }
-            other => unreachable!("connect came to {other:?}"),
+        let stream = Self::open(address.into(), timeout).await?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    /// Opens a connection to the Unix socket at `path`.
+    ///
+    /// # Errors
+    /// As `connect(2)`, or [`IoTimeout`]'s. `InvalidInput` for a path of more than 107 bytes. If the listener's backlog
+    /// is full, the uring driver waits, and the poll driver fails with `WouldBlock`.
+    pub async fn connect_unix(path: impl AsRef<Path>, timeout: IoTimeout) -> io::Result<Self> {
+        Self::open(Address::Unix(path.as_ref().to_owned()), timeout).await
+    }
+
+    async fn open(address: Address, timeout: IoTimeout) -> io::Result<Self> {
+        match request(Request::Connect { address }, timeout).await? {
+            Done::Connected(socket) => Ok(Self(HomeSocket::new(socket))),
+            other => unreachable!("connect completed with {other:?}"),
         }
     }
 
-    /// Waits for bytes and appends them to `buffer`. Returns how many; zero is the end.
+    /// Waits for bytes and appends them to `buffer`. Returns their number; zero is the end of the stream.
     ///
-    /// A connection that waits here holds no buffer: it is lent one when bytes arrive. Dropping the
-    /// future while it waits may lose bytes that are just arriving; a limit by `timeout` loses none.
+    /// One read appends at most 8 KiB. A waiting read holds no buffer: the driver lends it one when bytes arrive.
+    /// Dropping the future may lose bytes that are just arriving; a `timeout` loses none.
     ///
     /// # Errors
     /// As `recv(2)`, or [`IoTimeout`]'s.
     pub async fn read(&self, buffer: &mut Vec<u8>, timeout: IoTimeout) -> io::Result<usize> {
-        match self.0.request(|socket| Request::Receive { socket, max: usize::MAX }, timeout).await?
-        {
+        let receive = |socket| Request::Receive { socket, max: usize::MAX };
+        match self.0.request(receive, timeout).await? {
             Done::Received(chunk) => {
                 buffer.extend_from_slice(&chunk);
                 Ok(chunk.len())
             }
-            other => unreachable!("receive came to {other:?}"),
+            other => unreachable!("receive completed with {other:?}"),
         }
     }
 
-    /// Waits for bytes as [`read`](Stream::read) does, but leaves out the first `skip` of what comes,
-    /// and says how many it has left out. What comes behind them may be appended to `buffer`, if they
-    /// came to an end. Neither happens at the end of the stream. `skip` is more than none.
+    /// Fills `buffer`. Leaves the bytes that follow for the next read.
     ///
-    /// With the poll driver on Linux the kernel drops them without a copy, so this is cheaper than to
-    /// read and forget; elsewhere it is no dearer.
+    /// The `timeout` applies to the whole call. After an error, and when the future is dropped, bytes that were read are
+    /// lost.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if the stream ends before `buffer` is full; else as [`read`](Self::read).
+    pub async fn read_exact(&self, buffer: &mut [u8], timeout: IoTimeout) -> io::Result<()> {
+        let (mut filled, start) = (0, now());
+        while filled < buffer.len() {
+            let receive = |socket| Request::Receive { socket, max: buffer.len() - filled };
+            let remaining = timeout.remaining(now().saturating_sub(start));
+            match self.0.request(receive, remaining).await? {
+                Done::Received(chunk) if chunk.is_empty() => {
+                    let what = format!("the stream ended after {filled} of {} bytes", buffer.len());
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what));
+                }
+                Done::Received(chunk) => {
+                    buffer[filled..filled + chunk.len()].copy_from_slice(&chunk);
+                    filled += chunk.len();
+                }
+                other => unreachable!("receive completed with {other:?}"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for bytes as [`read`](Stream::read) does, but discards the first `skip` of them, and returns how many it
+    /// discarded. Bytes that arrived behind them may be appended to `buffer`. Returns zero at the end of the stream.
+    /// `skip` must not be zero.
+    ///
+    /// With the poll driver on Linux the kernel drops the bytes of a TCP stream without a copy, which is cheaper than a
+    /// read; elsewhere the cost is that of a read.
     ///
     /// # Errors
     /// As [`read`](Stream::read).
@@ -74,7 +153,7 @@ impl Stream {
         buffer: &mut Vec<u8>,
         timeout: IoTimeout,
     ) -> io::Result<u64> {
-        debug_assert!(skip > 0, "nothing to skip: read");
+        debug_assert!(skip > 0, "nothing to skip: use read");
         match self.0.request(|socket| Request::Skip { socket, max: skip }, timeout).await? {
             Done::Skipped(bytes) => Ok(bytes),
             Done::Received(chunk) => {
@@ -83,15 +162,14 @@ impl Stream {
                 buffer.extend_from_slice(&chunk[skipped..]);
                 Ok(skipped as u64)
             }
-            other => unreachable!("skip came to {other:?}"),
+            other => unreachable!("skip completed with {other:?}"),
         }
     }
 
-    /// Sends all of `payload`: plain bytes, or a head and then a body. Returns the head's memory, empty, for
-    /// the next one.
+    /// Sends all of `payload`: bytes, or a head and then a body. Returns the head's memory, cleared for reuse.
     ///
     /// # Errors
-    /// As `send(2)`, or [`IoTimeout`]'s. What was sent before an error is not known.
+    /// As `send(2)`, or [`IoTimeout`]'s. After an error it is unknown how much was sent.
     pub async fn write(
         &self,
         payload: impl Into<Payload>,
@@ -100,15 +178,30 @@ impl Stream {
         let payload = payload.into();
         match self.0.request(|socket| Request::Send { socket, payload }, timeout).await? {
             Done::Sent(head) => Ok(head),
-            other => unreachable!("send came to {other:?}"),
+            other => unreachable!("send completed with {other:?}"),
         }
     }
 
-    /// Sends all of `head`, and behind it up to `length` bytes of `file` from `offset`, copied by the kernel
-    /// from its own memory of the file: no byte of it comes into the program's. It ends early where the file
-    /// does, and where going on would wait for a disk, even at once; what is missing is then to be read
-    /// and [written](Self::write). How much that is, and where it is more than none, depends on the
-    /// system: it may be all.
+    /// Sends all of `parts` in order, without copying them together: up to 16 of them in one system call.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn write_vectored(
+        &self,
+        parts: impl IntoIterator<Item = Bytes>,
+        timeout: IoTimeout,
+    ) -> io::Result<()> {
+        let parts = parts.into_iter().collect();
+        match self.0.request(|socket| Request::SendVectored { socket, parts }, timeout).await? {
+            Done::Sent(_) => Ok(()),
+            other => unreachable!("send completed with {other:?}"),
+        }
+    }
+
+    /// Sends all of `head`, then up to `length` bytes of `file` from `offset`. The kernel copies them from its page
+    /// cache; they do not pass through the program. Ends early at the end of the file, and where it would have to wait
+    /// for a disk, possibly at once. The caller then reads and [writes](Self::write) the missing bytes. How much is sent
+    /// depends on the system.
     ///
     /// ```no_run
     /// use phalanx::fs::File;
@@ -119,7 +212,7 @@ impl Stream {
     ///     while sent < length {
     ///         let more = file.read_at(sent, (length - sent).min(65536) as usize).await?;
     ///         if more.is_empty() {
-    ///             return Err(std::io::ErrorKind::UnexpectedEof.into()); // cut off meanwhile
+    ///             return Err(std::io::ErrorKind::UnexpectedEof.into()); // truncated meanwhile
     ///         }
     ///         sent += more.len() as u64;
     ///         stream.write(Bytes::from(more), IoTimeout::NONE).await?;
@@ -129,9 +222,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// As `send(2)`, or [`IoTimeout`]'s. `UnexpectedEof` when the file was cut off in the very moment in which
-    /// it was copied; `EINVAL` for what lies beyond any file's end, 2⁶³ bytes. What was sent before an
-    /// error is not known.
+    /// As `send(2)`, or [`IoTimeout`]'s. `UnexpectedEof` if the file is truncated during the copy; `EINVAL` for a range
+    /// that ends beyond 2⁶³ bytes. After an error it is unknown how much was sent.
     pub async fn send_file(
         &self,
         head: Vec<u8>,
@@ -144,11 +236,11 @@ impl Stream {
         let send = |socket| Request::SendFile { socket, head, file, offset, length };
         match self.0.request(send, timeout).await? {
             Done::SentFile { head, bytes } => Ok(SentFile { head, bytes }),
-            other => unreachable!("sending a file came to {other:?}"),
+            other => unreachable!("sending a file completed with {other:?}"),
         }
     }
 
-    /// Says that nothing more will be sent, or received.
+    /// Shuts down one or both directions. After the write direction, the peer reads the end of the stream.
     ///
     /// # Errors
     /// As `shutdown(2)`.
@@ -156,10 +248,35 @@ impl Stream {
         self.0.driver(|driver, socket| driver.shutdown(socket, how))
     }
 
-    /// The other end's address.
+    /// Enables or disables `TCP_NODELAY`. Connections that a [`Listener`](super::Listener) of [`bind`](super::bind())
+    /// accepts, and those of [`connect`](Self::connect), have it enabled: each write is sent at once.
     ///
     /// # Errors
-    /// As `getpeername(2)`.
+    /// As `setsockopt(2)`; a Unix stream does not have the option.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        self.0.driver(|driver, socket| driver.set_nodelay(socket, nodelay))
+    }
+
+    /// Enables TCP keepalive, or disables it, which is the default.
+    ///
+    /// # Errors
+    /// As `setsockopt(2)`; a Unix stream does not have the option.
+    pub fn set_keepalive(&self, keepalive: Option<Keepalive>) -> io::Result<()> {
+        self.0.driver(|driver, socket| driver.set_keepalive(socket, keepalive))
+    }
+
+    /// The local address.
+    ///
+    /// # Errors
+    /// As `getsockname(2)`; `Unsupported` for a Unix stream.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.driver(|driver, socket| driver.local_addr(socket))
+    }
+
+    /// The peer's address.
+    ///
+    /// # Errors
+    /// As `getpeername(2)`; `Unsupported` for a Unix stream.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.driver(|driver, socket| driver.peer_addr(socket))
     }

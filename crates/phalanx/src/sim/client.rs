@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{Shutdown, SocketAddr};
+use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use phalanx_driver::sim::{Faults, Peer, World};
+use phalanx_driver::sim::{Faults, Peer, UdpPeer, World};
 
 /// The simulated network, as clients see it. Clones are the same.
 #[derive(Clone, Debug)]
@@ -52,6 +53,23 @@ impl Net {
     pub async fn connect(&self, address: SocketAddr) -> io::Result<Client> {
         self.sleep(Duration::from_nanos(self.0.draw(1_000_000))).await;
         Ok(Client(self.0.connect(address)?))
+    }
+
+    /// Connects to a server's Unix socket.
+    ///
+    /// # Errors
+    /// `NotFound` if no server ever listened at `path`, `ConnectionRefused` if none listens now.
+    pub async fn connect_unix(&self, path: impl AsRef<Path>) -> io::Result<Client> {
+        self.sleep(Duration::from_nanos(self.0.draw(1_000_000))).await;
+        Ok(Client(self.0.connect_unix(path.as_ref())?))
+    }
+
+    /// A client's UDP socket at `address`. Port 0 selects a free port.
+    ///
+    /// # Errors
+    /// `AddrInUse` if another socket is bound to `address`.
+    pub fn bind_udp(&self, address: SocketAddr) -> io::Result<UdpClient> {
+        Ok(UdpClient(self.0.bind_udp(address)?))
     }
 
     /// Lets time pass.
@@ -142,6 +160,33 @@ impl Client {
     /// Closes the connection so that the server loses what is on its way.
     pub fn reset(self) {
         self.0.reset();
+    }
+}
+
+/// A client's UDP socket. Dropping it closes it.
+#[derive(Debug)]
+pub struct UdpClient(UdpPeer);
+
+impl UdpClient {
+    /// Sends a datagram, which the network may lose, duplicate or reorder as [`Faults`] have it.
+    ///
+    /// # Errors
+    /// `EMSGSIZE` above 65,507 bytes.
+    pub fn send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<()> {
+        self.0.send_to(datagram, to)
+    }
+
+    /// Waits for a datagram: its length in `buffer`, and its sender. The end of a longer datagram is lost.
+    ///
+    /// # Errors
+    /// None today.
+    pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        poll_fn(|_| unless_blocked(self.0.try_recv_from(buffer))).await
+    }
+
+    /// The address to which it is bound.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.0.local_addr()
     }
 }
 

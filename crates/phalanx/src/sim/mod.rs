@@ -69,7 +69,7 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
-pub use client::{Client, Net};
+pub use client::{Client, Net, UdpClient};
 pub use fault::{fault_point, spend};
 pub use phalanx_driver::sim::Faults;
 pub use world::World;

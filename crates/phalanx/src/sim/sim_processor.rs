@@ -129,7 +129,7 @@ impl phalanx_core::World for Outside {
     fn reap(&self) -> bool {
         let came = self.io.reap().expect("a simulated driver does not fail as a whole") > 0;
         if self.control.phase() > Phase::Running {
-            self.io.tell_draining();
+            self.io.announce_drain();
         }
         self.io.expire(Duration::from_nanos(self.world.now()));
         came

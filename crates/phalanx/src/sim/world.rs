@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -117,6 +118,13 @@ impl World {
     /// [`Listener::new`](crate::net::Listener::new).
     pub fn listen(&mut self, address: SocketAddr) -> Vec<Endpoint> {
         (0..self.processors).map(|_| self.outside.listen(address)).collect()
+    }
+
+    /// Listening Unix sockets at `path`, one for each processor, for [`Listener::new`](crate::net::Listener::new). The
+    /// path is not on the simulated disk.
+    pub fn listen_unix(&mut self, path: impl AsRef<Path>) -> Vec<Endpoint> {
+        let path = path.as_ref();
+        (0..self.processors).map(|_| self.outside.listen_unix(path)).collect()
     }
 
     /// The root directory of the simulated disk.

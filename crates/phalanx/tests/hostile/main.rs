@@ -11,6 +11,7 @@ mod payloads;
 mod programs;
 mod reentrant;
 mod simulated;
+mod sockets;
 
 use phalanx::{Graph, Runtime};
 

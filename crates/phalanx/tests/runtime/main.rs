@@ -16,8 +16,11 @@ mod net;
 mod panics;
 mod sending;
 mod start;
+mod streams;
 mod stuck;
 mod time;
+mod udp;
+mod unix_sockets;
 mod wakers;
 mod writing;
 

@@ -7,3 +7,4 @@ mod order;
 mod overload;
 mod programs;
 mod repeat;
+mod sockets;

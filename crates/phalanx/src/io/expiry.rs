@@ -1,0 +1,77 @@
+//! Cancels requests whose time limit has passed, and requests that shutdown ends.
+
+use std::io;
+use std::time::Duration;
+
+use phalanx_core::wake_contained;
+
+use super::{Entry, Io, State};
+use crate::shutdown_signal::Drained;
+
+/// The shortest time between two scans for expired requests.
+const SCAN_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Why this table cancelled a request.
+#[derive(Clone, Copy)]
+pub(super) enum Cause {
+    Expired,
+    Drained,
+}
+
+impl From<Cause> for io::Error {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Expired => io::ErrorKind::TimedOut.into(),
+            Cause::Drained => Drained.into(),
+        }
+    }
+}
+
+impl Io {
+    /// When to call [`Io::expire`] next, if any request has a time limit.
+    pub(crate) fn next_expiry(&self) -> Option<Duration> {
+        Some(self.earliest.get()).filter(|earliest| *earliest != Duration::MAX)
+    }
+
+    /// Cancels requests whose time limit has passed.
+    pub(crate) fn expire(&self, now: Duration) {
+        if now < self.earliest.get() {
+            return;
+        }
+        let mut earliest = Duration::MAX;
+        self.cancel_each(Cause::Expired, |entry| {
+            let expired = entry.expires <= now;
+            if !expired {
+                earliest = earliest.min(entry.expires);
+            }
+            expired
+        });
+        let next =
+            if earliest == Duration::MAX { earliest } else { earliest.max(now + SCAN_INTERVAL) };
+        self.earliest.set(next);
+    }
+
+    /// Announces that the program drains: wakes the operations that wait for it, and cancels the requests that end with
+    /// it. Returns true the first time.
+    pub(crate) fn announce_drain(&self) -> bool {
+        if self.drain_announced.replace(true) {
+            return false;
+        }
+        self.cancel_each(Cause::Drained, |entry| entry.ends_with_drain);
+        let mut waiting = self.draining.take();
+        waiting.drain().for_each(wake_contained);
+        true
+    }
+
+    fn cancel_each(&self, cause: Cause, mut which: impl FnMut(&Entry) -> bool) {
+        let mut chosen = Vec::new();
+        for (key, entry) in &mut *self.requests.borrow_mut() {
+            let waiting = matches!(entry.state, State::Waiting(_)) && entry.cancelled.is_none();
+            if waiting && which(entry) {
+                entry.cancelled = Some(cause);
+                chosen.push(key);
+            }
+        }
+        chosen.into_iter().for_each(|key| self.cancel(key));
+    }
+}

@@ -1,0 +1,193 @@
+//! UDP sockets of one processor.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use phalanx_driver::{Datagram, Done, Endpoint, Request};
+
+use crate::io::{HomeSocket, IoTimeout, with};
+
+/// A UDP socket of this processor. Dropping it closes it.
+///
+/// Datagrams may be lost, duplicated and reordered on their way. One receive may wait at a time; a second one fails with
+/// `ResourceBusy`. Any number of operations may send at the same time, in any order.
+///
+/// The kernel's receive buffer is bounded (`net.core.rmem_default`, about 208 KiB on Linux): when it is full, the kernel
+/// drops datagrams and [counts](Self::drops) them. A waiting receive holds a buffer of the length that it was given.
+///
+/// As a [`Stream`](super::Stream), the socket stays on its processor. For a server on several processors see
+/// [`bind_udp`](super::bind_udp).
+///
+/// ```
+/// use phalanx::net::{IoTimeout, UdpSocket};
+/// use phalanx::{Graph, Runtime};
+///
+/// let mut graph = Graph::new();
+/// let echo = graph.shared("echo", ());
+/// Runtime::new().processors(1).run(graph, |start| {
+///     let control = start.control();
+///     let server = UdpSocket::bind("127.0.0.1:0".parse().unwrap())?;
+///     let client = UdpSocket::bind("127.0.0.1:0".parse().unwrap())?;
+///     client.connect(server.local_addr()?)?;
+///     echo.dispatch(move |_| async move {
+///         let mut buffer = [0; 1500];
+///         let datagram = server.recv_from(&mut buffer, IoTimeout::NONE).await.unwrap();
+///         let answer = buffer[..datagram.length].to_vec();
+///         server.send_to(answer, datagram.from, IoTimeout::NONE).await.unwrap();
+///     })?;
+///     echo.dispatch(move |_| async move {
+///         client.send("hello", IoTimeout::NONE).await.unwrap();
+///         let mut buffer = [0; 4];
+///         let datagram = client.recv(&mut buffer, IoTimeout::NONE).await.unwrap();
+///         assert_eq!((&buffer, datagram.truncated), (b"hell", true));
+///         control.drain();
+///     })?;
+///     Ok(())
+/// })?;
+/// # Ok::<(), phalanx::runtime::RunError>(())
+/// ```
+#[derive(Debug)]
+pub struct UdpSocket {
+    socket: HomeSocket,
+    /// The buffer of the last receive, for the next one. One is enough, because one receive waits at a time.
+    spare: Mutex<Vec<u8>>,
+}
+
+/// A datagram that [`UdpSocket::recv_from`] received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The number of bytes in the buffer. Zero is an empty datagram, not an end.
+    pub length: usize,
+    /// The sender.
+    pub from: SocketAddr,
+    /// Whether the datagram was longer than the buffer. Its end is lost.
+    pub truncated: bool,
+}
+
+impl UdpSocket {
+    /// Makes a socket on this processor and binds it to `address`. Port 0 selects a free port.
+    ///
+    /// # Errors
+    /// As `socket(2)` and `bind(2)`.
+    ///
+    /// # Panics
+    /// Outside a processor.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = with(|io| io.try_driver(|driver| driver.bind_udp(address)))?;
+        Ok(Self { socket: HomeSocket::new(socket), spare: Mutex::default() })
+    }
+
+    /// Moves a bound socket to this processor, such as a [`std::net::UdpSocket`].
+    ///
+    /// # Errors
+    /// The driver's error if it cannot register the socket.
+    ///
+    /// # Panics
+    /// Outside a processor.
+    pub fn new(socket: impl Into<Endpoint>) -> io::Result<Self> {
+        let socket = socket.into();
+        let socket = with(|io| io.try_driver(|driver| driver.adopt(socket)))?;
+        Ok(Self { socket: HomeSocket::new(socket), spare: Mutex::default() })
+    }
+
+    /// Connects the socket: it then receives only from `peer`, and [`send`](Self::send) sends there. Nothing is sent.
+    ///
+    /// # Errors
+    /// As `connect(2)`.
+    pub fn connect(&self, peer: SocketAddr) -> io::Result<()> {
+        self.socket.driver(|driver, socket| driver.connect_udp(socket, peer))
+    }
+
+    /// Sends a datagram to the address to which the socket is [connected](Self::connect).
+    ///
+    /// # Errors
+    /// As `send(2)`, or [`IoTimeout`]'s: `EDESTADDRREQ` if the socket is not connected, `EMSGSIZE` for a datagram above
+    /// 65,507 bytes, `ConnectionRefused` if the peer's host rejected an earlier one.
+    pub async fn send(&self, datagram: impl Into<Bytes>, timeout: IoTimeout) -> io::Result<()> {
+        self.send_datagram(datagram.into(), None, timeout).await
+    }
+
+    /// Sends a datagram to `to`.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn send_to(
+        &self,
+        datagram: impl Into<Bytes>,
+        to: SocketAddr,
+        timeout: IoTimeout,
+    ) -> io::Result<()> {
+        self.send_datagram(datagram.into(), Some(to), timeout).await
+    }
+
+    async fn send_datagram(
+        &self,
+        datagram: Bytes,
+        to: Option<SocketAddr>,
+        timeout: IoTimeout,
+    ) -> io::Result<()> {
+        let send = |socket| Request::SendTo { socket, datagram, to };
+        match self.socket.request(send, timeout).await? {
+            Done::SentDatagram => Ok(()),
+            other => unreachable!("sending a datagram completed with {other:?}"),
+        }
+    }
+
+    /// Waits for a datagram and copies it to `buffer`. The end of a longer datagram is lost, and
+    /// [`Received::truncated`] is set.
+    ///
+    /// Dropping the future may lose a datagram that is just arriving.
+    ///
+    /// # Errors
+    /// As `recvmsg(2)`, or [`IoTimeout`]'s: `ConnectionRefused` if the socket is connected and the peer's host rejected
+    /// an earlier datagram.
+    pub async fn recv_from(&self, buffer: &mut [u8], timeout: IoTimeout) -> io::Result<Received> {
+        let spare = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
+        let max = buffer.len();
+        let receive = |socket| Request::ReceiveFrom { socket, buffer: spare, max };
+        match self.socket.request(receive, timeout).await? {
+            Done::Datagram(datagram) => {
+                let Datagram { bytes, from, truncated } = *datagram;
+                buffer[..bytes.len()].copy_from_slice(&bytes);
+                let length = bytes.len();
+                *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
+                Ok(Received { length, from, truncated })
+            }
+            other => unreachable!("receiving a datagram completed with {other:?}"),
+        }
+    }
+
+    /// As [`recv_from`](Self::recv_from), for a socket that is [connected](Self::connect).
+    ///
+    /// # Errors
+    /// As [`recv_from`](Self::recv_from).
+    pub async fn recv(&self, buffer: &mut [u8], timeout: IoTimeout) -> io::Result<Received> {
+        self.recv_from(buffer, timeout).await
+    }
+
+    /// The address to which it is bound.
+    ///
+    /// # Errors
+    /// As `getsockname(2)`.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.driver(|driver, socket| driver.local_addr(socket))
+    }
+
+    /// The address to which it is [connected](Self::connect).
+    ///
+    /// # Errors
+    /// As `getpeername(2)`: `NotConnected` if it is not.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.driver(|driver, socket| driver.peer_addr(socket))
+    }
+
+    /// The number of datagrams that the kernel dropped because the receive buffer was full. Wraps after 2³².
+    ///
+    /// # Errors
+    /// `Unsupported` on systems other than Linux.
+    pub fn drops(&self) -> io::Result<u32> {
+        self.socket.driver(|driver, socket| driver.udp_drops(socket))
+    }
+}

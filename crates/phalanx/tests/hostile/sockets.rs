@@ -1,0 +1,140 @@
+//! Halves of streams and UDP sockets, used and dropped away from their processor.
+
+use std::io::{Read, Write};
+use std::thread;
+
+use phalanx::net::{Bytes, Elsewhere, IoTimeout, UdpSocket};
+use phalanx::runtime::DriverChoice;
+
+use crate::harness::{LONG, closed, elsewhere, on_each_driver, pair, poll_once, program};
+
+on_each_driver!(
+    halves_on_another_processor,
+    a_write_half_is_dropped_elsewhere,
+    halves_beyond_their_runtime,
+    a_datagram_socket_on_another_processor,
+    a_receive_that_has_begun_on_another_processor,
+);
+
+fn halves_on_another_processor(driver: DriverChoice) {
+    program(driver, 2, |stage| async move {
+        let (stream, mut peer) = pair().await;
+        let (read, write) = stream.into_split();
+        let moved = stage.call_on(1, move |_| async move {
+            let timeout = IoTimeout::after(LONG);
+            let mut bytes = Vec::new();
+            let wrong = Elsewhere::AnotherProcessor;
+            assert_eq!(elsewhere(read.read(&mut bytes, timeout).await), wrong);
+            assert_eq!(elsewhere(read.read_exact(&mut [0; 3], timeout).await), wrong);
+            assert_eq!(elsewhere(write.write(b"wrong".to_vec(), timeout).await), wrong);
+            let parts = [Bytes::from("wrong"), Bytes::from("too")];
+            assert_eq!(elsewhere(write.write_vectored(parts, timeout).await), wrong);
+            assert_eq!(elsewhere(write.shutdown()), wrong);
+            assert_eq!(elsewhere(write.local_addr()), wrong);
+            assert_eq!(elsewhere(read.as_ref().set_nodelay(true)), wrong);
+            assert_eq!(elsewhere(read.as_ref().set_keepalive(None)), wrong);
+            (read, write)
+        });
+        let (read, write) = moved.await.unwrap();
+        // Back on their processor they work.
+        let stream = read.reunite(write).unwrap();
+        stream.write(b"right".to_vec(), IoTimeout::after(LONG)).await.unwrap();
+        let mut bytes = [0; 5];
+        peer.read_exact(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"right");
+    });
+}
+
+fn a_write_half_is_dropped_elsewhere(driver: DriverChoice) {
+    program(driver, 2, |stage| async move {
+        for on_a_thread in [true, false] {
+            let (stream, mut peer) = pair().await;
+            let (read, write) = stream.into_split();
+            match on_a_thread {
+                true => thread::spawn(move || drop(write)).join().unwrap(),
+                false => stage.call_on(1, move |_| async move { drop(write) }).await.unwrap(),
+            }
+            let mut answering = peer.try_clone().unwrap();
+            // Only the write direction is shut down, by the stream's own processor.
+            closed(peer.try_clone().unwrap()).await;
+            answering.write_all(b"answer").unwrap();
+            let mut answer = [0; 6];
+            read.read_exact(&mut answer, IoTimeout::after(LONG)).await.unwrap();
+            assert_eq!(&answer, b"answer");
+            thread::spawn(move || drop(read)).join().unwrap();
+            while peer.write_all(b"x").is_ok() {
+                phalanx::sleep(std::time::Duration::from_millis(1)).await;
+            }
+        }
+    });
+}
+
+fn halves_beyond_their_runtime(driver: DriverChoice) {
+    let ((read, write), peer) = program(driver, 1, |_| async {
+        let (stream, peer) = pair().await;
+        (stream.into_split(), peer)
+    });
+    crate::harness::assert_closed(peer);
+    program(driver, 1, |_| async move {
+        let timeout = IoTimeout::after(LONG);
+        let late = read.read(&mut Vec::new(), timeout).await;
+        assert_eq!(elsewhere(late), Elsewhere::Ended);
+        assert_eq!(elsewhere(write.shutdown()), Elsewhere::Ended);
+        drop(write);
+        drop(read);
+    });
+}
+
+fn a_datagram_socket_on_another_processor(driver: DriverChoice) {
+    program(driver, 2, |stage| async move {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let (mine, peer) = (UdpSocket::bind(any).unwrap(), UdpSocket::bind(any).unwrap());
+        let address = mine.local_addr().unwrap();
+        let moved = stage.call_on(1, move |_| async move {
+            let theirs = UdpSocket::bind(any).unwrap();
+            let (timeout, wrong) = (IoTimeout::after(LONG), Elsewhere::AnotherProcessor);
+            assert_eq!(elsewhere(mine.recv_from(&mut [0; 9], timeout).await), wrong);
+            assert_eq!(elsewhere(mine.send_to("x", any, timeout).await), wrong);
+            assert_eq!(elsewhere(mine.connect(any)), wrong);
+            assert_eq!(elsewhere(mine.local_addr()), wrong);
+            assert_eq!(elsewhere(mine.drops()), wrong);
+            drop(mine);
+            theirs.local_addr().unwrap()
+        });
+        let theirs = moved.await.unwrap();
+        assert_ne!(theirs, address);
+        // Its own processor has closed it, or does so soon.
+        while UdpSocket::bind(address).is_err() {
+            phalanx::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        drop(peer);
+    });
+}
+
+fn a_receive_that_has_begun_on_another_processor(driver: DriverChoice) {
+    program(driver, 2, |stage| async move {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let (mine, peer) = (UdpSocket::bind(any).unwrap(), UdpSocket::bind(any).unwrap());
+        let address = mine.local_addr().unwrap();
+        let mut receiving = Box::pin(async move {
+            let mut bytes = [0; 4];
+            let received = mine.recv_from(&mut bytes, IoTimeout::after(LONG)).await;
+            (received.map(|_| bytes), mine)
+        });
+        assert!(poll_once(&mut receiving).await.is_pending());
+        let moved = stage.call_on(1, move |_| async move {
+            let (received, mine) = receiving.await;
+            assert_eq!(elsewhere(received), Elsewhere::AnotherProcessor);
+            mine
+        });
+        let mine = moved.await.unwrap();
+        // The receive that moved was cancelled, which may take until the next turn.
+        loop {
+            peer.send_to("mine", address, IoTimeout::NONE).await.unwrap();
+            match mine.recv_from(&mut [0; 4], IoTimeout::after(LONG)).await {
+                Ok(received) => break assert_eq!(received.length, 4),
+                Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ResourceBusy),
+            }
+        }
+    });
+}

@@ -1,0 +1,123 @@
+//! Unix sockets and datagrams in simulation.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::Graph;
+use phalanx::net::{IoTimeout, Listener, Stream, UdpSocket};
+use phalanx::sim::{self, Faults, World};
+
+/// A server of numbers, in which clients repeat their requests: each gets its answer, whatever the network loses,
+/// duplicates and reorders.
+fn server_of_squares(world: &mut World, faults: Faults) {
+    world.set_faults(Faults { reset: 0, accept: 0, ..faults });
+    world.set_processors(1);
+    let address = "10.0.0.1:53".parse().unwrap();
+    let mut graph = Graph::new();
+    let stage = graph.shared("squares", ());
+    world.program(graph, move |_| {
+        let socket = Rc::new(UdpSocket::bind(address)?);
+        stage.dispatch(move |_| async move {
+            let mut buffer = [0; 8];
+            let wait = IoTimeout::NONE.until_shutdown();
+            while let Ok(received) = socket.recv_from(&mut buffer, wait).await {
+                assert!(!received.truncated);
+                let number = u64::from(buffer[0]);
+                let answer = [[buffer[0]; 8], (number * number).to_le_bytes()].concat();
+                let socket = socket.clone();
+                let answering = stage.dispatch(move |_| async move {
+                    socket.send_to(answer, received.from, IoTimeout::NONE).await.unwrap();
+                });
+                answering.unwrap();
+            }
+        })?;
+        Ok(())
+    });
+    let net = world.net();
+    world.client(async move {
+        let client = net.bind_udp("10.0.0.2:0".parse().unwrap()).unwrap();
+        for number in 1..20_u8 {
+            let mut answer = [0; 16];
+            loop {
+                client.send_to(&[number], address).unwrap();
+                let late = net.sleep(Duration::from_secs(3));
+                let (mut late, mut receive) =
+                    (Box::pin(late), Box::pin(client.recv_from(&mut answer)));
+                let received =
+                    std::future::poll_fn(|context| match receive.as_mut().poll(context) {
+                        std::task::Poll::Ready(received) => std::task::Poll::Ready(Some(received)),
+                        std::task::Poll::Pending => late.as_mut().poll(context).map(|()| None),
+                    })
+                    .await;
+                drop(receive);
+                match received {
+                    Some(received) => {
+                        assert_eq!(received.unwrap(), (16, address));
+                        if answer[0] == number {
+                            break;
+                        }
+                    }
+                    None => continue,
+                }
+            }
+            assert_eq!(answer[8..], u64::from(number).pow(2).to_le_bytes());
+        }
+    });
+}
+
+#[test]
+fn datagrams_are_repeated_until_they_arrive() {
+    sim::explore(100, |world| {
+        let faults = Faults::drawn(world.seed());
+        server_of_squares(world, Faults { lost: 300, duplicated: 200, reordered: 300, ..faults });
+    });
+}
+
+/// Operations and clients connect by path, on any number of processors.
+#[test]
+fn connections_by_path() {
+    sim::explore(100, |world| {
+        let mut graph = Graph::new();
+        let stage = graph.shared("echo", ());
+        let listeners = RefCell::new(world.listen_unix("/run/echo"));
+        world.program(graph, move |start| {
+            let listener = Listener::new(listeners.borrow_mut().pop().expect("one for each"))?;
+            stage.dispatch(move |_| {
+                listener.accept_each(move |stream| {
+                    let echo = stage.dispatch(move |_| async move {
+                        let (read, write) = stream.into_split();
+                        let mut bytes = Vec::new();
+                        while let Ok(1..) = read.read(&mut bytes, IoTimeout::NONE).await {
+                            bytes = write.write(bytes, IoTimeout::NONE).await.unwrap();
+                        }
+                    });
+                    echo.unwrap();
+                })
+            })?;
+            if start.processor() == 0 {
+                stage.dispatch(move |_| async move {
+                    let stream = Stream::connect_unix("/run/echo", IoTimeout::NONE).await.unwrap();
+                    stream.write(b"from within".to_vec(), IoTimeout::NONE).await.unwrap();
+                    let mut answer = [0; 11];
+                    stream.read_exact(&mut answer, IoTimeout::NONE).await.unwrap();
+                    assert_eq!(&answer, b"from within");
+                })?;
+            }
+            Ok(())
+        });
+        let (net, answered) = (world.net(), Rc::new(Cell::new(false)));
+        world.client(async move {
+            let none = net.connect_unix("/run/other").await.unwrap_err();
+            assert_eq!(none.kind(), std::io::ErrorKind::NotFound);
+            let mut client = net.connect_unix("/run/echo").await.unwrap();
+            client.write_all(b"over and over").await.unwrap();
+            let mut answer = Vec::new();
+            while answer.len() < 13 {
+                assert!(client.read(&mut answer).await.unwrap() > 0);
+            }
+            assert_eq!(answer, b"over and over");
+            answered.set(true);
+        });
+    });
+}
