@@ -7,17 +7,17 @@ use std::path::Path;
 use argon2::Argon2;
 use argon2::password_hash::PasswordHasher;
 
-use crate::users::name_is_well;
-use crate::wrong::{FileError, Wrong};
+use crate::error::{FileError, LineError};
+use crate::users::check_name;
 
 /// The text of a file of users with this user's password set, in its place or at the end. All other
 /// lines stay as they are. Takes tens of milliseconds.
 ///
 /// # Errors
 /// When this cannot be the name of a user, or the password is empty.
-pub fn set(text: &str, name: &str, password: &[u8]) -> Result<String, Wrong> {
-    let wrong = |what| Wrong { line: 0, column: 0, what };
-    name_is_well(name).map_err(wrong)?;
+pub fn set(text: &str, name: &str, password: &[u8]) -> Result<String, LineError> {
+    let wrong = |what| LineError { line: 0, column: 0, what };
+    check_name(name).map_err(wrong)?;
     if password.is_empty() {
         return Err(wrong(format!("the password of {name:?} is empty")));
     }
@@ -53,7 +53,7 @@ pub fn set_in_file(path: &Path, name: &str, password: &[u8]) -> Result<(), FileE
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         text => text.map_err(FileError::io("read", path))?,
     };
-    let wrong = |wrong| FileError::Wrong { path: path.into(), wrong: vec![wrong] };
+    let wrong = |wrong| FileError::Invalid { path: path.into(), errors: vec![wrong] };
     let text = set(&text, name, password).map_err(wrong)?;
     let mut new = path.as_os_str().to_owned();
     new.push(".new");

@@ -14,7 +14,7 @@ use phalanx::time::now;
 use phalanx::{Graph, select};
 use phalanx_guard::{Login, Logins, Refusal};
 
-use crate::memory::Spare;
+use crate::memory_pool::MemoryPool;
 use crate::users::Users;
 
 /// So many passwords are looked at at once; each takes its memory (19 MiB).
@@ -27,7 +27,7 @@ const QUEUE: usize = 4096;
 #[derive(Clone)]
 pub struct Passwords {
     stage: BlockingStage<()>,
-    desk: Arc<Desk>,
+    queue: Arc<LoginQueue>,
 }
 
 /// What somebody says to log in.
@@ -42,10 +42,10 @@ pub struct Attempt {
 }
 
 #[derive(Default)]
-struct Desk {
+struct LoginQueue {
     logins: Logins<Job>,
     keys: RandomState,
-    spare: Spare,
+    pool: MemoryPool,
     /// The newest time at which somebody has come, in nanoseconds: threads have no clock of the program.
     latest: AtomicU64,
 }
@@ -61,7 +61,7 @@ impl Passwords {
     /// Declares the stage.
     pub fn declare(graph: &mut Graph) -> Self {
         let stage = blocking(graph, "passwords").threads(THREADS).queue(QUEUE).state(());
-        Self { stage, desk: Arc::default() }
+        Self { stage, queue: Arc::default() }
     }
 
     /// Finds out whether this is the user's password; other work goes on meanwhile.
@@ -70,15 +70,15 @@ impl Passwords {
     /// Why it was not looked at: the client is to come again later.
     pub async fn verify(&self, users: &Arc<Users>, attempt: Attempt) -> Result<bool, Refusal> {
         let (reply, answer) = remote_event();
-        let (at, login) = (now(), self.desk.login(&attempt));
+        let (at, login) = (now(), self.queue.login(&attempt));
         let job = Job { users: users.clone(), attempt, reply };
-        self.desk.latest.fetch_max(at.as_nanos() as u64, Ordering::Relaxed);
-        refuse(self.desk.logins.enter(login, job, at));
+        self.queue.latest.fetch_max(at.as_nanos() as u64, Ordering::Relaxed);
+        refuse(self.queue.logins.enter(login, job, at));
         let mut answer = pin!(answer);
         // As many calls wait for a thread as logins wait; each looks at whichever login is next.
         loop {
-            let desk = self.desk.clone();
-            let look = self.stage.call(move |()| desk.look_at_next());
+            let queue = self.queue.clone();
+            let look = self.stage.call(move |()| queue.verify_next());
             match select(answer.as_mut(), look).await {
                 Either::Left(answer) => return answer.unwrap_or(Err(Refusal::Busy)),
                 Either::Right(Ok(()) | Err(BlockingError::Panicked { .. })) => (),
@@ -88,7 +88,7 @@ impl Passwords {
     }
 }
 
-impl Desk {
+impl LoginQueue {
     fn login(&self, Attempt { name, password, client }: &Attempt) -> Login {
         Login {
             client: self.keys.hash_one(client),
@@ -102,16 +102,16 @@ impl Desk {
     }
 
     /// Looks at one password, if any is waiting. For a thread that may take its time.
-    fn look_at_next(&self) {
+    fn verify_next(&self) {
         while let Some((login, job)) = self.logins.next(self.now()) {
             let Job { users, attempt, reply } = job;
             // Its client has gone.
             if reply.is_abandoned() {
                 continue;
             }
-            let mut memory = self.spare.take();
+            let mut memory = self.pool.take();
             let is_right = users.verify_in(&attempt.name, &attempt.password, &mut memory);
-            self.spare.give_back(memory, !self.logins.is_empty());
+            self.pool.give_back(memory, !self.logins.is_empty());
             refuse(self.logins.looked_at(login, is_right, self.now()));
             return reply.fire(Ok(is_right));
         }

@@ -4,7 +4,7 @@
 //! What a client has chosen itself must not widen a pattern: a name that is empty or has a slash, `+` or
 //! `#` in it stands for nothing, and such a pattern then fits no topic.
 
-use crate::rules::Who;
+use crate::subject::Subject;
 
 /// A pattern of topics.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Pattern {
     }
 
     /// Whether it fits a topic.
-    pub(crate) fn fits(&self, topic: &str, who: Who<'_>) -> bool {
+    pub(crate) fn fits(&self, topic: &str, subject: Subject<'_>) -> bool {
         let mut rest = topic.split('/');
         for (place, level) in self.0.iter().enumerate() {
             let system = place == 0 && topic.starts_with('$');
@@ -80,7 +80,7 @@ impl Pattern {
                 (Level::One, Some(_)) if system => return false,
                 (Level::One, Some(_)) => (),
                 (Level::Text(text), Some(level)) if **text == *level => (),
-                (Level::Named(parts), Some(level)) if is_named(parts, level, who) => (),
+                (Level::Named(parts), Some(level)) if is_named(parts, level, subject) => (),
                 _ => return false,
             }
         }
@@ -88,7 +88,7 @@ impl Pattern {
     }
 
     /// Whether it fits all topics that `filter` matches. False may also mean that this is not seen.
-    pub(crate) fn covers(&self, filter: &str, who: Who<'_>) -> bool {
+    pub(crate) fn covers(&self, filter: &str, subject: Subject<'_>) -> bool {
         let mut rest = filter.split('/');
         for (place, level) in self.0.iter().enumerate() {
             let system = place == 0 && filter.starts_with('$');
@@ -99,7 +99,7 @@ impl Pattern {
                 (Level::One, Some(_)) => (),
                 (_, Some("+")) => return false,
                 (Level::Text(text), Some(level)) if **text == *level => (),
-                (Level::Named(parts), Some(level)) if is_named(parts, level, who) => (),
+                (Level::Named(parts), Some(level)) if is_named(parts, level, subject) => (),
                 _ => return false,
             }
         }
@@ -107,13 +107,13 @@ impl Pattern {
     }
 
     /// Whether there is a topic that it fits and that `filter` matches.
-    pub(crate) fn meets(&self, filter: &str, who: Who<'_>) -> bool {
+    pub(crate) fn meets(&self, filter: &str, subject: Subject<'_>) -> bool {
         let mut rest = filter.split('/');
         for (place, level) in self.0.iter().enumerate() {
             let name;
             let text = match level {
                 Level::Text(text) => Some(&**text),
-                Level::Named(parts) => match spelled(parts, who) {
+                Level::Named(parts) => match spelled(parts, subject) {
                     Some(it) => {
                         name = it;
                         Some(name.as_str())
@@ -135,7 +135,7 @@ impl Pattern {
             match (level, theirs) {
                 (Level::Rest, _) => return true,
                 // It stands for all the rest, which this pattern has: its names must be names, though.
-                (_, Some("#")) => return self.0[place..].iter().all(|level| level.stands(who)),
+                (_, Some("#")) => return self.0[place..].iter().all(|level| level.stands(subject)),
                 (_, None) => return false,
                 (Level::One, Some(_)) | (_, Some("+")) => (),
                 (_, Some(theirs)) if text == Some(theirs) => (),
@@ -148,9 +148,9 @@ impl Pattern {
 
 impl Level {
     /// Whether it stands for anything.
-    fn stands(&self, who: Who<'_>) -> bool {
+    fn stands(&self, subject: Subject<'_>) -> bool {
         match self {
-            Level::Named(parts) => spelled(parts, who).is_some(),
+            Level::Named(parts) => spelled(parts, subject).is_some(),
             _ => true,
         }
     }
@@ -176,11 +176,11 @@ fn parts(level: &str) -> Vec<Part> {
 }
 
 /// What a part stands for; none for a name that may not stand in a topic, or is not there.
-fn stands_for<'a>(part: &'a Part, who: Who<'a>) -> Option<&'a str> {
+fn stands_for<'a>(part: &'a Part, subject: Subject<'a>) -> Option<&'a str> {
     match part {
         Part::Text(text) => Some(text),
-        Part::User => name(who.user?),
-        Part::Client => name(who.client),
+        Part::User => name(subject.user?),
+        Part::Client => name(subject.client),
     }
 }
 
@@ -190,11 +190,12 @@ fn name(name: &str) -> Option<&str> {
     (!bad).then_some(name)
 }
 
-fn is_named(parts: &[Part], level: &str, who: Who<'_>) -> bool {
-    let rest = parts.iter().try_fold(level, |rest, part| rest.strip_prefix(stands_for(part, who)?));
+fn is_named(parts: &[Part], level: &str, subject: Subject<'_>) -> bool {
+    let rest =
+        parts.iter().try_fold(level, |rest, part| rest.strip_prefix(stands_for(part, subject)?));
     rest == Some("")
 }
 
-fn spelled(parts: &[Part], who: Who<'_>) -> Option<String> {
-    parts.iter().map(|part| stands_for(part, who)).collect()
+fn spelled(parts: &[Part], subject: Subject<'_>) -> Option<String> {
+    parts.iter().map(|part| stands_for(part, subject)).collect()
 }

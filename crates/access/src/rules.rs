@@ -3,16 +3,17 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use crate::error::{FileError, LineError};
+use crate::parse;
 use crate::pattern::Pattern;
-use crate::reading;
-use crate::wrong::{FileError, Wrong};
+use crate::subject::Subject;
 
 /// An access list: who may publish and receive what.
 ///
 /// Its lines are those of mosquitto's `acl_file`, and `client` sections beside them:
 ///
 /// ```
-/// use phalanx_access::{Covers, Rules, Who};
+/// use phalanx_access::{Coverage, Rules, Subject};
 ///
 /// let rules = Rules::parse("\
 /// ## Before any section: those without a user's name.
@@ -30,12 +31,12 @@ use crate::wrong::{FileError, Wrong};
 /// pattern readwrite inbox/%u/#
 /// ").unwrap();
 ///
-/// let eve = Who { user: Some("eve"), client: "c1" };
+/// let eve = Subject { user: Some("eve"), client: "c1" };
 /// assert!(rules.may_publish(eve, "garden/tree") && !rules.may_publish(eve, "garden/snake/says"));
 /// assert!(rules.may_receive(eve, "inbox/eve/new") && !rules.may_receive(eve, "inbox/adam/new"));
-/// assert_eq!(rules.may_subscribe(eve, "inbox/eve/#"), Covers::All);
-/// assert_eq!(rules.may_subscribe(eve, "#"), Covers::Some);
-/// assert_eq!(rules.may_subscribe(eve, "weather/#"), Covers::None);
+/// assert_eq!(rules.may_subscribe(eve, "inbox/eve/#"), Coverage::All);
+/// assert_eq!(rules.may_subscribe(eve, "#"), Coverage::Some);
+/// assert_eq!(rules.may_subscribe(eve, "weather/#"), Coverage::None);
 /// ```
 ///
 /// What no line allows is refused, and `deny` is stronger than any line that allows. A client chooses its
@@ -65,18 +66,9 @@ pub(crate) enum Access {
     Deny,
 }
 
-/// Who asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Who<'a> {
-    /// The user, whose password or certificate was looked at; none for those who came without.
-    pub user: Option<&'a str>,
-    /// The client's identifier.
-    pub client: &'a str,
-}
-
 /// How much of what a filter matches somebody may receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Covers {
+pub enum Coverage {
     /// All: nothing needs to be looked at when messages come.
     All,
     /// Some, perhaps: [`Rules::may_receive`] is to be asked for each message.
@@ -92,58 +84,58 @@ impl Rules {
     /// [`FileError`] names lines and columns, and says what was expected there.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let text = std::fs::read_to_string(path).map_err(FileError::io("read", path))?;
-        Self::parse(&text).map_err(|wrong| FileError::Wrong { path: path.into(), wrong })
+        Self::parse(&text).map_err(|wrong| FileError::Invalid { path: path.into(), errors: wrong })
     }
 
     /// Reads an access list.
     ///
     /// # Errors
     /// All that is wrong with it, at least one.
-    pub fn parse(text: &str) -> Result<Self, Vec<Wrong>> {
-        reading::parse(text)
+    pub fn parse(text: &str) -> Result<Self, Vec<LineError>> {
+        parse::parse(text)
     }
 
     /// Whether a message may be published to a topic.
-    pub fn may_publish(&self, who: Who<'_>, topic: &str) -> bool {
-        self.allows(who, topic, |access| matches!(access, Access::Write | Access::ReadWrite))
+    pub fn may_publish(&self, subject: Subject<'_>, topic: &str) -> bool {
+        self.allows(subject, topic, |access| matches!(access, Access::Write | Access::ReadWrite))
     }
 
     /// Whether a topic's messages may be received.
-    pub fn may_receive(&self, who: Who<'_>, topic: &str) -> bool {
-        self.allows(who, topic, |access| matches!(access, Access::Read | Access::ReadWrite))
+    pub fn may_receive(&self, subject: Subject<'_>, topic: &str) -> bool {
+        self.allows(subject, topic, |access| matches!(access, Access::Read | Access::ReadWrite))
     }
 
     /// How much of what `filter` matches may be received. For a shared subscription, the filter is what stands
     /// behind the group's name.
-    pub fn may_subscribe(&self, who: Who<'_>, filter: &str) -> Covers {
+    pub fn may_subscribe(&self, subject: Subject<'_>, filter: &str) -> Coverage {
         let (mut all, mut some, mut denied) = (false, false, false);
-        for rule in self.of(who) {
+        for rule in self.of(subject) {
             match rule.access {
                 Access::Write => (),
                 Access::Deny => {
-                    if rule.pattern.covers(filter, who) {
-                        return Covers::None;
+                    if rule.pattern.covers(filter, subject) {
+                        return Coverage::None;
                     }
-                    denied = denied || rule.pattern.meets(filter, who);
+                    denied = denied || rule.pattern.meets(filter, subject);
                 }
                 Access::Read | Access::ReadWrite => {
-                    all = all || rule.pattern.covers(filter, who);
-                    some = some || rule.pattern.meets(filter, who);
+                    all = all || rule.pattern.covers(filter, subject);
+                    some = some || rule.pattern.meets(filter, subject);
                 }
             }
         }
         match () {
-            () if all && !denied => Covers::All,
-            () if all || some => Covers::Some,
-            () => Covers::None,
+            () if all && !denied => Coverage::All,
+            () if all || some => Coverage::Some,
+            () => Coverage::None,
         }
     }
 
-    fn allows(&self, who: Who<'_>, topic: &str, wanted: fn(Access) -> bool) -> bool {
+    fn allows(&self, subject: Subject<'_>, topic: &str, wanted: fn(Access) -> bool) -> bool {
         let mut allowed = false;
-        for rule in self.of(who) {
+        for rule in self.of(subject) {
             let counts = rule.access == Access::Deny || !allowed && wanted(rule.access);
-            if counts && rule.pattern.fits(topic, who) {
+            if counts && rule.pattern.fits(topic, subject) {
                 if rule.access == Access::Deny {
                     return false;
                 }
@@ -154,12 +146,12 @@ impl Rules {
     }
 
     /// The lines for somebody.
-    fn of(&self, who: Who<'_>) -> impl Iterator<Item = &Rule> {
-        let own = match who.user {
+    fn of(&self, subject: Subject<'_>) -> impl Iterator<Item = &Rule> {
+        let own = match subject.user {
             Some(user) => self.users.get(user),
             None => Some(&self.anonymous),
         };
-        let client = self.clients.get(who.client);
+        let client = self.clients.get(subject.client);
         own.into_iter().chain(client).chain([&self.everybody]).flatten()
     }
 }

@@ -10,14 +10,14 @@ use std::path::Path;
 use argon2::password_hash::phc::{Output, PasswordHash};
 use argon2::{Algorithm, Argon2, Params, Version};
 
-use crate::memory::Memory;
-use crate::wrong::{FileError, Wrong};
+use crate::error::{FileError, LineError};
+use crate::memory_pool::Memory;
 
 /// One look at a password takes no more memory than this, in KiB, and so many passes over it: a file
 /// cannot keep a broker busy.
-const MOST_MEMORY: u32 = 256 << 10;
-const MOST_PASSES: u32 = 16;
-const MOST_LANES: u32 = 16;
+const MAX_MEMORY_KIB: u32 = 256 << 10;
+const MAX_PASSES: u32 = 16;
+const MAX_LANES: u32 = 16;
 
 /// A file's users.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Users {
     /// [`FileError`] says which line is wrong, and what to do.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let text = std::fs::read_to_string(path).map_err(FileError::io("read", path))?;
-        Self::parse(&text).map_err(|wrong| FileError::Wrong { path: path.into(), wrong })
+        Self::parse(&text).map_err(|wrong| FileError::Invalid { path: path.into(), errors: wrong })
     }
 
     /// Reads the lines. Empty ones and those that begin with `#` say nothing.
@@ -46,19 +46,19 @@ impl Users {
     /// let users = Users::parse(&text).unwrap();
     /// assert!(users.verify("eve", b"apple"));
     /// assert!(!users.verify("eve", b"pear") && !users.verify("adam", b"apple"));
-    /// # Ok::<(), phalanx_access::Wrong>(())
+    /// # Ok::<(), phalanx_access::LineError>(())
     /// ```
     ///
     /// # Errors
     /// All that is wrong with them, at least one.
-    pub fn parse(text: &str) -> Result<Self, Vec<Wrong>> {
+    pub fn parse(text: &str) -> Result<Self, Vec<LineError>> {
         let (mut hashes, mut wrong) = (HashMap::new(), Vec::new());
         let mut dearest = Params::DEFAULT;
         for (n, line) in text.lines().enumerate() {
             if line.trim().is_empty() || line.trim_start().starts_with('#') {
                 continue;
             }
-            let mut told = |column, what| wrong.push(Wrong { line: n + 1, column, what });
+            let mut told = |column, what| wrong.push(LineError { line: n + 1, column, what });
             match user(line.trim_end()) {
                 Ok((name, hash, params)) => {
                     let cost = |of: &Params| u64::from(of.m_cost()) * u64::from(of.t_cost());
@@ -73,7 +73,7 @@ impl Users {
             }
         }
         if hashes.is_empty() && wrong.is_empty() {
-            wrong.push(Wrong { line: 0, column: 0, what: "there is no user in it".into() });
+            wrong.push(LineError { line: 0, column: 0, what: "there is no user in it".into() });
         }
         let (m, t, p) = (dearest.m_cost(), dearest.t_cost(), dearest.p_cost());
         let (salt, hash) = ("A".repeat(22), "A".repeat(43));
@@ -115,7 +115,7 @@ fn user(line: &str) -> Result<(&str, PasswordHash, Params), (usize, String)> {
         let what = "expected a name, a colon and a hash, as `phalanx passwd` writes them";
         return Err((1, what.into()));
     };
-    if let Err(what) = name_is_well(name) {
+    if let Err(what) = check_name(name) {
         return Err((1, what));
     }
     let column = name.chars().count() + 2;
@@ -133,17 +133,17 @@ fn user(line: &str) -> Result<(&str, PasswordHash, Params), (usize, String)> {
         return Err(broken());
     }
     let (m, t, p) = (params.m_cost(), params.t_cost(), params.p_cost());
-    if m > MOST_MEMORY || t > MOST_PASSES || p > MOST_LANES {
+    if m > MAX_MEMORY_KIB || t > MAX_PASSES || p > MAX_LANES {
         return Err(told(format!(
-            "the hash of {name:?} has m={m}, t={t}, p={p}; expected no more than m={MOST_MEMORY}, \
-             t={MOST_PASSES}, p={MOST_LANES}"
+            "the hash of {name:?} has m={m}, t={t}, p={p}; expected no more than m={MAX_MEMORY_KIB}, \
+             t={MAX_PASSES}, p={MAX_LANES}"
         )));
     }
     Ok((name, hash, params))
 }
 
 /// Whether this can be the name of a user in a file.
-pub(crate) fn name_is_well(name: &str) -> Result<(), String> {
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let bad = name.contains(':') || name.chars().any(char::is_control);
     if name.is_empty() || name.trim() != name || name.starts_with('#') || bad {
         return Err(format!(

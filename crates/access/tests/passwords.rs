@@ -99,7 +99,7 @@ fn a_name_is_locked_out_where_it_has_failed() {
         };
         assert_eq!(refused, Err(Refusal::LockedOut));
         assert!(failures >= PAIR_FAILURES);
-        for (client, name) in [(2, "another address"), (1, "who was right before")] {
+        for (client, name) in [(2, "another address"), (1, "logged in before")] {
             let right = passwords.verify(&users, attempt("eve", "apple", client)).await;
             assert_eq!(right, Ok(true), "{name}");
         }

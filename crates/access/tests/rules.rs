@@ -1,6 +1,6 @@
 //! What an access list allows, against the plain meaning of patterns; and what is wrong in one, with its place.
 
-use phalanx_access::{Covers, Rules, Who};
+use phalanx_access::{Coverage, Rules, Subject};
 use proptest::prelude::*;
 
 /// Whether a pattern or filter matches a topic, as the standard says it, and no faster.
@@ -44,7 +44,7 @@ fn pattern() -> impl Strategy<Value = String> {
     })
 }
 
-const EVE: Who<'_> = Who { user: Some("eve"), client: "a" };
+const EVE: Subject<'_> = Subject { user: Some("eve"), client: "a" };
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
@@ -80,17 +80,17 @@ proptest! {
         }
         for rules in &rules {
             match rules.may_subscribe(EVE, &filter) {
-                Covers::All => prop_assert!(all, "not all of {}", filter),
-                Covers::Some => (),
-                Covers::None => prop_assert!(!some, "some of {}", filter),
+                Coverage::All => prop_assert!(all, "not all of {}", filter),
+                Coverage::Some => (),
+                Coverage::None => prop_assert!(!some, "some of {}", filter),
             }
         }
         // Without something that denies, none is seen as such.
         if deny.is_none() && !some {
-            prop_assert_eq!(rules[0].may_subscribe(EVE, &filter), Covers::None);
+            prop_assert_eq!(rules[0].may_subscribe(EVE, &filter), Coverage::None);
         }
         if deny.is_none() && allow == filter {
-            prop_assert_eq!(rules[0].may_subscribe(EVE, &filter), Covers::All);
+            prop_assert_eq!(rules[0].may_subscribe(EVE, &filter), Coverage::All);
         }
     }
 
@@ -99,8 +99,8 @@ proptest! {
     fn no_text_is_too_strange(text in "(user |client |topic |pattern |read |deny |%u|%c|[+#/ a\n]|.){0,40}", name in ".{0,6}") {
         match Rules::parse(&text) {
             Ok(rules) => {
-                rules.may_receive(Who { user: Some(&name), client: &name }, &text);
-                rules.may_subscribe(Who { user: Some(&name), client: &name }, &text);
+                rules.may_receive(Subject { user: Some(&name), client: &name }, &text);
+                rules.may_subscribe(Subject { user: Some(&name), client: &name }, &text);
             }
             Err(wrong) => for wrong in wrong {
                 let line = text.lines().nth(wrong.line - 1).unwrap();
@@ -108,11 +108,11 @@ proptest! {
             },
         }
         let rules = Rules::parse("pattern %u/%c/x").unwrap();
-        let who = Who { user: Some(&name), client: "c" };
+        let subject = Subject { user: Some(&name), client: "c" };
         let own = format!("{name}/c/x");
-        prop_assert!(!rules.may_receive(who, "other/c/x") || name == "other");
+        prop_assert!(!rules.may_receive(subject, "other/c/x") || name == "other");
         let is_name = !name.is_empty() && !name.starts_with('$') && !name.contains(['/', '+', '#']);
-        prop_assert_eq!(rules.may_receive(who, &own), is_name);
+        prop_assert_eq!(rules.may_receive(subject, &own), is_name);
     }
 }
 
@@ -121,8 +121,8 @@ fn sections_are_for_whom_they_name() {
     let rules = "topic read open/#\nuser eve\ntopic readwrite own of/eve\ntopic write w\nclient c 1\ntopic read c\n\
                  user eve\ntopic r\npattern p/%u-%c/x";
     let rules = Rules::parse(rules).unwrap();
-    let nobody = Who { user: None, client: "c 1" };
-    let eve = Who { user: Some("eve"), client: "c2" };
+    let nobody = Subject { user: None, client: "c 1" };
+    let eve = Subject { user: Some("eve"), client: "c2" };
     // (who, topic, may receive, may publish)
     let table = [
         (nobody, "open/x", true, false),
@@ -137,9 +137,9 @@ fn sections_are_for_whom_they_name() {
         (eve, "p/eve-c2/x", true, true),
         (eve, "p/eve-c3/x", false, false),
     ];
-    for (who, topic, receive, publish) in table {
-        assert_eq!(rules.may_receive(who, topic), receive, "{who:?} {topic}");
-        assert_eq!(rules.may_publish(who, topic), publish, "{who:?} {topic}");
+    for (subject, topic, receive, publish) in table {
+        assert_eq!(rules.may_receive(subject, topic), receive, "{subject:?} {topic}");
+        assert_eq!(rules.may_publish(subject, topic), publish, "{subject:?} {topic}");
     }
     assert!(!Rules::default().may_receive(eve, "x"), "what nothing allows is refused");
 }

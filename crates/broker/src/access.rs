@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
 
-use phalanx_access::{Attempt, Covers, FileError, Passwords, Rules, Users, Who};
+use phalanx_access::{Attempt, Coverage, FileError, Passwords, Rules, Subject, Users};
 use phalanx_guard::Refusal;
 use phalanx_mqtt::Reason;
 
@@ -22,8 +22,8 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    fn who(&self) -> Who<'_> {
-        Who { user: self.user.as_deref(), client: &self.client }
+    fn subject(&self) -> Subject<'_> {
+        Subject { user: self.user.as_deref(), client: &self.client }
     }
 }
 
@@ -65,17 +65,17 @@ impl Policy {
         }
         match &self.rules {
             None => true,
-            Some(rules) => rules.may_publish(identity.who(), topic),
+            Some(rules) => rules.may_publish(identity.subject(), topic),
         }
     }
 
     /// Whether a client may subscribe to `filter`: `None` if no message that it matches may be received.
     pub(crate) fn may_subscribe(&self, identity: &Identity, filter: &str) -> Option<Covered> {
         let Some(rules) = &self.rules else { return Some(Covered(0)) };
-        match rules.may_subscribe(identity.who(), filter) {
-            Covers::All => Some(Covered(self.version)),
-            Covers::Some => Some(Covered::UNKNOWN),
-            Covers::None => None,
+        match rules.may_subscribe(identity.subject(), filter) {
+            Coverage::All => Some(Covered(self.version)),
+            Coverage::Some => Some(Covered::UNKNOWN),
+            Coverage::None => None,
         }
     }
 
@@ -87,7 +87,7 @@ impl Policy {
 
     #[cold]
     fn check_rules(&self, identity: &Identity, topic: &str) -> bool {
-        self.rules.as_ref().is_none_or(|rules| rules.may_receive(identity.who(), topic))
+        self.rules.as_ref().is_none_or(|rules| rules.may_receive(identity.subject(), topic))
     }
 
     /// Authenticates a client by the user name and password of its CONNECT. Returns `None` for a client without a user

@@ -351,9 +351,10 @@ pub(crate) fn source(Tls { certificate, key, .. }: &Tls) -> Source {
 fn open(config: &Config, path: &Path) -> Result<(Store, RecoveredState), ServeError> {
     let begun = Instant::now();
     // The WAL has its own limits, and enforces them before a change is made.
-    let (most_bytes, most_waiting) = (u64::MAX, usize::MAX);
+    let (max_bytes, max_pending_bytes) = (u64::MAX, usize::MAX);
     let accept_loss = config.accept_loss;
-    let options = Options { most_bytes, most_waiting, accept_loss, ..Options::for_directory(path) };
+    let options =
+        Options { max_bytes, max_pending_bytes, accept_loss, ..Options::for_directory(path) };
     let (store, recovered) = Store::open(path, options)?;
     store.warnings().iter().for_each(|warning| eprintln!("phalanx: {warning}"));
     if let Some(torn) = &recovered.torn {

@@ -4,10 +4,10 @@ use crate::error::Error;
 use crate::frame::{Frame, Kind, framed};
 use crate::packet::Version;
 use crate::properties::Properties;
-use crate::property::Place;
+use crate::property::PropertyContext;
 use crate::publish::PacketId;
 use crate::reason::Reason;
-use crate::wire::{Reader, put_two};
+use crate::wire::{Reader, put_u16};
 
 /// A step of a message's delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl<'a> Ack<'a> {
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         framed(out, kind, |out| {
-            put_two(out, self.id.get());
+            put_u16(out, self.id.get());
             put_reason_and_properties(out, version, self.reason, self.properties);
             Ok(())
         })
@@ -61,7 +61,7 @@ pub(crate) fn reason_and_properties<'a>(
     let reason = Reason(reader.byte()?);
     let properties = match reader.is_empty() {
         true => Properties::NONE,
-        false => Properties::read(reader, Place::of(kind))?,
+        false => Properties::read(reader, PropertyContext::of(kind))?,
     };
     Ok((reason, properties))
 }

@@ -4,11 +4,11 @@ use crate::error::Error;
 use crate::frame::{Frame, Kind, framed};
 use crate::packet::Version;
 use crate::properties::Properties;
-use crate::property::Place;
+use crate::property::PropertyContext;
 use crate::publish::QoS;
 use crate::reason::Reason;
 use crate::topic;
-use crate::wire::{Reader, put_bytes, put_two, variable};
+use crate::wire::{Reader, put_bytes, put_u16, variable};
 
 /// A client asks for a session. It is the first packet of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,11 +63,11 @@ impl<'a> Connect<'a> {
     /// ```
     /// use phalanx_mqtt::{Connect, Version};
     ///
-    /// assert_eq!(Connect::answered_in(b"\x10\x7f\x00\x04MQTT\x06"), Some(Version::V5));
-    /// assert_eq!(Connect::answered_in(b"\x10\x0c\x00\x06MQIsdp\x03"), Some(Version::V3));
-    /// assert_eq!(Connect::answered_in(b"GET / HTTP/1.1"), None);
+    /// assert_eq!(Connect::response_version(b"\x10\x7f\x00\x04MQTT\x06"), Some(Version::V5));
+    /// assert_eq!(Connect::response_version(b"\x10\x0c\x00\x06MQIsdp\x03"), Some(Version::V3));
+    /// assert_eq!(Connect::response_version(b"GET / HTTP/1.1"), None);
     /// ```
-    pub fn answered_in(input: &[u8]) -> Option<Version> {
+    pub fn response_version(input: &[u8]) -> Option<Version> {
         let (first, rest) = input.split_first()?;
         let (_, size) = variable(rest).ok()??;
         let mut reader = Reader(&rest[size..]);
@@ -95,13 +95,13 @@ impl<'a> Connect<'a> {
         if flags & 1 != 0 {
             return Err(Error::malformed("a reserved flag of CONNECT is set"));
         }
-        let keep_alive = reader.two()?;
-        let properties = version.properties(&mut reader, Place::of(Kind::Connect))?;
+        let keep_alive = reader.u16()?;
+        let properties = version.properties(&mut reader, PropertyContext::of(Kind::Connect))?;
         let client_id = reader.text()?;
         let qos = QoS::of(flags >> 3 & 3)?;
         let retain = flags & WILL_RETAIN != 0;
         let will = if flags & WILL != 0 {
-            let properties = version.properties(&mut reader, Place::WILL)?;
+            let properties = version.properties(&mut reader, PropertyContext::WILL)?;
             let (topic, payload) = (reader.text()?, reader.bytes()?);
             topic::check_name(topic)?;
             Some(Will { topic, payload, qos, retain, properties })
@@ -149,7 +149,7 @@ impl<'a> Connect<'a> {
                     | set(PASSWORD, self.password.is_some())
                     | set(USERNAME, self.username.is_some()),
             );
-            put_two(out, self.keep_alive);
+            put_u16(out, self.keep_alive);
             self.version.put_properties(out, self.properties);
             put_bytes(out, self.client_id.as_bytes())?;
             if let Some(will) = &self.will {
@@ -194,7 +194,7 @@ impl<'a> ConnAck<'a> {
             Version::V3 => Reason::of_v3(code)
                 .ok_or(Error::malformed("CONNACK has a return code that there is not"))?,
         };
-        let properties = version.properties(&mut reader, Place::of(Kind::ConnAck))?;
+        let properties = version.properties(&mut reader, PropertyContext::of(Kind::ConnAck))?;
         reader.end()?;
         Ok(Self { session_present, reason, properties })
     }

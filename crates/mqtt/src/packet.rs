@@ -6,7 +6,7 @@ use crate::end::{Auth, Disconnect};
 use crate::error::Error;
 use crate::frame::{Frame, Kind, framed};
 use crate::properties::Properties;
-use crate::property::Place;
+use crate::property::PropertyContext;
 use crate::publish::{PacketId, Publish};
 use crate::reason::Reason;
 use crate::subscribe::{SubAck, Subscribe, UnsubAck, Unsubscribe};
@@ -126,8 +126,8 @@ impl<'a> Packet<'a> {
             return Ok(());
         }
         out.truncate(start);
-        if let Some(properties) = self.properties_with_words() {
-            self.with(properties.without_words().get()).encode(version, out)?;
+        if let Some(properties) = self.properties_with_text() {
+            self.with(properties.without_text().get()).encode(version, out)?;
             if out.len() - start <= most {
                 return Ok(());
             }
@@ -137,7 +137,7 @@ impl<'a> Packet<'a> {
     }
 
     /// The properties of a packet that may have a reason string.
-    fn properties_with_words(&self) -> Option<Properties<'a>> {
+    fn properties_with_text(&self) -> Option<Properties<'a>> {
         match self {
             Self::ConnAck(ConnAck { properties, .. })
             | Self::PubAck(Ack { properties, .. })
@@ -178,11 +178,11 @@ impl Version {
     pub(crate) fn properties<'a>(
         self,
         reader: &mut Reader<'a>,
-        place: Place,
+        context: PropertyContext,
     ) -> Result<Properties<'a>, Error> {
         match self {
             Self::V3 => Ok(Properties::NONE),
-            Self::V5 => Properties::read(reader, place),
+            Self::V5 => Properties::read(reader, context),
         }
     }
 
@@ -198,7 +198,7 @@ impl Reader<'_> {
     /// A packet's number.
     #[inline]
     pub(crate) fn id(&mut self) -> Result<PacketId, Error> {
-        PacketId::new(self.two()?).ok_or(Error::protocol("a packet identifier is 0"))
+        PacketId::new(self.u16()?).ok_or(Error::protocol("a packet identifier is 0"))
     }
 
     /// Nothing more may come.

@@ -5,7 +5,7 @@
 
 use crate::error::Error;
 use crate::frame::Kind;
-use crate::property::{Place, Property, SUBSCRIPTION_IDENTIFIER, USER};
+use crate::property::{Property, PropertyContext, SUBSCRIPTION_IDENTIFIER, USER};
 use crate::wire::{Reader, put_variable, variable_length};
 
 /// The properties of a packet, checked, and as bytes.
@@ -37,10 +37,10 @@ impl<'a> Properties<'a> {
 
     /// Reads a length and so many bytes of properties, and checks them.
     #[inline]
-    pub(crate) fn read(reader: &mut Reader<'a>, place: Place) -> Result<Self, Error> {
+    pub(crate) fn read(reader: &mut Reader<'a>, context: PropertyContext) -> Result<Self, Error> {
         let length = reader.variable()?;
         let bytes = reader.take(length)?;
-        let kinds = if bytes.is_empty() { 0 } else { check(bytes, place)? };
+        let kinds = if bytes.is_empty() { 0 } else { check(bytes, context)? };
         Ok(Self { bytes, kinds })
     }
 
@@ -72,7 +72,7 @@ impl<'a> Properties<'a> {
 
     /// Those that are neither reason strings nor user properties: a packet that is too long for its receiver is sent
     /// without these.
-    pub(crate) fn without_words(self) -> PropertyBuffer {
+    pub(crate) fn without_text(self) -> PropertyBuffer {
         let mut others = PropertyBuffer::new();
         for property in self.iter() {
             if !matches!(property, Property::ReasonString(_) | Property::User(..)) {
@@ -93,7 +93,7 @@ impl<'a> Properties<'a> {
     /// # Errors
     /// When these are no properties, or none of a message.
     pub fn of_message(bytes: &'a [u8]) -> Result<Self, Error> {
-        check(bytes, Place::of(Kind::Publish)).map(|kinds| Self { bytes, kinds })
+        check(bytes, PropertyContext::of(Kind::Publish)).map(|kinds| Self { bytes, kinds })
     }
 
     /// As they stand in a packet, without their length: for keeping them.
@@ -175,7 +175,7 @@ impl std::fmt::Debug for PropertiesIter<'_> {
 
 /// Whether `bytes` are properties that may stand in this place; a bit for the number of each that is there, and
 /// [`DISALLOWED`].
-fn check(bytes: &[u8], place: Place) -> Result<u64, Error> {
+fn check(bytes: &[u8], context: PropertyContext) -> Result<u64, Error> {
     let mut reader = Reader(bytes);
     let mut seen = 0u64;
     let whole = std::str::from_utf8(bytes).ok();
@@ -187,13 +187,13 @@ fn check(bytes: &[u8], place: Place) -> Result<u64, Error> {
             }
             _ => Property::read(&mut reader)?,
         };
-        if Place::allowed(id) & place.0 == 0 {
+        if PropertyContext::allowed(id) & context.0 == 0 {
             return Err(Error::protocol("a property stands in a packet that cannot have it"));
         }
         let bit = 1 << id;
         // A message carries the identifiers of all subscriptions that it is for.
-        let many =
-            id == USER || (id == SUBSCRIPTION_IDENTIFIER && place.0 == Place::of(Kind::Publish).0);
+        let many = id == USER
+            || (id == SUBSCRIPTION_IDENTIFIER && context.0 == PropertyContext::of(Kind::Publish).0);
         if seen & bit != 0 && !many {
             return Err(Error::protocol("a property that stands alone is there twice"));
         }
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn each_stands_once_and_where_it_may() {
-        let publish = Place::of(Kind::Publish);
+        let publish = PropertyContext::of(Kind::Publish);
         let ok = buffer(&[
             Property::User("a", "1"),
             Property::User("a", "2"),
@@ -276,17 +276,20 @@ mod tests {
             Property::SubscriptionIdentifier(2),
         ]);
         assert!(check(&ok.bytes, publish).is_ok());
-        assert!(check(&ok.bytes, Place::of(Kind::Subscribe)).is_err(), "one for a subscription");
+        assert!(
+            check(&ok.bytes, PropertyContext::of(Kind::Subscribe)).is_err(),
+            "one for a subscription"
+        );
         let twice = buffer(&[Property::TopicAlias(1), Property::TopicAlias(2)]);
         assert!(check(&twice.bytes, publish).is_err());
         let elsewhere = buffer(&[Property::WillDelay(1)]);
         assert!(check(&elsewhere.bytes, publish).is_err());
-        assert!(check(&elsewhere.bytes, Place::WILL).is_ok());
+        assert!(check(&elsewhere.bytes, PropertyContext::WILL).is_ok());
     }
 
     #[test]
     fn the_users_own_are_read_whether_or_not_all_is_one_text() {
-        let publish = Place::of(Kind::Publish);
+        let publish = PropertyContext::of(Kind::Publish);
         // A length of 200 is no character, nor is a number in four bytes.
         let long = "l".repeat(200);
         for other in [Property::ContentType("é"), Property::MessageExpiry(0xffff_ffff)] {
@@ -337,7 +340,8 @@ mod tests {
         own.push(Property::MessageExpiry(1)).unwrap();
         let mut bytes = Vec::new();
         own.get().write(&mut bytes);
-        let read = Properties::read(&mut Reader(&bytes), Place::of(Kind::Publish)).unwrap();
+        let read =
+            Properties::read(&mut Reader(&bytes), PropertyContext::of(Kind::Publish)).unwrap();
         assert_eq!((read, read.are_user()), (own.get(), false));
     }
 

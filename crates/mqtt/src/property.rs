@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::frame::Kind;
 use crate::wire::{
-    MAX_VARIABLE, Reader, has_disallowed, put_bytes, put_four, put_two, put_variable,
+    MAX_VARIABLE, Reader, has_disallowed, put_bytes, put_u16, put_u32, put_variable,
 };
 
 /// One property.
@@ -70,9 +70,9 @@ pub(crate) const SUBSCRIPTION_IDENTIFIER: u8 = 0x0b;
 
 /// Where properties stand: the bit of a packet's kind, or that of a will.
 #[derive(Clone, Copy)]
-pub(crate) struct Place(pub(crate) u16);
+pub(crate) struct PropertyContext(pub(crate) u16);
 
-impl Place {
+impl PropertyContext {
     pub(crate) const WILL: Self = Self(1);
 
     pub(crate) const fn of(kind: Kind) -> Self {
@@ -118,7 +118,7 @@ impl<'a> Property<'a> {
         let property = match id {
             USER => Self::User(reader.text()?, reader.text()?),
             0x01 => Self::PayloadIsText(flag(reader)?),
-            0x02 => Self::MessageExpiry(reader.four()?),
+            0x02 => Self::MessageExpiry(reader.u32()?),
             0x03 => Self::ContentType(reader.text()?),
             0x08 => Self::ResponseTopic(reader.text()?),
             0x09 => Self::CorrelationData(reader.bytes()?),
@@ -126,29 +126,29 @@ impl<'a> Property<'a> {
                 0 => return Err(Error::protocol("a subscription identifier is 0")),
                 number => Self::SubscriptionIdentifier(number as u32),
             },
-            0x11 => Self::SessionExpiry(reader.four()?),
+            0x11 => Self::SessionExpiry(reader.u32()?),
             0x12 => Self::AssignedClientIdentifier(reader.text()?),
-            0x13 => Self::ServerKeepAlive(reader.two()?),
+            0x13 => Self::ServerKeepAlive(reader.u16()?),
             0x15 => Self::AuthenticationMethod(reader.text()?),
             0x16 => Self::AuthenticationData(reader.bytes()?),
             0x17 => Self::RequestProblemInformation(flag(reader)?),
-            0x18 => Self::WillDelay(reader.four()?),
+            0x18 => Self::WillDelay(reader.u32()?),
             0x19 => Self::RequestResponseInformation(flag(reader)?),
             0x1a => Self::ResponseInformation(reader.text()?),
             0x1c => Self::ServerReference(reader.text()?),
             0x1f => Self::ReasonString(reader.text()?),
-            0x21 => match reader.two()? {
+            0x21 => match reader.u16()? {
                 0 => return Err(Error::protocol("the receive maximum is 0")),
                 most => Self::ReceiveMaximum(most),
             },
-            0x22 => Self::TopicAliasMaximum(reader.two()?),
-            0x23 => Self::TopicAlias(reader.two()?),
+            0x22 => Self::TopicAliasMaximum(reader.u16()?),
+            0x23 => Self::TopicAlias(reader.u16()?),
             0x24 => match reader.byte()? {
                 qos @ (0 | 1) => Self::MaximumQos(qos),
                 _ => return Err(Error::protocol("the maximum QoS is neither 0 nor 1")),
             },
             0x25 => Self::RetainAvailable(flag(reader)?),
-            0x27 => match reader.four()? {
+            0x27 => match reader.u32()? {
                 0 => return Err(Error::protocol("the maximum packet size is 0")),
                 most => Self::MaximumPacketSize(most),
             },
@@ -175,11 +175,11 @@ impl<'a> Property<'a> {
         let flag = |out: &mut Vec<u8>, id, value: bool| out.extend([id, value.into()]);
         let two = |out: &mut Vec<u8>, id, value| {
             out.push(id);
-            put_two(out, value);
+            put_u16(out, value);
         };
         let four = |out: &mut Vec<u8>, id, value| {
             out.push(id);
-            put_four(out, value);
+            put_u32(out, value);
         };
         let bytes = |out: &mut Vec<u8>, id, value| {
             out.push(id);
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn numbers_that_no_property_has_are_refused() {
-        let known: Vec<u8> = (0..=255).filter(|id| Place::allowed(*id) != 0).collect();
+        let known: Vec<u8> = (0..=255).filter(|id| PropertyContext::allowed(*id) != 0).collect();
         assert_eq!(known.len(), 27);
         for id in (0..=255).filter(|id| !known.contains(id)) {
             let bytes = [id, 0, 0, 0, 0];

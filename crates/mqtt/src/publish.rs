@@ -6,10 +6,10 @@ use crate::error::Error;
 use crate::frame::{Frame, Kind};
 use crate::packet::Version;
 use crate::properties::Properties;
-use crate::property::Place;
+use crate::property::PropertyContext;
 use crate::reason::Reason;
 use crate::topic;
-use crate::wire::{MAX_VARIABLE, Reader, put_two, put_variable};
+use crate::wire::{MAX_VARIABLE, Reader, put_u16, put_variable};
 
 /// What names a packet until it is answered.
 pub type PacketId = NonZero<u16>;
@@ -109,14 +109,14 @@ impl<'a> Publish<'a> {
             QoS::AtLeastOnce => Delivery::AtLeastOnce(reader.id()?),
             QoS::ExactlyOnce => Delivery::ExactlyOnce(reader.id()?),
         };
-        let properties = version.properties(&mut reader, Place::of(Kind::Publish))?;
+        let properties = version.properties(&mut reader, PropertyContext::of(Kind::Publish))?;
         let retain = frame.flags & RETAIN != 0;
         Ok(Self { topic, payload: reader.0, delivery, retain, duplicate, properties })
     }
 
     #[inline]
     pub(crate) fn encode(&self, version: Version, out: &mut Vec<u8>) -> Result<(), Error> {
-        let topic = u16::try_from(self.topic.len()).map_err(|_| topic::LONG)?;
+        let topic = u16::try_from(self.topic.len()).map_err(|_| topic::TOPIC_TOO_LONG)?;
         let id = self.delivery.id();
         let properties = match version {
             Version::V3 => 0,
@@ -134,10 +134,10 @@ impl<'a> Publish<'a> {
             | if self.duplicate { DUPLICATE } else { 0 };
         out.push((Kind::Publish as u8) << 4 | flags);
         put_variable(out, length);
-        put_two(out, topic);
+        put_u16(out, topic);
         out.extend_from_slice(self.topic.as_bytes());
         if let Some(id) = id {
-            put_two(out, id.get());
+            put_u16(out, id.get());
         }
         version.put_properties(out, self.properties);
         out.extend_from_slice(self.payload);

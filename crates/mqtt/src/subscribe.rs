@@ -4,10 +4,10 @@ use crate::error::Error;
 use crate::frame::{Frame, Kind, framed};
 use crate::packet::Version;
 use crate::properties::Properties;
-use crate::property::Place;
+use crate::property::PropertyContext;
 use crate::publish::{PacketId, QoS};
 use crate::reason::Reason;
-use crate::wire::{Reader, put_bytes, put_two};
+use crate::wire::{Reader, put_bytes, put_u16};
 
 /// What a subscription wants of the messages that are retained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -175,13 +175,13 @@ impl<'a> Subscribe<'a> {
     pub(crate) fn decode(frame: Frame<'a>, version: Version) -> Result<Self, Error> {
         let mut reader = Reader(frame.body);
         let id = reader.id()?;
-        let properties = version.properties(&mut reader, Place::of(Kind::Subscribe))?;
+        let properties = version.properties(&mut reader, PropertyContext::of(Kind::Subscribe))?;
         Ok(Self { id, properties, filters: Subscriptions::read(&mut reader, Some(version))? })
     }
 
     pub(crate) fn encode(&self, version: Version, out: &mut Vec<u8>) -> Result<(), Error> {
         framed(out, Kind::Subscribe, |out| {
-            put_two(out, self.id.get());
+            put_u16(out, self.id.get());
             version.put_properties(out, self.properties);
             for (filter, options) in self.filters.iter() {
                 put_bytes(out, filter.as_bytes())?;
@@ -210,13 +210,13 @@ impl<'a> Unsubscribe<'a> {
     pub(crate) fn decode(frame: Frame<'a>, version: Version) -> Result<Self, Error> {
         let mut reader = Reader(frame.body);
         let id = reader.id()?;
-        let properties = version.properties(&mut reader, Place::of(Kind::Unsubscribe))?;
+        let properties = version.properties(&mut reader, PropertyContext::of(Kind::Unsubscribe))?;
         Ok(Self { id, properties, filters: Subscriptions::read(&mut reader, None)? })
     }
 
     pub(crate) fn encode(&self, version: Version, out: &mut Vec<u8>) -> Result<(), Error> {
         framed(out, Kind::Unsubscribe, |out| {
-            put_two(out, self.id.get());
+            put_u16(out, self.id.get());
             version.put_properties(out, self.properties);
             self.filters.iter().try_for_each(|(filter, _)| put_bytes(out, filter.as_bytes()))
         })
@@ -249,7 +249,7 @@ impl<'a> SubAck<'a> {
     pub(crate) fn decode(frame: Frame<'a>, version: Version) -> Result<Self, Error> {
         let mut reader = Reader(frame.body);
         let id = reader.id()?;
-        let properties = version.properties(&mut reader, Place::of(Kind::SubAck))?;
+        let properties = version.properties(&mut reader, PropertyContext::of(Kind::SubAck))?;
         if version == Version::V3 && reader.0.iter().any(|code| !matches!(code, 0..=2 | 0x80)) {
             return Err(Error::malformed("SUBACK has a return code that there is not"));
         }
@@ -258,7 +258,7 @@ impl<'a> SubAck<'a> {
 
     pub(crate) fn encode(&self, version: Version, out: &mut Vec<u8>) -> Result<(), Error> {
         framed(out, Kind::SubAck, |out| {
-            put_two(out, self.id.get());
+            put_u16(out, self.id.get());
             version.put_properties(out, self.properties);
             match version {
                 Version::V5 => out.extend_from_slice(self.reasons),
@@ -277,7 +277,7 @@ impl<'a> UnsubAck<'a> {
     pub(crate) fn decode(frame: Frame<'a>, version: Version) -> Result<Self, Error> {
         let mut reader = Reader(frame.body);
         let id = reader.id()?;
-        let properties = version.properties(&mut reader, Place::of(Kind::UnsubAck))?;
+        let properties = version.properties(&mut reader, PropertyContext::of(Kind::UnsubAck))?;
         if version == Version::V3 {
             reader.end()?;
         }
@@ -286,7 +286,7 @@ impl<'a> UnsubAck<'a> {
 
     pub(crate) fn encode(&self, version: Version, out: &mut Vec<u8>) -> Result<(), Error> {
         framed(out, Kind::UnsubAck, |out| {
-            put_two(out, self.id.get());
+            put_u16(out, self.id.get());
             version.put_properties(out, self.properties);
             if version == Version::V5 {
                 out.extend_from_slice(self.reasons);

@@ -6,7 +6,7 @@
 use crate::error::Error;
 use crate::reason::Reason;
 
-pub(crate) const LONG: Error =
+pub(crate) const TOPIC_TOO_LONG: Error =
     Error::new(Reason::TOPIC_NAME_INVALID, "a topic is longer than 65535 bytes");
 
 /// Whether a message can be published to `name`: it is not empty, no longer than 65,535 bytes, and has no
@@ -21,7 +21,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
         return Err(Error::new(Reason::TOPIC_NAME_INVALID, "the topic is empty"));
     }
     if name.len() > usize::from(u16::MAX) {
-        return Err(LONG);
+        return Err(TOPIC_TOO_LONG);
     }
     if name.bytes().any(|byte| matches!(byte, b'+' | b'#' | 0)) {
         let what = "the topic of a message has a wildcard in it";

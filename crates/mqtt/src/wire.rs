@@ -10,7 +10,7 @@ pub(crate) const MAX_VARIABLE: usize = 0x0fff_ffff;
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
-const SHORT: Error = Error::malformed("the packet ends within a field");
+const TRUNCATED: Error = Error::malformed("the packet ends within a field");
 
 impl<'a> Reader<'a> {
     pub(crate) fn is_empty(&self) -> bool {
@@ -19,28 +19,28 @@ impl<'a> Reader<'a> {
 
     #[inline]
     pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(SHORT)?;
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(TRUNCATED)?;
         self.0 = rest;
         Ok(taken)
     }
 
     #[inline]
     pub(crate) fn byte(&mut self) -> Result<u8, Error> {
-        let (byte, rest) = self.0.split_first().ok_or(SHORT)?;
+        let (byte, rest) = self.0.split_first().ok_or(TRUNCATED)?;
         self.0 = rest;
         Ok(*byte)
     }
 
     #[inline]
-    pub(crate) fn two(&mut self) -> Result<u16, Error> {
-        let (two, rest) = self.0.split_first_chunk().ok_or(SHORT)?;
+    pub(crate) fn u16(&mut self) -> Result<u16, Error> {
+        let (two, rest) = self.0.split_first_chunk().ok_or(TRUNCATED)?;
         self.0 = rest;
         Ok(u16::from_be_bytes(*two))
     }
 
     #[inline]
-    pub(crate) fn four(&mut self) -> Result<u32, Error> {
-        let (four, rest) = self.0.split_first_chunk().ok_or(SHORT)?;
+    pub(crate) fn u32(&mut self) -> Result<u32, Error> {
+        let (four, rest) = self.0.split_first_chunk().ok_or(TRUNCATED)?;
         self.0 = rest;
         Ok(u32::from_be_bytes(*four))
     }
@@ -53,13 +53,13 @@ impl<'a> Reader<'a> {
                 self.0 = &self.0[length..];
                 Ok(value)
             }
-            None => Err(SHORT),
+            None => Err(TRUNCATED),
         }
     }
 
     #[inline]
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Error> {
-        let length = self.two()?;
+        let length = self.u16()?;
         self.take(length.into())
     }
 
@@ -137,11 +137,11 @@ pub(crate) fn put_variable(out: &mut Vec<u8>, mut value: usize) {
     out.push(value as u8);
 }
 
-pub(crate) fn put_two(out: &mut Vec<u8>, value: u16) {
+pub(crate) fn put_u16(out: &mut Vec<u8>, value: u16) {
     out.extend_from_slice(&value.to_be_bytes());
 }
 
-pub(crate) fn put_four(out: &mut Vec<u8>, value: u32) {
+pub(crate) fn put_u32(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(&value.to_be_bytes());
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn put_four(out: &mut Vec<u8>, value: u32) {
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
     let length =
         u16::try_from(bytes.len()).map_err(|_| Error::malformed("a field is longer than 65535"))?;
-    put_two(out, length);
+    put_u16(out, length);
     out.extend_from_slice(bytes);
     Ok(())
 }

@@ -305,13 +305,13 @@ fn the_version_of_an_answer_is_that_of_the_question() {
     ] {
         for name in [&b"\x00\x04MQTT"[..], b"\x00\x06MQIsdp"] {
             let connect = [b"\x11\x7f", name, &[level]].concat();
-            assert_eq!(Connect::answered_in(&connect), Some(version), "{level}");
-            assert_eq!(Connect::answered_in(&connect[..connect.len() - 1]), None);
+            assert_eq!(Connect::response_version(&connect), Some(version), "{level}");
+            assert_eq!(Connect::response_version(&connect[..connect.len() - 1]), None);
         }
     }
-    assert_eq!(Connect::answered_in(b"\x30\x7f\x00\x04MQTT\x05"), None, "another packet");
-    assert_eq!(Connect::answered_in(b"\x10\xff\xff\xff\xff\x00\x04MQTT\x05"), None);
-    assert_eq!(Connect::answered_in(b"\x10\x7f\x00\x04mqtt\x05"), None);
+    assert_eq!(Connect::response_version(b"\x30\x7f\x00\x04MQTT\x05"), None, "another packet");
+    assert_eq!(Connect::response_version(b"\x10\xff\xff\xff\xff\x00\x04MQTT\x05"), None);
+    assert_eq!(Connect::response_version(b"\x10\x7f\x00\x04mqtt\x05"), None);
 }
 
 /// Of a packet that is longer than its receiver takes, the words are left out, and nothing else.

@@ -9,13 +9,13 @@ use crate::wire::Reader;
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
     bytes: Vec<u8>,
-    keeps: bool,
+    adds_state: bool,
 }
 
 impl Entry {
     /// An entry is no longer than this, in bytes of the journal: a little more than the longest packet
     /// of MQTT.
-    pub const MOST_BYTES: usize = (256 << 20) + (1 << 20);
+    pub const MAX_BYTES: usize = (256 << 20) + (1 << 20);
 
     /// Without records yet.
     pub fn new() -> Self {
@@ -25,7 +25,7 @@ impl Entry {
     /// Appends a record.
     pub fn push(&mut self, record: &Record<'_>) {
         record.encode(&mut self.bytes);
-        self.keeps |= record.keeps();
+        self.adds_state |= record.adds_state();
     }
 
     /// Moves all records of `other` behind those that there are.
@@ -35,7 +35,7 @@ impl Entry {
         } else {
             self.bytes.append(&mut other.bytes);
         }
-        self.keeps |= std::mem::take(&mut other.keeps);
+        self.adds_state |= std::mem::take(&mut other.adds_state);
     }
 
     /// How long it is, in bytes of the journal.
@@ -58,8 +58,8 @@ impl Entry {
     }
 
     /// Whether something of it is to be kept; else it only lets go.
-    pub(crate) fn keeps(&self) -> bool {
-        self.keeps
+    pub(crate) fn adds_state(&self) -> bool {
+        self.adds_state
     }
 }
 
@@ -96,9 +96,9 @@ mod tests {
             assert!(next.is_empty());
         }
         assert!(all.records().eq((1..4).map(of)));
-        assert!(!all.keeps());
+        assert!(!all.adds_state());
         next.push(&Record::Incoming { session: SessionId(1), packet: 7 });
         all.append(&mut next);
-        assert!(all.keeps() && !next.keeps());
+        assert!(all.adds_state() && !next.adds_state());
     }
 }

@@ -110,20 +110,20 @@ pub enum AppendError {
         /// What the system says.
         what: String,
     },
-    /// The store has [as much as it may](crate::Options::most_bytes). Entries that only let go are
+    /// The store has [as much as it may](crate::Options::max_bytes). Entries that only let go are
     /// taken still.
     #[error("the store holds {bytes} bytes, which is as many as it may")]
     Full {
         /// How many it holds.
         bytes: u64,
     },
-    /// [Too much](crate::Options::most_waiting) waits for the disk already.
+    /// [Too much](crate::Options::max_pending_bytes) waits for the disk already.
     #[error("{bytes} bytes wait for the disk already")]
     Busy {
         /// How much.
         bytes: usize,
     },
-    /// It is longer than [`Entry::MOST_BYTES`](crate::Entry::MOST_BYTES).
+    /// It is longer than [`Entry::MAX_BYTES`](crate::Entry::MAX_BYTES).
     #[error("an entry of {bytes} bytes is longer than any may be")]
     TooLong {
         /// How long.

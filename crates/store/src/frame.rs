@@ -11,9 +11,9 @@
 //! is nothing that is renamed, cut or written over: a disk can do little wrong.
 
 /// A segment's head, in bytes.
-pub(crate) const HEAD: usize = 84;
+pub(crate) const HEAD_BYTES: usize = 84;
 /// What stands before a batch's records, in bytes.
-pub(crate) const FRAME: usize = 16;
+pub(crate) const FRAME_BYTES: usize = 16;
 
 const MAGIC: [u8; 8] = *b"PHXJRNL1";
 
@@ -41,8 +41,8 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    pub(crate) fn encode(&self) -> [u8; HEAD] {
-        let mut out = [0; HEAD];
+    pub(crate) fn encode(&self) -> [u8; HEAD_BYTES] {
+        let mut out = [0; HEAD_BYTES];
         out[..8].copy_from_slice(&MAGIC);
         for (place, field) in out[8..80].chunks_exact_mut(8).zip(self.fields()) {
             place.copy_from_slice(&field.to_le_bytes());
@@ -54,7 +54,7 @@ impl Head {
 
     /// None if it is not whole.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let bytes = bytes.get(..HEAD)?;
+        let bytes = bytes.get(..HEAD_BYTES)?;
         if bytes[..8] != MAGIC || crc32fast::hash(&bytes[..80]) != u32_at(bytes, 80) {
             return None;
         }
@@ -99,7 +99,7 @@ impl Head {
 
 /// Finishes a frame: `out` has room for what stands before the records, and the records.
 pub(crate) fn seal(out: &mut [u8], salt: u64, sequence: u64) {
-    let length = u32::try_from(out.len() - FRAME).expect("a batch is bounded");
+    let length = u32::try_from(out.len() - FRAME_BYTES).expect("a batch is bounded");
     out[4..8].copy_from_slice(&length.to_le_bytes());
     out[8..16].copy_from_slice(&(sequence ^ salt).to_le_bytes());
     let sum = crc32fast::hash(&out[4..]);
@@ -109,21 +109,21 @@ pub(crate) fn seal(out: &mut [u8], salt: u64, sequence: u64) {
 /// How long the frame at the beginning of `bytes` says that it is, with all that belongs to it; none
 /// if it is not batch `sequence`.
 pub(crate) fn length(bytes: &[u8], salt: u64, sequence: u64) -> Option<usize> {
-    (bytes.len() >= FRAME && u64_at(bytes, 8) ^ salt == sequence)
-        .then(|| FRAME + u32_at(bytes, 4) as usize)
+    (bytes.len() >= FRAME_BYTES && u64_at(bytes, 8) ^ salt == sequence)
+        .then(|| FRAME_BYTES + u32_at(bytes, 4) as usize)
 }
 
 /// The records of batch `sequence`, if that is whole at the beginning of `bytes`.
 pub(crate) fn open(bytes: &[u8], salt: u64, sequence: u64) -> Option<&[u8]> {
     let frame = bytes.get(..length(bytes, salt, sequence)?)?;
-    (crc32fast::hash(&frame[4..]) == u32_at(frame, 0)).then(|| &frame[FRAME..])
+    (crc32fast::hash(&frame[4..]) == u32_at(frame, 0)).then(|| &frame[FRAME_BYTES..])
 }
 
 /// Where in `bytes` a batch later than `sequence` is whole.
 pub(crate) fn find_later(bytes: &[u8], salt: u64, sequence: u64) -> Option<usize> {
     // So many batches do not fit in.
     let most = bytes.len() as u64;
-    (0..bytes.len().saturating_sub(FRAME - 1)).find(|at| {
+    (0..bytes.len().saturating_sub(FRAME_BYTES - 1)).find(|at| {
         let number = u64_at(bytes, at + 8) ^ salt;
         number.wrapping_sub(sequence + 1) < most && open(&bytes[*at..], salt, number).is_some()
     })
@@ -156,7 +156,7 @@ pub fn first_segment(salt: u64, batches: &[&[u8]]) -> Vec<u8> {
     };
     let mut out = head.encode().to_vec();
     for (sequence, batch) in (1..).zip(batches) {
-        let mut frame = [&[0; FRAME], *batch].concat();
+        let mut frame = [&[0; FRAME_BYTES], *batch].concat();
         seal(&mut frame, salt, sequence);
         out.append(&mut frame);
     }
@@ -180,7 +180,7 @@ mod tests {
     };
 
     fn framed(records: &[u8], salt: u64, sequence: u64) -> Vec<u8> {
-        let mut out = [&[0; FRAME], records].concat();
+        let mut out = [&[0; FRAME_BYTES], records].concat();
         seal(&mut out, salt, sequence);
         out
     }
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(open(&frame, 5, 8), Some(&b"records"[..]));
         assert_eq!(open(&frame, 5, 7), None, "another batch");
         assert_eq!(open(&frame, 4, 8), None, "another journal");
-        for at in 0..HEAD {
+        for at in 0..HEAD_BYTES {
             let mut head = head;
             head[at] ^= 0x10;
             assert_eq!(Head::decode(&head), None, "byte {at}");
@@ -209,8 +209,8 @@ mod tests {
     #[test]
     fn a_later_batch_is_found_and_none_is_seen_where_there_is_none() {
         let frames = [framed(b"one", 5, 1), framed(b"two", 5, 2), framed(b"", 5, 3)].concat();
-        assert_eq!(find_later(&frames, 5, 1), Some(FRAME + 3));
-        assert_eq!(find_later(&frames, 5, 2), Some(2 * FRAME + 6));
+        assert_eq!(find_later(&frames, 5, 1), Some(FRAME_BYTES + 3));
+        assert_eq!(find_later(&frames, 5, 2), Some(2 * FRAME_BYTES + 6));
         assert_eq!(find_later(&frames, 5, 3), None);
         assert_eq!(find_later(&frames, 6 << 40, 0), None, "another journal's");
     }

@@ -27,7 +27,7 @@ pub(crate) struct Index {
     messages: HashMap<u64, Message>,
     retained: HashMap<Box<str>, Retained>,
     /// Messages that the batch has put: gone at its end if nobody keeps them.
-    fresh: Vec<u64>,
+    unreferenced: Vec<u64>,
     /// Bytes of all that is alive.
     live: u64,
     next_session: u64,
@@ -55,7 +55,7 @@ struct Delivery {
 struct Message {
     place: Option<Place>,
     /// How many deliveries and topics keep it.
-    kept_by: u32,
+    references: u32,
 }
 
 #[derive(Debug)]
@@ -136,8 +136,8 @@ impl Index {
                 self.next_message = self.next_message.max(message.0.saturating_add(1));
                 let entry = self.messages.entry(message.0).or_default();
                 let old = entry.place.replace(place);
-                if entry.kept_by == 0 && !self.replaying {
-                    self.fresh.push(message.0);
+                if entry.references == 0 && !self.replaying {
+                    self.unreferenced.push(message.0);
                 }
                 self.replaced(old, place);
             }
@@ -203,9 +203,9 @@ impl Index {
     }
 
     /// At the end of a batch: messages that nobody keeps are gone.
-    pub(crate) fn settle(&mut self) {
-        for message in std::mem::take(&mut self.fresh) {
-            if self.messages.get(&message).is_some_and(|message| message.kept_by == 0) {
+    pub(crate) fn end_batch(&mut self) {
+        for message in std::mem::take(&mut self.unreferenced) {
+            if self.messages.get(&message).is_some_and(|message| message.references == 0) {
                 let old = self.messages.remove(&message);
                 self.gone(old.and_then(|old| old.place));
             }
@@ -213,7 +213,7 @@ impl Index {
     }
 
     /// At the end of a replay: what is there in part only is gone, and from now on the order counts.
-    pub(crate) fn end_replay(&mut self) {
+    pub(crate) fn finish_replay(&mut self) {
         let parts = self.sessions.iter().filter(|(_, session)| session.place.is_none());
         let parts: Vec<u64> = parts.map(|(session, _)| *session).collect();
         parts.into_iter().for_each(|session| self.end(SessionId(session)));
@@ -233,7 +233,7 @@ impl Index {
             keep
         });
         messages.retain(|_, message| {
-            let keep = message.kept_by > 0 && message.place.is_some();
+            let keep = message.references > 0 && message.place.is_some();
             if let (false, Some(place)) = (keep, message.place) {
                 *live -= u64::from(place.length);
             }
@@ -267,7 +267,7 @@ impl Index {
     }
 
     /// The record at `at` as it would be put now, if it is alive: a delivery with how far it has come.
-    pub(crate) fn renewed<'a>(&self, record: &Record<'a>, at: u64) -> Option<Record<'a>> {
+    pub(crate) fn current<'a>(&self, record: &Record<'a>, at: u64) -> Option<Record<'a>> {
         if !self.is_live(record, at) {
             return None;
         }
@@ -306,7 +306,7 @@ impl Index {
             true => Some(self.messages.entry(message.0).or_default()),
             false => self.messages.get_mut(&message.0),
         };
-        message.map(|message| message.kept_by += 1).is_some()
+        message.map(|message| message.references += 1).is_some()
     }
 
     fn release_delivery(&mut self, delivery: &Delivery) {
@@ -317,8 +317,8 @@ impl Index {
 
     fn release(&mut self, message: u64) {
         let Some(entry) = self.messages.get_mut(&message) else { return };
-        entry.kept_by -= 1;
-        if entry.kept_by == 0 && !self.replaying {
+        entry.references -= 1;
+        if entry.references == 0 && !self.replaying {
             let old = self.messages.remove(&message).and_then(|old| old.place);
             self.gone(old);
         }
@@ -370,7 +370,7 @@ mod tests {
     fn replayed(records: &[Record<'_>]) -> Index {
         let mut index = Index::replaying();
         apply(&mut index, records);
-        index.end_replay();
+        index.finish_replay();
         index
     }
 
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!((index.live(), index.counts().messages), (30, 1));
         let index = replayed(&[queue(Phase::Sent(9)), message(), session()]);
         assert!(index.is_live(&queue(Phase::Queued), 0) && index.live() == 30);
-        assert_eq!(index.renewed(&queue(Phase::Queued), 0), Some(queue(Phase::Sent(9))));
+        assert_eq!(index.current(&queue(Phase::Queued), 0), Some(queue(Phase::Sent(9))));
     }
 
     #[test]
@@ -404,17 +404,17 @@ mod tests {
     fn a_message_lives_while_somebody_keeps_it() {
         let mut index = replayed(&[session()]);
         apply(&mut index, &[session(), message(), RETAIN, queue(Phase::Sent(5))]);
-        index.settle();
+        index.end_batch();
         let received = Record::Received { session: SESSION, delivery: DELIVERY };
         apply(&mut index, &[Record::Unretain { topic: "t" }]);
         assert!(index.is_live(&message(), 1));
         apply(&mut index, &[received]);
         assert!(!index.is_live(&message(), 1) && index.live() == 20);
-        assert_eq!(index.renewed(&queue(Phase::Queued), 3), Some(queue(Phase::Received(5))));
+        assert_eq!(index.current(&queue(Phase::Queued), 3), Some(queue(Phase::Received(5))));
         apply(&mut index, &[received, DONE, DONE]);
         assert_eq!(index.live(), 10);
         apply(&mut index, &[message()]);
-        index.settle();
+        index.end_batch();
         assert_eq!(index.counts().messages, 0, "of nobody");
         apply(&mut index, &[queue(Phase::Queued), RETAIN]);
         assert_eq!(index.live(), 10, "of what is not there");

@@ -27,33 +27,33 @@ use crate::writer::Writer;
 /// There is one journal; its key names the processor that has it.
 const JOURNAL: u64 = 0;
 
-type Kept = Result<(), AppendError>;
+type AppendResult = Result<(), AppendError>;
 
 /// A handle on a store that is at work: what is appended is kept. Clones are the same.
 ///
 /// Made by [`Store::declare`](crate::Store::declare).
 #[derive(Clone)]
 pub struct Journal {
-    stage: PartitionedCohortStage<Entry, Kept>,
+    stage: PartitionedCohortStage<Entry, AppendResult>,
     counters: Arc<Counters>,
     reserve_bytes: u64,
 }
 
 /// The journal on the processor that has it.
-struct Keeper {
+struct JournalTask {
     directory: Dir,
     /// None while an operation has it, and for good if that has not ended well.
     writer: RefCell<Option<Writer>>,
-    gathered: RefCell<Gathered>,
-    most_waiting: usize,
+    queue: RefCell<AppendQueue>,
+    max_pending_bytes: usize,
     disk: SharedStage<()>,
     remover: BlockingStage<()>,
     counters: Arc<Counters>,
 }
 
 #[derive(Default)]
-struct Gathered {
-    waiting: VecDeque<(Entry, Reply<Kept>)>,
+struct AppendQueue {
+    pending: VecDeque<(Entry, Reply<AppendResult>)>,
     /// The entries', in bytes.
     bytes: usize,
     /// Whether a commit is under way. It takes what is gathered when it is done.
@@ -105,21 +105,22 @@ impl Journal {
             move || {
                 let writer = writer.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let writer = writer.expect("one processor has the journal");
-                Rc::new(Keeper {
+                Rc::new(JournalTask {
                     directory: writer.directory.clone(),
-                    most_waiting: writer.options.most_waiting,
+                    max_pending_bytes: writer.options.max_pending_bytes,
                     writer: RefCell::new(Some(writer)),
-                    gathered: RefCell::default(),
+                    queue: RefCell::default(),
                     disk,
                     remover,
                     counters: counters.clone(),
                 })
             }
         };
-        let handler = move |keeper: &mut Option<Rc<Keeper>>, cohort: &mut Cohort<Entry, Kept>| {
-            let keeper = keeper.get_or_insert_with(&make);
-            if keeper.gather(cohort) {
-                let committing = Committing::new(keeper.clone());
+        let handler = move |task: &mut Option<Rc<JournalTask>>,
+                            cohort: &mut Cohort<Entry, AppendResult>| {
+            let task = task.get_or_insert_with(&make);
+            if task.enqueue(cohort) {
+                let committing = Committing::new(task.clone());
                 // Where the processor is full, what was gathered is dropped, and its callers told.
                 let _ = disk.dispatch(move |_| committing.commit());
             }
@@ -130,33 +131,33 @@ impl Journal {
     }
 }
 
-impl Keeper {
+impl JournalTask {
     /// Takes a cohort's entries. Whether a commit must be begun.
-    fn gather(&self, cohort: &mut Cohort<Entry, Kept>) -> bool {
-        let gathered = &mut *self.gathered.borrow_mut();
+    fn enqueue(&self, cohort: &mut Cohort<Entry, AppendResult>) -> bool {
+        let queue = &mut *self.queue.borrow_mut();
         for (entry, reply) in cohort.drain() {
-            let (length, waiting) = (entry.len(), gathered.bytes);
-            if length > Entry::MOST_BYTES {
+            let (length, pending) = (entry.len(), queue.bytes);
+            if length > Entry::MAX_BYTES {
                 reply.send(Err(AppendError::TooLong { bytes: length }));
-            } else if waiting > 0 && waiting + length > self.most_waiting {
-                reply.send(Err(AppendError::Busy { bytes: waiting }));
+            } else if pending > 0 && pending + length > self.max_pending_bytes {
+                reply.send(Err(AppendError::Busy { bytes: pending }));
             } else {
-                gathered.bytes += length;
-                gathered.waiting.push_back((entry, reply));
+                queue.bytes += length;
+                queue.pending.push_back((entry, reply));
             }
         }
-        !gathered.waiting.is_empty() && !std::mem::replace(&mut gathered.committing, true)
+        !queue.pending.is_empty() && !std::mem::replace(&mut queue.committing, true)
     }
 
     /// As many entries as are written at once. Those that may not be kept are told.
-    fn take(&self, writer: &Writer) -> (Vec<Entry>, Vec<Reply<Kept>>) {
+    fn take(&self, writer: &Writer) -> (Vec<Entry>, Vec<Reply<AppendResult>>) {
         let (mut entries, mut replies, mut bytes) = (Vec::new(), Vec::new(), 0);
-        let gathered = &mut *self.gathered.borrow_mut();
-        while let Some((entry, _)) = gathered.waiting.front()
+        let queue = &mut *self.queue.borrow_mut();
+        while let Some((entry, _)) = queue.pending.front()
             && (bytes == 0 || bytes + entry.len() <= writer.batch_bytes())
         {
-            let (entry, reply) = gathered.waiting.pop_front().expect("looked at");
-            gathered.bytes -= entry.len();
+            let (entry, reply) = queue.pending.pop_front().expect("looked at");
+            queue.bytes -= entry.len();
             match writer.admit(&entry, bytes) {
                 Err(refused) => reply.send(Err(refused)),
                 Ok(()) => {
@@ -169,70 +170,70 @@ impl Keeper {
         (entries, replies)
     }
 
-    fn is_waiting(&self) -> bool {
-        !self.gathered.borrow().waiting.is_empty()
+    fn has_pending(&self) -> bool {
+        !self.queue.borrow().pending.is_empty()
     }
 }
 
 /// The one operation that commits. Whoever drops it in the middle closes the journal: nobody knows
 /// then what is on the disk.
 struct Committing {
-    keeper: Rc<Keeper>,
+    task: Rc<JournalTask>,
     writer: Option<Writer>,
-    in_the_middle: bool,
+    is_writing: bool,
 }
 
 impl Committing {
-    fn new(keeper: Rc<Keeper>) -> Self {
-        let writer = keeper.writer.borrow_mut().take();
-        Self { keeper, writer, in_the_middle: false }
+    fn new(task: Rc<JournalTask>) -> Self {
+        let writer = task.writer.borrow_mut().take();
+        Self { task, writer, is_writing: false }
     }
 
     /// Commits what is gathered, and what is gathered meanwhile, and cleans, until nothing is left.
     async fn commit(mut self) {
-        let keeper = self.keeper.clone();
+        let task = self.task.clone();
         let Some(writer) = &mut self.writer else {
             let what = "a commit was broken off".to_owned();
-            let waiting = std::mem::take(&mut keeper.gathered.borrow_mut().waiting);
+            let pending = std::mem::take(&mut task.queue.borrow_mut().pending);
             let broken = AppendError::Broken { what };
-            return waiting.into_iter().for_each(|(_, reply)| reply.send(Err(broken.clone())));
+            return pending.into_iter().for_each(|(_, reply)| reply.send(Err(broken.clone())));
         };
-        let mut hurries = false;
-        while hurries || keeper.is_waiting() {
-            writer.reserve.ensure(&keeper.directory, keeper.remover).await;
-            let (entries, replies) = keeper.take(writer);
-            self.in_the_middle = true;
+        let mut is_urgent = false;
+        while is_urgent || task.has_pending() {
+            writer.reserve.ensure(&task.directory, task.remover).await;
+            let (entries, replies) = task.take(writer);
+            self.is_writing = true;
             let mut kept = writer.commit(&entries).await;
             if kept.as_ref().is_err_and(AppendError::is_out_of_room)
-                && writer.reserve.release(&keeper.directory, keeper.remover).await
+                && writer.reserve.release(&task.directory, task.remover).await
             {
                 kept = writer.commit(&entries).await;
             }
-            self.in_the_middle = false;
-            keeper.counters.committed(writer, entries.len(), &kept);
+            self.is_writing = false;
+            task.counters.committed(writer, entries.len(), &kept);
             replies.into_iter().for_each(|reply| reply.send(kept.clone()));
             writer.put_position().await;
             // After the next one that goes well, if not after this.
-            hurries = kept.is_ok() && keeper.clean(writer).await;
+            is_urgent = kept.is_ok() && task.clean(writer).await;
         }
     }
 }
 
-impl Keeper {
+impl JournalTask {
     /// Makes ready what is to be cleaned with the next commit, if anything is. Whether that is to be soon, though there may
     /// be nothing else to commit.
     async fn clean(&self, writer: &mut Writer) -> bool {
-        let chore = if is_draining() { None } else { writer.chore() };
-        if let Some(chore) = chore {
-            match chore.read(&self.directory).await {
-                Ok(piece) => writer.take_up(piece),
+        let read = if is_draining() { None } else { writer.next_read() };
+        if let Some(read) = read {
+            match read.load(&self.directory).await {
+                Ok(piece) => writer.set_piece(piece),
                 Err(fault) => {
                     writer.stop_cleaning();
                     self.counters.fault(fault);
                 }
             }
         }
-        writer.turn().await;
+        writer.rotate().await;
         let removable = writer.take_removable();
         if !removable.is_empty() {
             let (directory, remover) = (self.directory.clone(), self.remover);
@@ -251,18 +252,18 @@ impl Keeper {
                 }
             }
         }
-        !is_draining() && writer.cleaning.hurries()
+        !is_draining() && writer.cleaning.is_urgent()
     }
 }
 
 impl Drop for Committing {
     fn drop(&mut self) {
-        let gathered = &mut *self.keeper.gathered.borrow_mut();
-        gathered.committing = false;
-        if !self.in_the_middle {
-            *self.keeper.writer.borrow_mut() = self.writer.take();
+        let queue = &mut *self.task.queue.borrow_mut();
+        queue.committing = false;
+        if !self.is_writing {
+            *self.task.writer.borrow_mut() = self.writer.take();
         }
-        gathered.bytes = 0;
-        gathered.waiting.clear();
+        queue.bytes = 0;
+        queue.pending.clear();
     }
 }

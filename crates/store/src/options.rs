@@ -12,10 +12,10 @@ pub struct Options {
     /// What is alive may have so many bytes; then [`Full`](crate::AppendError::Full). 8 GiB by default. The
     /// journal has up to two and a quarter times that, four segments and a batch, and a segment more lies on the
     /// disk until it may go.
-    pub most_bytes: u64,
+    pub max_bytes: u64,
     /// What waits for the disk may have so many bytes; then [`Busy`](crate::AppendError::Busy). 64 MiB by
     /// default; a single entry may be longer.
-    pub most_waiting: usize,
+    pub max_pending_bytes: usize,
     /// So many bytes of the disk are set aside in a file of their own, for the time when the disk is full; 0 for none,
     /// as by default. With less than three segments' a full journal may find no room to be cleaned.
     pub reserve_bytes: u64,
@@ -30,9 +30,9 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            segment_bytes: LONGEST_SEGMENT,
-            most_bytes: 8 << 30,
-            most_waiting: 64 << 20,
+            segment_bytes: MAX_SEGMENT_BYTES,
+            max_bytes: 8 << 30,
+            max_pending_bytes: 64 << 20,
             reserve_bytes: 0,
             accept_loss: false,
             salt: None,
@@ -40,11 +40,11 @@ impl Default for Options {
     }
 }
 
-const LONGEST_SEGMENT: u64 = 64 << 20;
-const SHORTEST_SEGMENT: u64 = 512 << 10;
+const MAX_SEGMENT_BYTES: u64 = 64 << 20;
+const MIN_SEGMENT_BYTES: u64 = 512 << 10;
 
 /// A file system has room for so many segments at least, if they are not the shortest.
-const SEGMENTS_OF_DISK: u64 = 64;
+const MIN_SEGMENTS_PER_DISK: u64 = 64;
 
 impl Options {
     /// For a store in this directory, which need not be there yet: on a small file system the segments are shorter (a
@@ -55,7 +55,8 @@ impl Options {
             false => Dir::open(above).ok(),
         });
         let total = here.and_then(|here| here.space().ok()).map_or(u64::MAX, |space| space.total);
-        let segment_bytes = (total / SEGMENTS_OF_DISK).clamp(SHORTEST_SEGMENT, LONGEST_SEGMENT);
+        let segment_bytes =
+            (total / MIN_SEGMENTS_PER_DISK).clamp(MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES);
         Self { segment_bytes, reserve_bytes: 3 * segment_bytes, ..Self::default() }
     }
 }

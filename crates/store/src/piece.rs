@@ -3,13 +3,13 @@
 use phalanx::fs::Dir;
 
 use crate::entry::records;
-use crate::frame::{self, FRAME};
+use crate::frame::{self, FRAME_BYTES};
 use crate::record::Record;
 use crate::source::segment_name;
 
 /// What is to be read of the oldest segment next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Chore {
+pub(crate) struct PieceRead {
     pub(crate) segment: u64,
     pub(crate) salt: u64,
     /// From this byte of it, where batch `sequence` begins, up to `end`.
@@ -23,7 +23,7 @@ pub(crate) struct Chore {
 /// Whole batches, and how far they are cleaned.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    chore: Chore,
+    read: PieceRead,
     /// The batches as they stand there.
     bytes: Vec<u8>,
     /// How many.
@@ -59,21 +59,21 @@ impl Piece {
     pub(crate) fn records(&self, part: Part) -> impl Iterator<Item = (Record<'_>, u64)> {
         self.records[self.cleaned..part.end].iter().map(|at| {
             let (record, _) = records(&self.bytes[*at as usize..]).next().expect("there is one");
-            (record.expect("it was checked"), self.chore.from + u64::from(*at))
+            (record.expect("it was checked"), self.read.from + u64::from(*at))
         })
     }
 
     /// A part is cleaned. If that was the last, where the next piece begins: the byte, and the number of the batch there.
     pub(crate) fn advance(&mut self, part: Part) -> Option<(u64, u64)> {
         self.cleaned = part.end;
-        let Self { chore, bytes, batches, .. } = self;
-        let next = (chore.from + bytes.len() as u64, chore.sequence + *batches);
+        let Self { read, bytes, batches, .. } = self;
+        let next = (read.from + bytes.len() as u64, read.sequence + *batches);
         (part.end == self.records.len()).then_some(next)
     }
 
     /// The batches that are whole at its beginning.
     fn whole(mut self) -> Self {
-        let Chore { salt, sequence, .. } = self.chore;
+        let PieceRead { salt, sequence, .. } = self.read;
         let mut at = 0;
         while let Some(body) = frame::open(&self.bytes[at..], salt, sequence + self.batches) {
             let before = self.records.len();
@@ -82,27 +82,27 @@ impl Piece {
                     self.records.truncate(before);
                     break;
                 }
-                self.records.push((at + FRAME + range.start) as u32);
+                self.records.push((at + FRAME_BYTES + range.start) as u32);
             }
             if self.records.len() == before {
                 break;
             }
-            (at, self.batches) = (at + FRAME + body.len(), self.batches + 1);
+            (at, self.batches) = (at + FRAME_BYTES + body.len(), self.batches + 1);
         }
         self.bytes.truncate(at);
         self
     }
 }
 
-impl Chore {
+impl PieceRead {
     /// Reads the piece.
     ///
     /// # Errors
     /// What is wrong with it, and where.
-    pub(crate) async fn read(self, directory: &Dir) -> Result<Piece, String> {
+    pub(crate) async fn load(self, directory: &Dir) -> Result<Piece, String> {
         let name = segment_name(self.segment);
         let told = |what: &dyn std::fmt::Display| format!("{name}: byte {}: {what}", self.from);
-        let of = |bytes| Piece { chore: self, bytes, batches: 0, records: Vec::new(), cleaned: 0 };
+        let of = |bytes| Piece { read: self, bytes, batches: 0, records: Vec::new(), cleaned: 0 };
         if self.from >= self.end {
             return Ok(of(Vec::new()));
         }

@@ -6,12 +6,12 @@ use std::path::Path;
 
 /// A file that is made so has mode 0600.
 #[cfg(unix)]
-pub(crate) fn for_owner(options: &mut OpenOptions) {
+pub(crate) fn owner_only(options: &mut OpenOptions) {
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
 }
 
 #[cfg(not(unix))]
-pub(crate) fn for_owner(_: &mut OpenOptions) {}
+pub(crate) fn owner_only(_: &mut OpenOptions) {}
 
 /// Makes a directory with mode 0700, and those above it with the usual one, if they are not there.
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
@@ -34,7 +34,7 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
 /// Takes the rights of others on the files of a store away, which older versions have made with the usual mode. Gives a
 /// line for each thing that its owner should know.
 #[cfg(unix)]
-pub(crate) fn tighten(path: &Path) -> io::Result<Vec<String>> {
+pub(crate) fn restrict_permissions(path: &Path) -> io::Result<Vec<String>> {
     use std::fs::{Permissions, set_permissions};
     use std::os::unix::fs::PermissionsExt;
 
@@ -74,6 +74,6 @@ pub(crate) fn tighten(path: &Path) -> io::Result<Vec<String>> {
 }
 
 #[cfg(not(unix))]
-pub(crate) fn tighten(_: &Path) -> io::Result<Vec<String>> {
+pub(crate) fn restrict_permissions(_: &Path) -> io::Result<Vec<String>> {
     Ok(Vec::new())
 }

@@ -337,7 +337,7 @@ impl<'a> Record<'a> {
     }
 
     /// Whether it asks for something to be kept, and does not only let go.
-    pub(crate) fn keeps(&self) -> bool {
+    pub(crate) fn adds_state(&self) -> bool {
         matches!(
             self,
             Record::Session { .. }

@@ -90,7 +90,7 @@ pub struct Message {
 
 impl Recovered {
     /// Takes in a record that is alive. They come in any order.
-    pub(crate) fn take(&mut self, record: &Record<'_>) {
+    pub(crate) fn apply(&mut self, record: &Record<'_>) {
         match *record {
             Record::Session { session, client, expiry, left, will } => {
                 let session = self.session(session);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::entry::records;
 use crate::error::{OpenError, Torn};
-use crate::frame::{self, FRAME, HEAD, Head};
+use crate::frame::{self, FRAME_BYTES, HEAD_BYTES, Head};
 use crate::index::{Index, Place};
 use crate::recovered::Recovered;
 use crate::source::{Source, segment_name, segment_number};
@@ -62,11 +62,11 @@ pub(crate) fn replay(source: &dyn Source, path: &Path) -> Result<(Replay, Recove
     let mut heads = Vec::new();
     let mut leftovers = Vec::new();
     for number in &numbers {
-        let bytes = files.read(*number, HEAD as u64 + 1)?;
+        let bytes = files.read(*number, HEAD_BYTES as u64 + 1)?;
         match Head::decode(&bytes).filter(|head| head.number == *number) {
             Some(head) => heads.push(head),
             // Nothing is written behind a head before that is on the disk.
-            None if bytes.len() <= HEAD => leftovers.push(*number),
+            None if bytes.len() <= HEAD_BYTES => leftovers.push(*number),
             None => return Err(files.corrupt(*number, 0, "its head is broken")),
         }
     }
@@ -85,9 +85,9 @@ pub(crate) fn replay(source: &dyn Source, path: &Path) -> Result<(Replay, Recove
         let segment = files.batches(head, end, &mut replay, &mut recovered.torn)?;
         replay.segments.push(segment);
     }
-    replay.index.end_replay();
+    replay.index.finish_replay();
     for segment in &replay.segments {
-        live_of(&files, segment, &replay, &mut recovered)?;
+        recover_live(&files, segment, &replay, &mut recovered)?;
     }
     recovered.finish(&replay.index);
     Ok((replay, recovered))
@@ -106,7 +106,7 @@ fn chain(files: &Files<'_>, heads: &[Head], replay: &mut Replay) -> Result<Vec<H
         };
         let before = rest[place];
         let follows = before.base.checked_add(here.previous_end) == Some(here.base);
-        if before.salt != last.salt || !follows || here.previous_end < HEAD as u64 {
+        if before.salt != last.salt || !follows || here.previous_end < HEAD_BYTES as u64 {
             return Err(files.corrupt(before.number, 0, "its successor does not follow it"));
         }
         // In between there may only be what was never begun, and that has no head.
@@ -125,7 +125,7 @@ fn chain(files: &Files<'_>, heads: &[Head], replay: &mut Replay) -> Result<Vec<H
 }
 
 /// Takes in the alive records of a segment that was read before.
-fn live_of(
+fn recover_live(
     files: &Files<'_>,
     segment: &Segment,
     replay: &Replay,
@@ -133,18 +133,18 @@ fn live_of(
 ) -> Result<(), OpenError> {
     let salt = replay.salt.unwrap_or_default();
     let bytes = files.read(segment.number, segment.end)?;
-    let (mut at, mut sequence) = (HEAD, segment.sequence);
+    let (mut at, mut sequence) = (HEAD_BYTES, segment.sequence);
     while at < bytes.len() {
         let Some(body) = frame::open(&bytes[at..], salt, sequence) else {
             return Err(files.corrupt(segment.number, at as u64, "it has changed just now"));
         };
         for (record, range) in records(body) {
-            let place = segment.base + (at + FRAME + range.start) as u64;
-            if let Some(record) = record.and_then(|record| replay.index.renewed(&record, place)) {
-                recovered.take(&record);
+            let place = segment.base + (at + FRAME_BYTES + range.start) as u64;
+            if let Some(record) = record.and_then(|record| replay.index.current(&record, place)) {
+                recovered.apply(&record);
             }
         }
-        (at, sequence) = (at + FRAME + body.len(), sequence + 1);
+        (at, sequence) = (at + FRAME_BYTES + body.len(), sequence + 1);
     }
     Ok(())
 }
@@ -191,7 +191,7 @@ impl Files<'_> {
         if end.is_some_and(|end| (bytes.len() as u64) < end) {
             return Err(self.corrupt(head.number, bytes.len() as u64, "it ends too early"));
         }
-        let mut at = HEAD;
+        let mut at = HEAD_BYTES;
         while at < bytes.len() {
             let sequence = replay.next_sequence;
             let Some(body) = frame::open(&bytes[at..], head.salt, sequence) else {
@@ -204,7 +204,7 @@ impl Files<'_> {
                 break;
             };
             self.apply(head, at, body, &mut replay.index)?;
-            at += FRAME + body.len();
+            at += FRAME_BYTES + body.len();
             replay.next_sequence += 1;
         }
         let Head { number, base, sequence, .. } = *head;
@@ -219,7 +219,7 @@ impl Files<'_> {
         index: &mut Index,
     ) -> Result<(), OpenError> {
         for (record, range) in records(body) {
-            let offset = (at + FRAME + range.start) as u64;
+            let offset = (at + FRAME_BYTES + range.start) as u64;
             let Some(record) = record else {
                 let what = "the record there is of a kind that this version does not know";
                 return Err(self.corrupt(head.number, offset, what));

@@ -17,7 +17,7 @@ pub struct Status {
     /// Commits that came to nothing.
     pub failed: u64,
     /// Bytes that were written again, as they were alive where the journal was cleaned.
-    pub renewed: u64,
+    pub rewritten: u64,
     /// Files of the journal. Those that were cleaned do not count, though they may lie on the disk a while longer.
     pub segments: u64,
     /// Bytes in them.
@@ -38,7 +38,7 @@ pub(crate) struct Counters {
     entries: AtomicU64,
     commits: AtomicU64,
     failed: AtomicU64,
-    renewed: AtomicU64,
+    rewritten: AtomicU64,
     segments: AtomicU64,
     bytes: AtomicU64,
     live: AtomicU64,
@@ -70,7 +70,7 @@ impl Counters {
         self.live.store(extent.live, Relaxed);
         self.is_low.store(writer.reserve.is_low(), Relaxed);
         self.reserved.store(writer.reserve.held(), Relaxed);
-        self.renewed.store(writer.cleaning.renewed, Relaxed);
+        self.rewritten.store(writer.cleaning.rewritten, Relaxed);
     }
 
     pub(crate) fn fault(&self, fault: String) {
@@ -82,7 +82,7 @@ impl Counters {
             entries: self.entries.load(Relaxed),
             commits: self.commits.load(Relaxed),
             failed: self.failed.load(Relaxed),
-            renewed: self.renewed.load(Relaxed),
+            rewritten: self.rewritten.load(Relaxed),
             segments: self.segments.load(Relaxed),
             bytes: self.bytes.load(Relaxed),
             live: self.live.load(Relaxed),

@@ -76,7 +76,7 @@ impl Store {
             // It may say more than there is.
             let _ = std::fs::remove_file(path.join(position::NAME));
         }
-        let mut warnings = private::tighten(path).map_err(tried("look at"))?;
+        let mut warnings = private::restrict_permissions(path).map_err(tried("look at"))?;
         warnings.extend(replay.headless().map(|number| {
             let file = path.join(segment_name(number));
             format!("{}: has no whole head, as a crash leaves it; it is left out", file.display())
@@ -211,7 +211,7 @@ fn lock(path: &Path) -> Result<File, OpenError> {
     let tried = |source: io::Error| OpenError::Io { what: "lock", path: file.clone(), source };
     let mut options = File::options();
     options.create(true).append(true);
-    private::for_owner(&mut options);
+    private::owner_only(&mut options);
     let lock = options.open(&file).map_err(tried)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),

@@ -14,7 +14,7 @@ use phalanx::fs::{Dir, File};
 use crate::clean::Cleaning;
 use crate::entry::{Entry, records};
 use crate::error::AppendError;
-use crate::frame::{self, FRAME, HEAD, Head};
+use crate::frame::{self, FRAME_BYTES, HEAD_BYTES, Head};
 use crate::index::{Index, Place};
 use crate::options::Options;
 use crate::position::{Position, PositionFile};
@@ -23,7 +23,7 @@ use crate::reserve::Reserve;
 use crate::source::segment_name;
 
 /// So many bytes are written at once, and a single entry more.
-pub(crate) const BATCH: usize = 4 << 20;
+pub(crate) const MAX_BATCH_BYTES: usize = 4 << 20;
 
 /// The end of the journal, in the hands of one operation at a time.
 pub(crate) struct Writer {
@@ -40,9 +40,9 @@ pub(crate) struct Writer {
     next_segment: u64,
     next_sequence: u64,
     /// Begin a new segment, however short the last one is.
-    pub(crate) must_turn: bool,
+    pub(crate) must_rotate: bool,
     /// Cleaned; may go once a head has said that they do not count.
-    pub(crate) spent: Vec<u64>,
+    pub(crate) obsolete: Vec<u64>,
     /// A head has said so.
     removable: Vec<u64>,
     pub(crate) cleaning: Cleaning,
@@ -80,8 +80,8 @@ impl Writer {
             file: None,
             next_segment: replay.next_segment,
             next_sequence: replay.next_sequence,
-            must_turn: false,
-            spent: Vec::new(),
+            must_rotate: false,
+            obsolete: Vec::new(),
             removable: Vec::new(),
             cleaning: Cleaning::default(),
             position: PositionFile::default(),
@@ -94,7 +94,7 @@ impl Writer {
     /// segment could not be cleaned by the room that is set aside.
     pub(crate) fn batch_bytes(&self) -> usize {
         let segment = usize::try_from(self.options.segment_bytes).unwrap_or(usize::MAX);
-        if self.reserve.bytes > 0 { BATCH.min(segment) } else { BATCH }
+        if self.reserve.bytes > 0 { MAX_BATCH_BYTES.min(segment) } else { MAX_BATCH_BYTES }
     }
 
     /// Whether an entry may be kept, behind `before` bytes of the same batch.
@@ -103,7 +103,7 @@ impl Writer {
             return Err(AppendError::Broken { what: what.clone() });
         }
         let bytes = self.index.live() + (before + entry.len()) as u64;
-        if entry.keeps() && bytes > self.options.most_bytes {
+        if entry.adds_state() && bytes > self.options.max_bytes {
             return Err(AppendError::Full { bytes: self.index.live() });
         }
         Ok(())
@@ -114,26 +114,26 @@ impl Writer {
         if let Some(what) = &self.broken {
             return Err(AppendError::Broken { what: what.clone() });
         }
-        let mut batch = vec![0; FRAME];
+        let mut batch = vec![0; FRAME_BYTES];
         let length = entries.iter().map(Entry::len).sum::<usize>();
         // With the frame, if it is theirs.
-        let written = if entries.is_empty() { 0 } else { FRAME + length };
+        let written = if entries.is_empty() { 0 } else { FRAME_BYTES + length };
         // Nothing besides where the last has failed: it goes sooner without.
         let part = if self.has_failed { None } else { self.cleaning.part(written) };
         self.has_failed = true;
         if let Some(part) = part {
-            self.renew(part, &mut batch);
+            self.rewrite_live(part, &mut batch);
         }
-        let renewed = batch.len();
+        let rewritten = batch.len();
         entries.iter().for_each(|entry| batch.extend_from_slice(entry.bytes()));
-        if batch.len() > FRAME {
+        if batch.len() > FRAME_BYTES {
             self.write(batch).await?;
         }
         self.has_failed = false;
-        self.cleaning.owes(written);
+        self.cleaning.add_debt(written);
         if let Some(part) = part {
             self.advance(part);
-            self.cleaning.renewed += (renewed - FRAME) as u64;
+            self.cleaning.rewritten += (rewritten - FRAME_BYTES) as u64;
         }
         Ok(())
     }
@@ -150,12 +150,12 @@ impl Writer {
             self.broken = Some(what.clone());
             return Err(AppendError::Broken { what });
         }
-        let first = base + end + FRAME as u64;
-        for (record, range) in records(&batch[FRAME..]) {
+        let first = base + end + FRAME_BYTES as u64;
+        for (record, range) in records(&batch[FRAME_BYTES..]) {
             let place = Place { at: first + range.start as u64, length: range.len() as u32 };
             self.index.apply(&record.expect("it was made of records"), place);
         }
-        self.index.settle();
+        self.index.end_batch();
         self.segments.back_mut().expect("as above").end += batch.len() as u64;
         self.next_sequence += 1;
         Ok(())
@@ -165,14 +165,14 @@ impl Writer {
     async fn current(&mut self) -> io::Result<File> {
         let long = self.segments.back().is_none_or(|last| last.end >= self.options.segment_bytes);
         match &self.file {
-            Some(file) if !long && !self.must_turn => Ok(file.clone()),
+            Some(file) if !long && !self.must_rotate => Ok(file.clone()),
             _ => self.begin().await,
         }
     }
 
     /// Begins a segment if that is due and something is to go by it. If it fails, the next entry begins it.
-    pub(crate) async fn turn(&mut self) {
-        if self.must_turn && self.broken.is_none() {
+    pub(crate) async fn rotate(&mut self) {
+        if self.must_rotate && self.broken.is_none() {
             let _ = self.begin().await;
         }
     }
@@ -198,11 +198,11 @@ impl Writer {
         file.sync_all().await?;
         self.directory.sync().await?;
         let Head { base, sequence, .. } = head;
-        self.segments.push_back(Segment { number, base, end: HEAD as u64, sequence });
+        self.segments.push_back(Segment { number, base, end: HEAD_BYTES as u64, sequence });
         self.next_segment += 1;
         self.file = Some(file.clone());
-        self.must_turn = false;
-        self.removable.append(&mut self.spent);
+        self.must_rotate = false;
+        self.removable.append(&mut self.obsolete);
         Ok(file)
     }
 

@@ -13,8 +13,8 @@ use phalanx_store::{
 const SEGMENT: u64 = 4096;
 const OPTIONS: Options = Options {
     segment_bytes: SEGMENT,
-    most_bytes: 1 << 20,
-    most_waiting: 1 << 20,
+    max_bytes: 1 << 20,
+    max_pending_bytes: 1 << 20,
     reserve_bytes: 0,
     accept_loss: false,
     salt: None,
@@ -74,24 +74,24 @@ fn who_writes_little_cleans_little() {
             let length = entry.len() as u64;
             journal.append(entry).await.unwrap();
             let now = journal.status();
-            let renewed = now.renewed - before.renewed;
+            let rewritten = now.rewritten - before.rewritten;
             // With the frame; and a part may be cut short by a segment's end, and the rest be owed.
             assert!(
-                renewed <= 8 * (length + 16) + 150,
-                "{renewed} bytes again for {length}: {now:?}"
+                rewritten <= 8 * (length + 16) + 150,
+                "{rewritten} bytes again for {length}: {now:?}"
             );
             // Beside the segments' heads.
             let more = 3 * SEGMENT + 84 * now.segments + 5 * length;
             let over = now.bytes as f64 - more as f64;
             longest = longest.max(over / now.live as f64);
-            if now.renewed > 2 * now.live {
+            if now.rewritten > 2 * now.live {
                 shortest = shortest.min(over / now.live as f64);
             }
             before = now;
         }
         assert!(longest <= 2.25 && longest > 1.8, "{longest} times what is alive");
         assert!(shortest < 1.5, "{shortest} times what is alive");
-        assert!(before.renewed < 2 * 2500 * 90, "{before:?}");
+        assert!(before.rewritten < 2 * 2500 * 90, "{before:?}");
     });
     assert_eq!(check(home.path()).unwrap().0.counts.retained, OLD + 1);
 }
@@ -121,16 +121,16 @@ fn a_short_one_does_not_pay_for_a_long_one() {
                 let length = entry.len() as u64;
                 journal.append(entry).await.unwrap();
                 let now = journal.status();
-                let renewed = now.renewed - before.renewed;
+                let rewritten = now.rewritten - before.rewritten;
                 // With the frame, and the rest of a record.
                 let most = (64 << 10) + 8 * (length + 16) + 150;
-                assert!(renewed <= most, "{renewed} bytes again for {length}: {now:?}");
+                assert!(rewritten <= most, "{rewritten} bytes again for {length}: {now:?}");
                 let most = now.live * 9 / 4 + 4 * SEGMENT + LONG as u64;
                 assert!(now.bytes <= most, "{now:?}");
             }
         }
         let now = journal.status();
-        assert!(now.renewed > now.live, "all of it has been the oldest: {now:?}");
+        assert!(now.rewritten > now.live, "all of it has been the oldest: {now:?}");
     });
     assert_eq!(check(home.path()).unwrap().0.counts.retained, 3002);
 }

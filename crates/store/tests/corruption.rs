@@ -14,9 +14,9 @@ type Files = BTreeMap<String, Vec<u8>>;
 
 const SESSIONS: u64 = 60;
 /// A batch's frame, and the record of a session in it.
-const BATCH: usize = 16 + 2 + 9 + 3;
+const MAX_BATCH_BYTES: usize = 16 + 2 + 9 + 3;
 /// A segment's head.
-const HEAD: usize = 84;
+const HEAD_BYTES: usize = 84;
 
 /// A journal of several segments, a session in each batch; without its position, as a power cut may have left it.
 fn journal() -> &'static Files {
@@ -93,9 +93,15 @@ fn each_changed_byte_is_told() {
                     assert!(error.to_string().contains("from a copy"), "{error}");
                 }
                 Ok(recovered) => {
-                    assert!(name == last && at >= end - BATCH, "byte {at} of {name} goes unseen");
+                    assert!(
+                        name == last && at >= end - MAX_BATCH_BYTES,
+                        "byte {at} of {name} goes unseen"
+                    );
                     let torn = recovered.torn.unwrap();
-                    assert_eq!((torn.offset, torn.bytes), ((end - BATCH) as u64, BATCH as u64));
+                    assert_eq!(
+                        (torn.offset, torn.bytes),
+                        ((end - MAX_BATCH_BYTES) as u64, MAX_BATCH_BYTES as u64)
+                    );
                     assert_eq!(recovered.sessions.len() as u64, SESSIONS - 1);
                 }
             }
@@ -108,17 +114,20 @@ fn wherever_the_end_is_torn_the_rest_is_there() {
     let last = journal().keys().next_back().unwrap();
     let bytes = &journal()[last];
     // In each batch a session; what stands in the other segments is there in any case.
-    let others = SESSIONS as usize - (bytes.len() - HEAD) / BATCH;
+    let others = SESSIONS as usize - (bytes.len() - HEAD_BYTES) / MAX_BATCH_BYTES;
     for end in (0..bytes.len()).rev() {
         for junk in [&[][..], &[0; 40], &[0xa5; 7]] {
             // Behind a head that is not there nothing can be.
-            let cut =
-                if end < HEAD { bytes[..end].to_vec() } else { [&bytes[..end], junk].concat() };
+            let cut = if end < HEAD_BYTES {
+                bytes[..end].to_vec()
+            } else {
+                [&bytes[..end], junk].concat()
+            };
             let mut files = journal().clone();
             files.insert(last.clone(), cut);
             let recovered = look(&files).unwrap_or_else(|error| panic!("cut at {end}: {error}"));
             let there = recovered.sessions.len();
-            let whole = others + end.saturating_sub(HEAD) / BATCH;
+            let whole = others + end.saturating_sub(HEAD_BYTES) / MAX_BATCH_BYTES;
             // Zeros may happen to be what was cut off.
             assert!(
                 there == whole || junk == [0; 40] && there == whole + 1,
@@ -174,8 +183,8 @@ fn an_end_that_was_acknowledged_is_missed() {
         let mut files = whole.clone();
         files.insert(last.clone(), bytes[..end].to_vec());
         let lost = lost(&files);
-        let left = end.saturating_sub(HEAD) / BATCH;
-        let missing = (bytes.len() - HEAD) / BATCH - left;
+        let left = end.saturating_sub(HEAD_BYTES) / MAX_BATCH_BYTES;
+        let missing = (bytes.len() - HEAD_BYTES) / MAX_BATCH_BYTES - left;
         assert_eq!(lost.missing, Some(missing as u64), "cut at {end}: {lost}");
         assert_eq!((lost.file.to_str().unwrap(), lost.bytes), (&**last, bytes.len() as u64));
     }

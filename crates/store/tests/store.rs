@@ -15,8 +15,8 @@ use phalanx_store::{
 /// Small, so that there are many segments.
 const SMALL: Options = Options {
     segment_bytes: 4096,
-    most_bytes: 1 << 20,
-    most_waiting: 1 << 20,
+    max_bytes: 1 << 20,
+    max_pending_bytes: 1 << 20,
     reserve_bytes: 0,
     accept_loss: false,
     salt: None,
@@ -177,7 +177,7 @@ fn a_directory_is_for_one() {
 #[test]
 fn what_is_full_lets_go_still() {
     let home = tempfile::tempdir().unwrap();
-    let options = Options { most_bytes: 10_000, most_waiting: 30_000, ..SMALL };
+    let options = Options { max_bytes: 10_000, max_pending_bytes: 30_000, ..SMALL };
     with(home.path(), options, |journal| async move {
         journal.append(entry(&[session(1, "one")])).await.unwrap();
         let put = |number| entry(&[message(number, &[0; 900]), queue(1, number, number)]);

@@ -25,7 +25,7 @@ const MAX_CHUNK_SUBSCRIPTIONS: usize = 4096;
 const MAX_CHUNK_BYTES: usize = 1 << 20;
 
 const _: () = assert!(
-    MAX_CHUNK_SUBSCRIPTIONS * 64 + MAX_CHUNK_BYTES + 3 * 65_535 < phalanx_store::Entry::MOST_BYTES
+    MAX_CHUNK_SUBSCRIPTIONS * 64 + MAX_CHUNK_BYTES + 3 * 65_535 < phalanx_store::Entry::MAX_BYTES
 );
 
 /// The size of the current chunk.

@@ -12,7 +12,7 @@ use crate::routing::delivery::{Delivery, Identifiers};
 /// after a crash between the two, some receivers have the message, and the retransmission reaches the others.
 /// The journal's entries are limited, and a message ([`MAX_DURABLE_PACKET`]) takes less than half of the
 /// limit.
-const MAX_ENTRY_BYTES: usize = Entry::MOST_BYTES / 4 * 3;
+const MAX_ENTRY_BYTES: usize = Entry::MAX_BYTES / 4 * 3;
 
 /// Maximum packet size with persistence, in bytes.
 pub(crate) const MAX_DURABLE_PACKET: usize = 128 << 20;

@@ -135,8 +135,8 @@ fn options(seed: u64) -> Options {
     Options {
         // Some are cleaned on the way.
         segment_bytes: [300, 2000, 1 << 20][seed as usize % 3],
-        most_bytes: u64::MAX,
-        most_waiting: usize::MAX,
+        max_bytes: u64::MAX,
+        max_pending_bytes: usize::MAX,
         reserve_bytes: 0,
         accept_loss: false,
         salt: Some(seed << 20 | 77),

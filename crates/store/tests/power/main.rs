@@ -44,8 +44,8 @@ fn options(seed: u64) -> Options {
     let segment_bytes = [300, 1000, 4000][seed as usize % 3];
     Options {
         segment_bytes,
-        most_bytes: 1 << 20,
-        most_waiting: 1 << 20,
+        max_bytes: 1 << 20,
+        max_pending_bytes: 1 << 20,
         reserve_bytes: [0, 3 * segment_bytes][seed as usize / 3 % 2],
         accept_loss: false,
         salt: Some(seed << 40 | 77),

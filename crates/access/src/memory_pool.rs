@@ -6,7 +6,7 @@ use argon2::Block;
 
 /// The C library's allocator maps memory of more than 32 MiB by itself, and gives it back when it is freed. Of less it may
 /// keep what was freed, in each thread's arena. Pages that are not touched take no memory.
-const MAPPED_BY_ITSELF: usize = (33 << 20) / Block::SIZE;
+const MMAP_BLOCKS: usize = (33 << 20) / Block::SIZE;
 
 /// Working memory of one password check.
 #[derive(Default)]
@@ -16,7 +16,7 @@ impl Memory {
     /// So many blocks, with any content.
     pub(crate) fn blocks(&mut self, count: usize) -> &mut [Block] {
         if self.0.capacity() < count {
-            self.0 = Vec::with_capacity(count.max(MAPPED_BY_ITSELF));
+            self.0 = Vec::with_capacity(count.max(MMAP_BLOCKS));
         }
         if self.0.len() < count {
             self.0.resize(count, Block::default());
@@ -27,9 +27,9 @@ impl Memory {
 
 /// Memory that is not in use, one for each thread at most.
 #[derive(Default)]
-pub(crate) struct Spare(Mutex<Vec<Memory>>);
+pub(crate) struct MemoryPool(Mutex<Vec<Memory>>);
 
-impl Spare {
+impl MemoryPool {
     /// Memory that was used before, or none yet.
     pub(crate) fn take(&self) -> Memory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
@@ -37,10 +37,10 @@ impl Spare {
 
     /// Keeps memory for the next look, if somebody waits for one; else frees all that is not in use.
     pub(crate) fn give_back(&self, memory: Memory, is_awaited: bool) {
-        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        spare.push(memory);
-        let freed = if is_awaited { Vec::new() } else { std::mem::take(&mut *spare) };
-        drop(spare);
+        let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.push(memory);
+        let freed = if is_awaited { Vec::new() } else { std::mem::take(&mut *pool) };
+        drop(pool);
         drop(freed);
     }
 }
@@ -51,15 +51,15 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_when_nobody_waits() {
-        let spare = Spare::default();
-        let (mut one, two) = (spare.take(), spare.take());
+        let pool = MemoryPool::default();
+        let (mut one, two) = (pool.take(), pool.take());
         assert_eq!(one.blocks(10).len(), 10);
-        assert!(one.0.capacity() >= MAPPED_BY_ITSELF);
-        spare.give_back(one, true);
-        let again = spare.take();
+        assert!(one.0.capacity() >= MMAP_BLOCKS);
+        pool.give_back(one, true);
+        let again = pool.take();
         assert_eq!(again.0.len(), 10, "used again");
-        spare.give_back(again, true);
-        spare.give_back(two, false);
-        assert!(spare.0.lock().unwrap().is_empty());
+        pool.give_back(again, true);
+        pool.give_back(two, false);
+        assert!(pool.0.lock().unwrap().is_empty());
     }
 }

@@ -1,9 +1,9 @@
 //! An access list's lines: sections that begin with `user` or `client`, and in them lines that say what
 //! topics are for.
 
+use crate::error::LineError;
 use crate::pattern::Pattern;
 use crate::rules::{Access, Rule, Rules};
-use crate::wrong::Wrong;
 
 /// Whom the lines that follow are for.
 enum Section {
@@ -32,12 +32,12 @@ fn word(text: &str, column: usize) -> Word<'_> {
 }
 
 /// Reads an access list.
-pub(crate) fn parse(text: &str) -> Result<Rules, Vec<Wrong>> {
+pub(crate) fn parse(text: &str) -> Result<Rules, Vec<LineError>> {
     let (mut rules, mut wrong) = (Rules::default(), Vec::new());
     let mut section = Section::Anonymous;
     for (n, line) in text.lines().enumerate() {
         if let Err((column, what)) = one(line, &mut section, &mut rules) {
-            wrong.push(Wrong { line: n + 1, column, what });
+            wrong.push(LineError { line: n + 1, column, what });
         }
     }
     if wrong.is_empty() { Ok(rules) } else { Err(wrong) }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Something wrong in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct LineError {
     /// The line, from one; 0 for the whole.
     pub line: usize,
     /// The character in it, from one.
@@ -15,7 +15,7 @@ pub struct Wrong {
     pub what: String,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for LineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             0 => write!(f, "{}", self.what),
@@ -39,12 +39,12 @@ pub enum FileError {
         source: io::Error,
     },
     /// Something in it is wrong.
-    #[error("{}", lines(path, wrong))]
-    Wrong {
+    #[error("{}", lines(path, errors))]
+    Invalid {
         /// Which.
         path: PathBuf,
         /// All that is wrong, at least one.
-        wrong: Vec<Wrong>,
+        errors: Vec<LineError>,
     },
 }
 
@@ -54,7 +54,7 @@ impl FileError {
     }
 }
 
-fn lines(path: &Path, wrong: &[Wrong]) -> String {
+fn lines(path: &Path, wrong: &[LineError]) -> String {
     let path = path.display();
     wrong.iter().map(|wrong| format!("{path}: {wrong}")).collect::<Vec<_>>().join("\n")
 }
