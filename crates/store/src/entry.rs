@@ -1,11 +1,11 @@
-//! An entry: records that are kept together or not at all.
+//! Entries: records that are stored atomically.
 
 use crate::record::Record;
 use crate::wire::Reader;
 
-/// Records that are kept together or not at all, in this order: what one packet of a client comes to.
+/// Records that are stored atomically, in this order: the changes by one packet of a client.
 ///
-/// See [`Record`] for an example, and [`Journal::append`](crate::Journal::append) for how it is kept.
+/// See [`Record`] for an example, and [`Journal::append`](crate::Journal::append) for durability.
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
     bytes: Vec<u8>,
@@ -13,11 +13,10 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// An entry is no longer than this, in bytes of the journal: a little more than the longest packet
-    /// of MQTT.
+    /// Maximum size of an entry in the journal, in bytes: slightly more than the longest MQTT packet.
     pub const MAX_BYTES: usize = (256 << 20) + (1 << 20);
 
-    /// Without records yet.
+    /// An entry without records.
     pub fn new() -> Self {
         Self::default()
     }
@@ -28,7 +27,7 @@ impl Entry {
         self.adds_state |= record.adds_state();
     }
 
-    /// Moves all records of `other` behind those that there are.
+    /// Moves all records of `other` to the end of this entry.
     pub fn append(&mut self, other: &mut Self) {
         if self.bytes.is_empty() {
             std::mem::swap(&mut self.bytes, &mut other.bytes);
@@ -38,17 +37,17 @@ impl Entry {
         self.adds_state |= std::mem::take(&mut other.adds_state);
     }
 
-    /// How long it is, in bytes of the journal.
+    /// Size in the journal, in bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether it has no records. Appending such an entry waits for all that came before it.
+    /// Whether it has no records. Appending an empty entry waits for all earlier ones.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Its records, in order.
+    /// The records, in order.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
         records(&self.bytes).map(|(record, _)| record.expect("it was made of records"))
     }
@@ -57,14 +56,14 @@ impl Entry {
         &self.bytes
     }
 
-    /// Whether something of it is to be kept; else it only lets go.
+    /// Whether a record adds to the state, rather than only deleting.
     pub(crate) fn adds_state(&self) -> bool {
         self.adds_state
     }
 }
 
-/// The records in `body`, each with the bytes that it has there; none in place of the first that is
-/// none, and then the end.
+/// The records in `body` with their byte ranges. Yields `None` in place of the first invalid record, and then
+/// ends.
 pub(crate) fn records(
     body: &[u8],
 ) -> impl Iterator<Item = (Option<Record<'_>>, std::ops::Range<usize>)> {

@@ -1,4 +1,4 @@
-//! What can go wrong, said so that somebody can do something about it.
+//! Errors, each with its remedy.
 
 use std::fmt;
 use std::io;
@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use phalanx::CallError;
 
-/// Why a store cannot be opened.
+/// Error of opening a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another process works on it.
+    /// Another process uses the directory.
     #[error(
         "{} is in use by another process: a directory is for one broker, give each its own",
         path.display()
@@ -19,20 +19,20 @@ pub enum OpenError {
         /// The directory.
         path: PathBuf,
     },
-    /// The system refuses.
+    /// A system call failed.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted action.
         what: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
-    /// Acknowledged batches are missing at the journal's end, or all of it is.
+    /// Acknowledged batches are missing at the journal's end, or the whole journal is.
     #[error("{0}")]
     Lost(Lost),
-    /// The journal is broken where no crash breaks it.
+    /// The journal is corrupt in a place where a crash cannot corrupt it.
     #[error(
         "{}: byte {offset}: {what}. A crash does not do this: look at the disk, then put the directory back \
          from a copy, or start with an empty one. Nothing was changed",
@@ -41,28 +41,28 @@ pub enum OpenError {
     Corrupt {
         /// The segment.
         file: PathBuf,
-        /// Where in it, in bytes from its beginning.
+        /// Offset in the segment, in bytes.
         offset: u64,
-        /// What is wrong.
+        /// Description of the error.
         what: &'static str,
     },
 }
 
-/// What a journal is known to have had and does not have.
+/// The missing part of a journal, and the existing one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lost {
     /// The directory.
     pub path: PathBuf,
-    /// The newest segment that there was.
+    /// The newest known segment.
     pub file: PathBuf,
-    /// How many bytes of it counted.
+    /// Its known length, in bytes.
     pub bytes: u64,
-    /// The newest segment that there is; none where there is no journal.
+    /// The newest existing segment; `None` if there is no journal.
     pub found_file: Option<PathBuf>,
-    /// How many bytes of it are whole.
+    /// The length of its valid part, in bytes.
     pub found_bytes: u64,
-    /// How many batches are missing; none where the files are another journal's.
+    /// Number of missing batches; `None` if the files belong to another journal.
     pub missing: Option<u64>,
 }
 
@@ -98,65 +98,65 @@ impl fmt::Display for Lost {
     }
 }
 
-/// Why an entry was not kept.
+/// Error of appending an entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {
-    /// The disk did not take it. The next one is tried again.
+    /// A write failed. Later appends are tried again.
     #[error("the journal cannot be written: {what}")]
     Disk {
-        /// Of which kind the error is: [`StorageFull`](io::ErrorKind::StorageFull), say.
+        /// The kind of the error, such as [`StorageFull`](io::ErrorKind::StorageFull).
         kind: io::ErrorKind,
-        /// What the system says.
+        /// The system's error.
         what: String,
     },
-    /// The store has [as much as it may](crate::Options::max_bytes). Entries that only let go are
-    /// taken still.
+    /// The live data has reached [its limit](crate::Options::max_bytes). Entries that only delete are
+    /// accepted.
     #[error("the store holds {bytes} bytes, which is as many as it may")]
     Full {
-        /// How many it holds.
+        /// The size of the live data.
         bytes: u64,
     },
-    /// [Too much](crate::Options::max_pending_bytes) waits for the disk already.
+    /// The entries waiting for the disk have reached [their limit](crate::Options::max_pending_bytes).
     #[error("{bytes} bytes wait for the disk already")]
     Busy {
-        /// How much.
+        /// Their size.
         bytes: usize,
     },
-    /// It is longer than [`Entry::MAX_BYTES`](crate::Entry::MAX_BYTES).
+    /// The entry exceeds [`Entry::MAX_BYTES`](crate::Entry::MAX_BYTES).
     #[error("an entry of {bytes} bytes is longer than any may be")]
     TooLong {
-        /// How long.
+        /// Its size.
         bytes: usize,
     },
-    /// A sync has failed before. Nobody knows what is on the disk, so nothing more is kept: the program
-    /// has to be started again, and reads what is there.
+    /// An earlier sync failed, so the contents of the disk are unknown and nothing more is accepted. The
+    /// program has to be restarted, and will recover what is on disk.
     #[error("the journal is closed since the disk failed ({what}): start again once it is mended")]
     Broken {
-        /// What the system has said then.
+        /// The system's error at that time.
         what: String,
     },
-    /// The program is at its end, or has too much to do.
+    /// The program is shutting down, or overloaded.
     #[error("the journal was not reached: {0}")]
     Call(#[from] CallError),
 }
 
 impl AppendError {
-    /// Whether the disk, or what its owner may have of it, is full.
+    /// Whether the disk is full or its quota is exceeded.
     pub fn is_out_of_room(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         matches!(self, Self::Disk { kind: StorageFull | QuotaExceeded, .. })
     }
 }
 
-/// The end of the journal that a crash has left in pieces. It was never acknowledged.
+/// An unfinished write at the journal's end, left by a crash. It was never acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Torn {
     /// The segment.
     pub file: PathBuf,
-    /// Where in it the last whole batch ends, in bytes from its beginning.
+    /// Offset of the end of the last complete batch, in bytes.
     pub offset: u64,
-    /// So many bytes behind that are not counted.
+    /// Number of ignored bytes after it.
     pub bytes: u64,
 }
 

@@ -1,42 +1,41 @@
-//! The journal's form: segments with a head, and in them batches in frames.
+//! The journal's format: segments with a header, containing batches in frames.
 //!
-//! A frame is what was written at once and brought to the disk by one sync: a checksum, a length, a
-//! number and records. A power cut may leave any part of the last one. It can be told from a fault in
-//! the middle by the numbers: batch 8 is written only when batch 7 is on the disk, so where 7 is
-//! broken and 8 is whole, something else has broken it. The numbers are mixed with the journal's
-//! *salt*, which nobody outside knows, so that no message can look like a frame.
+//! A frame is written at once and synced once: checksum, length, number, records. A power failure may leave
+//! any part of the last frame. The numbers distinguish this from corruption in the middle: batch 8 is written
+//! only after batch 7 is on disk, so if 7 is invalid and 8 is valid, a crash is not the cause. The numbers
+//! are combined with the journal's secret *salt*, so that no message can look like a frame.
 //!
-//! A segment's head says where its predecessor ends, so that a torn tail need not be cut off the
-//! file, and which is the first segment that counts, so that files may be removed in any order. There
-//! is nothing that is renamed, cut or written over: a disk can do little wrong.
+//! A segment's header contains the end of its predecessor, so a torn tail need not be truncated; and the
+//! first valid segment, so files may be deleted in any order. Nothing is renamed, truncated or overwritten,
+//! which leaves little for a disk to do wrong.
 
-/// A segment's head, in bytes.
+/// Size of a segment's header, in bytes.
 pub(crate) const HEAD_BYTES: usize = 84;
-/// What stands before a batch's records, in bytes.
+/// Size of a batch's header, in bytes.
 pub(crate) const FRAME_BYTES: usize = 16;
 
 const MAGIC: [u8; 8] = *b"PHXJRNL1";
 
-/// What a segment says at its beginning.
+/// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// The journal's.
+    /// The journal's salt.
     pub(crate) salt: u64,
-    /// Its own number; later ones have higher numbers, with gaps.
+    /// The segment's number. Later segments have higher numbers, with gaps.
     pub(crate) number: u64,
-    /// The place of its first byte among those of all segments.
+    /// Position of its first byte in the journal.
     pub(crate) base: u64,
-    /// The segment before it; 0 for none.
+    /// The previous segment; 0 for none.
     pub(crate) previous: u64,
-    /// How much of that one counts, in bytes.
+    /// The length of its valid part, in bytes.
     pub(crate) previous_end: u64,
-    /// The first segment that counts.
+    /// The first valid segment.
     pub(crate) first: u64,
     /// The number of its first batch.
     pub(crate) sequence: u64,
-    /// Sessions from here on have not been named.
+    /// The lowest unused session ID.
     pub(crate) next_session: u64,
-    /// And messages.
+    /// The lowest unused message ID.
     pub(crate) next_message: u64,
 }
 
@@ -52,7 +51,7 @@ impl Head {
         out
     }
 
-    /// None if it is not whole.
+    /// Decodes a header; `None` if it is incomplete or invalid.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..HEAD_BYTES)?;
         if bytes[..8] != MAGIC || crc32fast::hash(&bytes[..80]) != u32_at(bytes, 80) {
@@ -97,7 +96,7 @@ impl Head {
     }
 }
 
-/// Finishes a frame: `out` has room for what stands before the records, and the records.
+/// Completes a frame: `out` contains space for the header, and the records.
 pub(crate) fn seal(out: &mut [u8], salt: u64, sequence: u64) {
     let length = u32::try_from(out.len() - FRAME_BYTES).expect("a batch is bounded");
     out[4..8].copy_from_slice(&length.to_le_bytes());
@@ -106,22 +105,22 @@ pub(crate) fn seal(out: &mut [u8], salt: u64, sequence: u64) {
     out[..4].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// How long the frame at the beginning of `bytes` says that it is, with all that belongs to it; none
-/// if it is not batch `sequence`.
+/// The total length of the frame at the start of `bytes`, according to its header; `None` if it is not batch
+/// `sequence`.
 pub(crate) fn length(bytes: &[u8], salt: u64, sequence: u64) -> Option<usize> {
     (bytes.len() >= FRAME_BYTES && u64_at(bytes, 8) ^ salt == sequence)
         .then(|| FRAME_BYTES + u32_at(bytes, 4) as usize)
 }
 
-/// The records of batch `sequence`, if that is whole at the beginning of `bytes`.
+/// The records of batch `sequence`, if it is complete and valid at the start of `bytes`.
 pub(crate) fn open(bytes: &[u8], salt: u64, sequence: u64) -> Option<&[u8]> {
     let frame = bytes.get(..length(bytes, salt, sequence)?)?;
     (crc32fast::hash(&frame[4..]) == u32_at(frame, 0)).then(|| &frame[FRAME_BYTES..])
 }
 
-/// Where in `bytes` a batch later than `sequence` is whole.
+/// The offset in `bytes` of a valid batch later than `sequence`.
 pub(crate) fn find_later(bytes: &[u8], salt: u64, sequence: u64) -> Option<usize> {
-    // So many batches do not fit in.
+    // An upper bound of the number of batches.
     let most = bytes.len() as u64;
     (0..bytes.len().saturating_sub(FRAME_BYTES - 1)).find(|at| {
         let number = u64_at(bytes, at + 8) ^ salt;
@@ -137,7 +136,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-/// The first segment of a journal with these batches: for fuzzing, which finds no checksums.
+/// The first segment of a journal with these batches: for fuzzing, which cannot guess checksums.
 #[doc(hidden)]
 pub fn first_segment(salt: u64, batches: &[&[u8]]) -> Vec<u8> {
     let (number, first) = (1, 1);

@@ -1,34 +1,33 @@
-//! What is alive, and where in the journal it was put: the store's only memory of its state.
+//! The index of live records and their positions in the journal: the store's only state in memory.
 //!
-//! A record is alive when it is the one that put a thing last, and the thing was not taken away. That is
-//! what recovery reads, and what the cleaner carries on before a segment is removed. Contents are not
-//! here: they are in the journal, and with whoever works with them.
+//! A record is live if it was the last to set its object, and the object was not deleted. Recovery reads the
+//! live records, and cleaning copies them before it deletes a segment. The contents are not stored here.
 //!
-//! The cleaner moves records to the journal's end, so a replay may meet them in another order than that
-//! in which they were written: a subscription before its session, a delivery before its message. While
-//! replaying, nothing is therefore refused or forgotten because something else is not there; what is
-//! left over in the end is. Live, the order is the broker's, and what is said of nothing is ignored.
+//! Cleaning moves records to the journal's end, so a replay may see them in another order than they were
+//! written: a subscription before its session, a delivery before its message. Therefore a replay neither
+//! rejects nor deletes a record because another is missing, until its end. In operation the records are in
+//! the broker's order, and records about missing objects are ignored.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::record::{MessageId, Phase, Record, SessionId};
 
-/// Where a record is, and how long.
+/// Position and length of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) at: u64,
     pub(crate) length: u32,
 }
 
-/// What is alive.
+/// The index.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     sessions: HashMap<u64, Session>,
     messages: HashMap<u64, Message>,
     retained: HashMap<Box<str>, Retained>,
-    /// Messages that the batch has put: gone at its end if nobody keeps them.
+    /// Messages of the current batch without references; deleted at its end.
     unreferenced: Vec<u64>,
-    /// Bytes of all that is alive.
+    /// Size of the live records, in bytes.
     live: u64,
     next_session: u64,
     next_message: u64,
@@ -37,7 +36,7 @@ pub(crate) struct Index {
 
 #[derive(Debug, Default)]
 struct Session {
-    /// None for one of which a replay has only met parts yet.
+    /// `None` if a replay has only seen parts of the session so far.
     place: Option<Place>,
     subscriptions: BTreeMap<Box<str>, Place>,
     queue: BTreeMap<u64, Delivery>,
@@ -54,7 +53,7 @@ struct Delivery {
 #[derive(Debug, Default)]
 struct Message {
     place: Option<Place>,
-    /// How many deliveries and topics keep it.
+    /// Number of deliveries and topics that reference the message.
     references: u32,
 }
 
@@ -64,7 +63,7 @@ struct Retained {
     message: u64,
 }
 
-/// How much of what there is.
+/// Numbers of live objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -72,21 +71,21 @@ pub struct Counts {
     pub sessions: u64,
     /// Subscriptions of all sessions.
     pub subscriptions: u64,
-    /// Messages that are queued or retained.
+    /// Messages, queued or retained.
     pub messages: u64,
-    /// Topics that retain one.
+    /// Topics with a retained message.
     pub retained: u64,
     /// Deliveries in all queues.
     pub queued: u64,
 }
 
 impl Index {
-    /// Of nothing yet, for a replay.
+    /// An empty index, for a replay.
     pub(crate) fn replaying() -> Self {
         Self { replaying: true, next_session: 1, next_message: 1, ..Self::default() }
     }
 
-    /// Numbers below these have been given.
+    /// Raises the lowest unused IDs.
     pub(crate) fn raise(&mut self, next_session: u64, next_message: u64) {
         self.next_session = self.next_session.max(next_session);
         self.next_message = self.next_message.max(next_message);
@@ -96,12 +95,12 @@ impl Index {
         (SessionId(self.next_session), MessageId(self.next_message))
     }
 
-    /// Bytes of all that is alive.
+    /// Size of the live records, in bytes.
     pub(crate) fn live(&self) -> u64 {
         self.live
     }
 
-    /// Takes the whole of it: slow.
+    /// Counts the live objects. Traverses the whole index.
     pub(crate) fn counts(&self) -> Counts {
         let each = |of: fn(&Session) -> usize| self.sessions.values().map(of).sum::<usize>() as u64;
         Counts {
@@ -113,7 +112,7 @@ impl Index {
         }
     }
 
-    /// Takes in a record that stands at `place`.
+    /// Applies a record at `place`.
     pub(crate) fn apply(&mut self, record: &Record<'_>, place: Place) {
         match *record {
             Record::Session { session, .. } => {
@@ -202,7 +201,7 @@ impl Index {
         }
     }
 
-    /// At the end of a batch: messages that nobody keeps are gone.
+    /// Ends a batch: deletes messages without references.
     pub(crate) fn end_batch(&mut self) {
         for message in std::mem::take(&mut self.unreferenced) {
             if self.messages.get(&message).is_some_and(|message| message.references == 0) {
@@ -212,7 +211,7 @@ impl Index {
         }
     }
 
-    /// At the end of a replay: what is there in part only is gone, and from now on the order counts.
+    /// Ends a replay: deletes incomplete objects. From now on records are applied in order.
     pub(crate) fn finish_replay(&mut self) {
         let parts = self.sessions.iter().filter(|(_, session)| session.place.is_none());
         let parts: Vec<u64> = parts.map(|(session, _)| *session).collect();
@@ -243,7 +242,7 @@ impl Index {
         self.replaying = false;
     }
 
-    /// Whether the record at `at` is the one that put what is alive.
+    /// Whether the record at `at` is live.
     pub(crate) fn is_live(&self, record: &Record<'_>, at: u64) -> bool {
         let session = |session: SessionId| self.sessions.get(&session.0);
         let place = match *record {
@@ -266,7 +265,7 @@ impl Index {
         place.is_some_and(|place| place.at == at)
     }
 
-    /// The record at `at` as it would be put now, if it is alive: a delivery with how far it has come.
+    /// The record at `at` in its current form, if it is live: a delivery with its current phase.
     pub(crate) fn current<'a>(&self, record: &Record<'a>, at: u64) -> Option<Record<'a>> {
         if !self.is_live(record, at) {
             return None;
@@ -300,7 +299,7 @@ impl Index {
         }
     }
 
-    /// Keeps a message for one more. False if it is not there.
+    /// Adds a reference to a message. Returns false if it does not exist.
     fn keep_message(&mut self, message: MessageId) -> bool {
         let message = match self.replaying {
             true => Some(self.messages.entry(message.0).or_default()),
@@ -360,7 +359,7 @@ mod tests {
     const RETAIN: Record<'_> = Record::Retain { topic: "t", message: MESSAGE };
     const DONE: Record<'_> = Record::Done { session: SESSION, delivery: DELIVERY };
 
-    /// Each record is ten bytes long and stands where its place in the list says.
+    /// Each record is ten bytes long, and its position is its index in the list.
     fn apply(index: &mut Index, records: &[Record<'_>]) {
         for (at, record) in records.iter().enumerate() {
             index.apply(record, Place { at: at as u64, length: 10 });
@@ -374,8 +373,8 @@ mod tests {
         index
     }
 
-    /// The cleaner has moved what belongs together apart: a delivery over and done stands between a
-    /// message and the topic that retains it.
+    /// Cleaning separated related records: a completed delivery is between a message and the topic that
+    /// retains it.
     #[test]
     fn a_replay_forgets_nothing_before_its_end() {
         let index = replayed(&[message(), session(), queue(Phase::Queued), DONE, RETAIN]);
@@ -388,7 +387,7 @@ mod tests {
 
     #[test]
     fn parts_without_their_whole_are_gone_in_the_end() {
-        // A session that was ended, a message that nobody keeps, and deliveries of none.
+        // An ended session, a message without references, and deliveries without a message.
         let ended =
             replayed(&[session(), Record::SessionEnd { session: SESSION }, queue(Phase::Queued)]);
         assert_eq!((ended.live(), ended.counts()), (0, Counts::default()));

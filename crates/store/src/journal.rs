@@ -1,9 +1,9 @@
-//! The stages that keep a store: a cohort of entries is one write and one sync.
+//! The stages of a store: a cohort of entries is one write and one sync (group commit).
 //!
-//! Entries of all processors come to the one that has the journal, in the stage `journal`, whose
-//! handler gathers them. One operation at a time, of the stage `journal disk`, takes what is
-//! gathered, writes it, brings it to the disk and answers all; what comes meanwhile is the next
-//! commit's. Alone, an entry waits for one sync; together, ten thousand wait for little more.
+//! Entries of all processors go to the stage `journal` on one processor, whose handler queues them. One
+//! operation at a time, of the stage `journal disk`, writes the queued entries, syncs, and answers all of
+//! them; entries that arrive meanwhile are committed next. A single entry waits for one sync; ten thousand
+//! together wait little longer.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -24,14 +24,14 @@ use crate::source::segment_name;
 use crate::status::{Counters, Status};
 use crate::writer::Writer;
 
-/// There is one journal; its key names the processor that has it.
+/// The key of the only partition, on the processor with the journal.
 const JOURNAL: u64 = 0;
 
 type AppendResult = Result<(), AppendError>;
 
-/// A handle on a store that is at work: what is appended is kept. Clones are the same.
+/// A handle to a running store, for appending. Clones are equivalent.
 ///
-/// Made by [`Store::declare`](crate::Store::declare).
+/// Created by [`Store::declare`](crate::Store::declare).
 #[derive(Clone)]
 pub struct Journal {
     stage: PartitionedCohortStage<Entry, AppendResult>,
@@ -39,10 +39,10 @@ pub struct Journal {
     reserve_bytes: u64,
 }
 
-/// The journal on the processor that has it.
+/// The journal's state on its processor.
 struct JournalTask {
     directory: Dir,
-    /// None while an operation has it, and for good if that has not ended well.
+    /// `None` while an operation uses it, and permanently after a failure.
     writer: RefCell<Option<Writer>>,
     queue: RefCell<AppendQueue>,
     max_pending_bytes: usize,
@@ -54,38 +54,37 @@ struct JournalTask {
 #[derive(Default)]
 struct AppendQueue {
     pending: VecDeque<(Entry, Reply<AppendResult>)>,
-    /// The entries', in bytes.
+    /// Size of the entries, in bytes.
     bytes: usize,
-    /// Whether a commit is under way. It takes what is gathered when it is done.
+    /// Whether a commit is running. It continues with the queue when it has finished.
     committing: bool,
 }
 
 impl Journal {
-    /// Has the store keep `entry`. The future is ready once it is on the disk: then, and not before, may
-    /// somebody be told. It is under way before the future is awaited, and whether or not it is.
+    /// Appends `entry`. The future completes when the entry is on disk; only then may it be acknowledged. The
+    /// write does not depend on the future being awaited.
     ///
-    /// What is appended on one processor is kept in that order; what is appended on several is in no
-    /// order, unless one waits for the other. After a crash, what was not acknowledged may be there or
-    /// not: an entry wholly or not at all, and none without those that one processor has appended
-    /// before it.
+    /// Entries of one processor are stored in order; entries of different processors in any order, unless one
+    /// is appended after the other has completed. After a crash an unacknowledged entry may exist or not:
+    /// completely or not at all, and not without the entries that its processor appended before.
     ///
     /// # Panics
-    /// When it is not called within an operation, as all invocations do.
+    /// If it is not called within an operation.
     ///
     /// # Errors
-    /// [`AppendError`] says why it was not kept. After [`Broken`](AppendError::Broken) nothing will be,
-    /// and of what was waiting then nobody knows: the program should end and be started again.
+    /// [`AppendError`]. After [`Broken`](AppendError::Broken) all appends fail, and the fate of pending
+    /// entries is unknown: the program should be restarted.
     pub fn append(&self, entry: Entry) -> impl Future<Output = Result<(), AppendError>> + use<> {
         let call = self.stage.call(JOURNAL, entry);
         async move { call.await? }
     }
 
-    /// How much there is, and what it has cost.
+    /// Sizes and counters.
     pub fn status(&self) -> Status {
         self.counters.status()
     }
 
-    /// The room that is set aside on the disk, in bytes: what [`Options`](crate::Options) say.
+    /// Size of the disk reserve in bytes, as configured in [`Options`](crate::Options).
     pub fn reserve_bytes(&self) -> u64 {
         self.reserve_bytes
     }
@@ -100,7 +99,7 @@ impl Journal {
         let remover = blocking(graph, "journal files").threads(1).state(());
         let make = {
             let counters = counters.clone();
-            // Only the processor that has the journal is ever handed an item, and takes the writer.
+            // Only one processor receives items, and takes the writer.
             let writer = Mutex::new(Some(writer));
             move || {
                 let writer = writer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -121,18 +120,18 @@ impl Journal {
             let task = task.get_or_insert_with(&make);
             if task.enqueue(cohort) {
                 let committing = Committing::new(task.clone());
-                // Where the processor is full, what was gathered is dropped, and its callers told.
+                // If the processor is full, the queue is dropped and its callers receive an error.
                 let _ = disk.dispatch(move |_| committing.commit());
             }
         };
-        // In order: what a processor appends stays in its order.
+        // Cohorts run in order, which preserves the order of each processor's entries.
         let stage = graph.stage_at(place).partitioned_cohort(|_| None, handler);
         Self { stage, counters, reserve_bytes }
     }
 }
 
 impl JournalTask {
-    /// Takes a cohort's entries. Whether a commit must be begun.
+    /// Queues a cohort's entries. Returns whether a commit has to be started.
     fn enqueue(&self, cohort: &mut Cohort<Entry, AppendResult>) -> bool {
         let queue = &mut *self.queue.borrow_mut();
         for (entry, reply) in cohort.drain() {
@@ -149,7 +148,7 @@ impl JournalTask {
         !queue.pending.is_empty() && !std::mem::replace(&mut queue.committing, true)
     }
 
-    /// As many entries as are written at once. Those that may not be kept are told.
+    /// Takes the entries of the next batch. Entries that are not accepted are answered.
     fn take(&self, writer: &Writer) -> (Vec<Entry>, Vec<Reply<AppendResult>>) {
         let (mut entries, mut replies, mut bytes) = (Vec::new(), Vec::new(), 0);
         let queue = &mut *self.queue.borrow_mut();
@@ -175,8 +174,8 @@ impl JournalTask {
     }
 }
 
-/// The one operation that commits. Whoever drops it in the middle closes the journal: nobody knows
-/// then what is on the disk.
+/// The committing operation. Dropping it during a write closes the journal, because the contents of the disk
+/// are unknown then.
 struct Committing {
     task: Rc<JournalTask>,
     writer: Option<Writer>,
@@ -189,7 +188,7 @@ impl Committing {
         Self { task, writer, is_writing: false }
     }
 
-    /// Commits what is gathered, and what is gathered meanwhile, and cleans, until nothing is left.
+    /// Commits queued entries and cleans, until there is nothing to do.
     async fn commit(mut self) {
         let task = self.task.clone();
         let Some(writer) = &mut self.writer else {
@@ -213,15 +212,15 @@ impl Committing {
             task.counters.committed(writer, entries.len(), &kept);
             replies.into_iter().for_each(|reply| reply.send(kept.clone()));
             writer.put_position().await;
-            // After the next one that goes well, if not after this.
+            // After a failure, cleaning continues after the next successful commit.
             is_urgent = kept.is_ok() && task.clean(writer).await;
         }
     }
 }
 
 impl JournalTask {
-    /// Makes ready what is to be cleaned with the next commit, if anything is. Whether that is to be soon, though there may
-    /// be nothing else to commit.
+    /// Prepares the piece to clean with the next commit. Returns whether cleaning is urgent, so that it
+    /// should be soon even without entries.
     async fn clean(&self, writer: &mut Writer) -> bool {
         let read = if is_draining() { None } else { writer.next_read() };
         if let Some(read) = read {
@@ -239,12 +238,12 @@ impl JournalTask {
             let (directory, remover) = (self.directory.clone(), self.remover);
             let remove = move |_: &()| {
                 for number in removable {
-                    // What is not taken away now is when the store is opened again.
+                    // A file that cannot be deleted now is deleted when the store is opened again.
                     let _ = directory.remove(segment_name(number).as_bytes());
                 }
             };
             match writer.reserve.is_low() {
-                // What is written next needs the room.
+                // The next write needs the space.
                 true => drop(remover.call(remove).await),
                 false => {
                     let removed = async move { drop(remover.call(remove).await) };

@@ -1,33 +1,33 @@
-//! The durable state of a message broker: sessions, subscriptions, retained and queued messages, kept
-//! so that what was acknowledged is there after `kill -9` and after a power cut.
+//! The durable state of a message broker: sessions, subscriptions, retained and queued messages. Acknowledged
+//! data survives `kill -9` and power failures.
 //!
-//! It knows of no sockets and no packets. A broker says what is to be kept in [`Record`]s, an
-//! [`Entry`] of them at a time, and [`Journal::append`] is ready when they are on the disk. A cohort of
-//! entries is one write and one sync (group commit), so that what a sync costs is shared by all who
-//! wait for one. [`Store::open`] reads what is there and gives it back as [`Recovered`].
+//! The store is independent of sockets and packets. A broker describes changes in [`Record`]s, appends them
+//! in an [`Entry`], and [`Journal::append`] completes when they are on disk. A cohort of entries is one write
+//! and one sync (group commit), so all waiting operations share the cost of a sync. [`Store::open`] returns
+//! the stored state as [`Recovered`].
 //!
 //! | file | idea |
 //! |---|---|
-//! | `record` | what a broker wants to keep |
-//! | `entry` | records that are kept together or not at all |
-//! | `wire` | numbers and bytes as they stand in a record |
-//! | `frame` | the journal's form: segments, batches, checksums |
-//! | `index` | what is alive, and where it was put |
+//! | `record` | changes of the state |
+//! | `entry` | records that are stored atomically |
+//! | `wire` | encoding of numbers and bytes |
+//! | `frame` | the journal's format: segments, batches, checksums |
+//! | `index` | the live records and their positions |
 //! | `replay` | recovery |
-//! | `recovered` | what it comes to, for a broker |
-//! | `source` | where segments are read from |
+//! | `recovered` | the recovered state |
+//! | `source` | sources of segments for recovery |
 //! | `writer` | the journal's end |
-//! | `clean` | what is alive in the oldest segment moves to the end, and the segment goes |
-//! | `reserve` | room on the disk that is set aside for the time when it is full |
-//! | `position` | how far the journal is known to reach |
-//! | `private` | files and directories that are their owner's alone |
-//! | `piece` | what of it is read together, and cleaned a part at a time |
-//! | `journal` | the stages that do it |
-//! | `store` | opening and checking |
-//! | `options`, `status`, `error` | what can be set, seen, and go wrong |
+//! | `clean` | rewrites the live records of the oldest segment, and deletes the segment |
+//! | `piece` | a piece of the oldest segment, cleaned in parts |
+//! | `reserve` | disk space set aside for when the disk is full |
+//! | `position` | the known end of the journal |
+//! | `private` | file permissions |
+//! | `journal` | the stages |
+//! | `store` | opens and checks stores |
+//! | `options`, `status`, `error` | options, metrics, errors |
 //!
-//! The form stands apart from the disk: a simulation cuts the power at any moment and looks at what is
-//! left (`tests/power.rs`).
+//! The format is independent of the disk: a simulation cuts the power at arbitrary moments and recovers what
+//! is left (`tests/power`).
 
 #![forbid(unsafe_code)]
 

@@ -1,29 +1,29 @@
-//! What an operator or a test can set.
+//! Options for operators and tests.
 
 use std::path::Path;
 
 use phalanx::fs::Dir;
 
-/// How a store works. [`Options::default`] is for a server.
+/// Options of a store. [`Options::default`] suits a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// A segment that is longer gets a successor. In bytes, 64 MiB by default.
+    /// Size at which a segment is followed by another, in bytes; 64 MiB by default.
     pub segment_bytes: u64,
-    /// What is alive may have so many bytes; then [`Full`](crate::AppendError::Full). 8 GiB by default. The
-    /// journal has up to two and a quarter times that, four segments and a batch, and a segment more lies on the
-    /// disk until it may go.
+    /// Limit of live data in bytes, then [`Full`](crate::AppendError::Full); 8 GiB by default. The journal's
+    /// size is up to two and a quarter times that, four segments and a batch, and one more segment on disk
+    /// until it is deleted.
     pub max_bytes: u64,
-    /// What waits for the disk may have so many bytes; then [`Busy`](crate::AppendError::Busy). 64 MiB by
-    /// default; a single entry may be longer.
+    /// Limit of entries waiting for the disk in bytes, then [`Busy`](crate::AppendError::Busy); 64 MiB by
+    /// default. A single entry may exceed it.
     pub max_pending_bytes: usize,
-    /// So many bytes of the disk are set aside in a file of their own, for the time when the disk is full; 0 for none,
-    /// as by default. With less than three segments' a full journal may find no room to be cleaned.
+    /// Disk space set aside in a separate file for when the disk is full, in bytes; 0, the default, for none.
+    /// With less than three segments a full journal may lack the space to clean.
     pub reserve_bytes: u64,
-    /// Open a store though acknowledged batches [are missing](crate::OpenError::Lost) at its end, with what is there. False
-    /// by default.
+    /// Whether to open a store although acknowledged batches [are missing](crate::OpenError::Lost) at its
+    /// end; false by default.
     pub accept_loss: bool,
-    /// What the journal's numbers are mixed with; drawn by chance if none is given. For simulation, in
-    /// which all chance is to come from a seed. Of no meaning for a store that is there already.
+    /// The salt of the journal's batch numbers; random if `None`. For simulations, in which all randomness
+    /// comes from a seed. Ignored for an existing store.
     pub salt: Option<u64>,
 }
 
@@ -43,12 +43,12 @@ impl Default for Options {
 const MAX_SEGMENT_BYTES: u64 = 64 << 20;
 const MIN_SEGMENT_BYTES: u64 = 512 << 10;
 
-/// A file system has room for so many segments at least, if they are not the shortest.
+/// Minimum number of segments that fit the file system, down to the minimum segment size.
 const MIN_SEGMENTS_PER_DISK: u64 = 64;
 
 impl Options {
-    /// For a store in this directory, which need not be there yet: on a small file system the segments are shorter (a
-    /// 64th of it, 512 KiB at least), and three segments' bytes are set aside. May block.
+    /// Options for a store in this directory, which need not exist. On a small file system segments are
+    /// shorter (1/64 of it, at least 512 KiB). A reserve of three segments is set aside. May block.
     pub fn for_directory(path: &Path) -> Self {
         let here = path.ancestors().find_map(|above| match above.as_os_str().is_empty() {
             true => Dir::open(Path::new(".")).ok(),

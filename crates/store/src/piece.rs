@@ -1,4 +1,4 @@
-//! A piece of the oldest segment: whole batches of it, read and checked together, and cleaned a part at a time.
+//! A piece of the oldest segment: complete batches that are read and verified together, and cleaned in parts.
 
 use phalanx::fs::Dir;
 
@@ -7,34 +7,34 @@ use crate::frame::{self, FRAME_BYTES};
 use crate::record::Record;
 use crate::source::segment_name;
 
-/// What is to be read of the oldest segment next.
+/// A read of the next piece of the oldest segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PieceRead {
     pub(crate) segment: u64,
     pub(crate) salt: u64,
-    /// From this byte of it, where batch `sequence` begins, up to `end`.
+    /// From this offset, where batch `sequence` starts, to `end`.
     pub(crate) from: u64,
     pub(crate) sequence: u64,
     pub(crate) end: u64,
-    /// So many bytes, unless a batch is longer.
+    /// Maximum size in bytes, unless a batch is longer.
     pub(crate) most: u64,
 }
 
-/// Whole batches, and how far they are cleaned.
+/// Complete batches, and the progress of cleaning them.
 #[derive(Debug)]
 pub(crate) struct Piece {
     read: PieceRead,
-    /// The batches as they stand there.
+    /// The batches as stored.
     bytes: Vec<u8>,
-    /// How many.
+    /// The number of batches.
     batches: u64,
-    /// Where in them each record begins.
+    /// The offset of each record.
     records: Vec<u32>,
-    /// So many records are cleaned.
+    /// The number of cleaned records.
     cleaned: usize,
 }
 
-/// The records of a piece that are cleaned together: up to this one, and bytes from where the last have ended.
+/// Records of a piece that are cleaned together: the end of their indices, and their size in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     end: usize,
@@ -46,7 +46,7 @@ impl Piece {
         self.records.get(record).map_or(self.bytes.len(), |at| *at as usize)
     }
 
-    /// What is to be cleaned next: so many bytes at least, unless the piece ends before, and a record at least.
+    /// The next part to clean: at least `bytes`, unless the piece ends before, and at least one record.
     pub(crate) fn part(&self, bytes: u64) -> Part {
         let begin = if self.cleaned == 0 { 0 } else { self.at(self.cleaned) };
         let rest = &self.records[self.cleaned..];
@@ -55,7 +55,7 @@ impl Piece {
         Part { end, bytes: (self.at(end) - begin) as u64 }
     }
 
-    /// The records of a part, and the places of these in the segment.
+    /// The records of a part, with their offsets in the segment.
     pub(crate) fn records(&self, part: Part) -> impl Iterator<Item = (Record<'_>, u64)> {
         self.records[self.cleaned..part.end].iter().map(|at| {
             let (record, _) = records(&self.bytes[*at as usize..]).next().expect("there is one");
@@ -63,7 +63,8 @@ impl Piece {
         })
     }
 
-    /// A part is cleaned. If that was the last, where the next piece begins: the byte, and the number of the batch there.
+    /// Records that a part was cleaned. After the last part, returns the start of the next piece: offset and
+    /// batch number.
     pub(crate) fn advance(&mut self, part: Part) -> Option<(u64, u64)> {
         self.cleaned = part.end;
         let Self { read, bytes, batches, .. } = self;
@@ -71,7 +72,7 @@ impl Piece {
         (part.end == self.records.len()).then_some(next)
     }
 
-    /// The batches that are whole at its beginning.
+    /// Verifies the batches, and keeps the complete ones at the start.
     fn whole(mut self) -> Self {
         let PieceRead { salt, sequence, .. } = self.read;
         let mut at = 0;
@@ -98,7 +99,7 @@ impl PieceRead {
     /// Reads the piece.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// A description with the file and the offset.
     pub(crate) async fn load(self, directory: &Dir) -> Result<Piece, String> {
         let name = segment_name(self.segment);
         let told = |what: &dyn std::fmt::Display| format!("{name}: byte {}: {what}", self.from);
@@ -112,7 +113,7 @@ impl PieceRead {
         loop {
             let bytes = file.read_at(self.from, length as usize).await;
             let bytes = bytes.map_err(|error| told(&error))?;
-            // Not even one: it is longer, or broken.
+            // Not even the first batch is complete: it is longer than the read, or invalid.
             let first = frame::length(&bytes, self.salt, self.sequence).map(|first| first as u64);
             let piece = of(bytes).whole();
             if piece.batches > 0 {

@@ -15,22 +15,22 @@ use crate::error::{Lost, OpenError};
 use crate::replay::Replay;
 use crate::source::{Source, segment_name};
 
-/// The file's name. No segment has it.
+/// The file's name; no segment has this name.
 pub(crate) const NAME: &str = "position";
 
 const MAGIC: [u8; 8] = *b"PHXPOSN1";
 const LENGTH: usize = 44;
 
-/// A moment of the journal's end.
+/// A position of the journal's end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Position {
-    /// The journal's.
+    /// The journal's salt.
     pub(crate) salt: u64,
     /// The newest segment.
     pub(crate) segment: u64,
-    /// So many bytes of it count.
+    /// The length of its valid part.
     pub(crate) end: u64,
-    /// The number that the next batch has.
+    /// The number of the next batch.
     pub(crate) next_sequence: u64,
 }
 
@@ -47,7 +47,7 @@ impl Position {
         out
     }
 
-    /// None if it is not whole.
+    /// Decodes a position; `None` if it is incomplete or invalid.
     fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; LENGTH] = bytes.get(..LENGTH)?.try_into().ok()?;
         let field = |n: usize| {
@@ -60,13 +60,13 @@ impl Position {
         is_whole.then_some(Self { salt, segment, end, next_sequence })
     }
 
-    /// The position that was written last, if it is there and whole.
+    /// The last written position, if it exists and is valid.
     pub(crate) fn read(source: &dyn Source) -> Option<Self> {
-        // Where it cannot be read nothing is known: the journal is all there is then.
+        // If it is unreadable, only the journal itself is known.
         Self::decode(&source.read(NAME, LENGTH as u64).ok()?)
     }
 
-    /// Whether the journal reaches as far.
+    /// Checks that the journal extends at least to this position.
     ///
     /// # Errors
     /// [`OpenError::Lost`] with the recorded and the actual end.
@@ -87,7 +87,7 @@ impl Position {
     }
 }
 
-/// The file, and the last position written to it.
+/// The position file, and the last position written to it.
 #[derive(Debug, Default)]
 pub(crate) struct PositionFile {
     file: Option<File>,
@@ -95,7 +95,7 @@ pub(crate) struct PositionFile {
 }
 
 impl PositionFile {
-    /// Writes a position, if it is another. Where that fails an older one stays, which is as true.
+    /// Writes a changed position. If that fails, the older position remains, which is still valid.
     pub(crate) async fn put(&mut self, position: Position, directory: &Dir) {
         if position == self.last {
             return;

@@ -1,10 +1,10 @@
-//! A store's files are its owner's alone: what clients have sent is in them.
+//! File permissions: a store contains messages of clients, so only its owner may access it.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// A file that is made so has mode 0600.
+/// Files are created with mode 0600.
 #[cfg(unix)]
 pub(crate) fn owner_only(options: &mut OpenOptions) {
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
@@ -13,7 +13,7 @@ pub(crate) fn owner_only(options: &mut OpenOptions) {
 #[cfg(not(unix))]
 pub(crate) fn owner_only(_: &mut OpenOptions) {}
 
-/// Makes a directory with mode 0700, and those above it with the usual one, if they are not there.
+/// Creates a directory with mode 0700, and missing parents with the default mode.
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -25,14 +25,14 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     match builder.create(path) {
-        // Another was quicker.
+        // Another process created it.
         Err(_) if path.is_dir() => Ok(()),
         made => made,
     }
 }
 
-/// Takes the rights of others on the files of a store away, which older versions have made with the usual mode. Gives a
-/// line for each thing that its owner should know.
+/// Removes the permissions of others from the store's files, which older versions created with the default
+/// mode. Returns warnings for the owner.
 #[cfg(unix)]
 pub(crate) fn restrict_permissions(path: &Path) -> io::Result<Vec<String>> {
     use std::fs::{Permissions, set_permissions};

@@ -1,8 +1,8 @@
-//! What a broker wants to keep, said in records: each changes one thing.
+//! Records: each describes one change of the state.
 //!
-//! A thing is put by one record, and put anew as a whole by the next of its kind; another takes it
-//! away. What a record does not know (the options of a subscription, the properties of a message) it
-//! carries as bytes: the store knows no protocol.
+//! A record sets an object completely; a later record of the same kind replaces it, and another kind deletes
+//! it. Data that the store need not interpret (the options of a subscription, the properties of a message) is
+//! stored as bytes: the store does not depend on the protocol.
 
 use crate::wire::{Reader, put_bytes, put_number};
 
@@ -15,30 +15,29 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// Names a session, for ever: never given twice. [`Recovered`](crate::Recovered) says from which
-    /// number on they are free.
+    /// Identifies a session; never reused. [`Recovered`](crate::Recovered) contains the lowest unused ID.
     SessionId,
-    /// Names a message, as a [`SessionId`] a session.
+    /// Identifies a message; likewise.
     MessageId,
-    /// Names what is queued for a session, and says its place: a session's queue is in the order of
-    /// these numbers. Not to be given twice in a session.
+    /// Identifies a queued delivery and its position: a session's queue is in the order of these IDs. Unique
+    /// in a session.
     DeliveryId,
 }
 
-/// How far a delivery has come.
+/// The progress of a delivery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// It waits.
+    /// It is queued.
     #[default]
     Queued,
-    /// It was sent, with this packet identifier.
+    /// It was sent with this packet identifier.
     Sent(u16),
-    /// Its receiver has said that it has the message, which need not be kept for it any more; the
-    /// packet identifier is still in use.
+    /// The receiver has the message, which need not be stored for it any more; the packet identifier is still
+    /// in use.
     Received(u16),
 }
 
-/// One change. It borrows what it says.
+/// One change. It borrows its data.
 ///
 /// ```
 /// use phalanx_store::{Entry, MessageId, Record};
@@ -53,124 +52,124 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Record<'a> {
-    /// Puts a session. What else is said of it comes later, or in the same entry: nothing is kept of a
-    /// session that is not there. Where its first record is refused, its number is not to be used.
+    /// Sets a session. Its other records follow it, or are in the same entry; records of missing sessions are
+    /// ignored. If its first record is refused, its ID must not be used.
     Session {
-        /// Which.
+        /// The session.
         session: SessionId,
-        /// The name that its client has given itself.
+        /// The client identifier.
         client: &'a str,
-        /// For how many seconds it is kept without a connection; [`u32::MAX`] for ever.
+        /// Session expiry interval in seconds; [`u32::MAX`] for never.
         expiry: u32,
-        /// When its connection ended, in seconds since 1970; 0 while it has one.
+        /// Time of the end of its connection, in seconds since 1970; 0 while connected.
         left: u64,
-        /// What is published when it is lost, as the broker writes it. May be empty.
+        /// The broker's encoding of the will; may be empty.
         will: &'a [u8],
     },
-    /// Takes a session away, with its subscriptions and its queue.
+    /// Deletes a session with its subscriptions and its queue.
     SessionEnd {
-        /// Which.
+        /// The session.
         session: SessionId,
     },
-    /// Puts a subscription.
+    /// Sets a subscription.
     Subscribe {
-        /// Whose.
+        /// The session.
         session: SessionId,
-        /// The filter as the client gave it: with the session, what names the subscription.
+        /// The filter as given by the client; identifies the subscription in the session.
         filter: &'a str,
-        /// As the broker writes them.
+        /// The broker's encoding of the options.
         options: u8,
-        /// The client's number for it; 0 for none.
+        /// The subscription identifier; 0 for none.
         identifier: u32,
-        /// A condition on the message's content, as text. Empty for none.
+        /// A condition on the content of messages, as text; empty for none.
         condition: &'a str,
     },
-    /// Takes a subscription away.
+    /// Deletes a subscription.
     Unsubscribe {
-        /// Whose.
+        /// The session.
         session: SessionId,
-        /// As it was given.
+        /// The filter as given by the client.
         filter: &'a str,
     },
-    /// Puts a message. It is kept for as long as it is queued or retained, and not at all when
-    /// nothing of this entry queues or retains it.
+    /// Sets a message. It is stored while it is queued or retained, and dropped if no record of its entry
+    /// queues or retains it.
     Message {
-        /// Which.
+        /// The message.
         message: MessageId,
-        /// What it is about.
+        /// The topic.
         topic: &'a str,
-        /// What it says.
+        /// The payload.
         payload: &'a [u8],
-        /// As the broker writes them.
+        /// The broker's encoding of the properties.
         properties: &'a [u8],
-        /// As the broker writes them.
+        /// The broker's encoding of the flags.
         flags: u8,
-        /// When it expires, as the broker writes it; 0 for never.
+        /// The broker's encoding of the expiry; 0 for never.
         expires: u64,
     },
-    /// Retains a message, in place of the topic's last one.
+    /// Sets the retained message of a topic.
     Retain {
         /// The topic.
         topic: &'a str,
-        /// Of this entry, or queued or retained already.
+        /// A message of this entry, or one already queued or retained.
         message: MessageId,
     },
-    /// Retains no message for a topic any more.
+    /// Deletes the retained message of a topic.
     Unretain {
         /// The topic.
         topic: &'a str,
     },
     /// Queues a message for a session.
     Queue {
-        /// For whom.
+        /// The session.
         session: SessionId,
-        /// Its place in the queue.
+        /// The position in the queue.
         delivery: DeliveryId,
-        /// Of this entry, or queued or retained already. What is neither is not kept: somebody who
-        /// cannot know puts the message anew, by another number.
+        /// A message of this entry, or one already queued or retained; otherwise the record is ignored. If in
+        /// doubt, store the message again with a new ID.
         message: MessageId,
-        /// As the broker writes them: the quality of service, say.
+        /// The broker's encoding of options, such as the QoS.
         options: u8,
-        /// As the broker writes them: identifiers of the subscriptions, say.
+        /// The broker's encoding of properties, such as subscription identifiers.
         properties: &'a [u8],
-        /// How far it has come.
+        /// The progress.
         phase: Phase,
     },
     /// A delivery was sent, or is about to be.
     Sent {
-        /// To whom.
+        /// The session.
         session: SessionId,
-        /// Which.
+        /// The delivery.
         delivery: DeliveryId,
-        /// The packet identifier that it has.
+        /// The packet identifier.
         packet: u16,
     },
-    /// The receiver has said that it has the message; see [`Phase::Received`].
+    /// The receiver has the message; see [`Phase::Received`].
     Received {
-        /// Who.
+        /// The session.
         session: SessionId,
-        /// Which.
+        /// The delivery.
         delivery: DeliveryId,
     },
-    /// A delivery is over, or given up.
+    /// A delivery is complete or abandoned.
     Done {
-        /// For whom it was.
+        /// The session.
         session: SessionId,
-        /// Which.
+        /// The delivery.
         delivery: DeliveryId,
     },
-    /// A message that must not be taken twice was taken from a session's client.
+    /// A message was received from the session's client that must not be accepted twice.
     Incoming {
-        /// From whom.
+        /// The session.
         session: SessionId,
-        /// The packet identifier that it had.
+        /// The packet identifier.
         packet: u16,
     },
-    /// The client has let go of the packet identifier.
+    /// The client released the packet identifier.
     IncomingDone {
-        /// Who.
+        /// The session.
         session: SessionId,
-        /// Which.
+        /// The packet identifier.
         packet: u16,
     },
 }
@@ -192,7 +191,7 @@ mod tag {
 }
 
 impl<'a> Record<'a> {
-    /// Appends the record as it stands in the journal.
+    /// Appends the record's encoding.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match *self {
             Record::Session { session, client, expiry, left, will } => {
@@ -270,7 +269,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Reads one record; none if it is none.
+    /// Decodes one record; `None` if it is invalid.
     pub(crate) fn decode(from: &mut Reader<'a>) -> Option<Self> {
         let kind = from.byte()?;
         if let tag::MESSAGE | tag::RETAIN | tag::UNRETAIN = kind {
@@ -336,7 +335,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Whether it asks for something to be kept, and does not only let go.
+    /// Whether it adds to the state, rather than only deleting.
     pub(crate) fn adds_state(&self) -> bool {
         matches!(
             self,

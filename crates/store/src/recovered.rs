@@ -1,4 +1,4 @@
-//! What a store had when it was opened, as a broker takes it up.
+//! The recovered state of a store.
 
 use std::collections::BTreeMap;
 
@@ -8,88 +8,88 @@ use crate::error::Torn;
 use crate::index::Index;
 use crate::record::{DeliveryId, MessageId, Phase, Record, SessionId};
 
-/// What a store had when it was opened.
+/// The state of a store when it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recovered {
     /// All sessions.
     pub sessions: BTreeMap<SessionId, Session>,
-    /// All messages that are queued or retained.
+    /// All messages, queued or retained.
     pub messages: BTreeMap<MessageId, Message>,
-    /// For each topic the message that it retains.
+    /// The retained message of each topic.
     pub retained: BTreeMap<String, MessageId>,
-    /// Sessions have free numbers from here on.
+    /// The lowest unused session ID.
     pub next_session: SessionId,
-    /// Messages have free numbers from here on.
+    /// The lowest unused message ID.
     pub next_message: MessageId,
-    /// What a crash has left unfinished at the journal's end; to be told to somebody.
+    /// An unfinished write at the journal's end, to be logged.
     pub torn: Option<Torn>,
 }
 
-/// A session as it was; see [`Record::Session`].
+/// A session; see [`Record::Session`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Session {
-    /// The name that its client has given itself.
+    /// The client identifier.
     pub client: String,
-    /// For how many seconds it is kept without a connection; [`u32::MAX`] for ever.
+    /// Session expiry interval in seconds; [`u32::MAX`] for never.
     pub expiry: u32,
-    /// When its connection ended, in seconds since 1970; 0 if it had one in the end.
+    /// Time of the end of its connection, in seconds since 1970; 0 if it was connected.
     pub left: u64,
-    /// What is published when it is lost.
+    /// The broker's encoding of the will.
     pub will: Bytes,
-    /// By their filters.
+    /// By filter.
     pub subscriptions: BTreeMap<String, Subscription>,
-    /// What is queued, in order.
+    /// The queue, in order.
     pub queue: BTreeMap<DeliveryId, Delivery>,
-    /// The packet identifiers of messages that must not be taken twice.
+    /// The packet identifiers of messages that must not be accepted twice.
     pub incoming: Vec<u16>,
 }
 
-/// A subscription as it was; see [`Record::Subscribe`].
+/// A subscription; see [`Record::Subscribe`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Subscription {
-    /// As the broker has written them.
+    /// The broker's encoding of the options.
     pub options: u8,
-    /// The client's number for it; 0 for none.
+    /// The subscription identifier; 0 for none.
     pub identifier: u32,
-    /// The condition on the message's content; empty for none.
+    /// The condition on the content of messages; empty for none.
     pub condition: String,
 }
 
-/// A delivery as it was; see [`Record::Queue`].
+/// A delivery; see [`Record::Queue`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Delivery {
-    /// Of what. Among the messages, unless the receiver [has it](Phase::Received).
+    /// Its message, which is missing if the receiver [has it](Phase::Received).
     pub message: MessageId,
-    /// As the broker has written them.
+    /// The broker's encoding of the options.
     pub options: u8,
-    /// As the broker has written them.
+    /// The broker's encoding of the properties.
     pub properties: Bytes,
-    /// How far it had come.
+    /// The progress.
     pub phase: Phase,
 }
 
-/// A message as it was; see [`Record::Message`].
+/// A message; see [`Record::Message`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Message {
-    /// What it is about.
+    /// The topic.
     pub topic: String,
-    /// What it says.
+    /// The payload.
     pub payload: Bytes,
-    /// As the broker has written them.
+    /// The broker's encoding of the properties.
     pub properties: Bytes,
-    /// As the broker has written them.
+    /// The broker's encoding of the flags.
     pub flags: u8,
-    /// When it expires, as the broker has written it; 0 for never.
+    /// The broker's encoding of the expiry; 0 for never.
     pub expires: u64,
 }
 
 impl Recovered {
-    /// Takes in a record that is alive. They come in any order.
+    /// Adds a live record. Records may come in any order.
     pub(crate) fn apply(&mut self, record: &Record<'_>) {
         match *record {
             Record::Session { session, client, expiry, left, will } => {

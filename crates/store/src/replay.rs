@@ -1,8 +1,8 @@
-//! Recovery: from segments to what is alive in them.
+//! Recovery: reads the segments, and finds the live records.
 //!
-//! The newest segment with a whole head is the last one. It says which is the first, and each says
-//! which was before it and how much of that one counts. All their batches are read in order; then
-//! once more, and what turned out to be alive is what is recovered.
+//! The newest segment with a valid header is the last one. Its header names the first segment, and each
+//! header names the previous segment and the length of its valid part. All batches are read in order to build
+//! the index; then the live records are read again.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,43 +14,43 @@ use crate::index::{Index, Place};
 use crate::recovered::Recovered;
 use crate::source::{Source, segment_name, segment_number};
 
-/// A segment that counts.
+/// A valid segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) number: u64,
-    /// The place of its first byte.
+    /// Position of its first byte in the journal.
     pub(crate) base: u64,
-    /// So many bytes of it count.
+    /// The length of its valid part.
     pub(crate) end: u64,
     /// The number of its first batch.
     pub(crate) sequence: u64,
 }
 
-/// What a replay comes to.
+/// The result of a replay.
 #[derive(Debug)]
 pub(crate) struct Replay {
     pub(crate) index: Index,
     /// The oldest first. Empty for a new store.
     pub(crate) segments: Vec<Segment>,
-    /// Files that do not count: what was cleaned, and segments that were never begun.
+    /// Unused files: cleaned segments, and segments that were never started.
     pub(crate) leftovers: Vec<u64>,
-    /// None for a new store.
+    /// `None` for a new store.
     pub(crate) salt: Option<u64>,
-    /// The number that the next segment has.
+    /// The number of the next segment.
     pub(crate) next_segment: u64,
-    /// The number that the next batch has.
+    /// The number of the next batch.
     pub(crate) next_sequence: u64,
 }
 
 impl Replay {
-    /// Files behind the last segment that have no whole head.
+    /// Files after the last segment without a valid header.
     pub(crate) fn headless(&self) -> impl Iterator<Item = u64> {
         let last = self.segments.last().map_or(0, |last| last.number);
         self.leftovers.iter().copied().filter(move |number| *number > last)
     }
 }
 
-/// Reads all segments of `source`, which is at `path` for those who are told of it.
+/// Reads all segments of `source`; errors refer to them by `path`.
 pub(crate) fn replay(source: &dyn Source, path: &Path) -> Result<(Replay, Recovered), OpenError> {
     let files = Files { source, path };
     let mut numbers: Vec<u64> = files
@@ -65,7 +65,7 @@ pub(crate) fn replay(source: &dyn Source, path: &Path) -> Result<(Replay, Recove
         let bytes = files.read(*number, HEAD_BYTES as u64 + 1)?;
         match Head::decode(&bytes).filter(|head| head.number == *number) {
             Some(head) => heads.push(head),
-            // Nothing is written behind a head before that is on the disk.
+            // Nothing is written after a header before it is on disk.
             None if bytes.len() <= HEAD_BYTES => leftovers.push(*number),
             None => return Err(files.corrupt(*number, 0, "its head is broken")),
         }
@@ -93,7 +93,7 @@ pub(crate) fn replay(source: &dyn Source, path: &Path) -> Result<(Replay, Recove
     Ok((replay, recovered))
 }
 
-/// The segments that count, the oldest first. Others are left over.
+/// The valid segments, oldest first. Others are leftovers.
 fn chain(files: &Files<'_>, heads: &[Head], replay: &mut Replay) -> Result<Vec<Head>, OpenError> {
     let Some(last) = heads.last() else { return Ok(Vec::new()) };
     let mut chain = vec![*last];
@@ -109,7 +109,7 @@ fn chain(files: &Files<'_>, heads: &[Head], replay: &mut Replay) -> Result<Vec<H
         if before.salt != last.salt || !follows || here.previous_end < HEAD_BYTES as u64 {
             return Err(files.corrupt(before.number, 0, "its successor does not follow it"));
         }
-        // In between there may only be what was never begun, and that has no head.
+        // Between two segments there may be only segments without a header, which were never started.
         if let Some(stranger) = rest.get(place + 1) {
             return Err(files.corrupt(stranger.number, 0, "it does not belong to this journal"));
         }
@@ -124,7 +124,7 @@ fn chain(files: &Files<'_>, heads: &[Head], replay: &mut Replay) -> Result<Vec<H
     Ok(chain)
 }
 
-/// Takes in the alive records of a segment that was read before.
+/// Collects the live records of a segment.
 fn recover_live(
     files: &Files<'_>,
     segment: &Segment,
@@ -176,7 +176,7 @@ impl Files<'_> {
         OpenError::Corrupt { file: self.file(number), offset, what }
     }
 
-    /// Takes in all batches of a segment, which ends at `end`, or where it is torn.
+    /// Applies all batches of a segment, up to `end` or a torn write.
     fn batches(
         &self,
         head: &Head,

@@ -1,8 +1,8 @@
-//! Room that the store sets aside on the disk, for the time when the disk is full.
+//! Disk space that the store sets aside for when the disk is full.
 //!
-//! The room is a file of its own. When the disk is full the file is removed, and the journal has as much room as it had
-//! bytes: enough to go on writing what lets go, and to clean. When the disk has room again the file is made again. Until
-//! then the store is [low](crate::Status::is_low): whoever appends is to add nothing.
+//! The reserve is a separate file. When the disk is full the file is deleted, which frees enough space to
+//! write deletions and to clean. When the disk has space again, the file is created again. Until then the
+//! store is [low](crate::Status::is_low) on space, and callers must not add to the state.
 
 use std::io;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use phalanx::fs::Dir;
 use phalanx::shutdown::is_draining;
 use phalanx::time::now;
 
-/// The file's name. No segment has it.
+/// The file's name; no segment has this name.
 pub(crate) const NAME: &str = "reserve";
 
-/// The time between two attempts to set room aside, while the disk has too little.
+/// Interval between attempts to create the reserve while the disk lacks space.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// See above.
+/// The reserve.
 #[derive(Debug)]
 pub(crate) struct Reserve {
     /// Bytes to set aside; 0 for none.
@@ -30,9 +30,9 @@ pub(crate) struct Reserve {
 enum State {
     /// Not determined yet.
     Unknown,
-    /// The disk had too little room when this was tried.
+    /// The disk lacked space at this time.
     Released { tried: Duration },
-    /// The file is there.
+    /// The file exists.
     Held,
     /// No reserve is configured, or the file system cannot allocate one.
     Unsupported,
@@ -53,7 +53,7 @@ impl Reserve {
         if self.state == State::Held { self.bytes } else { 0 }
     }
 
-    /// Sets room aside if there is none and an attempt is due.
+    /// Creates the reserve if it is missing and an attempt is due.
     pub(crate) async fn ensure(&mut self, directory: &Dir, threads: BlockingStage<()>) {
         let bytes = self.bytes;
         let is_due = match self.state {
@@ -65,7 +65,7 @@ impl Reserve {
             return;
         }
         let released = State::Released { tried: now() };
-        // A fourth more than is needed: else the next message that is kept would find the disk full again.
+        // A quarter more than needed; otherwise the next stored message could fill the disk again.
         let wanted = if self.state == State::Unknown { 0 } else { bytes.saturating_add(bytes / 4) };
         let of_thread = directory.clone();
         let space = threads.call(move |_| of_thread.space()).await;
@@ -81,20 +81,20 @@ impl Reserve {
         };
     }
 
-    /// Gives back the room that was set aside. Whether there was any.
+    /// Frees the reserve. Returns whether there was one.
     pub(crate) async fn release(&mut self, directory: &Dir, threads: BlockingStage<()>) -> bool {
         if self.state != State::Held {
             return false;
         }
         remove(directory, threads).await;
-        // Some file systems free the blocks of a file when its removal is on the disk.
+        // Some file systems free a file's blocks only when its deletion is on disk.
         let _ = directory.sync().await;
         self.state = State::Released { tried: now() };
         true
     }
 }
 
-/// Makes the file, of so many bytes. Where that fails nothing of it is left.
+/// Creates the file with `bytes`, or nothing on failure.
 async fn allocate(directory: &Dir, bytes: u64, threads: BlockingStage<()>) -> io::Result<()> {
     let file = directory.create_private(NAME.as_bytes()).await?;
     let allocated = threads.call(move |_| file.allocate(bytes)).await;

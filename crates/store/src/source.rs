@@ -1,24 +1,24 @@
-//! Where segments are read from when a store is opened.
+//! Sources of segments for recovery.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Files to recover from, by name.
+/// A set of named files to recover from.
 ///
-/// A directory is one, a map of names to contents another: what a simulated power cut has left.
+/// Implemented by a directory, and by a map from names to contents for simulated power failures.
 pub trait Source {
-    /// The names of all files there are.
+    /// The names of all files.
     ///
     /// # Errors
-    /// Whatever keeps them from being listed.
+    /// If the names cannot be listed.
     fn names(&self) -> io::Result<Vec<String>>;
 
-    /// The first bytes of a file, at most `most`; fewer only if it is shorter.
+    /// The first `most` bytes of a file, or all if it is shorter.
     ///
     /// # Errors
-    /// Whatever keeps it from being read.
+    /// If the file cannot be read.
     fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>>;
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Directory(pub(crate) PathBuf);
 impl Source for Directory {
     fn names(&self) -> io::Result<Vec<String>> {
         let names = std::fs::read_dir(&self.0)?.map(|entry| Ok(entry?.file_name().into_string()));
-        // What is not even text is nothing of ours.
+        // Names that are not UTF-8 belong to other programs.
         names
             .filter_map(|name: io::Result<Result<String, _>>| name.map(Result::ok).transpose())
             .collect()
@@ -55,24 +55,24 @@ impl Source for BTreeMap<String, Vec<u8>> {
 
 const SUFFIX: &str = ".journal";
 
-/// What segment `number` is called.
+/// The file name of segment `number`.
 pub(crate) fn segment_name(number: u64) -> String {
     format!("{number:012}{SUFFIX}")
 }
 
-/// The number of the segment that is called so; none for what is no segment.
+/// The segment number in a file name; `None` for other files.
 pub(crate) fn segment_number(name: &str) -> Option<u64> {
     let number = name.strip_suffix(SUFFIX)?.parse().ok().filter(|number| *number > 0)?;
     (segment_name(number) == name).then_some(number)
 }
 
-/// Whether a file that is called so is the store's.
+/// Whether a file name belongs to the store.
 pub(crate) fn is_own(name: &str) -> bool {
     let others = [crate::store::LOCK, crate::position::NAME, crate::reserve::NAME];
     segment_number(name).is_some() || others.contains(&name)
 }
 
-/// Takes a segment away. What cannot be taken away now can be the next time.
+/// Deletes a segment. A failure is ignored; the file is deleted at the next start.
 pub(crate) fn remove(directory: &Path, number: u64) {
     let _ = std::fs::remove_file(directory.join(segment_name(number)));
 }

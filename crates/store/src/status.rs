@@ -1,4 +1,4 @@
-//! Figures of a store at work, for metrics pages and for those who operate it.
+//! Metrics of a running store.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -6,33 +6,33 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::AppendError;
 use crate::writer::Writer;
 
-/// How much there is, and what it has cost since the store was opened.
+/// Sizes, and counters since the store was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
-    /// Entries that were kept.
+    /// Stored entries.
     pub entries: u64,
-    /// Writes that were synced, each for all entries of a commit.
+    /// Successful commits, each one write and one sync.
     pub commits: u64,
-    /// Commits that came to nothing.
+    /// Failed commits.
     pub failed: u64,
-    /// Bytes that were written again, as they were alive where the journal was cleaned.
+    /// Live bytes rewritten by cleaning.
     pub rewritten: u64,
-    /// Files of the journal. Those that were cleaned do not count, though they may lie on the disk a while longer.
+    /// Segments, not counting cleaned ones whose files still exist.
     pub segments: u64,
-    /// Bytes in them.
+    /// Their size in bytes.
     pub bytes: u64,
-    /// Of these, bytes of what is alive.
+    /// The size of the live records in bytes.
     pub live: u64,
-    /// The disk is full: what is appended uses room that was set aside. Who appends is to add nothing, only to let go.
+    /// The disk is full, and writes use the reserve. Callers may delete but must not add to the state.
     pub is_low: bool,
-    /// Bytes that are set aside now for the time when the disk is full.
+    /// Bytes currently set aside as reserve.
     pub reserved: u64,
-    /// Why nothing is cleaned any more; to be told to somebody.
+    /// The error that stopped cleaning, to be reported.
     pub fault: Option<String>,
 }
 
-/// Written by the journal's processor, read by whoever asks.
+/// Written by the journal's processor, read by any thread.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     entries: AtomicU64,

@@ -1,4 +1,4 @@
-//! Opening a store, and looking at one.
+//! Opens and checks stores.
 
 use std::fmt;
 use std::fs::{File, TryLockError};
@@ -20,19 +20,19 @@ use crate::replay::{Replay, replay};
 use crate::source::{Directory, Source, remove, segment_name};
 use crate::writer::Writer;
 
-/// The file whose lock says that a directory is in use. It is empty.
+/// The empty file whose lock marks a directory as in use.
 pub(crate) const LOCK: &str = "lock";
 
-/// A store that was opened and is not at work yet.
+/// An opened store that is not running yet.
 pub struct Store {
     writer: Writer,
     warnings: Vec<String>,
 }
 
 impl Store {
-    /// Opens the store in a directory, which is made if it is not there, and has what was in it
-    /// recovered. No other process can open it until this one has gone. May block, for about a second
-    /// for each gigabyte: it is for the start of a program.
+    /// Opens the store in a directory, which is created if missing, and recovers its state. Other processes
+    /// cannot open it until this one ends. May block for about a second per gigabyte: call it at the
+    /// program's start.
     ///
     /// ```
     /// # let home = tempfile::tempdir().unwrap();
@@ -64,7 +64,7 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`OpenError`] says what is wrong, with which file, and what to do.
+    /// [`OpenError`] with the file and the remedy.
     pub fn open(path: &Path, options: Options) -> Result<(Self, Recovered), OpenError> {
         let tried = |what| move |source| OpenError::Io { what, path: path.into(), source };
         private::make_directory(path).map_err(tried("make"))?;
@@ -73,7 +73,7 @@ impl Store {
         let source = Directory(path.into());
         let (replay, recovered) = read(&source, path, options.accept_loss)?;
         if options.accept_loss {
-            // It may say more than there is.
+            // The position may be ahead of the accepted journal.
             let _ = std::fs::remove_file(path.join(position::NAME));
         }
         let mut warnings = private::restrict_permissions(path).map_err(tried("look at"))?;
@@ -87,21 +87,21 @@ impl Store {
         Ok((Self { writer, warnings }, recovered))
     }
 
-    /// Files of the journal that were found.
+    /// The number of journal files found.
     pub fn segments(&self) -> u64 {
         self.writer.extent().segments
     }
 
-    /// What its owner should know of the directory, one line each.
+    /// Warnings about the directory, one line each.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// As [`open`](Self::open), from what a test has, and on a directory that may be simulated; `path`
-    /// is what errors name. Nothing is locked or removed.
+    /// As [`open`](Self::open), from any source and in a directory that may be simulated; errors refer to
+    /// `path`. Nothing is locked or deleted.
     ///
     /// # Errors
-    /// As there.
+    /// As [`open`](Self::open).
     pub fn open_in(
         source: &dyn Source,
         directory: Dir,
@@ -113,8 +113,8 @@ impl Store {
         Ok((Self { writer, warnings: Vec::new() }, recovered))
     }
 
-    /// Declares the stages that keep what is appended to the [`Journal`]. It is at work with the
-    /// program that is made of `graph`, and closed with it.
+    /// Declares the stages that store what is appended to the [`Journal`]. The store runs with the program of
+    /// `graph`.
     pub fn declare(self, graph: &mut Graph) -> Journal {
         Journal::declare(graph, self.writer)
     }
@@ -126,7 +126,7 @@ impl fmt::Debug for Store {
     }
 }
 
-/// What there is in a store that nobody works on.
+/// The contents of a store that is not in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Checked {
@@ -134,13 +134,13 @@ pub struct Checked {
     pub path: PathBuf,
     /// Files of the journal.
     pub segments: u64,
-    /// Bytes of them that count.
+    /// The size of their valid parts in bytes.
     pub bytes: u64,
-    /// Of these, bytes of what is alive.
+    /// The size of the live records in bytes.
     pub live: u64,
-    /// What is alive.
+    /// Numbers of live objects.
     pub counts: Counts,
-    /// What a crash has left unfinished.
+    /// An unfinished write left by a crash.
     pub torn: Option<Torn>,
 }
 
@@ -161,11 +161,10 @@ impl fmt::Display for Checked {
     }
 }
 
-/// Reads a whole store and gives what is in it, and changes nothing. May block, as
-/// [`Store::open`].
+/// Reads a whole store without changing it. May block, as [`Store::open`].
 ///
 /// # Errors
-/// As there; also when the directory is not there.
+/// As [`Store::open`]; also if the directory does not exist.
 pub fn check(path: &Path) -> Result<(Checked, Recovered), OpenError> {
     let source = Directory(path.into());
     let names = source.names();
@@ -183,15 +182,15 @@ pub fn check(path: &Path) -> Result<(Checked, Recovered), OpenError> {
     Ok((checked, recovered))
 }
 
-/// Reads what `source` has and gives it back, as [`Store::open`] would; `path` is what errors name.
+/// Recovers the state from `source`, as [`Store::open`]; errors refer to `path`.
 ///
 /// # Errors
-/// As there.
+/// As [`Store::open`].
 pub fn recover(source: &dyn Source, path: &Path) -> Result<Recovered, OpenError> {
     read(source, path, false).map(|(_, recovered)| recovered)
 }
 
-/// Reads all that `source` has, and looks whether that is all that there was.
+/// Replays `source`, and checks that no acknowledged data is missing.
 fn read(
     source: &dyn Source,
     path: &Path,
@@ -205,7 +204,7 @@ fn read(
     Ok((replay, recovered))
 }
 
-/// Locks a directory until the file is closed.
+/// Locks a directory until the returned file is closed.
 fn lock(path: &Path) -> Result<File, OpenError> {
     let file = path.join(LOCK);
     let tried = |source: io::Error| OpenError::Io { what: "lock", path: file.clone(), source };
@@ -220,8 +219,8 @@ fn lock(path: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Locks a directory against a broker until the file is closed, and changes nothing in it. None where there is no lock, as in
-/// a copy, or where it may not be opened: whether a broker works there cannot be told then.
+/// Locks a directory against a broker until the returned file is closed, without changing it. Returns `None`
+/// if there is no lock file, as in a copy, or it cannot be opened; then a running broker is not detected.
 fn lock_to_read(path: &Path) -> Result<Option<File>, OpenError> {
     let file = path.join(LOCK);
     let Ok(lock) = File::open(&file) else { return Ok(None) };

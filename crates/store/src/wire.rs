@@ -1,5 +1,5 @@
-//! Numbers and bytes as they stand in a record: numbers in groups of seven bits, the lowest first,
-//! what has a length behind its length.
+//! Encoding of numbers and bytes in records: numbers in groups of seven bits, lowest first; bytes with their
+//! length before them.
 
 /// Appends a number.
 pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
@@ -10,13 +10,13 @@ pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Appends bytes, with their length.
+/// Appends bytes with their length.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_number(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// What is left to read. Each step gives none where the bytes do not say what is asked for.
+/// A reader of the remaining bytes. Each method returns `None` if the bytes are invalid.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 

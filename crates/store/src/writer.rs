@@ -1,10 +1,8 @@
-//! The journal's end: one batch after the other, each written at once and brought to the disk by one
-//! sync.
+//! The journal's end: writes batches, each with one write and one sync.
 //!
-//! A batch is taken into the index when it is on the disk, and not before: what was refused has never
-//! been. A write that fails may be tried again, at the same place and by the same number. A sync that
-//! fails may not: the kernel tells of it once, and forgets what was to be written (Rebello et al.,
-//! ATC 2020). So it closes the journal.
+//! A batch is applied to the index only after it is on disk, so a failed batch has no effect. A failed write
+//! may be retried at the same position with the same number. A failed sync must not be: the kernel reports it
+//! once, and drops the dirty pages (Rebello et al., ATC 2020). It closes the journal.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,10 +20,10 @@ use crate::replay::{Replay, Segment};
 use crate::reserve::Reserve;
 use crate::source::segment_name;
 
-/// So many bytes are written at once, and a single entry more.
+/// Maximum size of a batch, unless a single entry is longer.
 pub(crate) const MAX_BATCH_BYTES: usize = 4 << 20;
 
-/// The end of the journal, in the hands of one operation at a time.
+/// The end of the journal, used by one operation at a time.
 pub(crate) struct Writer {
     pub(crate) directory: Dir,
     /// Held while the directory is in use.
@@ -33,27 +31,27 @@ pub(crate) struct Writer {
     pub(crate) options: Options,
     pub(crate) salt: u64,
     pub(crate) index: Index,
-    /// All that count, the oldest first.
+    /// The valid segments, oldest first.
     pub(crate) segments: VecDeque<Segment>,
-    /// The last of them, once it was begun here.
+    /// The last segment, if this process started it.
     file: Option<File>,
     next_segment: u64,
     next_sequence: u64,
-    /// Begin a new segment, however short the last one is.
+    /// Start a new segment, even if the last one is short.
     pub(crate) must_rotate: bool,
-    /// Cleaned; may go once a head has said that they do not count.
+    /// Cleaned segments, to be excluded by the next header.
     pub(crate) obsolete: Vec<u64>,
-    /// A head has said so.
+    /// Excluded segments, whose files may be deleted.
     removable: Vec<u64>,
     pub(crate) cleaning: Cleaning,
     pub(crate) reserve: Reserve,
     position: PositionFile,
-    /// The last commit has come to nothing.
+    /// The last commit failed.
     has_failed: bool,
     broken: Option<String>,
 }
 
-/// How much there is on the disk.
+/// The size of the journal.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Extent {
     pub(crate) segments: u64,
@@ -90,14 +88,14 @@ impl Writer {
         }
     }
 
-    /// No more bytes are written at once, but for a single entry that is longer. A batch that were much longer than a
-    /// segment could not be cleaned by the room that is set aside.
+    /// Maximum size of a batch, unless a single entry is longer. With a reserve it is limited to a segment,
+    /// because the reserve could not clean a longer one.
     pub(crate) fn batch_bytes(&self) -> usize {
         let segment = usize::try_from(self.options.segment_bytes).unwrap_or(usize::MAX);
         if self.reserve.bytes > 0 { MAX_BATCH_BYTES.min(segment) } else { MAX_BATCH_BYTES }
     }
 
-    /// Whether an entry may be kept, behind `before` bytes of the same batch.
+    /// Whether an entry may be stored, after `before` bytes of the same batch.
     pub(crate) fn admit(&self, entry: &Entry, before: usize) -> Result<(), AppendError> {
         if let Some(what) = &self.broken {
             return Err(AppendError::Broken { what: what.clone() });
@@ -109,16 +107,16 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes entries, and what is alive of what is to be cleaned with them, and brings it to the disk. All of it or nothing.
+    /// Writes and syncs entries together with the live records of the part to clean, atomically.
     pub(crate) async fn commit(&mut self, entries: &[Entry]) -> Result<(), AppendError> {
         if let Some(what) = &self.broken {
             return Err(AppendError::Broken { what: what.clone() });
         }
         let mut batch = vec![0; FRAME_BYTES];
         let length = entries.iter().map(Entry::len).sum::<usize>();
-        // With the frame, if it is theirs.
+        // Including the frame's header, if there are entries.
         let written = if entries.is_empty() { 0 } else { FRAME_BYTES + length };
-        // Nothing besides where the last has failed: it goes sooner without.
+        // After a failure, commit without cleaning, which needs less space.
         let part = if self.has_failed { None } else { self.cleaning.part(written) };
         self.has_failed = true;
         if let Some(part) = part {
@@ -161,7 +159,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The file to write to: a new one if there is none, or the last one is long enough.
+    /// The file to write to: starts a new segment if there is none, or the last one is full.
     async fn current(&mut self) -> io::Result<File> {
         let long = self.segments.back().is_none_or(|last| last.end >= self.options.segment_bytes);
         match &self.file {
@@ -170,14 +168,14 @@ impl Writer {
         }
     }
 
-    /// Begins a segment if that is due and something is to go by it. If it fails, the next entry begins it.
+    /// Starts a segment if one is due. If that fails, the next entry starts it.
     pub(crate) async fn rotate(&mut self) {
         if self.must_rotate && self.broken.is_none() {
             let _ = self.begin().await;
         }
     }
 
-    /// Begins a segment. Where that fails it can be done again, with the same file.
+    /// Starts a segment. After a failure it may be repeated with the same file.
     async fn begin(&mut self) -> io::Result<File> {
         let number = self.next_segment;
         let last = self.segments.back();
@@ -206,7 +204,7 @@ impl Writer {
         Ok(file)
     }
 
-    /// Writes down how far the journal reaches, for whoever opens it next.
+    /// Writes the position of the journal's end, for the next start.
     pub(crate) async fn put_position(&mut self) {
         if let Some(last) = self.segments.back().filter(|_| self.broken.is_none()) {
             let (salt, next_sequence) = (self.salt, self.next_sequence);
@@ -215,7 +213,7 @@ impl Writer {
         }
     }
 
-    /// Segments whose files may go now.
+    /// Takes the segments whose files may be deleted.
     pub(crate) fn take_removable(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.removable)
     }
