@@ -1,17 +1,17 @@
-//! What is wrong with a file, where, and what to do.
+//! Errors in files of users and rules, with their position and remedy.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Something wrong in a file.
+/// An error in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineError {
-    /// The line, from one; 0 for the whole.
+    /// The line, from 1; 0 for the whole file.
     pub line: usize,
-    /// The character in it, from one.
+    /// The character in the line, from 1.
     pub column: usize,
-    /// What is wrong, and what was expected.
+    /// The error, and what was expected.
     pub what: String,
 }
 
@@ -24,26 +24,26 @@ impl fmt::Display for LineError {
     }
 }
 
-/// Why a file cannot be used.
+/// A file is unusable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// The system refuses.
+    /// A system call failed.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted action.
         what: &'static str,
-        /// On what.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
-    /// Something in it is wrong.
+    /// The file contains errors.
     #[error("{}", lines(path, errors))]
     Invalid {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// All that is wrong, at least one.
+        /// All errors, at least one.
         errors: Vec<LineError>,
     },
 }

@@ -1,18 +1,20 @@
-//! Subject may do what at a message broker: passwords in a file, and an access list by user, client and topic.
+//! Authentication and authorization for a message broker: a password file, and an access list by user, client
+//! and topic.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `error` | what is wrong with a file, where, and what to do |
-//! | `users` | a file's users and their passwords' hashes (Argon2id) |
-//! | `passwords` | the stage that looks at passwords, on threads of its own |
-//! | `memory_pool` | what they work in |
-//! | `passwd` | setting a password in a file |
-//! | `pattern` | patterns of topics, with `%u` and `%c` for the user and the client |
-//! | `rules` | an access list, and what it allows |
-//! | `parse` | an access list's lines |
+//! | `error` | errors in files, with position and remedy |
+//! | `users` | the users of a file and their password hashes (Argon2id) |
+//! | `passwords` | the stage that verifies passwords, on threads of its own |
+//! | `memory_pool` | working memory of password checks |
+//! | `passwd` | sets passwords in a file |
+//! | `subject` | the client that requests access |
+//! | `pattern` | topic patterns, with `%u` and `%c` for the user and the client |
+//! | `rules` | access lists |
+//! | `parse` | parses access lists |
 //!
-//! Nothing here knows packets or sockets, and nothing guesses: what a file does not allow is refused, and a
-//! file that is not understood is an error.
+//! This crate is independent of packets and sockets. What a file does not allow is refused, and a file with
+//! an unknown line is an error.
 
 #![forbid(unsafe_code)]
 

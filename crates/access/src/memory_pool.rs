@@ -1,11 +1,11 @@
-//! Memory for looking at passwords: reused while several wait, and given back to the system when nobody does.
+//! Working memory of password checks: reused while checks are waiting, and freed when none is.
 
 use std::sync::{Mutex, PoisonError};
 
 use argon2::Block;
 
-/// The C library's allocator maps memory of more than 32 MiB by itself, and gives it back when it is freed. Of less it may
-/// keep what was freed, in each thread's arena. Pages that are not touched take no memory.
+/// glibc maps allocations of more than 32 MiB separately, and unmaps them when they are freed. Smaller ones
+/// may stay in a thread's arena. Untouched pages take no memory.
 const MMAP_BLOCKS: usize = (33 << 20) / Block::SIZE;
 
 /// Working memory of one password check.
@@ -13,7 +13,7 @@ const MMAP_BLOCKS: usize = (33 << 20) / Block::SIZE;
 pub(crate) struct Memory(Vec<Block>);
 
 impl Memory {
-    /// So many blocks, with any content.
+    /// Returns `count` blocks with arbitrary contents.
     pub(crate) fn blocks(&mut self, count: usize) -> &mut [Block] {
         if self.0.capacity() < count {
             self.0 = Vec::with_capacity(count.max(MMAP_BLOCKS));
@@ -25,17 +25,17 @@ impl Memory {
     }
 }
 
-/// Memory that is not in use, one for each thread at most.
+/// Unused memory, at most one per thread.
 #[derive(Default)]
 pub(crate) struct MemoryPool(Mutex<Vec<Memory>>);
 
 impl MemoryPool {
-    /// Memory that was used before, or none yet.
+    /// Takes memory that was used before, or an empty one.
     pub(crate) fn take(&self) -> Memory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    /// Keeps memory for the next look, if somebody waits for one; else frees all that is not in use.
+    /// Keeps memory for the next check if one is waiting; otherwise frees all unused memory.
     pub(crate) fn give_back(&self, memory: Memory, is_awaited: bool) {
         let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pool.push(memory);

@@ -1,18 +1,17 @@
-//! An access list's lines: sections that begin with `user` or `client`, and in them lines that say what
-//! topics are for.
+//! Parses an access list: sections that start with `user` or `client`, containing rules for topics.
 
 use crate::error::LineError;
 use crate::pattern::Pattern;
 use crate::rules::{Access, Rule, Rules};
 
-/// Whom the lines that follow are for.
+/// The clients that the following lines apply to.
 enum Section {
     Anonymous,
     User(String),
     Client(String),
 }
 
-/// A word of a line, with the column at which it begins, and the same of what follows it.
+/// A word of a line and the rest of the line, each with its column.
 struct Word<'a> {
     word: &'a str,
     column: usize,
@@ -20,7 +19,7 @@ struct Word<'a> {
     rest_column: usize,
 }
 
-/// The first word of `text`, which begins at `column`.
+/// The first word of `text`, which starts at `column`.
 fn word(text: &str, column: usize) -> Word<'_> {
     let trimmed = text.trim_start();
     let begin = column + text.chars().count() - trimmed.chars().count();
@@ -31,7 +30,7 @@ fn word(text: &str, column: usize) -> Word<'_> {
     Word { word, column: begin, rest: rest.trim_end(), rest_column }
 }
 
-/// Reads an access list.
+/// Parses an access list.
 pub(crate) fn parse(text: &str) -> Result<Rules, Vec<LineError>> {
     let (mut rules, mut wrong) = (Rules::default(), Vec::new());
     let mut section = Section::Anonymous;
@@ -63,7 +62,7 @@ fn one(line: &str, section: &mut Section, rules: &mut Rules) -> Result<(), (usiz
             };
             of.push(rule);
         }
-        // For everybody, wherever it stands.
+        // Applies to everybody, in any section.
         "pattern" => rules.everybody.push(rule(&first, true)?),
         other => {
             let what = format!(
@@ -85,7 +84,7 @@ fn rule(first: &Word<'_>, named: bool) -> Result<Rule, (usize, String)> {
         _ => None,
     };
     let (access, topic, column) = match access {
-        // A topic may have spaces in it; but a `deny` that is misspelt must not become one.
+        // A topic may contain spaces, but a misspelled `deny` must not become part of one.
         None if !second.rest.is_empty() => {
             let what = format!(
                 "found `{}`, expected `read`, `write`, `readwrite` or `deny`, which a topic with spaces needs",

@@ -1,4 +1,4 @@
-//! Setting a password in a file of users.
+//! Sets passwords in a password file.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
@@ -10,11 +10,11 @@ use argon2::password_hash::PasswordHasher;
 use crate::error::{FileError, LineError};
 use crate::users::check_name;
 
-/// The text of a file of users with this user's password set, in its place or at the end. All other
-/// lines stay as they are. Takes tens of milliseconds.
+/// Returns the text of a password file with this user's password replaced, or appended. All other lines are
+/// unchanged. Takes tens of milliseconds.
 ///
 /// # Errors
-/// When this cannot be the name of a user, or the password is empty.
+/// If the user name is invalid or the password is empty.
 pub fn set(text: &str, name: &str, password: &[u8]) -> Result<String, LineError> {
     let wrong = |what| LineError { line: 0, column: 0, what };
     check_name(name).map_err(wrong)?;
@@ -42,12 +42,12 @@ pub fn set(text: &str, name: &str, password: &[u8]) -> Result<String, LineError>
     Ok(lines.join("\n") + "\n")
 }
 
-/// Sets a password in a file, which is made if it is not there, for its owner only; otherwise its owner, group and
-/// permissions stay, so that a broker that could read it still can. The old file is there until the new one is whole.
-/// May block.
+/// Sets a password in a file. A missing file is created with access for its owner only. An existing file
+/// keeps its owner, group and permissions, so that a broker can still read it. The file is replaced
+/// atomically. May block.
 ///
 /// # Errors
-/// [`FileError`] says what cannot be done.
+/// [`FileError`] if the file cannot be read or written.
 pub fn set_in_file(path: &Path, name: &str, password: &[u8]) -> Result<(), FileError> {
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -80,7 +80,7 @@ pub fn set_in_file(path: &Path, name: &str, password: &[u8]) -> Result<(), FileE
     })
 }
 
-/// Gives a file the owner and the group of an old one.
+/// Gives a file the owner and group of an existing one.
 #[cfg(unix)]
 fn keep_owner(file: &File, old: &Metadata) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, fchown};
@@ -123,7 +123,7 @@ mod tests {
             use std::os::unix::fs::PermissionsExt;
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
-        // Whoever could read it still can. Only root may try that.
+        // The permissions are kept. Changing the owner requires root.
         #[cfg(unix)]
         {
             use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -135,7 +135,7 @@ mod tests {
             assert!(!given || (new.uid(), new.gid()) == (4242, 4243));
         }
         assert!(set("", "a:b", b"x").is_err() && set("", "a", b"").is_err());
-        // What somebody else is writing is left alone.
+        // A temporary file of another process is left alone.
         fs::write(home.path().join("users.new"), "mine").unwrap();
         let error = set_in_file(&path, "eve", b"plum").unwrap_err();
         assert!(error.to_string().contains("users.new"), "{error}");

@@ -1,4 +1,4 @@
-//! The stage that looks at passwords: tens of milliseconds each, on threads of its own, in the order of
+//! The stage that verifies passwords: tens of milliseconds each, on threads of its own, in the order of
 //! [`Logins`].
 
 use std::hash::{BuildHasher, RandomState};
@@ -17,27 +17,27 @@ use phalanx_guard::{Login, Logins, Refusal};
 use crate::memory_pool::MemoryPool;
 use crate::users::Users;
 
-/// So many passwords are looked at at once; each takes its memory (19 MiB).
+/// Passwords verified concurrently; each takes 19 MiB of memory.
 const THREADS: usize = 2;
 
-/// Each login that waits has a call that waits, and those are bounded by [`Logins`].
+/// Each waiting login has a waiting call; [`Logins`] limits them.
 const QUEUE: usize = 4096;
 
-/// A handle on the stage `passwords`. Clones are the same.
+/// A handle to the stage `passwords`. Clones are equivalent.
 #[derive(Clone)]
 pub struct Passwords {
     stage: BlockingStage<()>,
     queue: Arc<LoginQueue>,
 }
 
-/// What somebody says to log in.
+/// The credentials of a login.
 #[derive(Clone)]
 pub struct Attempt {
-    /// The user's name.
+    /// The user name.
     pub name: String,
     /// The password.
     pub password: Vec<u8>,
-    /// What stands for the client's address: see [`phalanx_guard::client`].
+    /// The client's address as a key: see [`phalanx_guard::client`].
     pub client: u64,
 }
 
@@ -46,11 +46,11 @@ struct LoginQueue {
     logins: Logins<Job>,
     keys: RandomState,
     pool: MemoryPool,
-    /// The newest time at which somebody has come, in nanoseconds: threads have no clock of the program.
+    /// The latest time of a login in nanoseconds: threads have no access to the program's clock.
     latest: AtomicU64,
 }
 
-/// A login that waits.
+/// A waiting login.
 struct Job {
     users: Arc<Users>,
     attempt: Attempt,
@@ -64,10 +64,10 @@ impl Passwords {
         Self { stage, queue: Arc::default() }
     }
 
-    /// Finds out whether this is the user's password; other work goes on meanwhile.
+    /// Verifies a user's password, without blocking the processor.
     ///
     /// # Errors
-    /// Why it was not looked at: the client is to come again later.
+    /// The reason why it was not verified: the client should try again later.
     pub async fn verify(&self, users: &Arc<Users>, attempt: Attempt) -> Result<bool, Refusal> {
         let (reply, answer) = remote_event();
         let (at, login) = (now(), self.queue.login(&attempt));
@@ -75,7 +75,7 @@ impl Passwords {
         self.queue.latest.fetch_max(at.as_nanos() as u64, Ordering::Relaxed);
         refuse(self.queue.logins.enter(login, job, at));
         let mut answer = pin!(answer);
-        // As many calls wait for a thread as logins wait; each looks at whichever login is next.
+        // There are as many calls as waiting logins; each verifies whichever login is next.
         loop {
             let queue = self.queue.clone();
             let look = self.stage.call(move |()| queue.verify_next());
@@ -101,11 +101,11 @@ impl LoginQueue {
         Duration::from_nanos(self.latest.load(Ordering::Relaxed))
     }
 
-    /// Looks at one password, if any is waiting. For a thread that may take its time.
+    /// Verifies one password, if any is waiting. Runs on a blocking thread.
     fn verify_next(&self) {
         while let Some((login, job)) = self.logins.next(self.now()) {
             let Job { users, attempt, reply } = job;
-            // Its client has gone.
+            // The client has disconnected.
             if reply.is_abandoned() {
                 continue;
             }

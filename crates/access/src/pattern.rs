@@ -1,12 +1,12 @@
-//! Patterns of topics: levels between slashes, `+` for any one, `#` for all that follow, `%u` and `%c` for
-//! the name of the user and the client's identifier.
+//! Topic patterns: levels separated by slashes; `+` matches one level, `#` all following levels; `%u` and
+//! `%c` are replaced by the user name and the client identifier.
 //!
-//! What a client has chosen itself must not widen a pattern: a name that is empty or has a slash, `+` or
-//! `#` in it stands for nothing, and such a pattern then fits no topic.
+//! Names chosen by a client must not widen a pattern: if the name is empty or contains a slash, `+` or `#`,
+//! the pattern matches no topic.
 
 use crate::subject::Subject;
 
-/// A pattern of topics.
+/// A topic pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern(Vec<Level>);
 
@@ -17,7 +17,7 @@ enum Level {
     One,
     /// `#`
     Rest,
-    /// Text with names in it.
+    /// Text with placeholders.
     Named(Vec<Part>),
 }
 
@@ -29,10 +29,10 @@ enum Part {
 }
 
 impl Pattern {
-    /// Reads a pattern; `named` says whether `%u` and `%c` stand for names.
+    /// Parses a pattern; `named` enables `%u` and `%c`.
     ///
     /// # Errors
-    /// The character, from one, and what is wrong there.
+    /// The column, from 1, and a description.
     pub(crate) fn parse(text: &str, named: bool) -> Result<Self, (usize, String)> {
         if text.is_empty() {
             return Err((1, "expected a topic".into()));
@@ -69,7 +69,7 @@ impl Pattern {
         Ok(Self(levels))
     }
 
-    /// Whether it fits a topic.
+    /// Whether the pattern matches a topic.
     pub(crate) fn fits(&self, topic: &str, subject: Subject<'_>) -> bool {
         let mut rest = topic.split('/');
         for (place, level) in self.0.iter().enumerate() {
@@ -87,7 +87,8 @@ impl Pattern {
         rest.next().is_none()
     }
 
-    /// Whether it fits all topics that `filter` matches. False may also mean that this is not seen.
+    /// Whether the pattern matches every topic that `filter` matches. May return false if that is hard to
+    /// determine.
     pub(crate) fn covers(&self, filter: &str, subject: Subject<'_>) -> bool {
         let mut rest = filter.split('/');
         for (place, level) in self.0.iter().enumerate() {
@@ -106,7 +107,7 @@ impl Pattern {
         rest.next().is_none()
     }
 
-    /// Whether there is a topic that it fits and that `filter` matches.
+    /// Whether the pattern and `filter` match a common topic.
     pub(crate) fn meets(&self, filter: &str, subject: Subject<'_>) -> bool {
         let mut rest = filter.split('/');
         for (place, level) in self.0.iter().enumerate() {
@@ -124,7 +125,7 @@ impl Pattern {
             };
             let theirs = rest.next();
             if place == 0 {
-                // What begins with `$` is matched by what says so only.
+                // Topics that begin with `$` are matched only by a literal first level.
                 let system = |text: &str| text.starts_with('$');
                 let wild = matches!(theirs, Some("+" | "#"));
                 if text.is_none() && theirs.is_some_and(system) || text.is_some_and(system) && wild
@@ -134,7 +135,7 @@ impl Pattern {
             }
             match (level, theirs) {
                 (Level::Rest, _) => return true,
-                // It stands for all the rest, which this pattern has: its names must be names, though.
+                // `#` matches the rest of this pattern, if its placeholders have valid names.
                 (_, Some("#")) => return self.0[place..].iter().all(|level| level.stands(subject)),
                 (_, None) => return false,
                 (Level::One, Some(_)) | (_, Some("+")) => (),
@@ -147,7 +148,7 @@ impl Pattern {
 }
 
 impl Level {
-    /// Whether it stands for anything.
+    /// Whether its placeholders have valid names.
     fn stands(&self, subject: Subject<'_>) -> bool {
         match self {
             Level::Named(parts) => spelled(parts, subject).is_some(),
@@ -175,7 +176,7 @@ fn parts(level: &str) -> Vec<Part> {
     parts
 }
 
-/// What a part stands for; none for a name that may not stand in a topic, or is not there.
+/// The text of a part; `None` for a missing name or one that is not allowed in a topic.
 fn stands_for<'a>(part: &'a Part, subject: Subject<'a>) -> Option<&'a str> {
     match part {
         Part::Text(text) => Some(text),
@@ -185,7 +186,7 @@ fn stands_for<'a>(part: &'a Part, subject: Subject<'a>) -> Option<&'a str> {
 }
 
 fn name(name: &str) -> Option<&str> {
-    // `$` at its beginning would open the system's topics.
+    // A leading `$` would give access to system topics.
     let bad = name.is_empty() || name.starts_with('$') || name.contains(['/', '+', '#']);
     (!bad).then_some(name)
 }

@@ -1,4 +1,4 @@
-//! An access list, and what it allows.
+//! Access lists.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,26 +8,26 @@ use crate::parse;
 use crate::pattern::Pattern;
 use crate::subject::Subject;
 
-/// An access list: who may publish and receive what.
+/// An access list: the topics that clients may publish to and receive.
 ///
-/// Its lines are those of mosquitto's `acl_file`, and `client` sections beside them:
+/// The syntax is that of mosquitto's `acl_file`, with additional `client` sections:
 ///
 /// ```
 /// use phalanx_access::{Coverage, Rules, Subject};
 ///
 /// let rules = Rules::parse("\
-/// ## Before any section: those without a user's name.
+/// ## Before any section: anonymous clients.
 /// topic read weather/#
 ///
 /// user eve
 /// topic readwrite garden/#
 /// topic deny garden/snake/#
 ///
-/// ## Whatever user has this client identifier.
+/// ## Any user with this client identifier.
 /// client meter-7
 /// topic write meters/7
 ///
-/// ## For everybody, %u the user and %c the client.
+/// ## For everybody; %u is the user name and %c the client identifier.
 /// pattern readwrite inbox/%u/#
 /// ").unwrap();
 ///
@@ -39,9 +39,9 @@ use crate::subject::Subject;
 /// assert_eq!(rules.may_subscribe(eve, "weather/#"), Coverage::None);
 /// ```
 ///
-/// What no line allows is refused, and `deny` is stronger than any line that allows. A client chooses its
-/// identifier itself: a `client` section, and `%c`, say little unless a client's identifier is checked
-/// otherwise.
+/// Access that no line allows is refused, and `deny` takes precedence over lines that allow. Clients choose
+/// their identifiers, so `client` sections and `%c` give little protection unless the identifiers are
+/// verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     pub(crate) anonymous: Vec<Rule>,
@@ -57,7 +57,7 @@ pub(crate) struct Rule {
     pub(crate) pattern: Pattern,
 }
 
-/// What a line says of its topics.
+/// The access that a line allows or denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -66,14 +66,14 @@ pub(crate) enum Access {
     Deny,
 }
 
-/// How much of what a filter matches somebody may receive.
+/// Which messages of a subscription may be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coverage {
-    /// All: nothing needs to be looked at when messages come.
+    /// All messages, without a check for each.
     All,
-    /// Some, perhaps: [`Rules::may_receive`] is to be asked for each message.
+    /// Possibly some: [`Rules::may_receive`] has to check each message.
     Some,
-    /// Nothing: the subscription is refused.
+    /// None: the subscription is refused.
     None,
 }
 
@@ -81,32 +81,32 @@ impl Rules {
     /// Reads an access list from a file. May block.
     ///
     /// # Errors
-    /// [`FileError`] names lines and columns, and says what was expected there.
+    /// [`FileError`] with the lines and columns of all errors.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let text = std::fs::read_to_string(path).map_err(FileError::io("read", path))?;
         Self::parse(&text).map_err(|wrong| FileError::Invalid { path: path.into(), errors: wrong })
     }
 
-    /// Reads an access list.
+    /// Parses an access list.
     ///
     /// # Errors
-    /// All that is wrong with it, at least one.
+    /// All errors, at least one.
     pub fn parse(text: &str) -> Result<Self, Vec<LineError>> {
         parse::parse(text)
     }
 
-    /// Whether a message may be published to a topic.
+    /// Whether the client may publish to `topic`.
     pub fn may_publish(&self, subject: Subject<'_>, topic: &str) -> bool {
         self.allows(subject, topic, |access| matches!(access, Access::Write | Access::ReadWrite))
     }
 
-    /// Whether a topic's messages may be received.
+    /// Whether the client may receive messages of `topic`.
     pub fn may_receive(&self, subject: Subject<'_>, topic: &str) -> bool {
         self.allows(subject, topic, |access| matches!(access, Access::Read | Access::ReadWrite))
     }
 
-    /// How much of what `filter` matches may be received. For a shared subscription, the filter is what stands
-    /// behind the group's name.
+    /// Which messages matched by `filter` the client may receive. For a shared subscription, `filter` is the
+    /// part after the group name.
     pub fn may_subscribe(&self, subject: Subject<'_>, filter: &str) -> Coverage {
         let (mut all, mut some, mut denied) = (false, false, false);
         for rule in self.of(subject) {
@@ -145,7 +145,7 @@ impl Rules {
         allowed
     }
 
-    /// The lines for somebody.
+    /// The lines that apply to a client.
     fn of(&self, subject: Subject<'_>) -> impl Iterator<Item = &Rule> {
         let own = match subject.user {
             Some(user) => self.users.get(user),

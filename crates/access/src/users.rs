@@ -1,8 +1,8 @@
-//! Users and their passwords' hashes: a line `name:hash` for each, the hash as a PHC string of Argon2id.
+//! Users and their password hashes: lines of the form `name:hash`, with an Argon2id hash as a PHC string.
 //!
-//! A file that has come into other hands must not give the passwords away, which people use elsewhere
-//! too. So only a hash that is slow on purpose is taken, and one that takes much memory: what a graphics
-//! card guesses by the billion is refused, with a word on how to set it anew.
+//! A stolen file must not reveal passwords, which people use elsewhere, too. Therefore only a slow,
+//! memory-hard hash is accepted. Hashes that a GPU can guess by the billion are rejected, with instructions
+//! for setting the password again.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,31 +13,30 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use crate::error::{FileError, LineError};
 use crate::memory_pool::Memory;
 
-/// One look at a password takes no more memory than this, in KiB, and so many passes over it: a file
-/// cannot keep a broker busy.
+/// Limits of a hash's parameters (memory in KiB), so that a file cannot keep a broker busy.
 const MAX_MEMORY_KIB: u32 = 256 << 10;
 const MAX_PASSES: u32 = 16;
 const MAX_LANES: u32 = 16;
 
-/// A file's users.
+/// The users of a file.
 #[derive(Debug)]
 pub struct Users {
     hashes: HashMap<Box<str>, PasswordHash>,
-    /// A hash that no password has, as costly as the costliest: looked at for those who are unknown.
+    /// A hash that matches no password, with the highest cost of all: verified for unknown users.
     nobody: PasswordHash,
 }
 
 impl Users {
-    /// Reads a file of users. May block.
+    /// Reads a password file. May block.
     ///
     /// # Errors
-    /// [`FileError`] says which line is wrong, and what to do.
+    /// [`FileError`] with the lines of all errors, and the remedy.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let text = std::fs::read_to_string(path).map_err(FileError::io("read", path))?;
         Self::parse(&text).map_err(|wrong| FileError::Invalid { path: path.into(), errors: wrong })
     }
 
-    /// Reads the lines. Empty ones and those that begin with `#` say nothing.
+    /// Parses the lines. Empty lines and those that begin with `#` are ignored.
     ///
     /// ```
     /// use phalanx_access::Users;
@@ -50,7 +49,7 @@ impl Users {
     /// ```
     ///
     /// # Errors
-    /// All that is wrong with them, at least one.
+    /// All errors, at least one.
     pub fn parse(text: &str) -> Result<Self, Vec<LineError>> {
         let (mut hashes, mut wrong) = (HashMap::new(), Vec::new());
         let mut dearest = Params::DEFAULT;
@@ -82,8 +81,8 @@ impl Users {
         if wrong.is_empty() { Ok(Self { hashes, nobody }) } else { Err(wrong) }
     }
 
-    /// Whether this is the user's password. Takes tens of milliseconds on purpose, and for somebody who is
-    /// not known as long as for the user who takes longest; so it is for [`Passwords`](crate::Passwords).
+    /// Whether this is the user's password. Deliberately takes tens of milliseconds, for an unknown user as
+    /// long as for the most expensive hash; [`Passwords`](crate::Passwords) runs it on threads.
     pub fn verify(&self, name: &str, password: &[u8]) -> bool {
         self.verify_in(name, password, &mut Memory::default())
     }
@@ -96,7 +95,7 @@ impl Users {
     }
 }
 
-/// Whether a hash is this password's; none if the hash is broken.
+/// Whether a hash belongs to this password; `None` if the hash is invalid.
 fn is_of(password: &[u8], hash: &PasswordHash, memory: &mut Memory) -> Option<bool> {
     let params = Params::try_from(hash).ok()?;
     let version = hash.version.map(Version::try_from).transpose().ok()?.unwrap_or_default();
@@ -105,11 +104,11 @@ fn is_of(password: &[u8], hash: &PasswordHash, memory: &mut Memory) -> Option<bo
     let out = out.get_mut(..expected.len())?;
     let argon = Argon2::new(Algorithm::Argon2id, version, params);
     argon.hash_password_into_with_memory(password, salt, out, blocks).ok()?;
-    // The comparison takes the same time whatever differs.
+    // Constant-time comparison.
     Some(Output::new(out).ok()? == *expected)
 }
 
-/// A line's name and hash, and what it costs; or the column and what is wrong there.
+/// The name, hash and parameters of a line; or the column and description of an error.
 fn user(line: &str) -> Result<(&str, PasswordHash, Params), (usize, String)> {
     let Some((name, hash)) = line.split_once(':') else {
         let what = "expected a name, a colon and a hash, as `phalanx passwd` writes them";
@@ -142,7 +141,7 @@ fn user(line: &str) -> Result<(&str, PasswordHash, Params), (usize, String)> {
     Ok((name, hash, params))
 }
 
-/// Whether this can be the name of a user in a file.
+/// Checks that `name` is a valid user name.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let bad = name.contains(':') || name.chars().any(char::is_control);
     if name.is_empty() || name.trim() != name || name.starts_with('#') || bad {
@@ -157,7 +156,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// Cheap, so that the test is quick; the password is "apple".
+    /// A cheap hash for a quick test; the password is "apple".
     fn hash(params: &str) -> String {
         use argon2::{Algorithm, Version};
         let params: Params = params.parse().unwrap();
@@ -180,7 +179,7 @@ mod tests {
         );
         assert_eq!(Users::parse(&text).unwrap_err()[0].line, 3);
         let users = Users::parse(&text.replace(" eve:x", "")).unwrap();
-        // (name, password, right)
+        // (name, password, is right)
         let table = [
             ("eve", "apple", true),
             ("adam", "apple", true),
@@ -195,7 +194,7 @@ mod tests {
         }
     }
 
-    /// Somebody who is not known costs as much as who costs most.
+    /// An unknown user takes as long as the most expensive hash.
     #[test]
     fn nobody_costs_what_somebody_costs() {
         let dear = hash("m=8,t=1,p=1").replace("m=8,t=1", "m=40000,t=3");
@@ -206,7 +205,7 @@ mod tests {
     #[test]
     fn what_is_not_taken_is_told() {
         let good = hash("m=8,t=1,p=1");
-        // (text, line, column, what is said)
+        // (text, line, column, part of the message)
         let table = [
             ("".to_owned(), 0, 0, "no user"),
             ("eve".to_owned(), 1, 1, "expected a name, a colon"),

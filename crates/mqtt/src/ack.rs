@@ -1,4 +1,4 @@
-//! PUBACK, PUBREC, PUBREL and PUBCOMP: what follows a message of QoS 1 or 2. They have one form.
+//! PUBACK, PUBREC, PUBREL and PUBCOMP, the acknowledgements of QoS 1 and 2. They share one format.
 
 use crate::error::Error;
 use crate::frame::{Frame, Kind, framed};
@@ -9,19 +9,19 @@ use crate::publish::PacketId;
 use crate::reason::Reason;
 use crate::wire::{Reader, put_u16};
 
-/// A step of a message's delivery.
+/// An acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack<'a> {
-    /// The message's number.
+    /// The packet identifier of the message.
     pub id: PacketId,
-    /// How it went. 3.1.1 has no word for it: it is not written, and read as success.
+    /// The result. 3.1.1 has none: it is not encoded, and decoded as success.
     pub reason: Reason,
-    /// None in 3.1.1.
+    /// Empty in 3.1.1.
     pub properties: Properties<'a>,
 }
 
 impl<'a> Ack<'a> {
-    /// That it went well.
+    /// A successful acknowledgement.
     pub const fn of(id: PacketId) -> Self {
         Self { id, reason: Reason::SUCCESS, properties: Properties::NONE }
     }
@@ -50,7 +50,8 @@ impl<'a> Ack<'a> {
     }
 }
 
-/// Both may be left out: then all is well. So may the properties alone.
+/// Decodes the reason and the properties, which may be omitted in case of success. The properties alone may
+/// be, too.
 pub(crate) fn reason_and_properties<'a>(
     reader: &mut Reader<'a>,
     kind: Kind,
@@ -66,7 +67,7 @@ pub(crate) fn reason_and_properties<'a>(
     Ok((reason, properties))
 }
 
-/// Leaves out what may be left out.
+/// Encodes the reason and the properties, and omits defaults.
 pub(crate) fn put_reason_and_properties(
     out: &mut Vec<u8>,
     version: Version,

@@ -1,4 +1,4 @@
-//! CONNECT and CONNACK: how a connection begins.
+//! CONNECT and CONNACK.
 
 use crate::error::Error;
 use crate::frame::{Frame, Kind, framed};
@@ -10,40 +10,40 @@ use crate::reason::Reason;
 use crate::topic;
 use crate::wire::{Reader, put_bytes, put_u16, variable};
 
-/// A client asks for a session. It is the first packet of a connection.
+/// A CONNECT, the first packet of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connect<'a> {
-    /// Which MQTT is spoken from here on.
+    /// The protocol version of the connection.
     pub version: Version,
-    /// The name of the session; empty where the server is to choose one.
+    /// The client identifier; if it is empty, the server chooses one.
     pub client_id: &'a str,
-    /// Whether a session from before is to be forgotten. (3.1.1 calls it *clean session*, and then this
-    /// session ends with the connection, too.)
+    /// Whether to discard an existing session. (In 3.1.1, *clean session* also means that the session ends
+    /// with the connection.)
     pub clean_start: bool,
-    /// Seconds that the client is never silent for; 0 for any time.
+    /// Maximum interval between packets of the client in seconds; 0 for none.
     pub keep_alive: u16,
-    /// Whom the client says it is.
+    /// The user name.
     pub username: Option<&'a str>,
-    /// How it shows that.
+    /// The password.
     pub password: Option<&'a [u8]>,
-    /// What is published when the connection is lost.
+    /// The will.
     pub will: Option<Will<'a>>,
-    /// None in 3.1.1.
+    /// Empty in 3.1.1.
     pub properties: Properties<'a>,
 }
 
-/// A message that a server publishes for a client that it has lost.
+/// A message that the server publishes when the client's connection is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Will<'a> {
-    /// Where.
+    /// The topic.
     pub topic: &'a str,
-    /// What.
+    /// The payload.
     pub payload: &'a [u8],
-    /// How surely.
+    /// The QoS.
     pub qos: QoS,
     /// Whether it is retained.
     pub retain: bool,
-    /// Its delay, and what its message carries; none in 3.1.1.
+    /// The will delay and the message's properties; empty in 3.1.1.
     pub properties: Properties<'a>,
 }
 
@@ -54,11 +54,11 @@ const PASSWORD: u8 = 0x40;
 const USERNAME: u8 = 0x80;
 
 impl<'a> Connect<'a> {
-    /// The version in which the sender of a CONNECT understands an answer, though the packet may be malformed,
-    /// incomplete, too long or of a version that is not supported. `input` begins with the packet. None where that is no
-    /// CONNECT of MQTT, or its protocol level has not come yet.
+    /// The version in which to answer a CONNECT that may be malformed, incomplete, too long or of an
+    /// unsupported version. `input` begins with the packet. `None` if it is not a CONNECT of MQTT, or its
+    /// protocol level is missing.
     ///
-    /// Levels below 5 are versions 3.x, also with the high bit set, by which mosquitto marks its bridges.
+    /// Levels below 5 are versions 3.x, also with the high bit set, which marks bridges of mosquitto.
     ///
     /// ```
     /// use phalanx_mqtt::{Connect, Version};
@@ -169,14 +169,14 @@ impl<'a> Connect<'a> {
     }
 }
 
-/// The answer to a [`Connect`].
+/// The response to a [`Connect`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnAck<'a> {
-    /// Whether there was a session of this name, and it goes on.
+    /// Whether an existing session was resumed.
     pub session_present: bool,
-    /// Whether the client is let in. In 3.1.1 it is written as the return code that comes nearest.
+    /// The result. In 3.1.1 it is encoded as the closest return code.
     pub reason: Reason,
-    /// None in 3.1.1.
+    /// Empty in 3.1.1.
     pub properties: Properties<'a>,
 }
 

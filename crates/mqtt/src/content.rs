@@ -1,7 +1,7 @@
-//! The content of a message: what a broker validates before it passes a message on.
+//! Validation of messages before a broker forwards them.
 //!
-//! A receiver may close its connection for any of these. Its client then connects again and is sent the same message
-//! again, so that one such message keeps all strict subscribers of its topic away.
+//! A receiver may close its connection because of an invalid message. It reconnects and receives the message
+//! again, so a single message can keep all strict subscribers of its topic disconnected.
 
 use crate::error::Error;
 use crate::properties::Properties;
@@ -10,14 +10,13 @@ use crate::reason::Reason;
 use crate::topic;
 use crate::wire::has_disallowed;
 
-/// Checks the content of a message that is to be passed on to others. An empty `topic` stands for an alias and is not
-/// checked.
+/// Checks the content of a message to be forwarded. An empty `topic` stands for an alias and is not checked.
 ///
 /// # Errors
-/// - [`Reason::MALFORMED_PACKET`]: the topic, the response topic, the content type or a user property has a disallowed
-///   Unicode code point (§1.5.4), which is a control character or a non-character.
+/// - [`Reason::MALFORMED_PACKET`]: the topic, the response topic, the content type or a user property contains a
+///   disallowed Unicode code point (§1.5.4): a control character or a non-character.
 /// - [`Reason::PROTOCOL_ERROR`]: the response topic is empty or has wildcards (§3.3.2.3.5).
-/// - [`Reason::PAYLOAD_FORMAT_INVALID`]: the payload is said to be text, and is not UTF-8 (§3.3.2.3.2).
+/// - [`Reason::PAYLOAD_FORMAT_INVALID`]: the payload is declared as UTF-8, but is not (§3.3.2.3.2).
 ///
 /// ```
 /// use phalanx_mqtt::{Property, PropertyBuffer, Reason, check_content};
@@ -67,7 +66,7 @@ mod tests {
         let mut buffer = PropertyBuffer::new();
         properties.iter().for_each(|property| buffer.push(*property).unwrap());
         let written = check_content(topic, buffer.get(), payload);
-        // Encoding and decoding agree.
+        // The check gives the same result for encoded and decoded properties.
         let read = Properties::of_message(buffer.get().as_bytes()).unwrap();
         assert_eq!(check_content(topic, read, payload), written);
         written.err().map(|error| error.reason)
@@ -86,7 +85,7 @@ mod tests {
             ("t", Property::ResponseTopic("a\u{85}")),
             ("t\u{ffff}", Property::User("k", "v")),
         ] {
-            // Whether or not all properties are the users' own, and all bytes of them one text.
+            // With user properties only, and with others, whose bytes are not all UTF-8.
             for other in [Property::User("k", "v"), Property::MessageExpiry(0xffff_ffff)] {
                 assert_eq!(reason(topic, &[property, other], b""), Some(malformed), "{property:?}");
             }

@@ -8,17 +8,17 @@ use crate::properties::Properties;
 use crate::reason::Reason;
 use crate::wire::Reader;
 
-/// One end leaves. In 3.1.1 only a client says so, and not why.
+/// A DISCONNECT. In 3.1.1 only clients send it, without a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disconnect<'a> {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// None in 3.1.1.
+    /// Empty in 3.1.1.
     pub properties: Properties<'a>,
 }
 
 impl<'a> Disconnect<'a> {
-    /// For this reason, and no more words.
+    /// A DISCONNECT without properties.
     pub const fn because(reason: Reason) -> Self {
         Self { reason, properties: Properties::NONE }
     }
@@ -41,12 +41,12 @@ impl<'a> Disconnect<'a> {
     }
 }
 
-/// A step of an authentication; MQTT 5 only.
+/// A step of an extended authentication; MQTT 5 only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Auth<'a> {
-    /// Which step.
+    /// The kind of step.
     pub reason: Reason,
-    /// Its method and data.
+    /// The method and data.
     pub properties: Properties<'a>,
 }
 

@@ -1,25 +1,25 @@
-//! What is wrong with bytes that were read, or with a packet that was to be written.
+//! Errors of decoding and encoding.
 
 use crate::reason::Reason;
 
-/// Why a packet cannot be read or written.
+/// An error of decoding or encoding a packet.
 ///
-/// Its reason is the one that the standard wants the other end to be told.
+/// Its reason code is the one that the standard requires in the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// For the DISCONNECT or CONNACK in which the other end is told.
+    /// The reason code for the DISCONNECT or CONNACK.
     pub reason: Reason,
     what: &'static str,
 }
 
 impl Error {
-    /// The bytes break the standard's form.
+    /// The packet is malformed.
     #[cold]
     pub(crate) const fn malformed(what: &'static str) -> Self {
         Self { reason: Reason::MALFORMED_PACKET, what }
     }
 
-    /// The form is right, the sense is not.
+    /// The packet is well-formed, but violates the protocol.
     #[cold]
     pub(crate) const fn protocol(what: &'static str) -> Self {
         Self { reason: Reason::PROTOCOL_ERROR, what }
@@ -30,7 +30,7 @@ impl Error {
         Self { reason, what }
     }
 
-    /// What is wrong, in words.
+    /// A description of the error.
     pub const fn what(&self) -> &'static str {
         self.what
     }

@@ -1,4 +1,4 @@
-//! Where a packet begins and ends: its fixed header (MQTT 5 §2.1).
+//! Packet framing: the fixed header (MQTT 5 §2.1).
 
 use crate::error::Error;
 use crate::reason::Reason;
@@ -8,35 +8,35 @@ use crate::wire::{MAX_VARIABLE, put_variable, variable, variable_length};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// A client asks for a session.
+    /// Connection request.
     Connect = 1,
-    /// The answer to it.
+    /// Response to CONNECT.
     ConnAck = 2,
     /// A message.
     Publish = 3,
-    /// A message of QoS 1 has come.
+    /// Acknowledgement of a QoS 1 message.
     PubAck = 4,
-    /// A message of QoS 2 has come.
+    /// Receipt of a QoS 2 message.
     PubRec = 5,
-    /// It will not be sent again.
+    /// Release of a QoS 2 message: it will not be retransmitted.
     PubRel = 6,
-    /// And its number is free.
+    /// Completion of a QoS 2 message: its packet identifier is free.
     PubComp = 7,
-    /// A client asks for messages.
+    /// Subscription request.
     Subscribe = 8,
-    /// The answer to it.
+    /// Response to SUBSCRIBE.
     SubAck = 9,
-    /// A client wants them no more.
+    /// Unsubscription request.
     Unsubscribe = 10,
-    /// The answer to it.
+    /// Response to UNSUBSCRIBE.
     UnsubAck = 11,
-    /// A client is still there.
+    /// Keep-alive request.
     PingReq = 12,
-    /// So is the server.
+    /// Keep-alive response.
     PingResp = 13,
-    /// One end leaves, and says why.
+    /// End of a connection, with a reason.
     Disconnect = 14,
-    /// A step of an authentication that takes several.
+    /// A step of an extended authentication.
     Auth = 15,
 }
 
@@ -59,7 +59,7 @@ impl Kind {
         Self::Auth,
     ];
 
-    /// The low four bits of the first byte; none where they say something.
+    /// The required flags in the low four bits of the first byte; `None` if they vary.
     const fn flags(self) -> Option<u8> {
         match self {
             Self::Publish => None,
@@ -69,7 +69,7 @@ impl Kind {
     }
 }
 
-/// One packet's bytes, not yet read.
+/// The bytes of one packet, not yet decoded.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     pub(crate) kind: Kind,
@@ -79,15 +79,14 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// No packet's body is longer than this, in bytes: 256 MiB less one.
+    /// Maximum length of a packet's body in bytes: 256 MiB less one.
     pub const MAX_BODY: usize = MAX_VARIABLE;
 
-    /// The packet at the front of `input`; none where more bytes are needed. Of a packet that is longer
-    /// than `most` bytes, header included, no more than its header need be there to be refused.
+    /// Splits off the packet at the start of `input`. Returns `None` if it is incomplete. A packet of more
+    /// than `most` bytes, including its header, is rejected as soon as the header is complete.
     ///
     /// # Errors
-    /// When this is the beginning of no packet, or of one that is too long
-    /// ([`Reason::PACKET_TOO_LARGE`]).
+    /// If `input` does not start with a packet, or the packet is too long ([`Reason::PACKET_TOO_LARGE`]).
     #[inline]
     pub fn split(input: &'a [u8], most: usize) -> Result<Option<Self>, Error> {
         let Some((first, rest)) = input.split_first() else { return Ok(None) };
@@ -110,18 +109,18 @@ impl<'a> Frame<'a> {
         Ok(Some(Self { kind, flags, body: &input[1 + size..whole], length: whole }))
     }
 
-    /// What kind of packet it is.
+    /// The kind of the packet.
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// How many bytes it has, header included.
+    /// The length of the packet in bytes, including its header.
     pub const fn length(&self) -> usize {
         self.length
     }
 }
 
-/// Appends a packet whose `body` is written by a function; nothing if that fails.
+/// Appends a packet whose body is written by `body`; nothing on an error.
 pub(crate) fn framed(
     out: &mut Vec<u8>,
     kind: Kind,
@@ -144,7 +143,7 @@ pub(crate) fn framed(
         out.truncate(start);
         return Err(Error::new(Reason::PACKET_TOO_LARGE, "the packet is longer than any may be"));
     }
-    // Rare: packets written this way are short ones.
+    // Rare: packets encoded this way are usually short.
     let mut header = Vec::with_capacity(variable_length(length));
     put_variable(&mut header, length);
     out.splice(start + 1..start + 2, header);

@@ -1,9 +1,9 @@
-//! MQTT 5 and 3.1.1 for both ends, as pure functions on bytes.
+//! A codec for MQTT 5 and 3.1.1, for clients and servers, as pure functions on bytes.
 //!
-//! Nothing here reads a socket or a clock. [`Frame::split`] finds the next packet in what has come,
-//! [`Packet::decode`] reads it, and [`Packet::encode`] appends one to a buffer of the caller's. What is
-//! decoded borrows from the input, properties and subscriptions too: they are checked once, as a whole, and
-//! read again from their bytes by whoever wants to know, so that decoding calls no allocator.
+//! The codec uses no socket and no clock. [`Frame::split`] finds the next packet in the input,
+//! [`Packet::decode`] decodes it, and [`Packet::encode`] appends one to a buffer. Decoded packets borrow from
+//! the input. Properties and subscriptions are validated once and then read from the bytes when needed, so
+//! decoding calls no allocator.
 //!
 //! ```
 //! use phalanx_mqtt::{Delivery, Frame, Packet, Properties, Publish, Version};
@@ -25,9 +25,9 @@
 //! # Ok::<(), phalanx_mqtt::Error>(())
 //! ```
 //!
-//! Read `frame.rs` and `packet.rs` first, then the packets in the order of a session: `connect.rs`,
-//! `subscribe.rs`, `publish.rs`, `content.rs`, `ack.rs`, `end.rs`; `properties.rs` and `property.rs` have what MQTT 5 adds to all of them,
-//! `reason.rs` the reason codes, and [`topic`] names and filters.
+//! Start with `frame.rs` and `packet.rs`, then read the packets in the order of a session: `connect.rs`,
+//! `subscribe.rs`, `publish.rs`, `content.rs`, `ack.rs`, `end.rs`. `properties.rs` and `property.rs` contain
+//! the properties of MQTT 5, `reason.rs` the reason codes, and [`topic`] topic names and filters.
 
 #![forbid(unsafe_code)]
 

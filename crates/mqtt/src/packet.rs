@@ -1,4 +1,4 @@
-//! A packet of any kind, in either version.
+//! Packets of all kinds, in both versions.
 
 use crate::ack::Ack;
 use crate::connect::{ConnAck, Connect};
@@ -12,7 +12,7 @@ use crate::reason::Reason;
 use crate::subscribe::{SubAck, Subscribe, UnsubAck, Unsubscribe};
 use crate::wire::Reader;
 
-/// Which MQTT is spoken.
+/// The protocol version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
     /// MQTT 3.1.1.
@@ -21,47 +21,47 @@ pub enum Version {
     V5,
 }
 
-/// A packet. What it says is borrowed from the bytes that it was read from.
+/// A packet. Its data is borrowed from the decoded bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Packet<'a> {
-    /// A client asks for a session.
+    /// Connection request.
     Connect(Connect<'a>),
-    /// The answer to it.
+    /// Response to CONNECT.
     ConnAck(ConnAck<'a>),
     /// A message.
     Publish(Publish<'a>),
-    /// A message of QoS 1 has come.
+    /// Acknowledgement of a QoS 1 message.
     PubAck(Ack<'a>),
-    /// A message of QoS 2 has come.
+    /// Receipt of a QoS 2 message.
     PubRec(Ack<'a>),
-    /// It will not be sent again.
+    /// Release of a QoS 2 message: it will not be retransmitted.
     PubRel(Ack<'a>),
-    /// And its number is free.
+    /// Completion of a QoS 2 message: its packet identifier is free.
     PubComp(Ack<'a>),
-    /// A client asks for messages.
+    /// Subscription request.
     Subscribe(Subscribe<'a>),
-    /// The answer to it.
+    /// Response to SUBSCRIBE.
     SubAck(SubAck<'a>),
-    /// A client wants them no more.
+    /// Unsubscription request.
     Unsubscribe(Unsubscribe<'a>),
-    /// The answer to it.
+    /// Response to UNSUBSCRIBE.
     UnsubAck(UnsubAck<'a>),
-    /// A client is still there.
+    /// Keep-alive request.
     PingReq,
-    /// So is the server.
+    /// Keep-alive response.
     PingResp,
-    /// One end leaves, and says why.
+    /// End of a connection, with a reason.
     Disconnect(Disconnect<'a>),
-    /// A step of an authentication that takes several.
+    /// A step of an extended authentication.
     Auth(Auth<'a>),
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet of a connection that speaks this version. A CONNECT says its version itself.
+    /// Decodes a packet of a connection with this version. A CONNECT contains its version.
     ///
     /// # Errors
-    /// When the packet breaks the standard's form, with the reason to tell the other end.
+    /// If the packet is malformed or violates the protocol, with the reason code for the response.
     #[inline]
     pub fn decode(frame: Frame<'a>, version: Version) -> Result<Self, Error> {
         Ok(match frame.kind {
@@ -83,11 +83,12 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// Appends the packet. In 3.1.1 what it has no words for is left out: properties, most reasons. A
-    /// CONNECT is written in its own version.
+    /// Appends the packet. Data that 3.1.1 does not support is omitted: properties, and most reasons. A
+    /// CONNECT is encoded in its own version.
     ///
     /// # Errors
-    /// When a text or the whole is longer than the wire can say, or 3.1.1 has no such packet; nothing is appended then.
+    /// If a string or the packet is too long to be encoded, or 3.1.1 has no such packet; then nothing is
+    /// appended.
     #[inline]
     pub fn encode(&self, version: Version, out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
@@ -109,11 +110,12 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// As [`encode`](Self::encode), for a receiver that takes packets of `most` bytes at most. Where the packet is longer,
-    /// its reason string and user properties are left out. A PUBLISH is never changed.
+    /// As [`encode`](Self::encode), for a receiver with a maximum packet size of `most` bytes. If the packet
+    /// is longer, its reason string and user properties are omitted. A PUBLISH is never changed.
     ///
     /// # Errors
-    /// As there, and with [`Reason::PACKET_TOO_LARGE`] when the packet is longer even then; nothing is appended then.
+    /// As [`encode`](Self::encode), and [`Reason::PACKET_TOO_LARGE`] if the packet is too long even so; then
+    /// nothing is appended.
     pub fn encode_within(
         &self,
         version: Version,
@@ -152,7 +154,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// The same packet with these properties, of a kind that may have a reason string.
+    /// The packet with these properties, if it may have a reason string.
     fn with<'p>(&self, properties: Properties<'p>) -> Packet<'p>
     where
         'a: 'p,
@@ -173,7 +175,7 @@ impl<'a> Packet<'a> {
 }
 
 impl Version {
-    /// Reads properties, if this version has any.
+    /// Decodes properties, if this version has any.
     #[inline]
     pub(crate) fn properties<'a>(
         self,
@@ -195,13 +197,13 @@ impl Version {
 }
 
 impl Reader<'_> {
-    /// A packet's number.
+    /// Decodes a packet identifier.
     #[inline]
     pub(crate) fn id(&mut self) -> Result<PacketId, Error> {
         PacketId::new(self.u16()?).ok_or(Error::protocol("a packet identifier is 0"))
     }
 
-    /// Nothing more may come.
+    /// Checks that no bytes are left.
     #[inline]
     pub(crate) fn end(&self) -> Result<(), Error> {
         match self.is_empty() {

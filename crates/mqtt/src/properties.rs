@@ -1,14 +1,14 @@
-//! Properties: what MQTT 5 adds to packets (§2.2.2).
+//! Properties of MQTT 5 packets (§2.2.2).
 //!
-//! They are checked once as a whole, which kinds a packet may have and how often among it, and stay as bytes: few
-//! readers want more than one of them, and a broker that passes them on wants none.
+//! They are validated once as a whole (allowed kinds, and repetitions) and remain encoded: few readers need
+//! more than one of them, and a broker that forwards them needs none.
 
 use crate::error::Error;
 use crate::frame::Kind;
 use crate::property::{Property, PropertyContext, SUBSCRIPTION_IDENTIFIER, USER};
 use crate::wire::{Reader, put_variable, variable_length};
 
-/// The properties of a packet, checked, and as bytes.
+/// The properties of a packet, validated and encoded.
 ///
 /// ```
 /// use phalanx_mqtt::{Property, PropertyBuffer};
@@ -24,18 +24,18 @@ use crate::wire::{Reader, put_variable, variable_length};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Properties<'a> {
     bytes: &'a [u8],
-    /// The numbers of those that are there, a bit for each; and [`DISALLOWED`].
+    /// A bit for each property present, and [`DISALLOWED`].
     kinds: u64,
 }
 
-/// A bit that no property's number has: a text among them has a disallowed Unicode code point.
+/// The bit for strings with a disallowed Unicode code point. No property has this number.
 const DISALLOWED: u64 = 1 << 63;
 
 impl<'a> Properties<'a> {
     /// No properties.
     pub const NONE: Self = Self { bytes: &[], kinds: 0 };
 
-    /// Reads a length and so many bytes of properties, and checks them.
+    /// Decodes the length, and validates the properties.
     #[inline]
     pub(crate) fn read(reader: &mut Reader<'a>, context: PropertyContext) -> Result<Self, Error> {
         let length = reader.variable()?;
@@ -44,7 +44,7 @@ impl<'a> Properties<'a> {
         Ok(Self { bytes, kinds })
     }
 
-    /// How many bytes [`write`](Self::write) appends.
+    /// Number of bytes that [`write`](Self::write) appends.
     pub(crate) const fn size(self) -> usize {
         variable_length(self.bytes.len()) + self.bytes.len()
     }
@@ -54,59 +54,58 @@ impl<'a> Properties<'a> {
         out.extend_from_slice(self.bytes);
     }
 
-    /// Whether there are none.
+    /// Whether there are no properties.
     pub const fn is_empty(self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Whether all of them are the users' own. It is known: nothing is looked through for it.
+    /// Whether all properties are user properties. Constant time.
     pub const fn are_user(self) -> bool {
         self.kinds & !(1 << USER | DISALLOWED) == 0
     }
 
-    /// Whether a text among them has a disallowed Unicode code point (§1.5.4). It is known, as is
-    /// [`are_user`](Self::are_user).
+    /// Whether a string contains a disallowed Unicode code point (§1.5.4). Constant time.
     pub(crate) const fn have_disallowed(self) -> bool {
         self.kinds & DISALLOWED != 0
     }
 
-    /// Those that are neither reason strings nor user properties: a packet that is too long for its receiver is sent
-    /// without these.
+    /// The properties without reason string and user properties, for a packet that is too long for its
+    /// receiver.
     pub(crate) fn without_text(self) -> PropertyBuffer {
         let mut others = PropertyBuffer::new();
         for property in self.iter() {
             if !matches!(property, Property::ReasonString(_) | Property::User(..)) {
-                // What was read or written before can be written.
+                // A decoded or encoded property can be encoded.
                 let _ = others.push(property);
             }
         }
         others
     }
 
-    /// How many bytes they have, without their length.
+    /// Their encoded length in bytes, without the length field.
     pub const fn bytes(self) -> usize {
         self.bytes.len()
     }
 
-    /// Those of a message as [`as_bytes`](Self::as_bytes) has them, checked.
+    /// Validates properties of a message, as encoded by [`as_bytes`](Self::as_bytes).
     ///
     /// # Errors
-    /// When these are no properties, or none of a message.
+    /// If the bytes are not valid properties of a message.
     pub fn of_message(bytes: &'a [u8]) -> Result<Self, Error> {
         check(bytes, PropertyContext::of(Kind::Publish)).map(|kinds| Self { bytes, kinds })
     }
 
-    /// As they stand in a packet, without their length: for keeping them.
+    /// The encoded properties without the length field, for storage.
     pub const fn as_bytes(self) -> &'a [u8] {
         self.bytes
     }
 
-    /// All of them, in their order.
+    /// All properties, in order.
     pub const fn iter(self) -> PropertiesIter<'a> {
         PropertiesIter(Reader(self.bytes))
     }
 
-    /// The users' own, in their order: names and values.
+    /// Names and values of the user properties, in order.
     pub fn user(self) -> impl Iterator<Item = (&'a str, &'a str)> {
         let (whole, mut reader) = (std::str::from_utf8(self.bytes).ok(), Reader(self.bytes));
         std::iter::from_fn(move || {
@@ -114,7 +113,7 @@ impl<'a> Properties<'a> {
                 if let (Some(whole), Some(&USER)) = (whole, reader.0.first()) {
                     return user(whole, &mut reader).ok();
                 }
-                // They were checked as a whole, or written here: only the end fails.
+                // The properties were validated, so only the end of input fails.
                 if let (_, Property::User(name, value)) = Property::read(&mut reader).ok()? {
                     return Some((name, value));
                 }
@@ -123,9 +122,9 @@ impl<'a> Properties<'a> {
     }
 }
 
-/// The property of a user's own at the front of `reader`, which reads the end of `whole`. Mostly all properties
-/// of a packet are one text, lengths and all: then it is seen once that it is one, and its parts are cut out of it. Each by
-/// itself costs several times as much.
+/// Decodes the user property at the start of `reader`, whose end is the end of `whole`. Usually the
+/// properties of a packet, including their lengths, are valid UTF-8 as a whole. Validating them once is
+/// several times faster than each string.
 #[inline]
 fn user<'a>(whole: &'a str, reader: &mut Reader<'a>) -> Result<(&'a str, &'a str), Error> {
     reader.byte()?;
@@ -136,7 +135,7 @@ fn user<'a>(whole: &'a str, reader: &mut Reader<'a>) -> Result<(&'a str, &'a str
 fn part<'a>(whole: &'a str, reader: &mut Reader<'a>) -> Result<&'a str, Error> {
     let length = reader.bytes()?.len();
     let end = whole.len() - reader.0.len();
-    // Where it is cut within a character it is no text.
+    // A boundary inside a character means that the string is not UTF-8.
     let text = whole.get(end - length..end);
     let text = text.ok_or(Error::malformed("a text is not in UTF-8"))?;
     if text.as_bytes().contains(&0) {
@@ -154,7 +153,7 @@ impl<'a> IntoIterator for Properties<'a> {
     }
 }
 
-/// What [`Properties::iter`] gives.
+/// The iterator of [`Properties::iter`].
 #[derive(Clone, Copy)]
 pub struct PropertiesIter<'a>(Reader<'a>);
 
@@ -162,7 +161,7 @@ impl<'a> Iterator for PropertiesIter<'a> {
     type Item = Property<'a>;
 
     fn next(&mut self) -> Option<Property<'a>> {
-        // They were checked as a whole, or written here: only the end fails.
+        // The properties were validated, so only the end of input fails.
         Property::read(&mut self.0).ok().map(|(_, property)| property)
     }
 }
@@ -173,8 +172,7 @@ impl std::fmt::Debug for PropertiesIter<'_> {
     }
 }
 
-/// Whether `bytes` are properties that may stand in this place; a bit for the number of each that is there, and
-/// [`DISALLOWED`].
+/// Validates properties in this context. Returns a bit for each property present, and [`DISALLOWED`].
 fn check(bytes: &[u8], context: PropertyContext) -> Result<u64, Error> {
     let mut reader = Reader(bytes);
     let mut seen = 0u64;
@@ -191,7 +189,7 @@ fn check(bytes: &[u8], context: PropertyContext) -> Result<u64, Error> {
             return Err(Error::protocol("a property stands in a packet that cannot have it"));
         }
         let bit = 1 << id;
-        // A message carries the identifiers of all subscriptions that it is for.
+        // A message carries the identifiers of all matching subscriptions.
         let many = id == USER
             || (id == SUBSCRIPTION_IDENTIFIER && context.0 == PropertyContext::of(Kind::Publish).0);
         if seen & bit != 0 && !many {
@@ -205,7 +203,7 @@ fn check(bytes: &[u8], context: PropertyContext) -> Result<u64, Error> {
     Ok(seen)
 }
 
-/// Properties that are being written.
+/// A buffer for encoding properties.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PropertyBuffer {
     bytes: Vec<u8>,
@@ -213,16 +211,16 @@ pub struct PropertyBuffer {
 }
 
 impl PropertyBuffer {
-    /// None yet.
+    /// An empty buffer.
     pub const fn new() -> Self {
         Self { bytes: Vec::new(), kinds: 0 }
     }
 
-    /// Adds one. Whether it may stand where these will stand is the caller's to know: who reads it says so.
+    /// Appends a property. Whether the packet may have it is not checked.
     ///
     /// # Errors
-    /// When a text or a value is longer than 65,535 bytes, or a subscription identifier out of range; nothing is
-    /// added then.
+    /// If a string or value is longer than 65,535 bytes, or a subscription identifier is out of range; then
+    /// nothing is appended.
     pub fn push(&mut self, property: Property<'_>) -> Result<(), Error> {
         let before = self.bytes.len();
         property.write(&mut self.bytes).inspect_err(|_| self.bytes.truncate(before))?;
@@ -233,24 +231,24 @@ impl PropertyBuffer {
         Ok(())
     }
 
-    /// Adds all of `properties` behind those that are there.
+    /// Appends all of `properties`.
     pub fn append(&mut self, properties: Properties<'_>) {
         self.bytes.extend_from_slice(properties.bytes);
         self.kinds |= properties.kinds;
     }
 
-    /// Forgets all of them, and keeps the memory.
+    /// Removes all properties, and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.kinds = 0;
     }
 
-    /// Bytes of the memory that it has, used or not.
+    /// The buffer's capacity in bytes.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Those that were added.
+    /// The properties.
     pub fn get(&self) -> Properties<'_> {
         Properties { bytes: &self.bytes, kinds: self.kinds }
     }
@@ -290,7 +288,7 @@ mod tests {
     #[test]
     fn the_users_own_are_read_whether_or_not_all_is_one_text() {
         let publish = PropertyContext::of(Kind::Publish);
-        // A length of 200 is no character, nor is a number in four bytes.
+        // A length of 200 is not a UTF-8 character; neither are four bytes of 0xff.
         let long = "l".repeat(200);
         for other in [Property::ContentType("é"), Property::MessageExpiry(0xffff_ffff)] {
             for value in ["1", "°C", "", long.as_str()] {
@@ -311,7 +309,7 @@ mod tests {
         assert!(check(&user(b"a", b"b"), publish).is_ok());
         assert!(check(&user(b"a", b"\0"), publish).is_err(), "NUL");
         assert!(check(&user(b"a", b"\xc3"), publish).is_err(), "half a character");
-        // As a whole it is a text: the second half of a character is the next one's length.
+        // Valid UTF-8 as a whole: the second half of the character is the length of the next string.
         let mut split = user(b"a", b"\xc3");
         split.extend(user(b"a", b"b"));
         split[6] = 0xc3;

@@ -1,4 +1,4 @@
-//! One property of a packet (MQTT 5 §2.2.2), and where it may stand.
+//! A property (MQTT 5 §2.2.2), and the packets that may contain it.
 
 use crate::error::Error;
 use crate::frame::Kind;
@@ -6,69 +6,69 @@ use crate::wire::{
     MAX_VARIABLE, Reader, has_disallowed, put_bytes, put_u16, put_u32, put_variable,
 };
 
-/// One property.
+/// A property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Property<'a> {
-    /// Whether the payload is text in UTF-8.
+    /// Payload format indicator: whether the payload is UTF-8.
     PayloadIsText(bool),
-    /// Seconds until the message is worth nothing.
+    /// Message expiry interval in seconds.
     MessageExpiry(u32),
-    /// What the payload is.
+    /// Content type of the payload.
     ContentType(&'a str),
-    /// Where an answer is to be published.
+    /// Topic for a response.
     ResponseTopic(&'a str),
-    /// What an answer is to carry, so that it is known for one.
+    /// Correlation data for a response.
     CorrelationData(&'a [u8]),
-    /// The number that a client knows a subscription by: 1 to 268,435,455.
+    /// Subscription identifier: 1 to 268,435,455.
     SubscriptionIdentifier(u32),
-    /// Seconds that a session outlives its connection; `u32::MAX` is for ever.
+    /// Session expiry interval in seconds; `u32::MAX` for never.
     SessionExpiry(u32),
-    /// The client identifier that the server has chosen.
+    /// The client identifier chosen by the server.
     AssignedClientIdentifier(&'a str),
-    /// Seconds of keep-alive that the server wants in place of the client's.
+    /// The keep-alive in seconds that the server assigns.
     ServerKeepAlive(u16),
-    /// The name of an authentication in several steps.
+    /// The method of an extended authentication.
     AuthenticationMethod(&'a str),
-    /// One step of it.
+    /// Data of an extended authentication.
     AuthenticationData(&'a [u8]),
-    /// Whether a client wants reason strings and user properties with errors.
+    /// Whether the client requests reason strings and user properties in case of errors.
     RequestProblemInformation(bool),
-    /// Seconds between a connection's loss and its will.
+    /// Seconds between the loss of a connection and the publication of the will.
     WillDelay(u32),
-    /// Whether a client wants response information.
+    /// Whether the client requests response information.
     RequestResponseInformation(bool),
-    /// What a client's response topics may begin with.
+    /// Prefix for the client's response topics.
     ResponseInformation(&'a str),
-    /// Another server to go to.
+    /// Another server to use.
     ServerReference(&'a str),
-    /// Why, in words, for people.
+    /// A human-readable reason.
     ReasonString(&'a str),
-    /// Messages of QoS 1 and 2 that may be on their way to the sender at once: not 0.
+    /// Maximum number of QoS 1 and 2 messages in flight to the sender; not 0.
     ReceiveMaximum(u16),
-    /// The highest alias of a topic that the sender takes; 0 for none.
+    /// Maximum topic alias that the sender accepts; 0 for none.
     TopicAliasMaximum(u16),
-    /// A number in place of a topic: not 0.
+    /// Topic alias; not 0.
     TopicAlias(u16),
-    /// The highest QoS that the server takes: 0 or 1.
+    /// Maximum QoS that the server supports: 0 or 1.
     MaximumQos(u8),
-    /// Whether the server retains messages.
+    /// Whether the server supports retained messages.
     RetainAvailable(bool),
-    /// A name and a value of the users' own.
+    /// A user property: name and value.
     User(&'a str, &'a str),
-    /// Bytes of the longest packet that the sender takes: not 0.
+    /// Maximum packet size in bytes that the sender accepts; not 0.
     MaximumPacketSize(u32),
-    /// Whether subscriptions may have wildcards.
+    /// Whether the server supports wildcard subscriptions.
     WildcardAvailable(bool),
-    /// Whether subscriptions may have identifiers.
+    /// Whether the server supports subscription identifiers.
     SubscriptionIdentifierAvailable(bool),
-    /// Whether subscriptions may be shared.
+    /// Whether the server supports shared subscriptions.
     SharedAvailable(bool),
 }
 
 pub(crate) const USER: u8 = 0x26;
 pub(crate) const SUBSCRIPTION_IDENTIFIER: u8 = 0x0b;
 
-/// Where properties stand: the bit of a packet's kind, or that of a will.
+/// The context of properties: the bit of a packet's kind, or of a will.
 #[derive(Clone, Copy)]
 pub(crate) struct PropertyContext(pub(crate) u16);
 
@@ -79,7 +79,7 @@ impl PropertyContext {
         Self(1 << kind as u8)
     }
 
-    /// The places in which a property may stand; none for a number that no property has.
+    /// The contexts in which a property is allowed; 0 for an unknown property.
     pub(crate) const fn allowed(id: u8) -> u16 {
         const fn at<const N: usize>(kinds: [Kind; N]) -> u16 {
             let (mut bits, mut n) = (0, 0);
@@ -111,7 +111,7 @@ impl PropertyContext {
 }
 
 impl<'a> Property<'a> {
-    /// The number and the value at the front of `reader`.
+    /// Decodes the number and value at the start of `reader`.
     #[inline]
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<(u8, Self), Error> {
         let id = reader.byte()?;
@@ -160,7 +160,7 @@ impl<'a> Property<'a> {
         Ok((id, property))
     }
 
-    /// Whether a text that a broker passes on has a disallowed Unicode code point.
+    /// Whether a string that brokers forward contains a disallowed Unicode code point.
     #[inline]
     pub(crate) fn has_disallowed(self) -> bool {
         match self {
@@ -170,7 +170,7 @@ impl<'a> Property<'a> {
         }
     }
 
-    /// Appends both.
+    /// Encodes the number and value.
     pub(crate) fn write(self, out: &mut Vec<u8>) -> Result<(), Error> {
         let flag = |out: &mut Vec<u8>, id, value: bool| out.extend([id, value.into()]);
         let two = |out: &mut Vec<u8>, id, value| {

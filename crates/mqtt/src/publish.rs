@@ -1,4 +1,4 @@
-//! PUBLISH: a message on its way, the packet that is read and written most.
+//! PUBLISH, the most frequent packet.
 
 use std::num::NonZero;
 
@@ -11,27 +11,27 @@ use crate::reason::Reason;
 use crate::topic;
 use crate::wire::{MAX_VARIABLE, Reader, put_u16, put_variable};
 
-/// What names a packet until it is answered.
+/// Identifies a packet until it is acknowledged.
 pub type PacketId = NonZero<u16>;
 
-/// How surely a message arrives.
+/// Quality of service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum QoS {
-    /// QoS 0: sent once, answered by nobody.
+    /// QoS 0: sent once, without acknowledgement.
     #[default]
     AtMostOnce = 0,
-    /// QoS 1: sent until it is answered.
+    /// QoS 1: retransmitted until acknowledged.
     AtLeastOnce = 1,
-    /// QoS 2: and never taken twice.
+    /// QoS 2: retransmitted without duplicates.
     ExactlyOnce = 2,
 }
 
 impl QoS {
-    /// The QoS of this number.
+    /// The QoS with this number.
     ///
     /// # Errors
-    /// When it is more than 2.
+    /// If `number` is more than 2.
     pub const fn of(number: u8) -> Result<Self, Error> {
         match number {
             0 => Ok(Self::AtMostOnce),
@@ -42,10 +42,10 @@ impl QoS {
     }
 }
 
-/// A message's QoS, and the number by which it is answered.
+/// The QoS of a message, with its packet identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// QoS 0, which has none.
+    /// QoS 0, without an identifier.
     AtMostOnce,
     /// QoS 1.
     AtLeastOnce(PacketId),
@@ -54,7 +54,7 @@ pub enum Delivery {
 }
 
 impl Delivery {
-    /// The QoS alone.
+    /// The QoS.
     pub const fn qos(self) -> QoS {
         match self {
             Self::AtMostOnce => QoS::AtMostOnce,
@@ -63,7 +63,7 @@ impl Delivery {
         }
     }
 
-    /// The number alone.
+    /// The packet identifier.
     pub const fn id(self) -> Option<PacketId> {
         match self {
             Self::AtMostOnce => None,
@@ -75,17 +75,17 @@ impl Delivery {
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Publish<'a> {
-    /// Where it is published, without wildcards. Empty in MQTT 5 where an alias stands for it.
+    /// The topic, without wildcards. Empty in MQTT 5 if an alias replaces it.
     pub topic: &'a str,
-    /// What.
+    /// The payload.
     pub payload: &'a [u8],
-    /// How surely, and by which number.
+    /// The QoS and packet identifier.
     pub delivery: Delivery,
-    /// To a server: keep it for those who subscribe later. From one: it was kept.
+    /// To a server: retain the message. From a server: it was retained.
     pub retain: bool,
-    /// It may have been sent before.
+    /// Whether this is a retransmission.
     pub duplicate: bool,
-    /// None in 3.1.1.
+    /// Empty in 3.1.1.
     pub properties: Properties<'a>,
 }
 

@@ -1,6 +1,6 @@
-//! Reason codes (MQTT 5 §2.4): how something went, in one byte.
+//! Reason codes (MQTT 5 §2.4).
 
-/// A reason code; from 0x80 on it is a failure. Any byte is one, known by name or not.
+/// A reason code; codes from 0x80 are failures. Unknown codes are allowed.
 ///
 /// ```
 /// use phalanx_mqtt::Reason;
@@ -18,7 +18,7 @@ macro_rules! reasons {
             $(#[doc = concat!("`", stringify!($code), "`: ", $text, ".")]
             pub const $name: Self = Self($code);)*
 
-            /// The standard's name, if it has one for this code.
+            /// The standard's name of the code, if it has one.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($code => Some($text),)*
@@ -76,12 +76,12 @@ reasons! {
 }
 
 impl Reason {
-    /// Whether it says that something failed.
+    /// Whether the code is a failure.
     pub const fn is_failure(self) -> bool {
         self.0 >= 0x80
     }
 
-    /// The return code of a CONNACK of MQTT 3.1.1 that comes nearest (its §3.2.2.3).
+    /// The closest return code of a CONNACK in MQTT 3.1.1 (its §3.2.2.3).
     pub(crate) const fn to_v3(self) -> u8 {
         match self {
             Self(code) if code < 0x80 => 0,
@@ -93,7 +93,7 @@ impl Reason {
         }
     }
 
-    /// What a return code of a CONNACK of MQTT 3.1.1 says.
+    /// The reason code of a return code in a CONNACK of MQTT 3.1.1.
     pub(crate) const fn of_v3(code: u8) -> Option<Self> {
         Some(match code {
             0 => Self::SUCCESS,

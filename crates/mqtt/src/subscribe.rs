@@ -1,4 +1,4 @@
-//! SUBSCRIBE, UNSUBSCRIBE and their answers.
+//! SUBSCRIBE, UNSUBSCRIBE and their responses.
 
 use crate::error::Error;
 use crate::frame::{Frame, Kind, framed};
@@ -9,29 +9,29 @@ use crate::publish::{PacketId, QoS};
 use crate::reason::Reason;
 use crate::wire::{Reader, put_bytes, put_u16};
 
-/// What a subscription wants of the messages that are retained.
+/// Which retained messages are sent for a subscription.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum RetainHandling {
-    /// All that match, each time that it is asked for.
+    /// All matching ones, for each SUBSCRIBE.
     #[default]
     Send = 0,
-    /// All that match, where the subscription is new.
+    /// All matching ones, if the subscription is new.
     SendIfNew = 1,
     /// None.
     DoNotSend = 2,
 }
 
-/// How a subscription's messages are sent. 3.1.1 has the QoS alone.
+/// The options of a subscription. 3.1.1 has only the QoS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SubscribeOptions {
-    /// The highest QoS that its messages are sent with.
+    /// Maximum QoS of its messages.
     pub qos: QoS,
-    /// Not those that the client has published itself.
+    /// Whether to exclude the client's own messages.
     pub no_local: bool,
-    /// Messages are sent with the retain flag that they were published with.
+    /// Whether messages keep the retain flag that they were published with.
     pub retain_as_published: bool,
-    /// What becomes of retained messages.
+    /// Which retained messages are sent.
     pub retain_handling: RetainHandling,
 }
 
@@ -57,7 +57,7 @@ impl SubscribeOptions {
         })
     }
 
-    /// As they stand in SUBSCRIBE: one byte.
+    /// Encodes the options in one byte, as in SUBSCRIBE.
     pub const fn to_byte(self) -> u8 {
         self.qos as u8
             | (self.no_local as u8) << 2
@@ -65,21 +65,21 @@ impl SubscribeOptions {
             | (self.retain_handling as u8) << 4
     }
 
-    /// What [`to_byte`](Self::to_byte) has written.
+    /// Decodes a byte written by [`to_byte`](Self::to_byte).
     ///
     /// # Errors
-    /// When nothing is written so.
+    /// If the byte is invalid.
     pub fn of_byte(byte: u8) -> Result<Self, Error> {
         Self::read(byte, Version::V5)
     }
 }
 
-/// What a SUBSCRIBE asks for, or an UNSUBSCRIBE: topic filters, each with its options or with none. They are
-/// text and not empty (MQTT-4.7.3-1); the server checks each further, and answers each by itself.
+/// The topic filters of a SUBSCRIBE, with options, or of an UNSUBSCRIBE. They are non-empty strings
+/// (MQTT-4.7.3-1); the server validates and answers each filter separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subscriptions<'a> {
     bytes: &'a [u8],
-    /// A byte of options behind each.
+    /// Whether each filter is followed by a byte of options.
     options: bool,
 }
 
@@ -101,11 +101,11 @@ impl<'a> Subscriptions<'a> {
         Ok(Self { bytes, options: options.is_some() })
     }
 
-    /// Each topic filter and its options; those of an UNSUBSCRIBE are all default.
+    /// The topic filters with their options; the default options for UNSUBSCRIBE.
     pub fn iter(self) -> impl Iterator<Item = (&'a str, SubscribeOptions)> {
         let mut reader = Reader(self.bytes);
         std::iter::from_fn(move || {
-            // Checked as a whole: only the end fails.
+            // The filters were validated, so only the end of input fails.
             let filter = reader.text().ok()?;
             let options = match self.options {
                 true => SubscribeOptions::of_byte(reader.byte().ok()?).ok()?,
@@ -116,7 +116,7 @@ impl<'a> Subscriptions<'a> {
     }
 }
 
-/// Topic filters that are being written.
+/// A buffer for encoding topic filters.
 ///
 /// ```
 /// use phalanx_mqtt::{SubscribeOptions, SubscriptionBuffer};
@@ -133,15 +133,15 @@ pub struct SubscriptionBuffer {
 }
 
 impl SubscriptionBuffer {
-    /// None yet.
+    /// An empty buffer.
     pub const fn new() -> Self {
         Self { with_options: Vec::new(), without: Vec::new() }
     }
 
-    /// Adds one.
+    /// Appends a topic filter.
     ///
     /// # Errors
-    /// When it is longer than 65,535 bytes; nothing is added then.
+    /// If it is longer than 65,535 bytes; then nothing is appended.
     pub fn push(&mut self, filter: &str, options: SubscribeOptions) -> Result<(), Error> {
         put_bytes(&mut self.without, filter.as_bytes())?;
         put_bytes(&mut self.with_options, filter.as_bytes())?;
@@ -149,25 +149,25 @@ impl SubscriptionBuffer {
         Ok(())
     }
 
-    /// For a [`Subscribe`].
+    /// The filters for a [`Subscribe`].
     pub fn to_subscribe(&self) -> Subscriptions<'_> {
         Subscriptions { bytes: &self.with_options, options: true }
     }
 
-    /// For an [`Unsubscribe`].
+    /// The filters for an [`Unsubscribe`].
     pub fn to_unsubscribe(&self) -> Subscriptions<'_> {
         Subscriptions { bytes: &self.without, options: false }
     }
 }
 
-/// A client asks for messages.
+/// A subscription request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subscribe<'a> {
-    /// By which it is answered.
+    /// Its packet identifier.
     pub id: PacketId,
-    /// Which messages; one filter at least.
+    /// At least one filter.
     pub filters: Subscriptions<'a>,
-    /// None in 3.1.1.
+    /// Empty in 3.1.1.
     pub properties: Properties<'a>,
 }
 
@@ -195,14 +195,14 @@ impl<'a> Subscribe<'a> {
     }
 }
 
-/// A client wants messages no more.
+/// An unsubscription request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsubscribe<'a> {
-    /// By which it is answered.
+    /// Its packet identifier.
     pub id: PacketId,
-    /// The filters as they were subscribed to; one at least.
+    /// At least one filter, as in SUBSCRIBE.
     pub filters: Subscriptions<'a>,
-    /// None in 3.1.1.
+    /// Empty in 3.1.1.
     pub properties: Properties<'a>,
 }
 
@@ -223,25 +223,25 @@ impl<'a> Unsubscribe<'a> {
     }
 }
 
-/// The answer to a [`Subscribe`].
+/// The response to a [`Subscribe`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubAck<'a> {
-    /// Whose answer it is.
+    /// The packet identifier of the request.
     pub id: PacketId,
-    /// A [`Reason`]'s byte for each filter: the QoS that was granted, or why none.
+    /// The code of a [`Reason`] for each filter: the granted QoS, or a failure.
     pub reasons: &'a [u8],
-    /// None in 3.1.1.
+    /// Empty in 3.1.1.
     pub properties: Properties<'a>,
 }
 
-/// The answer to an [`Unsubscribe`].
+/// The response to an [`Unsubscribe`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnsubAck<'a> {
-    /// Whose answer it is.
+    /// The packet identifier of the request.
     pub id: PacketId,
-    /// A [`Reason`]'s byte for each filter; not in 3.1.1.
+    /// The code of a [`Reason`] for each filter; empty in 3.1.1.
     pub reasons: &'a [u8],
-    /// None in 3.1.1.
+    /// Empty in 3.1.1.
     pub properties: Properties<'a>,
 }
 
@@ -262,7 +262,7 @@ impl<'a> SubAck<'a> {
             version.put_properties(out, self.properties);
             match version {
                 Version::V5 => out.extend_from_slice(self.reasons),
-                // It knows of one failure only.
+                // 3.1.1 has a single failure code.
                 Version::V3 => out.extend(self.reasons.iter().map(|code| match Reason(*code) {
                     reason if reason.is_failure() => Reason::UNSPECIFIED_ERROR.0,
                     reason => reason.0,

@@ -1,7 +1,7 @@
 //! Topic names and topic filters (MQTT 5 §4.7).
 //!
-//! A name is text in levels with `/` between them. In a filter `+` stands for any one level, and `#`, at the
-//! end, for any number of them.
+//! A name consists of levels separated by `/`. In a filter `+` matches one level, and a trailing `#` any
+//! number of levels.
 
 use crate::error::Error;
 use crate::reason::Reason;
@@ -9,8 +9,7 @@ use crate::reason::Reason;
 pub(crate) const TOPIC_TOO_LONG: Error =
     Error::new(Reason::TOPIC_NAME_INVALID, "a topic is longer than 65535 bytes");
 
-/// Whether a message can be published to `name`: it is not empty, no longer than 65,535 bytes, and has no
-/// wildcards and no NUL.
+/// Whether `name` is a valid topic name: not empty, at most 65,535 bytes, no wildcards, no NUL.
 pub fn is_name(name: &str) -> bool {
     check_name(name).is_ok()
 }
@@ -30,8 +29,8 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether `filter` is one: not empty, no longer than 65,535 bytes, each wildcard alone in its level, `#`
-/// in the last only, and no NUL. Of a shared subscription only what is behind the group is a filter.
+/// Whether `filter` is a valid topic filter: not empty, at most 65,535 bytes, no NUL, each wildcard alone in
+/// its level, `#` only in the last level. For a shared subscription, pass the part after the group.
 ///
 /// ```
 /// use phalanx_mqtt::topic;
@@ -57,8 +56,7 @@ pub fn is_filter(filter: &str) -> bool {
     true
 }
 
-/// Whether messages that are published to `name` are asked for by `filter`. What begins with `$` is not
-/// meant by a wildcard at the beginning.
+/// Whether `filter` matches the topic `name`. A leading wildcard does not match names that begin with `$`.
 ///
 /// ```
 /// use phalanx_mqtt::topic;
@@ -80,17 +78,17 @@ pub fn matches(filter: &str, name: &str) -> bool {
     }
 }
 
-/// A topic filter taken apart: the group that shares it, if it is shared, and the filter itself.
+/// The parts of a subscription: the group, if it is shared, and the topic filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shared<'a> {
-    /// The name of the group.
+    /// The group's name.
     pub group: Option<&'a str>,
-    /// What is subscribed to.
+    /// The topic filter.
     pub filter: &'a str,
 }
 
-/// Takes `$share/GROUP/FILTER` apart; other filters have no group. None where there is no name of a group, it
-/// has a wildcard in it, or there is nothing behind it.
+/// Splits `$share/GROUP/FILTER`; other filters have no group. `None` if the group's name is empty or contains
+/// a wildcard, or the filter is missing.
 ///
 /// ```
 /// use phalanx_mqtt::topic::{self, Shared};

@@ -1,12 +1,12 @@
-//! The data types of the wire (MQTT 5 §1.5): integers of one, two, four and a variable number of bytes, and
-//! bytes and text with their length before them.
+//! The data types of MQTT (MQTT 5 §1.5): integers of one, two, four and a variable number of bytes; binary
+//! data and strings with a length prefix.
 
 use crate::error::Error;
 
-/// The largest integer of variable length: four bytes of seven bits each.
+/// The largest variable-length integer: four bytes of seven bits.
 pub(crate) const MAX_VARIABLE: usize = 0x0fff_ffff;
 
-/// Reads from the front of a slice.
+/// Decodes from the start of a slice.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
@@ -45,7 +45,8 @@ impl<'a> Reader<'a> {
         Ok(u32::from_be_bytes(*four))
     }
 
-    /// An integer of variable length. What is longer than it need be is refused, as the standard has it.
+    /// Decodes a variable-length integer. An encoding that is longer than necessary is an error, as the
+    /// standard requires.
     #[inline]
     pub(crate) fn variable(&mut self) -> Result<usize, Error> {
         match variable(self.0)? {
@@ -69,7 +70,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The text that `bytes` are: UTF-8 without the character NUL (§1.5.4).
+/// Validates a string: UTF-8 without NUL (§1.5.4).
 #[inline]
 pub(crate) fn text(bytes: &[u8]) -> Result<&str, Error> {
     let text =
@@ -80,11 +81,11 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str, Error> {
     Ok(text)
 }
 
-/// Whether `text` has a disallowed Unicode code point (§1.5.4): a control character or a non-character. A receiver may
-/// close its connection for one.
+/// Whether `text` contains a disallowed Unicode code point (§1.5.4): a control character or a non-character.
+/// A receiver may close its connection because of one.
 #[inline]
 pub(crate) fn has_disallowed(text: &str) -> bool {
-    // Those of ASCII, and bytes that others begin with. Without an early exit, as this is compiled to vector code.
+    // Candidates in ASCII, and first bytes of others. No early exit, so that the loop is vectorized.
     let is_suspect = |byte: u8| byte < 0x20 || byte == 0x7f || byte == 0xc2 || byte >= 0xef;
     let suspects = text.bytes().fold(false, |any, byte| any | is_suspect(byte));
     suspects && text.chars().any(is_disallowed)
@@ -96,7 +97,7 @@ fn is_disallowed(c: char) -> bool {
     c.is_control() || is_non_character
 }
 
-/// The integer of variable length at the front of `bytes`, and how long it is; none where it is not whole.
+/// The variable-length integer at the start of `bytes`, and its length; `None` if it is incomplete.
 #[inline]
 pub(crate) fn variable(bytes: &[u8]) -> Result<Option<(usize, usize)>, Error> {
     let mut value = 0;
@@ -115,7 +116,7 @@ pub(crate) fn variable(bytes: &[u8]) -> Result<Option<(usize, usize)>, Error> {
     }
 }
 
-/// How many bytes the integer `value` of variable length has.
+/// The encoded length of a variable-length integer.
 #[inline]
 pub(crate) const fn variable_length(value: usize) -> usize {
     match value {
@@ -126,7 +127,7 @@ pub(crate) const fn variable_length(value: usize) -> usize {
     }
 }
 
-/// Appends an integer of variable length. It is no more than [`MAX_VARIABLE`].
+/// Encodes a variable-length integer of at most [`MAX_VARIABLE`].
 #[inline]
 pub(crate) fn put_variable(out: &mut Vec<u8>, mut value: usize) {
     debug_assert!(value <= MAX_VARIABLE);
@@ -145,7 +146,7 @@ pub(crate) fn put_u32(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(&value.to_be_bytes());
 }
 
-/// Appends bytes with their length before them.
+/// Encodes bytes with a length prefix.
 #[inline]
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
     let length =
