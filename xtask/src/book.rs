@@ -15,6 +15,9 @@ use crate::tidy::tree::Tree;
 /// The index, whose links become the chapters of the book.
 const INDEX: &str = "docs/README.md";
 
+/// The folder of pictures, which pages show by HTML elements.
+const PICTURES: &str = "docs/plots/";
+
 /// Pages after the chapters of the index.
 const LAST: [&str; 3] = ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 
@@ -54,6 +57,8 @@ fn make(root: &Path) -> Result<PathBuf, String> {
     let chapters = chapters(&tree);
     // Linked files that are not chapters.
     let beside = chapters.iter().flat_map(|path| linked(&tree, path));
+    let pictures = tree.paths().filter(|path| path.starts_with(PICTURES)).map(str::to_owned);
+    let beside = beside.chain(pictures);
     for path in chapters.iter().cloned().chain(beside).collect::<BTreeSet<_>>() {
         let to = source.join(&path);
         std::fs::create_dir_all(to.parent().expect("beneath the book")).map_err(text)?;
@@ -85,16 +90,36 @@ fn chapters(tree: &Tree) -> Vec<String> {
 }
 
 /// The table of contents in mdbook's format: the index as preface, then a chapter per page, titled with its
-/// heading.
+/// heading. The sections of the index become parts of the book.
 fn summary(tree: &Tree, chapters: &[String]) -> String {
     let mut out = String::from("# Summary\n\n");
+    let mut part = None;
     for path in chapters {
+        let section = section(tree, path);
+        if let Some(section) = section.filter(|_| section != part) {
+            part = Some(section);
+            let _ = writeln!(out, "\n# {section}\n");
+        }
         let text = tree.text(path).unwrap_or_default();
         let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(path);
         let mark = if path == INDEX { "" } else { "- " };
         let _ = writeln!(out, "{mark}[{}]({path})", title.replace(['[', ']', '`'], ""));
     }
     out
+}
+
+/// The section of the index that first links to `chapter`.
+fn section<'a>(tree: &'a Tree, chapter: &str) -> Option<&'a str> {
+    let index = tree.text(INDEX).unwrap_or_default();
+    let mut section = None;
+    for line in index.lines() {
+        section = line.strip_prefix("## ").or(section);
+        if links(line).into_iter().filter_map(|link| resolved(INDEX, link)).any(|to| to == chapter)
+        {
+            return section;
+        }
+    }
+    None
 }
 
 /// The files of the tree that `page` links to, in the order of the links.
@@ -144,5 +169,20 @@ mod tests {
             summary.starts_with("# Summary\n\n[Pages](docs/README.md)\n- [The b](docs/a/b.md)\n")
         );
         assert!(summary.contains("- [c/README.md](c/README.md)\n"));
+    }
+    #[test]
+    fn sections_of_the_index_are_parts() {
+        let index =
+            "# Pages\n[a](a.md)\n## One\n- [b](b.md), [c](c.md)\n## Two\n- [a](a.md) [d](d.md)";
+        let tree = Tree::of(&[
+            (INDEX, index),
+            ("docs/a.md", "# A"),
+            ("docs/b.md", "# B"),
+            ("docs/c.md", "# C"),
+            ("docs/d.md", "# D"),
+        ]);
+        let summary = summary(&tree, &chapters(&tree));
+        let parts = "- [A](docs/a.md)\n\n# One\n\n- [B](docs/b.md)\n- [C](docs/c.md)\n\n# Two\n\n- [D](docs/d.md)\n";
+        assert!(summary.contains(parts), "{summary}");
     }
 }
