@@ -36,6 +36,9 @@ pub enum RunError {
     /// The program's own start failed on some processor.
     #[error("{0}")]
     Start(#[from] StartError),
+    /// The program was ended before the operation of [`Runtime::block_on`](crate::Runtime::block_on) returned.
+    #[error("the program was ended before main returned")]
+    Cancelled,
     /// A processor's thread panicked outside of any operation: a fault of the runtime.
     #[error("processor {0} failed; its panic is above")]
     Processor(usize),

@@ -53,13 +53,14 @@
 //! | [`sim`] | deterministic simulation of a whole program |
 //! | [`embed`] | the scheduler without the runtime |
 //!
-//! Features, all on by default except `tracing`:
+//! Features, all enabled by default except `tracing`:
 //!
 //! | feature | contents |
 //! |---|---|
 //! | `admin` | the admin pages: [`Runtime::admin`]; implies `serde` |
 //! | `serde` | `Serialize` and `Deserialize` for the snapshots in [`metrics`] |
 //! | `sim` | the module [`sim`] |
+//! | `macros` | the attributes [`main`] and [`test`] |
 //! | `tracing` | events for the crate `tracing` |
 //!
 //! The scheduler is the crate `phalanx-core`; the drivers for io_uring, epoll and kqueue are in `phalanx-driver`.
@@ -71,6 +72,9 @@ mod admin;
 #[cfg(not(feature = "admin"))]
 mod admin_disabled;
 mod affinity;
+#[cfg(feature = "macros")]
+mod attributes;
+mod block_on;
 pub mod blocking;
 mod cache;
 mod clock;
@@ -118,7 +122,16 @@ pub use phalanx_core::{
 
 #[cfg(not(feature = "admin"))]
 use admin_disabled as admin;
+#[cfg(feature = "macros")]
+pub use attributes::{main, test};
 pub use runtime::Runtime;
 pub use select::select;
 #[cfg(not(feature = "sim"))]
 use sim_disabled as sim;
+
+/// Called by the code of the attributes.
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::attributes::{Passed, exit_code, run_test};
+}
