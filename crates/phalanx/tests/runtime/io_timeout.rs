@@ -221,9 +221,9 @@ fn drained(driver: DriverChoice) {
         let ours = Listener::new(ours.lock().unwrap().take().unwrap())?;
         let count = done.clone();
         stage.dispatch(move |_| async move {
-            assert_drained(ours.accept().await.err().expect("drained"));
+            assert_drained(ours.accept().await.expect_err("drained"));
             assert!(is_draining());
-            assert_drained(ours.accept().await.err().expect("drained at once"));
+            assert_drained(ours.accept().await.expect_err("drained at once"));
             count.fetch_add(1, Ordering::SeqCst);
         })?;
         let count = done.clone();

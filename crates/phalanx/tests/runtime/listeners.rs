@@ -28,7 +28,7 @@ fn accepting_ends_with_the_drain(driver: DriverChoice) {
     });
     let start = |start: &phalanx::runtime::StartContext| {
         let listener = listeners.listener(start)?;
-        let again = listeners.listener(start).err().expect("taken");
+        let again = listeners.listener(start).expect_err("taken");
         assert_eq!(again.kind(), ErrorKind::NotFound);
         stage.dispatch(move |_| {
             listener.accept_each(move |stream| {
