@@ -14,10 +14,10 @@ use std::time::Duration;
 use crate::user_bytes::UserBytes;
 use crate::{Done, File, OpenHow, Unpark, resolve_beneath};
 
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 /// Bytes read at once.
-const STEP: usize = 256 << 10;
-const IDLE: Duration = Duration::from_secs(10);
+const READ_STEP: usize = 256 << 10;
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Something that blocks.
 pub(crate) enum Work {
@@ -70,7 +70,7 @@ impl Inbox {
 }
 
 /// The threads' common queue.
-struct Helpers {
+struct BlockingPool {
     state: Mutex<State>,
     work: Condvar,
 }
@@ -81,18 +81,18 @@ struct State {
     idle: usize,
 }
 
-static HELPERS: Helpers = Helpers {
+static POOL: BlockingPool = BlockingPool {
     state: Mutex::new(State { jobs: VecDeque::new(), threads: 0, idle: 0 }),
     work: Condvar::new(),
 };
 
 /// Has `work` done, and its answer put into `inbox` under the number `job`.
 pub(crate) fn start(work: Work, job: u64, inbox: Arc<Inbox>) {
-    let mut state = lock(&HELPERS.state);
+    let mut state = lock(&POOL.state);
     state.jobs.push_back((work, job, inbox));
-    if state.idle < state.jobs.len() && state.threads < MOST_THREADS {
+    if state.idle < state.jobs.len() && state.threads < MAX_THREADS {
         state.threads += 1;
-        let started = thread::Builder::new().name("phalanx-files".to_owned()).spawn(help);
+        let started = thread::Builder::new().name("phalanx-files".to_owned()).spawn(run_helper);
         if started.is_err() {
             state.threads -= 1;
             if state.threads == 0 {
@@ -104,32 +104,32 @@ pub(crate) fn start(work: Work, job: u64, inbox: Arc<Inbox>) {
         }
     }
     drop(state);
-    HELPERS.work.notify_one();
+    POOL.work.notify_one();
 }
 
 /// Takes back the work that was given to [`start`]. Whether no thread had begun it.
-pub(crate) fn withdraw(job: u64, inbox: &Arc<Inbox>) -> bool {
-    let mut state = lock(&HELPERS.state);
+pub(crate) fn cancel(job: u64, inbox: &Arc<Inbox>) -> bool {
+    let mut state = lock(&POOL.state);
     let mut jobs = state.jobs.iter();
     let place = jobs.position(|(_, other, of)| *other == job && Arc::ptr_eq(of, inbox));
-    let withdrawn = place.and_then(|place| state.jobs.remove(place));
+    let cancelled = place.and_then(|place| state.jobs.remove(place));
     drop(state);
-    withdrawn.is_some()
+    cancelled.is_some()
 }
 
 /// The life of a helper thread.
-fn help() {
-    let mut state = lock(&HELPERS.state);
+fn run_helper() {
+    let mut state = lock(&POOL.state);
     loop {
         if let Some((work, job, inbox)) = state.jobs.pop_front() {
             drop(state);
             answer(work, job, &inbox);
-            state = lock(&HELPERS.state);
+            state = lock(&POOL.state);
             continue;
         }
         state.idle += 1;
         let (woken, timeout) =
-            HELPERS.work.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+            POOL.work.wait_timeout(state, IDLE_TIMEOUT).unwrap_or_else(PoisonError::into_inner);
         state = woken;
         state.idle -= 1;
         if timeout.timed_out() && state.jobs.is_empty() {
@@ -171,7 +171,7 @@ fn read(file: &File, mut buffer: Vec<u8>, offset: u64, length: usize) -> io::Res
     let mut filled = 0;
     while filled < length {
         // In steps, so that little is zeroed in vain when the file is shorter.
-        buffer.resize(length.min(filled + STEP), 0);
+        buffer.resize(length.min(filled + READ_STEP), 0);
         match rustix::io::pread(fd, &mut buffer[filled..], offset + filled as u64) {
             Ok(0) => break,
             Ok(read) => filled += read,

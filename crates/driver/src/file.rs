@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::OpenHow;
 use crate::mmap::Window;
-use crate::read_dir::Names;
+use crate::read_dir::DirEntries;
 use crate::sim::Node;
 
 /// An open file or directory. Clones share it; it is closed with the last of them.
@@ -215,10 +215,10 @@ impl File {
     ///
     /// # Errors
     /// As `readdir(3)` and `fstatat(2)`; `ENOTDIR` for what is no directory.
-    pub fn list(&self, most: usize, keep: &dyn Fn(&[u8]) -> bool) -> io::Result<Names> {
+    pub fn read_dir(&self, most: usize, keep: &dyn Fn(&[u8]) -> bool) -> io::Result<DirEntries> {
         match &self.0 {
             Inner::Real(fd) => crate::read_dir::read_dir(fd.as_fd(), most, keep),
-            Inner::Simulated(node) => node.list(most, keep),
+            Inner::Simulated(node) => node.read_dir(most, keep),
         }
     }
 

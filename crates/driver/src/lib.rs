@@ -67,7 +67,7 @@ pub use config::Config;
 pub use endpoint::Endpoint;
 pub use file::{File, FileKind, Metadata, ReadNow, Space};
 pub use keepalive::Keepalive;
-pub use read_dir::{Named, NamedKind, Names};
+pub use read_dir::{DirEntries, DirEntry, DirEntryKind};
 pub use request::{
     Access, Completion, Datagram, Done, Links, OpenHow, Payload, Request, Socket, Token,
 };
@@ -75,7 +75,7 @@ pub use selection::{DriverChoice, DriverKind, choose, open};
 
 /// A processor's only access to the operating system.
 ///
-/// A driver belongs to one thread. Only [`park`](Driver::park) and [`gather`](Driver::gather) block.
+/// A driver belongs to one thread. Only [`park`](Driver::park) and [`coalesce`](Driver::coalesce) block.
 pub trait Driver {
     /// The driver's name for logs and snapshots, such as `"uring"`.
     fn name(&self) -> &'static str;
@@ -214,7 +214,7 @@ pub trait Driver {
     ///
     /// # Errors
     /// As [`submit`](Driver::submit).
-    fn hand_over(&mut self) -> io::Result<()> {
+    fn submit_backlogged(&mut self) -> io::Result<()> {
         self.submit()
     }
 
@@ -242,7 +242,7 @@ pub trait Driver {
     ///
     /// # Errors
     /// As [`submit`](Driver::submit).
-    fn gather(&mut self, completions: usize, limit: Duration) -> io::Result<()>;
+    fn coalesce(&mut self, completions: usize, limit: Duration) -> io::Result<()>;
 
     /// How long work for this thread has waited for its turn, as measured since the last call. The sum of two delays,
     /// each zero if there was none:
@@ -252,7 +252,7 @@ pub trait Driver {
     /// - for completions that were left in the kernel, the delay of a probe among them.
     ///
     /// Time that a request waits for its peer does not count.
-    fn waited(&mut self) -> Duration {
+    fn queue_delay(&mut self) -> Duration {
         Duration::ZERO
     }
 

@@ -18,7 +18,7 @@ use std::ptr;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// Bytes mapped at a time: a window's table of pages takes a five hundredth of it.
-const WINDOW: u64 = 32 << 20;
+const WINDOW_BYTES: u64 = 32 << 20;
 
 /// Part of a file.
 #[derive(Debug)]
@@ -40,8 +40,8 @@ impl Window {
     /// # Errors
     /// As `mmap(2)`.
     pub(crate) fn open(file: BorrowedFd<'_>, at: u64, length: u64) -> io::Result<Self> {
-        let offset = at / WINDOW * WINDOW;
-        let length = (length - offset).min(WINDOW);
+        let offset = at / WINDOW_BYTES * WINDOW_BYTES;
+        let length = (length - offset).min(WINDOW_BYTES);
         // SAFETY: a new mapping, wherever the kernel has room for it.
         let start = unsafe {
             let flags = MapFlags::SHARED;
@@ -121,6 +121,11 @@ mod tests {
         file.set_len(0).unwrap();
         let error = window.send(ours.as_fd(), b"", 9000, 100).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
-        assert_eq!(Window::open(file.as_fd(), WINDOW + 5, WINDOW + 9).unwrap().holds(WINDOW), 9);
+        assert_eq!(
+            Window::open(file.as_fd(), WINDOW_BYTES + 5, WINDOW_BYTES + 9)
+                .unwrap()
+                .holds(WINDOW_BYTES),
+            9
+        );
     }
 }

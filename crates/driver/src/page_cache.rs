@@ -59,11 +59,11 @@ pub(crate) fn read(_: BorrowedFd<'_>, _: &mut [u8], _: u64) -> io::Result<ReadNo
 
 /// Between two bytes that are looked at: the kernel reads ahead, and forgets, more than a page at a time.
 #[cfg(target_os = "linux")]
-const APART: u64 = 64 << 10;
+const PROBE_INTERVAL: u64 = 64 << 10;
 
 /// The smallest that there is.
 #[cfg(target_os = "linux")]
-const PAGE: u64 = 4096;
+const MIN_PAGE: u64 = 4096;
 
 /// Of `length` bytes from `offset`, how many can be had without waiting for a disk. Looks at some of
 /// them only, so it may err where the kernel is just forgetting the file. Zero at the file's end, and
@@ -88,8 +88,8 @@ pub(crate) fn resident(
             known = if seen.complete { at } else { known };
             break;
         }
-        known = if at + 1 >= end { end } else { (at / PAGE + 1) * PAGE };
-        at = (at + APART).min(end - 1);
+        known = if at + 1 >= end { end } else { (at / MIN_PAGE + 1) * MIN_PAGE };
+        at = (at + PROBE_INTERVAL).min(end - 1);
     }
     Ok((known.min(end) - offset) as usize)
 }

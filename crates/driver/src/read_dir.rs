@@ -9,11 +9,11 @@ use rustix::io::Errno;
 
 /// A name in a directory, and what it stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct DirEntry {
     /// The name: bytes without a slash, as names of files need not be UTF-8.
     pub name: Vec<u8>,
     /// What it stands for.
-    pub kind: NamedKind,
+    pub kind: DirEntryKind,
     /// In bytes; of no meaning for what is no file.
     pub length: u64,
     /// Last change of the content, in nanoseconds since 1970; a link's own.
@@ -22,7 +22,7 @@ pub struct Named {
 
 /// What a name in a directory stands for. Links are not followed to find out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NamedKind {
+pub enum DirEntryKind {
     /// A regular file.
     File,
     /// A directory.
@@ -35,11 +35,11 @@ pub enum NamedKind {
 
 /// Names of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names {
+pub struct DirEntries {
     /// In no order.
-    pub names: Vec<Named>,
+    pub entries: Vec<DirEntry>,
     /// Whether there are more than were asked for.
-    pub cut: bool,
+    pub truncated: bool,
 }
 
 #[allow(clippy::unnecessary_cast, reason = "the fields' types differ between systems")]
@@ -47,16 +47,16 @@ pub(crate) fn read_dir(
     directory: BorrowedFd<'_>,
     most: usize,
     keep: &dyn Fn(&[u8]) -> bool,
-) -> io::Result<Names> {
-    let mut found = Names::default();
+) -> io::Result<DirEntries> {
+    let mut found = DirEntries::default();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         if matches!(name, b"." | b"..") || !keep(name) {
             continue;
         }
-        if found.names.len() == most {
-            found.cut = true;
+        if found.entries.len() == most {
+            found.truncated = true;
             break;
         }
         let stat = match statat(directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
@@ -66,15 +66,15 @@ pub(crate) fn read_dir(
             Err(error) => return Err(error.into()),
         };
         let kind = match FileType::from_raw_mode(stat.st_mode as _) {
-            FileType::RegularFile => NamedKind::File,
-            FileType::Directory => NamedKind::Directory,
-            FileType::Symlink => NamedKind::Link,
-            _ => NamedKind::Other,
+            FileType::RegularFile => DirEntryKind::File,
+            FileType::Directory => DirEntryKind::Directory,
+            FileType::Symlink => DirEntryKind::Link,
+            _ => DirEntryKind::Other,
         };
         let modified_ns =
             i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec);
         let length = stat.st_size as u64;
-        found.names.push(Named { name: name.to_vec(), kind, length, modified_ns });
+        found.entries.push(DirEntry { name: name.to_vec(), kind, length, modified_ns });
     }
     Ok(found)
 }
@@ -96,19 +96,19 @@ mod tests {
         let directory = std::fs::File::open(root.path()).unwrap();
         let seen = |name: &[u8]| !name.starts_with(b".");
         for _ in 0..2 {
-            let Names { names, cut } = read_dir(directory.as_fd(), 3, &seen).unwrap();
+            let DirEntries { entries, truncated } = read_dir(directory.as_fd(), 3, &seen).unwrap();
             let kinds: BTreeMap<_, _> =
-                names.iter().map(|named| (&named.name[..], named.kind)).collect();
+                entries.iter().map(|named| (&named.name[..], named.kind)).collect();
             let wanted: [(&[u8], _); 3] = [
-                (b"file", NamedKind::File),
-                (b"link", NamedKind::Link),
-                (b"sub", NamedKind::Directory),
+                (b"file", DirEntryKind::File),
+                (b"link", DirEntryKind::Link),
+                (b"sub", DirEntryKind::Directory),
             ];
             assert_eq!(kinds, wanted.into());
-            assert!(!cut, "just as many as there are");
-            assert_eq!(names.iter().find(|named| named.name == b"file").unwrap().length, 5);
+            assert!(!truncated, "just as many as there are");
+            assert_eq!(entries.iter().find(|named| named.name == b"file").unwrap().length, 5);
         }
         let few = read_dir(directory.as_fd(), 2, &seen).unwrap();
-        assert_eq!((few.names.len(), few.cut), (2, true));
+        assert_eq!((few.entries.len(), few.truncated), (2, true));
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn flags(how: OpenHow) -> (OFlags, Mode) {
 }
 
 /// Links followed in one path, as in the kernel.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// How `openat2` resolves the path.
 #[cfg(target_os = "linux")]
@@ -67,33 +67,33 @@ fn walk(root: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::Result<OwnedFd> 
         return Err(Errno::NOENT.into());
     }
     let mut todo = components(path.to_bytes())?;
-    let (asked, mode) = flags(how);
-    if asked.contains(OFlags::CREATE) && path.to_bytes().ends_with(b"/") {
+    let (requested, mode) = flags(how);
+    if requested.contains(OFlags::CREATE) && path.to_bytes().ends_with(b"/") {
         return Err(Errno::ISDIR.into());
     }
     let mut links = 0;
-    let mut owed = Owed::default();
+    let mut pending_owners = PendingOwners::default();
     // The directories from the root down to where we are; the root itself is not in it.
     let mut above: Vec<OwnedFd> = Vec::new();
     while let Some(name) = todo.pop_front() {
         if name.as_bytes() == b".." {
             above.pop().ok_or(Errno::XDEV)?;
-            owed.settle(todo.len(), above.last().map_or(root, AsFd::as_fd))?;
+            pending_owners.check(todo.len(), above.last().map_or(root, AsFd::as_fd))?;
             continue;
         }
         let here = above.last().map_or(root, AsFd::as_fd);
         let last = todo.is_empty();
         if name.as_bytes() == b"." {
-            owed.settle(todo.len(), here)?;
+            pending_owners.check(todo.len(), here)?;
             continue;
         }
         let (flags, mode) = match last {
-            true => (asked, mode),
+            true => (requested, mode),
             false => (FLAGS | OFlags::DIRECTORY, Mode::empty()),
         };
         match openat(here, &name, flags | OFlags::NOFOLLOW, mode) {
             Ok(fd) => {
-                owed.settle(todo.len(), fd.as_fd())?;
+                pending_owners.check(todo.len(), fd.as_fd())?;
                 if last {
                     return Ok(fd);
                 }
@@ -105,14 +105,14 @@ fn walk(root: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::Result<OwnedFd> 
                     return Err(error.into());
                 };
                 links += 1;
-                if links > MOST_LINKS {
+                if links > MAX_LINKS {
                     return Err(Errno::LOOP.into());
                 }
                 let target = match how.links {
                     Links::Followed => target,
                     Links::SameOwner if how.access == Access::Read => {
                         let (target, owner) = read_link(here, &name)?;
-                        owed.0.push((todo.len(), owner));
+                        pending_owners.0.push((todo.len(), owner));
                         target
                     }
                     Links::Refused | Links::SameOwner => return Err(Errno::LOOP.into()),
@@ -125,22 +125,22 @@ fn walk(root: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::Result<OwnedFd> 
         }
     }
     // The path ended in `.` or `..`.
-    if asked.contains(OFlags::EXCL) {
+    if requested.contains(OFlags::EXCL) {
         return Err(Errno::EXIST.into());
     }
     let here = above.last().map_or(root, AsFd::as_fd);
-    Ok(openat(here, c".", asked.difference(OFlags::CREATE), Mode::empty())?)
+    Ok(openat(here, c".", requested.difference(OFlags::CREATE), Mode::empty())?)
 }
 
 /// Links on the way that was gone, whose targets have not been reached: how many components were left
 /// behind each, and who owns it.
 #[derive(Default)]
-struct Owed(Vec<(usize, u32)>);
+struct PendingOwners(Vec<(usize, u32)>);
 
-impl Owed {
+impl PendingOwners {
     /// With `left` components to go, `here` is what the links that end here lead to: `ELOOP` if it is
     /// not their owners'.
-    fn settle(&mut self, left: usize, here: BorrowedFd<'_>) -> io::Result<()> {
+    fn check(&mut self, left: usize, here: BorrowedFd<'_>) -> io::Result<()> {
         while self.0.last().is_some_and(|(behind, _)| *behind == left) {
             let (_, owner) = self.0.pop().unwrap_or_default();
             if rustix::fs::fstat(here)?.st_uid != owner {

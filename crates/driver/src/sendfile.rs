@@ -15,19 +15,19 @@ use crate::mmap::Window;
 use crate::{Done, File, page_cache};
 
 /// Bytes of files that a driver sends before it turns to everything else: some hundred microseconds, for which
-/// all others wait. What it does not come to waits its turn, and how long is told ([`Waits`]). A file of 512 KiB
+/// all others wait. What it does not come to waits its turn, and how long is told ([`QueueDelays`]). A file of 512 KiB
 /// fits: in two turns, with all others between them, it took a tenth more at least.
-pub(crate) const TURN: usize = 512 << 10;
+pub(crate) const TURN_BYTES: usize = 512 << 10;
 
 /// The least that each attempt to send counts for in a turn: many sockets with next to no room take their time, too.
-const ATTEMPT: usize = 16 << 10;
+const MIN_ATTEMPT: usize = 16 << 10;
 
 /// How long files have waited for their turn, while their sockets had room: the smallest, over the turns
 /// in which any went on, of the wait of the one that had waited for longest. So a stage's queue is judged, too.
 #[derive(Default)]
-pub(crate) struct Waits(Option<Duration>);
+pub(crate) struct QueueDelays(Option<Duration>);
 
-impl Waits {
+impl QueueDelays {
     /// In a turn that begins `now` the oldest is one that could have gone on `since` then.
     pub(crate) fn add(&mut self, now: Instant, since: Instant) {
         let wait = now.saturating_duration_since(since);
@@ -94,7 +94,7 @@ impl FileSend {
     ) -> io::Result<Step> {
         let before = *turn;
         let advanced = self.advance_by(socket, turn, calls);
-        *turn = (*turn).min(before.saturating_sub(ATTEMPT));
+        *turn = (*turn).min(before.saturating_sub(MIN_ATTEMPT));
         advanced
     }
 
@@ -223,7 +223,7 @@ mod tests {
             Step::Paused => panic!("no socket has so much room"),
         }
         let sent = sending.sent;
-        for (before, after) in [(TURN, TURN - ATTEMPT), (ATTEMPT / 2, 0)] {
+        for (before, after) in [(TURN_BYTES, TURN_BYTES - MIN_ATTEMPT), (MIN_ATTEMPT / 2, 0)] {
             turn = before;
             let step = sending.advance(socket.as_fd(), &mut turn, &mut calls).unwrap();
             assert_eq!((step, turn, sending.sent), (Step::Full, after, sent));

@@ -10,38 +10,38 @@ use std::hash::{BuildHasherDefault, Hasher};
 use crate::Token;
 
 /// A caller with few requests in flight may number them up to here.
-const FEW: u64 = 1024;
+const MIN_DIRECT: u64 = 1024;
 
 /// Places by [`Token`].
 pub(crate) struct TokenMap<P> {
-    /// By number; grows to no more than [`FEW`] and twice the requests in flight.
-    near: Vec<Option<P>>,
+    /// By number; grows to no more than [`MIN_DIRECT`] and twice the requests in flight.
+    direct: Vec<Option<P>>,
     /// All others.
-    far: HashMap<Token, P, BuildHasherDefault<Mix>>,
+    overflow: HashMap<Token, P, BuildHasherDefault<TokenHasher>>,
     count: u64,
 }
 
 impl<P: Copy> TokenMap<P> {
     pub(crate) fn new() -> TokenMap<P> {
-        TokenMap { near: Vec::new(), far: HashMap::default(), count: 0 }
+        TokenMap { direct: Vec::new(), overflow: HashMap::default(), count: 0 }
     }
 
     pub(crate) fn insert(&mut self, token: Token, place: P) {
         assert!(self.get(token).is_none(), "{token:?} is already in flight");
         self.count += 1;
-        if token.0 < FEW + 2 * self.count && token.0 >= self.near.len() as u64 {
-            self.near.resize(token.0 as usize + 1, None);
+        if token.0 < MIN_DIRECT + 2 * self.count && token.0 >= self.direct.len() as u64 {
+            self.direct.resize(token.0 as usize + 1, None);
         }
-        match self.near(token) {
-            Some(near) => *near = Some(place),
-            None => drop(self.far.insert(token, place)),
+        match self.direct(token) {
+            Some(direct) => *direct = Some(place),
+            None => drop(self.overflow.insert(token, place)),
         }
     }
 
     pub(crate) fn remove(&mut self, token: Token) -> Option<P> {
-        let found = match self.near(token).and_then(Option::take) {
+        let found = match self.direct(token).and_then(Option::take) {
             // It may have been far before it was near.
-            None if !self.far.is_empty() => self.far.remove(&token),
+            None if !self.overflow.is_empty() => self.overflow.remove(&token),
             found => found,
         };
         self.count -= u64::from(found.is_some());
@@ -49,22 +49,22 @@ impl<P: Copy> TokenMap<P> {
     }
 
     pub(crate) fn get(&self, token: Token) -> Option<P> {
-        match usize::try_from(token.0).ok().and_then(|at| *self.near.get(at)?) {
-            None if !self.far.is_empty() => self.far.get(&token).copied(),
+        match usize::try_from(token.0).ok().and_then(|at| *self.direct.get(at)?) {
+            None if !self.overflow.is_empty() => self.overflow.get(&token).copied(),
             found => found,
         }
     }
 
-    fn near(&mut self, token: Token) -> Option<&mut Option<P>> {
-        self.near.get_mut(usize::try_from(token.0).ok()?)
+    fn direct(&mut self, token: Token) -> Option<&mut Option<P>> {
+        self.direct.get_mut(usize::try_from(token.0).ok()?)
     }
 }
 
 /// One multiplication: tokens are the caller's own numbers, no attacker chooses them.
 #[derive(Default)]
-pub(crate) struct Mix(u64);
+pub(crate) struct TokenHasher(u64);
 
-impl Hasher for Mix {
+impl Hasher for TokenHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -110,7 +110,7 @@ mod tests {
             let old = Token(round / 2);
             assert_eq!(tokens.remove(old), known.remove(&old));
             most = most.max(tokens.count);
-            assert!(tokens.near.len() as u64 <= FEW + 2 * most);
+            assert!(tokens.direct.len() as u64 <= MIN_DIRECT + 2 * most);
         }
         known.iter().for_each(|(token, place)| assert_eq!(tokens.get(*token), Some(*place)));
         assert_eq!(tokens.count, known.len() as u64);
@@ -120,7 +120,7 @@ mod tests {
             tokens.insert(Token(n), n);
             assert_eq!(tokens.remove(Token(n)), Some(n));
         }
-        assert!(tokens.near.len() as u64 <= FEW + 2 && tokens.far.is_empty());
+        assert!(tokens.direct.len() as u64 <= MIN_DIRECT + 2 && tokens.overflow.is_empty());
     }
 
     #[test]

@@ -109,8 +109,12 @@ fn callers_use_the_world_in_what_they_pass() {
             world.write(name, Content(world.clone()));
         }
         let kept = |name: &[u8]| world.root().metadata().is_ok() && name != b"three";
-        let names = world.root().list(10, &kept).unwrap();
-        let _ = done.send((names.names.len(), names.cut, world.root().list(1, &kept).unwrap().cut));
+        let names = world.root().read_dir(10, &kept).unwrap();
+        let _ = done.send((
+            names.entries.len(),
+            names.truncated,
+            world.root().read_dir(1, &kept).unwrap().truncated,
+        ));
     });
     assert_eq!(finished.recv_timeout(std::time::Duration::from_secs(60)), Ok((2, false, true)));
 }

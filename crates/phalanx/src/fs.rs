@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 
 use phalanx_driver::{Access, Done, OpenHow, Request};
-pub use phalanx_driver::{FileKind, Links, Metadata, Named, NamedKind, Names, Space};
+pub use phalanx_driver::{DirEntries, DirEntry, DirEntryKind, FileKind, Links, Metadata, Space};
 
 use crate::io::{IoTimeout, request};
 
@@ -75,8 +75,8 @@ impl File {
     ///
     /// # Errors
     /// As `readdir(3)` and `fstatat(2)`; `ENOTDIR` for what is no directory.
-    pub fn list(&self, most: usize, keep: impl Fn(&[u8]) -> bool) -> io::Result<Names> {
-        self.0.list(most, &keep)
+    pub fn read_dir(&self, most: usize, keep: impl Fn(&[u8]) -> bool) -> io::Result<DirEntries> {
+        self.0.read_dir(most, &keep)
     }
 
     /// As [`read_at`](Self::read_at), but this call may block: it is for a

@@ -104,7 +104,7 @@ impl World for DriverWorld {
 
     fn hand_over(&self) {
         self.io.driver(|driver| {
-            driver.hand_over().unwrap_or_else(|error| fail("hand over", &error));
+            driver.submit_backlogged().unwrap_or_else(|error| fail("submit", &error));
             self.system_calls.store(driver.system_calls(), Ordering::Relaxed);
         });
     }
@@ -119,7 +119,7 @@ impl World for DriverWorld {
         let ends = [timeout.map(Duration::from_nanos), expiry];
         let limit = ends.into_iter().flatten().fold(limit, Duration::min);
         self.io.driver(|driver| {
-            driver.gather(wanted, limit).unwrap_or_else(|error| fail("gather", &error));
+            driver.coalesce(wanted, limit).unwrap_or_else(|error| fail("coalesce", &error));
         });
     }
 
@@ -132,7 +132,7 @@ impl World for DriverWorld {
     }
 
     fn waited(&self) -> u64 {
-        self.io.driver(|driver| driver.waited()).as_nanos() as u64
+        self.io.driver(|driver| driver.queue_delay()).as_nanos() as u64
     }
 
     fn panicked(&self, report: &PanicReport) {

@@ -10,7 +10,7 @@ use rustix::net::{RecvFlags, recv};
 
 use super::Poll;
 use super::sockets::{SendingFile, Wanted};
-use crate::sendfile::{Step, TURN};
+use crate::sendfile::{Step, TURN_BYTES};
 use crate::user_bytes::MAX_PARTS;
 use crate::{Chunk, Done, Socket, Token};
 
@@ -20,11 +20,11 @@ const SEND_FLAGS: i32 = libc::MSG_NOSIGNAL;
 const SEND_FLAGS: i32 = 0;
 
 /// Accepts per listener and attempt, so that a flood of connections does not starve the others.
-const ACCEPTS: usize = 64;
+const MAX_ACCEPTS: usize = 64;
 
 /// Bytes skipped in one call.
 #[cfg(target_os = "linux")]
-const NOWHERE: usize = 1 << 20;
+const SKIP_BYTES: usize = 1 << 20;
 
 impl Poll {
     /// Tries everything that is queued.
@@ -48,7 +48,7 @@ impl Poll {
                 self.try_send_datagrams(*socket);
             }
         }
-        self.feed();
+        self.retry_starved();
         for socket in &queue {
             let Some(state) = self.sockets.get_mut(*socket) else { continue };
             if !state.readable || state.starved {
@@ -75,7 +75,7 @@ impl Poll {
     /// first the next time.
     #[cold]
     fn send_files(&mut self, files: &[Socket], queue: &mut Vec<Socket>) {
-        let (mut turn, now) = (TURN, Instant::now());
+        let (mut turn, now) = (TURN_BYTES, Instant::now());
         for (n, socket) in files.iter().enumerate() {
             let Some(state) = self.sockets.get_mut(*socket) else { continue };
             let Some(file) = &mut state.sending_file else { continue };
@@ -97,7 +97,7 @@ impl Poll {
     }
 
     /// Gives buffers that came back to the receives that have waited for them.
-    fn feed(&mut self) {
+    fn retry_starved(&mut self) {
         while self.pool.has_returned()
             && let Some(socket) = self.starved.pop_front()
         {
@@ -204,13 +204,13 @@ impl Poll {
     fn try_skip(&mut self, socket: Socket, max: u64) {
         let state = self.sockets.get_mut(socket).expect("the caller looked");
         // Never written to, and so never more than addresses.
-        if self.nowhere.is_empty() {
-            self.nowhere = vec![0; NOWHERE];
+        if self.skip_buffer.is_empty() {
+            self.skip_buffer = vec![0; SKIP_BYTES];
         }
-        let most = usize::try_from(max).map_or(NOWHERE, |max| max.min(NOWHERE));
+        let most = usize::try_from(max).map_or(SKIP_BYTES, |max| max.min(SKIP_BYTES));
         let result = loop {
             self.calls += 1;
-            match recv(&state.fd, &mut self.nowhere[..most], RecvFlags::TRUNC) {
+            match recv(&state.fd, &mut self.skip_buffer[..most], RecvFlags::TRUNC) {
                 Ok((_, 0)) => {
                     state.read_closed = true;
                     break Ok(Done::Received(Chunk::empty()));
@@ -232,7 +232,7 @@ impl Poll {
     }
 
     fn try_accept(&mut self, listener: Socket) {
-        for _ in 0..ACCEPTS {
+        for _ in 0..MAX_ACCEPTS {
             let state = self.sockets.get_mut(listener).expect("the caller looked");
             let Some(token) = state.accepting.front().copied() else { return };
             self.calls += 1;

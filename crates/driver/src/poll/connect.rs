@@ -4,7 +4,7 @@ use std::io;
 
 use socket2::Type;
 
-use super::{Place, Poll};
+use super::{Pending, Poll};
 use crate::{Address, Done, Driver, Socket};
 
 impl Poll {
@@ -16,7 +16,7 @@ impl Poll {
                     let state = self.sockets.get_mut(socket).expect("it is new");
                     state.writable = false;
                     state.connecting = Some(token);
-                    self.tokens.insert(token, Place::Connecting(socket));
+                    self.tokens.insert(token, Pending::Connecting(socket));
                 }
                 Err(error) => self.finish(token, Err(error)),
             }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendFlags, recvmsg, send, sendto};
 
-use super::{Place, Poll};
+use super::{Pending, Poll};
 use crate::user_bytes::UserBytes;
 use crate::{Datagram, Done, Socket, Token};
 
@@ -68,7 +68,7 @@ impl Poll {
             return self.refuse(token, libc::EBADF);
         };
         state.datagrams_mut().sending.push_back(outgoing);
-        self.tokens.insert(token, Place::Datagram(socket));
+        self.tokens.insert(token, Pending::Datagram(socket));
         self.enqueue(socket);
     }
 
@@ -87,7 +87,7 @@ impl Poll {
             return self.refuse(token, libc::EBUSY);
         }
         *receiving = Some(IncomingDatagram { token, buffer, max });
-        self.tokens.insert(token, Place::Datagram(socket));
+        self.tokens.insert(token, Pending::Datagram(socket));
         self.enqueue(socket);
     }
 

@@ -10,7 +10,7 @@ use mio::unix::SourceFd;
 
 use super::datagrams::OutgoingDatagram;
 use super::sockets::Wanted;
-use super::{Place, Poll};
+use super::{Pending, Poll};
 use crate::blocking_pool::{self, Work};
 use crate::sendfile::FileSend;
 use crate::{Completion, Driver, Endpoint, Request, Socket, Token, Unpark};
@@ -75,7 +75,7 @@ impl Driver for Poll {
                 self.send_file(token, socket, FileSend::new(head, &file, offset, length));
             }
             Request::Connect { address } => {
-                self.tokens.insert(token, Place::Connect);
+                self.tokens.insert(token, Pending::Connect);
                 self.connects.push((token, address));
             }
             Request::Open { directory, path, how } => {
@@ -96,26 +96,26 @@ impl Driver for Poll {
     fn cancel(&mut self, token: Token) {
         let Some(place) = self.tokens.get(token) else { return };
         match place {
-            Place::Connect => self.connects.retain(|(other, _)| *other != token),
+            Pending::Connect => self.connects.retain(|(other, _)| *other != token),
             // The owner does not know the socket yet.
-            Place::Connecting(socket) => return self.close(socket),
-            Place::Job { job, lasting } => {
+            Pending::Connecting(socket) => return self.close(socket),
+            Pending::Job { job, lasting } => {
                 // Else the change would come after whatever the caller does next.
-                if !blocking_pool::withdraw(job, &self.inbox) && lasting {
+                if !blocking_pool::cancel(job, &self.inbox) && lasting {
                     return;
                 }
                 // The job owns what it works on, and its answer finds nobody.
                 self.jobs.remove(&job);
             }
-            Place::Accept(socket)
-            | Place::Receive(socket)
-            | Place::Send(socket)
-            | Place::Datagram(socket) => {
+            Pending::Accept(socket)
+            | Pending::Receive(socket)
+            | Pending::Send(socket)
+            | Pending::Datagram(socket) => {
                 let state = self.sockets.get_mut(socket).expect("a request keeps no closed socket");
                 match place {
-                    Place::Accept(_) => state.accepting.retain(|other| *other != token),
-                    Place::Receive(_) => state.receiving = None,
-                    Place::Datagram(_) => state.datagrams_mut().remove(token),
+                    Pending::Accept(_) => state.accepting.retain(|other| *other != token),
+                    Pending::Receive(_) => state.receiving = None,
+                    Pending::Datagram(_) => state.datagrams_mut().remove(token),
                     _ => (state.sending, state.sending_file) = (None, None),
                 }
             }
@@ -128,7 +128,7 @@ impl Driver for Poll {
         Ok(())
     }
 
-    fn hand_over(&mut self) -> io::Result<()> {
+    fn submit_backlogged(&mut self) -> io::Result<()> {
         self.queue_delay.reaping_skipped();
         self.submit()
     }
@@ -138,7 +138,7 @@ impl Driver for Poll {
             self.take_events(Some(Duration::ZERO))?;
         }
         self.attempt();
-        self.take_answers();
+        self.take_blocking_results();
         let count = self.done.len();
         into.append(&mut self.done);
         Ok(count)
@@ -146,7 +146,7 @@ impl Driver for Poll {
 
     fn park(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.attempt();
-        self.take_answers();
+        self.take_blocking_results();
         // What is queued again has more to do, and no event will say so.
         let more = !self.done.is_empty() || !self.queue.is_empty();
         let ready = self.unparker.take() || more;
@@ -160,9 +160,9 @@ impl Driver for Poll {
     }
 
     /// Readiness cannot be waited for in numbers, so this sleeps for all of `limit`.
-    fn gather(&mut self, completions: usize, limit: Duration) -> io::Result<()> {
+    fn coalesce(&mut self, completions: usize, limit: Duration) -> io::Result<()> {
         self.attempt();
-        self.take_answers();
+        self.take_blocking_results();
         if self.done.len() < completions && self.queue.is_empty() {
             self.calls += 1;
             std::thread::sleep(limit);
@@ -170,7 +170,7 @@ impl Driver for Poll {
         Ok(())
     }
 
-    fn waited(&mut self) -> Duration {
+    fn queue_delay(&mut self) -> Duration {
         self.waits.take() + self.queue_delay.take(&self.unparker.wake)
     }
 

@@ -33,7 +33,7 @@ use self::sockets::State;
 use crate::blocking_pool::Inbox;
 use crate::chunk::Pool;
 use crate::queue_delay_probe::QueueDelayProbe;
-use crate::sendfile::Waits;
+use crate::sendfile::QueueDelays;
 use crate::socket_table::SocketTable;
 use crate::token_map::TokenMap;
 use crate::unpark::{Unparker, Wake};
@@ -50,29 +50,29 @@ pub struct Poll {
     polled: bool,
     pool: Rc<Pool>,
     sockets: SocketTable<State>,
-    tokens: TokenMap<Place>,
+    tokens: TokenMap<Pending>,
     done: Vec<Completion>,
     /// Sockets with something to try.
     queue: Vec<Socket>,
     connects: Vec<(Token, Address)>,
     /// Of files.
-    waits: Waits,
+    waits: QueueDelays,
     /// Sockets that are readable but found no buffer.
     starved: VecDeque<Socket>,
     jobs: HashMap<u64, Token>,
     next_job: u64,
     inbox: Arc<Inbox>,
-    unparker: Arc<Unparker<Bell>>,
+    unparker: Arc<Unparker<WakeEvent>>,
     queue_delay: QueueDelayProbe,
     calls: u64,
     /// Where skipped bytes would go if they went anywhere.
     #[cfg(target_os = "linux")]
-    nowhere: Vec<u8>,
+    skip_buffer: Vec<u8>,
 }
 
 /// Where a request in flight is.
 #[derive(Clone, Copy)]
-enum Place {
+enum Pending {
     Accept(Socket),
     Receive(Socket),
     Send(Socket),
@@ -89,9 +89,9 @@ enum Place {
 }
 
 /// What ends a wait of the poll.
-struct Bell(mio::Waker);
+struct WakeEvent(mio::Waker);
 
-impl Wake for Bell {
+impl Wake for WakeEvent {
     fn wake(&self) -> io::Result<()> {
         self.0.wake()
     }
@@ -105,7 +105,7 @@ impl Poll {
     pub fn open(config: &Config) -> io::Result<Poll> {
         let pool = Pool::new(config)?;
         let poll = mio::Poll::new()?;
-        let bell = Bell(mio::Waker::new(poll.registry(), WAKER)?);
+        let bell = WakeEvent(mio::Waker::new(poll.registry(), WAKER)?);
         let unparker = Unparker::new(bell);
         Ok(Poll {
             poll,
@@ -117,7 +117,7 @@ impl Poll {
             done: Vec::new(),
             queue: Vec::new(),
             connects: Vec::new(),
-            waits: Waits::default(),
+            waits: QueueDelays::default(),
             starved: VecDeque::new(),
             jobs: HashMap::new(),
             next_job: 0,
@@ -125,7 +125,7 @@ impl Poll {
             unparker,
             queue_delay: QueueDelayProbe::default(),
             #[cfg(target_os = "linux")]
-            nowhere: Vec::new(),
+            skip_buffer: Vec::new(),
             calls: 4,
         })
     }
@@ -196,7 +196,7 @@ impl Poll {
     }
 
     /// Results of the helper threads.
-    fn take_answers(&mut self) {
+    fn take_blocking_results(&mut self) {
         if self.jobs.is_empty() {
             return;
         }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::sockets::{Sending, SendingFile, Wanted};
-use super::{Place, Poll};
+use super::{Pending, Poll};
 use crate::blocking_pool::{self, Work};
 use crate::sendfile::FileSend;
 use crate::user_bytes::Outgoing;
@@ -16,7 +16,7 @@ impl Poll {
         self.next_job += 1;
         let lasting = work.changes_a_file();
         self.jobs.insert(job, token);
-        self.tokens.insert(token, Place::Job { job, lasting });
+        self.tokens.insert(token, Pending::Job { job, lasting });
         blocking_pool::start(work, job, Arc::clone(&self.inbox));
     }
 
@@ -31,7 +31,7 @@ impl Poll {
             return self.done.push(Completion::ok(token, Done::Sent(payload.into_head())));
         }
         state.sending = Some(Sending { token, payload, sent: 0 });
-        self.tokens.insert(token, Place::Send(socket));
+        self.tokens.insert(token, Pending::Send(socket));
         self.enqueue(socket);
     }
 
@@ -50,7 +50,7 @@ impl Poll {
         match sending {
             Ok(sending) => {
                 state.sending_file = Some(Box::new(SendingFile { token, sending, waits: None }));
-                self.tokens.insert(token, Place::Send(socket));
+                self.tokens.insert(token, Pending::Send(socket));
                 self.enqueue(socket);
             }
             Err(error) => self.done.push(Completion { token, result: Err(error) }),
@@ -66,7 +66,7 @@ impl Poll {
         }
         state.receiving = Some(token);
         state.wanted = wanted;
-        self.tokens.insert(token, Place::Receive(socket));
+        self.tokens.insert(token, Pending::Receive(socket));
         self.enqueue(socket);
     }
 
@@ -75,7 +75,7 @@ impl Poll {
             return self.refuse(token, libc::EBADF);
         };
         state.accepting.push_back(token);
-        self.tokens.insert(token, Place::Accept(listener));
+        self.tokens.insert(token, Pending::Accept(listener));
         self.enqueue(listener);
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::io;
 use std::net::SocketAddr;
 
-use super::driver::{Held, Sim};
+use super::driver::{Sim, SimSocket};
 use super::{net, udp};
 use crate::user_bytes::{Outgoing, UserBytes};
 use crate::{Address, Chunk, Completion, Datagram, Done, File, OpenHow, Socket, Token};
@@ -26,14 +26,14 @@ pub(super) struct FileSend {
 }
 
 /// A request that was not answered.
-pub(super) struct Flight {
+pub(super) struct InFlight {
     pub(super) token: Token,
-    pub(super) what: What,
+    pub(super) op: Op,
     /// Nothing happens before this.
     pub(super) at: u64,
 }
 
-pub(super) enum What {
+pub(super) enum Op {
     Accept(Socket),
     Connect(Address),
     Receive { socket: Socket, max: usize },
@@ -47,7 +47,7 @@ pub(super) enum What {
     Sync { file: File },
 }
 
-impl What {
+impl Op {
     pub(super) fn socket(&self) -> Option<Socket> {
         match self {
             Self::Accept(socket)
@@ -83,7 +83,7 @@ impl Sim {
             };
             let result = match later {
                 true => Err(io::ErrorKind::WouldBlock.into()),
-                false => self.try_once(&mut flight.what),
+                false => self.try_once(&mut flight.op),
             };
             match result {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => left.push(flight),
@@ -93,20 +93,20 @@ impl Sim {
         self.flights = left;
     }
 
-    pub(super) fn try_once(&mut self, what: &mut What) -> io::Result<Done> {
-        match what {
-            What::Accept(listener) => self.try_accept(*listener),
-            What::Connect(address) => {
+    pub(super) fn try_once(&mut self, op: &mut Op) -> io::Result<Done> {
+        match op {
+            Op::Accept(listener) => self.try_accept(*listener),
+            Op::Connect(address) => {
                 let peer = self.world.connect_to(address)?;
                 Ok(self.hold_peer(peer))
             }
-            What::Receive { socket, max } => self.try_receive(*socket, *max),
-            What::SendTo { socket, datagram, to } => {
+            Op::Receive { socket, max } => self.try_receive(*socket, *max),
+            Op::SendTo { socket, datagram, to } => {
                 let from = self.udp_socket(*socket)?;
                 udp::send(&mut self.world.state(), from, datagram, *to)?;
                 Ok(Done::SentDatagram)
             }
-            What::ReceiveFrom { socket, buffer, max } => {
+            Op::ReceiveFrom { socket, buffer, max } => {
                 let socket = self.udp_socket(*socket)?;
                 buffer.resize(*max, 0);
                 let received = udp::receive(&mut self.world.state(), socket, buffer)?;
@@ -115,8 +115,8 @@ impl Sim {
                 let bytes = std::mem::take(buffer);
                 Ok(Done::Datagram(Box::new(Datagram { bytes, from, truncated })))
             }
-            What::Send { socket, payload, sent } => {
-                let Some(Held::Stream(end)) = self.sockets.get(*socket).copied() else {
+            Op::Send { socket, payload, sent } => {
+                let Some(SimSocket::Stream(end)) = self.sockets.get(*socket).copied() else {
                     return Err(code(libc::ENOTCONN));
                 };
                 while *sent < payload.len() {
@@ -132,19 +132,19 @@ impl Sim {
                 }
                 Ok(Done::Sent(std::mem::take(payload).into_head()))
             }
-            What::SendFile(sending) => self.try_send_file(sending),
-            What::Open { directory, path, how } => {
+            Op::SendFile(sending) => self.try_send_file(sending),
+            Op::Open { directory, path, how } => {
                 let node = directory.simulated()?;
                 Ok(Done::Opened(node.open(path, *how)?.into()))
             }
-            What::Read { file, buffer, offset, length } => {
+            Op::Read { file, buffer, offset, length } => {
                 if offset.checked_add(*length as u64).is_none_or(|end| end > i64::MAX as u64) {
                     return Err(code(libc::EINVAL));
                 }
                 file.simulated()?.read(buffer, *offset, *length)?;
                 Ok(Done::Read(std::mem::take(buffer)))
             }
-            What::Write { file, bytes, offset, written } => {
+            Op::Write { file, bytes, offset, written } => {
                 if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > i64::MAX as u64) {
                     return Err(code(libc::EINVAL));
                 }
@@ -154,7 +154,7 @@ impl Sim {
                 }
                 Ok(Done::Written)
             }
-            What::Sync { file } => {
+            Op::Sync { file } => {
                 file.simulated()?.sync()?;
                 Ok(Done::Synced)
             }
@@ -163,7 +163,7 @@ impl Sim {
 
     fn try_send_file(&mut self, sending: &mut FileSend) -> io::Result<Done> {
         let FileSend { socket, head, begun, file, offset, length, sent } = sending;
-        let Some(Held::Stream(end)) = self.sockets.get(*socket).copied() else {
+        let Some(SimSocket::Stream(end)) = self.sockets.get(*socket).copied() else {
             return Err(code(libc::ENOTCONN));
         };
         crate::sendfile::check(*offset, *length)?;
@@ -190,7 +190,7 @@ impl Sim {
     }
 
     fn try_accept(&mut self, listener: Socket) -> io::Result<Done> {
-        let Some(Held::Listener(listener)) = self.sockets.get(listener).copied() else {
+        let Some(SimSocket::Listener(listener)) = self.sockets.get(listener).copied() else {
             return Err(code(libc::EINVAL));
         };
         let end = {
@@ -209,13 +209,13 @@ impl Sim {
     /// The number of a UDP socket in the world.
     pub(super) fn udp_socket(&self, socket: Socket) -> io::Result<usize> {
         match self.sockets.get(socket).copied() {
-            Some(Held::Udp(socket)) => Ok(socket),
+            Some(SimSocket::Udp(socket)) => Ok(socket),
             _ => Err(code(libc::EOPNOTSUPP)),
         }
     }
 
     fn try_receive(&mut self, socket: Socket, max: usize) -> io::Result<Done> {
-        let Some(Held::Stream(end)) = self.sockets.get(socket).copied() else {
+        let Some(SimSocket::Stream(end)) = self.sockets.get(socket).copied() else {
             return Err(code(libc::ENOTCONN));
         };
         // Without a buffer the receive waits for one.

@@ -9,16 +9,16 @@ use fastrand::Rng;
 
 use super::durable::Durable;
 use super::{State, World};
-use crate::read_dir::{Named, NamedKind, Names};
+use crate::read_dir::{DirEntries, DirEntry, DirEntryKind};
 use crate::{Access, FileKind, Links, Metadata, OpenHow, ReadNow, Space};
 
 /// Links followed in one path, as in the kernel.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 const ROOT: usize = 0;
 
 /// No file is longer.
-const MOST_BYTES: usize = 1 << 30;
+const MAX_BYTES: usize = 1 << 30;
 
 /// Nodes are never forgotten: who has a file open keeps it when its name is gone.
 pub(crate) struct Disk {
@@ -150,7 +150,7 @@ impl Disk {
                     let node = *entries.get(name).ok_or_else(|| code(libc::ENOENT))?;
                     if let Content::Link(target) = &self.nodes[node].content {
                         links += 1;
-                        if how.links == Links::Refused || links > MOST_LINKS {
+                        if how.links == Links::Refused || links > MAX_LINKS {
                             return Err(code(libc::ELOOP));
                         }
                         let mut inner = components(target)?;
@@ -318,7 +318,7 @@ impl Node {
         if count == 0 && !bytes.is_empty() {
             return Err(code(libc::ENOSPC));
         }
-        let end = from.checked_add(count).filter(|end| *end <= MOST_BYTES);
+        let end = from.checked_add(count).filter(|end| *end <= MAX_BYTES);
         let end = end.ok_or_else(|| code(libc::EFBIG))?;
         content.resize(content.len().max(end), 0);
         content[from..end].copy_from_slice(&bytes[..count]);
@@ -338,7 +338,7 @@ impl Node {
         if full || more > available {
             return Err(code(libc::ENOSPC));
         }
-        let length = usize::try_from(length).ok().filter(|length| *length <= MOST_BYTES);
+        let length = usize::try_from(length).ok().filter(|length| *length <= MAX_BYTES);
         let length = length.ok_or_else(|| code(libc::EFBIG))?;
         content.resize(content.len().max(length), 0);
         Ok(())
@@ -368,7 +368,11 @@ impl Node {
     }
 
     /// The names in a directory, or fails as a disk may.
-    pub(crate) fn list(&self, most: usize, keep: &dyn Fn(&[u8]) -> bool) -> io::Result<Names> {
+    pub(crate) fn read_dir(
+        &self,
+        most: usize,
+        keep: &dyn Fn(&[u8]) -> bool,
+    ) -> io::Result<DirEntries> {
         let mut guard = self.world.state();
         let state = &mut *guard;
         if state.chance(state.faults.disk) {
@@ -380,19 +384,19 @@ impl Node {
         let named = entries.iter().map(|(name, node)| {
             let Inode { content, modified_ns, .. } = &state.disk.nodes[*node];
             let (kind, length) = match content {
-                Content::File(bytes) => (NamedKind::File, bytes.len() as u64),
-                Content::Directory(_) => (NamedKind::Directory, 0),
-                Content::Link(_) => (NamedKind::Link, 0),
+                Content::File(bytes) => (DirEntryKind::File, bytes.len() as u64),
+                Content::Directory(_) => (DirEntryKind::Directory, 0),
+                Content::Link(_) => (DirEntryKind::Link, 0),
             };
-            Named { name: name.clone(), kind, length, modified_ns: *modified_ns }
+            DirEntry { name: name.clone(), kind, length, modified_ns: *modified_ns }
         });
         let mut names: Vec<_> = named.collect();
         // `keep` may use the world, so it is called without the lock.
         drop(guard);
         names.retain(|named| keep(&named.name));
-        let cut = names.len() > most;
+        let truncated = names.len() > most;
         names.truncate(most);
-        Ok(Names { names, cut })
+        Ok(DirEntries { entries: names, truncated })
     }
 
     /// Takes a file's name out of a directory, or fails as a disk may.

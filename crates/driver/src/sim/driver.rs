@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::attempt::{FileSend, Flight, What};
+use super::attempt::{FileSend, InFlight, Op};
 use super::net::{self, End};
 use super::{Peer, World, udp};
 use crate::chunk::Pool;
@@ -24,18 +24,18 @@ use crate::{Completion, Config, Done, Driver, Endpoint, Request, Socket, Token, 
 pub struct Sim {
     pub(super) world: World,
     pub(super) pool: Rc<Pool>,
-    pub(super) sockets: SocketTable<Held>,
+    pub(super) sockets: SocketTable<SimSocket>,
     /// Started, but not submitted: the world does not know of them.
-    new: Vec<Flight>,
-    pub(super) flights: Vec<Flight>,
+    new: Vec<InFlight>,
+    pub(super) flights: Vec<InFlight>,
     pub(super) done: Vec<Completion>,
-    bell: Arc<Bell>,
+    bell: Arc<WakeEvent>,
     calls: u64,
 }
 
 /// A socket in the driver's care.
 #[derive(Clone, Copy)]
-pub(super) enum Held {
+pub(super) enum SimSocket {
     Listener(usize),
     Stream(End),
     /// By its number in the world.
@@ -43,25 +43,25 @@ pub(super) enum Held {
 }
 
 /// The socket that it sends on.
-fn sends_on(what: &What) -> Option<Socket> {
-    match what {
-        What::Send { socket, .. } | What::SendFile(FileSend { socket, .. }) => Some(*socket),
+fn sends_on(op: &Op) -> Option<Socket> {
+    match op {
+        Op::Send { socket, .. } | Op::SendFile(FileSend { socket, .. }) => Some(*socket),
         _ => None,
     }
 }
 
 /// The socket on which it receives.
-fn receives_on(what: &What) -> Option<Socket> {
-    match what {
-        What::Receive { socket, .. } | What::ReceiveFrom { socket, .. } => Some(*socket),
+fn receives_on(op: &Op) -> Option<Socket> {
+    match op {
+        Op::Receive { socket, .. } | Op::ReceiveFrom { socket, .. } => Some(*socket),
         _ => None,
     }
 }
 
 #[derive(Default)]
-struct Bell(AtomicBool);
+struct WakeEvent(AtomicBool);
 
-impl Unpark for Bell {
+impl Unpark for WakeEvent {
     fn unpark(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -86,37 +86,37 @@ impl Sim {
         self.new.len() + self.flights.len() + self.done.len()
     }
 
-    fn launch(&mut self, token: Token, what: What) {
-        let at = match &what {
-            What::Accept(_)
-            | What::Receive { .. }
-            | What::Send { .. }
-            | What::SendFile(_)
-            | What::SendTo { .. }
-            | What::ReceiveFrom { .. } => 0,
+    fn launch(&mut self, token: Token, op: Op) {
+        let at = match &op {
+            Op::Accept(_)
+            | Op::Receive { .. }
+            | Op::Send { .. }
+            | Op::SendFile(_)
+            | Op::SendTo { .. }
+            | Op::ReceiveFrom { .. } => 0,
             _ => self.world.state().arrival(),
         };
-        self.new.push(Flight { token, what, at });
+        self.new.push(InFlight { token, op, at });
     }
 
     /// Why a request on `socket` cannot be taken, if it cannot.
-    fn refusal(&self, socket: Socket, same: fn(&What) -> Option<Socket>) -> Option<i32> {
+    fn refusal(&self, socket: Socket, same: fn(&Op) -> Option<Socket>) -> Option<i32> {
         match self.sockets.get(socket) {
             None => Some(libc::EBADF),
             Some(_) => {
                 let mut flights = self.new.iter().chain(&self.flights);
-                flights.any(|flight| same(&flight.what) == Some(socket)).then_some(libc::EBUSY)
+                flights.any(|flight| same(&flight.op) == Some(socket)).then_some(libc::EBUSY)
             }
         }
     }
 
     /// A request is cancelled, unless its result is faster.
-    fn end_early(&mut self, mut flight: Flight) {
+    fn end_early(&mut self, mut flight: InFlight) {
         let faults = self.world.faults();
         let late = flight.at > self.world.now() || !self.world.chance(faults.again);
         let result = match late {
             true => Err(io::ErrorKind::WouldBlock.into()),
-            false => self.try_once(&mut flight.what),
+            false => self.try_once(&mut flight.op),
         };
         self.done.push(match result {
             Ok(done) => Completion::ok(flight.token, done),
@@ -128,12 +128,12 @@ impl Sim {
         self.done.push(Completion::err(token, code));
     }
 
-    fn drop_socket(&mut self, held: Held) {
+    fn drop_socket(&mut self, held: SimSocket) {
         let state = &mut *self.world.state();
         match held {
-            Held::Listener(listener) => net::close_listener(state, listener),
-            Held::Stream(end) => net::close(state, end),
-            Held::Udp(socket) => udp::close(state, socket),
+            SimSocket::Listener(listener) => net::close_listener(state, listener),
+            SimSocket::Stream(end) => net::close(state, end),
+            SimSocket::Udp(socket) => udp::close(state, socket),
         }
     }
 }
@@ -148,10 +148,12 @@ impl Driver for Sim {
         let held = endpoint.into_sim()?;
         Ok(self.sockets.insert(match held {
             Simulated::Listener(listening) if listening.is_of(&self.world) => {
-                Held::Listener(listening.into_listener().1)
+                SimSocket::Listener(listening.into_listener().1)
             }
-            Simulated::Stream(peer) if peer.is_of(&self.world) => Held::Stream(peer.into_end().1),
-            Simulated::Udp(peer) if peer.is_of(&self.world) => Held::Udp(peer.into_socket()),
+            Simulated::Stream(peer) if peer.is_of(&self.world) => {
+                SimSocket::Stream(peer.into_end().1)
+            }
+            Simulated::Udp(peer) if peer.is_of(&self.world) => SimSocket::Udp(peer.into_socket()),
             // Another world has its own numbers.
             _ => return Err(io::Error::from_raw_os_error(libc::EBADF)),
         }))
@@ -165,16 +167,16 @@ impl Driver for Sim {
     fn local_addr(&self, socket: Socket) -> io::Result<SocketAddr> {
         let state = self.world.state();
         Ok(match *self.sockets.get(socket).expect("an open socket") {
-            Held::Listener(listener) => state.net.listener_address(listener).ip()?,
-            Held::Stream(end) => state.net.address(end).ip()?,
-            Held::Udp(socket) => state.udp.address(socket),
+            SimSocket::Listener(listener) => state.net.listener_address(listener).ip()?,
+            SimSocket::Stream(end) => state.net.address(end).ip()?,
+            SimSocket::Udp(socket) => state.udp.address(socket),
         })
     }
 
     fn bind_udp(&mut self, address: SocketAddr) -> io::Result<Socket> {
         self.calls += 2;
         let socket = udp::bind(&mut self.world.state(), address)?;
-        Ok(self.sockets.insert(Held::Udp(socket)))
+        Ok(self.sockets.insert(SimSocket::Udp(socket)))
     }
 
     fn connect_udp(&mut self, socket: Socket, peer: SocketAddr) -> io::Result<()> {
@@ -189,9 +191,9 @@ impl Driver for Sim {
 
     fn peer_addr(&self, socket: Socket) -> io::Result<SocketAddr> {
         match *self.sockets.get(socket).expect("an open socket") {
-            Held::Listener(_) => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
-            Held::Stream(end) => self.world.state().net.peer_address(end).ip(),
-            Held::Udp(socket) => {
+            SimSocket::Listener(_) => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
+            SimSocket::Stream(end) => self.world.state().net.peer_address(end).ip(),
+            SimSocket::Udp(socket) => {
                 let peer = self.world.state().udp.peer(socket);
                 peer.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOTCONN))
             }
@@ -207,7 +209,7 @@ impl Driver for Sim {
         self.calls += 1;
         for flights in [&mut self.new, &mut self.flights] {
             flights.retain(|flight| {
-                let concerned = flight.what.socket() == Some(socket);
+                let concerned = flight.op.socket() == Some(socket);
                 if concerned {
                     self.done.push(Completion::err(flight.token, libc::ECANCELED));
                 }
@@ -221,68 +223,68 @@ impl Driver for Sim {
         self.calls += 1;
         match self.sockets.get(socket) {
             None => Err(io::Error::from_raw_os_error(libc::EBADF)),
-            Some(Held::Listener(_) | Held::Udp(_)) => {
+            Some(SimSocket::Listener(_) | SimSocket::Udp(_)) => {
                 Err(io::Error::from_raw_os_error(libc::ENOTCONN))
             }
-            Some(Held::Stream(end)) => net::shutdown(&mut self.world.state(), *end, how),
+            Some(SimSocket::Stream(end)) => net::shutdown(&mut self.world.state(), *end, how),
         }
     }
 
     fn start(&mut self, token: Token, request: Request) {
-        let (refusal, what) = match request {
+        let (refusal, op) = match request {
             Request::Accept { listener } => {
-                (self.refusal(listener, |_| None), What::Accept(listener))
+                (self.refusal(listener, |_| None), Op::Accept(listener))
             }
             Request::Receive { socket, max } => {
-                (self.refusal(socket, receives_on), What::Receive { socket, max })
+                (self.refusal(socket, receives_on), Op::Receive { socket, max })
             }
             Request::Skip { socket, .. } => {
-                (self.refusal(socket, receives_on), What::Receive { socket, max: usize::MAX })
+                (self.refusal(socket, receives_on), Op::Receive { socket, max: usize::MAX })
             }
             Request::ReceiveFrom { socket, buffer, max } => {
-                (self.refusal(socket, receives_on), What::ReceiveFrom { socket, buffer, max })
+                (self.refusal(socket, receives_on), Op::ReceiveFrom { socket, buffer, max })
             }
             Request::SendTo { socket, datagram, to } => {
                 let datagram = datagram.into();
-                (self.refusal(socket, |_| None), What::SendTo { socket, datagram, to })
+                (self.refusal(socket, |_| None), Op::SendTo { socket, datagram, to })
             }
             Request::SendVectored { socket, parts } => {
                 let payload = parts.into();
-                (self.refusal(socket, sends_on), What::Send { socket, payload, sent: 0 })
+                (self.refusal(socket, sends_on), Op::Send { socket, payload, sent: 0 })
             }
             Request::Send { socket, payload } => {
                 let payload = payload.into();
-                (self.refusal(socket, sends_on), What::Send { socket, payload, sent: 0 })
+                (self.refusal(socket, sends_on), Op::Send { socket, payload, sent: 0 })
             }
             Request::SendFile { socket, head, file, offset, length } => {
                 let (begun, sent) = (0, 0);
                 let sending = FileSend { socket, head, begun, file, offset, length, sent };
-                (self.refusal(socket, sends_on), What::SendFile(sending))
+                (self.refusal(socket, sends_on), Op::SendFile(sending))
             }
-            Request::Connect { address } => (None, What::Connect(address)),
-            Request::Open { directory, path, how } => (None, What::Open { directory, path, how }),
+            Request::Connect { address } => (None, Op::Connect(address)),
+            Request::Open { directory, path, how } => (None, Op::Open { directory, path, how }),
             Request::ReadAt { file, buffer, offset, length } => {
-                (None, What::Read { file, buffer, offset, length })
+                (None, Op::Read { file, buffer, offset, length })
             }
             Request::WriteAt { file, bytes, offset } => {
-                (None, What::Write { file, bytes: bytes.into(), offset, written: 0 })
+                (None, Op::Write { file, bytes: bytes.into(), offset, written: 0 })
             }
-            Request::Sync { file, .. } => (None, What::Sync { file }),
+            Request::Sync { file, .. } => (None, Op::Sync { file }),
         };
         match refusal {
             Some(code) => self.refuse(token, code),
-            None => self.launch(token, what),
+            None => self.launch(token, op),
         }
     }
 
     fn cancel(&mut self, token: Token) {
-        let find = |flights: &[Flight]| flights.iter().position(|flight| flight.token == token);
+        let find = |flights: &[InFlight]| flights.iter().position(|flight| flight.token == token);
         let flight = match (find(&self.new), find(&self.flights)) {
             (Some(at), _) => self.new.remove(at),
             (None, Some(at)) => self.flights.remove(at),
             (None, None) => return,
         };
-        match flight.what.is_of_a_file() && self.world.chance(500) {
+        match flight.op.is_of_a_file() && self.world.chance(500) {
             // A file's request may be under way already, and then it goes on.
             true => self.flights.push(flight),
             false => self.end_early(flight),
@@ -338,7 +340,7 @@ impl Driver for Sim {
     }
 
     /// Once there is something there is enough: waits are drawn elsewhere.
-    fn gather(&mut self, _: usize, limit: Duration) -> io::Result<()> {
+    fn coalesce(&mut self, _: usize, limit: Duration) -> io::Result<()> {
         self.park(Some(limit))
     }
 
@@ -366,11 +368,11 @@ impl Drop for Sim {
 impl Sim {
     /// A connection of this world becomes one of this driver's sockets.
     pub(super) fn hold(&mut self, end: End) -> Done {
-        Done::Accepted(self.sockets.insert(Held::Stream(end)))
+        Done::Accepted(self.sockets.insert(SimSocket::Stream(end)))
     }
 
     /// The same for one that was asked for.
     pub(super) fn hold_peer(&mut self, peer: Peer) -> Done {
-        Done::Connected(self.sockets.insert(Held::Stream(peer.into_end().1)))
+        Done::Connected(self.sockets.insert(SimSocket::Stream(peer.into_end().1)))
     }
 }

@@ -233,8 +233,8 @@ impl World {
 
     /// How many bytes may be on their way in each direction of a connection: 64 KiB unless said
     /// otherwise. Who sends more waits.
-    pub fn set_room(&self, bytes: usize) {
-        self.state().net.room = bytes;
+    pub fn set_pipe_capacity(&self, bytes: usize) {
+        self.state().net.pipe_capacity = bytes;
     }
 
     /// The root directory of the world's disk.

@@ -12,10 +12,10 @@ use super::State;
 use crate::Address;
 
 /// Bytes on their way in one direction, unless said otherwise.
-const ROOM: usize = 64 << 10;
+const PIPE_CAPACITY: usize = 64 << 10;
 
 pub(crate) struct Net {
-    pub(super) room: usize,
+    pub(super) pipe_capacity: usize,
     listeners: Slab<Listener>,
     by_address: BTreeMap<Address, Vec<usize>>,
     connections: Slab<Connection>,
@@ -26,7 +26,7 @@ pub(crate) struct Net {
 impl Default for Net {
     fn default() -> Self {
         Self {
-            room: ROOM,
+            pipe_capacity: PIPE_CAPACITY,
             listeners: Slab::new(),
             by_address: BTreeMap::new(),
             connections: Slab::new(),
@@ -76,9 +76,9 @@ struct Side {
     /// When it learns that the connection was reset.
     reset: Option<u64>,
     /// It has been told so.
-    told: bool,
+    reset_reported: bool,
     /// It wants to receive no more.
-    deaf: bool,
+    read_shut_down: bool,
 }
 
 fn code(code: i32) -> io::Error {
@@ -143,7 +143,13 @@ pub(super) fn pair(state: &mut State, address: Address) -> End {
         Address::Ip(_) => SocketAddr::from((Ipv4Addr::new(10, 9, 9, 9), port)).into(),
         Address::Unix(_) => Address::Unix(PathBuf::new()),
     };
-    let side = |address| Side { address, open: true, reset: None, told: false, deaf: false };
+    let side = |address| Side {
+        address,
+        open: true,
+        reset: None,
+        reset_reported: false,
+        read_shut_down: false,
+    };
     let connection = Connection { pipes: Default::default(), sides: [side(client), side(address)] };
     let connection = state.net.connections.insert(connection);
     End { connection, side: 0 }
@@ -171,10 +177,10 @@ pub(super) fn receive(state: &mut State, end: End, into: &mut [u8]) -> io::Resul
     let connection = &mut state.net.connections[end.connection];
     let side = &mut connection.sides[end.side];
     if side.reset.is_some_and(|at| at <= now) {
-        side.told = true;
+        side.reset_reported = true;
         return Err(code(libc::ECONNRESET));
     }
-    if side.deaf {
+    if side.read_shut_down {
         return Ok(0);
     }
     let pipe = &mut connection.pipes[end.side];
@@ -204,12 +210,12 @@ pub(super) fn receive(state: &mut State, end: End, into: &mut [u8]) -> io::Resul
 /// Takes bytes for the other end, as many as there is room for.
 pub(super) fn send(state: &mut State, end: End, bytes: &[u8]) -> io::Result<usize> {
     let now = state.clock.now;
-    strike(state, end);
+    inject_reset(state, end);
     let connection = &mut state.net.connections[end.connection];
     let side = &mut connection.sides[end.side];
     if side.reset.is_some_and(|at| at <= now) {
-        let told = std::mem::replace(&mut side.told, true);
-        return Err(code(if told { libc::EPIPE } else { libc::ECONNRESET }));
+        let reset_reported = std::mem::replace(&mut side.reset_reported, true);
+        return Err(code(if reset_reported { libc::EPIPE } else { libc::ECONNRESET }));
     }
     if connection.pipes[1 - end.side].ends.is_some() {
         return Err(code(libc::EPIPE));
@@ -221,9 +227,9 @@ pub(super) fn send(state: &mut State, end: End, bytes: &[u8]) -> io::Result<usiz
         }
         let at = state.arrival();
         state.net.connections[end.connection].sides[end.side].reset = Some(at);
-        return Ok(bytes.len().min(state.net.room));
+        return Ok(bytes.len().min(state.net.pipe_capacity));
     }
-    let room = state.net.room.saturating_sub(connection.pipes[1 - end.side].bytes);
+    let room = state.net.pipe_capacity.saturating_sub(connection.pipes[1 - end.side].bytes);
     if room == 0 {
         return Err(io::ErrorKind::WouldBlock.into());
     }
@@ -247,7 +253,7 @@ pub(super) fn shutdown(state: &mut State, end: End, how: Shutdown) -> io::Result
         finish(state, end);
     }
     if how != Shutdown::Write {
-        state.net.connections[end.connection].sides[end.side].deaf = true;
+        state.net.connections[end.connection].sides[end.side].read_shut_down = true;
     }
     Ok(())
 }
@@ -292,7 +298,7 @@ fn forget(state: &mut State, end: End) {
 }
 
 /// The network fails, now and then, and both ends lose the connection.
-fn strike(state: &mut State, end: End) {
+fn inject_reset(state: &mut State, end: End) {
     if state.chance(state.faults.reset) {
         let now = state.clock.now;
         for side in &mut state.net.connections[end.connection].sides {

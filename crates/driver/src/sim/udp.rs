@@ -128,7 +128,9 @@ pub(super) fn send(
         if receiver.peer.is_some_and(|peer| peer != from) {
             continue;
         }
-        if receiver.bytes + bytes.len() + OVERHEAD > state.net.room.max(MAX_BYTES + OVERHEAD) {
+        if receiver.bytes + bytes.len() + OVERHEAD
+            > state.net.pipe_capacity.max(MAX_BYTES + OVERHEAD)
+        {
             receiver.drops = receiver.drops.wrapping_add(1);
             continue;
         }

@@ -11,7 +11,7 @@ use io_uring::{opcode, squeue, types};
 use super::inflight::Operation;
 use super::ring::Event;
 use super::sockets::{ACCEPT_AHEAD, State};
-use super::{Place, Uring};
+use super::{Pending, Uring};
 use crate::{Completion, Done, Socket, Token};
 
 pub(super) fn submission(fd: &OwnedFd) -> squeue::Entry {
@@ -29,7 +29,7 @@ impl Uring {
             return self.done.push(Completion::ok(token, Done::Accepted(connection)));
         }
         accepting.waiting.push_back(token);
-        self.tokens.insert(token, Place::Accept(listener));
+        self.tokens.insert(token, Pending::Accept(listener));
         self.arm_accept(listener);
     }
 

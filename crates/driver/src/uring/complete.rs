@@ -38,12 +38,12 @@ impl Uring {
     pub(super) fn complete(&mut self) {
         let mut events = std::mem::take(&mut self.events);
         self.ring.take_events(&mut events);
-        self.look_ahead(&events);
+        self.prefetch(&events);
         for event in events.drain(..) {
             self.dispatch(event);
         }
         self.events = events;
-        self.take_linked();
+        self.take_owner_checks();
     }
 
     fn dispatch(&mut self, event: Event) {
@@ -75,7 +75,7 @@ impl Uring {
             Operation::SendDatagram(_) | Operation::ReceiveDatagram(_) => {
                 self.datagram_completed(name, event);
             }
-            Operation::Wait(_) => self.has_room(name),
+            Operation::WaitForSpace(_) => self.space_available(name),
             Operation::Connect(_)
             | Operation::Open(_)
             | Operation::Read(_)

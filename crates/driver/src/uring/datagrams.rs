@@ -19,7 +19,7 @@ use socket2::{SockAddr, SockAddrStorage};
 
 use super::inflight::{Operation, cancelled};
 use super::ring::Event;
-use super::{Place, Uring};
+use super::{Pending, Uring};
 use crate::user_bytes::UserBytes;
 use crate::{Datagram, Done, Socket, Token};
 
@@ -109,7 +109,7 @@ impl Uring {
             (Rc::clone(&state.fd), to.map(SockAddr::from), empty_header());
         let sending = SendingDatagram { token, socket, fd, bytes, to, part, header };
         let name = self.launch(Operation::SendDatagram(Box::new(sending)));
-        self.tokens.insert(token, Place::Operation(name));
+        self.tokens.insert(token, Pending::Operation(name));
     }
 
     pub(super) fn receive_datagram(
@@ -131,7 +131,7 @@ impl Uring {
         let receiving = ReceivingDatagram { token, socket, fd, buffer, from, part, header };
         let name = self.launch(Operation::ReceiveDatagram(Box::new(receiving)));
         self.sockets.get_mut(socket).expect("found above").receiving.armed = Some(name);
-        self.tokens.insert(token, Place::Operation(name));
+        self.tokens.insert(token, Pending::Operation(name));
     }
 
     /// The completion of an operation on a datagram.

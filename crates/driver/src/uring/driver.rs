@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::files::{Opening, Reading, Syncing, Writing};
 use super::inflight::{Connecting, Operation, cancelled};
 use super::sockets::State;
-use super::{Place, Uring};
+use super::{Pending, Uring};
 use crate::sendfile::FileSend;
 use crate::{Completion, Done, Driver, Endpoint, Links, Request, Socket, Token, Unpark};
 
@@ -84,7 +84,7 @@ impl Driver for Uring {
                 self.start_file(token, connecting);
             }
             Request::Open { directory, path, how } if how.links == Links::SameOwner => {
-                self.open_linked(token, directory, path, how);
+                self.open_checking_owners(token, directory, path, how);
             }
             Request::Open { directory, path, how } => {
                 let opening = Opening::new(token, &directory, path, how);
@@ -111,16 +111,16 @@ impl Driver for Uring {
     fn cancel(&mut self, token: Token) {
         match self.tokens.get(token) {
             None => {}
-            Some(Place::Operation(name)) => self.abort(name),
-            Some(Place::File(key)) => self.end_file(key),
-            Some(Place::Linked(job)) => self.cancel_linked(token, job),
+            Some(Pending::Operation(name)) => self.abort(name),
+            Some(Pending::File(key)) => self.end_file(key),
+            Some(Pending::OwnerCheck(job)) => self.cancel_owner_check(token, job),
             // The multishot operation goes on: what it brings is for the next request.
-            Some(Place::Receive(socket)) => {
+            Some(Pending::Receive(socket)) => {
                 let state = self.sockets.get_mut(socket).expect("a request keeps no closed socket");
                 state.receiving.waiting = None;
                 self.finish(token, Err(cancelled()));
             }
-            Some(Place::Accept(listener)) => {
+            Some(Pending::Accept(listener)) => {
                 let state = self.sockets.get_mut(listener);
                 let accepting = state.and_then(|state| state.accepting.as_mut());
                 let waiting = &mut accepting.expect("a request keeps no closed socket").waiting;
@@ -135,17 +135,17 @@ impl Driver for Uring {
         if self.ring.has_submissions() || self.ring.holds_back() {
             self.ring.submit()?;
         }
-        self.go_on_with_files();
+        self.continue_files();
         Ok(())
     }
 
-    fn hand_over(&mut self) -> io::Result<()> {
+    fn submit_backlogged(&mut self) -> io::Result<()> {
         self.queue_delay.reaping_skipped();
         self.replenish(false);
         if self.ring.has_submissions() {
-            self.ring.hand_over()?;
+            self.ring.submit_backlogged()?;
         }
-        self.go_on_with_files();
+        self.continue_files();
         Ok(())
     }
 
@@ -174,7 +174,7 @@ impl Driver for Uring {
         Ok(())
     }
 
-    fn gather(&mut self, completions: usize, limit: Duration) -> io::Result<()> {
+    fn coalesce(&mut self, completions: usize, limit: Duration) -> io::Result<()> {
         self.replenish(true);
         if self.files.is_ready() {
             return self.submit();
@@ -185,8 +185,8 @@ impl Driver for Uring {
         }
     }
 
-    fn waited(&mut self) -> Duration {
-        self.files.waited() + self.queue_delay.take(&self.unparker.wake)
+    fn queue_delay(&mut self) -> Duration {
+        self.files.queue_delay() + self.queue_delay.take(&self.unparker.wake)
     }
 
     fn unparker(&self) -> Arc<dyn Unpark> {

@@ -19,7 +19,7 @@ use crate::user_bytes::UserBytes;
 use crate::{File, OpenHow, Token};
 
 /// The kernel reads no more than this at once (`MAX_RW_COUNT`).
-const MOST: usize = 0x7fff_f000;
+const MAX_BYTES: usize = 0x7fff_f000;
 
 /// A file being opened.
 pub(super) struct Opening {
@@ -86,7 +86,7 @@ impl Reading {
     pub(super) fn submission(&mut self) -> squeue::Entry {
         let rest = self.buffer.spare_capacity_mut();
         let start = rest.as_mut_ptr().cast();
-        let length = (self.length - self.buffer.len()).min(MOST) as u32;
+        let length = (self.length - self.buffer.len()).min(MAX_BYTES) as u32;
         let offset = self.offset + self.buffer.len() as u64;
         opcode::Read::new(types::Fd(self.file.as_raw_fd()), start, length).offset(offset).build()
     }
@@ -134,7 +134,7 @@ impl Writing {
     /// The submission that writes what is left.
     pub(super) fn submission(&self) -> squeue::Entry {
         let rest = &self.bytes[self.written..];
-        let length = rest.len().min(MOST) as u32;
+        let length = rest.len().min(MAX_BYTES) as u32;
         let offset = self.offset + self.written as u64;
         let file = types::Fd(self.file.as_raw_fd());
         opcode::Write::new(file, rest.as_ptr(), length).offset(offset).build()

@@ -14,7 +14,7 @@ use slab::Slab;
 
 use super::datagrams::{ReceivingDatagram, SendingDatagram};
 use super::files::{Opening, Reading, Syncing, Writing};
-use super::sendfile::Waiting;
+use super::sendfile::WaitingForSpace;
 use super::sending::Sending;
 use crate::{Socket, Token};
 
@@ -40,7 +40,7 @@ pub(super) enum Operation {
     SendDatagram(Box<SendingDatagram>),
     ReceiveDatagram(Box<ReceivingDatagram>),
     /// The wait for room in a socket.
-    Wait(Waiting),
+    WaitForSpace(WaitingForSpace),
     Connect(Connecting),
     Open(Opening),
     Read(Reading),

@@ -51,8 +51,8 @@ use self::ring::{Event, Ring};
 use self::sendfile::FileSends;
 use self::sending::Message;
 use self::sockets::{RECEIVE_AHEAD, State};
-use self::symlink_owner::Linked;
-use self::wake::Bell;
+use self::symlink_owner::OwnerChecks;
+use self::wake::WakeEvent;
 use crate::chunk::Pool;
 use crate::queue_delay_probe::QueueDelayProbe;
 use crate::socket_table::SocketTable;
@@ -67,15 +67,15 @@ pub struct Uring {
     inflight: ManuallyDrop<Inflight>,
     buffers: ManuallyDrop<Buffers>,
     sockets: SocketTable<State>,
-    tokens: TokenMap<Place>,
+    tokens: TokenMap<Pending>,
     done: Vec<Completion>,
     /// Sockets whose receive found no buffer.
     starved: VecDeque<Socket>,
     /// Bytes that a multishot receive may take in a row; 0 leaves it to the kernel.
     run: u32,
-    linked: Linked,
+    owner_checks: OwnerChecks,
     files: FileSends,
-    unparker: Arc<Unparker<Bell>>,
+    unparker: Arc<Unparker<WakeEvent>>,
     queue_delay: QueueDelayProbe,
     events: Vec<Event>,
     /// Only while completions are looked at: see `prefetch`.
@@ -88,14 +88,14 @@ pub struct Uring {
 
 /// Where a request in flight is.
 #[derive(Clone, Copy)]
-enum Place {
+enum Pending {
     Accept(Socket),
     Receive(Socket),
     Operation(u64),
     /// On its way from a file to a socket.
     File(usize),
     /// With a helper thread.
-    Linked(u64),
+    OwnerCheck(u64),
 }
 
 impl Uring {
@@ -107,7 +107,7 @@ impl Uring {
         let pool = Pool::new(config)?;
         let mut ring = setup::set_up(config)?;
         let buffers = Buffers::register(&mut ring, pool)?;
-        let unparker = Unparker::new(Bell::new()?);
+        let unparker = Unparker::new(WakeEvent::new()?);
         let mut uring = Uring {
             ring,
             inflight: ManuallyDrop::default(),
@@ -117,7 +117,7 @@ impl Uring {
             done: Vec::new(),
             starved: VecDeque::new(),
             run: config.buffer_size.saturating_mul(RECEIVE_AHEAD as u32),
-            linked: Linked::new(&unparker),
+            owner_checks: OwnerChecks::new(&unparker),
             files: FileSends::default(),
             unparker,
             queue_delay: QueueDelayProbe::default(),
@@ -146,7 +146,7 @@ impl Uring {
             Operation::Send(sending) => sending.submission(&mut self.messages),
             Operation::SendDatagram(sending) => sending.submission(),
             Operation::ReceiveDatagram(receiving) => receiving.submission(),
-            Operation::Wait(waiting) => waiting.submission(),
+            Operation::WaitForSpace(waiting) => waiting.submission(),
             Operation::Connect(connecting) => connecting.submission(),
             Operation::Open(opening) => opening.submission(),
             Operation::Read(reading) => reading.submission(),

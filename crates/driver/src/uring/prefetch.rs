@@ -13,12 +13,12 @@ use super::inflight::IGNORED;
 use super::ring::Event;
 
 /// Fewer operations in flight than this are all in the cache.
-const MANY: usize = 512;
+const MIN_PREFETCH: usize = 512;
 
 impl Uring {
     /// Looks at what `events` lead to.
-    pub(super) fn look_ahead(&mut self, events: &[Event]) {
-        if events.len() < 2 || self.inflight.len() < MANY {
+    pub(super) fn prefetch(&mut self, events: &[Event]) {
+        if events.len() < 2 || self.inflight.len() < MIN_PREFETCH {
             return;
         }
         let mut tokens = std::mem::take(&mut self.ahead);

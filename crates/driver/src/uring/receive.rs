@@ -13,7 +13,7 @@ use super::buffers::GROUP;
 use super::inflight::Operation;
 use super::ring::Event;
 use super::sockets::RECEIVE_AHEAD;
-use super::{Place, Uring};
+use super::{Pending, Uring};
 use crate::{Chunk, Completion, Done, Socket, Token};
 
 /// The multishot receive, which gives others a turn after `run` bytes.
@@ -35,7 +35,7 @@ impl Uring {
         }
         receiving.waiting = Some(token);
         receiving.max = max;
-        self.tokens.insert(token, Place::Receive(socket));
+        self.tokens.insert(token, Pending::Receive(socket));
         self.arm(socket);
     }
 

@@ -129,7 +129,7 @@ impl Ring {
     }
 
     /// As [`submit`](Self::submit), but only what is complete at once completes: what else has happened is left to the kernel.
-    pub(super) fn hand_over(&mut self) -> io::Result<()> {
+    pub(super) fn submit_backlogged(&mut self) -> io::Result<()> {
         let flags = self.flags;
         self.flags &= !EnterFlags::GETEVENTS.bits();
         let done = self.submit();
@@ -212,7 +212,7 @@ mod tests {
         peer.write_all(b"x").unwrap();
         let payload = Payload { head: b"y".to_vec(), body: Default::default() };
         uring.start(Token(2), Request::Send { socket, payload });
-        uring.hand_over().unwrap();
+        uring.submit_backlogged().unwrap();
         let mut completed = Vec::new();
         uring.complete();
         completed.append(&mut uring.done);

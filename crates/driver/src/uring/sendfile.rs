@@ -11,8 +11,8 @@ use io_uring::{opcode, squeue, types};
 use slab::Slab;
 
 use super::inflight::{Operation, cancelled};
-use super::{Place, Uring};
-use crate::sendfile::{FileSend, Step, TURN, Waits};
+use super::{Pending, Uring};
+use crate::sendfile::{FileSend, QueueDelays, Step, TURN_BYTES};
 use crate::{Socket, Token};
 
 /// Files on their way.
@@ -21,7 +21,7 @@ pub(super) struct FileSends {
     sends: Slab<Entry>,
     /// Those that may go on, in order, and since when.
     ready: VecDeque<(usize, Instant)>,
-    waits: Waits,
+    waits: QueueDelays,
 }
 
 struct Entry {
@@ -34,12 +34,12 @@ struct Entry {
 }
 
 /// What waits for room in a socket, for the file of this number.
-pub(super) struct Waiting {
+pub(super) struct WaitingForSpace {
     fd: Rc<OwnedFd>,
     key: usize,
 }
 
-impl Waiting {
+impl WaitingForSpace {
     pub(super) fn submission(&self) -> squeue::Entry {
         opcode::PollAdd::new(types::Fd(self.fd.as_raw_fd()), libc::POLLOUT as u32).build()
     }
@@ -51,11 +51,11 @@ impl FileSends {
         !self.ready.is_empty()
     }
 
-    pub(super) fn waited(&mut self) -> Duration {
+    pub(super) fn queue_delay(&mut self) -> Duration {
         self.waits.take()
     }
 
-    fn may_go_on(&mut self, key: usize) {
+    fn mark_ready(&mut self, key: usize) {
         self.ready.push_back((key, Instant::now()));
     }
 }
@@ -74,15 +74,15 @@ impl Uring {
                 let entry = Entry { token, socket, fd, sending, armed: None };
                 let key = self.files.sends.insert(entry);
                 state.sending_file = Some(key as u32);
-                self.files.may_go_on(key);
-                self.tokens.insert(token, Place::File(key));
+                self.files.mark_ready(key);
+                self.tokens.insert(token, Pending::File(key));
             }
             Err(error) => self.finish(token, Err(error)),
         }
     }
 
     /// Lets files go on, behind all else, which is short. What then waits for room is for the next submission to say.
-    pub(super) fn go_on_with_files(&mut self) {
+    pub(super) fn continue_files(&mut self) {
         if self.files.is_ready() {
             self.send_files();
         }
@@ -91,7 +91,7 @@ impl Uring {
     /// Lets files go on, for one turn.
     #[cold]
     fn send_files(&mut self) {
-        let mut turn = TURN;
+        let mut turn = TURN_BYTES;
         if let Some((_, since)) = self.files.ready.front() {
             self.files.waits.add(Instant::now(), *since);
         }
@@ -105,12 +105,12 @@ impl Uring {
             let Some(entry) = self.files.sends.get_mut(key) else { continue };
             let step = match entry.sending.advance(entry.fd.as_fd(), &mut turn, &mut self.calls) {
                 Ok(Step::Paused) => {
-                    self.files.may_go_on(key);
+                    self.files.mark_ready(key);
                     continue;
                 }
                 Ok(Step::Full) => {
                     let fd = Rc::clone(&entry.fd);
-                    let name = self.launch(Operation::Wait(Waiting { fd, key }));
+                    let name = self.launch(Operation::WaitForSpace(WaitingForSpace { fd, key }));
                     self.files.sends[key].armed = Some(name);
                     continue;
                 }
@@ -126,8 +126,9 @@ impl Uring {
     }
 
     /// A socket has room, or an error that the next call tells.
-    pub(super) fn has_room(&mut self, name: u64) {
-        let Operation::Wait(Waiting { key, .. }) = self.inflight.remove(name) else {
+    pub(super) fn space_available(&mut self, name: u64) {
+        let Operation::WaitForSpace(WaitingForSpace { key, .. }) = self.inflight.remove(name)
+        else {
             unreachable!("the caller looked")
         };
         // Else what had waited is over, and its number perhaps another's.
@@ -135,7 +136,7 @@ impl Uring {
             && entry.armed == Some(name)
         {
             entry.armed = None;
-            self.files.may_go_on(key);
+            self.files.mark_ready(key);
         }
     }
 
@@ -153,7 +154,7 @@ impl Uring {
     }
 
     /// Ends all of them, and tells nobody.
-    pub(super) fn forget_files(&mut self) {
+    pub(super) fn drop_files(&mut self) {
         self.files = FileSends::default();
     }
 }

@@ -13,7 +13,7 @@ const COMPLETIONS_PER_ENTRY: u32 = 8;
 
 /// Which flags are asked for, best first. Measured (64 connections): with none a request costs a
 /// fifth more, as much as with epoll.
-const LADDER: [fn(&mut Builder); 3] = [
+const FLAG_SETS: [fn(&mut Builder); 3] = [
     |ring| {
         ring.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().setup_submit_all();
     },
@@ -29,7 +29,7 @@ const LADDER: [fn(&mut Builder); 3] = [
 /// `EINVAL` when the kernel is too old, else what it says.
 pub(super) fn set_up(config: &Config) -> io::Result<Ring> {
     let mut calls = 0;
-    let ring = climb(config, &mut calls)?;
+    let ring = open_ring(config, &mut calls)?;
     // Multishot receive has no probe of its own; SEND_ZC came with the same release, 6.0.
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;
@@ -46,9 +46,9 @@ pub(super) fn set_up(config: &Config) -> io::Result<Ring> {
     Ok(Ring::new(ring, calls + 2))
 }
 
-fn climb(config: &Config, calls: &mut u64) -> io::Result<IoUring> {
+fn open_ring(config: &Config, calls: &mut u64) -> io::Result<IoUring> {
     let mut refused = io::Error::from_raw_os_error(libc::EINVAL);
-    for flags in LADDER {
+    for flags in FLAG_SETS {
         let mut builder = IoUring::builder();
         let completions = config.entries.next_power_of_two() * COMPLETIONS_PER_ENTRY;
         builder.setup_clamp().setup_cqsize(completions).dontfork();

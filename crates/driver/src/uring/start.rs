@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::inflight::Operation;
 use super::sending::Sending;
-use super::{Place, Uring};
+use super::{Pending, Uring};
 use crate::user_bytes::Outgoing;
 use crate::{Completion, Done, Socket, Token};
 
@@ -33,14 +33,14 @@ impl Uring {
         let sending = Sending { token, socket, fd, payload, sent: 0, message: None };
         let name = self.launch(Operation::Send(sending));
         self.sockets.get_mut(socket).expect("found above").sending = Some(name);
-        self.tokens.insert(token, Place::Operation(name));
+        self.tokens.insert(token, Pending::Operation(name));
     }
 
     pub(super) fn start_file(&mut self, token: Token, request: io::Result<Operation>) {
         match request {
             Ok(operation) => {
                 let name = self.launch(operation);
-                self.tokens.insert(token, Place::Operation(name));
+                self.tokens.insert(token, Pending::Operation(name));
             }
             Err(error) => self.done.push(Completion { token, result: Err(error) }),
         }

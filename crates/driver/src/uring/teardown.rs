@@ -14,7 +14,7 @@ use super::inflight::IGNORED;
 use crate::socket_table::SocketTable;
 
 /// How long a drop waits for the kernel. Sockets end at once; a read from a disk may not.
-const PATIENCE: Duration = Duration::from_secs(2);
+const DROP_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Uring {
     /// Cancels everything and waits for it to end. Whether it did.
@@ -26,8 +26,8 @@ impl Uring {
         self.inflight.cancel_all();
         // Nobody waits any more, so nothing is started again.
         self.sockets = SocketTable::new();
-        self.forget_files();
-        let deadline = Instant::now() + PATIENCE;
+        self.drop_files();
+        let deadline = Instant::now() + DROP_TIMEOUT;
         while self.inflight.len() > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || self.ring.wait(1, Some(left)).is_err() {

@@ -12,11 +12,11 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::unpark::Wake;
 
 /// The eventfd.
-pub(crate) struct Bell(OwnedFd);
+pub(crate) struct WakeEvent(OwnedFd);
 
-impl Bell {
-    pub(super) fn new() -> io::Result<Bell> {
-        Ok(Bell(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+impl WakeEvent {
+    pub(super) fn new() -> io::Result<WakeEvent> {
+        Ok(WakeEvent(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
     /// The submission that listens to it.
@@ -26,7 +26,7 @@ impl Bell {
     }
 }
 
-impl Wake for Bell {
+impl Wake for WakeEvent {
     fn wake(&self) -> io::Result<()> {
         rustix::io::write(&self.0, &1_u64.to_ne_bytes())?;
         Ok(())

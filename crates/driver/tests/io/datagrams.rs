@@ -182,7 +182,7 @@ fn drops_are_counted(io: &mut Harness) {
     let ((one, _), (two, address)) = (socket(io), socket(io));
     match (io.driver.fd(two), &io.outside.0) {
         (Some(fd), _) => socket2::SockRef::from(&fd).set_recv_buffer_size(1 << 16).unwrap(),
-        (None, Some(world)) => world.set_room(1 << 16),
+        (None, Some(world)) => world.set_pipe_capacity(1 << 16),
         _ => unreachable!("a simulation has a world"),
     }
     assert_eq!(io.driver.udp_drops(two).unwrap(), 0);
@@ -219,7 +219,7 @@ fn the_simulated_network_loses_duplicates_and_reorders() {
     let arrivals = |faults: sim::Faults| {
         let world = sim::World::new(3);
         world.set_faults(faults);
-        world.set_room(1 << 20);
+        world.set_pipe_capacity(1 << 20);
         let (one, two) = (world.bind_udp(any()).unwrap(), world.bind_udp(any()).unwrap());
         for n in 0..200_u8 {
             one.send_to(&[n], two.local_addr()).unwrap();

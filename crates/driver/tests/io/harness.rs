@@ -17,7 +17,7 @@ use phalanx_driver::{
 use crate::disk::Disk;
 use crate::peer::{Outside, Peer};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Which driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub(crate) fn run_with(kind: DriverKind, config: Config, test: fn(&mut Harness))
         test(&mut Harness::new(kind, &config));
         let _ = done.send(());
     });
-    match finished.recv_timeout(2 * PATIENCE) {
+    match finished.recv_timeout(2 * TIMEOUT) {
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("the test hangs"),
         _ => body.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
     }
@@ -96,7 +96,7 @@ impl Harness {
 
     /// Waits for the answer to `token`.
     pub(crate) fn finish(&mut self, token: Token) -> io::Result<Done> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(result) = self.take(token) {
                 return result;
@@ -223,8 +223,8 @@ impl Harness {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         peer.set_nodelay(true).unwrap();
-        peer.set_read_timeout(Some(PATIENCE)).unwrap();
-        peer.set_write_timeout(Some(PATIENCE)).unwrap();
+        peer.set_read_timeout(Some(TIMEOUT)).unwrap();
+        peer.set_write_timeout(Some(TIMEOUT)).unwrap();
         let (ours, _) = listener.accept().unwrap();
         ours.set_nodelay(true).unwrap();
         (ours.into(), Peer::Real(peer))
@@ -251,7 +251,7 @@ impl Harness {
 fn world() -> sim::World {
     let world = sim::World::new(5);
     world.set_faults(sim::Faults { short: 0, slow: 0, ..sim::Faults::MILD });
-    world.set_room(4 << 20);
+    world.set_pipe_capacity(4 << 20);
     world
 }
 

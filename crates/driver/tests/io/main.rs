@@ -2,13 +2,13 @@
 //! as far as a test asks for nothing that only a kernel has.
 
 mod accepting;
+mod backlogged;
 mod closing;
 mod cost;
 mod datagrams;
 mod disk;
 mod files;
 mod harness;
-mod left_outside;
 mod model;
 mod options;
 mod parking;

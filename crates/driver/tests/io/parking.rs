@@ -32,7 +32,7 @@ fn park_ends_after_its_timeout(io: &mut Harness) {
 fn gathering_ends_after_its_limit(io: &mut Harness) {
     settle(io);
     let start = Instant::now();
-    io.driver.gather(2, Duration::from_millis(50)).unwrap();
+    io.driver.coalesce(2, Duration::from_millis(50)).unwrap();
     let time = start.elapsed();
     assert!(time >= Duration::from_millis(45) && time < Duration::from_secs(5), "{time:?}");
 }
@@ -50,7 +50,7 @@ fn what_was_gathered_is_reaped(io: &mut Harness) {
         }
         (one, two, three)
     });
-    io.driver.gather(3, Duration::from_millis(limit)).unwrap();
+    io.driver.coalesce(3, Duration::from_millis(limit)).unwrap();
     assert!(start.elapsed() < Duration::from_secs(9), "three are there");
     let peers = other.join().unwrap();
     for token in tokens {

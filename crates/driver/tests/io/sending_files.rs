@@ -296,7 +296,7 @@ fn how_long_files_wait_is_told(io: &mut Harness) {
     let Some((_disk, file)) = known(io, 16 * MIB) else { return };
     // What waits for its client does not wait for us.
     let (_socket, _peer, _token) = stuck(io, &file);
-    while io.driver.waited() > Duration::ZERO {
+    while io.driver.queue_delay() > Duration::ZERO {
         io.idle(MOMENT);
     }
     let pairs: Vec<_> = (0..FILES).map(|_| io.pair()).collect();
@@ -307,13 +307,13 @@ fn how_long_files_wait_is_told(io: &mut Harness) {
         io.send_file(*socket, "", &file, 0, 256 << 10);
     }
     io.driver.submit().unwrap();
-    assert!(io.driver.waited() <= begun.elapsed());
+    assert!(io.driver.queue_delay() <= begun.elapsed());
     // More than a turn of them are left.
     let submitted = Instant::now();
     while submitted.elapsed() < MOMENT {
         thread::yield_now();
     }
     io.driver.submit().unwrap();
-    assert!(io.driver.waited() >= MOMENT);
-    assert_eq!(io.driver.waited(), Duration::ZERO, "it is told once");
+    assert!(io.driver.queue_delay() >= MOMENT);
+    assert_eq!(io.driver.queue_delay(), Duration::ZERO, "it is told once");
 }

@@ -39,8 +39,8 @@ pub(crate) async fn fetch(asked: &Asked, directory: &[u8], view: View) -> Looked
     let links = config.symlinks != Symlinks::Deny;
     let memory = site.memory.clone();
     let call = asked.stages.slow.call(move |()| {
-        let names = file.list(MAX_ENTRIES, is_shown)?;
-        let newest = names.names.iter().map(|named| named.modified_ns).max();
+        let names = file.read_dir(MAX_ENTRIES, is_shown)?;
+        let newest = names.entries.iter().map(|named| named.modified_ns).max();
         let bytes = render(&path, names, view, links);
         let tag = site.tag(&bytes);
         let room = memory.content.try_reserve(bytes.capacity());

@@ -1,6 +1,6 @@
 //! A directory listing as JSON.
 
-use phalanx::fs::{Named, NamedKind};
+use phalanx::fs::{DirEntry, DirEntryKind};
 use serde::Serialize;
 
 use crate::listing::words::{segment, time};
@@ -26,16 +26,16 @@ struct Entry<'a> {
     modified: String,
 }
 
-pub(super) fn write(path: &[u8], names: &[Named], cut: bool) -> Vec<u8> {
+pub(super) fn write(path: &[u8], names: &[DirEntry], cut: bool) -> Vec<u8> {
     let path = match path {
         [] => "/".to_owned(),
         path => format!("/{}/", String::from_utf8_lossy(path)),
     };
     let entries = names.iter().map(|named| {
         let (kind, slash, size) = match named.kind {
-            NamedKind::Directory => ("directory", "/", None),
-            NamedKind::File => ("file", "", Some(named.length)),
-            NamedKind::Link | NamedKind::Other => ("link", "", None),
+            DirEntryKind::Directory => ("directory", "/", None),
+            DirEntryKind::File => ("file", "", Some(named.length)),
+            DirEntryKind::Link | DirEntryKind::Other => ("link", "", None),
         };
         Entry {
             name: String::from_utf8_lossy(&named.name),

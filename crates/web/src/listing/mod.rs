@@ -15,7 +15,7 @@ mod order;
 mod page;
 mod words;
 
-use phalanx::fs::{Named, NamedKind, Names};
+use phalanx::fs::{DirEntries, DirEntry, DirEntryKind};
 use phalanx_http::ContentType;
 
 pub(crate) use order::Order;
@@ -70,12 +70,12 @@ pub(crate) fn is_shown(name: &[u8]) -> bool {
 
 /// Renders the listing of the directory at `path`, which is relative to the root, without leading or trailing
 /// slash. `links` is whether symbolic links are listed.
-pub(crate) fn render(path: &[u8], names: Names, view: View, links: bool) -> Vec<u8> {
-    let Names { mut names, cut } = names;
+pub(crate) fn render(path: &[u8], names: DirEntries, view: View, links: bool) -> Vec<u8> {
+    let DirEntries { entries: mut names, truncated: cut } = names;
     names.retain(|named| match named.kind {
-        NamedKind::File | NamedKind::Directory => true,
-        NamedKind::Link => links,
-        NamedKind::Other => false,
+        DirEntryKind::File | DirEntryKind::Directory => true,
+        DirEntryKind::Link => links,
+        DirEntryKind::Other => false,
     });
     view.order.sort(&mut names);
     match view.form {
@@ -85,8 +85,8 @@ pub(crate) fn render(path: &[u8], names: Names, view: View, links: bool) -> Vec<
 }
 
 /// Whether the entry is a directory.
-fn is_directory(named: &Named) -> bool {
-    named.kind == NamedKind::Directory
+fn is_directory(named: &DirEntry) -> bool {
+    named.kind == DirEntryKind::Directory
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use phalanx::fs::{Named, NamedKind};
+use phalanx::fs::{DirEntry, DirEntryKind};
 
 use crate::listing::is_directory;
 
@@ -67,10 +67,10 @@ impl Order {
     }
 
     /// Sorts `names`: directories first in either direction, equal entries by name.
-    pub(super) fn sort(self, names: &mut [Named]) {
+    pub(super) fn sort(self, names: &mut [DirEntry]) {
         // The sort key of a name is computed once per name.
         names.sort_by_cached_key(|named| (natural(&named.name), named.name.clone()));
-        let compare = |a: &Named, b: &Named| match self.by {
+        let compare = |a: &DirEntry, b: &DirEntry| match self.by {
             By::Name => Ordering::Equal,
             By::Size => size(a).cmp(&size(b)),
             By::Time => a.modified_ns.cmp(&b.modified_ns),
@@ -87,8 +87,8 @@ impl Order {
 }
 
 /// Size of a file; zero for anything else.
-fn size(named: &Named) -> u64 {
-    if named.kind == NamedKind::File { named.length } else { 0 }
+fn size(named: &DirEntry) -> u64 {
+    if named.kind == DirEntryKind::File { named.length } else { 0 }
 }
 
 /// Natural sort key: ignores case, and `file10` follows `file9`.
@@ -116,12 +116,12 @@ enum Piece {
 mod tests {
     use super::*;
 
-    fn named(name: &str, length: u64, modified_ns: i128) -> Named {
+    fn named(name: &str, length: u64, modified_ns: i128) -> DirEntry {
         let (kind, name) = match name.strip_suffix('/') {
-            Some(name) => (NamedKind::Directory, name),
-            None => (NamedKind::File, name),
+            Some(name) => (DirEntryKind::Directory, name),
+            None => (DirEntryKind::File, name),
         };
-        Named { name: name.into(), kind, length, modified_ns }
+        DirEntry { name: name.into(), kind, length, modified_ns }
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
             ];
             let order = Order::of(query);
             order.sort(&mut names);
-            let slash = |named: &Named| if is_directory(named) { "/" } else { "" };
+            let slash = |named: &DirEntry| if is_directory(named) { "/" } else { "" };
             let found: Vec<_> = names
                 .iter()
                 .map(|named| format!("{}{}", String::from_utf8_lossy(&named.name), slash(named)))

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use phalanx::fs::{Named, NamedKind};
+use phalanx::fs::{DirEntry, DirEntryKind};
 
 use crate::listing::MAX_ENTRIES;
 use crate::listing::order::{By, Order};
@@ -11,7 +11,7 @@ use crate::listing::words::{escape, segment, size, time};
 const STYLE: &str = include_str!("page.css");
 
 /// Renders the page for the directory at `path`.
-pub(super) fn write(path: &[u8], names: &[Named], cut: bool, order: Order) -> Vec<u8> {
+pub(super) fn write(path: &[u8], names: &[DirEntry], cut: bool, order: Order) -> Vec<u8> {
     let mut out = String::with_capacity(4096 + 200 * names.len());
     out.push_str(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
@@ -74,17 +74,17 @@ fn column(out: &mut String, by: By, label: &str, order: Order) {
     let _ = write!(out, "<th{sort}><a href=\"{query}\">{label}</a></th>");
 }
 
-fn row(out: &mut String, named: &Named) {
+fn row(out: &mut String, named: &DirEntry) {
     let (class, slash) = match named.kind {
-        NamedKind::Directory => ("d", "/"),
-        NamedKind::File => ("f", ""),
-        NamedKind::Link | NamedKind::Other => ("l", ""),
+        DirEntryKind::Directory => ("d", "/"),
+        DirEntryKind::File => ("f", ""),
+        DirEntryKind::Link | DirEntryKind::Other => ("l", ""),
     };
     // The prefix `./` prevents that a name is parsed as a scheme or an absolute path.
     let _ = write!(out, "<tr class=\"{class}\"><td><a href=\"./{}{slash}\">", segment(&named.name));
     escape(out, &named.name);
     let _ = write!(out, "{slash}</a></td><td>");
-    if named.kind == NamedKind::File {
+    if named.kind == DirEntryKind::File {
         let _ = write!(out, "<data value=\"{}\">{}</data>", named.length, size(named.length));
     }
     let (short, long) = time(named.modified_ns);
@@ -92,10 +92,10 @@ fn row(out: &mut String, named: &Named) {
 }
 
 /// Number of entries by kind.
-fn foot(out: &mut String, names: &[Named], cut: bool) {
+fn foot(out: &mut String, names: &[DirEntry], cut: bool) {
     let count = |kind| names.iter().filter(|named| named.kind == kind).count();
-    let (directories, all) = (count(NamedKind::Directory), names.len());
-    let files: u64 = names.iter().filter(|n| n.kind == NamedKind::File).map(|n| n.length).sum();
+    let (directories, all) = (count(DirEntryKind::Directory), names.len());
+    let files: u64 = names.iter().filter(|n| n.kind == DirEntryKind::File).map(|n| n.length).sum();
     let plural =
         |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
     out.push_str("<p>");
@@ -118,10 +118,10 @@ fn foot(out: &mut String, names: &[Named], cut: bool) {
 mod tests {
     use super::*;
 
-    fn page(path: &str, names: &[(&str, NamedKind)], cut: bool, query: &str) -> String {
+    fn page(path: &str, names: &[(&str, DirEntryKind)], cut: bool, query: &str) -> String {
         let names: Vec<_> = names
             .iter()
-            .map(|(name, kind)| Named {
+            .map(|(name, kind)| DirEntry {
                 name: name.as_bytes().to_vec(),
                 kind: *kind,
                 length: 2048,
@@ -135,9 +135,9 @@ mod tests {
     fn names_are_text_and_links_stay_here() {
         let bad = "\"><script>alert(1)</script>";
         let names = [
-            (bad, NamedKind::File),
-            ("javascript:alert(1)", NamedKind::File),
-            ("a/", NamedKind::Link),
+            (bad, DirEntryKind::File),
+            ("javascript:alert(1)", DirEntryKind::File),
+            ("a/", DirEntryKind::Link),
         ];
         let page = page(&format!("x/{bad}"), &names, false, "");
         assert!(!page.contains("<script") && !page.contains("href=\"javascript"), "{page}");
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_is_cut_says_so() {
-        let names = [("a", NamedKind::File), ("d", NamedKind::Directory)];
+        let names = [("a", DirEntryKind::File), ("d", DirEntryKind::Directory)];
         let text = page("", &names, true, "");
         assert!(text.contains("Only 10000 of this directory's names are shown"), "{text}");
         assert!(text.contains("1 directory, 1 file, 2.0 KiB"), "{text}");

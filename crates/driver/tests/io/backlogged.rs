@@ -15,14 +15,14 @@ fn what_is_left_outside_comes_later(io: &mut Harness) {
     let token = io.receive(socket);
     io.driver.submit().unwrap();
     write_all(&peer, *b"x").join().unwrap();
-    io.driver.hand_over().unwrap();
+    io.driver.submit_backlogged().unwrap();
     assert_eq!(&io.chunk(token).unwrap()[..], b"x");
 }
 
 fn what_is_handed_over_is_done(io: &mut Harness) {
     let (socket, peer) = io.pair();
     let (token, got) = (io.send(socket, b"", "hello".as_bytes()), read_slowly(peer, 5));
-    io.driver.hand_over().unwrap();
+    io.driver.submit_backlogged().unwrap();
     if io.kind == DriverKind::Sim {
         io.sent(token).unwrap();
     }
@@ -32,22 +32,22 @@ fn what_is_handed_over_is_done(io: &mut Harness) {
 
 fn how_long_it_waits_is_told(io: &mut Harness) {
     io.idle(MOMENT);
-    assert_eq!(io.driver.waited(), Duration::ZERO, "nothing was left outside");
-    io.driver.hand_over().unwrap();
-    assert_eq!(io.driver.waited(), Duration::ZERO, "something is sent now to find out");
+    assert_eq!(io.driver.queue_delay(), Duration::ZERO, "nothing was left outside");
+    io.driver.submit_backlogged().unwrap();
+    assert_eq!(io.driver.queue_delay(), Duration::ZERO, "something is sent now to find out");
     std::thread::sleep(MOMENT);
-    assert!(io.driver.waited() >= MOMENT, "it still waits");
+    assert!(io.driver.queue_delay() >= MOMENT, "it still waits");
     io.driver.submit().unwrap();
     io.driver.reap(&mut Vec::new()).unwrap();
-    assert!(io.driver.waited() >= MOMENT, "it has come by since");
-    assert_eq!(io.driver.waited(), Duration::ZERO, "nothing was left outside since");
+    assert!(io.driver.queue_delay() >= MOMENT, "it has come by since");
+    assert_eq!(io.driver.queue_delay(), Duration::ZERO, "nothing was left outside since");
 }
 
 fn who_has_slept_has_left_nobody_waiting(io: &mut Harness) {
     io.idle(MOMENT);
-    io.driver.hand_over().unwrap();
-    io.driver.waited();
+    io.driver.submit_backlogged().unwrap();
+    io.driver.queue_delay();
     std::thread::sleep(MOMENT);
     io.idle(2 * MOMENT);
-    assert_eq!(io.driver.waited(), Duration::ZERO);
+    assert_eq!(io.driver.queue_delay(), Duration::ZERO);
 }
