@@ -56,6 +56,7 @@
 //! });
 //! ```
 
+mod block_on;
 mod client;
 mod fault;
 mod oracle;
@@ -69,6 +70,7 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
+pub use block_on::block_on;
 pub use client::{Client, Net, UdpClient};
 pub use fault::{fault_point, spend};
 pub use phalanx_driver::sim::Faults;
