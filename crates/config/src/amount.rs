@@ -1,10 +1,10 @@
-//! Amounts of memory as people write them, on a command line and in a configuration.
+//! Amounts of memory, on command lines and in configurations.
 
-/// Reads an amount of bytes: `65536`, `64K`, `256M`, `2G`, with or without `B` or `iB`; each unit is
-/// 1024 times the one before.
+/// Parses an amount in bytes: `65536`, `64K`, `256M`, `2G`, optionally followed by `B` or `iB`; each unit is
+/// 1024 times the previous one.
 ///
 /// # Errors
-/// When it is no number with such a unit, or more than a `usize` holds; the text says which.
+/// If the text is not a number with such a unit, or exceeds a `usize`.
 ///
 /// # Examples
 /// ```

@@ -1,9 +1,9 @@
-//! Which keys of two configurations differ: what a server that runs is asked to change.
+//! Comparison of two configurations.
 
 use toml::{Table, Value};
 
-/// The keys of `new` whose values are others than in `old`: those of a table one by one (`runtime.pin`), but tables
-/// within tables, and lists, as a whole.
+/// The keys of `new` whose values differ from those in `old`: individually for the keys of a table
+/// (`runtime.pin`), but as a whole for nested tables and lists.
 ///
 /// ```
 /// let old = "a = 1\n[t]\nb = 2\nc = 3".parse().unwrap();

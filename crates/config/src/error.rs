@@ -1,42 +1,42 @@
-//! What is wrong with a configuration, and where it was said.
+//! Configuration errors and the positions of keys.
 
 use std::collections::HashMap;
 use std::fmt;
 
-/// Something that is wrong with a configuration. Its text is one line that names the place.
+/// An error in a configuration. Its text is one line that names the position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The file and the place in it, as `web.toml:3:1`; the key alone where it was said elsewhere.
+    /// Position such as `web.toml:3:1`; empty if only the key is known.
     place: String,
     key: String,
     what: String,
 }
 
 impl ConfigError {
-    /// About the value of `key`, which `place` has said.
+    /// An error about the value of `key`, set at `place`.
     pub fn new(place: &str, key: &str, what: &str) -> Self {
         Self { place: place.into(), key: key.into(), what: what.into() }
     }
 
-    /// About the value of `key`, wherever it was said.
+    /// An error about the value of `key`, whose position is not known yet.
     pub fn of(key: impl Into<String>, what: impl Into<String>) -> Self {
         Self { place: String::new(), key: key.into(), what: what.into() }
     }
 
-    /// About the place `at` in a text.
+    /// An error at the byte offset `at` of a text.
     pub(crate) fn at(name: &str, text: &str, at: usize, key: &str, what: String) -> Self {
         Self { place: place(name, text, at), key: key.into(), what }
     }
 
-    /// The key that it is about, as `host[0].root`; empty where there is none.
+    /// The key, such as `host[0].root`; empty if there is none.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// The same, with the place where its key was said, or else the table it is missing from.
+    /// Adds the position of the key, or else of the table that should contain it.
     #[must_use]
     pub fn located(mut self, origins: &Origins) -> Self {
-        // The one of a list that was said as `[host]` has no number.
+        // The element of a list that was given as `[host]` has no number.
         if let Some((list, rest)) = self.key.split_once("[0]")
             && !list.contains('[')
             && !origins.places.contains_key(&format!("{list}[0]"))
@@ -71,7 +71,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Where each key of a configuration was said, for messages.
+/// Positions of the keys of a configuration, for messages.
 #[derive(Clone, Debug, Default)]
 pub struct Origins {
     places: HashMap<String, String>,
@@ -82,13 +82,13 @@ impl Origins {
         self.places.insert(key.to_owned(), place(name, text, at));
     }
 
-    /// Notes that `key` was said by `place`: a flag or a variable.
+    /// Records that `key` was set by `place`: a flag or a variable.
     pub fn said(&mut self, key: &str, place: &str) {
         self.places.insert(key.to_owned(), place.to_owned());
     }
 }
 
-/// File, line and column; both count from one, and columns count characters.
+/// File, line and column. Both count from one, and columns count characters.
 fn place(name: &str, text: &str, at: usize) -> String {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;

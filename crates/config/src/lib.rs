@@ -1,16 +1,16 @@
-//! Configuration as text: TOML that is read over what is there already, and written again.
+//! Configuration files: reads TOML over existing values, and writes it.
 //!
-//! Each key is declared once, in an implementation of [`Keys`]; reading, writing and the list of all keys are
-//! three [passes](Pass) over the declarations. A mistake does not end the reading: an operator is told of all of
-//! them, each with its line and column. Nothing here opens a file.
+//! Each key is declared once, in an implementation of [`Keys`]; reading, writing and listing the keys are
+//! three [passes](Pass) over the declarations. Reading does not stop at the first error: the operator gets
+//! all of them, each with its line and column. This crate opens no files.
 //!
 //! | file | idea |
 //! |---|---|
 //! | `pass.rs` | a pass over declarations |
-//! | `value.rs` | how types are written, and what is said where they are written otherwise |
-//! | `error.rs` | what is wrong, and where it was said |
-//! | `amount.rs` | amounts of memory as people write them |
-//! | `difference.rs` | which keys of two configurations differ |
+//! | `value.rs` | the TOML forms of types, and messages for invalid values |
+//! | `error.rs` | errors and the positions of keys |
+//! | `amount.rs` | amounts of memory |
+//! | `difference.rs` | comparison of two configurations |
 //!
 //! ```
 //! use phalanx_config::{Keys, Origins, Pass};
@@ -58,25 +58,26 @@ pub use amount::amount;
 pub use difference::differences;
 pub use error::{ConfigError, Origins};
 pub use pass::Pass;
-/// A table as it is written.
+/// A table to write.
 pub use toml::Table;
-/// A value as it is written.
+/// A value to write.
 pub use toml::Value as Written;
-/// A value as it is read.
+/// A parsed value.
 pub use toml::de::DeValue as Given;
 pub use value::{Place, Value, integer};
 
 /// A table of keys.
 pub trait Keys {
-    /// Walks the keys with a pass.
+    /// Declares the keys to a pass.
     fn keys(&mut self, pass: &mut Pass<'_, '_>);
 }
 
-/// Reads `text` over what is there: what it does not say stays. `name` is where it comes from, for messages;
-/// relative paths in it begin at `base`. Where each key was said is noted in `origins`.
+/// Reads `text` over the existing values; keys that it does not contain keep their values. `name` is the
+/// source in error messages; relative paths are resolved against `base`. The position of each key is recorded
+/// in `origins`.
 ///
 /// # Errors
-/// All that is wrong with the text. What was read over is of no use then.
+/// All errors in the text. The values that were read over are then unusable.
 pub fn read(
     keys: &mut impl Keys,
     text: &str,
@@ -99,12 +100,12 @@ pub fn read(
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// All keys with their values, as [`read`] reads them to the same again.
+/// All keys with their values, which [`read`] restores.
 pub fn table(keys: &mut impl Keys) -> Table {
     Pass::print(|pass| keys.keys(pass))
 }
 
-/// The names of all keys, as `host.redirect.from`, in the order in which they are declared.
+/// The names of all keys, such as `host.redirect.from`, in the order of their declarations.
 pub fn names(keys: &mut impl Keys) -> Vec<String> {
     Pass::names(|pass| keys.keys(pass))
 }

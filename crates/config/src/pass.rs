@@ -1,4 +1,4 @@
-//! A pass over the declarations of keys: it reads, writes or lists them.
+//! Passes over declarations of keys: reading, writing and listing them.
 
 use std::path::{Path, PathBuf};
 
@@ -9,9 +9,9 @@ use crate::Keys;
 use crate::error::{ConfigError, Origins};
 use crate::value::{Place, Value};
 
-/// What a declaration of keys is walked with: it reads them, writes them, or lists their names.
+/// A pass over declarations of keys, which reads, writes or lists them.
 ///
-/// Each method declares one key of the table that is being walked.
+/// Each method declares one key of the current table.
 pub struct Pass<'a, 'r>(Kind<'a, 'r>);
 
 enum Kind<'a, 'r> {
@@ -20,7 +20,7 @@ enum Kind<'a, 'r> {
     Names { prefix: String, names: &'a mut Vec<String> },
 }
 
-/// What is the same for all of a text.
+/// State of reading a text.
 pub(crate) struct Reader<'r> {
     text: &'r str,
     name: &'r str,
@@ -29,12 +29,12 @@ pub(crate) struct Reader<'r> {
     errors: &'r mut Vec<ConfigError>,
 }
 
-/// One table being read.
+/// State of reading a table.
 struct Reading<'a, 'r> {
     reader: &'a mut Reader<'r>,
     prefix: String,
     table: &'a DeTable<'a>,
-    /// Where it is said.
+    /// Byte offset of the table.
     at: usize,
     known: Vec<&'static str>,
 }
@@ -68,7 +68,7 @@ impl<'r> Reader<'r> {
 }
 
 impl Pass<'_, '_> {
-    /// Reads a table by the declarations that `keys` walks, and tells of keys that it has not.
+    /// Reads a table with the declarations of `keys`, and reports unknown keys.
     pub(crate) fn read(
         mut reader: Reader<'_>,
         table: &DeTable<'_>,
@@ -92,12 +92,12 @@ impl Pass<'_, '_> {
         names
     }
 
-    /// A key with a value. Returns whether it is there.
+    /// Declares a key with a value. Returns whether it is present.
     pub fn key<T: Value>(&mut self, name: &'static str, value: &mut T) -> bool {
         self.key_as::<T, T>(name, value)
     }
 
-    /// As [`key`](Self::key), of a type that is written as the form `F` says.
+    /// As [`key`](Self::key), with the TOML form `F`.
     pub fn key_as<F: Value<T>, T>(&mut self, name: &'static str, value: &mut T) -> bool {
         match &mut self.0 {
             Kind::Read(reading) => {
@@ -120,7 +120,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// A key that its table must have.
+    /// Declares a mandatory key.
     pub fn required<T: Value>(&mut self, name: &'static str, value: &mut T) {
         let found = self.key(name, value);
         self.demand(name, found);
@@ -136,7 +136,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// A key with the path of a file, which begins at the text's own place.
+    /// Declares a key with a path, relative to the base of the text.
     pub fn path<T: Place>(&mut self, name: &'static str, path: &mut T) -> bool {
         let found = self.key(name, path);
         if let Kind::Read(reading) = &mut self.0
@@ -147,18 +147,18 @@ impl Pass<'_, '_> {
         found
     }
 
-    /// A path that its table must have.
+    /// Declares a mandatory path.
     pub fn required_path(&mut self, name: &'static str, path: &mut PathBuf) {
         let found = self.path(name, path);
         self.demand(name, found);
     }
 
-    /// A table of keys, read over what is there.
+    /// Declares a table, read over existing values.
     pub fn table<T: Keys + ?Sized>(&mut self, name: &'static str, value: &mut T) {
         self.table_of(name, |pass| value.keys(pass));
     }
 
-    /// As [`table`](Self::table), of a type whose keys `keys` walks.
+    /// As [`table`](Self::table), with the keys declared by `keys`.
     pub fn table_of(&mut self, name: &'static str, keys: impl FnOnce(&mut Pass<'_, '_>)) {
         match &mut self.0 {
             Kind::Read(reading) => {
@@ -182,7 +182,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// A table that may be missing. `true` stands for one with no keys, `false` for none.
+    /// Declares an optional table. `true` stands for an empty table, `false` for none.
     pub fn optional<T: Keys + Default>(&mut self, name: &'static str, value: &mut Option<T>) {
         if let Kind::Read(reading) = &mut self.0
             && let Some(DeValue::Boolean(on)) = reading.table.get(name).map(Spanned::get_ref)
@@ -190,14 +190,14 @@ impl Pass<'_, '_> {
             let at = reading.take(name).map_or(0, |found| found.span().start);
             *value = on.then(T::default);
             if let Some(value) = value {
-                // What it must have is missing then.
+                // Report its mandatory keys as missing.
                 let (prefix, none) = (format!("{}.", reading.path(name)), DeTable::new());
                 read_table(reading.reader, &prefix, (&none, at), |pass| value.keys(pass));
             }
             return;
         }
         match &mut self.0 {
-            // It is not there, and would be known.
+            // The table is absent, but its name is known.
             Kind::Read(reading) if !reading.table.contains_key(name) => reading.known.push(name),
             Kind::Print(table) if value.is_none() => {
                 table.insert(name.into(), false.into());
@@ -206,7 +206,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// Any number of tables, which take the place of those that were there.
+    /// Declares a list of tables, which replaces the existing list.
     pub fn list<T: Keys>(&mut self, name: &'static str, list: &mut Vec<T>, blank: impl Fn() -> T) {
         match &mut self.0 {
             Kind::Read(reading) => {
@@ -242,7 +242,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// As [`list`](Self::list); a single table is read over the one that `default` finds.
+    /// As [`list`](Self::list); a single table is read over the element for which `default` is true.
     pub fn list_or_default<T: Keys>(
         &mut self,
         name: &'static str,
@@ -286,7 +286,7 @@ impl<'a> Reading<'a, '_> {
         self.reader.origins.note(key, self.reader.name, self.reader.text, at);
     }
 
-    /// The value of a key, which is known from now on.
+    /// Returns the value of a key and marks the key as known.
     fn take(&mut self, name: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
         self.known.push(name);
         let found = self.table.get(name)?;
@@ -295,7 +295,7 @@ impl<'a> Reading<'a, '_> {
         Some(found)
     }
 
-    /// Where the table begins, more or less: at its first key, if it has one.
+    /// Approximate start of the table: its first key, if it has one.
     fn start(&self) -> usize {
         self.table.keys().map(|key| key.span().start).min().unwrap_or(self.at)
     }

@@ -1,4 +1,4 @@
-//! Values of keys: how each type is written in TOML, and what to say when it is written otherwise.
+//! Types of values: their TOML forms, and messages for invalid values.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
-/// How values of a type `T` are written: by the type itself, or, for a type of somebody else's, by a form that is one's own.
+/// The TOML form of a type `T`, implemented by the type itself, or by a marker type if `T` belongs to another
+/// crate.
 ///
 /// ```
 /// use phalanx_config::{Given, Value, Written, choices};
@@ -35,20 +36,20 @@ use toml::de::DeValue;
 /// }
 /// ```
 pub trait Value<T = Self> {
-    /// What it looks like, behind "expected".
+    /// Description of a valid value, which follows "expected".
     fn expected() -> String;
-    /// Reads one.
+    /// Parses a value.
     ///
     /// # Errors
-    /// Why it is none, if there is more to say than what was expected; an empty text otherwise.
+    /// The reason if it says more than what was expected; an empty text otherwise.
     fn read(value: &DeValue<'_>) -> Result<T, String>;
-    /// Writes one, so that it reads the same.
+    /// Formats a value such that it parses to the same.
     fn print(value: &T) -> toml::Value;
 }
 
-/// A value that names a place in the file system.
+/// A value that contains a file path.
 pub trait Place: Value + Sized {
-    /// If it is a relative path, it begins at `base`.
+    /// Resolves a relative path against `base`.
     fn begin_at(&mut self, base: &Path);
 }
 
@@ -66,10 +67,10 @@ impl Value for bool {
     }
 }
 
-/// A number that is not negative, in any of TOML's ways to write it.
+/// Parses a non-negative integer in any of TOML's notations.
 ///
 /// # Errors
-/// With an empty text, where it is none.
+/// An empty text if the value is not one.
 pub fn integer(value: &DeValue<'_>) -> Result<u64, String> {
     let integer = value.as_integer().ok_or_else(String::new)?;
     u64::from_str_radix(integer.as_str(), integer.radix()).map_err(|_| String::new())
@@ -94,7 +95,7 @@ macro_rules! integers {
 }
 integers!(u16, u32, u64);
 
-/// Amounts: of memory, or of anything.
+/// Numbers and amounts of memory.
 impl Value for usize {
     fn expected() -> String {
         "a number, or an amount such as \"64K\", \"256M\" or \"2G\"".into()
@@ -198,7 +199,7 @@ impl Value for Duration {
     }
 
     fn print(value: &Self) -> toml::Value {
-        // In the largest unit that it is a whole number of.
+        // Use the largest unit without a fraction.
         let text = match value.as_nanos() {
             _ if value.subsec_nanos() == 0 => format!("{}s", value.as_secs()),
             n if n % 1_000_000 == 0 => format!("{}ms", n / 1_000_000),
@@ -209,7 +210,7 @@ impl Value for Duration {
     }
 }
 
-/// `false` stands for none.
+/// `false` stands for `None`.
 impl<T: Value> Value for Option<T> {
     fn expected() -> String {
         format!("{}, or false for none", T::expected())
@@ -227,7 +228,7 @@ impl<T: Value> Value for Option<T> {
     }
 }
 
-/// A list; one alone needs no brackets.
+/// A list; a single element needs no brackets.
 impl<T: Value> Value for Vec<T> {
     fn expected() -> String {
         format!("a list in brackets, each {}", T::expected())
@@ -237,7 +238,7 @@ impl<T: Value> Value for Vec<T> {
         match value {
             DeValue::Array(array) => {
                 let one = |item: &DeValue<'_>| {
-                    // In a long list one has to be told which it is.
+                    // Name the invalid element of a long list.
                     let which = |why: String| match item.as_str() {
                         Some(text) if why.is_empty() => format!("not {text:?}"),
                         _ => why,
@@ -269,8 +270,8 @@ impl Value for SocketAddr {
     }
 }
 
-/// Implements [`Value`](crate::Value) for types that are one of a few words: `FORM as TYPE: VARIANT = "word", …;`, where the
-/// form is the type itself, or a type of one's own.
+/// Implements [`Value`](crate::Value) for types that are one of a few words: `FORM as TYPE: VARIANT = "word",
+/// …;`. The form is the type itself, or a marker type.
 #[macro_export]
 macro_rules! choices {
     ($($form:ty as $type:ty: $($variant:path = $text:literal),* $(,)?;)*) => {$(

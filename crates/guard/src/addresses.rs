@@ -1,80 +1,77 @@
-//! What each client's address has open and how often it asks: a table of fixed size for the whole
-//! program.
+//! Open connections and request rates per client address, in a table of fixed size for the whole program.
 //!
-//! It is exact over all processors, and paid for only where a limit is set: the table is cut into
-//! shards, each under a lock that is held for a dozen instructions, once for a connection and once for
-//! a request. How often an address asks is kept as one moment (the generic cell rate algorithm, a
-//! token bucket turned around): when its requests so far will have been paid for. An address whose
-//! moment has passed and that has nothing open is as good as unknown, so what is forgotten first when
-//! room is needed loses nothing. An address for which there is no room is not limited; that takes
-//! sixty thousand others at once, and `max_connections` holds for all of them together.
+//! The counts are exact over all processors. The table has shards, each under a lock held for a dozen
+//! instructions per connection or request; without limits there is no table. The rate of an address is stored
+//! as one timestamp (the generic cell rate algorithm, a form of token bucket): the time at which its requests
+//! so far are paid for. An entry whose timestamp has passed and that has no connections carries no
+//! information, so evicting it loses nothing. An address without room in the table is not limited; that takes
+//! some sixty thousand other active addresses, to which `max_connections` applies together.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Shards: more than processors, so that two seldom want the same.
+/// Shards: more than processors, so that lock contention is rare.
 const SHARDS: usize = 64;
-/// Sets in a shard.
+/// Sets per shard.
 const SETS: usize = 128;
-/// Addresses in a set: one may be in any place of its set, and in no other.
+/// Entries per set. An address may be in any entry of its set.
 const WAYS: usize = 8;
 
-/// An address, hashed with a key that clients do not know. Never zero.
+/// Hash of an address, with a key unknown to clients. Never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressKey(u64);
 
 impl AddressKey {
-    /// Of an address's hash.
+    /// Creates a key from the hash of an address.
     pub fn new(hash: u64) -> Self {
         Self(hash.max(1))
     }
 }
 
-/// What stands for a client: its address, or of IPv6 the network of 64 bits that it may choose its
-/// address from.
+/// Identifies a client: by its address, or for IPv6 by its /64 network, within which it can choose addresses.
 pub fn client(address: IpAddr) -> u64 {
     match address.to_canonical() {
         IpAddr::V4(address) => u64::from(address.to_bits()),
-        // No network begins with zeros alone but that of the loopback.
+        // No network has a zero prefix except loopback.
         IpAddr::V6(address) => (address.to_bits() >> 64) as u64 | 1 << 63,
     }
 }
 
-/// What each address may do.
+/// Limits per address.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bounds {
-    /// Connections at once.
+    /// Concurrent connections.
     pub connections: Option<u32>,
-    /// Requests in a second.
+    /// Requests per second.
     pub per_second: Option<f64>,
-    /// And so many more at once, after a rest.
+    /// Requests allowed in a burst above that rate.
     pub burst: u32,
 }
 
-/// The table.
+/// The table of addresses.
 pub struct Addresses {
     shards: Box<[Mutex<Box<[Set]>>]>,
-    /// Connections at once.
+    /// Concurrent connections per address.
     most_open: u32,
-    /// What a request costs in nanoseconds, and how far ahead of time an address may be.
+    /// Cost of a request in nanoseconds, and how far ahead of the clock an address may be.
     rate: Option<(u64, u64)>,
 }
 
 type Set = [Slot; WAYS];
 
-/// One address.
+/// Entry of an address.
 #[derive(Clone, Copy, Default)]
 struct Slot {
-    /// Zero for nobody.
+    /// Zero if the entry is empty.
     key: u64,
-    /// When its requests will have been paid for, in nanoseconds.
+    /// Time at which the requests so far are paid for, in nanoseconds.
     paid: u64,
-    /// Connections.
+    /// Open connections.
     open: u32,
 }
 
-/// One of an address's connections, counted until it is dropped.
+/// A connection of an address, counted until it is dropped.
 pub struct Open {
     table: Arc<Addresses>,
     key: AddressKey,
@@ -82,7 +79,7 @@ pub struct Open {
 }
 
 impl Addresses {
-    /// A table for these limits; none where there are none.
+    /// Creates a table for these limits; `None` if there are none.
     pub fn new(bounds: Bounds) -> Option<Arc<Self>> {
         if bounds.connections.is_none() && bounds.per_second.is_none() {
             return None;
@@ -99,7 +96,7 @@ impl Addresses {
         }))
     }
 
-    /// Notes a connection; none when the address has as many as it may.
+    /// Counts a connection. Returns `None` if the address has reached its limit.
     pub fn open(self: &Arc<Self>, key: AddressKey, now: Duration) -> Option<Open> {
         let counted = match self.with(key, now, |slot| {
             let fits = slot.open < self.most_open;
@@ -113,7 +110,7 @@ impl Addresses {
         Some(Open { table: self.clone(), key, counted })
     }
 
-    /// Runs `f` on the address's slot, if there is room for it.
+    /// Calls `f` with the entry of the address. Returns `None` if there is no room for it.
     fn with<R>(&self, key: AddressKey, now: Duration, f: impl FnOnce(&mut Slot) -> R) -> Option<R> {
         let (mut sets, set) = self.set(key);
         let set = &mut sets[set];
@@ -131,17 +128,17 @@ impl Addresses {
 
     fn set(&self, key: AddressKey) -> (MutexGuard<'_, Box<[Set]>>, usize) {
         let shard = &self.shards[key.0 as usize % SHARDS];
-        // Nothing that may panic runs under the lock.
+        // Nothing under the lock can panic.
         let sets = shard.lock().unwrap_or_else(PoisonError::into_inner);
         (sets, key.0 as usize / SHARDS % SETS)
     }
 }
 
 impl Open {
-    /// Takes a request in.
+    /// Counts a request.
     ///
     /// # Errors
-    /// How long until the next is taken, when the address asks too often.
+    /// If the address exceeds its rate: the time until the next request is admitted.
     pub fn request(&self, now: Duration) -> Result<(), Duration> {
         let Some((cost, ahead)) = self.table.rate else { return Ok(()) };
         let now_ns = now.as_nanos() as u64;
@@ -164,7 +161,7 @@ impl Drop for Open {
             return;
         }
         let (mut sets, set) = self.table.set(self.key);
-        // Not forgotten while it has something open.
+        // An entry with open connections is never evicted.
         if let Some(slot) = sets[set].iter_mut().find(|slot| slot.key == self.key.0) {
             slot.open -= 1;
         }
@@ -217,11 +214,11 @@ mod tests {
         assert_eq!(open.request(at(9000)), Err(at(100)));
     }
 
-    /// What is forgotten is what nothing is lost with.
+    /// Only entries without information are evicted.
     #[test]
     fn a_full_set_keeps_those_that_are_limited() {
         let table = table(Some(9), Some(1.0), 0);
-        // All of one set.
+        // All in one set.
         let key = |n: u64| AddressKey::new((n + 1) * (SHARDS * SETS) as u64 + 3);
         let limited = table.open(key(0), at(0)).unwrap();
         limited.request(at(0)).unwrap();
@@ -231,7 +228,7 @@ mod tests {
         }
         let again = table.open(key(0), at(10)).unwrap();
         assert!(again.request(at(10)).is_err(), "still known");
-        // While all places have open connections, others are let in and not counted.
+        // While all entries have open connections, other addresses are admitted without being counted.
         let open: Vec<_> = (1..8).map(|n| table.open(key(n), at(10)).unwrap()).collect();
         assert!(open.iter().all(|open| open.counted));
         let more = table.open(key(50), at(10)).unwrap();
@@ -241,7 +238,7 @@ mod tests {
         assert!(table.open(key(50), at(10)).unwrap().counted);
     }
 
-    /// Against a map without bounds, with fewer addresses than there is room for.
+    /// Behaves like an unbounded map as long as the addresses fit.
     #[test]
     fn counts_as_a_map_does() {
         let table = table(Some(3), Some(2.0), 1);

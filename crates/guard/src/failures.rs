@@ -3,23 +3,23 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Failures after which whoever is counted is locked out, for [`FIRST_LOCKOUT`].
+/// Failures after which a subject is locked out for [`FIRST_LOCKOUT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Threshold(pub(crate) u32);
 
-/// The first lockout. Each further failure doubles it.
+/// First lockout. Each further failure doubles it.
 pub(crate) const FIRST_LOCKOUT: Duration = Duration::from_secs(1);
 
-/// The longest lockout.
+/// Longest lockout.
 pub(crate) const LONGEST_LOCKOUT: Duration = Duration::from_secs(60);
 
-/// Failures count for nothing so long after the last.
+/// Failures are forgotten this long after the last one.
 pub(crate) const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
-/// No more are counted at once. Of more, those with the fewest failures are forgotten first.
+/// Counted subjects. Above this, those with the fewest failures are evicted first.
 const CAPACITY: usize = 8192;
 
-/// See above.
+/// Failures by subject; the key is a hash.
 #[derive(Debug, Default)]
 pub(crate) struct Failures(HashMap<u64, Counted>);
 

@@ -1,5 +1,4 @@
-//! What one client's address may do at a server: how many connections it may have, how often it may ask, and how often
-//! it may try to log in.
+//! Limits per client address: connections, request rate, and login attempts.
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,18 +1,18 @@
-//! A fair queue of password checks, with lock-out.
+//! A fair queue of password checks, with lockout.
 //!
-//! A look takes tens of milliseconds on purpose, so a few hundred wrong passwords at once would keep everybody waiting for
-//! seconds. Three rules keep that from those who have the right one:
+//! A password check takes tens of milliseconds by design, so a few hundred wrong passwords would delay all
+//! logins by seconds. Three rules protect clients with the right password:
 //!
 //! - A login that succeeded before, with the same password from the same address, comes first and is never
 //!   locked out. An attacker cannot imitate it.
-//! - All other logins wait by address, and the addresses take turns. Addresses without failures come first,
-//!   except for each fourth turn. Of an address with failures, the newest login comes first, because the
-//!   older ones are likely to be wrong.
+//! - All other logins are queued by address, and the addresses take turns. Addresses without failures come
+//!   first, except at every fourth turn. Of an address with failures, the newest login comes first, because
+//!   the older ones are likely to be wrong.
 //! - A user name with [`PAIR_FAILURES`] failures from one address is locked out there, for a second that
 //!   doubles up to a minute; so is an address with [`CLIENT_FAILURES`] failures. Other addresses are not
 //!   affected.
 //!
-//! All of it is bounded, and forgotten ten minutes after the last failure.
+//! All state is bounded, and expires ten minutes after the last failure.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,56 +20,56 @@ use std::time::Duration;
 
 use crate::failures::{Failures, Threshold};
 
-/// Failures of a user name from one address, after which it is locked out there.
+/// Failures of a user name from one address after which it is locked out there.
 pub const PAIR_FAILURES: u32 = 10;
 
-/// Failures of an address with whatever names, after which it is locked out.
+/// Failures of an address, with any user names, after which it is locked out.
 pub const CLIENT_FAILURES: u32 = 100;
 
-/// So many may wait who were right before; and so many others.
+/// Queued logins that succeeded before, and separately queued other logins.
 const MOST_WAITING: usize = 1000;
 
-/// So many of one address with failures may wait; of more, those who have waited longest are refused.
+/// Queued logins of an address with failures. Above this, its oldest logins are refused.
 const MOST_FAILING: usize = 64;
 
-/// So many are remembered who were right.
+/// Remembered successful logins.
 const MOST_KNOWN: usize = 8192;
 
-/// A login's user and address, hashed with a key that clients do not know.
+/// A login's user and address, hashed with a key unknown to clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Login {
-    /// Of the address.
+    /// Hash of the address.
     pub client: u64,
-    /// Of the address and the user name.
+    /// Hash of the address and the user name.
     pub pair: u64,
-    /// Of the address, the user name and the password.
+    /// Hash of the address, the user name and the password.
     pub secret: u64,
 }
 
-/// Why a password is not looked at.
+/// Reason for refusing a login without checking its password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Too many wait.
+    /// The queue is full.
     Busy,
     /// The address, or this user name from it, has failed too often.
     LockedOut,
 }
 
-/// Logins that wait, each with an item of the server's.
+/// Queue of logins, each with an item of the server.
 #[derive(Debug)]
 pub struct Logins<T>(Mutex<State<T>>);
 
 #[derive(Debug)]
 struct State<T> {
     known: VecDeque<(Login, T)>,
-    /// By their addresses; none is empty.
+    /// Other logins by address; no queue is empty.
     others: BTreeMap<u64, VecDeque<(Login, T)>>,
-    /// In all of these.
+    /// Logins in all of these.
     waiting: usize,
-    /// The address whose turn was last, and how many turns there were.
+    /// The address that had the last turn, and the number of turns.
     last: u64,
     turns: u64,
-    /// The logins that succeeded, and their order.
+    /// Successful logins, and the order in which they were added.
     right: HashSet<u64>,
     order: VecDeque<u64>,
     failures: Failures,
@@ -124,7 +124,7 @@ impl<T> Logins<T> {
         refused.into_iter().map(|(_, item)| (item, Refusal::Busy)).collect()
     }
 
-    /// The next login to check.
+    /// Takes the next login to check.
     pub fn next(&self, now: Duration) -> Option<(Login, T)> {
         let state = &mut *self.state();
         state.turns += 1;
@@ -149,13 +149,13 @@ impl<T> Logins<T> {
         next
     }
 
-    /// Whether anybody waits.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         let state = self.state();
         state.known.is_empty() && state.others.is_empty()
     }
 
-    /// Records the result of a check. Returns the logins that are locked out by it.
+    /// Records the result of a check. Returns the logins that it locks out.
     pub fn looked_at(&self, login: Login, is_right: bool, now: Duration) -> Vec<(T, Refusal)> {
         let state = &mut *self.state();
         if is_right {
@@ -187,7 +187,7 @@ impl<T> State<T> {
             || self.failures.is_locked_out(client, Threshold(CLIENT_FAILURES), now)
     }
 
-    /// Takes out who has waited longest of the address of which most wait.
+    /// Removes the oldest login of the address with the longest queue.
     fn drop_of_longest(&mut self) -> Option<(Login, T)> {
         let (client, own) = self.others.iter_mut().max_by_key(|(_, own)| own.len())?;
         let (client, dropped) = (*client, own.pop_front());
@@ -203,7 +203,7 @@ impl<T> State<T> {
             return;
         }
         self.order.push_back(secret);
-        // Some of these may have been forgotten since.
+        // Some of these may have been removed since.
         if self.order.len() > MOST_KNOWN
             && let Some(oldest) = self.order.pop_front()
         {
@@ -235,7 +235,7 @@ mod tests {
         enters(&logins, login(1, 1, 7), 1000);
         assert_eq!(logins.next(NOW).unwrap().1, 1000);
         assert_eq!(logins.next(NOW).unwrap().1, 0);
-        // With another password it is anybody.
+        // With another password the login is unknown.
         logins.looked_at(login(1, 1, 7), false, NOW);
         drop(logins.enter(login(1, 1, 7), 1001, NOW));
         assert_eq!(logins.state().known.len(), 0);
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!([(); 6].map(|()| next()), [0, 50, 1, 51, 2, 52]);
         logins.looked_at(login(1, 0, 0), false, NOW);
         (60..66).for_each(|n| enters(&logins, login(2, n, n), n));
-        // Each fourth turn is theirs, and the newest is first.
+        // They get every fourth turn, newest first.
         assert_eq!([(); 6].map(|()| next()), [60, 49, 61, 62, 63, 48]);
     }
 

@@ -1,18 +1,18 @@
-//! Addresses to listen on, as they are configured.
+//! Listen addresses in configurations.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// The form that [`address`] reads, for a message.
+/// The form that [`address`] accepts, for messages.
 pub const EXPECTED: &str = "an address and a port such as \"127.0.0.1:8080\", \"[::]:8080\" for all addresses of the \
                             machine, or a port alone, which is one of 127.0.0.1";
 
-/// Reads an address to listen on: `ADDR:PORT`, or a port alone for 127.0.0.1. Names are not looked up.
+/// Parses a listen address: `ADDR:PORT`, or a bare port for 127.0.0.1. Host names are not resolved.
 ///
 /// # Errors
-/// What was expected.
+/// A message with the expected form.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
-    // `parse` takes a sign, too.
+    // `parse` would also accept a sign.
     let port = || text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
     text.parse()
         .ok()
@@ -31,7 +31,7 @@ pub fn port_hint(address: &SocketAddr, error: &io::Error) -> &'static str {
     }
 }
 
-/// What is wrong with addresses that are in a list twice; with port 0 each has a port of its own.
+/// Returns an error for each repeated address. Addresses with port 0 never collide.
 pub fn listed_twice(addresses: impl IntoIterator<Item = SocketAddr>) -> Vec<String> {
     let (mut seen, mut wrong) = (Vec::new(), Vec::new());
     for address in addresses {

@@ -1,18 +1,18 @@
-//! Descriptors that connections may not take: a server whose last one went to a client has nothing to show it, and could
-//! turn away nobody: whoever came then would wait in the kernel's queue without a word.
+//! Descriptors reserved for purposes other than connections. Without a reserve, connections could use up all
+//! descriptors; the server could then neither open files nor accept a connection in order to reject it.
 
 use rustix::process::{Resource, getrlimit};
 
 use crate::RuntimeConfig;
 
-/// What every program has open; and what a processor needs beside its connections: its driver, its listeners, files that
-/// are just being opened, connections that are being turned away.
+/// Descriptors reserved for the process, and for each worker: its driver, its listeners, files being opened,
+/// and connections being rejected.
 const PROGRAM: u64 = 64;
 const PROCESSOR: u64 = 256;
 
 impl RuntimeConfig {
-    /// How many connections there may be at a time, one at least: `wanted`, or as many as the process may have open less a
-    /// reserve, in which there is room for `files` that are kept open.
+    /// The largest possible connection limit up to `wanted`, at least 1: the process's descriptor limit minus
+    /// a reserve that includes `files` kept open.
     pub fn room_for_connections(&self, wanted: usize, files: usize) -> usize {
         let Some(limit) = getrlimit(Resource::Nofile).current else { return wanted };
         let left = limit - reserved(limit, files as u64, self.workers as u64);
@@ -20,7 +20,7 @@ impl RuntimeConfig {
     }
 }
 
-/// Of so many descriptors, those that no connection gets; half at most.
+/// Descriptors out of `limit` that connections must not use; at most half.
 fn reserved(limit: u64, files: u64, processors: u64) -> u64 {
     (PROGRAM + files + PROCESSOR * processors).min(limit / 2)
 }

@@ -1,25 +1,25 @@
-//! The thread that hears SIGHUP, and that the server is stopping.
+//! The thread that handles SIGHUP and shutdown.
 
 use std::thread::JoinHandle;
 
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::{Handle, Signals};
 
-/// Listens for SIGHUP, with a thread of its own, until dropped.
+/// Handles SIGHUP on a thread of its own until dropped.
 #[must_use = "dropped, it does not listen any more"]
 pub struct Hangups {
     handle: Handle,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Closed when the server stops: then nobody listens any more.
+/// Handle that ends the thread when it is closed.
 pub type Ends = Handle;
 
 impl Hangups {
-    /// Calls `reload` at each SIGHUP, and `stopping` when it is to listen no more; both may block. A SIGHUP that comes
-    /// meanwhile waits until `reload` has returned.
+    /// Calls `reload` at each SIGHUP, and finally `stopping`; both may block. A SIGHUP that arrives meanwhile
+    /// is handled after `reload` has returned.
     ///
-    /// None where the system gives no thread for it: then the server runs without.
+    /// Returns `None` if the system cannot create the thread; the server then ignores SIGHUP.
     pub fn hear(
         mut reload: impl FnMut() + Send + 'static,
         stopping: impl FnOnce() + Send + 'static,
@@ -36,7 +36,7 @@ impl Hangups {
         Some(Self { handle, thread: Some(thread) })
     }
 
-    /// To be closed when the server stops.
+    /// Handle to close when the server stops.
     pub fn ends(&self) -> Ends {
         self.handle.clone()
     }

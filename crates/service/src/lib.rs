@@ -1,7 +1,6 @@
-//! What every server of the house says of how it is run ([`RuntimeConfig`]: with how many processors, by which driver,
-//! where its admin pages are, and how it ends; the keys of a configuration's table `[runtime]`), how many connections
-//! it has [room](RuntimeConfig::room_for_connections) for, which addresses are [listed twice](listed_twice), and how it hears that it is to read its configuration again
-//! ([`Hangups`]).
+//! Settings and services shared by the servers: [`RuntimeConfig`] with the keys of the table `[runtime]`, the
+//! [connection limit](RuntimeConfig::room_for_connections), the validation of listen addresses
+//! ([`listed_twice`]), and reloading at SIGHUP ([`Hangups`]).
 //!
 //! ```
 //! use phalanx_config::{Origins, read};

@@ -1,4 +1,4 @@
-//! How a server is run: what it takes from the machine, and how it ends.
+//! Runtime settings of a server.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,32 +7,33 @@ use phalanx::Runtime;
 use phalanx::runtime::DriverChoice;
 use phalanx_config::{ConfigError, Keys, Pass, choices};
 
-/// How many processors, with which driver, and how the program ends.
+/// Runtime settings: workers, driver, shutdown and admin pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuntimeConfig {
-    /// Processors, each with listening sockets of its own: 1 to 1024.
+    /// Worker threads (processors), each with its own listening sockets: 1 to 1024.
     pub workers: usize,
-    /// How the kernel is reached.
+    /// I/O driver.
     pub driver: DriverChoice,
-    /// Whether each processor is bound to a core.
+    /// Whether each worker is bound to a core.
     pub pin: bool,
-    /// How long a processor without work looks for some before it sleeps.
+    /// Longest time that an idle worker polls before it sleeps.
     pub spin: Duration,
-    /// How long a processor without work may wait for more than one thing to do; zero for not at all.
+    /// Longest time that an idle worker waits in order to batch events; zero disables batching.
     pub batch_delay: Duration,
-    /// How long the program may finish what is under way.
+    /// Time to finish work in progress at shutdown.
     pub shutdown_timeout: Duration,
-    /// After how long an operation that does not suspend is told on stderr; zero for never.
+    /// Run time above which an operation that does not suspend is reported on stderr; zero disables the
+    /// report.
     pub stall_threshold: Duration,
-    /// Bytes of a core's second-level cache, for the size of cohorts; zero for what the machine says.
+    /// Size of a core's second-level cache in bytes, from which cohort sizes are derived; zero detects it.
     pub l2_cache_size: usize,
-    /// Where the admin pages are.
+    /// Address of the admin pages.
     pub admin: Option<SocketAddr>,
-    /// Whether others than this machine may reach the admin pages.
+    /// Whether other machines may reach the admin pages.
     pub admin_public: bool,
-    /// Host names under which the admin pages answer, beside IP addresses and `localhost`.
+    /// Host names accepted by the admin pages, in addition to IP addresses and `localhost`.
     pub admin_hosts: Vec<String>,
-    /// Whether signals end the program. It is no key of a configuration file.
+    /// Whether signals end the program. Not a key of the configuration file.
     pub signals: bool,
 }
 
@@ -55,7 +56,7 @@ impl Default for RuntimeConfig {
     }
 }
 
-/// How a [`DriverChoice`] is written.
+/// TOML form of a [`DriverChoice`].
 struct Choices;
 
 choices! {
@@ -93,7 +94,7 @@ impl Keys for RuntimeConfig {
 }
 
 impl RuntimeConfig {
-    /// What makes no sense of it; keys are those of a table `runtime`.
+    /// Returns all semantic errors; their keys are those of the table `runtime`.
     pub fn check(&self) -> Vec<ConfigError> {
         let mut errors = Vec::new();
         if !(1..=1024).contains(&self.workers) {
@@ -122,7 +123,7 @@ impl RuntimeConfig {
         errors
     }
 
-    /// The runtime as it is asked for here.
+    /// The runtime with these settings.
     pub fn build(&self) -> Runtime {
         Runtime::new()
             .processors(self.workers)

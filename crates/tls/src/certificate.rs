@@ -1,5 +1,5 @@
-//! One certificate with its key: read from PEM files and checked, so that what is wrong with it is
-//! said at the start, and by name, and not by the first client.
+//! A certificate with its key, loaded from PEM files and validated, so that errors are reported at startup
+//! with the name of the file.
 
 use std::fs;
 use std::io;
@@ -15,77 +15,77 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::X509Version;
 
-/// From when on an end that is near is told.
+/// Remaining validity below which a warning is issued.
 const SOON: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Why a certificate cannot be used. Each names the file.
+/// A certificate is unusable. The message names the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CertificateError {
     /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// A file is not PEM, or has a broken section.
+    /// A file is not PEM, or contains an invalid section.
     #[error("{} is not PEM: {why}", path.display())]
     NotPem {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the error.
         why: String,
     },
-    /// A file has no certificate in it.
+    /// A file contains no certificate.
     #[error(
         "{} has no certificate; expected PEM with `-----BEGIN CERTIFICATE-----`, the server's own first",
         path.display()
     )]
     NoCertificate {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A file has no private key in it that is not encrypted.
+    /// A file contains no unencrypted private key.
     #[error(
         "{} has no private key; expected PEM with `-----BEGIN PRIVATE KEY-----`, not encrypted",
         path.display()
     )]
     NoKey {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The key is another certificate's.
+    /// The key does not belong to the certificate.
     #[error("the key in {} does not belong to the certificate in {}", key.display(), certificate.display())]
     Mismatch {
-        /// The certificate's file.
+        /// Path of the certificate.
         certificate: PathBuf,
-        /// The key's.
+        /// Path of the key.
         key: PathBuf,
     },
-    /// Certificates of authorities cannot be used.
+    /// Certificates of authorities are unusable.
     #[error("cannot trust the authorities in {}: {why}", path.display())]
     Authority {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the error.
         why: String,
     },
-    /// The certificate or its key is of a kind that is not supported, or broken.
+    /// The certificate or its key has an unsupported type, or is invalid.
     #[error("cannot use {} with {}: {why}", certificate.display(), key.display())]
     Unusable {
-        /// The certificate's file.
+        /// Path of the certificate.
         certificate: PathBuf,
-        /// The key's.
+        /// Path of the key.
         key: PathBuf,
-        /// What is wrong.
+        /// Description of the error.
         why: String,
     },
 }
 
-/// Reads the chain in `certificate` and its key in `key`, which may be one file, and checks that they
-/// belong together.
+/// Loads the chain in `certificate` and the key in `key`, which may be the same file, and checks that they
+/// match.
 pub(crate) fn load(certificate: &Path, key: &Path) -> Result<CertifiedKey, CertificateError> {
     let chain = chain(certificate)?;
     let private = private_key(key)?;
@@ -102,20 +102,20 @@ pub(crate) fn load(certificate: &Path, key: &Path) -> Result<CertifiedKey, Certi
     })
 }
 
-/// What `openssl x509 -req` makes by itself, and no client of today takes.
+/// Created by `openssl x509 -req` by default, and rejected by current clients.
 const OLD: &str = "the certificate is of X.509's version 1 or 2; expected one of version 3, which `openssl x509 -req` \
     makes with -extfile FILE and `subjectAltName=DNS:…` in it";
 
-/// Whether a certificate is from before version 3 (RFC 5280 §4.1.2.1): it can name no hosts.
+/// Whether a certificate has a version before 3 (RFC 5280 §4.1.2.1), which cannot contain host names.
 fn is_old(certificate: &CertificateDer<'_>) -> bool {
     let parsed = X509Certificate::from_der(certificate);
     parsed.is_ok_and(|(_, parsed)| parsed.version() != X509Version::V3)
 }
 
-/// Whether the chain in `certificate` and its key in `key` can be used. May block.
+/// Checks whether the chain in `certificate` and the key in `key` are usable. May block.
 ///
 /// # Errors
-/// Why not.
+/// If they are not.
 pub fn check(certificate: &Path, key: &Path) -> Result<(), CertificateError> {
     load(certificate, key).map(drop)
 }
@@ -145,14 +145,14 @@ fn not_pem(path: &Path, why: &pem::Error) -> CertificateError {
     CertificateError::NotPem { path: path.into(), why: why.to_string() }
 }
 
-/// What somebody should know of a certificate that can be used all the same: its time, and `names`
-/// of its host that it is not for. One line each; none where it cannot be used. May block.
+/// Warnings about a usable certificate, one line each: about its validity period, and `names` of the host
+/// that it does not cover. None for an unusable certificate. May block.
 pub fn warnings(certificate: &Path, key: &Path, names: &[String], now: SystemTime) -> Vec<String> {
     let loaded = load(certificate, key);
     loaded.map_or_else(|_| Vec::new(), |loaded| warnings_for(certificate, &loaded, names, now))
 }
 
-/// The same, of one that is loaded.
+/// As [`warnings`], for a loaded certificate.
 pub(crate) fn warnings_for(
     path: &Path,
     certificate: &CertifiedKey,
@@ -180,8 +180,8 @@ pub(crate) fn warnings_for(
     warnings
 }
 
-/// Whether a client that wants `name`, or any name of a pattern `*.rest`, will take the certificate
-/// (RFC 9525 §6.3).
+/// Whether a client accepts the certificate for `name`, or for any name that matches a pattern `*.rest` (RFC
+/// 9525 §6.3).
 fn is_for(certificate: &X509Certificate<'_>, name: &str) -> bool {
     let Ok(Some(alternatives)) = certificate.subject_alternative_name() else { return false };
     alternatives.value.general_names.iter().any(|one| match one {
@@ -198,7 +198,7 @@ fn is_for(certificate: &X509Certificate<'_>, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// As `openssl req -new` and `openssl x509 -req` make it, without an -extfile.
+    /// Created with `openssl req -new` and `openssl x509 -req`, without -extfile.
     const VERSION_1: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIBFDCBuwIUB5ioxNOL3R/s5dZZ6SmzoWwEKkgwCgYIKoZIzj0EAwIwDDEKMAgG

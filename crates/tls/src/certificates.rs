@@ -1,9 +1,9 @@
-//! All certificates of a server, and their reload: files that have changed are read again without a
-//! connection being dropped, and a broken new one leaves the old one in its place.
+//! A server's certificates and their reload. Changed files are reloaded without dropping connections; an
+//! invalid new file leaves the previous certificate in use.
 //!
-//! Files are not watched. A handshake that comes when they were not looked at for a while asks for a
-//! look first, on a thread of its own: a server that nobody talks to does not wake for it, and the
-//! first client after a change gets the new certificate.
+//! Files are not watched. A handshake after a period without a check first requests one, on a thread of its
+//! own. An idle server therefore does not wake up, and the first client after a change gets the new
+//! certificate.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,18 +16,18 @@ use rustls::sign::CertifiedKey;
 use crate::certificate::{CertificateError, load, warnings_for};
 use crate::names::Names;
 
-/// Whose certificate lies where.
+/// Files of a host's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The host's names; none for the default host.
+    /// Names of the host; empty for the default host.
     pub names: Vec<String>,
-    /// PEM: the chain, the server's own certificate first.
+    /// PEM file of the chain, starting with the server's certificate.
     pub certificate: PathBuf,
-    /// PEM: its private key.
+    /// PEM file of the private key.
     pub key: PathBuf,
 }
 
-/// What of a file shows that it has changed: when it was written, and how long it is.
+/// Modification time and length of a file, which show whether it has changed.
 pub(crate) type Stamp = Option<(SystemTime, u64)>;
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ struct Held {
     certificate: Arc<CertifiedKey>,
 }
 
-/// The certificates of a server. Handshakes read; a reload writes.
+/// The certificates of a server. Handshakes read them; a reload replaces them.
 #[derive(Debug)]
 pub struct Certificates {
     current: RwLock<Arc<Names>>,
@@ -45,10 +45,10 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Loads all of them. Also gives what there is to say about them, one line each. May block.
+    /// Loads all certificates. Also returns warnings, one line each. May block.
     ///
     /// # Errors
-    /// When one of them cannot be used.
+    /// If one of them is unusable.
     pub fn load(
         sources: Vec<Source>,
         now: SystemTime,
@@ -58,11 +58,11 @@ impl Certificates {
         Ok((Self { current, held: Mutex::new(held) }, told))
     }
 
-    /// Puts the certificates of another configuration in the place of these, all or, when one of them
-    /// cannot be had, none. May block.
+    /// Replaces all certificates with those of another configuration, or none if one of them is unusable.
+    /// Returns warnings, one line each. May block.
     ///
     /// # Errors
-    /// When one of them cannot be used.
+    /// If one of them is unusable.
     pub fn replace(
         &self,
         sources: Vec<Source>,
@@ -74,8 +74,8 @@ impl Certificates {
         Ok(told)
     }
 
-    /// Reads again what has changed. Gives what there is to say about it, one line each: what cannot
-    /// be used is told once and what was there before stays.
+    /// Reloads changed files. Returns messages, one line each. An unusable file is reported once, and the
+    /// previous certificate stays in use.
     pub(crate) fn look(&self, now: SystemTime) -> Vec<String> {
         let mut told = Vec::new();
         let mut changed = false;
@@ -121,7 +121,7 @@ fn hold(
 ) -> Result<(Vec<Held>, Vec<String>), CertificateError> {
     let (mut held, mut told) = (Vec::new(), Vec::new());
     for source in sources {
-        // Before it is read, so that a change in between is seen at the next look.
+        // Before reading the file, so that the next check notices a change in between.
         let stamps = [stamp(&source.certificate), stamp(&source.key)];
         let certificate = load(&source.certificate, &source.key)?;
         told.extend(warnings_for(&source.certificate, &certificate, &source.names, now));
@@ -143,5 +143,5 @@ pub(crate) fn stamp(path: &Path) -> Stamp {
     Some((metadata.modified().ok()?, metadata.len()))
 }
 
-/// Files are looked at again when they were not for so long.
+/// Minimum time between two checks of the files.
 pub(crate) const LOOK: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! Clients with certificates of their own: whose they must be, and whom they name.
+//! Client certificates: trusted authorities, and the client's name.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,14 +15,14 @@ use x509_parser::prelude::FromDer;
 use crate::certificate::{CertificateError, chain};
 use crate::certificates::{Stamp, stamp};
 
-/// Whose certificates clients must have: without one there is no connection. Clones are of the same authorities, which
-/// are looked at again as certificates are.
+/// Authorities that must have signed the clients' certificates; clients without one are rejected. Clones
+/// share the authorities, whose file is reloaded when it changes.
 #[derive(Clone, Debug)]
 pub struct Clients(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Counts the changes of `held`, so that who has seen one need not look.
+    /// Number of changes of `held`; readers compare it instead of locking.
     number: AtomicU32,
     held: Mutex<Held>,
 }
@@ -35,26 +35,27 @@ struct Held {
 }
 
 impl Clients {
-    /// Those signed by one of the authorities in a PEM file, directly or by way of others. May block.
+    /// Trusts certificates signed by an authority in a PEM file, directly or through intermediate
+    /// certificates. May block.
     ///
     /// # Errors
-    /// When the file cannot be read, or has no authority in it that can be used.
+    /// If the file cannot be read, or contains no usable authority.
     pub fn of_authorities(path: &Path) -> Result<Self, CertificateError> {
-        // Before it is read, so that a change in between is seen at the next look.
+        // Before reading the file, so that the next check notices a change in between.
         let stamp = stamp(path);
         let held = Mutex::new(Held { path: path.into(), stamp, verifier: verifier(path)? });
         Ok(Self(Arc::new(Shared { number: AtomicU32::new(0), held })))
     }
 
-    /// From the next handshake on, asks for the authorities of `other` in the place of its own. Connections that are
-    /// there stay.
+    /// Replaces the authorities with those of `other`, starting with the next handshake. Existing connections
+    /// stay open.
     pub fn follow(&self, other: &Self) {
         let new = other.held().clone();
         self.put(&mut self.held(), new);
     }
 
-    /// Reads the file again if it has changed. Gives what there is to say about it: what cannot be used is told once,
-    /// and who was trusted before still is.
+    /// Reloads the file if it has changed. Returns a message if so. An unusable file is reported once, and
+    /// the previous authorities stay trusted.
     pub(crate) fn look(&self) -> Option<String> {
         let mut held = self.held();
         let path = held.path.clone();
@@ -82,14 +83,15 @@ impl Clients {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Which change was last. Who sees a new number finds what came with it by [`verifier`](Self::verifier).
+    /// Number of the latest change. A reader that sees a new number gets at least that change from
+    /// [`verifier`](Self::verifier).
     pub(crate) fn number(&self) -> u32 {
         self.0.number.load(Ordering::Relaxed)
     }
 
-    /// Who looks at clients' certificates now, and which change that is of.
+    /// The current verifier, and the number of its change.
     pub(crate) fn verifier(&self) -> (u32, Arc<dyn ClientCertVerifier>) {
-        // Under the lock the two belong together.
+        // Read both under the lock, so that they belong together.
         let held = self.held();
         (self.number(), held.verifier.clone())
     }
@@ -106,7 +108,7 @@ fn verifier(path: &Path) -> Result<Arc<dyn ClientCertVerifier>, CertificateError
     verifier.map_err(|error| unusable(error.to_string()))
 }
 
-/// Whom the client's certificate names, as its common name.
+/// The common name in the client's certificate.
 pub(crate) fn name(session: &ServerConnection) -> Option<String> {
     name_in(session.peer_certificates()?.first()?)
 }
@@ -115,7 +117,7 @@ fn name_in(certificate: &CertificateDer<'_>) -> Option<String> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let mut names = parsed.subject().iter_common_name();
     let name = names.next()?.as_str().ok()?;
-    // Of several nobody can say which is meant.
+    // Several common names are ambiguous.
     let well = !name.is_empty() && names.next().is_none();
     well.then(|| name.to_owned())
 }
@@ -152,7 +154,7 @@ mod tests {
         }
     }
 
-    /// A certificate of an authority, as a file has it.
+    /// The PEM text of an authority's certificate.
     fn authority() -> String {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -167,17 +169,17 @@ mod tests {
         let clients = Clients::of_authorities(&path).unwrap();
         let (first, verifier) = clients.verifier();
         assert_eq!((clients.look(), clients.number()), (None, first));
-        // A broken file is told once, and changes nothing.
+        // An invalid file is reported once, and changes nothing.
         std::fs::write(&path, "").unwrap();
         let told = clients.look().unwrap();
         assert!(told.contains("no certificate") && told.contains("stay"), "{told}");
         assert_eq!((clients.look(), clients.number()), (None, first));
-        // Two of them, so that the file is of another length.
+        // Two certificates, so that the length of the file changes.
         std::fs::write(&path, authority() + &authority()).unwrap();
         assert!(clients.look().unwrap().contains("were reloaded"));
         let (second, renewed) = clients.verifier();
         assert!(second != first && !Arc::ptr_eq(&verifier, &renewed));
-        // Another file in its place; a clone knows as well.
+        // Replaced by another file; clones see the change.
         std::fs::write(&other, authority()).unwrap();
         let clone = clients.clone();
         clients.follow(&Clients::of_authorities(&other).unwrap());

@@ -1,8 +1,8 @@
-//! The stage in which hands are shaken.
+//! The handshake stage.
 //!
-//! A handshake costs as much as some ten to some hundred answers, nearly all of it one signature. So it
-//! has a stage of its own whose cohorts are small: requests of connections that exist do not wait for
-//! more than a few signatures.
+//! A handshake costs as much as ten to some hundred responses, nearly all of it for one signature. It has a
+//! stage of its own with small cohorts, so that requests on established connections wait for a few signatures
+//! at most.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -19,38 +19,38 @@ use crate::certificates::{Certificates, LOOK};
 use crate::clients::Clients;
 use crate::session::{Failed, TlsStream};
 
-/// A cohort of handshakes: some milliseconds of work where keys are RSA.
+/// Largest cohort of handshakes: some milliseconds of work with RSA keys.
 const COHORT: usize = 4;
-/// Connections that may wait to be shaken hands with on one processor: beyond this the wait would be
-/// longer than clients', and they are closed.
+/// Connections per processor that may wait for a handshake. More would wait longer than clients do; they are
+/// closed.
 const QUEUE: usize = 1024;
-/// Handles on the stages of TLS.
+/// Handles to the TLS stages.
 #[derive(Clone, Copy)]
 pub struct TlsStages {
     handshakes: SharedStage<Handshakes>,
     looks: BlockingStage<Files>,
 }
 
-/// What is looked at again.
+/// Files that are reloaded when they change.
 #[derive(Clone)]
 struct Files {
     certificates: Arc<Certificates>,
     clients: Option<Clients>,
 }
 
-/// What handshakes share.
+/// State shared by handshakes.
 struct Handshakes {
     files: Files,
     protocols: Vec<Vec<u8>>,
-    /// What was made of them, and of which change of the authorities.
+    /// The TLS configuration, and the number of the change of the authorities that it includes.
     made: RwLock<(u32, Arc<ServerConfig>)>,
-    /// When somebody last asked for a look at the files, in milliseconds of [`now`].
+    /// Time of the last request for a check of the files, in milliseconds of [`now`].
     looked: AtomicU64,
 }
 
 impl TlsStages {
-    /// Declares them as the next stages of `graph`. What is spoken over TLS is one of `protocols` (ALPN, RFC 7301), the
-    /// better first, or whatever the client takes it for. With `clients`, each must have a certificate of its own.
+    /// Declares the stages as the next of `graph`. ALPN selects one of `protocols`, in order of preference
+    /// (RFC 7301); a client without ALPN may speak any. With `clients`, each client must have a certificate.
     pub fn declare(
         graph: &mut Graph,
         certificates: Arc<Certificates>,
@@ -68,15 +68,16 @@ impl TlsStages {
                 .max_cohort(COHORT)
                 .capacity(QUEUE)
                 .shared(handshakes),
-            // One thread: looks are rare.
+            // One thread: checks are rare.
             looks: blocking(graph, "certificates").threads(1).state(files),
         }
     }
 
-    /// Shakes hands. `timeout` is for all of it.
+    /// Performs a handshake, for at most `timeout`.
     ///
     /// # Errors
-    /// When that came to nothing; nothing is left of the socket where the program had no room for it, or ends.
+    /// If the handshake failed. Contains `None` if the operation was refused or terminated, which closes the
+    /// socket.
     pub async fn shake(
         self,
         stream: Stream,
@@ -89,15 +90,16 @@ impl TlsStages {
             let config = handshakes.config();
             TlsStream::accept(stream, config, timeout).await.map(Box::new)
         });
-        // Refused at a bound, or ended: the stream is gone with it.
+        // Refused or terminated: the stream was dropped.
         call.await.map_err(|_| None)?.map_err(Some)
     }
 
-    /// Looks whether certificates or authorities have changed, and tells on stderr if so.
+    /// Checks whether certificates or authorities have changed, and reports changes on stderr.
     async fn look(self) {
         let time = SystemTime::UNIX_EPOCH + time_of_day();
         let looked = self.looks.call(move |files| files.look(time)).await;
-        // Not looked, since the program is full or ends: the next handshake asks again.
+        // No result means that the program is full or shutting down; the next handshake requests another
+        // check.
         for line in looked.unwrap_or_default() {
             eprintln!("phalanx: {line}");
         }
@@ -113,7 +115,7 @@ impl Files {
 }
 
 impl Handshakes {
-    /// How hands are shaken now.
+    /// The current TLS configuration.
     fn config(&self) -> Arc<ServerConfig> {
         let (number, config) = self.made.read().unwrap_or_else(PoisonError::into_inner).clone();
         match &self.files.clients {
@@ -122,8 +124,8 @@ impl Handshakes {
         }
     }
 
-    /// Authorities are others. All is made anew, the keys of tickets too: whoever was let in by those from before
-    /// is looked at once more.
+    /// Rebuilds the configuration after a change of the authorities, including the keys of session tickets:
+    /// clients admitted by the previous authorities are verified again.
     #[cold]
     fn make(&self) -> Arc<ServerConfig> {
         let made = config(&self.files, &self.protocols);
@@ -131,7 +133,7 @@ impl Handshakes {
         made.1
     }
 
-    /// True for one of those who ask within [`LOOK`].
+    /// True for one caller per [`LOOK`] interval.
     fn is_look_due(&self, now: Duration) -> bool {
         let (now, looked) = (now.as_millis() as u64, self.looked.load(Ordering::Relaxed));
         now.saturating_sub(looked) >= LOOK.as_millis() as u64
@@ -142,7 +144,7 @@ impl Handshakes {
     }
 }
 
-/// TLS 1.2 and 1.3, with the cipher suites that rustls has: all of them seal and have forward secrecy.
+/// TLS 1.2 and 1.3 with rustls's cipher suites, all of which are authenticated and have forward secrecy.
 fn config(files: &Files, protocols: &[Vec<u8>]) -> (u32, Arc<ServerConfig>) {
     let builder = ServerConfig::builder_with_provider(ring::default_provider().into())
         .with_safe_default_protocol_versions()
@@ -153,8 +155,8 @@ fn config(files: &Files, protocols: &[Vec<u8>]) -> (u32, Arc<ServerConfig>) {
     };
     let mut config = builder.with_cert_resolver(files.certificates.clone());
     config.alpn_protocols = protocols.to_vec();
-    // Who comes again is spared the signature. Its keys are drawn here and changed by themselves;
-    // without chance for them, the memory of the last few hundred sessions does instead.
+    // Resuming a session avoids the signature. The ticket keys are random and rotate; without randomness, the
+    // last few hundred sessions are stored in memory instead.
     if let Ok(tickets) = ring::Ticketer::new() {
         config.ticketer = tickets;
     }

@@ -1,15 +1,15 @@
-//! TLS for servers: which certificates there are, and the way from a socket to a connection that is sealed.
+//! TLS for servers: certificates, handshakes and encrypted streams.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `certificate.rs` | one certificate and its key: read, checked, doubted |
+//! | `certificate.rs` | a certificate and its key: loading, validation, warnings |
 //! | `certificates.rs` | all certificates of a server, and their reload |
-//! | `names.rs` | from the name that a client asks for to a certificate |
-//! | `clients.rs` | clients with certificates of their own |
-//! | `handshake.rs` | the stage in which hands are shaken |
-//! | `session.rs` | a connection that is sealed |
+//! | `names.rs` | selection of a certificate by server name |
+//! | `clients.rs` | client certificates |
+//! | `handshake.rs` | the handshake stage |
+//! | `session.rs` | an encrypted stream |
 //!
-//! What is spoken within TLS is the server's own business: it names its protocols, and is told which was agreed on.
+//! The server chooses the protocols offered over ALPN, and learns which one was negotiated.
 
 #![forbid(unsafe_code)]
 

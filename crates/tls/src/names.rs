@@ -1,23 +1,22 @@
-//! Which certificate a client gets: by the name that it asks for (SNI, RFC 6066 §3), before there is
-//! any request to read a host from.
+//! Selection of a certificate by server name (SNI, RFC 6066 §3), which precedes any request with a host.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use rustls::sign::CertifiedKey;
 
-/// Certificates by name. What is looked up is never changed: a reload makes a new one.
+/// Certificates by name. Immutable: a reload creates another.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     exact: HashMap<String, Arc<CertifiedKey>>,
-    /// By what follows the `*.`.
+    /// Keyed by the part behind `*.`.
     wildcard: HashMap<String, Arc<CertifiedKey>>,
     default: Option<Arc<CertifiedKey>>,
 }
 
 impl Names {
-    /// Adds a host's certificate. A host without names is the default; without such a host the first
-    /// one that was added is.
+    /// Adds a host's certificate. A host without names becomes the default; otherwise the first host is the
+    /// default.
     pub(crate) fn add(&mut self, names: &[String], certificate: &Arc<CertifiedKey>) {
         if names.is_empty() || self.default.is_none() {
             self.default = Some(certificate.clone());
@@ -31,12 +30,12 @@ impl Names {
         }
     }
 
-    /// The certificate for a client that asks for `name`, or for none. An unknown name gets the
-    /// default one: its client says more clearly than we could that this is not who it wanted.
+    /// The certificate for a client that requests `name`, or none. For an unknown name it is the default
+    /// certificate, with which the client reports the mismatch more clearly than the server could.
     pub(crate) fn find(&self, name: Option<&str>) -> Option<Arc<CertifiedKey>> {
         let Some(name) = name else { return self.default.clone() };
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
-        // Of any depth and the longest first, as hosts are found (`site/names.rs`).
+        // At any depth and the longest match first, like hosts (`site/names.rs`).
         let rests = std::iter::successors(Some(&*name), |name| Some(name.split_once('.')?.1));
         let wildcard = || rests.skip(1).find_map(|rest| self.wildcard.get(rest));
         self.exact.get(&name).or_else(wildcard).or(self.default.as_ref()).cloned()
@@ -51,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// A key that signs nothing: what is found is told apart by its address.
+    /// A key that cannot sign; the test compares addresses.
     #[derive(Debug)]
     struct NoKey;
 

@@ -1,13 +1,12 @@
-//! TLS over a socket: rustls between our buffers and the socket's.
+//! TLS streams: connects rustls to a socket.
 //!
-//! rustls does no I/O. Bytes from the socket are fed to it, and what it opens is appended to the
-//! reader's buffer; what is to be sent is sealed in records of 16 KiB, some of them in one send. No
-//! buffer is kept while nothing is under way: an idle connection is its keys and little more.
+//! rustls performs no I/O. Received bytes are fed to it, and the plaintext is appended to the reader's
+//! buffer; outgoing data is encrypted in records of 16 KiB, several of which are sent at once. No buffer is
+//! kept between operations, so an idle connection consists of little more than its keys.
 //!
-//! Reading may go on while something is written, but only one sends at a time, so that records leave
-//! in the order in which they were sealed: what the protocol itself has to say to what was read (an
-//! answer to a key update) leaves with what is written next. Only an error's alert is sent by the
-//! reader, and after it the connection is over.
+//! Reads and writes may overlap, but only one operation sends at a time, so that records are sent in the
+//! order of their encryption. Protocol messages in response to received data, such as a key update, are sent
+//! with the next write. Only the alert of an error is sent by the reader, which ends the connection.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, BufRead, IoSlice, Write};
@@ -20,26 +19,26 @@ use rustls::{ServerConfig, ServerConnection};
 
 use crate::clients;
 
-/// The server's end of a TLS connection.
+/// The server's side of a TLS connection.
 pub struct TlsStream {
     stream: Stream,
     session: RefCell<ServerConnection>,
-    /// Opened, and not asked for yet: what came with the end of the handshake.
+    /// Plaintext that arrived with the end of the handshake and was not read yet.
     early: RefCell<Vec<u8>>,
-    /// Somebody sends, and will send what is sealed meanwhile.
+    /// An operation is sending, and will also send records encrypted meanwhile.
     writing: Cell<bool>,
 }
 
-/// Why a handshake came to nothing.
+/// A failed handshake.
 pub struct Failed {
     /// The socket.
     pub stream: Stream,
-    /// What was received first did not even look like TLS, but like a request.
+    /// The client sent a plain HTTP request instead of TLS.
     pub plain: bool,
 }
 
 impl TlsStream {
-    /// Shakes hands. `timeout` is for all of it.
+    /// Performs a handshake, for at most `timeout`.
     pub(crate) async fn accept(
         stream: Stream,
         config: Arc<ServerConfig>,
@@ -61,7 +60,7 @@ impl TlsStream {
         }
     }
 
-    /// None when the handshake is done; otherwise whether the client speaks plain HTTP.
+    /// Returns `None` once the handshake is complete; otherwise whether the client speaks plain HTTP.
     async fn shake(&self, timeout: IoTimeout) -> io::Result<Option<bool>> {
         let begun = now();
         let mut raw = Vec::new();
@@ -71,33 +70,34 @@ impl TlsStream {
             if self.stream.read(&mut raw, timeout.remaining(now() - begun)).await? == 0 {
                 return Ok(Some(false));
             }
-            // A handshake record begins with 22 (RFC 8446 §5.1), a request with a letter.
+            // A handshake record starts with 22 (RFC 8446 §5.1), a request with a letter.
             if std::mem::take(&mut first) && raw[0].is_ascii_uppercase() {
                 return Ok(Some(true));
             }
             let fed = self.feed(&raw, &mut self.early.borrow_mut());
-            // An alert, if it went wrong: the client is told why.
+            // On failure this sends the alert.
             self.flush(timeout.remaining(now() - begun)).await?;
             fed?;
         }
         Ok(None)
     }
 
-    /// Whether `protocol` was agreed on.
+    /// Whether `protocol` was negotiated.
     pub fn speaks(&self, protocol: &[u8]) -> bool {
         self.session.borrow().alpn_protocol() == Some(protocol)
     }
 
-    /// Whom the client's certificate names as its common name, if it had to have one and that names one.
+    /// The common name in the client's certificate, if it has a unique one.
     pub fn client_name(&self) -> Option<String> {
         clients::name(&self.session.borrow())
     }
 
-    /// Waits for bytes and appends them to `buffer`. Returns how many; zero is the end. A connection that ends
-    /// without its client having said so is an error: somebody may have cut it off.
+    /// Waits for data and appends it to `buffer`. Returns the number of bytes; zero at the end of the stream.
+    /// A connection that ends without close_notify is an error, because it may have been truncated by an
+    /// attacker.
     ///
     /// # Errors
-    /// As [`Stream::read`], and when what has come is broken.
+    /// As [`Stream::read`], and if received data is invalid.
     pub async fn read(&self, buffer: &mut Vec<u8>, timeout: IoTimeout) -> io::Result<usize> {
         let before = buffer.len();
         buffer.append(&mut self.early.borrow_mut());
@@ -108,10 +108,10 @@ impl TlsStream {
                 return Ok(0);
             }
             raw.clear();
-            // One limit for a record, however it is cut.
+            // One time limit covers all pieces of a record.
             self.stream.read(&mut raw, timeout.remaining(now() - begun)).await?;
             if let Err(error) = self.feed(&raw, buffer) {
-                // The client is told why, if it still listens.
+                // Send the alert, if the client still reads.
                 let _ = self.flush(timeout.remaining(now() - begun)).await;
                 return Err(error);
             }
@@ -119,14 +119,14 @@ impl TlsStream {
         Ok(buffer.len() - before)
     }
 
-    /// Sends all of `payload`, and gives its head's memory back. One at a time.
+    /// Sends all of `payload` and returns the memory of its head. Only one write may be in progress.
     ///
     /// # Errors
     /// As [`Stream::write`].
     pub async fn write(&self, payload: Payload, timeout: IoTimeout) -> io::Result<Vec<u8>> {
         let Payload { mut head, body } = payload;
         if self.writing.get() {
-            // An alert is under way: there is nothing more to say.
+            // An alert is being sent: the connection has ended.
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         let _writing = Writing::new(&self.writing);
@@ -136,7 +136,7 @@ impl TlsStream {
                 IoSlice::new(&head[sent.min(head.len())..]),
                 IoSlice::new(&body[sent.saturating_sub(head.len())..]),
             ];
-            // As much as rustls holds at a time.
+            // As much as rustls buffers at a time.
             sent += self.session.borrow_mut().writer().write_vectored(&rest)?;
             sealed = self.send_sealed(sealed, timeout).await?;
         }
@@ -144,10 +144,10 @@ impl TlsStream {
         Ok(head)
     }
 
-    /// Says that nothing more will be sent (RFC 8446 §6.1), and so to the socket.
+    /// Sends close_notify (RFC 8446 §6.1) and closes the socket's sending side.
     ///
     /// # Errors
-    /// As [`Stream::write`]: then there is nobody to tell.
+    /// As [`Stream::write`].
     pub async fn finish(&self, timeout: IoTimeout) -> io::Result<()> {
         self.session.borrow_mut().send_close_notify();
         self.flush(timeout).await?;
@@ -159,7 +159,7 @@ impl TlsStream {
         &self.stream
     }
 
-    /// Takes what came from the socket; nothing is its end. Appends what it says to `opened`.
+    /// Processes received bytes; an empty slice is the end. Appends plaintext to `opened`.
     fn feed(&self, mut raw: &[u8], opened: &mut Vec<u8>) -> io::Result<()> {
         let session = &mut *self.session.borrow_mut();
         loop {
@@ -180,7 +180,7 @@ impl TlsStream {
         }
     }
 
-    /// Whether the client has said that nothing more comes.
+    /// Whether the client has sent close_notify.
     fn has_ended(&self) -> io::Result<bool> {
         match self.session.borrow_mut().reader().fill_buf() {
             Ok(bytes) => Ok(bytes.is_empty()),
@@ -189,7 +189,7 @@ impl TlsStream {
         }
     }
 
-    /// Sends what is sealed, unless somebody does already.
+    /// Sends encrypted records, unless another operation is sending.
     async fn flush(&self, timeout: IoTimeout) -> io::Result<()> {
         if self.writing.get() || !self.session.borrow().wants_write() {
             return Ok(());
@@ -198,7 +198,7 @@ impl TlsStream {
         self.send_sealed(Vec::new(), timeout).await.map(drop)
     }
 
-    /// Sends what is sealed until there is nothing more; `memory` is used for it and given back.
+    /// Sends encrypted records until none are left. Uses `memory` as buffer and returns it.
     async fn send_sealed(&self, mut memory: Vec<u8>, timeout: IoTimeout) -> io::Result<Vec<u8>> {
         while self.session.borrow().wants_write() {
             self.session.borrow_mut().write_tls(&mut memory)?;
@@ -213,7 +213,7 @@ fn invalid(error: rustls::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
-/// Somebody sends, as long as this lives.
+/// Marks the stream as sending while it exists.
 struct Writing<'a>(&'a Cell<bool>);
 
 impl<'a> Writing<'a> {

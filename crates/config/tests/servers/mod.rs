@@ -1,11 +1,11 @@
-//! What is looked at in the configurations of both servers alike: that mistakes name their place, and that the page which
-//! documents the keys is right. Their tests include this file.
+//! Checks for the configurations of both servers: errors name their position, and the documentation of the
+//! keys is complete. The tests of both servers include this file.
 
 use std::fmt::Debug;
 
 use phalanx_config::ConfigError;
 
-/// Texts with mistakes: each with how the first message begins, and what else is in it. It is one line.
+/// Texts with errors, each with the start of the first message and another part of it. Messages are one line.
 pub(crate) fn mistakes_are_told<C: Debug>(
     read: impl Fn(&str) -> Result<C, Vec<ConfigError>>,
     table: &[(&str, &str, &str)],
@@ -18,9 +18,9 @@ pub(crate) fn mistakes_are_told<C: Debug>(
     }
 }
 
-/// A page of the documentation has a row for each key and for nothing else, with its type and its default, and `is_default`
-/// says of each `key = default` that it is so. Keys in `tables` are left out of that: to say something of one of these is
-/// to have it.
+/// Checks that a page of the documentation has a row for each key and for nothing else, with its type and
+/// default. `is_default` returns whether `key = default` is the default. It is not called for keys in
+/// `tables`, because setting one creates the table.
 pub(crate) fn page_is_right(
     page: &str,
     keys: &[String],
