@@ -1,11 +1,11 @@
-//! Which media type a client wants, as far as a server of files needs to know (RFC 9110, 12.5.1).
+//! Media type negotiation, as far as a file server needs it (RFC 9110, 12.5.1).
 
 use crate::Request;
 use crate::bytes::{elements, trim};
 use crate::encoding::weight;
 
-/// How much a request wants a media type: the weight of the `Accept` field's most specific range that
-/// has it (12.5.1), from 0, not at all, to 1000. Without the field 1000: anything will do.
+/// The weight of a media type in a request: that of the most specific matching range in the `Accept` field
+/// (12.5.1), from 0 (not acceptable) to 1000. Without the field it is 1000.
 ///
 /// ```
 /// use phalanx_http::{Limits, Parse, accepts, parse};
@@ -19,14 +19,14 @@ pub fn accepts(request: &Request<'_>, essence: &str) -> u16 {
     weigh(request.values("accept"), essence).map_or(1000, |(weight, _)| weight)
 }
 
-/// Whether a request names a media type, itself or all of its kind (`text/*`), and not only anything
-/// (`*/*`): so a browser asks for a page, and not for what belongs to one.
+/// Whether a request names a media type, itself or by its kind (`text/*`), and not only by `*/*`. Browsers do
+/// so for pages, but not for the resources of a page.
 pub fn names(request: &Request<'_>, essence: &str) -> bool {
     weigh(request.values("accept"), essence).is_some_and(|(weight, named)| weight > 0 && named > 0)
 }
 
-/// The weight, and how specific the range is that gives it: 2 the type itself, 1 its kind, 0 any.
-/// None without a range at all.
+/// The weight, and the specificity of the range that determines it: 2 for the type itself, 1 for its kind, 0
+/// for any. `None` without any range.
 fn weigh<'a>(lines: impl Iterator<Item = &'a [u8]>, essence: &str) -> Option<(u16, u8)> {
     let kind = essence.split('/').next().unwrap_or(essence).as_bytes();
     let mut best: Option<(u8, u16)> = None;
@@ -34,7 +34,8 @@ fn weigh<'a>(lines: impl Iterator<Item = &'a [u8]>, essence: &str) -> Option<(u1
     for element in lines.flat_map(elements) {
         let mut parts = element.split(|&byte| byte == b';').map(trim);
         let Some(range) = parts.next() else { continue };
-        // Ranges with parameters are for types with parameters: none of ours. The weight may follow.
+        // Ranges with parameters match only types with parameters, of which there are none here. The weight
+        // may follow.
         let parts: Vec<_> = parts.collect();
         let is_weight = |part: &&[u8]| matches!(part, [b'q' | b'Q', b'=', ..]);
         let specific = match range {

@@ -1,7 +1,7 @@
-//! Lines of access logs: what was asked by whom, and what came of it.
+//! Formatting of access log lines.
 //!
-//! The text forms are those that every log reader knows: Common (NCSA's) and Combined, which adds the
-//! referer and the agent. What a client sends is escaped so that it can neither end its field nor its line.
+//! The text formats are those that all log tools support: Common (NCSA) and Combined, which adds the referer
+//! and the user agent. Data from clients is escaped so that it can neither end its field nor its line.
 
 use std::io::Write as _;
 use std::net::IpAddr;
@@ -9,19 +9,19 @@ use std::time::Duration;
 
 use crate::date::format_date;
 
-/// How a line is written.
+/// Line format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// `address - user [time] "request line" status bytes`.
     #[default]
     Common,
-    /// As Common, and behind it `"referer" "agent"`.
+    /// Common, followed by `"referer" "agent"`.
     Combined,
-    /// One JSON object on a line, with all fields.
+    /// One JSON object per line, with all fields.
     Json,
 }
 
-/// One answered request. What is not known is empty, and written as `-`, or `null` in JSON.
+/// An answered request. Unknown values are empty, and written as `-`, or `null` in JSON.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,29 +46,29 @@ pub enum LogFormat {
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Access<'a> {
-    /// Who asked.
+    /// Address of the client.
     pub address: IpAddr,
-    /// As whom.
+    /// Authenticated user.
     pub user: &'a [u8],
-    /// Which host (JSON only).
+    /// Requested host (JSON only).
     pub host: &'a [u8],
     /// The request line.
     pub line: &'a [u8],
-    /// The answer's status code.
+    /// Status code of the response.
     pub status: u16,
-    /// Bytes of content that were sent.
+    /// Bytes of content sent.
     pub bytes: u64,
     /// `Referer`.
     pub referer: &'a [u8],
     /// `User-Agent`.
     pub agent: &'a [u8],
-    /// When the request came, since 1970. Written in UTC.
+    /// Time of arrival since 1970. Written in UTC.
     pub began: Duration,
-    /// From then until its answer was handed to the network (JSON only, in microseconds).
+    /// Time until the response was sent (JSON only, in microseconds).
     pub took: Duration,
 }
 
-/// The text of the last second that was written: it changes less often than lines are.
+/// Cached text of the latest second, which most lines share.
 #[derive(Debug, Clone, Default)]
 pub struct LogTime {
     second: Option<u64>,
@@ -103,7 +103,7 @@ const MONTHS: [&[u8]; 12] = [
 ];
 
 impl Access<'_> {
-    /// Appends the line, with its line end.
+    /// Appends the line, including its line feed.
     pub fn write(&self, format: LogFormat, time: &mut LogTime, out: &mut Vec<u8>) {
         time.set(self.began.as_secs());
         match format {
@@ -176,7 +176,7 @@ fn number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// An address; one that a socket for both families has wrapped, as what it is.
+/// Appends an address; an IPv4-mapped IPv6 address is written as IPv4.
 fn address(out: &mut Vec<u8>, address: IpAddr) {
     match address.to_canonical() {
         IpAddr::V4(address) => {
@@ -194,7 +194,7 @@ fn address(out: &mut Vec<u8>, address: IpAddr) {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Appends `bytes` with those escaped that `plain` does not let pass.
+/// Appends `bytes`, escaping those for which `plain` is false.
 fn escaped(
     out: &mut Vec<u8>,
     bytes: &[u8],
@@ -210,7 +210,7 @@ fn escaped(
     out.extend_from_slice(rest);
 }
 
-/// Within quotes of a text form.
+/// Appends text within quotes.
 fn text(out: &mut Vec<u8>, bytes: &[u8]) {
     if bytes.is_empty() {
         return out.push(b'-');
@@ -218,7 +218,7 @@ fn text(out: &mut Vec<u8>, bytes: &[u8]) {
     escaped(out, bytes, |byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\', hex);
 }
 
-/// Without quotes around it, so without spaces in it.
+/// Appends text without quotes, and therefore without spaces.
 fn name(out: &mut Vec<u8>, bytes: &[u8]) {
     if bytes.is_empty() {
         return out.push(b'-');
@@ -236,7 +236,7 @@ fn hex(out: &mut Vec<u8>, byte: u8) {
     }
 }
 
-/// A JSON string. Bytes that are no UTF-8 are written as if they were Latin-1.
+/// Appends a JSON string. Invalid UTF-8 is interpreted as Latin-1.
 fn json(out: &mut Vec<u8>, bytes: &[u8]) {
     if bytes.is_empty() {
         return out.extend_from_slice(b"null");
@@ -248,7 +248,7 @@ fn json(out: &mut Vec<u8>, bytes: &[u8]) {
             out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
         }
     };
-    // Delete is let through by the standard, and is no more welcome on a terminal than the others.
+    // JSON allows DEL unescaped, but terminals may interpret it.
     let plain = |byte| !matches!(byte, 0..b' ' | b'"' | b'\\' | 0x7f);
     out.push(b'"');
     for chunk in bytes.utf8_chunks() {

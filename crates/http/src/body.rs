@@ -1,13 +1,13 @@
-//! Reading a body that nobody wants, to find the request behind it (RFC 9112, 6 and 7.1).
+//! Discarding request bodies, in order to find the next request (RFC 9112, 6 and 7.1).
 
 use crate::bytes::{is_token, is_value};
 use crate::chunk_extension::Extension;
 use crate::{Body, Limits, Reject, Status};
 
-/// Swallows a message's body from whatever slices it arrives in.
+/// Parser that discards a message body in pieces of any size.
 ///
-/// It keeps nothing of the body, so it takes a few dozen bytes however large the body is. With
-/// a boundless [`Limits::body`] a load generator reads responses with it too.
+/// It stores nothing of the body, so its memory is constant. With an unlimited [`Limits::body`] a load
+/// generator can also use it to read responses.
 ///
 /// ```
 /// use phalanx_http::{Body, Discard, Limits};
@@ -24,29 +24,29 @@ pub struct Discard {
     state: State,
     /// Content bytes still allowed.
     budget: u64,
-    /// Bytes of trailers still allowed.
+    /// Trailer bytes still allowed.
     spare: usize,
     /// Bytes of chunk extensions still allowed.
     extensions: usize,
-    /// The start of the current trailer's name, for [`FORBIDDEN`].
+    /// Start of the current trailer's name, compared with [`FORBIDDEN`].
     name: [u8; LONGEST],
     name_length: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// So much of a body of known length is left.
+    /// Remaining bytes of a body with known length.
     Length(u64),
-    /// In the hexadecimal size of a chunk, after so many digits.
+    /// In the hexadecimal size of a chunk, behind `digits` digits.
     Size {
         size: u64,
         digits: u8,
     },
-    /// In the extensions behind the size.
+    /// In the extensions that follow the size.
     Extension(u64, Extension),
     /// Before the LF that ends the size line.
     SizeEnd(u64),
-    /// So much of the chunk is left.
+    /// Remaining bytes of the chunk.
     Data(u64),
     DataCr,
     DataLf,
@@ -59,8 +59,8 @@ enum State {
     Done,
 }
 
-/// Fields that a trailer must not carry (RFC 9110, 6.5.1): one reader would act on them, and
-/// another not.
+/// Fields that a trailer must not contain (RFC 9110, 6.5.1), because recipients disagree on whether they
+/// apply.
 const FORBIDDEN: [&[u8]; 3] = [b"content-length", b"transfer-encoding", b"host"];
 const LONGEST: usize = 17;
 
@@ -69,12 +69,12 @@ const EXTENSIONS_TOO_LARGE: Reject =
     Reject::new(Status::ContentTooLarge, "chunk extensions too large");
 
 impl Discard {
-    /// A reader of a body framed like this. It reads at most [`Limits::body`] bytes of content,
+    /// Creates a parser for a body with this framing. It accepts at most [`Limits::body`] bytes of content,
     /// [`Limits::chunk_extensions`] bytes of extensions, and as many bytes of trailers as a head may have.
     ///
     /// # Errors
     ///
-    /// 413 at once if a length is announced that is over the limit.
+    /// 413 immediately if the declared length exceeds the limit.
     pub fn new(body: Body, limits: &Limits) -> Result<Discard, Reject> {
         let state = match body {
             Body::None | Body::Length(0) => State::Done,
@@ -92,19 +92,20 @@ impl Discard {
         })
     }
 
-    /// Whether the body has been read to its end. Nothing is taken after that.
+    /// Whether the body is complete. No further bytes are consumed after that.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// Takes bytes of the body, and says how many: all of them, or fewer if the body ends within.
+    /// Processes bytes of the body. Returns the number of bytes consumed: all of them, or fewer if the body
+    /// ends within.
     ///
     /// # Errors
     ///
-    /// 400 if the chunks are not framed exactly as RFC 9112, 7.1 has it, extensions and trailers included.
-    /// 413 if there is more content than allowed (known from the chunk's size, before its data), or more
-    /// bytes of extensions. 431 if the trailers are too long. How the bytes are cut makes no
-    /// difference. The connection is to be closed.
+    /// 400 if the chunked framing violates RFC 9112, 7.1, including extensions and trailers. 413 if the
+    /// content exceeds the limit, which is known from a chunk's size before its data, or if the extensions
+    /// do. 431 if the trailers are too long. The result does not depend on how the bytes are split. The
+    /// connection must be closed.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<usize, Reject> {
         let mut at = 0;
         while at < bytes.len() {
@@ -132,7 +133,7 @@ impl Discard {
     fn step(&mut self, state: State, byte: u8) -> Result<State, Reject> {
         match (state, byte) {
             (State::Size { size, digits }, _) if byte.is_ascii_hexdigit() => {
-                // Sixteen digits fill 64 bits; more are an attack even if they are zeros.
+                // Sixteen digits fill 64 bits; more are an attack, even if they are zeros.
                 if digits == 16 {
                     return Err(Reject::bad("chunk size too long"));
                 }
@@ -169,12 +170,12 @@ impl Discard {
             (State::SizeEnd(_) | State::TrailerLf | State::LastLf, _) => {
                 Err(Reject::bad("CR without LF in a chunked body"))
             }
-            // Runs of bytes are not taken one by one.
+            // Runs of bytes are skipped as a whole.
             (State::Length(_) | State::Data(_) | State::Done, _) => Ok(state),
         }
     }
 
-    /// Counts one byte of a chunk extension, which the grammar allows if `next` is there.
+    /// Consumes one byte of a chunk extension; `next` is the parser state if the grammar allows the byte.
     fn extension(
         &mut self,
         size: u64,
@@ -215,7 +216,7 @@ impl Discard {
     }
 }
 
-/// How much of `left` lies in these bytes, and how much is left behind them.
+/// Returns how many of the `left` bytes are in `bytes`, and how many remain.
 fn skip(bytes: &[u8], left: u64) -> (usize, u64) {
     let taken = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
     (taken, left - taken as u64)

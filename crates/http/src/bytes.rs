@@ -1,8 +1,8 @@
-//! Kinds of bytes, and the small scanners built on them.
+//! Byte classes, and small scanners based on them.
 
-/// `tchar`: what methods and field names are made of (RFC 9110, 5.6.2).
+/// `tchar`: the bytes of methods and field names (RFC 9110, 5.6.2).
 const TOKEN: u8 = 1;
-/// What a `uri-host` and its port are made of, brackets aside (RFC 3986, 3.2.2).
+/// The bytes of a `uri-host` and its port, except brackets (RFC 3986, 3.2.2).
 const HOST: u8 = 2;
 
 const KINDS: [u8; 256] = {
@@ -43,7 +43,7 @@ pub(crate) fn is_value(byte: u8) -> bool {
     (byte >= 0x20 && byte != 0x7f) || byte == b'\t'
 }
 
-/// Without optional white space at either end (RFC 9110, 5.6.3).
+/// Removes leading and trailing optional white space (RFC 9110, 5.6.3).
 pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = bytes {
         bytes = rest;
@@ -54,13 +54,13 @@ pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// The elements of a comma-separated list without the empty ones (RFC 9110, 5.6.1.2). Only for
-/// lists whose elements hold no quoted strings.
+/// The non-empty elements of a comma-separated list (RFC 9110, 5.6.1.2). Only for lists whose elements
+/// contain no quoted strings.
 pub(crate) fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|&byte| byte == b',').map(trim).filter(|element| !element.is_empty())
 }
 
-/// A run of decimal digits as a number; one too large for 64 bits counts as the largest.
+/// Parses decimal digits; a number above 64 bits saturates.
 pub(crate) fn saturating_number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -71,7 +71,7 @@ pub(crate) fn saturating_number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// A run of decimal digits as a number that fits.
+/// Parses decimal digits; `None` if the number exceeds 64 bits.
 pub(crate) fn exact_number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;

@@ -1,40 +1,40 @@
-//! Chunk extensions, checked byte by byte (RFC 9112, 7.1.1).
+//! Validation of chunk extensions, byte by byte (RFC 9112, 7.1.1).
 //!
 //! ```text
 //! chunk-ext = *( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )
 //! ```
 //!
-//! The server ignores what an extension says. It checks the grammar all the same: a reader that skips to
-//! the line end and one that knows quoted strings would find different ends.
+//! The server ignores the content of extensions but validates their grammar: a recipient that skips to the
+//! end of the line and one that parses quoted strings would otherwise find different ends.
 
 use crate::bytes::{is_token, is_value};
 
-/// The position within the extensions of one size line.
+/// Parser state within the extensions of one size line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extension {
-    /// White space behind the size, a name or a value: another extension must follow.
+    /// White space after the size, a name or a value: another extension must follow.
     Gap,
-    /// Behind a semicolon: a name must follow.
+    /// After a semicolon: a name must follow.
     Begin,
     Name,
-    /// White space behind a name: `=` or another extension must follow.
+    /// White space after a name: `=` or another extension must follow.
     NameGap,
-    /// Behind `=`: a value must follow.
+    /// After `=`: a value must follow.
     Equals,
     Token,
     Quoted,
-    /// Behind a backslash in a quoted string.
+    /// After a backslash in a quoted string.
     Escaped,
     QuotedEnd,
 }
 
 impl Extension {
-    /// The first byte behind a chunk's size, unless it is the CR that ends the line.
+    /// State after the first byte that follows a chunk's size, unless that is the CR that ends the line.
     pub(crate) fn begin(byte: u8) -> Option<Extension> {
         Extension::Gap.next(byte)
     }
 
-    /// The position behind `byte`. None if the grammar does not allow `byte` here.
+    /// State after `byte`. `None` if the grammar does not allow `byte` here.
     pub(crate) fn next(self, byte: u8) -> Option<Extension> {
         use Extension::*;
         match (self, byte) {

@@ -1,10 +1,10 @@
-//! The other end: what a load generator or a test needs.
+//! The client side, for load generators and tests.
 
 use crate::bytes::{elements, trim};
 use crate::framing::Framing;
 use crate::{Body, MAX_FIELDS};
 
-/// Adds a GET request. `host` and `path` are written as they are; neither may hold white space.
+/// Appends a GET request. `host` and `path` are written unchanged; neither may contain white space.
 pub fn write_get(out: &mut Vec<u8>, host: &str, path: &str, keep_alive: bool) {
     for part in ["GET ", path, " HTTP/1.1\r\nHost: ", host, "\r\n"] {
         out.extend_from_slice(part.as_bytes());
@@ -13,29 +13,29 @@ pub fn write_get(out: &mut Vec<u8>, host: &str, path: &str, keep_alive: bool) {
     out.extend_from_slice(end);
 }
 
-/// What follows a response's head.
+/// Content that follows a response's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// A body like a request's: give it to a [`Discard`](crate::Discard) to find its end.
+    /// A body with the same framing as a request's; [`Discard`](crate::Discard) finds its end.
     Framed(Body),
     /// Everything until the connection closes (RFC 9112, 6.3, rule 8).
     UntilClose,
 }
 
-/// A response's head.
+/// A response head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Response {
     /// The status code.
     pub status: u16,
-    /// Bytes of the head.
+    /// Length of the head in bytes.
     pub head: usize,
-    /// What follows it.
+    /// Content that follows the head.
     pub content: Content,
-    /// Whether another request may be sent on the connection.
+    /// Whether the connection accepts another request.
     pub keep_alive: bool,
 }
 
-/// What came is no HTTP/1 response.
+/// The input is not an HTTP/1 response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadResponse;
 
@@ -47,13 +47,13 @@ impl std::fmt::Display for BadResponse {
 
 impl std::error::Error for BadResponse {}
 
-/// Parses the head of a response; `None` if more bytes are needed. `head_only` says that the request was
-/// HEAD, so that no content follows whatever the head says (RFC 9112, 6.3, rule 1).
+/// Parses the head of a response; `None` if more bytes are needed. `head_only` means that the request was
+/// HEAD, so that no content follows (RFC 9112, 6.3, rule 1).
 ///
 /// # Errors
 ///
-/// [`BadResponse`] for what is no HTTP/1 response, has more than [`MAX_FIELDS`] lines, or frames its body
-/// in two ways.
+/// [`BadResponse`] if the input is not an HTTP/1 response, has more than [`MAX_FIELDS`] lines, or has
+/// conflicting framing.
 ///
 /// ```
 /// use phalanx_http::{Body, client::{Content, parse_response}};

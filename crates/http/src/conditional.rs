@@ -3,31 +3,31 @@
 use crate::etag::{Tag, tags};
 use crate::{Request, parse_date};
 
-/// What identifies the state of a representation.
+/// Validators of a representation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validators<'a> {
-    /// The entity tag with its quotes, as in `"abc"` or `W/"abc"`; empty if there is none.
+    /// Entity tag with its quotes, as in `"abc"` or `W/"abc"`; empty if there is none.
     pub etag: &'a str,
-    /// The time of the last change, in seconds since 1970.
+    /// Time of the last modification, in seconds since 1970.
     pub modified: u64,
 }
 
-/// How to answer a conditional request.
+/// Result of evaluating the conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// As if it had no conditions.
+    /// Process the request as if it had no conditions.
     Proceed,
-    /// With 304: the client has it.
+    /// Respond with 304: the client's copy is current.
     NotModified,
-    /// With 412: what the client has is not what is here.
+    /// Respond with 412: a precondition failed.
     PreconditionFailed,
 }
 
-/// Weighs a request's conditions against a representation that exists, in the order of RFC 9110, 13.2.2.
+/// Evaluates a request's conditions for an existing representation, in the order of RFC 9110, 13.2.2.
 ///
-/// To be called only where the answer without conditions would be 200 (13.2.1). `If-Range` is not
-/// weighed here but in [`range::resolve`](crate::range::resolve). What is no valid date is ignored, and
-/// what is no valid tag matches nothing.
+/// Call it only if the response without conditions would be 200 (13.2.1). `If-Range` is not evaluated here
+/// but in [`range::resolve`](crate::range::resolve). Invalid dates are ignored, and invalid tags match
+/// nothing.
 pub fn evaluate(request: &Request<'_>, validators: &Validators<'_>) -> Outcome {
     let Request { if_match, if_none_match, if_modified_since, if_unmodified_since, .. } = request;
     if [if_match, if_none_match, if_modified_since, if_unmodified_since].iter().all(|c| c.is_none())
@@ -60,7 +60,7 @@ pub fn evaluate(request: &Request<'_>, validators: &Validators<'_>) -> Outcome {
     Outcome::Proceed
 }
 
-/// Whether the list names our tag, or is `*`, which any existing representation matches.
+/// Whether the list contains our tag, or is `*`, which matches any representation.
 fn matches<'a>(
     request: &Request<'a>,
     name: &str,

@@ -1,16 +1,16 @@
-//! Dates (RFC 9110, 5.6.7), for the second that the caller says it is.
+//! Dates (RFC 9110, 5.6.7). The caller supplies the time.
 
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The last second of the year 9999: the last one that the format can say.
-const LAST: u64 = 253_402_300_799;
+/// Last second of the year 9999, the end of what the format can express.
+const MAX_SECOND: u64 = 253_402_300_799;
 
 const BEFORE: &[u8] = b"Server: phalanx\r\nDate: ";
 const DATE: usize = 29;
-const LINES: usize = BEFORE.len() + DATE + 2;
+const LINES_LENGTH: usize = BEFORE.len() + DATE + 2;
 
-/// The `Server` and `Date` lines of responses, made once a second and copied into each.
+/// The `Server` and `Date` lines of responses, formatted once per second and copied into each.
 ///
 /// ```
 /// let mut date = phalanx_http::DateLine::new(0);
@@ -21,27 +21,27 @@ const LINES: usize = BEFORE.len() + DATE + 2;
 #[derive(Debug, Clone)]
 pub struct DateLine {
     second: u64,
-    lines: [u8; LINES],
+    lines: [u8; LINES_LENGTH],
 }
 
 impl DateLine {
-    /// The lines for a time in seconds since 1970. Times after the year 9999 count as its end.
+    /// The lines for a time in seconds since 1970. Later times than the year 9999 are clamped.
     pub fn new(second: u64) -> DateLine {
-        let mut lines = [b'\n'; LINES];
+        let mut lines = [b'\n'; LINES_LENGTH];
         lines[..BEFORE.len()].copy_from_slice(BEFORE);
         lines[BEFORE.len()..][..DATE].copy_from_slice(&format_date(second));
-        lines[LINES - 2] = b'\r';
+        lines[LINES_LENGTH - 2] = b'\r';
         DateLine { second, lines }
     }
 
-    /// Sets the time; costs next to nothing if it is the same second as before.
+    /// Sets the time; cheap if the second is unchanged.
     pub fn update(&mut self, second: u64) {
         if second != self.second {
             *self = DateLine::new(second);
         }
     }
 
-    /// The second that was set last.
+    /// The current second.
     pub fn second(&self) -> u64 {
         self.second
     }
@@ -52,12 +52,12 @@ impl DateLine {
     }
 
     /// Both lines with their line ends.
-    pub(crate) fn lines(&self) -> &[u8; LINES] {
+    pub(crate) fn lines(&self) -> &[u8; LINES_LENGTH] {
         &self.lines
     }
 }
 
-/// An `IMF-fixdate`. Times after the year 9999 count as its end.
+/// Formats an `IMF-fixdate`. Later times than the year 9999 are clamped.
 pub(crate) fn format_date(second: u64) -> [u8; DATE] {
     struct Fixed([u8; DATE], usize);
     impl std::fmt::Write for Fixed {
@@ -68,15 +68,15 @@ pub(crate) fn format_date(second: u64) -> [u8; DATE] {
             Ok(())
         }
     }
-    let time = UNIX_EPOCH + Duration::from_secs(second.min(LAST));
+    let time = UNIX_EPOCH + Duration::from_secs(second.min(MAX_SECOND));
     let mut fixed = Fixed([b' '; DATE], 0);
-    // Cannot fail: every date up to LAST has 29 bytes.
+    // Cannot fail: every date up to MAX_SECOND has 29 bytes.
     let _ = write!(fixed, "{}", httpdate::HttpDate::from(time));
     fixed.0
 }
 
-/// Seconds since 1970 of an HTTP date in any of its three forms; `None` for anything else, dates before
-/// 1970 included. What is no valid date in a condition is to be ignored (RFC 9110, 13.1.3).
+/// Parses an HTTP date in any of its three forms into seconds since 1970; `None` for anything else, including
+/// dates before 1970. Invalid dates in conditions are ignored (RFC 9110, 13.1.3).
 pub fn parse_date(value: &[u8]) -> Option<u64> {
     let time: SystemTime = httpdate::parse_http_date(str::from_utf8(value).ok()?).ok()?;
     time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
@@ -88,10 +88,10 @@ mod tests {
 
     #[test]
     fn dates_read_back() {
-        for second in [0, 1, 951_782_400, 1_709_164_800, 4_102_444_800, LAST] {
+        for second in [0, 1, 951_782_400, 1_709_164_800, 4_102_444_800, MAX_SECOND] {
             assert_eq!(parse_date(&format_date(second)), Some(second));
         }
-        assert_eq!(format_date(u64::MAX), format_date(LAST));
+        assert_eq!(format_date(u64::MAX), format_date(MAX_SECOND));
     }
 
     #[test]

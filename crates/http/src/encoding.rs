@@ -1,9 +1,9 @@
-//! Which coding of a representation a client takes (RFC 9110, 12.5.3).
+//! Negotiation of content codings (RFC 9110, 12.5.3).
 
 use crate::Request;
 use crate::bytes::{elements, trim};
 
-/// A content coding that the server may choose.
+/// A content coding supported by the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Coding {
     /// Brotli (RFC 7932).
@@ -12,17 +12,17 @@ pub enum Coding {
     Zstd,
     /// Gzip (RFC 1952).
     Gzip,
-    /// None at all.
+    /// No coding.
     Identity,
 }
 
 impl Coding {
-    /// Those that encode, the best first: what is chosen among equals.
+    /// Codings other than identity, in order of preference.
     pub const ENCODED: [Coding; 3] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
-    /// All, the best first, identity last.
+    /// All codings in order of preference, identity last.
     const ALL: [Coding; 4] = [Coding::Brotli, Coding::Zstd, Coding::Gzip, Coding::Identity];
 
-    /// The name for `Content-Encoding`, or `identity`, which does not stand there.
+    /// The name in `Content-Encoding`, or `identity`, which does not occur there.
     pub const fn name(self) -> &'static str {
         match self {
             Coding::Brotli => "br",
@@ -32,7 +32,7 @@ impl Coding {
         }
     }
 
-    /// What a precompressed file's name ends in, with its dot; empty for identity.
+    /// File extension of precompressed files, with its dot; empty for identity.
     pub const fn suffix(self) -> &'static str {
         match self {
             Coding::Brotli => ".br",
@@ -43,13 +43,13 @@ impl Coding {
     }
 
     fn from_name(name: &[u8]) -> Option<Coding> {
-        // `x-gzip` is to be taken as `gzip` (RFC 9110, 8.4.1.3).
+        // `x-gzip` is equivalent to `gzip` (RFC 9110, 8.4.1.3).
         let name = if name.eq_ignore_ascii_case(b"x-gzip") { b"gzip" } else { name };
         Coding::ALL.into_iter().find(|coding| name.eq_ignore_ascii_case(coding.name().as_bytes()))
     }
 }
 
-/// What a client's `Accept-Encoding` says of each coding.
+/// The codings that a client accepts, from `Accept-Encoding`.
 ///
 /// ```
 /// use phalanx_http::{Accepted, Coding, Limits, Parse, parse};
@@ -62,29 +62,29 @@ impl Coding {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accepted {
-    /// By the order of [`Coding::ALL`], in thousandths, doubled; zero is refused.
+    /// Weights in the order of [`Coding::ALL`], in units of 1/2000; zero means not acceptable.
     weights: [u16; 4],
 }
 
-/// Acceptable, but not asked for: identity, where nothing is said of it, behind all that is.
-const UNSAID: u16 = 1;
+/// Weight of identity if it is not mentioned: acceptable, but after all that is.
+const UNMENTIONED: u16 = 1;
 
 impl Accepted {
-    /// What this request accepts.
+    /// The codings that this request accepts.
     ///
-    /// Without the field only identity: anything may be sent then (12.5.3), but a client that knows no
-    /// codings says nothing either. Of a coding named twice the lower weight counts, and what is no
-    /// valid weight makes its element as if it were not there.
+    /// Without the field only identity: any coding would be allowed (12.5.3), but clients that support none
+    /// also omit the field. If a coding occurs twice, the lower weight applies. An element with an invalid
+    /// weight is ignored.
     pub fn by(request: &Request<'_>) -> Accepted {
         match request.accept_encoding {
-            None => Accepted { weights: [0, 0, 0, UNSAID] },
+            None => Accepted { weights: [0, 0, 0, UNMENTIONED] },
             Some(_) if request.repeated => Accepted::from_lines(request.values("accept-encoding")),
             Some(line) => Accepted::from_lines([line]),
         }
     }
 
-    /// Whether this request refuses what has no coding: by `identity;q=0`, or by `*;q=0` without a word on
-    /// identity (12.5.3). Costs nearly nothing where no weight is said, as browsers say none.
+    /// Whether this request rejects identity: by `identity;q=0`, or by `*;q=0` without mentioning identity
+    /// (12.5.3). Cheap if no weights are given, as by browsers.
     pub fn refuses_identity(request: &Request<'_>) -> bool {
         let Some(line) = request.accept_encoding else { return false };
         let has_weight = request.repeated || memchr::memchr(b'=', line).is_some();
@@ -106,30 +106,30 @@ impl Accepted {
             *slot = Some(slot.map_or(weight, |before| before.min(weight)));
         }
         let weights = Coding::ALL.map(|coding| {
-            let unsaid = if coding == Coding::Identity { UNSAID } else { 0 };
+            let unsaid = if coding == Coding::Identity { UNMENTIONED } else { 0 };
             said[coding as usize].or(others).unwrap_or(unsaid)
         });
         Accepted { weights }
     }
 
-    /// Whether the client takes this coding.
+    /// Whether the client accepts this coding.
     pub fn takes(&self, coding: Coding) -> bool {
         self.weights[coding as usize] > 0
     }
 
-    /// The codings that the client takes, the one to be sent first before the others: by the client's
-    /// weights, and among equals by ours. If identity is not among them and nothing else is to be had, the
-    /// answer is 406 (12.5.3).
+    /// The accepted codings in order of preference: by the client's weights, then by the server's order. If
+    /// identity is not among them and no other is available, the response is 406 (12.5.3).
     pub fn in_order(&self) -> impl Iterator<Item = Coding> + use<> {
         let weights = self.weights;
         let mut order = Coding::ALL;
-        // Stable: equals stay in our order.
+        // The sort is stable: equal weights keep the server's order.
         order.sort_by_key(|coding| std::cmp::Reverse(weights[*coding as usize]));
         order.into_iter().filter(move |coding| weights[*coding as usize] > 0)
     }
 }
 
-/// The weight of a list's element (12.4.2) from what follows its name, doubled; none if it is not valid.
+/// The weight of a list element (12.4.2) in units of 1/2000, from the parameters that follow its name; `None`
+/// if invalid.
 pub(crate) fn weight<'a>(mut parameters: impl Iterator<Item = &'a [u8]>) -> Option<u16> {
     let Some(parameter) = parameters.next() else { return Some(2000) };
     let ([b'q' | b'Q', b'=', digits @ ..], None) = (parameter, parameters.next()) else {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn negotiation() {
-        // (field, what is taken in order, why), RFC 9110
+        // (field, accepted codings in order, reason), RFC 9110
         let table = [
             (
                 "gzip, deflate, br, zstd",
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn identity_may_be_refused() {
         use crate::{Limits, Parse, parse};
-        // (lines, whether identity is refused)
+        // (lines, whether identity is rejected)
         let table = [
             ("", false),
             ("Accept-Encoding: gzip, br\r\n", false),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever else is said: what is refused by name is never taken.
+        /// A coding that is explicitly rejected is never accepted.
         #[test]
         fn what_is_refused_is_not_taken(
             line in "((gzip|br|zstd|identity|[*])(;q=(0|1|0[.][0-9]{1,3}))?,? ?){0,8}",

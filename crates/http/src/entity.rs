@@ -1,14 +1,14 @@
-//! The field lines that describe a file, made once and copied into each response.
+//! Header lines that describe a file, formatted once and copied into each response.
 
 use std::fmt;
 
 use crate::date::format_date;
 use crate::{Coding, Validators};
 
-/// A file's prebuilt field lines: what a cache keeps beside the contents.
+/// Preformatted header lines of a file, cached with its content.
 ///
-/// The three answers that a file can give need different lines, so they stand in the order that makes
-/// each a prefix of the next: for 304, for 206, for 200. Give one to [`Head::block`](crate::Head::block).
+/// The three kinds of responses need different lines; the lines are ordered such that each set is a prefix of
+/// the next: for 304, for 206, for 200. Pass one to [`Head::block`](crate::Head::block).
 ///
 /// ```
 /// use phalanx_http::{Entity, Validators, content_type};
@@ -28,17 +28,16 @@ use crate::{Coding, Validators};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entity {
     lines: Box<[u8]>,
-    /// Where the lines for each kind of answer end.
+    /// Ends of the lines for each kind of response.
     unchanged: usize,
     described: usize,
     partial: usize,
 }
 
 impl Entity {
-    /// The lines for a file of `length` bytes; its type is a [`ContentType`](crate::ContentType), or
-    /// whatever else is written as one. `others` are lines for every answer, 304 included, such as
-    /// `Cache-Control` and `Vary`. Line breaks in them become spaces.
-    /// An empty tag gives no `ETag` line.
+    /// The lines for a file of `length` bytes. Its type is a [`ContentType`](crate::ContentType), or anything
+    /// that formats as one. `others` are lines for every response including 304, such as `Cache-Control` and
+    /// `Vary`. Line breaks in them are replaced by spaces. An empty tag produces no `ETag` line.
     pub fn new(
         content_type: impl fmt::Display,
         validators: &Validators<'_>,
@@ -48,8 +47,8 @@ impl Entity {
         Entity::encoded(content_type, Coding::Identity, validators, length, others)
     }
 
-    /// As [`Entity::new`], of a representation with a content coding, which `Content-Encoding` names: the
-    /// type is that of what is encoded, the length and the validators are those of the encoded bytes.
+    /// As [`Entity::new`], for a representation with a content coding, which is named by `Content-Encoding`.
+    /// The type is that of the decoded content; length and validators are those of the encoded content.
     pub fn encoded(
         content_type: impl fmt::Display,
         coding: Coding,
@@ -77,35 +76,35 @@ impl Entity {
         Entity { lines: lines.into(), unchanged, described, partial }
     }
 
-    /// For 304: what RFC 9110, 15.4.5 asks for, and nothing about the content.
+    /// Lines for 304: those required by RFC 9110, 15.4.5, without those about the content.
     pub fn unchanged(&self) -> &[u8] {
         &self.lines[..self.unchanged]
     }
 
-    /// For 206: all but the length. [`Head::part`](crate::Head::part) adds that of the part.
+    /// Lines for 206: all but the length. [`Head::part`](crate::Head::part) adds that of the range.
     pub fn partial(&self) -> &[u8] {
         &self.lines[..self.partial]
     }
 
-    /// For 206 with several parts: neither the type, which stands in each part, nor the length.
+    /// Lines for 206 with several ranges: without the length, and without the type, which each part contains.
     /// [`Multipart::head`](crate::Multipart::head) adds those of the whole.
     pub fn multipart(&self) -> &[u8] {
         &self.lines[..self.described]
     }
 
-    /// The line that tells the type, for each of several parts.
+    /// The line with the content type, for the parts of a multipart response.
     pub fn type_line(&self) -> &[u8] {
         &self.lines[self.described..self.partial]
     }
 
-    /// For 200: everything.
+    /// Lines for 200: all.
     pub fn full(&self) -> &[u8] {
         &self.lines
     }
 }
 
-/// Adds one field line. Line breaks and NULs in the value become spaces, so that no value, wherever it
-/// came from, can end the line and begin another (RFC 9110, 5.5).
+/// Appends a field line. Line breaks and NULs in the value are replaced by spaces, so that no value can start
+/// another line (RFC 9110, 5.5).
 pub(crate) fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");

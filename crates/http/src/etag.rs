@@ -1,6 +1,6 @@
 //! Entity tags and lists of them (RFC 9110, 8.8.3 and 13.1.1).
 
-/// One entity tag as it stands in a field.
+/// An entity tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tag<'a> {
     pub(crate) weak: bool,
@@ -9,7 +9,7 @@ pub(crate) struct Tag<'a> {
 }
 
 impl<'a> Tag<'a> {
-    /// Reads a tag from the start, and gives what follows it.
+    /// Parses a tag at the start, and returns the rest.
     pub(crate) fn split(bytes: &'a [u8]) -> Option<(Tag<'a>, &'a [u8])> {
         let (weak, rest) = match bytes.strip_prefix(b"W/") {
             Some(rest) => (true, rest),
@@ -24,32 +24,32 @@ impl<'a> Tag<'a> {
         Some((Tag { weak, opaque }, rest))
     }
 
-    /// A tag with nothing behind it.
+    /// Parses a single tag.
     pub(crate) fn whole(bytes: &'a [u8]) -> Option<Tag<'a>> {
         Tag::split(bytes).and_then(|(tag, rest)| rest.is_empty().then_some(tag))
     }
 
-    /// 8.8.3.2: identical, and neither is weak.
+    /// Strong comparison (8.8.3.2): identical, and neither is weak.
     pub(crate) fn matches_strongly(self, other: Tag<'_>) -> bool {
         !self.weak && !other.weak && self.opaque == other.opaque
     }
 
-    /// 8.8.3.2: identical, weak or not.
+    /// Weak comparison (8.8.3.2): identical, weak or not.
     pub(crate) fn matches_weakly(self, other: Tag<'_>) -> bool {
         self.opaque == other.opaque
     }
 }
 
-/// Visible bytes but the quote, and anything beyond ASCII.
+/// Visible bytes except the quote, and all bytes beyond ASCII.
 fn is_etagc(byte: u8) -> bool {
     byte > b' ' && byte != 0x7f && byte != b'"'
 }
 
-/// The tags of one field line, up to the first thing that is no tag.
+/// The tags of one field line, up to the first invalid one.
 pub(crate) fn tags(line: &[u8]) -> impl Iterator<Item = Tag<'_>> {
     let mut rest = line;
     std::iter::from_fn(move || {
-        // Tags may hold commas, so the list cannot just be split at them.
+        // Tags may contain commas, so the list cannot be split at them.
         while let [b' ' | b'\t' | b',', after @ ..] = rest {
             rest = after;
         }

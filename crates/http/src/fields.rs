@@ -1,4 +1,4 @@
-//! One pass over the field lines: those that the server acts on are sorted out, the others passed by.
+//! One pass over the field lines that extracts the fields the server uses.
 
 use httparse::Header;
 
@@ -7,7 +7,7 @@ use crate::framing::Framing;
 use crate::host::is_authority;
 use crate::{Reject, Request, Status};
 
-/// What the pass gathers beyond the fields that it stores in the request itself.
+/// Results of the pass besides the fields stored in the request.
 #[derive(Default)]
 pub(crate) struct Gathered {
     pub(crate) framing: Framing,
@@ -17,8 +17,8 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Takes one field line. Names are told apart by their length first: most lines of a browser's
-    /// request are of no interest, and fall through without a comparison.
+    /// Processes one field line. Names are first distinguished by length, so that most lines of a browser's
+    /// request are skipped without a comparison.
     #[inline]
     pub(crate) fn take<'a>(
         &mut self,
@@ -77,7 +77,7 @@ impl Gathered {
     }
 
     fn connection(&mut self, value: &[u8]) {
-        // What every browser sends.
+        // Sent by every browser.
         if value == b"keep-alive" {
             self.keep_alive = true;
             return;
@@ -89,9 +89,9 @@ impl Gathered {
     }
 }
 
-/// Whether a field name, already known to be a token, is this one, given in lower case. Setting one bit
-/// is enough to take the case off: no token's byte becomes a letter or a hyphen by it that was not one.
-/// Without an early exit and with a length known at compile time, this is a few vector instructions.
+/// Compares a field name, which is a valid token, with a name in lower case. Setting one bit is sufficient to
+/// ignore case: it turns no other token byte into a letter or a hyphen. Without an early exit and with a
+/// length known at compile time, this compiles to a few vector instructions.
 #[inline]
 fn same<const N: usize>(name: &[u8], wanted: &[u8; N]) -> bool {
     let Ok(name) = <&[u8; N]>::try_from(name) else { return false };
@@ -99,15 +99,15 @@ fn same<const N: usize>(name: &[u8], wanted: &[u8; N]) -> bool {
         == 0
 }
 
-/// A field whose lines together make one list (RFC 9110, 5.3): keeps the first line and notes that
-/// there are more, which [`Request::values`] then finds again.
+/// Stores a field whose lines form one list (RFC 9110, 5.3): the first line, and whether there are more,
+/// which [`Request::values`] returns.
 fn first<'a>(slot: &mut Option<&'a [u8]>, value: &'a [u8], repeated: &mut bool) {
     *repeated |= slot.is_some();
     slot.get_or_insert(value);
 }
 
-/// A field that may come once. Two lines of it are joined by a comma to something that is no date,
-/// range or tag (RFC 9110, 5.3), so what is kept is a value that is none either.
+/// Stores a field that may occur only once. Two lines joined by a comma are not a valid date, range or tag
+/// (RFC 9110, 5.3), so a repeated field is stored as an invalid value.
 fn once<'a>(slot: &mut Option<&'a [u8]>, value: &'a [u8]) {
     *slot = Some(if slot.is_some() { b"" } else { value });
 }

@@ -1,20 +1,20 @@
-//! Where a message's body ends (RFC 9112, 6).
+//! Message body framing (RFC 9112, 6).
 
 use crate::bytes::{elements, exact_number};
 use crate::{Reject, Status};
 
-/// What follows a request's head.
+/// Body that follows a request's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
-    /// Nothing: the next byte begins the next request.
+    /// None: the next byte starts the next request.
     None,
-    /// This many bytes, more than none.
+    /// This many bytes, at least one.
     Length(u64),
     /// Chunks (RFC 9112, 7.1).
     Chunked,
 }
 
-/// What the framing fields seen so far say.
+/// Framing fields seen so far.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Framing {
     length: Option<u64>,
@@ -23,8 +23,8 @@ pub(crate) struct Framing {
 }
 
 impl Framing {
-    /// Takes one `Content-Length` line. Equal values may be repeated, as 6.3 allows; anything else
-    /// that is not a plain decimal number is refused.
+    /// Processes a `Content-Length` line. A repeated equal value is allowed (6.3); anything else that is not
+    /// a plain decimal number is rejected.
     pub(crate) fn content_length(&mut self, value: &[u8]) -> Result<(), Reject> {
         for element in value.split(|&byte| byte == b',') {
             let number = exact_number(crate::bytes::trim(element))
@@ -37,7 +37,7 @@ impl Framing {
         Ok(())
     }
 
-    /// Takes one `Transfer-Encoding` line. Only a single `chunked` is understood (6.1, 7).
+    /// Processes a `Transfer-Encoding` line. Only a single `chunked` is supported (6.1, 7).
     pub(crate) fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Reject> {
         self.coded = true;
         for coding in elements(value) {
@@ -52,14 +52,14 @@ impl Framing {
         Ok(())
     }
 
-    /// The verdict, once every field was seen.
+    /// The framing, once all fields were processed.
     pub(crate) fn body(self, minor: u8) -> Result<Body, Reject> {
         match (self.coded, self.length) {
             (false, None | Some(0)) => Ok(Body::None),
             (false, Some(length)) => Ok(Body::Length(length)),
-            // The classic of request smuggling: two readers, two ends (6.1, 11.2).
+            // Request smuggling: two recipients find different ends (6.1, 11.2).
             (true, Some(_)) => Err(Reject::bad("both Content-Length and Transfer-Encoding")),
-            // A 1.0 hop in between may have passed on what it did not understand (6.1).
+            // An intermediary with HTTP/1.0 may have forwarded a field that it does not support (6.1).
             (true, None) if minor == 0 => Err(Reject::bad("Transfer-Encoding in HTTP/1.0")),
             (true, None) if !self.chunked => Err(Reject::bad("empty Transfer-Encoding")),
             (true, None) => Ok(Body::Chunked),

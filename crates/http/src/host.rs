@@ -1,11 +1,10 @@
-//! Which host a request is for: the `Host` field and the target's own authority
-//! (RFC 9112, 3.2 and 3.3).
+//! The requested host, from the `Host` field or the target (RFC 9112, 3.2 and 3.3).
 
 use crate::bytes::is_host;
 use crate::{Method, Reject};
 
-/// Whether this is `uri-host [ ":" port ]` with a host that is not empty. User information is no part
-/// of it (RFC 9110, 4.2.4 and 7.2).
+/// Whether `value` is `uri-host [ ":" port ]` with a non-empty host. User information is not allowed (RFC
+/// 9110, 4.2.4 and 7.2).
 pub(crate) fn is_authority(value: &[u8]) -> bool {
     let rest = if let [b'[', rest @ ..] = value {
         let Some(end) = rest.iter().position(|&byte| byte == b']') else { return false };
@@ -28,7 +27,7 @@ pub(crate) fn is_authority(value: &[u8]) -> bool {
     }
 }
 
-/// What a request target says: a path, a query, and maybe the host.
+/// The parts of a request target: path, query, and possibly the host.
 pub(crate) struct Target<'a> {
     pub(crate) authority: Option<&'a str>,
     pub(crate) path: &'a str,
@@ -50,7 +49,7 @@ impl<'a> Target<'a> {
         Target::absolute(target, method)
     }
 
-    /// `http://authority/path?query` (RFC 9112, 3.2.2): any server must take it.
+    /// Parses `http://authority/path?query` (RFC 9112, 3.2.2), which every server must accept.
     fn absolute(target: &'a str, method: Method<'_>) -> Result<Target<'a>, Reject> {
         let rest = strip_prefix(target, "http://").or_else(|| strip_prefix(target, "https://"));
         let rest = rest.ok_or(Reject::bad("invalid form of target"))?;
@@ -61,7 +60,7 @@ impl<'a> Target<'a> {
         }
         let (path, query) = split_query(rest);
         let path = match (path, query, method) {
-            // What a proxy would turn into the asterisk form (3.2.4).
+            // A proxy would convert it to the asterisk form (3.2.4).
             ("", None, Method::Options) => "*",
             ("", ..) => "/",
             _ => path,
@@ -116,7 +115,7 @@ mod tests {
     #[test]
     fn targets() {
         type Found<'a> = (Option<&'a str>, &'a str, Option<&'a str>);
-        // (target, method, what is found, why), RFC 9112
+        // (target, method, result, reason), RFC 9112
         let table: &[(&str, Method<'_>, Option<Found<'_>>, &str)] = &[
             ("/", Method::Get, Some((None, "/", None)), "3.2.1"),
             ("/a?", Method::Get, Some((None, "/a", Some(""))), "3.2.1: an empty query is one"),

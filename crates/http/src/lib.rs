@@ -1,23 +1,22 @@
 //! HTTP/1.1 for servers, as pure functions.
 //!
-//! Nothing here reads a socket, a clock or a file: bytes and times are handed in, and answers are
-//! appended to a buffer that the caller owns. So the same code serves a stage that is given a cohort
-//! of requests, a blocking thread with one, and a load generator at the other end. Nothing on the way
-//! of an ordinary request allocates, as long as the buffers handed in have room.
+//! This crate reads no socket, clock or file: bytes and times are passed in, and responses are appended to a
+//! buffer of the caller. The same code therefore serves a stage with a cohort of requests, a blocking thread
+//! with one, and a load generator. Ordinary requests cause no allocation if the buffers have capacity.
 //!
-//! How a request travels:
+//! The path of a request:
 //!
-//! 1. [`Scan::parse`] (or [`parse`], when everything is there at once) finds the end of the head and
-//!    gives a [`Request`], or a [`Reject`] after which the connection is answered and closed.
-//! 2. [`Discard`] swallows the request's body, if it has one.
-//! 3. [`path::resolve`] turns the target into a relative path which cannot leave the root.
-//! 4. [`Accepted`] tells which coding of it to choose; [`evaluate`] decides between an answer, 304 and
-//!    412; [`range::resolve`] between all, a part and several ([`Multipart`]).
-//! 5. [`Head`] writes the response's head around an [`Entity`]'s prebuilt block, or [`error_page`]
-//!    writes a whole small response.
+//! 1. [`Scan::parse`] (or [`parse`], if all input is available) finds the end of the head and returns a
+//!    [`Request`], or a [`Reject`], after whose response the connection is closed.
+//! 2. [`Discard`] reads the request's body, if any.
+//! 3. [`path::resolve`] converts the target to a relative path that cannot leave the root.
+//! 4. [`Accepted`] selects the content coding; [`evaluate`] decides between a full response, 304 and 412;
+//!    [`range::resolve`] between all, one range and several ([`Multipart`]).
+//! 5. [`Head`] writes the response head around an [`Entity`]'s preformatted lines, or [`error_page`] writes a
+//!    complete small response.
 //!
-//! The parser is strict: wherever two readers of one message could disagree on where it ends, it is
-//! refused. That is what request smuggling lives on, and no honest client needs it.
+//! The parser is strict: it rejects every message on whose end two recipients could disagree. Request
+//! smuggling depends on such messages, and correct clients do not send them.
 
 #![forbid(unsafe_code)]
 

@@ -1,22 +1,21 @@
-//! How much a client may send before it is refused.
+//! Limits on the size of requests.
 
-/// The most field lines that a head may have, whatever [`Limits::headers`] says.
+/// Maximum number of field lines in a head, whatever [`Limits::headers`] is.
 pub const MAX_FIELDS: usize = 128;
 
-/// Bounds on what one request may cost. Each says what happens at it.
+/// Limits per request. Each field documents the response to a request that exceeds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the request line without its line end; a longer one is answered 414
-    /// (RFC 9112, 3 asks for at least 8000).
+    /// Bytes of the request line without its line end; 414 (RFC 9112, 3 recommends at least 8000).
     pub request_line: usize,
-    /// Bytes of the whole head, request line and closing empty line included; 431.
+    /// Bytes of the head, including the request line and the closing empty line; 431.
     pub head: usize,
     /// Field lines in the head, at most [`MAX_FIELDS`]; 431.
     pub headers: usize,
-    /// Bytes of a request body that is read and thrown away; 413.
+    /// Bytes of a request body, which is read and discarded; 413.
     pub body: u64,
-    /// Bytes of chunk extensions in one body, semicolons and white space included; 413. RFC 9112, 7.1.1
-    /// asks for such a limit.
+    /// Bytes of chunk extensions in one body, including semicolons and white space; 413. RFC 9112, 7.1.1
+    /// recommends such a limit.
     pub chunk_extensions: usize,
 }
 

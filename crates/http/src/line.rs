@@ -5,7 +5,7 @@ use std::fmt;
 use crate::bytes::is_token;
 use crate::{Reject, Status};
 
-/// A request's method. Names are case-sensitive (RFC 9110, 9.1), so `get` is an [`Method::Other`].
+/// A request method. Names are case-sensitive (RFC 9110, 9.1), so `get` is a [`Method::Other`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method<'a> {
     /// GET (RFC 9110, 9.3.1).
@@ -14,7 +14,7 @@ pub enum Method<'a> {
     Head,
     /// OPTIONS (9.3.7).
     Options,
-    /// Any other token: to be answered 405. CONNECT never gets here.
+    /// Any other token, to be answered with 405. CONNECT is rejected before.
     Other(&'a str),
 }
 
@@ -29,7 +29,7 @@ impl<'a> Method<'a> {
         }
     }
 
-    /// Whether a representation is asked for: GET or HEAD.
+    /// Whether the method retrieves a representation: GET or HEAD.
     pub fn reads(self) -> bool {
         matches!(self, Method::Get | Method::Head)
     }
@@ -50,8 +50,8 @@ pub(crate) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Reads a request line without its line end. Exactly one space on either side of the target:
-    /// more lenient readers disagree on where the target ends.
+    /// Parses a request line without its line end. There must be exactly one space on either side of the
+    /// target: more lenient parsers disagree on its end.
     pub(crate) fn parse(line: &'a [u8]) -> Result<Line<'a>, Reject> {
         let (method, rest) = method(line)?;
         let Some((rest, name)) = rest.split_last_chunk::<8>() else {
@@ -77,14 +77,14 @@ fn method(line: &[u8]) -> Result<(Method<'_>, &[u8]), Reject> {
     let method = match name {
         b"HEAD" => Method::Head,
         b"OPTIONS" => Method::Options,
-        // Its target is an authority, and this is no proxy.
+        // Its target is an authority, and this server is not a proxy.
         b"CONNECT" => return Err(Reject::new(Status::MethodNotAllowed, "CONNECT is for proxies")),
         _ => Method::Other(str::from_utf8(name).map_err(|_| Reject::bad("invalid method"))?),
     };
     Ok((method, rest))
 }
 
-/// 1.0 is 0 and everything later in the first major version is treated as 1.1 (RFC 9110, 2.5).
+/// The minor version: 0 for 1.0; any later 1.x is treated as 1.1 (RFC 9110, 2.5).
 fn version(name: &[u8; 8]) -> Result<u8, Reject> {
     match name {
         b"HTTP/1.1" => Ok(1),
@@ -97,9 +97,9 @@ fn version(name: &[u8; 8]) -> Result<u8, Reject> {
     }
 }
 
-/// Any visible bytes but `#`; beyond ASCII only UTF-8, which browsers' address lines still produce.
+/// Any visible bytes except `#`; beyond ASCII only UTF-8, which browsers still produce.
 fn target(target: &[u8]) -> Result<&str, Reject> {
-    // A fold without an early exit becomes vector code.
+    // A fold without an early exit can be vectorized.
     let invalid = target
         .iter()
         .fold(false, |bad, &byte| bad | (byte <= b' ') | (byte == 0x7f) | (byte == b'#'));
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn request_lines() {
-        // (line, status or 0, why)
+        // (line, status or 0, reason)
         let table: &[(&str, u16, &str)] = &[
             ("GET / HTTP/1.1", 0, "3"),
             ("HEAD /a?b HTTP/1.0", 0, "3"),

@@ -1,32 +1,31 @@
-//! Which media type a file has, by the end of its name.
+//! Media types by file extension.
 
 use std::fmt;
 
-/// A value for `Content-Type`.
+/// A value of `Content-Type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContentType {
     /// Type and subtype, as in `text/html`.
     pub essence: &'static str,
-    /// Whether `charset=utf-8` is said too.
+    /// Whether to add `charset=utf-8`.
     pub utf8: bool,
 }
 
 impl ContentType {
-    /// For anything that is not known better (RFC 9110, 8.3).
+    /// Type of unknown files (RFC 9110, 8.3).
     pub const UNKNOWN: ContentType =
         ContentType { essence: "application/octet-stream", utf8: false };
 
-    /// For pages that the server makes.
+    /// Type of generated pages.
     pub const HTML: ContentType = ContentType { essence: "text/html", utf8: true };
 
-    /// Adds the value to a buffer.
+    /// Appends the value to a buffer.
     pub fn write(self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.essence.as_bytes());
         out.extend_from_slice(self.parameter().as_bytes());
     }
 
-    /// Whether files of this type become much smaller when they are compressed: text, and what is not
-    /// compressed already by its own format.
+    /// Whether compression pays for this type: text, and formats without compression of their own.
     pub fn is_compressible(self) -> bool {
         self.utf8
             || matches!(
@@ -57,8 +56,8 @@ impl fmt::Display for ContentType {
     }
 }
 
-/// Where the table of `mime_guess` has an older type than the registry, the wrong one or none. `ts` is a
-/// piece of video to the registry, to players and to nginx: browsers do not run TypeScript.
+/// Types that `mime_guess` lacks, or has outdated or wrong. `ts` is an MPEG transport stream to the registry,
+/// to players and to nginx; browsers do not run TypeScript.
 const NEWER: &[(&str, &str)] = &[
     ("mjs", "text/javascript"),
     ("cjs", "text/javascript"),
@@ -85,8 +84,8 @@ const NEWER: &[(&str, &str)] = &[
     ("usdz", "model/vnd.usdz+zip"),
 ];
 
-/// The media type for a file of this name. Text is said to be UTF-8: nothing else is made today, and a
-/// browser that has to guess guesses wrong.
+/// The content type for a file of this name. Text is declared as UTF-8, because it nearly always is, and
+/// browsers that have to guess guess wrong.
 ///
 /// ```
 /// use phalanx_http::content_type;

@@ -1,10 +1,10 @@
-//! Several parts of a representation in one answer (RFC 9110, 14.6; RFC 2046, 5.1).
+//! Multipart range responses (RFC 9110, 14.6; RFC 2046, 5.1).
 
 use crate::range::Parts;
 use crate::{Entity, Head};
 
-/// The body of a 206 with several parts, but for the representation's own bytes: what stands before,
-/// between and behind them.
+/// The body of a 206 response with several ranges, except the ranges themselves: the text before, between and
+/// after them.
 ///
 /// ```
 /// use phalanx_http::{DateLine, Entity, Head, Limits, Multipart, Parse, Ranged, Reply, Status};
@@ -30,21 +30,21 @@ use crate::{Entity, Head};
 pub struct Multipart<'a> {
     parts: &'a Parts,
     entity: &'a Entity,
-    /// Of the representation.
+    /// Length of the representation.
     whole: u64,
     boundary: [u8; 32],
 }
 
 impl<'a> Multipart<'a> {
-    /// Of a representation of `whole` bytes. The boundary may not occur in it: `boundary` is to be a
-    /// number that nobody can have written into the file, such as its hash with a secret key; what it
-    /// does not know is as unlikely to hold it as to break the key. It is always written in full.
+    /// For a representation of `whole` bytes. The boundary must not occur in it, so `boundary` should be a
+    /// number that nobody can have written into the file, such as its hash with a secret key. It is always
+    /// written with all digits.
     pub fn new(parts: &'a Parts, entity: &'a Entity, whole: u64, boundary: u128) -> Multipart<'a> {
         let digit = |n: usize| b"0123456789abcdef"[(boundary >> (124 - 4 * n)) as usize & 0xf];
         Multipart { parts, entity, whole, boundary: std::array::from_fn(digit) }
     }
 
-    /// Adds `Content-Type` and `Content-Length` of the whole answer.
+    /// Adds `Content-Type` and `Content-Length` of the whole response.
     pub fn head<'h>(&self, head: Head<'h>) -> Head<'h> {
         let mut value = *b"multipart/byteranges; boundary=................................";
         let at = value.len() - self.boundary.len();
@@ -52,7 +52,7 @@ impl<'a> Multipart<'a> {
         head.field("Content-Type", &value).length(self.length())
     }
 
-    /// The body's length with the parts in it.
+    /// Length of the body, including the ranges.
     pub fn length(&self) -> u64 {
         let mut frames = Vec::with_capacity(128);
         let mut length = 0;
@@ -66,7 +66,7 @@ impl<'a> Multipart<'a> {
         length + frames.len() as u64
     }
 
-    /// Adds what stands before part `n`: the delimiter and the part's fields.
+    /// Appends the text before part `n`: the delimiter and the part's fields.
     ///
     /// # Panics
     /// If there is no such part.
@@ -87,7 +87,7 @@ impl<'a> Multipart<'a> {
         }
     }
 
-    /// Adds what stands behind the last part.
+    /// Appends the text after the last part.
     pub fn end(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"\r\n--");
         out.extend_from_slice(&self.boundary);
@@ -103,7 +103,8 @@ mod tests {
     };
     use proptest::prelude::*;
 
-    /// As a client reads it: the parts by their `Content-Range`, delimited by the boundary of the head.
+    /// Parses a body as a client does: the parts by their `Content-Range`, delimited by the boundary of the
+    /// head.
     fn read(head: &str, body: &[u8]) -> Vec<(u64, Vec<u8>)> {
         let boundary = head.split("boundary=").nth(1).unwrap().split("\r\n").next().unwrap();
         let delimiter = format!("\r\n--{boundary}");

@@ -1,22 +1,22 @@
-//! Whole small responses that are not files: errors, redirects, the answer to OPTIONS.
+//! Complete small responses without a file: errors, redirects, and the response to OPTIONS.
 
 use std::borrow::Cow;
 
 use crate::{DateLine, Head, Reply, Status};
 
-/// The methods that a static server knows, for `Allow` (RFC 9110, 10.2.1).
+/// Methods supported by a static file server, for `Allow` (RFC 9110, 10.2.1).
 pub const ALLOW: &str = "GET, HEAD, OPTIONS";
 
-/// Adds a whole response with a small page that names the status, readable on dark and light, and
+/// Appends a complete response with a small page that names the status, readable in dark and light mode, and
 /// with [`error_lines`] in its head.
 ///
-/// A status that has no content gets none. The page holds nothing that a client sent. `reply` says
-/// whether `Connection: close` is sent, and whether only the head is (HEAD).
+/// A status without content gets no page. The page contains no client data. `reply` determines whether
+/// `Connection: close` is sent, and whether only the head is (HEAD).
 pub fn error_page(out: &mut Vec<u8>, status: Status, date: &DateLine, reply: Reply) {
     error_page_with(out, status, &error_lines(status, None), date, reply);
 }
 
-/// As [`error_page`], with `lines` in the head instead: whole ones, each with its line end.
+/// As [`error_page`], with other `lines` in the head, each with its line end.
 pub fn error_page_with(
     out: &mut Vec<u8>,
     status: Status,
@@ -27,9 +27,9 @@ pub fn error_page_with(
     page(out, status, date, reply, |head| head.block(lines));
 }
 
-/// The lines that an error's head must or should have beside the usual: `Allow` with 405 (RFC 9110,
-/// 15.5.6), `Vary` with 406, `Content-Range: bytes */whole` with 416 (15.5.17), where `whole` is the
-/// length in bytes of the representation that was asked for, if it came so far.
+/// Additional header lines of an error response: `Allow` with 405 (RFC 9110, 15.5.6), `Vary` with 406, and
+/// `Content-Range: bytes */whole` with 416 (15.5.17), where `whole` is the length of the requested
+/// representation in bytes, if known.
 pub fn error_lines(status: Status, whole: Option<u64>) -> Cow<'static, [u8]> {
     match (status, whole) {
         (Status::MethodNotAllowed, _) => ALLOW_LINE.into(),
@@ -41,13 +41,13 @@ pub fn error_lines(status: Status, whole: Option<u64>) -> Cow<'static, [u8]> {
     }
 }
 
-/// Adds a redirect to `location`, as [`path::redirect_location`](crate::path::redirect_location) makes
-/// it. `status` is 301 or 308.
+/// Appends a redirect to `location`, for example from
+/// [`path::redirect_location`](crate::path::redirect_location). `status` is 301 or 308.
 pub fn redirect(out: &mut Vec<u8>, status: Status, location: &[u8], date: &DateLine, reply: Reply) {
     page(out, status, date, reply, |head| head.field("Location", location));
 }
 
-/// Adds the answer to OPTIONS, for a resource or for `*`: 204 with `Allow` (RFC 9110, 9.3.7).
+/// Appends the response to OPTIONS, for a resource or for `*`: 204 with `Allow` (RFC 9110, 9.3.7).
 pub fn options(out: &mut Vec<u8>, date: &DateLine, reply: Reply) {
     Head::new(out, Status::NoContent, date, reply).block(ALLOW_LINE).finish();
 }

@@ -1,7 +1,7 @@
-//! From a request's path to a file's, without a way out of the root.
+//! Conversion of request paths to file paths below the root.
 //!
-//! Opening with `RESOLVE_BENEATH` is what keeps a server within its root in the end; this refuses
-//! early what could never be served, and makes one name of the many that mean the same file.
+//! Opening files with `RESOLVE_BENEATH` confines a server to its root. This module rejects paths early that
+//! can never be served, and normalizes the many names of one file.
 
 use std::error::Error;
 use std::fmt;
@@ -10,34 +10,34 @@ use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_encode};
 
 use crate::Status;
 
-/// What a path was resolved to, beside the bytes that were written.
+/// Properties of a resolved path, besides the bytes written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resolved {
-    /// Whether the path names a directory: it ends in a slash, or is empty.
+    /// Whether the path names a directory: it ends with a slash, or is empty.
     pub directory: bool,
 }
 
-/// Why a path cannot name a file here.
+/// Reason why a path cannot name a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathError {
-    /// It does not begin with a slash.
+    /// It does not start with a slash.
     Relative,
     /// A `%` without two hexadecimal digits (RFC 3986, 2.1).
     Escape,
-    /// A control character, NUL included, plain or encoded.
+    /// A control character, including NUL, plain or encoded.
     Control,
-    /// A backslash, plain or encoded: a separator elsewhere, and in no honest name.
+    /// A backslash, plain or encoded: a separator on other systems.
     Backslash,
-    /// A segment that is `..` once decoded. Clients resolve these before they send (RFC 3986, 5.2.4).
+    /// A segment that decodes to `..`. Clients resolve these before sending (RFC 3986, 5.2.4).
     Parent,
-    /// An encoded slash: no file's name has one, and proxies disagree on what it means.
+    /// An encoded slash: no file name contains one, and proxies disagree on its meaning.
     Slash,
-    /// A segment that begins with a dot, other than `.well-known` at the top (RFC 8615).
+    /// A segment that starts with a dot, except `.well-known` at the top (RFC 8615).
     Hidden,
 }
 
 impl PathError {
-    /// How to answer: as if nothing were there where that may be the truth, or else with 400.
+    /// Status of the response: 404 where the file might not exist, otherwise 400.
     pub fn status(self) -> Status {
         match self {
             PathError::Slash | PathError::Hidden => Status::NotFound,
@@ -62,16 +62,16 @@ impl fmt::Display for PathError {
 
 impl Error for PathError {}
 
-/// Writes the relative path that a request's path means over `out`.
+/// Writes the relative file path for a request path to `out`.
 ///
-/// Percent-encoding is taken off exactly once, repeated slashes become one, and `.` segments are dropped.
-/// What is written has no leading or trailing slash, and none of its segments is empty or begins
-/// with a dot (but for `.well-known` as the first). It may be empty, which is the root, and it need
-/// not be UTF-8, as names of files need not. It is never longer than `path`.
+/// Percent-encoding is decoded exactly once, repeated slashes are merged, and `.` segments are removed. The
+/// result has no leading or trailing slash, and no segment is empty or starts with a dot (except
+/// `.well-known` as the first). It may be empty, which is the root. It need not be UTF-8, because file names
+/// need not be. It is never longer than `path`.
 ///
 /// # Errors
 ///
-/// A [`PathError`] if the path names nothing that may be served; `out` then holds nothing of use.
+/// A [`PathError`] if the path names nothing that may be served; the content of `out` is then unspecified.
 ///
 /// ```
 /// use phalanx_http::path::{PathError, resolve};
@@ -98,7 +98,7 @@ pub fn resolve(path: &[u8], out: &mut Vec<u8>) -> Result<Resolved, PathError> {
     }
 }
 
-/// Decodes and adds one segment, and says whether it was one worth keeping.
+/// Decodes and appends one segment. Returns false if it is to be removed.
 fn segment(encoded: &[u8], out: &mut Vec<u8>) -> Result<bool, PathError> {
     if encoded.is_empty() {
         return Ok(false);
@@ -110,7 +110,7 @@ fn segment(encoded: &[u8], out: &mut Vec<u8>) -> Result<bool, PathError> {
     let start = out.len();
     decode(encoded, out)?;
     let name = &out[start..];
-    // One pass without an early exit, which becomes vector code; the reason is looked for after it.
+    // One pass without an early exit can be vectorized; the reason is determined afterwards.
     if name.iter().fold(false, |bad, &byte| bad | is_refused(byte)) {
         return Err(refusal(name));
     }
@@ -138,7 +138,7 @@ fn refusal(name: &[u8]) -> PathError {
     }
 }
 
-/// Takes percent-encoding off, strictly and once.
+/// Decodes percent-encoding, strictly and once.
 fn decode(mut rest: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
     while let Some(at) = memchr::memchr(b'%', rest) {
         out.extend_from_slice(&rest[..at]);
@@ -151,7 +151,7 @@ fn decode(mut rest: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
     Ok(())
 }
 
-/// What stands as it is in a path: `unreserved` and what is harmless of the rest of `pchar`.
+/// Bytes that a path contains unencoded: `unreserved` and the harmless ones of `pchar`.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -171,14 +171,14 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'@')
     .remove(b'/');
 
-/// What a query must not hold in a field's value; the rest was the client's own.
+/// Bytes that a query in a field value must not contain; the rest is copied from the client.
 const QUERY: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'#');
 
-/// Adds the `Location` for a directory that was asked for without its slash: `path` (from [`resolve`],
-/// hence decoded) encoded again between slashes, and the query.
+/// Appends the `Location` for a directory that was requested without its trailing slash: `path` (from
+/// [`resolve`], hence decoded) encoded between slashes, and the query.
 ///
-/// It has neither scheme nor authority, so it leads to the host that was asked, under whichever name;
-/// and it never begins with two slashes or a backslash, which a browser would follow elsewhere.
+/// It has neither scheme nor authority, so it refers to the requested host. It never starts with two slashes
+/// or a backslash, which browsers would interpret as another host.
 ///
 /// ```
 /// let mut out = Vec::new();
@@ -198,22 +198,21 @@ pub fn redirect_location(path: &[u8], query: Option<&str>, out: &mut Vec<u8>) {
     }
 }
 
-/// Adds a decoded path, percent-encoded as a URL has it; slashes stay.
+/// Appends a decoded path, percent-encoded for a URL; slashes are kept.
 pub fn encode(path: &[u8], out: &mut Vec<u8>) {
     for piece in percent_encode(path, PATH) {
         out.extend_from_slice(piece.as_bytes());
     }
 }
 
-/// Adds the path of a client's own target, so that it may stand in a field's value. What is
-/// percent-encoded already stays so.
+/// Appends the path of a request target such that it is valid in a field value. Percent-encoding is kept.
 pub fn encode_target(path: &str, out: &mut Vec<u8>) {
     for piece in percent_encode(path.as_bytes(), QUERY) {
         out.extend_from_slice(piece.as_bytes());
     }
 }
 
-/// Adds a client's own query with its question mark, so that it may stand in a field's value.
+/// Appends a client's query with its question mark such that it is valid in a field value.
 pub fn encode_query(query: &str, out: &mut Vec<u8>) {
     out.push(b'?');
     encode_target(query, out);
@@ -228,7 +227,7 @@ mod tests {
     fn paths() {
         use PathError::{Backslash, Control, Escape, Hidden, Parent, Relative, Slash};
         type Found<'a> = Result<(&'a str, bool), PathError>;
-        // (path, (file, directory), why)
+        // (path, (file, directory), reason)
         let table: &[(&str, Found<'_>, &str)] = &[
             ("/", Ok(("", true)), "the root"),
             ("/a", Ok(("a", false)), "a file"),
@@ -293,7 +292,7 @@ mod tests {
 
     #[test]
     fn locations() {
-        // (path, query, location, why)
+        // (path, query, location, reason)
         let table: &[(&str, Option<&str>, &str, &str)] = &[
             ("a", None, "/a/", "the slash is added"),
             ("a/b", Some("c=d&e"), "/a/b/?c=d&e", "the query is kept"),
@@ -325,7 +324,7 @@ mod tests {
                 prop_assert!(name[0] != b'.' || (at == 0 && name == b".well-known"));
             }
         }
-        // Encoded again, it means the same.
+        // It decodes to the same path.
         let mut location = Vec::new();
         redirect_location(&out, None, &mut location);
         prop_assert!(location.starts_with(b"/") && !location.starts_with(b"//"));

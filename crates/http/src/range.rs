@@ -4,49 +4,47 @@ use crate::bytes::{elements, saturating_number};
 use crate::etag::Tag;
 use crate::{Method, Request, Validators, parse_date};
 
-/// So many ranges may be asked for at once. A request for more gets the whole: nobody needs them,
+/// Maximum number of ranges in a request. A request with more gets the whole file: clients do not need them,
 /// and they have been used for attacks (RFC 9110, 17.15).
 pub const MAX_RANGES: usize = 16;
 
-/// Which part of a representation to send.
+/// The part of a representation to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ranged {
     /// All of it, with 200.
     Full,
     /// The bytes from `start` up to but not including `end`, with 206; never empty.
     Partial {
-        /// The first byte.
+        /// Offset of the first byte.
         start: u64,
-        /// One past the last byte; at most the representation's length.
+        /// Offset behind the last byte; at most the representation's length.
         end: u64,
     },
-    /// Two parts or more, with 206 and a [`Multipart`](crate::Multipart).
+    /// Two or more ranges, with 206 and a [`Multipart`](crate::Multipart).
     Parts(Parts),
-    /// Nothing, with 416.
+    /// None, with 416.
     Unsatisfiable,
 }
 
-/// Parts of one representation, in the order in which they were asked for: at least two, at most
-/// [`MAX_RANGES`], none empty, and none with a byte that another has or follows on directly. So they
-/// never hold more than the representation does.
+/// Ranges of one representation in the requested order: at least two, at most [`MAX_RANGES`], none of them
+/// empty, overlapping or adjacent. Together they are never larger than the representation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parts(Box<[(u64, u64)]>);
 
 impl Parts {
-    /// The first byte of each, and one past its last.
+    /// Start and end offset of each range.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u64, u64)> + '_ {
         self.0.iter().copied()
     }
 }
 
-/// Decides which part of a representation of `length` bytes a request is to get.
+/// Determines the part of a representation of `length` bytes to send.
 ///
-/// Only GET has ranges (14.2), and what is asked for beyond them (another unit, bad syntax, more than
-/// [`MAX_RANGES`]) gets the whole, as a server may always do. Ranges that overlap or touch become one
-/// (15.3.7.2), those that name no byte are left out, and if one is left it is sent as a single one.
-/// A range goes unheeded too if `If-Range` names anything but this state of the representation: an
-/// identical strong tag, or exactly its date (13.1.5). To be called when
-/// [`evaluate`](crate::evaluate) said to proceed.
+/// Only GET supports ranges (14.2). A request with another unit, invalid syntax or more than [`MAX_RANGES`]
+/// gets the whole, which is always allowed. Overlapping and adjacent ranges are merged (15.3.7.2), ranges
+/// without a byte are dropped, and a single remaining range is sent as such. Ranges are also ignored if
+/// `If-Range` does not match the representation: by an identical strong tag, or by its exact date (13.1.5).
+/// Call it after [`evaluate`](crate::evaluate) returned `Proceed`.
 ///
 /// ```
 /// use phalanx_http::{Limits, Parse, Ranged, Validators, parse, range};
@@ -73,13 +71,13 @@ pub fn resolve(request: &Request<'_>, validators: &Validators<'_>, length: u64) 
     }
 }
 
-/// What the specifier of bytes lists.
+/// The list of a byte range specifier.
 fn set(value: &[u8]) -> Option<&[u8]> {
     let (unit, set) = value.split_at_checked(5)?;
     set.strip_prefix(b"=").filter(|_| unit.eq_ignore_ascii_case(b"bytes"))
 }
 
-/// More than one range. Allocates: nothing that a browser asks for with each page.
+/// Resolves several ranges. Allocates, because browsers do not request them with each page.
 #[cold]
 fn several(set: &[u8], length: u64) -> Ranged {
     let mut parts: Vec<(u64, u64)> = Vec::new();
@@ -100,7 +98,7 @@ fn several(set: &[u8], length: u64) -> Ranged {
     }
 }
 
-/// Adds a part; those that it overlaps or touches become one with it, where the first of them stood.
+/// Adds a range. Ranges that overlap or touch it are merged with it, at the position of the first.
 fn join(parts: &mut Vec<(u64, u64)>, mut part: (u64, u64)) {
     let mut place = None;
     let mut at = 0;
@@ -110,7 +108,7 @@ fn join(parts: &mut Vec<(u64, u64)>, mut part: (u64, u64)) {
             part = (part.0.min(other.0), part.1.max(other.1));
             place = place.or(Some(at));
             parts.remove(at);
-            // What has grown may touch what it did not before.
+            // The merged range may touch further ranges.
             at = 0;
         } else {
             at += 1;
@@ -119,7 +117,7 @@ fn join(parts: &mut Vec<(u64, u64)>, mut part: (u64, u64)) {
     parts.insert(place.unwrap_or(parts.len()).min(parts.len()), part);
 }
 
-/// Whether the range is meant for this state: there is no `If-Range`, or it holds.
+/// Whether the range applies to this version: there is no `If-Range`, or it matches.
 fn is_current(if_range: Option<&[u8]>, validators: &Validators<'_>) -> bool {
     let Some(value) = if_range else { return true };
     match (Tag::whole(value), Tag::whole(validators.etag.as_bytes())) {
@@ -155,7 +153,7 @@ impl Range {
             Range::From(first) => (first, length),
             Range::FromTo(first, last) => (first, last.saturating_add(1).min(length)),
             Range::Last(0) => return Ranged::Unsatisfiable,
-            // Satisfiable by definition (14.1.2), but no Content-Range could say so.
+            // Satisfiable by definition (14.1.2), but it has no `Content-Range`.
             Range::Last(_) if length == 0 => return Ranged::Full,
             Range::Last(count) => (length.saturating_sub(count), length),
         };
@@ -182,7 +180,7 @@ mod tests {
         use Ranged::{Full, Partial, Unsatisfiable};
         let part = |start, end| Partial { start, end };
         let parts = |parts: &[(u64, u64)]| Ranged::Parts(Parts(parts.into()));
-        // (value, length, answer, why), RFC 9110
+        // (value, length, result, reason), RFC 9110
         let table: &[(&str, u64, Ranged, &str)] = &[
             ("bytes=0-99", 2048, part(0, 100), "14.1.2: the last position is included"),
             ("bytes=0-0", 2048, part(0, 1), "14.1.2"),
@@ -253,7 +251,7 @@ mod tests {
             }
         }
 
-        /// Every byte that is asked for is in just one part, and no other.
+        /// Every requested byte is in exactly one part, and no other byte is.
         #[test]
         fn parts_are_what_is_asked_for(
             ranges in prop::collection::vec((0..60u64, 0..20u64), 2..MAX_RANGES),

@@ -1,17 +1,17 @@
-//! Why a message cannot be served.
+//! Rejection of invalid messages.
 
 use std::error::Error;
 use std::fmt;
 
 use crate::Status;
 
-/// A message that breaks the rules. Answer with `status` and close the connection: where the next
-/// request would begin is not known (RFC 9112, 9.6 and 11.2).
+/// An invalid message. Respond with `status` and close the connection, because the start of the next request
+/// is unknown (RFC 9112, 9.6 and 11.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reject {
-    /// The status to answer with.
+    /// Status of the response.
     pub status: Status,
-    /// The rule that was broken, in a few words, for a log or a page. Never holds a client's bytes.
+    /// The violated rule in a few words, for a log or a page. Never contains client data.
     pub reason: &'static str,
 }
 
@@ -20,7 +20,7 @@ impl Reject {
         Reject { status, reason }
     }
 
-    /// 400: what most broken rules come to.
+    /// 400, the status for most violations.
     pub(crate) const fn bad(reason: &'static str) -> Reject {
         Reject::new(Status::BadRequest, reason)
     }

@@ -1,4 +1,4 @@
-//! A request's head, as the server acts on it.
+//! A parsed request head.
 
 use httparse::Header;
 
@@ -8,30 +8,30 @@ use crate::host::Target;
 use crate::line::Line;
 use crate::{Body, MAX_FIELDS, Method, Reject};
 
-/// A parsed request head. Everything in it borrows from the bytes that were parsed.
+/// A parsed request head. It borrows from the parsed bytes.
 ///
-/// Field values are raw, without white space around them. A list-valued field that is spread over
-/// several lines is here with its first line; [`Request::values`] gives them all. A field that may
-/// come only once but came twice is here with an empty value, which every reader of it ignores.
+/// Field values are raw, without surrounding white space. A list field with several lines contains its first
+/// line; [`Request::values`] returns all. A field that may occur only once but occurs twice has an empty
+/// value, which is ignored everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request<'a> {
     /// The method.
     pub method: Method<'a>,
-    /// The target's path, still percent-encoded: begins with `/`, or is `*` (OPTIONS only).
+    /// Path of the target, still percent-encoded: starts with `/`, or is `*` (OPTIONS only).
     pub path: &'a str,
-    /// What follows the first `?` of the target, if there is one.
+    /// The part of the target behind the first `?`, if any.
     pub query: Option<&'a str>,
-    /// The minor version: 0, or 1 for 1.1 and everything later.
+    /// Minor version: 0, or 1 for 1.1 and later.
     pub minor: u8,
-    /// Host and port: of an absolute target, or else of the `Host` field (RFC 9112, 3.2.2).
-    /// A 1.0 request may have none.
+    /// Host and port of an absolute target, or else of the `Host` field (RFC 9112, 3.2.2). May be absent in
+    /// HTTP/1.0.
     pub host: Option<&'a str>,
-    /// Whether the connection stays open after the answer (RFC 9112, 9.3).
+    /// Whether the connection persists after the response (RFC 9112, 9.3).
     pub keep_alive: bool,
-    /// What follows the head.
+    /// Body that follows the head.
     pub body: Body,
-    /// Whether the client waits for [`CONTINUE`](crate::CONTINUE) before it sends the body
-    /// (RFC 9110, 10.1.1). Never set without a body, nor in 1.0.
+    /// Whether the client waits for [`CONTINUE`](crate::CONTINUE) before sending the body (RFC 9110, 10.1.1).
+    /// Never set without a body or in HTTP/1.0.
     pub expect_continue: bool,
     /// `If-Match`.
     pub if_match: Option<&'a [u8]>,
@@ -53,21 +53,21 @@ pub struct Request<'a> {
     pub referer: Option<&'a [u8]>,
     /// The request line without its line end, for logs.
     pub line: &'a [u8],
-    /// Whether any list-valued field has more lines than the one kept.
+    /// Whether a list field has more lines than the stored one.
     pub(crate) repeated: bool,
-    /// The field lines, closing empty line included.
+    /// The field lines, including the closing empty line.
     fields: &'a [u8],
 }
 
 impl<'a> Request<'a> {
-    /// Reads a head whose end is known. `line` has no line end, `fields` ends in the empty line, and
-    /// every line of both in CR LF; `count` is the number of field lines.
+    /// Parses a complete head. `line` has no line end, `fields` ends with the empty line, every line ends
+    /// with CR LF, and `count` is the number of field lines.
     pub(crate) fn read(
         line: &'a [u8],
         fields: &'a [u8],
         count: usize,
     ) -> Result<Request<'a>, Reject> {
-        // The array is filled with empty headers first, so a short head gets a short one.
+        // The array is initialized with empty headers, so a short head uses a short array.
         if count <= 16 {
             Request::read_into(line, fields, &mut [httparse::EMPTY_HEADER; 16])
         } else {
@@ -124,8 +124,8 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// The values of every line of a field, in order, without white space around them. The name has
-    /// no case. Walks all lines: for fields that have no place of their own in [`Request`].
+    /// The values of all lines of a field, in order, without surrounding white space. The name is
+    /// case-insensitive. Scans all lines; intended for fields that [`Request`] does not store.
     ///
     /// ```
     /// # use phalanx_http::{Limits, Parse, parse};
@@ -134,7 +134,7 @@ impl<'a> Request<'a> {
     /// assert_eq!(request.values("dnt").next(), Some(&b"1"[..]));
     /// ```
     pub fn values<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
-        // The parse has seen to it that each line has a colon and ends in CR LF.
+        // Parsing has verified that each line has a colon and ends with CR LF.
         self.fields.split(|&byte| byte == b'\n').filter_map(move |line| {
             let (found, value) = line.split_at(memchr::memchr(b':', line)?);
             let value = trim(value[1..].strip_suffix(b"\r")?);
@@ -142,7 +142,7 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Whether this is `OPTIONS *`: a question about the server, not about a resource.
+    /// Whether this is `OPTIONS *`, which concerns the server rather than a resource.
     pub fn is_asterisk(&self) -> bool {
         self.path == "*"
     }

@@ -3,22 +3,22 @@
 use crate::entity::line;
 use crate::{DateLine, Method, Request, Status};
 
-/// The interim answer to [`Request::expect_continue`]: send it before the body is read.
+/// The interim response for [`Request::expect_continue`]: send it before reading the body.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// What of a request decides how its response is put on the wire.
+/// Properties of a request that determine the form of its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
-    /// The request's minor version.
+    /// Minor version of the request.
     pub minor: u8,
-    /// Whether the connection stays open.
+    /// Whether the connection persists.
     pub keep_alive: bool,
-    /// Whether the request was HEAD: the same head, and no content (RFC 9110, 9.3.2).
+    /// Whether the request was HEAD: the same head without content (RFC 9110, 9.3.2).
     pub head_only: bool,
 }
 
 impl Reply {
-    /// As this request wants it.
+    /// The form for this request.
     pub fn to(request: &Request<'_>) -> Reply {
         Reply {
             minor: request.minor,
@@ -27,12 +27,11 @@ impl Reply {
         }
     }
 
-    /// The last one on a connection: after a [`Reject`](crate::Reject), or when shedding.
+    /// For the last response on a connection: after a [`Reject`](crate::Reject), or when shedding load.
     pub const CLOSE: Reply = Reply { minor: 1, keep_alive: false, head_only: false };
 
-    /// The last one on a connection whose request was refused before its head was read: `bytes` is
-    /// what came of it. An answer to HEAD has no content, whatever else is wrong with the request
-    /// (RFC 9110, 9.3.2).
+    /// For the last response on a connection whose request was rejected before its head was parsed; `bytes`
+    /// is its beginning. A response to HEAD has no content, even if the request is invalid (RFC 9110, 9.3.2).
     ///
     /// ```
     /// use phalanx_http::Reply;
@@ -46,14 +45,14 @@ impl Reply {
         Reply { head_only: bytes[line..].starts_with(b"HEAD "), ..Reply::CLOSE }
     }
 
-    /// The same, and then the connection closes.
+    /// The same form, for the last response on the connection.
     #[must_use]
     pub fn closing(self) -> Reply {
         Reply { keep_alive: false, ..self }
     }
 }
 
-/// A response's head being written. Nothing is allocated if the buffer has room; some 300 bytes do.
+/// Writer of a response head. Does not allocate if the buffer has capacity; about 300 bytes suffice.
 ///
 /// ```
 /// use phalanx_http::{DateLine, Head, Reply, Status};
@@ -81,8 +80,8 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Begins a head: the status line, `Server`, `Date`, and `Connection` where the version's default is
-    /// not what happens (RFC 9112, 9.3). The version is always 1.1, also to a 1.0 client (RFC 9110, 6.2).
+    /// Writes the status line, `Server`, `Date`, and `Connection` if it differs from the default of the
+    /// version (RFC 9112, 9.3). The version is always 1.1, even for a 1.0 client (RFC 9110, 6.2).
     #[inline]
     pub fn new(out: &'a mut Vec<u8>, status: Status, date: &DateLine, reply: Reply) -> Head<'a> {
         out.extend_from_slice(status.line().as_bytes());
@@ -95,7 +94,7 @@ impl<'a> Head<'a> {
         Head { out, status }
     }
 
-    /// Adds whole lines, each with its line end, as they are: an [`Entity`](crate::Entity)'s.
+    /// Appends complete lines unchanged, for example those of an [`Entity`](crate::Entity).
     #[inline]
     pub fn block(self, lines: &[u8]) -> Head<'a> {
         debug_assert!(lines.is_empty() || lines.ends_with(b"\r\n"));
@@ -103,14 +102,13 @@ impl<'a> Head<'a> {
         self
     }
 
-    /// Adds one field. Line breaks and NULs in the value become spaces.
+    /// Appends one field. Line breaks and NULs in the value are replaced by spaces.
     pub fn field(self, name: &str, value: &[u8]) -> Head<'a> {
         line(self.out, name, value);
         self
     }
 
-    /// Adds `Content-Length`; left out where the status has no content, as it would be a lie
-    /// (RFC 9110, 8.6).
+    /// Appends `Content-Length`, unless the status has no content (RFC 9110, 8.6).
     pub fn length(mut self, length: u64) -> Head<'a> {
         if self.status.has_content() {
             self.out.extend_from_slice(b"Content-Length: ");
@@ -120,8 +118,8 @@ impl<'a> Head<'a> {
         self
     }
 
-    /// Adds `Content-Range` and `Content-Length` for the bytes from `start` up to `end` of `length`
-    /// (RFC 9110, 14.4), as [`Ranged::Partial`](crate::Ranged::Partial) has them: `start < end <= length`.
+    /// Appends `Content-Range` and `Content-Length` for the bytes from `start` to `end` of `length` (RFC
+    /// 9110, 14.4), as in [`Ranged::Partial`](crate::Ranged::Partial): `start < end <= length`.
     pub fn part(mut self, start: u64, end: u64, length: u64) -> Head<'a> {
         debug_assert!(start < end && end <= length);
         self.out.extend_from_slice(b"Content-Range: bytes ");
@@ -134,7 +132,7 @@ impl<'a> Head<'a> {
         self.length(end.saturating_sub(start))
     }
 
-    /// Adds the empty line that ends the head.
+    /// Appends the empty line that ends the head.
     #[inline]
     pub fn finish(self) {
         self.out.extend_from_slice(b"\r\n");

@@ -1,33 +1,33 @@
-//! Finding the end of a head without reading any byte twice, within the limits.
+//! Search for the end of a head within the limits. No byte is scanned twice.
 
 use crate::bytes::is_token;
 use crate::line::Line;
 use crate::{Limits, MAX_FIELDS, Reject, Request, Status};
 
-/// Empty lines that are skipped before a request line (RFC 9112, 2.2 asks for at least one).
+/// Empty lines skipped before a request line (RFC 9112, 2.2 recommends at least one).
 const LEADING_LINES: usize = 2;
 
-/// The state of a request that is arriving.
+/// Result of parsing a request head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "a box would be an allocation per request")]
 pub enum Parse<'a> {
     /// More bytes are needed.
     Incomplete,
-    /// The head is here; the number says how many bytes it took, skipped empty lines included.
+    /// A complete head and its length, including skipped empty lines.
     Complete(Request<'a>, usize),
 }
 
-/// Parses a request head from the start of `bytes`.
+/// Parses a request head at the start of `bytes`.
 ///
-/// Pure and without memory: it starts afresh at each call. Where a head may arrive in pieces, keep a
-/// [`Scan`] beside the buffer, so that a client that sends single bytes costs no more than another.
+/// Stateless: each call starts at the beginning. For input that arrives in pieces, keep a [`Scan`] with the
+/// buffer, so that a client that sends single bytes causes no extra cost.
 ///
 /// # Errors
 ///
-/// A [`Reject`] as soon as it is certain that no further byte could make the request acceptable: at the
-/// first byte for what cannot be a method, at the end of its line for a bad request line or a bare LF,
-/// at the limit for what is too long, and at the end of the head for everything else. It says with
-/// which status to answer; the connection is closed after it.
+/// A [`Reject`] as soon as no further byte could make the request acceptable: at the first byte for an
+/// invalid method, at the end of its line for an invalid request line or a bare LF, at the limit for
+/// excessive length, and at the end of the head for everything else. It contains the status of the response,
+/// after which the connection must be closed.
 ///
 /// ```
 /// use phalanx_http::{Limits, Method, Parse, parse};
@@ -51,35 +51,35 @@ pub fn parse<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Parse<'a>, Reject> 
     Scan::default().parse(bytes, limits)
 }
 
-/// How far a head that is still arriving has been looked at. One per connection.
+/// Progress of parsing an incomplete head; one per connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Scan {
-    /// No line ends before this that were not seen.
+    /// There is no unseen line end before this offset.
     searched: usize,
-    /// Where the request line begins, behind the skipped empty lines.
+    /// Start of the request line, behind skipped empty lines.
     start: usize,
-    /// Where the current line begins.
+    /// Start of the current line.
     line: usize,
-    /// Where the field lines begin, once the request line is whole.
+    /// Start of the field lines, once the request line is complete.
     fields: usize,
-    /// Whole lines so far, the skipped ones left out.
+    /// Complete lines so far, without skipped ones.
     lines: usize,
     /// Empty lines skipped.
     skipped: usize,
-    /// Whether the request line was found good already.
+    /// Whether the request line was already validated.
     checked: bool,
 }
 
 impl Scan {
-    /// Like [`parse()`](fn@parse), but goes on where the call before stopped. `bytes` must begin with the same bytes
-    /// as in that call. After a whole request or an error it is ready for the next request; to give
-    /// up a request half-way, start with a new one.
+    /// Like [`parse()`](fn@parse), but continues after the previous call. `bytes` must start with the bytes
+    /// of that call. After a complete request or an error it is ready for the next request; to abandon a
+    /// request, create a new one.
     ///
     /// # Errors
     ///
     /// As [`parse()`](fn@parse).
     pub fn parse<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<Parse<'a>, Reject> {
-        // Taken out, so that every way out but the incomplete one leaves a fresh scan behind.
+        // Take the state out, so that every return except the incomplete one resets it.
         let mut scan = std::mem::take(self);
         if let Some(end) = scan.find_end(bytes, limits)? {
             let line = &bytes[scan.start..scan.fields - 2];
@@ -91,9 +91,9 @@ impl Scan {
         Ok(Parse::Incomplete)
     }
 
-    /// The position behind the empty line that closes the head, if it is there.
+    /// Returns the offset behind the empty line that ends the head, if it was received.
     fn find_end(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Reject> {
-        // Fewer bytes than before: not the same request. Better to begin again than to panic.
+        // Fewer bytes than before: not the same request. Start again instead of panicking.
         if self.searched > bytes.len() {
             *self = Scan::default();
         }
@@ -101,8 +101,8 @@ impl Scan {
         for at in memchr::memchr_iter(b'\n', &bytes[from..]) {
             let at = from + at;
             if at == 0 || bytes[at - 1] != b'\r' {
-                // A reader may take a lone LF for a line end (RFC 9112, 2.2); readers that do and
-                // readers that do not can be played off against each other.
+                // Recipients may accept a lone LF as a line end (RFC 9112, 2.2). Attackers exploit the
+                // difference between those that do and those that do not.
                 return Err(Reject::bad("line ends in a bare LF"));
             }
             if at - 1 > self.line {
@@ -123,7 +123,7 @@ impl Scan {
         }
         self.searched = bytes.len();
         let held = bytes.len() - self.start;
-        // The last byte may be the CR of the line's end.
+        // The last byte may be the CR of the line end.
         if self.lines == 0 && held > limits.request_line + 1 {
             return Err(LINE_TOO_LONG);
         }
@@ -143,7 +143,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Answers at once what would otherwise wait for a time-out: a TLS greeting, an HTTP/0.9 line,
+    /// Rejects input early that would otherwise wait for a timeout: a TLS handshake, an HTTP/0.9 request, or
     /// another protocol's preface.
     fn check_early(&mut self, bytes: &[u8]) -> Result<(), Reject> {
         if self.lines == 0 {
