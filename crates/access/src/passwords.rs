@@ -112,7 +112,7 @@ impl LoginQueue {
             let mut memory = self.pool.take();
             let is_right = users.verify_in(&attempt.name, &attempt.password, &mut memory);
             self.pool.give_back(memory, !self.logins.is_empty());
-            refuse(self.logins.looked_at(login, is_right, self.now()));
+            refuse(self.logins.record_result(login, is_right, self.now()));
             return reply.fire(Ok(is_right));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use phalanx_service::Hangups;
+use phalanx_service::SighupHandler;
 
 use crate::config::Config;
 use crate::reload::Reloader;
@@ -52,8 +52,12 @@ pub fn operate<O: Operator>(config: Config, operator: Arc<O>) -> Result<(), Serv
     let signals = config.runtime.signals;
     let on_reload = |mut reloader| {
         let stopping = operator.clone();
-        let hear =
-            || Hangups::hear(move || operator.reload(&mut reloader), move || stopping.stopping());
+        let hear = || {
+            SighupHandler::spawn(
+                move || operator.reload(&mut reloader),
+                move || stopping.stopping(),
+            )
+        };
         signals.then(hear).flatten()
     };
     run(config, on_reload, |serving| ready.ready(serving))

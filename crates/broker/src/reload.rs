@@ -70,7 +70,7 @@ impl Reloader {
         }
         let needs_restart = new.left_out(&followed);
         followed.limits.connections =
-            followed.runtime.room_for_connections(followed.limits.connections, 0);
+            followed.runtime.connection_limit(followed.limits.connections, 0);
         self.access.store(Arc::new(policy));
         let settings = Settings::new(followed, Some(&self.settings.load()));
         self.settings.store(Arc::new(settings));

@@ -14,7 +14,7 @@ use phalanx::runtime::{RunError, StartContext, Started};
 use phalanx::shutdown::draining;
 use phalanx::{CallError, Graph};
 use phalanx_access::{FileError, Passwords};
-use phalanx_service::{Hangups, port_hint};
+use phalanx_service::{SighupHandler, port_hint};
 use phalanx_store::{Checked, OpenError, Options, Recovered, Store};
 use phalanx_tls::{CertificateError, Certificates, Clients, Source, TlsStages};
 
@@ -276,14 +276,14 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
 /// As [`serve`]; `on_reload` may start a thread that handles SIGHUP while the broker runs.
 pub(crate) fn run(
     mut config: Config,
-    on_reload: impl FnOnce(Reloader) -> Option<Hangups>,
+    on_reload: impl FnOnce(Reloader) -> Option<SighupHandler>,
     ready: impl FnOnce(&Serving<'_>),
 ) -> Result<(), ServeError> {
     let errors = config.check();
     if !errors.is_empty() {
         return Err(ServeError::Config(errors));
     }
-    config.limits.connections = config.runtime.room_for_connections(config.limits.connections, 0);
+    config.limits.connections = config.runtime.connection_limit(config.limits.connections, 0);
     let bind = |&Listen { address, .. }: &Listen| {
         Listeners::bind(address, config.runtime.workers)
             .map_err(|source| ServeError::Listen { address, source })
@@ -299,7 +299,9 @@ pub(crate) fn run(
     let hangups = on_reload(Reloader { settings, access, tls, running: config.clone() });
     let start = |start: &StartContext| {
         broker.begin(start);
-        if let Some(ends) = hangups.as_ref().filter(|_| start.processor() == 0).map(Hangups::ends) {
+        if let Some(ends) =
+            hangups.as_ref().filter(|_| start.processor() == 0).map(SighupHandler::handle)
+        {
             let until_the_end = async move {
                 draining().await;
                 ends.close();

@@ -235,7 +235,7 @@ impl Broker {
         }
         let limits = &mut config.limits;
         if self.max_packet_size.is_some() {
-            origins.said("max-packet-size", "--max-packet-size");
+            origins.record("max-packet-size", "--max-packet-size");
         }
         set(&mut limits.packet_size, self.max_packet_size);
         set(&mut limits.connections, self.max_connections.map(NonZero::get));
@@ -265,7 +265,7 @@ impl Broker {
             (_, false, _) => "--ws-listen",
             (_, true, true) => "--wss-listen",
         };
-        origins.said("listen", flag);
+        origins.record("listen", flag);
         config.listen = listen;
     }
 }

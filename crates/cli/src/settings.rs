@@ -133,12 +133,12 @@ impl RuntimeArgs {
         set(&mut runtime.l2_cache_size, self.l2_cache_size);
         if self.admin.is_some() {
             runtime.admin = self.admin;
-            origins.said("runtime.admin", "--admin");
+            origins.record("runtime.admin", "--admin");
         }
         runtime.admin_public |= self.admin_public;
         if !self.admin_host.is_empty() {
             runtime.admin_hosts.clone_from(&self.admin_host);
-            origins.said("runtime.admin-hosts", "--admin-host");
+            origins.record("runtime.admin-hosts", "--admin-host");
         }
     }
 }

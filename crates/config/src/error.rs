@@ -78,12 +78,12 @@ pub struct Origins {
 }
 
 impl Origins {
-    pub(crate) fn note(&mut self, key: &str, name: &str, text: &str, at: usize) {
+    pub(crate) fn record_at(&mut self, key: &str, name: &str, text: &str, at: usize) {
         self.places.insert(key.to_owned(), place(name, text, at));
     }
 
     /// Records that `key` was set by `place`: a flag or a variable.
-    pub fn said(&mut self, key: &str, place: &str) {
+    pub fn record(&mut self, key: &str, place: &str) {
         self.places.insert(key.to_owned(), place.to_owned());
     }
 }

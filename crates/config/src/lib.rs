@@ -64,7 +64,7 @@ pub use toml::Table;
 pub use toml::Value as Written;
 /// A parsed value.
 pub use toml::de::DeValue as Given;
-pub use value::{Place, Value, integer};
+pub use value::{PathValue, Value, integer};
 
 /// A table of keys.
 pub trait Keys {

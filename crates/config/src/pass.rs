@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::Keys;
 use crate::error::{ConfigError, Origins};
-use crate::value::{Place, Value};
+use crate::value::{PathValue, Value};
 
 /// A pass over declarations of keys, which reads, writes or lists them.
 ///
@@ -137,12 +137,12 @@ impl Pass<'_, '_> {
     }
 
     /// Declares a key with a path, relative to the base of the text.
-    pub fn path<T: Place>(&mut self, name: &'static str, path: &mut T) -> bool {
+    pub fn path<T: PathValue>(&mut self, name: &'static str, path: &mut T) -> bool {
         let found = self.key(name, path);
         if let Kind::Read(reading) = &mut self.0
             && found
         {
-            path.begin_at(reading.reader.base);
+            path.resolve(reading.reader.base);
         }
         found
     }
@@ -283,7 +283,7 @@ impl<'a> Reading<'a, '_> {
     }
 
     fn note(&mut self, key: &str, at: usize) {
-        self.reader.origins.note(key, self.reader.name, self.reader.text, at);
+        self.reader.origins.record_at(key, self.reader.name, self.reader.text, at);
     }
 
     /// Returns the value of a key and marks the key as known.

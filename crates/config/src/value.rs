@@ -48,9 +48,9 @@ pub trait Value<T = Self> {
 }
 
 /// A value that contains a file path.
-pub trait Place: Value + Sized {
+pub trait PathValue: Value + Sized {
     /// Resolves a relative path against `base`.
-    fn begin_at(&mut self, base: &Path);
+    fn resolve(&mut self, base: &Path);
 }
 
 impl Value for bool {
@@ -162,16 +162,16 @@ impl Value for PathBuf {
     }
 }
 
-impl Place for PathBuf {
-    fn begin_at(&mut self, base: &Path) {
+impl PathValue for PathBuf {
+    fn resolve(&mut self, base: &Path) {
         *self = base.join(&self).components().collect();
     }
 }
 
-impl<T: Place> Place for Option<T> {
-    fn begin_at(&mut self, base: &Path) {
+impl<T: PathValue> PathValue for Option<T> {
+    fn resolve(&mut self, base: &Path) {
         if let Some(place) = self {
-            place.begin_at(base);
+            place.resolve(base);
         }
     }
 }

@@ -53,7 +53,7 @@ pub struct Bounds {
 pub struct Addresses {
     shards: Box<[Mutex<Box<[Set]>>]>,
     /// Concurrent connections per address.
-    most_open: u32,
+    max_open: u32,
     /// Cost of a request in nanoseconds, and how far ahead of the clock an address may be.
     rate: Option<(u64, u64)>,
 }
@@ -91,7 +91,7 @@ impl Addresses {
         let shard = || Mutex::new(vec![Set::default(); SETS].into_boxed_slice());
         Some(Arc::new(Self {
             shards: (0..SHARDS).map(|_| shard()).collect(),
-            most_open: bounds.connections.unwrap_or(u32::MAX),
+            max_open: bounds.connections.unwrap_or(u32::MAX),
             rate,
         }))
     }
@@ -99,7 +99,7 @@ impl Addresses {
     /// Counts a connection. Returns `None` if the address has reached its limit.
     pub fn open(self: &Arc<Self>, key: AddressKey, now: Duration) -> Option<Open> {
         let counted = match self.with(key, now, |slot| {
-            let fits = slot.open < self.most_open;
+            let fits = slot.open < self.max_open;
             slot.open += u32::from(fits);
             fits
         }) {

@@ -11,7 +11,7 @@ pub(crate) struct Threshold(pub(crate) u32);
 pub(crate) const FIRST_LOCKOUT: Duration = Duration::from_secs(1);
 
 /// Longest lockout.
-pub(crate) const LONGEST_LOCKOUT: Duration = Duration::from_secs(60);
+pub(crate) const MAX_LOCKOUT: Duration = Duration::from_secs(60);
 
 /// Failures are forgotten this long after the last one.
 pub(crate) const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
@@ -47,7 +47,7 @@ impl Failures {
     pub(crate) fn is_locked_out(&self, key: u64, threshold: Threshold, now: Duration) -> bool {
         let Some(Counted { failures, last }) = self.get(key, now) else { return false };
         let Some(beyond) = failures.checked_sub(threshold.0) else { return false };
-        let lockout = FIRST_LOCKOUT.saturating_mul(1 << beyond.min(16)).min(LONGEST_LOCKOUT);
+        let lockout = FIRST_LOCKOUT.saturating_mul(1 << beyond.min(16)).min(MAX_LOCKOUT);
         now < last + lockout
     }
 

@@ -27,13 +27,13 @@ pub const PAIR_FAILURES: u32 = 10;
 pub const CLIENT_FAILURES: u32 = 100;
 
 /// Queued logins that succeeded before, and separately queued other logins.
-const MOST_WAITING: usize = 1000;
+const MAX_WAITING: usize = 1000;
 
 /// Queued logins of an address with failures. Above this, its oldest logins are refused.
-const MOST_FAILING: usize = 64;
+const MAX_WAITING_FAILED: usize = 64;
 
 /// Remembered successful logins.
-const MOST_KNOWN: usize = 8192;
+const MAX_REMEMBERED: usize = 8192;
 
 /// A login's user and address, hashed with a key unknown to clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl<T> Logins<T> {
     pub fn enter(&self, login: Login, item: T, now: Duration) -> Vec<(T, Refusal)> {
         let state = &mut *self.state();
         if state.right.contains(&login.secret) {
-            if state.known.len() >= MOST_WAITING {
+            if state.known.len() >= MAX_WAITING {
                 return vec![(item, Refusal::Busy)];
             }
             state.known.push_back((login, item));
@@ -112,14 +112,14 @@ impl<T> Logins<T> {
         let own = state.others.entry(login.client).or_default();
         own.push_back((login, item));
         state.waiting += 1;
-        let most = if has_failed { MOST_FAILING } else { MOST_WAITING };
+        let most = if has_failed { MAX_WAITING_FAILED } else { MAX_WAITING };
         let mut refused = Vec::new();
         while own.len() > most {
             refused.extend(own.pop_front());
         }
         state.waiting -= refused.len();
-        if state.waiting > MOST_WAITING {
-            refused.extend(state.drop_of_longest());
+        if state.waiting > MAX_WAITING {
+            refused.extend(state.pop_from_longest());
         }
         refused.into_iter().map(|(_, item)| (item, Refusal::Busy)).collect()
     }
@@ -156,7 +156,7 @@ impl<T> Logins<T> {
     }
 
     /// Records the result of a check. Returns the logins that it locks out.
-    pub fn looked_at(&self, login: Login, is_right: bool, now: Duration) -> Vec<(T, Refusal)> {
+    pub fn record_result(&self, login: Login, is_right: bool, now: Duration) -> Vec<(T, Refusal)> {
         let state = &mut *self.state();
         if is_right {
             state.failures.forget(login.pair);
@@ -188,7 +188,7 @@ impl<T> State<T> {
     }
 
     /// Removes the oldest login of the address with the longest queue.
-    fn drop_of_longest(&mut self) -> Option<(Login, T)> {
+    fn pop_from_longest(&mut self) -> Option<(Login, T)> {
         let (client, own) = self.others.iter_mut().max_by_key(|(_, own)| own.len())?;
         let (client, dropped) = (*client, own.pop_front());
         if own.is_empty() {
@@ -204,7 +204,7 @@ impl<T> State<T> {
         }
         self.order.push_back(secret);
         // Some of these may have been removed since.
-        if self.order.len() > MOST_KNOWN
+        if self.order.len() > MAX_REMEMBERED
             && let Some(oldest) = self.order.pop_front()
         {
             self.right.remove(&oldest);
@@ -230,13 +230,13 @@ mod tests {
     #[test]
     fn who_was_right_comes_first() {
         let logins = Logins::default();
-        logins.looked_at(login(1, 1, 7), true, NOW);
+        logins.record_result(login(1, 1, 7), true, NOW);
         (0..400).for_each(|n| enters(&logins, login(1, 1, 100 + n), n));
         enters(&logins, login(1, 1, 7), 1000);
         assert_eq!(logins.next(NOW).unwrap().1, 1000);
         assert_eq!(logins.next(NOW).unwrap().1, 0);
         // With another password the login is unknown.
-        logins.looked_at(login(1, 1, 7), false, NOW);
+        logins.record_result(login(1, 1, 7), false, NOW);
         drop(logins.enter(login(1, 1, 7), 1001, NOW));
         assert_eq!(logins.state().known.len(), 0);
     }
@@ -248,7 +248,7 @@ mod tests {
         (50..53).for_each(|n| enters(&logins, login(2, n, n), n));
         let next = || logins.next(NOW).unwrap().1;
         assert_eq!([(); 6].map(|()| next()), [0, 50, 1, 51, 2, 52]);
-        logins.looked_at(login(1, 0, 0), false, NOW);
+        logins.record_result(login(1, 0, 0), false, NOW);
         (60..66).for_each(|n| enters(&logins, login(2, n, n), n));
         // They get every fourth turn, newest first.
         assert_eq!([(); 6].map(|()| next()), [60, 49, 61, 62, 63, 48]);
@@ -264,7 +264,7 @@ mod tests {
         for _ in 0..PAIR_FAILURES + 1 {
             assert!(refused.is_empty());
             let (login, _) = logins.next(NOW).unwrap();
-            refused = logins.looked_at(login, false, NOW);
+            refused = logins.record_result(login, false, NOW);
         }
         assert!(refused.iter().all(|(item, why)| *item < 30 && *why == Refusal::LockedOut));
         assert_eq!(refused.len() as u32, 30 - PAIR_FAILURES);
@@ -277,9 +277,9 @@ mod tests {
     #[test]
     fn whoever_was_right_is_not_locked_out() {
         let logins = Logins::default();
-        logins.looked_at(login(1, 1, 7), true, NOW);
+        logins.record_result(login(1, 1, 7), true, NOW);
         for n in 0..2 * u64::from(CLIENT_FAILURES) {
-            logins.looked_at(login(1, 1, 100 + n), false, NOW);
+            logins.record_result(login(1, 1, 100 + n), false, NOW);
         }
         assert_eq!(logins.enter(login(1, 2, 1), 0, NOW), [(0, Refusal::LockedOut)], "the address");
         assert!(logins.enter(login(1, 1, 7), 1, NOW).is_empty());
@@ -291,18 +291,19 @@ mod tests {
         for client in 0..2000 {
             logins.enter(login(client % 3, client, 1), client, NOW);
         }
-        assert_eq!(logins.state().waiting, MOST_WAITING);
-        logins.looked_at(login(9, 9, 9), false, NOW);
+        assert_eq!(logins.state().waiting, MAX_WAITING);
+        logins.record_result(login(9, 9, 9), false, NOW);
         for n in 0..100 {
             logins.enter(login(9, 10 + n, 1), n, NOW);
         }
-        assert_eq!(logins.state().others[&9].len(), MOST_FAILING);
+        assert_eq!(logins.state().others[&9].len(), MAX_WAITING_FAILED);
         let mut left = 0;
         while logins.next(NOW).is_some() {
             left += 1;
         }
-        assert_eq!((left, logins.is_empty()), (MOST_WAITING, true));
-        (0..3 * MOST_KNOWN as u64).for_each(|n| drop(logins.looked_at(login(1, n, n), true, NOW)));
-        assert_eq!(logins.state().right.len(), MOST_KNOWN);
+        assert_eq!((left, logins.is_empty()), (MAX_WAITING, true));
+        (0..3 * MAX_REMEMBERED as u64)
+            .for_each(|n| drop(logins.record_result(login(1, n, n), true, NOW)));
+        assert_eq!(logins.state().right.len(), MAX_REMEMBERED);
     }
 }

@@ -32,7 +32,7 @@ pub fn port_hint(address: &SocketAddr, error: &io::Error) -> &'static str {
 }
 
 /// Returns an error for each repeated address. Addresses with port 0 never collide.
-pub fn listed_twice(addresses: impl IntoIterator<Item = SocketAddr>) -> Vec<String> {
+pub fn duplicate_addresses(addresses: impl IntoIterator<Item = SocketAddr>) -> Vec<String> {
     let (mut seen, mut wrong) = (Vec::new(), Vec::new());
     for address in addresses {
         if address.port() != 0 && seen.contains(&address) {
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn each_but_the_first_is_told() {
         let list = ["127.0.0.1:1", "127.0.0.1:0", "127.0.0.1:2", "127.0.0.1:0", "127.0.0.1:1"];
-        let twice = listed_twice(list.map(|address| address.parse().unwrap()));
+        let twice = duplicate_addresses(list.map(|address| address.parse().unwrap()));
         assert_eq!(twice, ["127.0.0.1:1 stands there twice"]);
     }
 }

@@ -7,13 +7,13 @@ use crate::RuntimeConfig;
 
 /// Descriptors reserved for the process, and for each worker: its driver, its listeners, files being opened,
 /// and connections being rejected.
-const PROGRAM: u64 = 64;
-const PROCESSOR: u64 = 256;
+const RESERVED_PER_PROCESS: u64 = 64;
+const RESERVED_PER_WORKER: u64 = 256;
 
 impl RuntimeConfig {
     /// The largest possible connection limit up to `wanted`, at least 1: the process's descriptor limit minus
     /// a reserve that includes `files` kept open.
-    pub fn room_for_connections(&self, wanted: usize, files: usize) -> usize {
+    pub fn connection_limit(&self, wanted: usize, files: usize) -> usize {
         let Some(limit) = getrlimit(Resource::Nofile).current else { return wanted };
         let left = limit - reserved(limit, files as u64, self.workers as u64);
         wanted.min(usize::try_from(left).unwrap_or(usize::MAX).max(1))
@@ -21,8 +21,8 @@ impl RuntimeConfig {
 }
 
 /// Descriptors out of `limit` that connections must not use; at most half.
-fn reserved(limit: u64, files: u64, processors: u64) -> u64 {
-    (PROGRAM + files + PROCESSOR * processors).min(limit / 2)
+fn reserved(limit: u64, files: u64, workers: u64) -> u64 {
+    (RESERVED_PER_PROCESS + files + RESERVED_PER_WORKER * workers).min(limit / 2)
 }
 
 #[cfg(test)]
@@ -37,7 +37,7 @@ mod tests {
         assert_eq!(reserved(64, 256, 2), 32);
         assert_eq!(reserved(0, 256, 2), 0);
         let runtime = RuntimeConfig::default();
-        assert_eq!(runtime.room_for_connections(3, 256), 3, "as asked for, where that is less");
-        assert!(runtime.room_for_connections(usize::MAX, 256) < usize::MAX);
+        assert_eq!(runtime.connection_limit(3, 256), 3, "as asked for, where that is less");
+        assert!(runtime.connection_limit(usize::MAX, 256) < usize::MAX);
     }
 }

@@ -1,6 +1,6 @@
 //! Settings and services shared by the servers: [`RuntimeConfig`] with the keys of the table `[runtime]`, the
-//! [connection limit](RuntimeConfig::room_for_connections), the validation of listen addresses
-//! ([`listed_twice`]), and reloading at SIGHUP ([`Hangups`]).
+//! [connection limit](RuntimeConfig::connection_limit), the validation of listen addresses
+//! ([`duplicate_addresses`]), and reloading at SIGHUP ([`SighupHandler`]).
 //!
 //! ```
 //! use phalanx_config::{Origins, read};
@@ -17,9 +17,9 @@
 
 mod addresses;
 mod descriptors;
-mod hangups;
 mod runtime;
+mod sighup;
 
-pub use addresses::{EXPECTED as EXPECTED_ADDRESS, address, listed_twice, port_hint};
-pub use hangups::{Ends, Hangups};
+pub use addresses::{EXPECTED as EXPECTED_ADDRESS, address, duplicate_addresses, port_hint};
 pub use runtime::RuntimeConfig;
+pub use sighup::{SighupHandle, SighupHandler};

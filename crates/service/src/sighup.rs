@@ -7,42 +7,42 @@ use signal_hook::iterator::{Handle, Signals};
 
 /// Handles SIGHUP on a thread of its own until dropped.
 #[must_use = "dropped, it does not listen any more"]
-pub struct Hangups {
+pub struct SighupHandler {
     handle: Handle,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Handle that ends the thread when it is closed.
-pub type Ends = Handle;
+pub type SighupHandle = Handle;
 
-impl Hangups {
+impl SighupHandler {
     /// Calls `reload` at each SIGHUP, and finally `stopping`; both may block. A SIGHUP that arrives meanwhile
     /// is handled after `reload` has returned.
     ///
     /// Returns `None` if the system cannot create the thread; the server then ignores SIGHUP.
-    pub fn hear(
+    pub fn spawn(
         mut reload: impl FnMut() + Send + 'static,
         stopping: impl FnOnce() + Send + 'static,
     ) -> Option<Self> {
         let mut signals = Signals::new([SIGHUP]).ok()?;
         let handle = signals.handle();
-        let hear = move || {
+        let run = move || {
             for _ in signals.forever() {
                 reload();
             }
             stopping();
         };
-        let thread = std::thread::Builder::new().name("reload".into()).spawn(hear).ok()?;
+        let thread = std::thread::Builder::new().name("reload".into()).spawn(run).ok()?;
         Some(Self { handle, thread: Some(thread) })
     }
 
     /// Handle to close when the server stops.
-    pub fn ends(&self) -> Ends {
+    pub fn handle(&self) -> SighupHandle {
         self.handle.clone()
     }
 }
 
-impl Drop for Hangups {
+impl Drop for SighupHandler {
     fn drop(&mut self) {
         self.handle.close();
         if let Some(thread) = self.thread.take() {
@@ -61,13 +61,13 @@ mod tests {
     fn each_is_heard_and_the_end_too() {
         let (say, said) = mpsc::channel();
         let last = say.clone();
-        let hear = move || say.send("hangup").unwrap();
-        let hangups = Hangups::hear(hear, move || last.send("end").unwrap()).unwrap();
+        let run = move || say.send("hangup").unwrap();
+        let sighup = SighupHandler::spawn(run, move || last.send("end").unwrap()).unwrap();
         for _ in 0..2 {
             signal_hook::low_level::raise(SIGHUP).unwrap();
             assert_eq!(said.recv(), Ok("hangup"));
         }
-        hangups.ends().close();
+        sighup.handle().close();
         assert_eq!(said.recv(), Ok("end"));
     }
 }

@@ -16,7 +16,7 @@ use x509_parser::prelude::FromDer;
 use x509_parser::x509::X509Version;
 
 /// Remaining validity below which a warning is issued.
-const SOON: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const EXPIRY_WARNING: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// A certificate is unusable. The message names the file.
 #[derive(Debug, thiserror::Error)]
@@ -97,13 +97,13 @@ pub(crate) fn load(certificate: &Path, key: &Path) -> Result<CertifiedKey, Certi
         error => CertificateError::Unusable {
             certificate: certificate.into(),
             key: key.into(),
-            why: if old { OLD.to_owned() } else { error.to_string() },
+            why: if old { OLD_VERSION.to_owned() } else { error.to_string() },
         },
     })
 }
 
 /// Created by `openssl x509 -req` by default, and rejected by current clients.
-const OLD: &str = "the certificate is of X.509's version 1 or 2; expected one of version 3, which `openssl x509 -req` \
+const OLD_VERSION: &str = "the certificate is of X.509's version 1 or 2; expected one of version 3, which `openssl x509 -req` \
     makes with -extfile FILE and `subjectAltName=DNS:…` in it";
 
 /// Whether a certificate has a version before 3 (RFC 5280 §4.1.2.1), which cannot contain host names.
@@ -172,7 +172,7 @@ pub(crate) fn warnings_for(
     }
     if now > until.timestamp() {
         warnings.push(format!("the certificate in {path} expired on {until}"));
-    } else if now + SOON.as_secs() as i64 > until.timestamp() {
+    } else if now + EXPIRY_WARNING.as_secs() as i64 > until.timestamp() {
         warnings.push(format!("the certificate in {path} expires on {until}"));
     }
     let missing = names.iter().filter(|name| !is_for(&parsed, name));

@@ -76,7 +76,7 @@ impl Certificates {
 
     /// Reloads changed files. Returns messages, one line each. An unusable file is reported once, and the
     /// previous certificate stays in use.
-    pub(crate) fn look(&self, now: SystemTime) -> Vec<String> {
+    pub(crate) fn reload_changed(&self, now: SystemTime) -> Vec<String> {
         let mut told = Vec::new();
         let mut changed = false;
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,4 +144,4 @@ pub(crate) fn stamp(path: &Path) -> Stamp {
 }
 
 /// Minimum time between two checks of the files.
-pub(crate) const LOOK: Duration = Duration::from_secs(2);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(2);

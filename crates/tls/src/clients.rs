@@ -56,7 +56,7 @@ impl Clients {
 
     /// Reloads the file if it has changed. Returns a message if so. An unusable file is reported once, and
     /// the previous authorities stay trusted.
-    pub(crate) fn look(&self) -> Option<String> {
+    pub(crate) fn reload_changed(&self) -> Option<String> {
         let mut held = self.held();
         let path = held.path.clone();
         let stamp = stamp(&path);
@@ -168,15 +168,15 @@ mod tests {
         std::fs::write(&path, authority()).unwrap();
         let clients = Clients::of_authorities(&path).unwrap();
         let (first, verifier) = clients.verifier();
-        assert_eq!((clients.look(), clients.number()), (None, first));
+        assert_eq!((clients.reload_changed(), clients.number()), (None, first));
         // An invalid file is reported once, and changes nothing.
         std::fs::write(&path, "").unwrap();
-        let told = clients.look().unwrap();
+        let told = clients.reload_changed().unwrap();
         assert!(told.contains("no certificate") && told.contains("stay"), "{told}");
-        assert_eq!((clients.look(), clients.number()), (None, first));
+        assert_eq!((clients.reload_changed(), clients.number()), (None, first));
         // Two certificates, so that the length of the file changes.
         std::fs::write(&path, authority() + &authority()).unwrap();
-        assert!(clients.look().unwrap().contains("were reloaded"));
+        assert!(clients.reload_changed().unwrap().contains("were reloaded"));
         let (second, renewed) = clients.verifier();
         assert!(second != first && !Arc::ptr_eq(&verifier, &renewed));
         // Replaced by another file; clones see the change.
@@ -185,6 +185,6 @@ mod tests {
         clients.follow(&Clients::of_authorities(&other).unwrap());
         assert!(clone.number() != second);
         std::fs::write(&path, "").unwrap();
-        assert_eq!(clone.look(), None, "the first file is not looked at any more");
+        assert_eq!(clone.reload_changed(), None, "the first file is not looked at any more");
     }
 }

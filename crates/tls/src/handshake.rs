@@ -15,20 +15,20 @@ use phalanx::{Graph, SharedStage};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 
-use crate::certificates::{Certificates, LOOK};
+use crate::certificates::{CHECK_INTERVAL, Certificates};
 use crate::clients::Clients;
 use crate::session::{Failed, TlsStream};
 
 /// Largest cohort of handshakes: some milliseconds of work with RSA keys.
-const COHORT: usize = 4;
+const MAX_COHORT: usize = 4;
 /// Connections per processor that may wait for a handshake. More would wait longer than clients do; they are
 /// closed.
-const QUEUE: usize = 1024;
+const MAX_WAITING: usize = 1024;
 /// Handles to the TLS stages.
 #[derive(Clone, Copy)]
 pub struct TlsStages {
     handshakes: SharedStage<Handshakes>,
-    looks: BlockingStage<Files>,
+    checks: BlockingStage<Files>,
 }
 
 /// Files that are reloaded when they change.
@@ -45,7 +45,7 @@ struct Handshakes {
     /// The TLS configuration, and the number of the change of the authorities that it includes.
     made: RwLock<(u32, Arc<ServerConfig>)>,
     /// Time of the last request for a check of the files, in milliseconds of [`now`].
-    looked: AtomicU64,
+    checked: AtomicU64,
 }
 
 impl TlsStages {
@@ -61,15 +61,15 @@ impl TlsStages {
         let files = Files { certificates, clients };
         let made = RwLock::new(config(&files, &protocols));
         let handshakes =
-            Handshakes { files: files.clone(), protocols, made, looked: AtomicU64::new(0) };
+            Handshakes { files: files.clone(), protocols, made, checked: AtomicU64::new(0) };
         Self {
             handshakes: graph
                 .stage("handshakes")
-                .max_cohort(COHORT)
-                .capacity(QUEUE)
+                .max_cohort(MAX_COHORT)
+                .capacity(MAX_WAITING)
                 .shared(handshakes),
             // One thread: checks are rare.
-            looks: blocking(graph, "certificates").threads(1).state(files),
+            checks: blocking(graph, "certificates").threads(1).state(files),
         }
     }
 
@@ -78,14 +78,14 @@ impl TlsStages {
     /// # Errors
     /// If the handshake failed. Contains `None` if the operation was refused or terminated, which closes the
     /// socket.
-    pub async fn shake(
+    pub async fn handshake(
         self,
         stream: Stream,
         timeout: IoTimeout,
     ) -> Result<Box<TlsStream>, Option<Failed>> {
         let call = self.handshakes.call(move |handshakes| async move {
-            if handshakes.is_look_due(now()) {
-                self.look().await;
+            if handshakes.is_check_due(now()) {
+                self.check_files().await;
             }
             let config = handshakes.config();
             TlsStream::accept(stream, config, timeout).await.map(Box::new)
@@ -95,21 +95,21 @@ impl TlsStages {
     }
 
     /// Checks whether certificates or authorities have changed, and reports changes on stderr.
-    async fn look(self) {
+    async fn check_files(self) {
         let time = SystemTime::UNIX_EPOCH + time_of_day();
-        let looked = self.looks.call(move |files| files.look(time)).await;
+        let checked = self.checks.call(move |files| files.reload_changed(time)).await;
         // No result means that the program is full or shutting down; the next handshake requests another
         // check.
-        for line in looked.unwrap_or_default() {
+        for line in checked.unwrap_or_default() {
             eprintln!("phalanx: {line}");
         }
     }
 }
 
 impl Files {
-    fn look(&self, now: SystemTime) -> Vec<String> {
-        let mut told = self.certificates.look(now);
-        told.extend(self.clients.as_ref().and_then(Clients::look));
+    fn reload_changed(&self, now: SystemTime) -> Vec<String> {
+        let mut told = self.certificates.reload_changed(now);
+        told.extend(self.clients.as_ref().and_then(Clients::reload_changed));
         told
     }
 }
@@ -133,13 +133,13 @@ impl Handshakes {
         made.1
     }
 
-    /// True for one caller per [`LOOK`] interval.
-    fn is_look_due(&self, now: Duration) -> bool {
-        let (now, looked) = (now.as_millis() as u64, self.looked.load(Ordering::Relaxed));
-        now.saturating_sub(looked) >= LOOK.as_millis() as u64
+    /// True for one caller per [`CHECK_INTERVAL`] interval.
+    fn is_check_due(&self, now: Duration) -> bool {
+        let (now, checked) = (now.as_millis() as u64, self.checked.load(Ordering::Relaxed));
+        now.saturating_sub(checked) >= CHECK_INTERVAL.as_millis() as u64
             && self
-                .looked
-                .compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed)
+                .checked
+                .compare_exchange(checked, now, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
     }
 }

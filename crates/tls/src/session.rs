@@ -53,7 +53,7 @@ impl TlsStream {
             early: RefCell::default(),
             writing: Cell::new(false),
         };
-        match tls.shake(timeout).await {
+        match tls.handshake(timeout).await {
             Ok(None) => Ok(tls),
             Ok(Some(plain)) => Err(Failed { stream: tls.stream, plain }),
             Err(_) => Err(Failed { stream: tls.stream, plain: false }),
@@ -61,7 +61,7 @@ impl TlsStream {
     }
 
     /// Returns `None` once the handshake is complete; otherwise whether the client speaks plain HTTP.
-    async fn shake(&self, timeout: IoTimeout) -> io::Result<Option<bool>> {
+    async fn handshake(&self, timeout: IoTimeout) -> io::Result<Option<bool>> {
         let begun = now();
         let mut raw = Vec::new();
         let mut first = true;

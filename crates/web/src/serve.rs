@@ -12,7 +12,7 @@ use phalanx::fs::Dir;
 use phalanx::net::Listener;
 use phalanx::runtime::{RunError, StartContext, Started};
 use phalanx::{CallError, Graph};
-use phalanx_service::{Hangups, port_hint};
+use phalanx_service::{SighupHandler, port_hint};
 use phalanx_tls::{CertificateError, Certificates, Source};
 
 use crate::auth::files::{self, UsersError};
@@ -185,7 +185,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
 pub(crate) fn run(
     mut config: Config,
     inherited: Inherited,
-    on_reload: impl FnOnce(Reloader) -> Option<Hangups>,
+    on_reload: impl FnOnce(Reloader) -> Option<SighupHandler>,
     ready: impl FnOnce(&Serving<'_>),
 ) -> Result<(), ServeError> {
     let errors = config.check();
@@ -193,7 +193,7 @@ pub(crate) fn run(
         return Err(ServeError::Config(errors));
     }
     config.max_connections =
-        config.runtime.room_for_connections(config.max_connections, config.open_files);
+        config.runtime.connection_limit(config.max_connections, config.open_files);
     let roots = open_roots(&config)?;
     let (certificates, mut warnings) = certificates(&config)?;
     warnings.extend(files::warnings(&config));
@@ -214,9 +214,9 @@ pub(crate) fn run(
         listeners,
         reopen,
     };
-    let hangups = on_reload(reloader);
+    let sighup = on_reload(reloader);
     let start = |start: &StartContext| {
-        let ends = hangups.as_ref().filter(|_| start.processor() == 0).map(Hangups::ends);
+        let ends = sighup.as_ref().filter(|_| start.processor() == 0).map(SighupHandler::handle);
         let (commands, processor) = (commands.clone(), start.processor());
         let manager = ListenerManager::new(commands, processor, server.context(), server.stages)?;
         server.stages.network.dispatch(move |_| manager.run(ends))?;

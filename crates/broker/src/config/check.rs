@@ -1,7 +1,7 @@
 //! Semantic checks of a configuration.
 
 use phalanx_config::ConfigError;
-use phalanx_service::listed_twice;
+use phalanx_service::duplicate_addresses;
 
 use crate::config::Config;
 use crate::routing::MAX_DURABLE_PACKET;
@@ -30,7 +30,7 @@ impl Config {
             );
             wrong(public && open, "listen", &what);
         }
-        for what in listed_twice(listen.iter().map(|listen| listen.address)) {
+        for what in duplicate_addresses(listen.iter().map(|listen| listen.address)) {
             wrong(true, "listen", &what);
         }
         for origin in &security.allowed_origins {

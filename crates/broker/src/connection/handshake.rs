@@ -36,7 +36,8 @@ async fn handshake(
         && let Transport::Plain(stream) = transport
     {
         // A client without TLS gets no response, because its protocol is unknown.
-        let shaken = context.tls?.shake(stream, IoTimeout::after(left()).until_shutdown()).await;
+        let shaken =
+            context.tls?.handshake(stream, IoTimeout::after(left()).until_shutdown()).await;
         transport = Transport::Tls(shaken.ok()?);
     }
     if listen.websocket {

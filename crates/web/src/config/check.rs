@@ -1,6 +1,6 @@
 //! Semantic checks of a configuration.
 
-use phalanx_service::listed_twice;
+use phalanx_service::duplicate_addresses;
 
 use crate::config::{Config, ConfigError};
 use crate::site::rules::Rules;
@@ -23,7 +23,7 @@ impl Config {
             let what = "an address redirects to TLS, and none has it";
             wrong("listen".into(), what.into());
         }
-        for what in listed_twice(self.listen.iter().map(|listen| listen.address)) {
+        for what in duplicate_addresses(self.listen.iter().map(|listen| listen.address)) {
             wrong("listen".into(), what);
         }
         let limits = &self.limits;

@@ -178,7 +178,7 @@ async fn handshake(
 ) {
     let Some(tls) = tls else { return };
     let site = current.load();
-    match tls.shake(stream, IoTimeout::after(site.timeouts.handshake).until_shutdown()).await {
+    match tls.handshake(stream, IoTimeout::after(site.timeouts.handshake).until_shutdown()).await {
         Ok(stream) if stream.speaks(HTTP2) => {
             let transport = Rc::new(Transport::Tls(stream));
             http2::connection::dispatch(transport, stages, current, entry, peer, Vec::new());

@@ -13,7 +13,7 @@ use phalanx::select;
 use phalanx::shutdown::draining;
 use phalanx::sync::{Trigger, event};
 use phalanx::task::Either;
-use phalanx_service::Ends;
+use phalanx_service::SighupHandle;
 
 use crate::connection::accept::{AcceptContext, ListenerControl, ListenerKind, accept};
 use crate::reload::listeners::{CommandQueues, ListenerCommand};
@@ -53,7 +53,7 @@ impl ListenerManager {
     }
 
     /// Executes commands until the program shuts down; then closes `ends`, if given.
-    pub(crate) async fn run(mut self, ends: Option<Ends>) {
+    pub(crate) async fn run(mut self, ends: Option<SighupHandle>) {
         let mut draining = draining();
         loop {
             let wait = match self.commands.take(self.processor) {
@@ -71,7 +71,7 @@ impl ListenerManager {
                 break;
             }
         }
-        ends.iter().for_each(Ends::close);
+        ends.iter().for_each(SighupHandle::close);
     }
 
     fn execute(&mut self, command: ListenerCommand) -> Result<(), StartError> {

@@ -68,7 +68,7 @@ impl Reloader {
         let needs_restart = new.needs_restart(&self.running);
         let mut config = new.over(&self.running);
         config.max_connections =
-            config.runtime.room_for_connections(config.max_connections, config.open_files);
+            config.runtime.connection_limit(config.max_connections, config.open_files);
         if self.certificates.is_none() && config.listen.iter().any(|listen| listen.tls) {
             return Err(ServeError::NeedsRestart("listen: the first address with TLS"));
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use phalanx_service::Hangups;
+use phalanx_service::SighupHandler;
 
 use crate::config::Config;
 use crate::reload::Reloader;
@@ -62,7 +62,10 @@ pub fn operate<O: Operator>(
         inherited,
         |mut reloader| {
             let stopping = operator.clone();
-            Hangups::hear(move || operator.reload(&mut reloader), move || stopping.stopping())
+            SighupHandler::spawn(
+                move || operator.reload(&mut reloader),
+                move || stopping.stopping(),
+            )
         },
         |serving| ready.ready(serving),
     )

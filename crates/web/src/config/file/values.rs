@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use phalanx_config::{Given, Place, Value, Written, choices, integer};
+use phalanx_config::{Given, PathValue, Value, Written, choices, integer};
 use phalanx_service::EXPECTED_ADDRESS;
 
 use crate::config::{Listen, LogFormat, LogTarget, RedirectStatus, Symlinks, UnknownHost};
@@ -134,10 +134,10 @@ impl Value for LogTarget {
     }
 }
 
-impl Place for LogTarget {
-    fn begin_at(&mut self, base: &Path) {
+impl PathValue for LogTarget {
+    fn resolve(&mut self, base: &Path) {
         if let Self::File(path) = self {
-            path.begin_at(base);
+            path.resolve(base);
         }
     }
 }
