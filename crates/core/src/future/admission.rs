@@ -10,7 +10,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::control::credits::Credits;
-use crate::processor::processor::{self, Processor};
+use crate::processor;
+use crate::processor::processor::Processor;
 
 /// Work may wait for so long, over all stages, before anything is refused, unless an [`Admission`]
 /// is told otherwise.
@@ -93,13 +94,13 @@ impl Admission {
         let target = target.as_nanos().try_into().unwrap_or(u64::MAX);
         processor::current(|p| {
             if target < u64::MAX {
-                p.congestion.note_admission();
+                p.load.delay.note_admission();
             }
             Self(Rc::new(Entry {
                 credits: RefCell::new(Credits::new(target)),
                 identity: p.identity(),
-                interval: Cell::new(p.congestion.interval()),
-                looked: Cell::new(p.congestion.began()),
+                interval: Cell::new(p.load.delay.interval()),
+                looked: Cell::new(p.load.delay.began()),
             }))
         })
     }
@@ -115,10 +116,10 @@ impl Admission {
     pub fn admit(&self) -> Result<Permit, Shed> {
         processor::current(|p| {
             assert_eq!(p.identity(), self.0.identity, "an entry belongs to one processor");
-            if p.congestion.interval() != self.0.interval.get() {
+            if p.load.delay.interval() != self.0.interval.get() {
                 self.look(p);
             }
-            if p.sessions.is_late(p.sessions.current(), p.now()) {
+            if p.waiting.sessions.is_late(p.waiting.sessions.current(), p.now()) {
                 return Err(shed(p, Shed::DeadlinePassed));
             }
             match self.0.credits.borrow_mut().take() {
@@ -141,7 +142,7 @@ impl Admission {
     /// An interval is over.
     #[cold]
     fn look(&self, processor: &Processor) {
-        let congestion = &processor.congestion;
+        let congestion = &processor.load.delay;
         self.0.interval.set(congestion.interval());
         let length = congestion.began().saturating_sub(self.0.looked.replace(congestion.began()));
         let mut credits = self.0.credits.borrow_mut();
@@ -154,7 +155,7 @@ impl Admission {
 
 #[cold]
 fn shed(processor: &Processor, why: Shed) -> Shed {
-    if let Some(slot) = processor.running.get() {
+    if let Some(slot) = processor.current.running() {
         let counters = processor.stage_counters(slot.stage.get());
         match why {
             Shed::NoCredit => counters.shed_admission.add(1),

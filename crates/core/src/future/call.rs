@@ -16,8 +16,9 @@ use crate::error::{CallError, Refused};
 use crate::operation::slot::Slot;
 use crate::operation::state::{HELD, SlotState};
 use crate::panic::catch_panic;
+use crate::processor;
 use crate::processor::home::{is_alive, send_home};
-use crate::processor::processor::{self, Processor};
+use crate::processor::processor::Processor;
 use crate::processor::waker;
 use crate::stage::key::Invocation;
 

@@ -9,7 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::processor::processor;
+use crate::processor;
 use crate::stage::key::Key;
 
 /// Resolves when a stage has room: at once while it is below its capacity, and otherwise when its

@@ -18,8 +18,8 @@ impl Session {
         let session = Self::new();
         session.set_deadline(duration);
         session.on(|p, index| {
-            let outer = p.sessions.deadline(p.sessions.current());
-            p.sessions.with(index, |record| record.deadline = record.deadline.min(outer));
+            let outer = p.waiting.sessions.deadline(p.waiting.sessions.current());
+            p.waiting.sessions.with(index, |record| record.deadline = record.deadline.min(outer));
         });
         session
     }
@@ -44,14 +44,14 @@ impl Session {
     pub fn set_deadline(&self, duration: Duration) {
         self.on(|p, index| {
             let deadline = p.deadline_after(duration);
-            p.sessions.with(index, |record| record.deadline = deadline);
+            p.waiting.sessions.with(index, |record| record.deadline = deadline);
         });
     }
 
     /// How long until the deadline, by the running cohort's [`now`](crate::now); none without one.
     /// Pass it on to other services, so that they do not work for nobody either.
     pub fn time_left(&self) -> Option<Duration> {
-        let left = self.on(|p, index| match p.sessions.deadline(index) {
+        let left = self.on(|p, index| match p.waiting.sessions.deadline(index) {
             NO_DEADLINE => None,
             deadline => Some(Duration::from_nanos(deadline.saturating_sub(p.now()))),
         });

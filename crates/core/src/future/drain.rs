@@ -17,5 +17,5 @@
 /// Outside of a processor.
 #[track_caller]
 pub fn drain() {
-    crate::processor::processor::current(|processor| processor.control().drain());
+    crate::processor::current(|processor| processor.control().drain());
 }

@@ -9,9 +9,9 @@ use std::task::{Context, Poll, Waker};
 use crate::error::CallError;
 use crate::future::call::Call;
 use crate::operation::join_table::JoinId;
+use crate::processor;
 use crate::processor::home::send_home;
 use crate::processor::notify::join_waker;
-use crate::processor::processor;
 
 mod sealed {
     /// Only here are children known.
@@ -94,8 +94,8 @@ pub struct Join<C: Children> {
 impl<C: Children> Join<C> {
     fn close(&mut self) {
         let Some((name, identity)) = self.wait.take() else { return };
-        if processor::on(identity, |processor| processor.joins.close(name)).is_none() {
-            send_home(identity, move |processor| processor.joins.close(name));
+        if processor::on(identity, |processor| processor.waiting.joins.close(name)).is_none() {
+            send_home(identity, move |processor| processor.waiting.joins.close(name));
         }
     }
 }
@@ -120,7 +120,7 @@ impl<C: Children> Future for Join<C> {
                 self.close();
             }
             let before = self.wait.map(|wait| wait.0);
-            let name = processor.joins.await_arrivals(before, children, parent);
+            let name = processor.waiting.joins.await_arrivals(before, children, parent);
             self.wait = Some((name, identity));
             self.calls.point_at(&join_waker(name));
             // A child whose former waiter was foreign may have ended another by dropping that.

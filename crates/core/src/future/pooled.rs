@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use crate::memory::pool::Pools;
 use crate::memory::slab::{MAX_PAYLOAD, class_of};
-use crate::processor::processor;
+use crate::processor;
 
 /// A value of a request's in its processor's pools: a box whose memory comes from the last object of
 /// its size that was dropped here, and goes back with the operation that has it. It calls no

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::memory::prefetch::start_load;
-use crate::processor::processor;
+use crate::processor;
 
 /// Starts the load of the cache line where `data` begins. Await what is returned, then use the data:
 /// until then the next operations of the same cohort run, and start loads of their own.

@@ -16,8 +16,9 @@ use std::mem::ManuallyDrop;
 use crate::error::CallError;
 use crate::operation::slot::Slot;
 use crate::operation::state::{HELD, Serial, SlotState};
+use crate::processor;
 use crate::processor::home::{is_alive, send_home};
-use crate::processor::processor::{self, Processor};
+use crate::processor::processor::Processor;
 use crate::processor::remote::call::RemoteReply;
 
 /// The means to answer one item of a cohort. It may be kept, or moved into an operation, and
@@ -103,14 +104,14 @@ impl Processor {
                 owed.send(Ok(value));
             }
         }
-        self.batching.answered(slot, self.stage_counters(slot.stage.get()));
+        self.scratch.batching.answered(slot, self.stage_counters(slot.stage.get()));
         self.finish(slot);
     }
 
     /// A reply was dropped.
     fn lose(&self, slot: Slot, serial: Serial) {
         // While a handler runs it is not known yet why: it may be panicking.
-        if is_awaited(slot, serial) && !self.batching.lost(slot, serial) {
+        if is_awaited(slot, serial) && !self.scratch.batching.lost(slot, serial) {
             let counters = self.stage_counters(slot.stage.get());
             counters.ended.add(1);
             counters.ended_suspended.add(1);

@@ -7,8 +7,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use crate::operation::state::NO_SESSION;
+use crate::processor;
 use crate::processor::home::{at_home, send_home};
-use crate::processor::processor::{self, Processor};
+use crate::processor::processor::Processor;
 use crate::session::table::Record;
 
 /// A group of operations, over all stages and processors. Handles are cheap, stay on the processor
@@ -83,7 +84,7 @@ impl Session {
     /// # Panics
     /// Outside of a processor.
     pub fn new() -> Self {
-        processor::current(|p| Self::handle(p.sessions.create(Record::of_handle()), p))
+        processor::current(|p| Self::handle(p.waiting.sessions.create(Record::of_handle()), p))
     }
 
     /// A handle that the record has already counted.
@@ -95,9 +96,9 @@ impl Session {
     /// The session of the operation that is running, if it has one.
     pub fn current() -> Option<Self> {
         processor::try_current(|p| {
-            let index = p.sessions.current();
+            let index = p.waiting.sessions.current();
             (index != NO_SESSION).then(|| {
-                p.sessions.with(index, |record| record.handles += 1);
+                p.waiting.sessions.with(index, |record| record.handles += 1);
                 Self::handle(index, p)
             })
         })
@@ -112,7 +113,7 @@ impl Session {
         processor::current(|p| {
             let here = self.0.identity == p.identity();
             assert!(here, "a session is used away from the processor that made it; use it there");
-            p.sessions.within(self.0.index, f)
+            p.waiting.sessions.within(self.0.index, f)
         })
     }
 
@@ -134,13 +135,13 @@ impl Session {
     /// here and runs elsewhere is counted here until its result is back.
     pub fn operations(&self) -> usize {
         let index = self.0.index;
-        self.0.on(|p| p.sessions.operations(index)).unwrap_or(0)
+        self.0.on(|p| p.waiting.sessions.operations(index)).unwrap_or(0)
     }
 
     /// Keeps the session's end waiting until the hold is dropped, also if it is awaited elsewhere.
     pub fn hold(&self) -> Hold {
         let index = self.0.index;
-        let counted = self.0.on(|p| p.sessions.hold(index));
+        let counted = self.0.on(|p| p.waiting.sessions.hold(index));
         Hold { session: self.clone(), counted: counted.is_some() }
     }
 }
@@ -172,7 +173,7 @@ impl Future for SessionEnd {
         let handle = &*self.0.0;
         // Cloned before the look: a foreign waker is foreign code.
         let waker = context.waker().clone();
-        match handle.on(|p| p.sessions.wait(handle.index, waker)) {
+        match handle.on(|p| p.waiting.sessions.wait(handle.index, waker)) {
             Some(true) => Poll::Pending,
             _ => Poll::Ready(()),
         }

@@ -6,8 +6,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::panic::catch_panic;
+use crate::processor;
 use crate::processor::home::send_home;
-use crate::processor::processor::{self, Processor};
+use crate::processor::processor::Processor;
 use crate::queue::timer_wheel::TimerKey;
 
 /// The time of the running cohort, since some moment before the program's start: read once a cohort,
@@ -68,7 +69,7 @@ impl Sleep {
         let Some(key) = self.timer.take() else { return };
         // Dropped after the borrow: it may be foreign.
         let disarm = move |p: &Processor| {
-            let waker = p.wheel.borrow_mut().disarm(key);
+            let waker = p.waiting.timers.borrow_mut().disarm(key);
             catch_panic(|| drop(waker));
         };
         if processor::on(self.identity, disarm).is_none() {
@@ -89,7 +90,7 @@ impl Future for Sleep {
             }
             // Cloned before the borrow and dropped after it: it may be foreign.
             let mut waker = context.waker().clone();
-            let mut wheel = p.wheel.borrow_mut();
+            let mut wheel = p.waiting.timers.borrow_mut();
             if !self.timer.is_some_and(|key| wheel.rewake(key, &mut waker)) {
                 self.timer = Some(wheel.arm(self.deadline, waker));
             }

@@ -5,17 +5,19 @@
 use std::future::Future;
 use std::marker::PhantomData;
 
+use std::rc::Rc;
+use std::sync::Arc;
+
 use crate::error::CallError;
 use crate::future::call::Call;
 use crate::future::session::Session;
 use crate::handle::graph::StageOptions;
 use crate::handle::handles::{exclusive, handle, shared};
-use crate::processor::processor::{self, Processor};
+use crate::processor;
+use crate::processor::processor::Processor;
 use crate::stage::declaration::LocalState;
 use crate::stage::key::Invocation;
 use crate::state::exclusive::{Exclusive, Shared};
-use std::rc::Rc;
-use std::sync::Arc;
 
 handle! {
     /// A handle on a stage whose operations are run by whichever processor has time.

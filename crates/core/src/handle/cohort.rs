@@ -18,7 +18,7 @@ use crate::future::session::Session;
 use crate::handle::graph::StageOptions;
 use crate::handle::items::LocalBatch;
 use crate::handle::remake::counted;
-use crate::processor::processor;
+use crate::processor;
 use crate::stage::batching::Batch;
 use crate::stage::declaration::LocalState;
 use crate::stage::key::{Invocation, Key};

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use crate::error::CallError;
 use crate::future::call::Call;
 use crate::future::session::Session;
-use crate::processor::processor::{self, Processor};
+use crate::processor;
+use crate::processor::processor::Processor;
 use crate::stage::key::{Invocation, Key};
 use crate::state::exclusive::Gate;
 

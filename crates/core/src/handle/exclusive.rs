@@ -6,7 +6,7 @@ use crate::error::CallError;
 use crate::future::call::Call;
 use crate::future::session::Session;
 use crate::handle::handles::{ExclusiveStage, exclusive};
-use crate::processor::processor;
+use crate::processor;
 use crate::stage::key::Invocation;
 use crate::state::exclusive::Exclusive;
 

@@ -38,7 +38,7 @@ use crate::future::sleep::{timeout, yield_now};
 use crate::handle::handles::PartitionedStage;
 use crate::operation::state::NO_SESSION;
 use crate::panic::Forwarded;
-use crate::processor::processor;
+use crate::processor;
 use crate::stage::key::Invocation;
 use crate::state::partition::{Partition, Refusal};
 
@@ -166,7 +166,7 @@ impl<S: Send + 'static> PartitionedStage<S> {
                     p.processors()
                 );
                 // A session's end must not stop it half-way.
-                p.sessions.within(NO_SESSION, || {
+                p.waiting.sessions.within(NO_SESSION, || {
                     let from = stage.key().invoked();
                     Call::on(p, from, owner, move |_, _| stage.leave(partition, to))
                 })

@@ -1,6 +1,6 @@
 //! Constructors of states that are made again after a panic.
 
-use crate::processor::processor;
+use crate::processor;
 use crate::state::rebuildable::Remake;
 
 /// A stage's constructor for a state that a panic may have torn. It counts its calls.

@@ -24,7 +24,8 @@ use crate::operation::published::Site;
 use crate::operation::state::NO_SESSION;
 use crate::operation::type_name::display_name;
 use crate::panic::discard_panic;
-use crate::processor::processor::{self, Processor};
+use crate::processor;
+use crate::processor::processor::Processor;
 use crate::stage::key::{Invocation, Key};
 use crate::state::exclusive::Shared;
 
@@ -84,7 +85,7 @@ impl<S: 'static> PartitionedStage<S> {
                 let here = stage.partitions(p);
                 let part = here
                     .enter(here.of_key(key))
-                    .filter(|_| p.direct.has_inside(stage.key().stage()))?;
+                    .filter(|_| p.stages.inline.has_inside(stage.key().stage()))?;
                 p.may_run_inside(stage.key()).map(|_| part)
             });
             let Some(part) = entered else { return stage.call_from(from, key, operation).await };
@@ -269,10 +270,10 @@ impl Processor {
     fn may_run_inside(&self, key: Key) -> Option<u8> {
         let stage = self.own_stage(key);
         // What is queued was invoked before.
-        let may = self.direct.has_inside(stage)
+        let may = self.stages.inline.has_inside(stage)
             && self.stage(usize::from(stage)).queue.len() == 0
-            && !self.is_over_or_late(self.sessions.current())
-            && self.direct.allows();
+            && !self.is_over_or_late(self.waiting.sessions.current())
+            && self.stages.inline.allows();
         may.then_some(stage)
     }
 
@@ -281,7 +282,7 @@ impl Processor {
     fn is_over_or_late(&self, session: u32) -> bool {
         #[cold]
         fn look(processor: &Processor, session: u32) -> bool {
-            let sessions = &processor.sessions;
+            let sessions = &processor.waiting.sessions;
             sessions.has_ended(session) || sessions.is_late(session, processor.now())
         }
         session != NO_SESSION && look(self, session)
@@ -295,9 +296,9 @@ impl Processor {
         site: Site,
         poll: P,
     ) -> Poll<Result<T, CallError>> {
-        let row = self.arc_row.replace(self.direct.row(stage));
+        let row = self.current.set_arc_row(self.stages.inline.row(stage));
         let polled = catch_unwind(AssertUnwindSafe(poll));
-        self.arc_row.set(row);
+        self.current.set_arc_row(row);
         match polled {
             Ok(Poll::Ready(output)) => {
                 self.note_inside(stage);

@@ -22,7 +22,8 @@ use crate::handle::cohort::{CohortStage, PartitionedCohortStage};
 use crate::handle::graph::StageOptions;
 use crate::handle::handles::SharedStage;
 use crate::handle::items::LocalBatch;
-use crate::processor::processor::{self, Processor};
+use crate::processor;
+use crate::processor::processor::Processor;
 use crate::stage::batching::Lost;
 use crate::stage::declaration::LocalState;
 use crate::stage::key::Invocation;
@@ -52,7 +53,7 @@ impl<S> Drop for Serving<S> {
     fn drop(&mut self) {
         *self.home.state.borrow_mut() = self.state.take();
         self.home.busy.set(false);
-        processor::try_current(|p| p.ready.set(p.ready.get().with(self.home.stage.into())));
+        processor::try_current(|p| p.stages.set_ready(self.home.stage.into()));
     }
 }
 
@@ -151,9 +152,9 @@ async fn answering_for(stage: u8, served: impl Future<Output = ()>) {
 impl Processor {
     /// Runs foreign code that has replies of `stage`: those that it drops by a panic fail with that.
     fn answering_for<T>(&self, stage: u8, poll: impl FnOnce() -> T) -> T {
-        self.batching.begin_later();
+        self.scratch.batching.begin_later();
         let polled = catch_unwind(AssertUnwindSafe(poll));
-        let (_, lost) = self.batching.end();
+        let (_, lost) = self.scratch.batching.end();
         let error = match &polled {
             Ok(_) => CallError::Unanswered { stage: self.stage_name(stage) },
             Err(panic) => self.panic_error(stage, &**panic),

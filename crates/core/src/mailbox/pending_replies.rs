@@ -1,8 +1,9 @@
 //! The replies that a processor waits for.
 
-use crate::operation::processor_ref::ProcessorRef;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+
+use crate::operation::processor_ref::ProcessorRef;
 
 /// Handles a reply: none if the responder was dropped.
 pub(crate) type Then = Box<dyn FnOnce(ProcessorRef<'_>, Option<Box<dyn Any + Send>>)>;

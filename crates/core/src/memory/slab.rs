@@ -17,10 +17,8 @@ use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::memory::region::Region;
-use crate::memory::region::{BumpAllocator, Owner};
-use crate::operation::id::MAX_OPERATIONS;
-use crate::operation::id::OperationId;
+use crate::memory::region::{BumpAllocator, Owner, Region};
+use crate::operation::id::{MAX_OPERATIONS, OperationId};
 use crate::operation::slot::{Header, Slot};
 use crate::operation::state::SlotState;
 

@@ -35,7 +35,7 @@ impl Processor {
         tally: &CohortStats,
     ) {
         let (mut taken, mut last) = (0u64, None);
-        self.batching.next_cohort();
+        self.scratch.batching.next_cohort();
         while tally.size.get() < local.max_cohort.get() {
             let parcel = match tally.parcels.get() {
                 0 => None,
@@ -55,18 +55,18 @@ impl Processor {
             }
             tally.started.add(start.saturating_sub(slot.queued_at.get()));
             slot.clear(QUEUED);
-            self.batching.mark(slot);
-            self.counters.watch.operation(slot);
+            self.scratch.batching.mark(slot);
+            self.observe.counters.watch.operation(slot);
             last = Some((slot.vtable.get(), slot.site.get()));
             // SAFETY: of this stage's queue, and not started before (top of the file).
             unsafe { batch.take(self.identity(), slot) };
             taken += 1;
         }
         let Some((vtable, site)) = last else { return };
-        self.batching.begin();
+        self.scratch.batching.begin();
         let panic = catch_unwind(AssertUnwindSafe(|| batch.handle())).err();
         batch.clear();
-        let (answered, lost) = self.batching.end();
+        let (answered, lost) = self.scratch.batching.end();
         let name = self.stage_name(stage as u8);
         let error = panic.as_deref().map_or(CallError::Unanswered { stage: name }, |panic| {
             self.note_panic(stage as u8, display_name((vtable.operation)()), site, panic)

@@ -56,7 +56,7 @@ impl Processor {
         let local = &self.stages[stage];
         if local.local.batch.as_ref().is_some_and(|batch| batch.is_busy()) {
             // The end of the cohort under way makes the stage ready again.
-            self.ready.set(self.ready.get().without(stage));
+            self.stages.clear_ready(stage);
             return 0;
         }
         let _inside = match &local.local.gate {
@@ -66,8 +66,8 @@ impl Processor {
                 inside => inside,
             },
         };
-        let start = self.now.get();
-        let parcels = self.post.stages[stage].len();
+        let start = self.now();
+        let parcels = self.link.mailbox().stages[stage].len();
         let waiting = local.queue.len() + parcels;
         let oldest = local.queue.oldest();
         if let Some(slot) = oldest {
@@ -83,7 +83,7 @@ impl Processor {
             false => PopOrder::OldestFirst,
         };
         // Where a stage may interrupt, every operation is followed by a look.
-        let look = if self.thresholds.stages.is_empty() { FIRST_LOOK } else { 1 };
+        let look = if self.stages.thresholds.stages.is_empty() { FIRST_LOOK } else { 1 };
         let tally = CohortStats {
             look: Cell::new(look),
             look_at_clock: Cell::new(FIRST_LOOK),
@@ -93,7 +93,7 @@ impl Processor {
             tally.parcels.set(local.parcels_share(parcels, waiting));
         }
         self.set_running_stage(stage);
-        self.counters.watch.turn_to(Some(stage));
+        self.observe.counters.watch.turn_to(Some(stage));
         if let Some(batch) = &local.local.batch {
             self.run_batch(stage, local, &**batch, order, start, &tally);
         }
@@ -105,7 +105,7 @@ impl Processor {
         {
             self.operation_panicked(stage, panic, &tally);
         }
-        self.running.set(None);
+        self.current.set_running(None);
         if let Some((hook, site)) = &local.rules.end_of_cohort
             && tally.size.get() > 0
             && let Err(panic) = catch_unwind(AssertUnwindSafe(&**hook))
@@ -115,13 +115,13 @@ impl Processor {
         }
         self.tell_of_panics(world);
         self.set_running_stage(self.stages.len());
-        self.counters.watch.turn_to(None);
+        self.observe.counters.watch.turn_to(None);
         let end = world.now();
-        self.now.set(end);
+        self.current.set_now(end);
         let time = end.saturating_sub(start).saturating_sub(tally.interrupted.get());
         self.cohort_ended(stage, local, waiting, time, &tally);
         catch_panic(|| world.cohort(self.stage_name(stage as u8), tally.size.get(), time));
-        if self.counters.recorder.is_on() {
+        if self.observe.counters.recorder.is_on() {
             self.record_cohort(stage, start, tally.size.get() as u64, waiting);
         }
         tally.size.get()
@@ -131,12 +131,12 @@ impl Processor {
     /// before anyone is told, since it is in no queue meanwhile, and the world's code may panic too.
     #[cold]
     fn operation_panicked(&self, stage: usize, panic: Box<dyn Any + Send>, tally: &CohortStats) {
-        self.sessions.enter(NO_SESSION);
+        self.waiting.sessions.enter(NO_SESSION);
         // Still the operation that was polled, and not a later one in its slot.
         let polled = |slot: &Slot| {
             slot.has(QUEUED) && matches!(slot.life.get(), SlotState::Started | SlotState::Empty)
         };
-        if let Some(slot) = self.running.take().filter(polled) {
+        if let Some(slot) = self.current.take_running().filter(polled) {
             bump(&tally.panicked);
             let error = self.note_panic(stage as u8, slot.operation(), slot.site.get(), &*panic);
             self.discard(slot, error);
@@ -154,12 +154,14 @@ impl Processor {
         tally: &CohortStats,
     ) {
         loop {
-            tally.limit.set(self.interleaved.limit(local.max_cohort.get()));
+            tally.limit.set(self.scratch.interleaved.limit(local.max_cohort.get()));
             if tally.parcels.get() > 0 && self.start_parcels(stage, local, start, world, tally) {
                 break;
             }
             self.start_operations(stage, local, order, start, world, tally);
-            if self.interleaved.is_empty() || !self.resume_interleaved(local, start, world, tally) {
+            if self.scratch.interleaved.is_empty()
+                || !self.resume_interleaved(local, start, world, tally)
+            {
                 break;
             }
         }
@@ -239,13 +241,13 @@ impl Processor {
     /// time over, which this says.
     #[cold]
     fn look_up(&self, stage: usize, start: u64, world: &impl World, tally: &CohortStats) -> bool {
-        self.running.set(None);
+        self.current.set_running(None);
         let mut over = false;
         if tally.size.get() == tally.look_at_clock.get() {
             over = self.time_is_over(&self.stages[stage], start, world, tally);
         }
         tally.look.set(tally.look_at_clock.get());
-        if !self.thresholds.stages.is_empty() {
+        if !self.stages.thresholds.stages.is_empty() {
             let interrupted = self.run_overdue(stage, world);
             tally.interrupted.set(tally.interrupted.get() + interrupted);
             tally.look.set(tally.size.get() + 1);
@@ -270,9 +272,9 @@ impl Processor {
     /// Takes up one operation that another processor sent.
     #[inline(never)]
     pub(crate) fn next_parcel(&self, stage: usize) -> Option<Slot> {
-        self.running.set(None);
+        self.current.set_running(None);
         loop {
-            let parcel = self.post.stages[stage].pop()?;
+            let parcel = self.link.mailbox().stages[stage].pop()?;
             // A refused parcel leaves the queue in its order.
             if let Some(slot) = self.accept_remote(parcel)
                 && self.stages[stage].queue.pop_newest(slot)
@@ -286,7 +288,7 @@ impl Processor {
     fn run_operation(&self, slot: Slot, start: u64, tally: &CohortStats) {
         if slot.has(ENDED) {
             // What its destructors wake is not running any more.
-            self.running.set(None);
+            self.current.set_running(None);
             bump(&tally.ended);
             return self.discard(slot, CallError::Ended);
         }
@@ -302,7 +304,7 @@ impl Processor {
             if self.is_late(slot, start) {
                 return self.shed_late(slot, tally);
             }
-            self.sessions.enter(slot.session.get());
+            self.waiting.sessions.enter(slot.session.get());
         }
         self.poll_operation(slot, tally);
     }
@@ -310,12 +312,12 @@ impl Processor {
     /// Polls an operation whose session has been entered, and sees to what has become of it.
     #[inline(always)]
     pub(crate) fn poll_operation(&self, slot: Slot, tally: &CohortStats) {
-        self.running.set(Some(slot));
-        self.direct.begin();
-        self.counters.watch.operation(slot);
+        self.current.set_running(Some(slot));
+        self.stages.inline.begin();
+        self.observe.counters.watch.operation(slot);
         let step = slot.poll(self.into());
         if slot.session.get() != NO_SESSION {
-            self.sessions.enter(NO_SESSION);
+            self.waiting.sessions.enter(NO_SESSION);
         }
         let flags = slot.flags.get();
         match step {
@@ -346,12 +348,13 @@ impl Processor {
     /// An operation that has not started and whose session is past its deadline.
     #[inline(never)]
     pub(crate) fn is_late(&self, slot: Slot, start: u64) -> bool {
-        slot.life.get() == SlotState::Unstarted && self.sessions.is_late(slot.session.get(), start)
+        slot.life.get() == SlotState::Unstarted
+            && self.waiting.sessions.is_late(slot.session.get(), start)
     }
 
     #[cold]
     pub(crate) fn shed_late(&self, slot: Slot, tally: &CohortStats) {
-        self.running.set(None);
+        self.current.set_running(None);
         bump(&tally.ended);
         self.discard(slot, CallError::DeadlinePassed);
     }
@@ -359,7 +362,7 @@ impl Processor {
     /// An operation that re-enabled itself (it is still marked as queued) yields to all others of its stage.
     pub(crate) fn requeue(&self, slot: Slot) {
         let local = self.stage(usize::from(slot.stage.get()));
-        slot.queued_at.set(self.now.get());
+        slot.queued_at.set(self.now());
         match local.lifo {
             true => local.queue.push_behind(slot),
             false => local.queue.push(slot),
@@ -380,12 +383,12 @@ impl Processor {
         if local.rules.capacity.is_some() {
             self.wake_capacity_waiters(local);
         }
-        if left == 0 && self.post.stages[stage].len() == 0 {
-            self.ready.set(self.ready.get().without(stage));
+        if left == 0 && self.link.mailbox().stages[stage].len() == 0 {
+            self.stages.clear_ready(stage);
         }
-        self.intake.cohort_ended(stage, waiting > tally.size.get() && !self.holds(stage));
+        self.load.throttle.cohort_ended(stage, waiting > tally.size.get() && !self.holds(stage));
         let size = tally.size.get() as u64;
-        let counters = &self.counters.stages[stage];
+        let counters = &self.observe.counters.stages[stage];
         counters.queue_length.set(waiting as u64);
         counters.queue_length_max.raise_to(waiting as u64);
         counters.queue_length_sum.add(waiting as u64);
@@ -408,6 +411,6 @@ impl Processor {
         let wait = tally.started.total.get() + tally.resumed.total.get();
         counters.waits.add(run, wait / run.max(1));
         counters.runs.add(run, mean);
-        self.counters.busy.add(time);
+        self.observe.counters.busy.add(time);
     }
 }

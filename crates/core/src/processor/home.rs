@@ -6,7 +6,8 @@
 //! is dropped elsewhere sends an order home, which releases there what it names.
 
 use crate::mailbox::registry::post_of;
-use crate::processor::processor::{self, Processor};
+use crate::processor;
+use crate::processor::processor::Processor;
 use crate::processor::remote::requests::command;
 use crate::program::processor_id::ProcessorId;
 

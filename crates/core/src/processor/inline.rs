@@ -24,11 +24,10 @@ use crate::error::CallError;
 use crate::metrics::counter::Counter;
 use crate::operation::slot::{Header, Slot, Step};
 use crate::operation::state::{ENDED, HELD, NO_SESSION, OUTER, QUEUED, SlotState, WOKEN};
-use crate::panic::{catch_panic, discard_panic};
+use crate::panic::discard_panic;
 use crate::processor::processor::Processor;
 use crate::queue::local::PopOrder;
 use crate::stage::local::LocalStage;
-use crate::world::World;
 
 /// Children inside of one another.
 const DEPTH: u32 = 16;
@@ -43,21 +42,21 @@ impl Processor {
     /// Counts an operation of `stage` that was a part of its caller, and has completed.
     #[inline(always)]
     pub(crate) fn note_inside(&self, stage: u8) {
-        let row = self.arc_row.get();
+        let row = self.current.arc_row();
         // SAFETY: of a stage that there is (top of the file).
-        unsafe { (*row.add(self.direct.beyond + usize::from(stage))).add(1) };
+        unsafe { (*row.add(self.stages.inline.beyond + usize::from(stage))).add(1) };
     }
 
     /// Whether an awaited call's operation might be run here and now.
     #[inline(always)]
     pub(crate) fn is_direct(&self, slot: Slot) -> bool {
-        slot.life.get() == SlotState::Unstarted && self.direct.has(slot.stage.get())
+        slot.life.get() == SlotState::Unstarted && self.stages.inline.has(slot.stage.get())
     }
 
     /// The operation that is being polled: not where none is, nor from destructors.
     #[inline(always)]
     pub(crate) fn pollable(&self) -> Option<Slot> {
-        let caller = self.running.get()?;
+        let caller = self.current.running()?;
         (caller.life.get() == SlotState::Started && caller.has(QUEUED)).then_some(caller)
     }
 
@@ -65,16 +64,16 @@ impl Processor {
     #[inline(always)]
     fn turn_inside(&self, slot: Slot) -> Outside {
         let stage = slot.stage.get();
-        self.direct.depth.set(self.direct.depth.get() + 1);
-        let row = self.arc_row.replace(self.direct.row(stage));
-        Outside { row, watched: self.counters.watch.enter(usize::from(stage), slot) }
+        self.stages.inline.depth.set(self.stages.inline.depth.get() + 1);
+        let row = self.current.set_arc_row(self.stages.inline.row(stage));
+        Outside { row, watched: self.observe.counters.watch.enter(usize::from(stage), slot) }
     }
 
     #[inline(always)]
     pub(crate) fn turn_outside(&self, Outside { row, watched }: Outside) {
-        self.counters.watch.leave(watched);
-        self.arc_row.set(row);
-        self.direct.depth.set(self.direct.depth.get() - 1);
+        self.observe.counters.watch.leave(watched);
+        self.current.set_arc_row(row);
+        self.stages.inline.depth.set(self.stages.inline.depth.get() - 1);
     }
 
     /// Runs an operation of a direct stage, which has not started, if that may be. Operations that were
@@ -117,33 +116,34 @@ impl Processor {
 
     #[inline(always)]
     fn may_run_directly(&self) -> bool {
-        self.direct.depth.get() < DEPTH && self.direct.allows()
+        self.stages.inline.depth.get() < DEPTH && self.stages.inline.allows()
     }
 
     /// Runs an operation that has been taken from its queue and has not started.
     #[inline(always)]
     fn run_inside_caller(&self, caller: Slot, slot: Slot, local: &LocalStage) {
         let stage = usize::from(slot.stage.get());
-        let session = self.sessions.current();
+        let session = self.waiting.sessions.current();
         let outside = self.turn_inside(slot);
         caller.set(OUTER);
-        self.running.set(Some(slot));
-        if slot.session.get() != NO_SESSION && self.sessions.is_late(slot.session.get(), self.now())
+        self.current.set_running(Some(slot));
+        if slot.session.get() != NO_SESSION
+            && self.waiting.sessions.is_late(slot.session.get(), self.now())
         {
-            self.running.set(None);
+            self.current.set_running(None);
             self.discard(slot, CallError::DeadlinePassed);
         } else {
-            self.sessions.enter(slot.session.get());
+            self.waiting.sessions.enter(slot.session.get());
             match catch_unwind(AssertUnwindSafe(|| slot.poll(self.into()))) {
                 Ok(Step::Done | Step::DoneBare) => {
-                    self.counters.stages[stage].direct.add(1);
+                    self.observe.counters.stages[stage].direct.add(1);
                     slot.clear(QUEUED | WOKEN);
                     self.finish(slot);
                 }
                 Ok(Step::Suspended) => self.suspended_directly(slot, stage),
                 Err(panic) => {
-                    self.running.set(None);
-                    self.counters.stages[stage].started.add(1);
+                    self.current.set_running(None);
+                    self.observe.counters.stages[stage].started.add(1);
                     let (operation, site) = (slot.operation(), slot.site.get());
                     let error = self.note_panic(stage as u8, operation, site, &*panic);
                     self.discard(slot, error);
@@ -151,10 +151,10 @@ impl Processor {
                 }
             }
         }
-        self.running.set(Some(caller));
+        self.current.set_running(Some(caller));
         caller.clear(OUTER);
         self.turn_outside(outside);
-        self.sessions.enter(session);
+        self.waiting.sessions.enter(session);
         if local.rules.capacity.is_some() {
             self.wake_capacity_waiters(local);
         }
@@ -164,7 +164,7 @@ impl Processor {
     #[cold]
     #[inline(never)]
     fn suspended_directly(&self, slot: Slot, stage: usize) {
-        let counters = &self.counters.stages[stage];
+        let counters = &self.observe.counters.stages[stage];
         counters.started.add(1);
         counters.suspended.add(1);
         if slot.has(ENDED) {
@@ -172,21 +172,9 @@ impl Processor {
         } else if slot.has(WOKEN) {
             slot.clear(WOKEN);
             self.requeue(slot);
-            self.ready.set(self.ready.get().with(stage));
+            self.stages.set_ready(stage);
         } else {
             slot.clear(QUEUED);
-        }
-    }
-
-    /// Tells the world of the panics in the cohort that is over.
-    #[inline]
-    pub(crate) fn tell_of_panics(&self, world: &impl World) {
-        if self.direct.panics.borrow().is_empty() {
-            return;
-        }
-        let panics = self.direct.panics.take();
-        for report in panics {
-            catch_panic(|| world.panicked(&report));
         }
     }
 }

@@ -29,7 +29,7 @@ impl Processor {
     /// it is marked.
     pub(crate) fn may_interleave(&self, context: &Context<'_>) -> bool {
         // Inside of its caller an operation does not wait: the caller would wait with it.
-        let Some(slot) = self.running.get().filter(|_| !self.direct.is_inside()) else {
+        let Some(slot) = self.current.running().filter(|_| !self.stages.inline.is_inside()) else {
             return false;
         };
         // Under another's waker nothing would lead from here back to that task. An operation that
@@ -41,10 +41,10 @@ impl Processor {
             return false;
         }
         let stage = usize::from(slot.stage.get());
-        let others = !self.interleaved.is_empty()
+        let others = !self.scratch.interleaved.is_empty()
             || self.stage(stage).queue.len() > 0
-            || self.post.stages[stage].len() > 0;
-        if !others || self.interleaved.is_full() {
+            || self.link.mailbox().stages[stage].len() > 0;
+        if !others || self.scratch.interleaved.is_full() {
             return false;
         }
         slot.set(FETCHING);
@@ -56,8 +56,8 @@ impl Processor {
     #[inline(never)]
     pub(crate) fn interleave(&self, slot: Slot, tally: &CohortStats) {
         slot.clear(FETCHING | WOKEN);
-        self.interleaved.push(slot);
-        if self.interleaved.is_full() {
+        self.scratch.interleaved.push(slot);
+        if self.scratch.interleaved.is_full() {
             // No more are started until some have gone on.
             tally.limit.set(0);
         }
@@ -74,17 +74,17 @@ impl Processor {
         world: &impl World,
         tally: &CohortStats,
     ) -> bool {
-        for _ in 0..self.interleaved.len() {
-            let Some(slot) = self.interleaved.pop() else { break };
+        for _ in 0..self.scratch.interleaved.len() {
+            let Some(slot) = self.scratch.interleaved.pop() else { break };
             tally.fetched.set(tally.fetched.get() + 1);
             self.resume(slot, tally);
         }
-        self.running.set(None);
+        self.current.set_running(None);
         let over = self.interleaving_is_over(local, start, world, tally);
         if over {
-            while let Some(slot) = self.interleaved.pop() {
+            while let Some(slot) = self.scratch.interleaved.pop() {
                 tally.suspended.set(tally.suspended.get() + 1);
-                slot.queued_at.set(self.now.get());
+                slot.queued_at.set(self.now());
                 local.queue.push(slot);
             }
         }
@@ -111,12 +111,12 @@ impl Processor {
 
     fn resume(&self, slot: Slot, tally: &CohortStats) {
         if slot.has(ENDED) {
-            self.running.set(None);
+            self.current.set_running(None);
             tally.suspended.set(tally.suspended.get() + 1);
             return self.discard(slot, CallError::Ended);
         }
         if slot.session.get() != NO_SESSION {
-            self.sessions.enter(slot.session.get());
+            self.waiting.sessions.enter(slot.session.get());
         }
         self.poll_operation(slot, tally);
     }

@@ -103,7 +103,7 @@ impl Processor {
         unsafe {
             slot.fill::<F, Fut, T>(vtable, site, stage, flags | QUEUED, class, invocation);
         }
-        slot.queued_at.set(self.now.get());
+        slot.queued_at.set(self.now());
         // SAFETY: room was made above; nothing foreign has run since.
         unsafe { local.queue.append(slot) };
         self.note_push(usize::from(stage));
@@ -114,7 +114,7 @@ impl Processor {
     #[inline(always)]
     pub(crate) fn reserve<P>(&self) -> Option<Slot> {
         const { assert_fits::<P>() };
-        let session = self.sessions.current();
+        let session = self.waiting.sessions.current();
         let class = const { class_of(size_of::<P>()) };
         match session {
             NO_SESSION => self.slab().take(class),
@@ -124,11 +124,11 @@ impl Processor {
 
     #[inline(never)]
     fn reserve_in(&self, session: u32, class: usize) -> Option<Slot> {
-        if self.sessions.has_ended(session) {
+        if self.waiting.sessions.has_ended(session) {
             return None;
         }
         let slot = self.slab().take(class)?;
-        self.sessions.join(self.slab(), slot, session);
+        self.waiting.sessions.join(self.slab(), slot, session);
         Some(slot)
     }
 
@@ -138,7 +138,7 @@ impl Processor {
     #[inline(never)]
     pub(crate) fn refuse<F>(&self, stage: u8, invocation: F) -> Refused {
         self.stage_counters(stage).refused.add(1);
-        let ended = self.sessions.has_ended(self.sessions.current());
+        let ended = self.waiting.sessions.has_ended(self.waiting.sessions.current());
         let local = &self.stages[usize::from(stage)];
         let reason = match self.slab().bound() {
             0 => Refused::ENDED,
@@ -165,17 +165,14 @@ impl Processor {
     /// Queues a slot at its stage, on behalf of whatever runs now.
     #[inline(always)]
     fn push(&self, slot: Slot, stage: usize) {
-        slot.queued_at.set(self.now.get());
+        slot.queued_at.set(self.now());
         self.stage(stage).queue.push(slot);
         self.note_push(stage);
     }
 
     #[inline(always)]
     fn note_push(&self, stage: usize) {
-        let ready = self.ready.get();
-        if !ready.contains(stage) {
-            self.ready.set(ready.with(stage));
-        }
+        self.stages.set_ready(stage);
         self.note_arc(stage);
     }
 
@@ -183,7 +180,7 @@ impl Processor {
     #[inline(always)]
     pub(crate) fn note_arc(&self, stage: usize) {
         // SAFETY: see the top of the file.
-        unsafe { (*self.arc_row.get().add(stage)).add(1) };
+        unsafe { (*self.current.arc_row().add(stage)).add(1) };
     }
 
     /// Re-enables a suspended operation, if the slot still holds the one that is named.
@@ -194,7 +191,7 @@ impl Processor {
             return;
         }
         let flags = slot.flags.get();
-        if self.running.get() == Some(slot) || flags & OUTER != 0 {
+        if self.current.running() == Some(slot) || flags & OUTER != 0 {
             slot.flags.set(flags | WOKEN);
         } else if flags & (QUEUED | ENDED | DYING) == 0 && slot.life.get() == SlotState::Started {
             #[cfg(feature = "plant")]
@@ -255,7 +252,7 @@ impl Processor {
     #[inline(always)]
     pub(crate) fn finish(&self, slot: Slot) {
         if slot.session.get() != NO_SESSION {
-            self.deliver(self.sessions.leave(slot));
+            self.deliver(self.waiting.sessions.leave(slot));
         }
         if !slot.has(HELD) {
             self.free(slot);

@@ -3,8 +3,10 @@
 //! `remote` has what crosses to other processors. `policy` has the mechanisms that a stage opts into.
 
 pub(crate) mod batch;
+pub(crate) mod build;
 pub(crate) mod capacity;
 pub(crate) mod cohort;
+pub(crate) mod enter;
 pub(crate) mod harness;
 pub(crate) mod home;
 pub(crate) mod inline;
@@ -12,12 +14,16 @@ pub(crate) mod interleave;
 pub(crate) mod lifecycle;
 pub(crate) mod notify;
 pub(crate) mod operation_types;
+pub(crate) mod part;
 pub(crate) mod policy;
 pub(crate) mod prefetch_next;
 pub(crate) mod processor;
 pub(crate) mod recording;
 pub(crate) mod remote;
+pub(crate) mod report;
 pub(crate) mod shutdown;
 pub(crate) mod tally;
 pub(crate) mod turn;
 pub(crate) mod waker;
+
+pub(crate) use enter::{current, on, try_current};

@@ -16,7 +16,8 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use crate::operation::join_table::JoinId;
 use crate::panic::catch_panic;
-use crate::processor::processor::{self, Processor};
+use crate::processor;
+use crate::processor::processor::Processor;
 use crate::processor::waker;
 
 /// Tells the one who waits.
@@ -58,7 +59,7 @@ pub(crate) fn join_waker(join: JoinId) -> Waker {
 }
 
 fn child_finished(processor: &Processor, join: JoinId) {
-    if let Some(parent) = processor.joins.arrive(join) {
+    if let Some(parent) = processor.waiting.joins.arrive(join) {
         notify(parent, processor);
     }
 }

@@ -17,7 +17,7 @@ impl Processor {
         let (stage, vtable) = (slot.stage.get(), slot.vtable.get());
         let rules = &self.stage(usize::from(stage)).rules;
         rules.seen.set(vtable);
-        let mut seen = self.seen.0.borrow_mut();
+        let mut seen = self.observe.types.0.borrow_mut();
         let known = |(of, known): &(u8, &VTable)| *of == stage && std::ptr::eq(*known, vtable);
         if seen.len() >= TYPES || seen.iter().any(known) {
             return;
@@ -33,7 +33,7 @@ impl Processor {
             result: bytes.result as usize,
             slot: stride(slot.class.get()),
         };
-        self.counters.types.add(each);
+        self.observe.counters.types.add(each);
         if bytes.payload as usize > WIDE_OPERATION {
             catch_panic(|| {
                 world.wide(self.stage_name(stage), each.operation, bytes.payload as usize)

@@ -13,7 +13,8 @@ use std::task::Waker;
 use crate::memory::prefetch::start_load;
 use crate::operation::slot::{Header, Slot};
 use crate::operation::state::SlotState;
-use crate::processor::processor::{self, Processor};
+use crate::processor;
+use crate::processor::processor::Processor;
 use crate::processor::waker;
 
 const LINE: usize = 64;

@@ -11,7 +11,7 @@ impl Processor {
     #[inline(never)]
     pub(crate) fn record_cohort(&self, stage: usize, start: u64, size: u64, queued: usize) {
         let stages = self.stages.len();
-        let mut recording = self.counters.recorder.lock();
+        let mut recording = self.observe.counters.recorder.lock();
         let recording = &mut *recording;
         if recording.arcs.is_empty() {
             return; // the trace ended meanwhile
@@ -20,13 +20,13 @@ impl Processor {
         let seen = recording.arcs[row.clone()].iter_mut();
         let mut invoked = 0;
         for (to, (seen, at)) in seen.zip(row).enumerate() {
-            if std::mem::replace(seen, self.counters.arc(at)) != *seen {
+            if std::mem::replace(seen, self.observe.counters.arc(at)) != *seen {
                 invoked |= 1 << to;
             }
         }
         let crossed = recording.crossed.take();
         if recording.records.len() == recording.capacity {
-            self.counters.recorder.dropped.fetch_add(1, Relaxed);
+            self.observe.counters.recorder.dropped.fetch_add(1, Relaxed);
             return;
         }
         recording.records.push(CohortRecord {
@@ -34,7 +34,7 @@ impl Processor {
             size: size as u32,
             queued: queued as u32,
             start_ns: start,
-            end_ns: self.now.get(),
+            end_ns: self.now(),
             invoked,
             crossed,
         });
@@ -42,8 +42,8 @@ impl Processor {
 
     /// Queues by `f` an operation that came from a stage of another processor, and notes that.
     pub(crate) fn arriving_from<R>(&self, processor: u16, stage: u8, f: impl FnOnce() -> R) -> R {
-        if self.counters.recorder.is_on() {
-            self.counters.recorder.lock().crossed = Some((processor, stage));
+        if self.observe.counters.recorder.is_on() {
+            self.observe.counters.recorder.lock().crossed = Some((processor, stage));
         }
         self.on_behalf_of(processor, stage, f)
     }

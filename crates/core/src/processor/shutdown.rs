@@ -38,7 +38,7 @@ impl Drop for Processor {
 
 impl Processor {
     fn end_queued(&self) {
-        for stage in &self.stages {
+        for stage in self.stages.iter() {
             while let Some(slot) = stage.queue.pop(PopOrder::OldestFirst) {
                 self.discard(slot, CallError::Ended);
             }
@@ -66,15 +66,15 @@ impl Processor {
     /// Drops the wakers of everyone who waits for something of this processor: one by one, since each
     /// may be foreign, and its destructor may panic.
     fn drop_waiters(&mut self) {
-        let mut wakers = self.wheel.get_mut().clear();
-        wakers.extend(self.joins.clear());
-        wakers.extend(self.sessions.clear());
+        let mut wakers = self.waiting.timers.get_mut().clear();
+        wakers.extend(self.waiting.joins.clear());
+        wakers.extend(self.waiting.sessions.clear());
         wakers.extend(self.stages.iter().flat_map(|stage| stage.rules.capacity.clear()));
         wakers.into_iter().for_each(|waker| catch_panic(|| drop(waker)));
     }
 
     fn drop_states(&mut self) {
-        for stage in &mut self.stages {
+        for stage in self.stages.iter_mut() {
             let none = LocalState { state: Rc::new(()), gate: None, batch: None };
             let local = std::mem::replace(&mut *stage.local, none);
             catch_panic(|| drop(local.batch));

@@ -31,8 +31,8 @@ impl Processor {
     /// not at all, as long as that would cost more processor time than the sleeps that it saves.
     pub fn run(&self, world: &impl World, spin: u64) {
         self.enter(|| {
-            self.now.set(world.now());
-            let mut last_work = self.now.get();
+            self.current.set_now(world.now());
+            let mut last_work = self.now();
             let mut spinning = AdaptiveSpin::new(spin);
             // When there was still nothing to do, if there was not.
             let mut idle = None;
@@ -53,15 +53,15 @@ impl Processor {
                     if let Some(idle) = idle.take() {
                         spinning.came(u64::saturating_sub(idle, last_work), world.sleep_cost());
                     }
-                    last_work = self.now.get();
+                    last_work = self.now();
                     if phase == Phase::Running && self.is_quiet() {
                         world.gather(self.next_timer());
                     }
-                } else if !self.ready.get().is_empty() || !self.outbox.borrow().is_empty() {
+                } else if !self.stages.ready().is_empty() || self.link.outbound() > 0 {
                     // Another processor is in our exclusive stage, or has a full post.
                     world.relax();
-                } else if self.now.get().saturating_sub(last_work) < spinning.moment() {
-                    idle = Some(self.now.get());
+                } else if self.now().saturating_sub(last_work) < spinning.moment() {
+                    idle = Some(self.now());
                     world.relax();
                 } else {
                     idle = Some(self.sleep(world));
@@ -80,27 +80,27 @@ impl Processor {
     }
 
     fn turn_once(&self, world: &impl World) -> Turn {
-        self.now.set(world.now());
+        self.current.set_now(world.now());
         self.tick_tuner(world);
         // What was invoked between two turns goes first.
         self.flush_outbox();
         let open = self.takes_in();
         let mut received = open && world.reap();
         received |= self.drain_mailbox();
-        self.congestion.turn(self.now.get(), open.then_some(received), &self.stages, world);
+        self.load.delay.turn(self.now(), open.then_some(received), &self.stages, world);
         self.fire_timers();
         self.balance();
         let mut held = StageSet::EMPTY;
-        let mut ran = match self.entries.is_empty() {
+        let mut ran = match self.stages.entries.is_empty() {
             true => self.sweep(world, &mut held),
             false => self.sweep_by_priority(world, &mut held, 0),
         };
         self.submit(world);
-        if ran > 0 && !self.ready.get().is_empty() {
+        if ran > 0 && !self.stages.ready().is_empty() {
             // What was handed to the kernel may have taken long.
-            self.now.set(world.now());
+            self.current.set_now(world.now());
         }
-        ran += match self.entries.is_empty() {
+        ran += match self.stages.entries.is_empty() {
             true => self.sweep_back(world, &mut held),
             false => self.sweep_by_priority(world, &mut held, ran),
         };
@@ -112,12 +112,12 @@ impl Processor {
         }
         self.submit(world);
         self.flush_outbox();
-        self.counters.turns.add(1);
-        if self.counters.turns.get().is_multiple_of(PUBLISH) {
+        self.observe.counters.turns.add(1);
+        if self.observe.counters.turns.get().is_multiple_of(PUBLISH) {
             self.publish();
         }
         self.say_how_busy();
-        self.auto.turned(ran);
+        self.load.tuner.turned(ran);
         Turn { ran, received }
     }
 
@@ -134,7 +134,7 @@ impl Processor {
     #[inline]
     fn sweep(&self, world: &impl World, held: &mut StageSet) -> usize {
         let (mut ran, mut next) = (0, 0);
-        while let Some(stage) = self.ready.get().from(next).first() {
+        while let Some(stage) = self.stages.ready().from(next).first() {
             next = stage + 1;
             if self.holds(stage) {
                 held.insert(stage);
@@ -149,7 +149,7 @@ impl Processor {
     #[inline]
     fn sweep_back(&self, world: &impl World, held: &mut StageSet) -> usize {
         let (mut ran, mut below) = (0, MAX_STAGES);
-        while let Some(stage) = self.ready.get().before(below).last() {
+        while let Some(stage) = self.stages.ready().before(below).last() {
             below = stage;
             if self.holds(stage) {
                 held.insert(stage);
@@ -162,21 +162,16 @@ impl Processor {
 
     /// Tells the others whether anything is alive here.
     pub(crate) fn say_how_busy(&self) {
-        if self.live() > 0 || self.replies.are_outstanding() {
+        if self.live() > 0 || self.link.replies.are_outstanding() {
             self.say_busy();
-        } else if self.share.is_busy() && self.outbox.borrow().is_empty() {
-            self.share.say_idle();
+        } else if self.link.busy.is_busy() && self.link.outbound() == 0 {
+            self.link.busy.say_idle();
         }
     }
 
     /// Writes what is not counted as it happens.
     fn publish(&self) {
-        self.counters.operations.set(self.live() as u64);
-        self.counters.memory.set(self.slab().bytes() as u64);
-        self.counters.spilled.set(self.slab().spilled() as u64);
-        let (pooled, objects) = self.pools().figures();
-        self.counters.pooled.set(pooled as u64);
-        self.counters.objects.set(objects as u64);
+        self.memory.publish(&self.observe.counters);
     }
 
     #[inline]
@@ -191,10 +186,10 @@ impl Processor {
     pub(crate) fn visit_here(&self, stage: usize, world: &impl World) -> usize {
         // Those that were ready may have run inside of their callers.
         if self.queued(stage) == 0 {
-            self.ready.set(self.ready.get().without(stage));
+            self.stages.clear_ready(stage);
             return 0;
         }
-        let homed = self.homed.contains(stage);
+        let homed = self.stages.affine.contains(stage);
         if homed && self.forward_to_owner(stage) {
             return 0;
         }
@@ -207,13 +202,13 @@ impl Processor {
 
     /// Looks into the inboxes that others have marked.
     pub(crate) fn drain_mailbox(&self) -> bool {
-        let marks = self.post.pending.take();
+        let marks = self.link.mailbox().pending.take();
         if !marks.any() {
             return false;
         }
-        self.ready.set(self.ready.get().union(marks.stages()));
+        self.stages.add_ready(marks.stages());
         if marks.contains(Inbox::Replies) {
-            while let Some(Envelope(slot)) = self.post.replies.pop() {
+            while let Some(Envelope(slot)) = self.link.mailbox().replies.pop() {
                 self.complete_remote(Envelope(slot));
             }
         }
@@ -221,10 +216,10 @@ impl Processor {
             self.run_commands();
         }
         if marks.contains(Inbox::Wakes) {
-            while let Some(name) = self.post.next_wake() {
+            while let Some(name) = self.link.mailbox().next_wake() {
                 self.enable(name);
             }
-            if self.post.take_wake_all() {
+            if self.link.mailbox().take_wake_all() {
                 self.wake_everything();
             }
         }
@@ -243,50 +238,50 @@ impl Processor {
     pub(crate) fn fire_timers(&self) {
         // Woken after the borrow: they may be foreign, and foreign code may arm timers.
         let mut due = Vec::new();
-        self.wheel.borrow_mut().fire(self.now.get(), |waker| due.push(waker));
+        self.waiting.timers.borrow_mut().fire(self.now(), |waker| due.push(waker));
         due.into_iter().for_each(|waker| catch_panic(|| waker.wake()));
     }
 
     /// Says, before others can know otherwise, that there is something alive here.
     pub(crate) fn say_busy(&self) {
-        self.share.say_busy();
+        self.link.busy.say_busy();
     }
 
     /// Whether a program that is to finish has nothing left, here or elsewhere. What the others have
     /// sent before they had nothing left is seen after that.
     pub(crate) fn may_end(&self) -> bool {
-        self.program().is_idle() && self.live() == 0 && self.post.commands_waiting() == 0
+        self.program().is_idle() && self.live() == 0 && self.link.mailbox().commands_waiting() == 0
     }
 
     /// Nothing is to be done here.
     fn is_quiet(&self) -> bool {
-        self.ready.get().is_empty()
-            && self.outbox.borrow().is_empty()
-            && self.post.pending.is_quiet()
+        self.stages.ready().is_empty()
+            && self.link.outbound() == 0
+            && self.link.mailbox().pending.is_quiet()
     }
 
     /// Nanoseconds until the next timer fires.
     fn next_timer(&self) -> Option<u64> {
-        self.wheel.borrow().next().map(|at| at.saturating_sub(self.now.get()))
+        self.waiting.timers.borrow().next().map(|at| at.saturating_sub(self.now()))
     }
 
     /// Sleeps, unless something is to be done already. The time behind it.
     fn sleep(&self, world: &impl World) -> u64 {
         let now = world.now();
-        let timeout = self.wheel.borrow().next().map(|at| at.saturating_sub(now));
+        let timeout = self.waiting.timers.borrow().next().map(|at| at.saturating_sub(now));
         self.publish();
         if timeout == Some(0) {
             return now;
         }
-        if !self.post.parking.may_sleep(|| self.post.pending.is_quiet()) {
+        if !self.link.mailbox().parking.may_sleep(|| self.link.mailbox().pending.is_quiet()) {
             return now;
         }
         world.park(timeout);
-        self.post.parking.woke();
-        self.congestion.slept();
-        self.counters.parks.add(1);
+        self.link.mailbox().parking.woke();
+        self.load.delay.slept();
+        self.observe.counters.parks.add(1);
         let woken = world.now();
-        self.counters.parked.add(woken.saturating_sub(now));
+        self.observe.counters.parked.add(woken.saturating_sub(now));
         woken
     }
 }

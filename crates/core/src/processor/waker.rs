@@ -17,7 +17,8 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 use crate::mailbox::registry::mailbox_numbered;
 use crate::operation::id::OperationId;
 use crate::panic::catch_panic;
-use crate::processor::processor::{self, Processor};
+use crate::processor;
+use crate::processor::processor::Processor;
 
 /// The waker of the operation named `name`.
 #[inline]

@@ -39,6 +39,12 @@ pub(crate) struct TimerWheel {
     tick: u64,
 }
 
+impl Default for TimerWheel {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl TimerWheel {
     pub(crate) fn new() -> Self {
         Self {
@@ -201,7 +207,7 @@ impl TimerWheel {
 
     /// Disarms all timers, and gives back who would have been woken.
     pub(crate) fn clear(&mut self) -> Vec<Waker> {
-        let mut wheel = std::mem::replace(self, Self::new());
+        let mut wheel = std::mem::take(self);
         wheel.entries.iter_mut().filter_map(|entry| entry.waker.take()).collect()
     }
 

@@ -108,7 +108,7 @@ impl Processor {
                     .or(slot.has(HELD).then_some("someone")),
             });
         }
-        for (stage, ring) in self.post.stages.iter().enumerate() {
+        for (stage, ring) in self.link.mailbox().stages.iter().enumerate() {
             if ring.len() > 0 {
                 let stage = self.stage_name(stage as u8);
                 left.push(Remnant::Invocations { stage, count: ring.len() });
@@ -119,15 +119,16 @@ impl Processor {
                 left.push(remnant(count));
             }
         };
-        counted(self.post.replies.len(), Remnant::Replies);
+        counted(self.link.mailbox().replies.len(), Remnant::Replies);
         counted(
-            self.post.commands_waiting() + usize::from(self.replies.are_outstanding()),
+            self.link.mailbox().commands_waiting()
+                + usize::from(self.link.replies.are_outstanding()),
             Remnant::Orders,
         );
-        counted(self.outbox.borrow().len(), Remnant::Outbox);
-        counted(self.joins.waiting(), Remnant::Joins);
-        counted(self.wheel.borrow().armed(), Remnant::Timers);
-        left.extend(self.sessions.remnants());
+        counted(self.link.outbound(), Remnant::Outbox);
+        counted(self.waiting.joins.waiting(), Remnant::Joins);
+        counted(self.waiting.timers.borrow().armed(), Remnant::Timers);
+        left.extend(self.waiting.sessions.remnants());
         left
     }
 
@@ -175,7 +176,7 @@ impl Processor {
         }
         let batch = &self.stages[stage].local.batch;
         let is_busy = batch.as_ref().is_some_and(|batch| batch.is_busy());
-        match queue.len() > 0 && !self.ready.get().contains(stage) && !is_busy {
+        match queue.len() > 0 && !self.stages.ready().contains(stage) && !is_busy {
             true => Err(format!("{name:?} has operations and is not ready")),
             false => Ok(queue.len()),
         }

@@ -86,12 +86,12 @@ impl<'p> Steps<'p> {
     pub fn receive(self, world: &impl World) -> bool {
         let Self(processor) = self;
         processor.in_turn(|| {
-            processor.now.set(world.now());
+            processor.current.set_now(world.now());
             let mut received = world.reap();
             received |= processor.drain_mailbox();
             // Here a turn begins; admission goes by what it measures.
-            let now = processor.now.get();
-            processor.congestion.turn(now, Some(received), &processor.stages, world);
+            let now = processor.now();
+            processor.load.delay.turn(now, Some(received), &processor.stages, world);
             received
         })
     }
@@ -100,7 +100,7 @@ impl<'p> Steps<'p> {
     pub fn timers(self, world: &impl World) {
         let Self(processor) = self;
         processor.in_turn(|| {
-            processor.now.set(world.now());
+            processor.current.set_now(world.now());
             processor.fire_timers();
         });
     }
@@ -113,7 +113,7 @@ impl<'p> Steps<'p> {
 
     /// The stages that have something to run, by their numbers in the order of declaration.
     pub fn ready(self) -> impl Iterator<Item = usize> + 'p {
-        self.0.ready.get()
+        self.0.stages.ready()
     }
 
     /// Runs one cohort of `stage`, of at most `at_most` operations and no more than it declares.
@@ -145,7 +145,7 @@ impl<'p> Steps<'p> {
         }
         let declared = local.max_cohort.replace(at_most);
         let ran = processor.in_turn(|| {
-            processor.now.set(world.now());
+            processor.current.set_now(world.now());
             processor.visit_here(stage, world)
         });
         local.max_cohort.set(declared);
@@ -155,14 +155,14 @@ impl<'p> Steps<'p> {
     /// Runs calls of exactly these stages, a bit each, inside of their callers from now on, as far as
     /// that may be ([`direct`](crate::StageOptions::direct)), whatever they declare.
     pub fn choose_direct(self, stages: u64) {
-        self.0.direct.choose(StageSet::from_bits(stages));
+        self.0.stages.inline.choose(StageSet::from_bits(stages));
     }
 
     /// Sends what waits to leave for other processors. True if anything is left.
     pub fn flush(self) -> bool {
         let Self(processor) = self;
         processor.in_turn(|| processor.flush_outbox());
-        !processor.outbox.borrow().is_empty()
+        processor.link.outbound() > 0
     }
 
     /// What a turn ends with: says to the others whether anything is alive here, and in a program
@@ -179,7 +179,7 @@ impl<'p> Steps<'p> {
 
     /// Whether the loop could go to sleep now: nothing is queued, and nothing waits to leave.
     pub fn is_idle(self) -> bool {
-        self.0.ready.get().is_empty() && self.0.outbox.borrow().is_empty()
+        self.0.stages.ready().is_empty() && self.0.link.outbound() == 0
     }
 
     /// Goes to sleep, if the loop would: nothing is queued and nothing has come in. From then on a
@@ -188,24 +188,28 @@ impl<'p> Steps<'p> {
     pub fn sleep(self) -> Option<u64> {
         let Self(processor) = self;
         let asleep = self.is_idle()
-            && processor.post.parking.may_sleep(|| processor.post.pending.is_quiet());
-        asleep.then(|| processor.wheel.borrow().next().unwrap_or(u64::MAX))
+            && processor
+                .link
+                .mailbox()
+                .parking
+                .may_sleep(|| processor.link.mailbox().pending.is_quiet());
+        asleep.then(|| processor.waiting.timers.borrow().next().unwrap_or(u64::MAX))
     }
 
     /// The sleep is over.
     pub fn wake(self) {
-        self.0.post.parking.woke();
-        self.0.congestion.slept();
+        self.0.link.mailbox().parking.woke();
+        self.0.load.delay.slept();
     }
 
     /// Whether others have put something into this processor's post that it has not seen. Of one
     /// that sleeps, and that nobody is about to wake, this says that a wake-up was lost.
     pub fn has_mail(self) -> bool {
-        !self.0.post.pending.is_quiet()
+        !self.0.link.mailbox().pending.is_quiet()
     }
 
     /// When the first timer is due, in the clock's nanoseconds.
     pub fn next_timer(self) -> Option<u64> {
-        self.0.wheel.borrow().next()
+        self.0.waiting.timers.borrow().next()
     }
 }

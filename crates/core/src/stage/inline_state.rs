@@ -6,11 +6,10 @@
 //! of arcs is followed, [`InlineState::beyond`] further on, by one of as many counters
 //! ([`ProcessorCounters::arcs`]).
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use crate::metrics::counter::Counter;
 use crate::metrics::counters::ProcessorCounters;
-use crate::panic::PanicReport;
 use crate::stage::declaration::StageDeclaration;
 use crate::stage::local::LocalStage;
 use crate::stage_set::StageSet;
@@ -35,8 +34,6 @@ pub(crate) struct InlineState {
     rows: Box<[*const Counter; 64]>,
     /// How far behind an arc its operations are counted that were a part of their callers.
     pub(crate) beyond: usize,
-    /// Panics that the world has not yet been told of.
-    pub(crate) panics: RefCell<Vec<PanicReport>>,
 }
 
 impl InlineState {
@@ -69,7 +66,6 @@ impl InlineState {
             left: Cell::new(0),
             rows: Box::new(std::array::from_fn(row)),
             beyond: counters.beyond(),
-            panics: RefCell::default(),
         }
     }
 

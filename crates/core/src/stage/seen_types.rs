@@ -1,7 +1,8 @@
 //! The types of operations that a processor has noted.
 
-use crate::operation::slot::VTable;
 use std::cell::RefCell;
+
+use crate::operation::slot::VTable;
 
 /// Types that a processor notes at most.
 pub(crate) const TYPES: usize = 256;

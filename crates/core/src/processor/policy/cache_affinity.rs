@@ -51,7 +51,7 @@ impl Processor {
     /// if it was sent.
     #[cold]
     pub(crate) fn forward_to_owner(&self, stage: usize) -> bool {
-        let (ring, local) = (&self.post.stages[stage], self.stage(stage));
+        let (ring, local) = (&self.link.mailbox().stages[stage], self.stage(stage));
         let waiting = ring.len();
         if waiting == 0 || local.queue.len() > 0 {
             return false;
@@ -76,7 +76,7 @@ impl Processor {
             }
         });
         if ring.len() == 0 {
-            self.ready.set(self.ready.get().without(stage));
+            self.stages.clear_ready(stage);
         }
         true
     }

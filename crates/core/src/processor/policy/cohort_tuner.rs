@@ -21,8 +21,8 @@ impl Processor {
     /// A turn begins: the one before it has taken until now.
     #[inline]
     pub(crate) fn tick_tuner(&self, world: &impl World) {
-        let auto = &self.auto;
-        let now = self.now.get();
+        let auto = &self.load.tuner;
+        let now = self.now();
         let began = auto.turn_began.replace(now);
         if auto.ran.get() && !auto.stages.is_empty() {
             auto.time.set(auto.time.get() + now.saturating_sub(began));
@@ -38,16 +38,19 @@ impl Processor {
     #[cold]
     #[inline(never)]
     fn look_at_ladder(&self, world: &impl World) {
-        let auto = &self.auto;
+        let auto = &self.load.tuner;
         let mut ladder = auto.ladder.borrow_mut();
-        let congested = self.congestion.is_congested();
+        let congested = self.load.delay.is_congested();
         if congested && ladder.is_trying() {
             ladder.give_up();
             self.apply(&ladder);
         }
         auto.until_look.set(if ladder.is_trying() { 1 } else { LOOK });
         let started: [u64; STAGES] = std::array::from_fn(|stage| match stage < self.stages.len() {
-            true => self.counters.stages[stage].started.get() + self.counters.direct(stage),
+            true => {
+                self.observe.counters.stages[stage].started.get()
+                    + self.observe.counters.direct(stage)
+            }
             false => 0,
         });
         let before = auto.before.get();
@@ -79,15 +82,15 @@ impl Processor {
     }
 
     fn has_changed(&self, shares: &Shares, per_turn: f64) -> bool {
-        self.auto.known.get().is_some_and(|(known, known_per_turn)| {
+        self.load.tuner.known.get().is_some_and(|(known, known_per_turn)| {
             let moved: f64 = shares.iter().zip(known).map(|(a, b)| (a - b).abs() / 2.0).sum();
             moved > SHIFTED || is_another(per_turn, known_per_turn)
         })
     }
 
     fn apply(&self, ladder: &CohortLadder) {
-        let auto = &self.auto;
-        self.counters.ladder.note(ladder);
+        let auto = &self.load.tuner;
+        self.observe.counters.ladder.note(ladder);
         let rung = ladder.rung();
         for stage in auto.stages {
             let local = &self.stages[stage];
@@ -98,6 +101,6 @@ impl Processor {
             local.max_cohort.set(tried.map_or(bound, |rung| RUNGS[rung].min(2 * bound)));
         }
         let direct = if rung == Some(0) { auto.stages } else { StageSet::EMPTY };
-        self.direct.choose(auto.always_direct.union(direct));
+        self.stages.inline.choose(auto.always_direct.union(direct));
     }
 }

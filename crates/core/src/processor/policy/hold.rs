@@ -12,7 +12,7 @@ impl Processor {
     /// Whether a ready stage is to be passed over for now.
     #[inline]
     pub(crate) fn holds(&self, stage: usize) -> bool {
-        self.holding.contains(stage) && self.waits_to_fill(stage)
+        self.stages.holding.contains(stage) && self.waits_to_fill(stage)
     }
 
     #[cold]

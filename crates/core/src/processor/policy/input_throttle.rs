@@ -16,14 +16,14 @@ impl Processor {
     #[inline]
     pub(crate) fn takes_in(&self) -> bool {
         let closed = self.leaves_outside();
-        self.intake.turn(closed);
+        self.load.throttle.turn(closed);
         !closed
     }
 
     /// Whether what comes now is better left where it is.
     #[inline]
     pub(crate) fn leaves_outside(&self) -> bool {
-        self.intake.is_closed(self.ready.get()) && !self.congestion.has_admission()
+        self.load.throttle.is_closed(self.stages.ready()) && !self.load.delay.has_admission()
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
     fn a_turn_that_takes_nothing_in_tells_nothing_of_the_outside() {
         let processor = Graph::new().build(1).remove(0).grow(Box::new(|| ()));
         let turn = |at: u64, received| {
-            let (congestion, stages) = (&processor.congestion, &processor.stages);
+            let (congestion, stages) = (&processor.load.delay, &processor.stages);
             congestion.turn(at * 1_000_000, received, stages, &Outside::default());
             (congestion.interval(), congestion.wait())
         };

@@ -53,8 +53,8 @@ impl Processor {
     ) -> usize {
         let (mut ran, mut done) = (0, StageSet::EMPTY);
         loop {
-            let ready = self.ready.get().difference(done);
-            let entries = ready.intersection(self.entries);
+            let ready = self.stages.ready().difference(done);
+            let entries = ready.intersection(self.stages.entries);
             let room = if entries.is_empty() { 0 } else { self.room_in_cache() };
             let choice = Choice {
                 ready,
@@ -97,7 +97,7 @@ impl Processor {
 
     /// What is left of their part of the cache beside the requests that are on their way and could run.
     fn room_in_cache(&self) -> usize {
-        let begun = self.ready.get().difference(self.entries);
+        let begun = self.stages.ready().difference(self.stages.entries);
         let taken: usize = begun.map(|stage| self.queued(stage) * self.request_bytes(stage)).sum();
         (self.program().cohorts.cache() / SHARE).saturating_sub(taken)
     }

@@ -33,12 +33,12 @@ impl Processor {
     /// Looks for operations of others, if there are balanced stages.
     #[inline]
     pub(crate) fn balance(&self) {
-        self.balanced.for_each(|stage| self.balance_stage(stage));
+        self.stages.balanced.for_each(|stage| self.balance_stage(stage));
     }
 
     #[cold]
     fn balance_stage(&self, stage: usize) {
-        let own = self.stage(stage).queue.len() + self.post.stages[stage].len();
+        let own = self.stage(stage).queue.len() + self.link.mailbox().stages[stage].len();
         if own >= LOW_MARK {
             return;
         }
@@ -64,11 +64,11 @@ impl Processor {
     /// it.
     #[cold]
     pub(crate) fn wake_for_backlog(&self, added: StageSet) {
-        let work = added.intersection(self.balanced).map(|stage| {
-            let counters = &self.counters.stages[stage];
+        let work = added.intersection(self.stages.balanced).map(|stage| {
+            let counters = &self.observe.counters.stages[stage];
             let run = counters.started.get() + counters.resumed.get();
             let each = counters.run.get().checked_div(run).unwrap_or(GUESS);
-            self.post.stages[stage].len() as u64 * each
+            self.link.mailbox().stages[stage].len() as u64 * each
         });
         if work.sum::<u64>() < WAKE_WORTH {
             return;
@@ -77,7 +77,7 @@ impl Processor {
         let others = (1..posts.len()).map(|n| (self.index() + n) % posts.len());
         if let Some(asleep) = others.into_iter().find(|at| posts[*at].parking.is_parked()) {
             let woke = posts[asleep].mark(Inbox::Control);
-            self.counters.wakes_sent.add(u64::from(woke));
+            self.observe.counters.wakes_sent.add(u64::from(woke));
         }
     }
 }

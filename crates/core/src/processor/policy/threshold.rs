@@ -19,7 +19,7 @@ struct Interruption<'a> {
 
 impl<'a> Interruption<'a> {
     fn begin(processor: &'a Processor, running: usize) -> Self {
-        processor.thresholds.interrupting.set(true);
+        processor.stages.thresholds.interrupting.set(true);
         Self { processor, running }
     }
 }
@@ -27,9 +27,9 @@ impl<'a> Interruption<'a> {
 impl Drop for Interruption<'_> {
     fn drop(&mut self) {
         let Self { processor, running } = *self;
-        processor.thresholds.interrupting.set(false);
+        processor.stages.thresholds.interrupting.set(false);
         processor.set_running_stage(running);
-        processor.counters.watch.turn_to(Some(running));
+        processor.observe.counters.watch.turn_to(Some(running));
     }
 }
 
@@ -38,9 +38,9 @@ impl Processor {
     /// one. Returns the nanoseconds that it took.
     #[cold]
     pub(crate) fn run_overdue(&self, running: usize, world: &impl World) -> u64 {
-        let thresholds = &self.thresholds;
+        let thresholds = &self.stages.thresholds;
         if thresholds.aged {
-            self.now.set(world.now());
+            self.current.set_now(world.now());
         }
         if thresholds.interrupting.get() {
             return 0;
@@ -48,21 +48,21 @@ impl Processor {
         let Some(stage) = self.overdue(thresholds.stages.without(running)) else { return 0 };
         thresholds.next.set(stage + 1);
         let start = world.now();
-        self.now.set(start);
+        self.current.set_now(start);
         let interruption = Interruption::begin(self, running);
         let mut ran = 0;
-        self.interleaved.around(|| ran = self.run_cohort(stage, world));
+        self.scratch.interleaved.around(|| ran = self.run_cohort(stage, world));
         if ran > 0 {
             self.stage_counters(stage as u8).interruptions.add(1);
         }
         // Children of what has just run have a parent that has suspended or finished.
         self.flush_outbox();
         drop(interruption);
-        self.now.get().saturating_sub(start)
+        self.now().saturating_sub(start)
     }
 
     fn overdue(&self, stages: StageSet) -> Option<usize> {
-        let from_next = stages.from(self.thresholds.next.get());
+        let from_next = stages.from(self.stages.thresholds.next.get());
         let overdue = |stage: &usize| self.is_overdue(*stage);
         from_next.clone().find(overdue).or_else(|| stages.difference(from_next).find(overdue))
     }
@@ -75,13 +75,13 @@ impl Processor {
 
     /// Operations that wait at a stage, those that other processors have sent included.
     pub(crate) fn queued(&self, stage: usize) -> usize {
-        self.stages[stage].queue.len() + self.post.stages[stage].len()
+        self.stages[stage].queue.len() + self.link.mailbox().stages[stage].len()
     }
 
     /// Nanoseconds that the oldest operation at a stage has waited.
     pub(crate) fn oldest_wait(&self, stage: usize) -> u64 {
-        let (local, now) = (&self.stages[stage], self.now.get());
-        let parcels = match self.post.stages[stage].len() {
+        let (local, now) = (&self.stages[stage], self.now());
+        let parcels = match self.link.mailbox().stages[stage].len() {
             0 => now,
             // Their own clocks are others'; so from the first look on.
             _ => local.rules.parcels_since.get().unwrap_or_else(|| {

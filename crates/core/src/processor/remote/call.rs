@@ -30,7 +30,8 @@ use crate::operation::sizes::OperationSizes;
 use crate::operation::slot::{Payload, RemoteVTable, Slot, VTable, output_drop};
 use crate::operation::state::{ENDED, HELD, Serial, SlotState};
 use crate::panic::catch_panic;
-use crate::processor::processor::{self, Processor};
+use crate::processor;
+use crate::processor::processor::Processor;
 use crate::session::group_flag::Group;
 use crate::stage::key::Invocation;
 
@@ -133,7 +134,7 @@ impl Processor {
             slot.payload::<RemoteCall<F, T>>().write(RemoteCall {
                 cell: Payload { invocation: ManuallyDrop::new(invocation) },
                 home: self.index() as u16,
-                deadline: self.sessions.deadline(self.sessions.current()),
+                deadline: self.waiting.sessions.deadline(self.waiting.sessions.current()),
                 from: self.running_stage() as u8,
                 site,
                 outcome: Cell::new(Outcome::None),
@@ -313,7 +314,7 @@ pub(crate) unsafe fn receive<F, T>(
     let mut invocation = Some(invocation);
     let mut reply = RemoteReply::<T> { parcel: Some(slot), result: std::marker::PhantomData };
     let joined = processor.in_group(group, || {
-        processor.sessions.bring_deadline(deadline);
+        processor.waiting.sessions.bring_deadline(deadline);
         // It is taken up when it would start, so this is the time to look.
         if deadline <= processor.now() {
             processor.stage_counters(stage).shed_deadline.add(1);

@@ -13,7 +13,7 @@ impl Processor {
     /// Puts something into the outbox, to leave for `target` after the running operation.
     pub(crate) fn send(&self, target: usize, message: Message) {
         self.count_outbound(message.inbox(), 1);
-        self.outbox.borrow_mut().push_back(Outbound { target, message });
+        self.link.push_outbound(Outbound { target, message });
     }
 
     /// What waits in the outbox counts for the stage's capacity.
@@ -27,7 +27,7 @@ impl Processor {
     /// Sends what the outbox holds; what finds a full ring stays for the next time.
     #[inline]
     pub(crate) fn flush_outbox(&self) {
-        if !self.outbox.borrow().is_empty() {
+        if self.link.outbound() > 0 {
             self.flush_parcels();
         }
     }
@@ -35,13 +35,13 @@ impl Processor {
     fn flush_parcels(&self) {
         // Others may go idle as soon as they have our replies: say first that we are not.
         self.say_busy();
-        let waiting = self.outbox.borrow().len();
+        let waiting = self.link.outbound();
         // What is behind something that did not fit stays behind it, though there may be room by then.
         let mut full: Vec<(usize, Inbox)> = Vec::new();
         // This processor's stages that others may help with.
         let mut own = StageSet::EMPTY;
         for _ in 0..waiting {
-            let Some(Outbound { target, message }) = self.outbox.borrow_mut().pop_front() else {
+            let Some(Outbound { target, message }) = self.link.pop_outbound() else {
                 break;
             };
             let inbox = message.inbox();
@@ -55,34 +55,34 @@ impl Processor {
             match sent {
                 Ok(()) if target != self.index() => {
                     let woke = self.program().posts[target].mark(inbox);
-                    self.counters.wakes_sent.add(u64::from(woke));
+                    self.observe.counters.wakes_sent.add(u64::from(woke));
                 }
                 Ok(()) => match inbox {
                     Inbox::Stage(stage) => own.insert(stage.into()),
-                    other => self.post.pending.mark(other),
+                    other => self.link.mailbox().pending.mark(other),
                 },
                 Err(message) => {
                     if !full.contains(&(target, inbox)) {
                         full.push((target, inbox));
                     }
-                    self.outbox.borrow_mut().push_back(Outbound { target, message });
+                    self.link.push_outbound(Outbound { target, message });
                 }
             }
         }
         if !own.is_empty() {
-            self.ready.set(self.ready.get().union(own));
+            self.stages.add_ready(own);
             self.wake_for_backlog(own);
         }
     }
 
     fn next_outbound(&self) -> Option<Outbound> {
-        self.outbox.borrow_mut().pop_front()
+        self.link.pop_outbound()
     }
 
     /// The processor ends: answers what was not taken up, sends what can still be sent, and leaves
     /// the rest to the program, which drops what travels in it.
     pub(crate) fn close_post(&self) {
-        for stage in &self.post.stages {
+        for stage in &self.link.mailbox().stages {
             while let Some(parcel) = stage.pop() {
                 catch_panic(|| _ = self.accept_remote(parcel));
             }

@@ -11,7 +11,8 @@ use std::marker::PhantomData;
 use crate::mailbox::command::{Command, ReplyTo};
 use crate::mailbox::message::Message;
 use crate::panic::catch_panic;
-use crate::processor::processor::{self, Processor};
+use crate::processor;
+use crate::processor::processor::Processor;
 
 /// The right to reply to a request, once, from any thread of the program that has entered a processor.
 pub(crate) struct Responder<R: Send + 'static> {
@@ -44,7 +45,8 @@ fn send_reply(to: ReplyTo, reply: Option<Box<dyn Any + Send>>) {
     processor::try_current(|processor| {
         if processor.program().id == to.program {
             let ticket = to.ticket;
-            processor.command(to.home, move |home| home.replies.take(ticket)(home.into(), reply));
+            processor
+                .command(to.home, move |home| home.link.replies.take(ticket)(home.into(), reply));
         }
     });
 }
@@ -71,7 +73,7 @@ impl Processor {
         act: impl FnOnce(&Processor, Responder<R>) + Send + 'static,
         then: impl FnOnce(&Processor, Option<R>) + 'static,
     ) {
-        let ticket = self.replies.add(Box::new(move |processor, reply| {
+        let ticket = self.link.replies.add(Box::new(move |processor, reply| {
             then(
                 processor.get(),
                 reply.and_then(|reply| reply.downcast().ok()).map(|reply| *reply),
@@ -85,10 +87,10 @@ impl Processor {
     /// Runs the commands that have arrived.
     #[cold]
     pub(crate) fn run_commands(&self) {
-        while let Some(command) = self.post.commands.pop() {
+        while let Some(command) = self.link.mailbox().commands.pop() {
             catch_panic(|| command.run(self.into()));
         }
-        for command in self.post.take_external_commands() {
+        for command in self.link.mailbox().take_external_commands() {
             catch_panic(|| command.run(self.into()));
         }
     }

@@ -15,9 +15,9 @@ impl Processor {
     /// The group that an invocation made now carries to another processor.
     #[inline]
     pub(crate) fn leaving_group(&self) -> Option<Arc<Group>> {
-        match self.sessions.current() {
+        match self.waiting.sessions.current() {
             NO_SESSION => None,
-            session => Some(self.sessions.group(session, self.index(), self.processors())),
+            session => Some(self.waiting.sessions.group(session, self.index(), self.processors())),
         }
     }
 
@@ -30,18 +30,18 @@ impl Processor {
         f: impl FnOnce() -> R,
     ) -> Option<R> {
         let Some(group) = group else { return Some(f()) };
-        let session = self.sessions.proxy(group, self.index())?;
+        let session = self.waiting.sessions.proxy(group, self.index())?;
         // Counted as a handle, so that no handle that `f` drops takes the record with it.
-        self.sessions.with(session, |record| record.handles += 1);
-        let result = self.sessions.within(session, f);
+        self.waiting.sessions.with(session, |record| record.handles += 1);
+        let result = self.waiting.sessions.within(session, f);
         self.release_session(session, |record| record.handles -= 1);
         Some(result)
     }
 
     /// Changes the record of a session by something that is given back, and delivers what waited for it.
     pub(crate) fn release_session(&self, session: u32, change: fn(&mut Record)) {
-        self.sessions.with(session, change);
-        self.deliver(self.sessions.settle(session));
+        self.waiting.sessions.with(session, change);
+        self.deliver(self.waiting.sessions.settle(session));
     }
 
     /// Answers and wakes what waited until a session had settled here.
@@ -54,17 +54,17 @@ impl Processor {
     /// Ends a session: its operations here, and those on other processors.
     pub(crate) fn end_session(&self, session: u32) {
         // Elsewhere first, so that nothing enters there any more while the operations here end.
-        if let Some(group) = self.sessions.mark_ended(session) {
+        if let Some(group) = self.waiting.sessions.mark_ended(session) {
             self.end_group_elsewhere(session, &group);
         }
-        self.end_each(&self.sessions.close(self.slab(), session));
+        self.end_each(&self.waiting.sessions.close(self.slab(), session));
     }
 
     /// Ends the group on all other processors that have taken part; [`Record::owed`] counts them.
     #[cold]
     fn end_group_elsewhere(&self, session: u32, group: &Arc<Group>) {
         for target in group.end().into_iter().filter(|target| *target != self.index()) {
-            self.sessions.with(session, |record| record.owed += 1);
+            self.waiting.sessions.with(session, |record| record.owed += 1);
             let group = group.clone();
             self.request(
                 target,
@@ -79,13 +79,15 @@ impl Processor {
     /// Another processor has ended the group: ends this processor's part, and replies when it has
     /// settled; at once, if nothing of the group is here (any more, or yet).
     fn end_group_here(&self, group: &Arc<Group>, responder: Responder<()>) {
-        let Some(session) = self.sessions.of_group(group) else { return responder.reply(()) };
-        self.sessions.with(session, |record| {
+        let Some(session) = self.waiting.sessions.of_group(group) else {
+            return responder.reply(());
+        };
+        self.waiting.sessions.with(session, |record| {
             record.answers.push(responder.into_address());
             // Keeps the record while its operations end.
             record.handles += 1;
         });
-        self.end_each(&self.sessions.close(self.slab(), session));
+        self.end_each(&self.waiting.sessions.close(self.slab(), session));
         self.release_session(session, |record| record.handles -= 1);
     }
 }

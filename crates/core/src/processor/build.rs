@@ -1,0 +1,69 @@
+//! Making a processor on the thread that runs it.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::mailbox::registry;
+use crate::memory::slab::{Slab, stride};
+use crate::processor::part::current::Current;
+use crate::processor::part::link::Link;
+use crate::processor::part::load::Load;
+use crate::processor::part::memory::Memory;
+use crate::processor::part::observe::Observe;
+use crate::processor::part::scratch::Scratch;
+use crate::processor::part::stages::Stages;
+use crate::processor::part::waiting::Waiting;
+use crate::processor::processor::Processor;
+use crate::program::program::Seed;
+use crate::queue::local::{StageQueue, StarvationGuard};
+use crate::stage::cohort_defaults::bound;
+use crate::stage::key::Key;
+use crate::stage::local::{LocalStage, StageRuntime};
+use crate::stage::tuner_state::TunerState;
+
+impl Seed {
+    /// The processor, on the thread that will run it. `unpark` ends its sleep from other threads.
+    pub fn grow(self, unpark: crate::mailbox::parking::Unpark) -> Processor {
+        let Seed { program, index, share, region } = self;
+        let post = program.posts[index].clone();
+        post.parking.install(unpark);
+        let processors = program.posts.len();
+        let stages = program.stages.iter().map(|declared| {
+            let local = (declared.make)(index, processors);
+            let rules = StageRuntime::new(declared);
+            let least = stride(0) + rules.beside;
+            LocalStage {
+                queue: StageQueue::new(declared.capacity),
+                cap: StarvationGuard::default(),
+                state: Rc::as_ptr(&local.state).cast(),
+                local: Box::new(local),
+                max_cohort: Cell::new(
+                    declared.max_cohort.unwrap_or_else(|| bound(program.cohorts.cache(), least)),
+                ),
+                cohort_time: declared.cohort_time,
+                lifo: declared.lifo,
+                rules: Box::new(rules),
+            }
+        });
+        let stages: Box<[LocalStage]> = stages.collect();
+        let number = registry::register(post.clone());
+        let counters = program.counters[index].clone();
+        let tuner = TunerState::new(&program.stages, &stages, program.cohorts);
+        let processor = Processor {
+            identity: post.identity,
+            number,
+            index,
+            first: Key::new(program.id, 0),
+            memory: Memory::new(Slab::new(program.max_operations, number, region)),
+            stages: Stages::new(stages, &program.stages, &counters),
+            current: Current::default(),
+            waiting: Waiting::default(),
+            load: Load::new(tuner),
+            scratch: Scratch::default(),
+            observe: Observe::new(counters),
+            link: Link::new(program, post, share),
+        };
+        processor.set_running_stage(processor.stages.len());
+        processor
+    }
+}

@@ -1,0 +1,76 @@
+//! The thread's current processor.
+//!
+//! # Safety
+//! The current processor is kept as a raw pointer. [`Processor::enter`] sets it for the length of a borrow
+//! of that processor and restores it afterwards; so it is valid whenever it is set.
+
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+use crate::processor::processor::Processor;
+
+thread_local! {
+    static CURRENT: Cell<Option<NonNull<Processor>>> = const { Cell::new(None) };
+}
+
+/// Runs `f` with this thread's processor, if it has entered one.
+#[inline]
+pub(crate) fn try_current<R>(f: impl FnOnce(&Processor) -> R) -> Option<R> {
+    // SAFETY: the pointer is valid while it is set (top of the file).
+    CURRENT.get().map(|processor| f(unsafe { processor.as_ref() }))
+}
+
+/// Runs `f` with this thread's processor.
+///
+/// # Panics
+/// If the thread has not entered one.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn current<R>(f: impl FnOnce(&Processor) -> R) -> R {
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn nowhere<F>(f: F) -> ! {
+        drop(f);
+        panic!(
+            "this thread runs no program: stages are invoked, timers and events awaited and \
+             sessions made by the operations of a running Runtime, or by its `start`"
+        );
+    }
+    // What `f` has captured stays in registers, having no destructor until it is called.
+    let f = ManuallyDrop::new(f);
+    match CURRENT.get() {
+        // SAFETY: the pointer is valid while it is set (top of the file).
+        Some(processor) => ManuallyDrop::into_inner(f)(unsafe { processor.as_ref() }),
+        None => nowhere(ManuallyDrop::into_inner(f)),
+    }
+}
+
+/// Runs `f` if the thread's current processor is the one with this identity.
+#[inline]
+pub(crate) fn on<R>(identity: u32, f: impl FnOnce(&Processor) -> R) -> Option<R> {
+    // SAFETY: the pointer is valid while it is set (top of the file).
+    let processor = CURRENT.get().map(|processor| unsafe { processor.as_ref() })?;
+    (processor.identity() == identity).then(|| f(processor))
+}
+
+impl Processor {
+    /// Makes this the thread's current processor while `f` runs: operations may be invoked.
+    pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Restore(Option<NonNull<Processor>>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                CURRENT.set(self.0);
+            }
+        }
+        let _restore = Restore(CURRENT.replace(Some(NonNull::from(self))));
+        f()
+    }
+
+    /// Enters a turn: the state of one turn is not made for another inside of it.
+    pub(crate) fn in_turn<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _turn = self.current.begin_turn();
+        self.enter(f)
+    }
+}

@@ -1,0 +1,51 @@
+//! Errors and reports of refused and panicked operations.
+
+use std::any::Any;
+
+use crate::error::{CallError, Refused};
+use crate::operation::published::Site;
+use crate::panic::{PanicReport, catch_panic, panic_error};
+use crate::processor::processor::Processor;
+use crate::world::World;
+
+impl Processor {
+    /// The error of a refused invocation.
+    #[cold]
+    pub(crate) fn refusal(&self, refused: Refused) -> CallError {
+        refused.reason(|stage| self.stage_name(stage))
+    }
+
+    /// The error of an operation of `stage` that panicked.
+    pub(crate) fn panic_error(&self, stage: u8, panic: &(dyn Any + Send)) -> CallError {
+        panic_error(self.stage_name(stage), panic)
+    }
+
+    /// Keeps a report until the end of the cohort, which passes it to the world. Returns the error for
+    /// the caller. The panic of an operation elsewhere is reported by its own processor.
+    #[cold]
+    pub(crate) fn note_panic(
+        &self,
+        stage: u8,
+        operation: &'static str,
+        site: Site,
+        panic: &(dyn Any + Send),
+    ) -> CallError {
+        let error = self.panic_error(stage, panic);
+        if let Some(report) = PanicReport::new(&error, operation, site, panic) {
+            self.observe.panics.borrow_mut().push(report);
+        }
+        error
+    }
+
+    /// Tells the world of the panics in the cohort that is over.
+    #[inline]
+    pub(crate) fn tell_of_panics(&self, world: &impl World) {
+        if self.observe.panics.borrow().is_empty() {
+            return;
+        }
+        let panics = self.observe.panics.take();
+        for report in panics {
+            catch_panic(|| world.panicked(&report));
+        }
+    }
+}
