@@ -12,9 +12,13 @@ struct Readme;
 #[doc = include_str!("../../../docs/mechanisms/budget.md")]
 struct Budget;
 
-/// Direct calls, and the size of cohorts.
-#[doc = include_str!("../../../docs/mechanisms/ladder.md")]
-struct Ladder;
+/// Direct calls.
+#[doc = include_str!("../../../docs/mechanisms/direct-calls.md")]
+struct DirectCalls;
+
+/// Automatic cohort sizes.
+#[doc = include_str!("../../../docs/mechanisms/cohort-size.md")]
+struct CohortSize;
 
 /// Thresholds.
 #[doc = include_str!("../../../docs/mechanisms/thresholds.md")]
