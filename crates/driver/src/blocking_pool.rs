@@ -1,8 +1,7 @@
-//! Helper threads for calls that block: opening, reading, writing and syncing files.
+//! Helper threads for blocking calls: opening, reading, writing and syncing files.
 //!
-//! At most four, started when there is work for them, shared by all drivers of the process, and gone
-//! again when there was nothing to do for a while. A job owns all that it works on, so who asked for
-//! it may go away at any time.
+//! There are at most four, shared by all drivers of the process. They start on demand and exit when they have
+//! been idle for ten seconds. A job owns everything it works on, so its requester may be dropped at any time.
 
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -15,11 +14,11 @@ use crate::user_bytes::UserBytes;
 use crate::{Done, File, OpenHow, Unpark, resolve_beneath};
 
 const MAX_THREADS: usize = 4;
-/// Bytes read at once.
+/// The largest number of bytes in one `pread`.
 const READ_STEP: usize = 256 << 10;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Something that blocks.
+/// A blocking call.
 pub(crate) enum Work {
     Open { directory: File, path: CString, how: OpenHow },
     ReadAt { file: File, buffer: Vec<u8>, offset: u64, length: usize },
@@ -28,13 +27,13 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// Whether it makes a difference when it is done.
+    /// Whether the call changes a file, so that its completion matters even after a cancellation.
     pub(crate) fn changes_a_file(&self) -> bool {
         matches!(self, Work::WriteAt { .. } | Work::Sync { .. })
     }
 }
 
-/// What it came to. (A [`Done`] cannot cross threads.)
+/// The result of a call. (A [`Done`] is not `Send`.)
 pub(crate) enum Answer {
     Opened(File),
     Read(Vec<u8>),
@@ -53,7 +52,7 @@ impl From<Answer> for Done {
     }
 }
 
-/// The answers for one driver.
+/// The results for one driver.
 pub(crate) struct Inbox {
     answers: Mutex<Vec<(u64, io::Result<Answer>)>>,
     driver: Arc<dyn Unpark>,
@@ -69,7 +68,7 @@ impl Inbox {
     }
 }
 
-/// The threads' common queue.
+/// The queue that the threads share.
 struct BlockingPool {
     state: Mutex<State>,
     work: Condvar,
@@ -86,7 +85,7 @@ static POOL: BlockingPool = BlockingPool {
     work: Condvar::new(),
 };
 
-/// Has `work` done, and its answer put into `inbox` under the number `job`.
+/// Queues `work`. Its result will be put into `inbox` with the number `job`.
 pub(crate) fn start(work: Work, job: u64, inbox: Arc<Inbox>) {
     let mut state = lock(&POOL.state);
     state.jobs.push_back((work, job, inbox));
@@ -96,7 +95,7 @@ pub(crate) fn start(work: Work, job: u64, inbox: Arc<Inbox>) {
         if started.is_err() {
             state.threads -= 1;
             if state.threads == 0 {
-                // Nobody will ever do it: better late than never, here.
+                // Without any thread, the call runs here, and blocks the processor.
                 let (work, job, inbox) = state.jobs.pop_back().expect("pushed above");
                 drop(state);
                 return answer(work, job, &inbox);
@@ -107,7 +106,7 @@ pub(crate) fn start(work: Work, job: u64, inbox: Arc<Inbox>) {
     POOL.work.notify_one();
 }
 
-/// Takes back the work that was given to [`start`]. Whether no thread had begun it.
+/// Removes a queued job. Returns false if a thread has already started it.
 pub(crate) fn cancel(job: u64, inbox: &Arc<Inbox>) -> bool {
     let mut state = lock(&POOL.state);
     let mut jobs = state.jobs.iter();
@@ -117,7 +116,7 @@ pub(crate) fn cancel(job: u64, inbox: &Arc<Inbox>) -> bool {
     cancelled.is_some()
 }
 
-/// The life of a helper thread.
+/// The loop of a helper thread.
 fn run_helper() {
     let mut state = lock(&POOL.state);
     loop {
@@ -170,7 +169,7 @@ fn read(file: &File, mut buffer: Vec<u8>, offset: u64, length: usize) -> io::Res
     room.map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
     let mut filled = 0;
     while filled < length {
-        // In steps, so that little is zeroed in vain when the file is shorter.
+        // In steps, so that a buffer much longer than the file is not zeroed.
         buffer.resize(length.min(filled + READ_STEP), 0);
         match rustix::io::pread(fd, &mut buffer[filled..], offset + filled as u64) {
             Ok(0) => break,
@@ -207,13 +206,13 @@ fn sync(file: &File, data_only: bool) -> io::Result<()> {
     synced.map_err(io::Error::from)
 }
 
-/// Here `fsync` leaves the data in the disk's own cache.
+/// On Apple's systems, `fsync` leaves the data in the disk's own cache.
 #[cfg(target_vendor = "apple")]
 fn sync(file: &File, _: bool) -> io::Result<()> {
     rustix::fs::fcntl_fullfsync(file.fd()?).map_err(io::Error::from)
 }
 
-/// No code that may panic runs under these locks, and their data is always whole.
+/// Ignores poisoning: no code that may panic runs under these locks, and their data is always consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

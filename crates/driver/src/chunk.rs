@@ -1,13 +1,13 @@
-//! Received bytes, in a buffer that goes back to its pool when they are dropped.
+//! Received bytes in a pooled buffer. Dropping them returns the buffer to its pool.
 //!
 //! # Safety
-//! A pool is one private anonymous mapping cut into `count` buffers. Each buffer is at any time
-//! owned by exactly one of: the list `returned`, the driver (for uring: the kernel), or one
-//! [`Chunk`]. [`Pool::take`] moves one from the list to a chunk; [`Pool::drain`] moves all from the
-//! list to the driver; [`Pool::claim`] moves one from the driver to a chunk, and is unsafe because
-//! only the driver knows that the kernel is done with it; dropping a chunk moves it to the list. So
-//! a chunk may hand out plain slices. The mapping is zeroed by the kernel, hence always
-//! initialised, and lives as long as the `Rc`s in the driver and the chunks, whichever are later.
+//! A pool is one private anonymous mapping, divided into `count` buffers. At any time, each buffer is owned
+//! by exactly one of these: the list `returned`, the driver (for uring: the kernel), or one [`Chunk`].
+//! [`Pool::take`] moves a buffer from the list to a chunk. [`Pool::drain`] moves all buffers of the list to
+//! the driver. [`Pool::claim`] moves one from the driver to a chunk; it is unsafe because the caller must
+//! know that the kernel no longer writes to it. Dropping a chunk moves its buffer to the list. Therefore a
+//! chunk may return plain slices. The kernel zeroes the mapping, so it is always initialised. It lives as
+//! long as the last `Rc` of the driver and the chunks.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -45,29 +45,29 @@ impl Pool {
             )?
         };
         let base = NonNull::new(base.cast()).expect("a mapping is not at null");
-        // Reversed, so that the first taken is the first in memory.
+        // In reverse, so that the first buffer taken is the first in memory.
         let returned = RefCell::new((0..config.buffers).rev().collect());
         Ok(Rc::new(Pool { base, size, count: config.buffers, returned, lent: Cell::new(0) }))
     }
 
-    /// Bytes in a buffer.
+    /// The size of a buffer, in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// Buffers in the pool.
+    /// The number of buffers in the pool.
     #[cfg(target_os = "linux")]
     pub(crate) fn count(&self) -> u16 {
         self.count
     }
 
-    /// Buffers that are neither in a chunk nor in the list: those which the driver has.
+    /// The number of buffers that the driver owns, in neither a chunk nor the list.
     #[cfg(target_os = "linux")]
     pub(crate) fn with_driver(&self) -> usize {
         usize::from(self.count - self.lent.get()) - self.returned.borrow().len()
     }
 
-    /// Buffers in chunks.
+    /// The number of buffers in chunks.
     pub(crate) fn lent(&self) -> usize {
         usize::from(self.lent.get())
     }
@@ -77,7 +77,7 @@ impl Pool {
         !self.returned.borrow().is_empty()
     }
 
-    /// A whole buffer of the list, with stale bytes in it.
+    /// Takes a whole buffer from the list. It contains stale bytes.
     pub(crate) fn take(self: &Rc<Self>) -> Option<Chunk> {
         let id = self.returned.borrow_mut().pop()?;
         self.lent.set(self.lent.get() + 1);
@@ -86,7 +86,7 @@ impl Pool {
         })
     }
 
-    /// Moves every buffer of the list to the driver: its number and where it starts.
+    /// Moves every buffer of the list to the driver: passes its number and its address to `give`.
     #[cfg(target_os = "linux")]
     pub(crate) fn drain(&self, mut give: impl FnMut(u16, *mut u8)) {
         for id in self.returned.borrow_mut().drain(..) {
@@ -97,7 +97,7 @@ impl Pool {
     /// The buffer `id`, of which the first `length` bytes were received.
     ///
     /// # Safety
-    /// `id` is a buffer that the driver has, and nothing will write to it any more.
+    /// The driver owns buffer `id`, and nothing writes to it any more.
     #[cfg(target_os = "linux")]
     pub(crate) unsafe fn claim(self: &Rc<Self>, id: u16, length: usize) -> Chunk {
         assert!(id < self.count && length <= self.size && self.lent.get() < self.count);
@@ -121,10 +121,10 @@ impl Drop for Pool {
     }
 }
 
-/// Received bytes, in a buffer of the driver's pool, which gets it back when this is dropped.
+/// Received bytes in a buffer of the driver's pool. Dropping the chunk returns the buffer.
 ///
-/// A chunk may outlive its driver. Receives wait when all buffers are held, so keep a chunk only
-/// while its bytes are being read and copy what must stay.
+/// A chunk may outlive its driver. When all buffers are in chunks, receives wait; so keep a chunk only while
+/// reading it, and copy bytes that are needed for longer.
 pub struct Chunk {
     bytes: Bytes,
 }
@@ -150,11 +150,11 @@ impl Chunk {
         Chunk { bytes: Bytes::Empty }
     }
 
-    /// All of a taken buffer, to receive into.
+    /// The whole of a taken buffer, to receive into.
     pub(crate) fn space(&mut self) -> &mut [u8] {
         match &mut self.bytes {
-            // SAFETY: the chunk owns the buffer (see the top of the file), `length` is within it,
-            // and `&mut self` makes this the only slice of it.
+            // SAFETY: the chunk owns the buffer (see the top of the file), `length` is within it, and `&mut
+            // self` makes this the only slice of it.
             Bytes::Pooled { pool, id, length, .. } => unsafe {
                 std::slice::from_raw_parts_mut(pool.start(*id), *length)
             },
@@ -164,7 +164,7 @@ impl Chunk {
         }
     }
 
-    /// Keeps the first `kept` bytes.
+    /// Keeps only the first `kept` bytes.
     pub(crate) fn truncate(&mut self, kept: usize) {
         if let Bytes::Pooled { length, .. } = &mut self.bytes {
             assert!(kept <= *length);
@@ -172,7 +172,7 @@ impl Chunk {
         }
     }
 
-    /// Gives the buffer back early and goes on with a copy.
+    /// Copies the bytes, and returns the buffer early.
     #[cfg(target_os = "linux")]
     pub(crate) fn detach(&mut self) {
         if matches!(self.bytes, Bytes::Pooled { .. }) {
@@ -180,7 +180,7 @@ impl Chunk {
         }
     }
 
-    /// Splits a copy of the first `count` bytes off, which must be fewer than there are.
+    /// Splits off a copy of the first `count` bytes. There must be more than that.
     #[cfg(target_os = "linux")]
     pub(crate) fn split_to(&mut self, count: usize) -> Chunk {
         let bytes = Box::from(&self[..count]);
@@ -196,8 +196,8 @@ impl Deref for Chunk {
 
     fn deref(&self) -> &[u8] {
         match &self.bytes {
-            // SAFETY: the chunk owns the buffer (see the top of the file), `length` is within it,
-            // and nobody writes while `self` is borrowed.
+            // SAFETY: the chunk owns the buffer (see the top of the file), `length` is within it, and nothing
+            // writes to it while `self` is borrowed.
             Bytes::Pooled { pool, id, start, length } => unsafe {
                 &std::slice::from_raw_parts(pool.start(*id), *length)[*start as usize..]
             },

@@ -1,16 +1,16 @@
-//! How large a driver is.
+//! Sizes of a driver.
 
 use std::io;
 
 /// The sizes of one driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Submission queue entries (uring) or events taken at a time (poll). More requests than this
-    /// may be in flight; it bounds what one system call carries.
+    /// Submission queue entries (uring), or events per wait (poll). It bounds one system call; the number of
+    /// requests in flight may be larger.
     pub entries: u32,
-    /// Receive buffers. When all are in use, receives wait. At most 32768.
+    /// Receive buffers, at most 32,768. When all are in use, receives wait.
     pub buffers: u16,
-    /// Bytes in a receive buffer, so also the most that one receive gives.
+    /// Bytes in a receive buffer, and the largest result of one receive.
     pub buffer_size: u32,
 }
 
@@ -22,7 +22,7 @@ impl Default for Config {
 
 impl Config {
     /// # Errors
-    /// `InvalidInput` for sizes that no driver can have.
+    /// `InvalidInput` for sizes that a driver cannot have.
     pub(crate) fn check(&self) -> io::Result<()> {
         let fits = (1..=32768).contains(&self.entries)
             && (1..=32768).contains(&self.buffers)

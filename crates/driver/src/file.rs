@@ -1,7 +1,7 @@
-//! An open file or directory, by a handle: a descriptor, or a node of a simulated disk.
+//! The handle of an open file or directory: a descriptor, or a node of a simulated disk.
 //!
-//! What can be had without waiting is had here, by calls on the handle that refuse to wait. All
-//! else is a [`Request`](crate::Request).
+//! Calls that need no disk access are methods of the handle and never wait. All others are a
+//! [`Request`](crate::Request).
 
 use std::ffi::CStr;
 use std::io;
@@ -16,7 +16,7 @@ use crate::mmap::Window;
 use crate::read_dir::DirEntries;
 use crate::sim::Node;
 
-/// An open file or directory. Clones share it; it is closed with the last of them.
+/// An open file or directory. Clones share it; dropping the last clone closes it.
 #[derive(Clone, Debug)]
 pub struct File(Inner);
 
@@ -26,7 +26,7 @@ enum Inner {
     Simulated(Node),
 }
 
-/// The kernel's, and what of it was mapped last, to be sent.
+/// A descriptor, and the part of the file that was mapped last for sending.
 #[derive(Debug)]
 pub(crate) struct Descriptor {
     fd: OwnedFd,
@@ -46,7 +46,7 @@ impl AsRawFd for Descriptor {
 }
 
 impl Descriptor {
-    /// The window that holds the byte at `at`, of a file that is `length` bytes long and has it.
+    /// The window that contains the byte at `at`, which must be within the file's `length`.
     ///
     /// # Errors
     /// As `mmap(2)`.
@@ -61,31 +61,31 @@ impl Descriptor {
     }
 }
 
-/// What is known of a file without reading it.
+/// A file's metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metadata {
-    /// What it is.
+    /// The type of the file.
     pub kind: FileKind,
-    /// In bytes.
+    /// The length in bytes.
     pub length: u64,
     /// Last change of the content, in nanoseconds since 1970.
     pub modified_ns: i128,
-    /// Tells it from other files of the same file system.
+    /// Identifies the file within its file system.
     pub inode: u64,
-    /// The file system's.
+    /// Identifies the file system.
     pub device: u64,
 }
 
-/// The room of a file system, in bytes.
+/// The size of a file system, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Of the whole file system.
+    /// The size of the whole file system.
     pub total: u64,
-    /// Free for processes that are not root's.
+    /// The free space for unprivileged processes.
     pub available: u64,
 }
 
-/// What a name stands for.
+/// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
@@ -96,12 +96,13 @@ pub enum FileKind {
     Other,
 }
 
-/// What [`File::read_now`] came to.
+/// The result of [`File::read_now`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadNow {
-    /// So many bytes were read.
+    /// The number of bytes read.
     pub bytes: usize,
-    /// That is all that was asked for, or up to the file's end; else the rest needs a disk.
+    /// Whether the read is complete: everything requested, or up to the end of the file. Otherwise the rest
+    /// is not in the page cache.
     pub complete: bool,
 }
 
@@ -124,7 +125,7 @@ impl From<Node> for File {
 }
 
 impl File {
-    /// Opens a directory. This call may block: it is for the start of a program.
+    /// Opens a directory. This call may block; use it when a program starts.
     ///
     /// # Errors
     /// As `open(2)`.
@@ -133,10 +134,10 @@ impl File {
         Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
     }
 
-    /// The descriptor.
+    /// The file's descriptor.
     ///
     /// # Errors
-    /// `EBADF` for a simulated file, which has none.
+    /// `EBADF` for a simulated file.
     pub fn fd(&self) -> io::Result<BorrowedFd<'_>> {
         match &self.0 {
             Inner::Real(fd) => Ok(fd.as_fd()),
@@ -144,7 +145,7 @@ impl File {
         }
     }
 
-    /// The descriptor, shared, for as long as the kernel works on it. Errors as [`File::fd`].
+    /// The shared descriptor, which stays open while the kernel uses it. Errors as [`File::fd`].
     pub(crate) fn shared_fd(&self) -> io::Result<Arc<Descriptor>> {
         match &self.0 {
             Inner::Real(fd) => Ok(Arc::clone(fd)),
@@ -152,7 +153,7 @@ impl File {
         }
     }
 
-    /// The simulated file; `EBADF` for one of the kernel's.
+    /// The simulated file; `EBADF` for a file of the kernel.
     pub(crate) fn simulated(&self) -> io::Result<&Node> {
         match &self.0 {
             Inner::Real(_) => Err(io::Error::from_raw_os_error(libc::EBADF)),
@@ -160,8 +161,8 @@ impl File {
         }
     }
 
-    /// Opens `path` beneath this directory as [`Request::Open`](crate::Request::Open) does, but only
-    /// if that needs no disk. None if it may.
+    /// Opens `path` beneath this directory as [`Request::Open`](crate::Request::Open) does, without waiting
+    /// for a disk. Returns `None` if it might have to wait.
     pub fn open_now(&self, path: &CStr, how: OpenHow) -> Option<io::Result<Self>> {
         match &self.0 {
             Inner::Real(fd) => {
@@ -171,7 +172,7 @@ impl File {
         }
     }
 
-    /// Reads from `offset` what is in memory, without waiting for a disk.
+    /// Reads bytes from `offset` that are in the page cache, without waiting for a disk.
     ///
     /// # Errors
     /// As `read(2)`.
@@ -182,11 +183,11 @@ impl File {
         }
     }
 
-    /// Reads up to `length` bytes from `offset`; fewer only at the end of the file. This call may block: it
-    /// is for a thread that may.
+    /// Reads up to `length` bytes from `offset`; fewer only at the end of the file. This call may block; use
+    /// it on a thread that may.
     ///
     /// # Errors
-    /// As `read(2)`. `InvalidInput` for what lies beyond any file's end, 2⁶³ bytes.
+    /// As `read(2)`. `InvalidInput` for a range that ends beyond 2⁶³ bytes.
     pub fn read(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         if offset.checked_add(length as u64).is_none_or(|end| end > i64::MAX as u64) {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -210,11 +211,11 @@ impl File {
         Ok(buffer)
     }
 
-    /// The names in this directory for which `keep` is true, at most `most` of them; neither `.` nor
-    /// `..` is told of. This call may block: it is for a thread that may.
+    /// The entries of this directory for whose name `keep` returns true, at most `most` of them, without `.`
+    /// and `..`. This call may block; use it on a thread that may.
     ///
     /// # Errors
-    /// As `readdir(3)` and `fstatat(2)`; `ENOTDIR` for what is no directory.
+    /// As `readdir(3)` and `fstatat(2)`; `ENOTDIR` if this is not a directory.
     pub fn read_dir(&self, most: usize, keep: &dyn Fn(&[u8]) -> bool) -> io::Result<DirEntries> {
         match &self.0 {
             Inner::Real(fd) => crate::read_dir::read_dir(fd.as_fd(), most, keep),
@@ -222,11 +223,11 @@ impl File {
         }
     }
 
-    /// Takes the name of a file out of this directory; who has the file open keeps it. This call may
-    /// block: it is for a thread that may.
+    /// Removes a file's name from this directory. An open file stays readable and writable. This call may
+    /// block; use it on a thread that may.
     ///
     /// # Errors
-    /// As `unlink(2)`; `EINVAL` for a path that leads through other directories.
+    /// As `unlink(2)`; `EINVAL` for a path with a slash.
     pub fn remove(&self, name: &CStr) -> io::Result<()> {
         if name.to_bytes().contains(&b'/') {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -237,12 +238,12 @@ impl File {
         }
     }
 
-    /// Has the file system set room aside for the first `length` bytes of this file, which is that long then at least. This
-    /// call may block: it is for a thread that may.
+    /// Allocates disk space for the first `length` bytes of this file, and extends the file to that length if
+    /// it is shorter. This call may block; use it on a thread that may.
     ///
     /// # Errors
-    /// As `fallocate(2)`: `ENOSPC` when there is too little room, of which some may be taken then; `EOPNOTSUPP` where the
-    /// file system or the operating system has no such call.
+    /// As `fallocate(2)`: `ENOSPC` if there is too little space, part of which may be allocated; `EOPNOTSUPP`
+    /// if the file system or the operating system has no such call.
     pub fn allocate(&self, length: u64) -> io::Result<()> {
         match &self.0 {
             #[cfg(target_os = "linux")]
@@ -256,7 +257,8 @@ impl File {
         }
     }
 
-    /// The room of the file system that this file is in. This call may block: it is for a thread that may.
+    /// The size of the file system that contains this file, and its free space. This call may block; use it
+    /// on a thread that may.
     ///
     /// # Errors
     /// As `fstatvfs(3)`.
@@ -271,7 +273,7 @@ impl File {
         }
     }
 
-    /// What it is, how long, and when it was changed. An open file's are in memory.
+    /// The metadata, which is in memory for an open file.
     ///
     /// # Errors
     /// As `fstat(2)`.

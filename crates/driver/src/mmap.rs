@@ -1,14 +1,14 @@
-//! Part of a file, mapped for one purpose: that the kernel copies from it into a socket.
+//! A window of a file, mapped so that the kernel can copy from it to a socket.
 //!
-//! So a file is sent with one copy and no buffer of ours. `sendfile(2)` and `splice(2)` make none, but
-//! what waits in the socket is then the file's own pages: cut off meanwhile, they reach the client as
-//! zeros, and written to, as something new. What was copied stays what it was.
+//! A file is sent with one copy and without a buffer of our own. `sendfile(2)` and `splice(2)` copy nothing,
+//! but the socket then queues the file's own pages. If the file is truncated or overwritten before they are
+//! sent, the client receives zeros or newer content. Copied bytes do not change.
 //!
 //! # Safety
-//! A window is memory that is mapped for as long as it lives, and that others may change or cut off at
-//! any time: no reference to it is ever made and nothing here reads it. Its address goes to
-//! `sendmsg(2)` only, within its bounds, and where the file is shorter by then that call fails with
-//! `EFAULT` and nothing else happens.
+//! A window is memory that stays mapped during its life, and that other processes may change or truncate at
+//! any time. So no reference to it is ever made, and nothing here reads it. Its address is passed only to
+//! `sendmsg(2)`, within its bounds. If the file has become shorter, that call fails with `EFAULT` and has no
+//! other effect.
 
 use std::ffi::c_void;
 use std::io;
@@ -17,32 +17,32 @@ use std::ptr;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// Bytes mapped at a time: a window's table of pages takes a five hundredth of it.
+/// The size of a window, in bytes. Its page table takes 1/512 of that.
 const WINDOW_BYTES: u64 = 32 << 20;
 
-/// Part of a file.
+/// A mapped part of a file.
 #[derive(Debug)]
 pub(crate) struct Window {
     start: *mut c_void,
-    /// Where in the file.
+    /// The start of the window in the file.
     offset: u64,
     length: u64,
 }
 
-// SAFETY: an address that no thread reads through; the mapping belongs to the process.
+// SAFETY: no thread reads through the address, and the mapping belongs to the process.
 unsafe impl Send for Window {}
 // SAFETY: as above.
 unsafe impl Sync for Window {}
 
 impl Window {
-    /// The window that holds the byte at `at`, of a file that is `length` bytes long and has it.
+    /// Maps the window that contains the byte at `at`, which must be within the file's `length`.
     ///
     /// # Errors
     /// As `mmap(2)`.
     pub(crate) fn open(file: BorrowedFd<'_>, at: u64, length: u64) -> io::Result<Self> {
         let offset = at / WINDOW_BYTES * WINDOW_BYTES;
         let length = (length - offset).min(WINDOW_BYTES);
-        // SAFETY: a new mapping, wherever the kernel has room for it.
+        // SAFETY: a new mapping, at an address of the kernel's choice.
         let start = unsafe {
             let flags = MapFlags::SHARED;
             mmap(ptr::null_mut(), length as usize, ProtFlags::READ, flags, file, offset)?
@@ -50,19 +50,19 @@ impl Window {
         Ok(Self { start, offset, length })
     }
 
-    /// Of the bytes from `at` on, how many it holds.
+    /// The number of bytes from `at` on that the window contains.
     pub(crate) fn holds(&self, at: u64) -> u64 {
         let end = self.offset + self.length;
         if at < self.offset { 0 } else { end.saturating_sub(at) }
     }
 
-    /// Sends `head` and then `length` bytes of the file from `at`, as much as the socket takes.
+    /// Sends `head` and then `length` bytes of the file from `at`, as many as the socket accepts.
     ///
     /// # Errors
-    /// As `sendmsg(2)`; `EFAULT` when the file is shorter than that.
+    /// As `sendmsg(2)`; `EFAULT` if the file has become shorter.
     ///
     /// # Panics
-    /// For what the window does not hold.
+    /// If the window does not contain the bytes.
     pub(crate) fn send(
         &self,
         socket: BorrowedFd<'_>,
@@ -73,7 +73,7 @@ impl Window {
         assert!(length as u64 <= self.holds(at));
         let body = self.start.wrapping_byte_add((at - self.offset) as usize);
         let mut parts = [
-            // The kernel only reads here, whatever the type says.
+            // The kernel only reads the bytes, although the pointer is mutable.
             libc::iovec { iov_base: head.as_ptr().cast_mut().cast(), iov_len: head.len() },
             libc::iovec { iov_base: body, iov_len: length },
         ];
@@ -81,8 +81,8 @@ impl Window {
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = parts.as_mut_ptr();
         message.msg_iovlen = parts.len() as _;
-        // SAFETY: the message and its parts live across the call, which reads from a slice and from
-        // within the mapping.
+        // SAFETY: the message and its parts live across the call, which reads from a slice and from within
+        // the mapping.
         let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &message, FLAGS) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
@@ -95,7 +95,7 @@ const FLAGS: i32 = 0;
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // SAFETY: it was mapped so, and whoever sends from it borrows it.
+        // SAFETY: our own mapping; a send borrows the window, so none is in progress.
         let gone = unsafe { munmap(self.start, self.length as usize) };
         debug_assert!(gone.is_ok());
     }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_was_cut_off_is_an_error_and_no_signal() {
+    fn a_truncated_file_is_an_error_and_not_a_signal() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[7; 20_000]).unwrap();
         let window = Window::open(file.as_fd(), 9000, 20_000).unwrap();

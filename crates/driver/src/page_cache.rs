@@ -1,4 +1,4 @@
-//! What the kernel has in memory of files: taken at once, by calls that refuse to wait.
+//! Access to the page cache, by calls that never wait for a disk.
 
 use std::ffi::CStr;
 use std::io;
@@ -7,7 +7,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use crate::OpenHow;
 use crate::file::{FileKind, Metadata, ReadNow};
 
-/// Opens without waiting for a disk. None when that may be needed.
+/// Opens a file without waiting for a disk. Returns `None` if it might have to wait.
 #[cfg(target_os = "linux")]
 pub(crate) fn open(
     directory: BorrowedFd<'_>,
@@ -21,7 +21,7 @@ pub(crate) fn open(
     match rustix::fs::openat2(directory, path, flags, mode, resolve) {
         Ok(fd) => Some(Ok(fd)),
         Err(Errno::AGAIN | Errno::INVAL | Errno::NOSYS | Errno::PERM) => None,
-        // Whose the link is has to be looked at, which may block.
+        // Reading the link's owner may block.
         Err(Errno::LOOP) if how.links == crate::Links::SameOwner => None,
         Err(error) => Some(Err(error.into())),
     }
@@ -32,7 +32,7 @@ pub(crate) fn open(_: BorrowedFd<'_>, _: &CStr, _: OpenHow) -> Option<io::Result
     None
 }
 
-/// Reads what is in the page cache, without waiting for a disk.
+/// Reads bytes from the page cache, without waiting for a disk.
 #[cfg(target_os = "linux")]
 pub(crate) fn read(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> io::Result<ReadNow> {
     use rustix::io::{Errno, IoSliceMut, ReadWriteFlags, preadv2};
@@ -57,17 +57,17 @@ pub(crate) fn read(_: BorrowedFd<'_>, _: &mut [u8], _: u64) -> io::Result<ReadNo
     Ok(ReadNow { bytes: 0, complete: false })
 }
 
-/// Between two bytes that are looked at: the kernel reads ahead, and forgets, more than a page at a time.
+/// The distance of two probes. The kernel reads ahead, and reclaims, more than a page at a time.
 #[cfg(target_os = "linux")]
 const PROBE_INTERVAL: u64 = 64 << 10;
 
-/// The smallest that there is.
+/// The smallest page size of any system.
 #[cfg(target_os = "linux")]
 const MIN_PAGE: u64 = 4096;
 
-/// Of `length` bytes from `offset`, how many can be had without waiting for a disk. Looks at some of
-/// them only, so it may err where the kernel is just forgetting the file. Zero at the file's end, and
-/// where the kernel does not tell.
+/// How many of `length` bytes from `offset` can be read without waiting for a disk. It probes only some of
+/// them, so the result may be too large while the kernel reclaims the file's pages. Zero at the end of the
+/// file, and where the kernel does not report it.
 ///
 /// # Errors
 /// As `read(2)`.
@@ -84,7 +84,7 @@ pub(crate) fn resident(
         *calls += 1;
         let seen = read(file, &mut [0], at)?;
         if seen.bytes == 0 {
-            // The end is told again when it is reached.
+            // The send finds the end of the file again.
             known = if seen.complete { at } else { known };
             break;
         }

@@ -1,5 +1,5 @@
-//! What is in a directory. Unlike all else here this may wait for the disk: no kernel interface
-//! reads a directory otherwise, so it is for a thread that may block.
+//! Reads the entries of a directory. Unlike other calls of this crate it may wait for a disk, because no
+//! kernel interface reads a directory without waiting. Call it on a thread that may block.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -7,38 +7,38 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 use rustix::io::Errno;
 
-/// A name in a directory, and what it stands for.
+/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
-    /// The name: bytes without a slash, as names of files need not be UTF-8.
+    /// The name: bytes without a slash, not necessarily UTF-8.
     pub name: Vec<u8>,
-    /// What it stands for.
+    /// The type of the entry.
     pub kind: DirEntryKind,
-    /// In bytes; of no meaning for what is no file.
+    /// The length in bytes; meaningful for regular files only.
     pub length: u64,
-    /// Last change of the content, in nanoseconds since 1970; a link's own.
+    /// Last change of the content, in nanoseconds since 1970. For a link, the link's own.
     pub modified_ns: i128,
 }
 
-/// What a name in a directory stands for. Links are not followed to find out.
+/// The type of a directory entry. Links are not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirEntryKind {
     /// A regular file.
     File,
     /// A directory.
     Directory,
-    /// A symbolic link, wherever it leads.
+    /// A symbolic link, whatever its target.
     Link,
     /// A pipe, socket or device.
     Other,
 }
 
-/// Names of a directory.
+/// Entries of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirEntries {
-    /// In no order.
+    /// The entries, unsorted.
     pub entries: Vec<DirEntry>,
-    /// Whether there are more than were asked for.
+    /// Whether there are more entries than requested.
     pub truncated: bool,
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn read_dir(
         }
         let stat = match statat(directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
-            // Gone meanwhile.
+            // Removed meanwhile.
             Err(Errno::NOENT) => continue,
             Err(error) => return Err(error.into()),
         };
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_is_told_without_following_links() {
+    fn entries_are_read_without_following_links() {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("file"), "12345").unwrap();
         std::fs::write(root.path().join(".hidden"), "").unwrap();
@@ -105,7 +105,7 @@ mod tests {
                 (b"sub", DirEntryKind::Directory),
             ];
             assert_eq!(kinds, wanted.into());
-            assert!(!truncated, "just as many as there are");
+            assert!(!truncated, "exactly as many as there are");
             assert_eq!(entries.iter().find(|named| named.name == b"file").unwrap().length, 5);
         }
         let few = read_dir(directory.as_fd(), 2, &seen).unwrap();

@@ -1,10 +1,9 @@
-//! Opening a file beneath a directory, and never one outside of it.
+//! Opens files beneath a directory, and never outside it.
 //!
-//! Linux does it in one call (`openat2`); elsewhere, and on kernels before 5.6, the path is walked
-//! one component at a time, so that no link is ever followed by the kernel itself. So it is where a
-//! link is followed only if it belongs to whom its target belongs to: the owner that is compared is
-//! that of the very link that was read, and that of the very file that was opened, whatever anybody
-//! moves meanwhile.
+//! Linux resolves such a path in one call (`openat2`). On other systems, and on kernels before 5.6, the path
+//! is resolved one component at a time, so that the kernel never follows a link by itself. The same is done
+//! for [`Links::SameOwner`]. There, the two owners that are compared are those of the link that was actually
+//! read and of the file that was actually opened, even if another process moves files meanwhile.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
@@ -16,11 +15,11 @@ use rustix::io::Errno;
 
 use crate::{Access, Links, OpenHow};
 
-/// Close-on-exec; non-blocking so that a pipe somebody put there cannot stop us.
+/// Close-on-exec, and non-blocking so that opening a pipe does not wait.
 const FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// The flags and, for a file that may be made, the mode with which the last component is opened.
+/// The flags for the last component and, for a file that may be created, its mode.
 pub(crate) fn flags(how: OpenHow) -> (OFlags, Mode) {
     let (made, private) = (Mode::from_raw_mode(0o666), Mode::from_raw_mode(0o600));
     match how.access {
@@ -32,10 +31,10 @@ pub(crate) fn flags(how: OpenHow) -> (OFlags, Mode) {
     }
 }
 
-/// Links followed in one path, as in the kernel.
+/// The largest number of links in one path, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// How `openat2` resolves the path.
+/// The resolve flags for `openat2`.
 #[cfg(target_os = "linux")]
 pub(crate) fn resolve(how: OpenHow) -> rustix::fs::ResolveFlags {
     use rustix::fs::ResolveFlags as Resolve;
@@ -46,22 +45,23 @@ pub(crate) fn resolve(how: OpenHow) -> rustix::fs::ResolveFlags {
     Resolve::BENEATH | Resolve::NO_MAGICLINKS | links
 }
 
-/// Opens `path` beneath `directory`; may block.
+/// Opens `path` beneath `directory`. May block.
 pub(crate) fn open(directory: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::Result<OwnedFd> {
     #[cfg(target_os = "linux")]
     let (flags, mode) = flags(how);
     #[cfg(target_os = "linux")]
     match rustix::fs::openat2(directory, path, flags, mode, resolve(how)) {
-        // Something was moved at this moment: the kernel cannot say whether `..` still leads within.
+        // A file was moved during the call, and the kernel cannot tell whether `..` still leads within the
+        // directory.
         Err(Errno::NOSYS | Errno::AGAIN) => {}
-        // There is a link.
+        // The path contains a link.
         Err(Errno::LOOP) if how.links == Links::SameOwner => {}
         done => return Ok(done?),
     }
     walk(directory, path, how)
 }
 
-/// [`open`] without `openat2`.
+/// The same as [`open`], without `openat2`.
 fn walk(root: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::Result<OwnedFd> {
     if path.is_empty() {
         return Err(Errno::NOENT.into());
@@ -73,7 +73,7 @@ fn walk(root: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::Result<OwnedFd> 
     }
     let mut links = 0;
     let mut pending_owners = PendingOwners::default();
-    // The directories from the root down to where we are; the root itself is not in it.
+    // The directories from the root, which is not included, down to the current one.
     let mut above: Vec<OwnedFd> = Vec::new();
     while let Some(name) = todo.pop_front() {
         if name.as_bytes() == b".." {
@@ -99,7 +99,7 @@ fn walk(root: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::Result<OwnedFd> 
                 }
                 above.push(fd);
             }
-            // A link: ELOOP, or ENOTDIR when a directory was asked for.
+            // A link: ELOOP, or ENOTDIR if a directory was requested.
             Err(error @ (Errno::LOOP | Errno::NOTDIR)) => {
                 let Ok(target) = readlinkat(here, &name, Vec::new()) else {
                     return Err(error.into());
@@ -124,7 +124,7 @@ fn walk(root: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::Result<OwnedFd> 
             Err(error) => return Err(error.into()),
         }
     }
-    // The path ended in `.` or `..`.
+    // The path ends in `.` or `..`.
     if requested.contains(OFlags::EXCL) {
         return Err(Errno::EXIST.into());
     }
@@ -132,14 +132,14 @@ fn walk(root: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::Result<OwnedFd> 
     Ok(openat(here, c".", requested.difference(OFlags::CREATE), Mode::empty())?)
 }
 
-/// Links on the way that was gone, whose targets have not been reached: how many components were left
-/// behind each, and who owns it.
+/// Links in the path so far whose targets have not been reached: the number of components that remained
+/// behind each link, and its owner.
 #[derive(Default)]
 struct PendingOwners(Vec<(usize, u32)>);
 
 impl PendingOwners {
-    /// With `left` components to go, `here` is what the links that end here lead to: `ELOOP` if it is
-    /// not their owners'.
+    /// Called when `left` components remain: `here` is the target of the links that end at this point. Fails
+    /// with `ELOOP` if its owner is not the links'.
     fn check(&mut self, left: usize, here: BorrowedFd<'_>) -> io::Result<()> {
         while self.0.last().is_some_and(|(behind, _)| *behind == left) {
             let (_, owner) = self.0.pop().unwrap_or_default();
@@ -151,12 +151,12 @@ impl PendingOwners {
     }
 }
 
-/// Where a link leads to and whose it is, both of the same link.
+/// The target and the owner of one and the same link.
 #[cfg(target_os = "linux")]
 fn read_link(here: BorrowedFd<'_>, name: &CStr) -> io::Result<(CString, u32)> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let link = openat(here, name, flags, Mode::empty())?;
-    // An empty name is the descriptor itself; it fails if what was a link is none any more.
+    // An empty name refers to the descriptor itself. The call fails if it is not a link any more.
     Ok((readlinkat(&link, c"", Vec::new())?, rustix::fs::fstat(&link)?.st_uid))
 }
 
@@ -165,7 +165,7 @@ fn read_link(_: BorrowedFd<'_>, _: &CStr) -> io::Result<(CString, u32)> {
     Err(Errno::LOOP.into())
 }
 
-/// The components of a relative path. A final slash asks for a directory: it leaves a `.`.
+/// The components of a relative path. A final slash requests a directory and becomes a `.`.
 fn components(path: &[u8]) -> io::Result<VecDeque<CString>> {
     if path.first() == Some(&b'/') {
         return Err(Errno::XDEV.into());
@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory `root` with a secret beside it.
+    /// A directory `root` with a secret next to it.
     #[cfg(target_os = "linux")]
     fn tree() -> tempfile::TempDir {
         let outside = tempfile::tempdir().unwrap();
@@ -249,10 +249,11 @@ mod tests {
         "",
     ];
 
-    /// Both ways agree on every path, also in the error, and in what they leave behind.
+    /// Both implementations agree on every path: in the result, the error and the files that they leave
+    /// behind.
     #[test]
     #[cfg(target_os = "linux")]
-    fn the_walk_does_as_the_kernel_does() {
+    fn the_walk_agrees_with_the_kernel() {
         for access in
             [Access::Read, Access::Write, Access::Create, Access::CreatePrivate, Access::CreateNew]
         {
@@ -269,7 +270,7 @@ mod tests {
         }
     }
 
-    /// What became of opening `path` in a new tree, and what is beside and beneath its root then.
+    /// The result of opening `path` in a new tree, and the names next to and beneath its root afterwards.
     #[cfg(target_os = "linux")]
     fn opened(
         path: &str,
@@ -285,7 +286,7 @@ mod tests {
                 .map(|entry| entry.unwrap().file_name())
                 .collect();
             names.sort();
-            // What is made beneath is well.
+            // Files that were created beneath the root are allowed.
             let within = directory == "root/a";
             left.extend(names.into_iter().map(|name| match within && name == "made" {
                 true => "made beneath".into(),
@@ -295,12 +296,12 @@ mod tests {
         (outcome, left)
     }
 
-    /// Each link is followed for its owner only. Needs root, to give files away.
+    /// A link is followed only if it has the same owner as its target. Needs root, to change owners.
     #[test]
     #[cfg(target_os = "linux")]
-    fn links_are_their_owners() {
+    fn links_must_have_the_owner_of_their_target() {
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: only root gives files away");
+            println!("skipped: only root may change owners");
             return;
         }
         let (alice, bob) = (Some(1001), Some(1002));
@@ -330,7 +331,7 @@ mod tests {
         for path in ["out", "up/secret", "absolute", "loop", "far", "../secret", "nowhere"] {
             assert_eq!(read(path), None, "{path}");
         }
-        // What it leads to is another's: the link's target, whatever lies between.
+        // The target of the link has another owner, even if the links between have the same.
         own("a/file", bob);
         for path in ["a/link", "dir/link", "chain", "a/around"] {
             assert_eq!(read(path), None, "{path}");
@@ -338,17 +339,17 @@ mod tests {
         for path in ["a/file", "dir/file", "slash/file"] {
             assert_eq!(read(path), within, "{path}: no link leads to the file itself");
         }
-        // A link on the way to the link.
+        // A link in the path to the link.
         own("a/link", bob);
         assert_eq!(read("a/link"), within);
-        assert_eq!(read("chain"), None, "its link is not its owner's");
-        // A directory.
+        assert_eq!(read("chain"), None, "its target is a link of another owner");
+        // A directory in the path.
         own("a", bob);
         for path in ["dir/file", "slash/file", "dir", "dir/"] {
             assert_eq!(read(path), None, "{path}");
         }
         own("self", bob);
-        assert_eq!(read("self/a/file"), None, "to the root itself");
+        assert_eq!(read("self/a/file"), None, "the link leads to the root");
     }
 
     #[cfg(target_os = "linux")]

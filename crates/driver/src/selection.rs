@@ -1,4 +1,4 @@
-//! Which driver this process uses: one decision, made once, with its reason.
+//! The choice of a driver for the process.
 
 use std::fmt;
 use std::io;
@@ -6,19 +6,19 @@ use std::str::FromStr;
 
 use crate::{Config, Driver, poll};
 
-/// What the operator asks for.
+/// The operator's choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DriverChoice {
-    /// io_uring where it can be had, else readiness.
+    /// io_uring where it is available, else epoll or kqueue.
     #[default]
     Auto,
-    /// io_uring or nothing.
+    /// io_uring, or an error.
     Uring,
     /// epoll or kqueue.
     Poll,
 }
 
-/// A driver that exists.
+/// An available driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DriverKind {
     /// io_uring.
@@ -35,7 +35,7 @@ impl FromStr for DriverChoice {
             "auto" => Ok(DriverChoice::Auto),
             "uring" => Ok(DriverChoice::Uring),
             "poll" => Ok(DriverChoice::Poll),
-            _ => Err(format!("{text:?} is none of auto, uring, poll")),
+            _ => Err(format!("unknown driver {text:?}; use auto, uring or poll")),
         }
     }
 }
@@ -59,13 +59,13 @@ impl fmt::Display for DriverKind {
     }
 }
 
-/// Decides for the whole process. With [`DriverChoice::Auto`] the string, if any, says in one line why
-/// io_uring is not used; log it.
+/// Selects the driver for the whole process. With [`DriverChoice::Auto`], the string, if any, is a line for
+/// the log that explains why io_uring is not used.
 ///
 /// # Errors
-/// With [`DriverChoice::Uring`] when there is no io_uring: the message says what to do. With
-/// [`DriverChoice::Auto`] when a ring failed for another reason than being unavailable, such as too many
-/// open files: then readiness would fail as well.
+/// With [`DriverChoice::Uring`] if io_uring is not available; the message contains a remedy. With
+/// [`DriverChoice::Auto`] if creating a ring failed for another reason, such as too many open files; then the
+/// poll driver would fail as well.
 pub fn choose(choice: DriverChoice) -> io::Result<(DriverKind, Option<String>)> {
     if choice == DriverChoice::Poll {
         return Ok((DriverKind::Poll, None));
@@ -86,7 +86,7 @@ pub fn choose(choice: DriverChoice) -> io::Result<(DriverKind, Option<String>)> 
 /// Opens a driver for the calling thread.
 ///
 /// # Errors
-/// What the kernel says, and `Unsupported` for [`DriverKind::Uring`] where there is none.
+/// The kernel's error; `Unsupported` for [`DriverKind::Uring`] on systems other than Linux.
 pub fn open(kind: DriverKind, config: &Config) -> io::Result<Box<dyn Driver>> {
     match kind {
         DriverKind::Poll => Ok(Box::new(poll::Poll::open(config)?)),
@@ -94,12 +94,12 @@ pub fn open(kind: DriverKind, config: &Config) -> io::Result<Box<dyn Driver>> {
         DriverKind::Uring => Ok(Box::new(crate::uring::Uring::open(config)?)),
         #[cfg(not(target_os = "linux"))]
         DriverKind::Uring => {
-            Err(io::Error::new(io::ErrorKind::Unsupported, "io_uring is of Linux"))
+            Err(io::Error::new(io::ErrorKind::Unsupported, "io_uring exists on Linux only"))
         }
     }
 }
 
-/// Sets up a small driver and drops it.
+/// Opens a small driver, and drops it.
 #[cfg(target_os = "linux")]
 fn probe() -> io::Result<()> {
     let small = Config { entries: 4, buffers: 4, ..Config::default() };
@@ -111,7 +111,7 @@ fn probe() -> io::Result<()> {
     Err(io::Error::from_raw_os_error(libc::ENOSYS))
 }
 
-/// Whether `error` says that io_uring cannot be had here, rather than that something went wrong.
+/// Whether `error` means that io_uring is not available here, rather than that it failed.
 fn unavailable(error: &io::Error) -> bool {
     let gone = [libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EINVAL, libc::ENOMEM];
     error.raw_os_error().is_some_and(|code| gone.contains(&code))
@@ -119,7 +119,7 @@ fn unavailable(error: &io::Error) -> bool {
 
 fn advice(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
-        Some(libc::ENOSYS) => "this system has none; use the poll driver",
+        Some(libc::ENOSYS) => "this system has no io_uring; use the poll driver",
         Some(libc::EPERM | libc::EACCES) => {
             "allow it in the container's seccomp profile and in sysctl kernel.io_uring_disabled"
         }
@@ -143,13 +143,13 @@ mod tests {
     }
 
     #[test]
-    fn only_absence_makes_auto_fall_back() {
+    fn auto_falls_back_only_if_io_uring_is_unavailable() {
         assert!(unavailable(&io::Error::from_raw_os_error(libc::EPERM)));
         assert!(!unavailable(&io::Error::from_raw_os_error(libc::EMFILE)));
     }
 
     #[test]
-    fn poll_can_always_be_had() {
+    fn poll_is_always_available() {
         assert_eq!(choose(DriverChoice::Poll).unwrap(), (DriverKind::Poll, None));
         assert_eq!(open(DriverKind::Poll, &Config::default()).unwrap().name(), "poll");
         let (kind, reason) = choose(DriverChoice::Auto).unwrap();

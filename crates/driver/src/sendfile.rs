@@ -1,9 +1,10 @@
-//! A file on its way to a socket: copied there by the kernel, with no buffer of ours in between.
+//! Sends a file to a socket. The kernel copies it, without a buffer of our own.
 //!
-//! It moves in steps, so that one large file keeps nobody waiting, and each step only as far as the file
-//! is known to be in memory: the copy would wait for a disk, and with it all that its processor does.
-//! What is not there ends the request early, and whoever asked reads it as any other part of a file.
-//! Where the kernel cannot say what it has (not Linux, or a file system that does not tell), that is all.
+//! A file is sent in steps, so that a large file does not delay other requests. Each step sends only bytes
+//! that are known to be in the page cache, because the copy would otherwise wait for a disk and block the
+//! processor. If the next bytes are not cached, the request ends early, and the caller reads them like any
+//! other part of a file. Where the kernel does not report what is cached (on systems other than Linux, and on
+//! some file systems), nothing of the file is sent.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,51 +15,52 @@ use crate::file::Descriptor;
 use crate::mmap::Window;
 use crate::{Done, File, page_cache};
 
-/// Bytes of files that a driver sends before it turns to everything else: some hundred microseconds, for which
-/// all others wait. What it does not come to waits its turn, and how long is told ([`QueueDelays`]). A file of 512 KiB
-/// fits: in two turns, with all others between them, it took a tenth more at least.
+/// Bytes of files that a driver sends in one turn, before it handles other requests. This takes some hundred
+/// microseconds. Files that do not get a turn wait, and [`QueueDelays`] measures how long. A file of 512 KiB
+/// fits in one turn; split into two turns it took at least 10 % longer.
 pub(crate) const TURN_BYTES: usize = 512 << 10;
 
-/// The least that each attempt to send counts for in a turn: many sockets with next to no room take their time, too.
+/// The smallest number of bytes that an attempt counts for in a turn, because attempts on many full sockets
+/// take time too.
 const MIN_ATTEMPT: usize = 16 << 10;
 
-/// How long files have waited for their turn, while their sockets had room: the smallest, over the turns
-/// in which any went on, of the wait of the one that had waited for longest. So a stage's queue is judged, too.
+/// How long files have waited for their turn while their sockets had space: the minimum, over the turns in
+/// which a file was sent, of the longest wait. The queueing delay of a stage is measured in the same way.
 #[derive(Default)]
 pub(crate) struct QueueDelays(Option<Duration>);
 
 impl QueueDelays {
-    /// In a turn that begins `now` the oldest is one that could have gone on `since` then.
+    /// Records a turn at `now`, in which the oldest file has been ready `since` then.
     pub(crate) fn add(&mut self, now: Instant, since: Instant) {
         let wait = now.saturating_duration_since(since);
         self.0 = Some(self.0.map_or(wait, |smallest| smallest.min(wait)));
     }
 
-    /// The smallest since the last call; zero where no file went on.
+    /// The minimum since the last call; zero if no file was sent.
     pub(crate) fn take(&mut self) -> Duration {
         self.0.take().unwrap_or_default()
     }
 }
 
-/// What is left to send: a head, then part of a file.
+/// The rest of a send: a head, then part of a file.
 pub(crate) struct FileSend {
     head: Vec<u8>,
-    /// Bytes of the head that have left.
+    /// Bytes of the head that were sent.
     begun: usize,
     file: Arc<Descriptor>,
-    /// Where it is sent from, once that is known.
+    /// The mapped part of the file, once there is one.
     window: Option<Arc<Window>>,
     offset: u64,
     left: u64,
     sent: u64,
 }
 
-/// How far it got.
+/// The result of a step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// All is sent, or all that is in memory.
+    /// All of the file was sent, or all of it that is in the page cache.
     Over,
-    /// The socket takes no more now.
+    /// The socket's send buffer is full.
     Full,
     /// The turn is over.
     Paused,
@@ -66,7 +68,7 @@ pub(crate) enum Step {
 
 impl FileSend {
     /// # Errors
-    /// `EINVAL` when no file is that long, `EBADF` for a file that the kernel does not know.
+    /// `EINVAL` for a range that ends beyond 2⁶³ bytes, `EBADF` for a simulated file.
     pub(crate) fn new(head: Vec<u8>, file: &File, offset: u64, length: u64) -> io::Result<Self> {
         check(offset, length)?;
         Ok(Self {
@@ -80,12 +82,12 @@ impl FileSend {
         })
     }
 
-    /// Sends what the non-blocking `socket` takes, but of the file one step at most, and no more than
-    /// what is left of this `turn`. Counts its system calls.
+    /// Sends as much as the non-blocking `socket` accepts: the head, and at most one step of the file, within
+    /// what is left of this `turn`. Adds its system calls to `calls`.
     ///
     /// # Errors
-    /// As `send(2)` and `fstat(2)`; `UnexpectedEof` when the file was cut off in this very moment: what
-    /// was sent last may not be what it held.
+    /// As `send(2)` and `fstat(2)`. `UnexpectedEof` if the file was truncated during the copy; the last bytes
+    /// sent may then be wrong.
     pub(crate) fn advance(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -105,7 +107,7 @@ impl FileSend {
         calls: &mut u64,
     ) -> io::Result<Step> {
         let mut step = *turn;
-        // Bytes that are in memory.
+        // Bytes in the page cache.
         let mut there = 0;
         loop {
             let wanted = self.left.min(step as u64) as usize;
@@ -132,14 +134,14 @@ impl FileSend {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Step::Full),
-                // Cut off since we looked.
+                // Truncated since the last check.
                 Err(error) if error.raw_os_error() == Some(libc::EFAULT) => return Ok(Step::Over),
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Of the next `wanted` bytes, how many can be sent without waiting for a disk.
+    /// How many of the next `wanted` bytes can be sent without waiting for a disk.
     fn there(&mut self, wanted: usize, calls: &mut u64) -> io::Result<usize> {
         let there = page_cache::resident(self.file.as_fd(), self.offset, wanted, calls)?;
         if there == 0 {
@@ -147,7 +149,7 @@ impl FileSend {
         }
         let held = self.window.as_ref().map_or(0, |window| window.holds(self.offset));
         if there == wanted && held > 0 {
-            // The last byte was there, so the file is so long.
+            // The last byte was in the page cache, so the file is at least this long.
             return Ok(held.min(there as u64) as usize);
         }
         let length = self.length(calls)?;
@@ -155,19 +157,19 @@ impl FileSend {
         if there == 0 {
             return Ok(0);
         }
-        // Without room for a mapping, it is as if it were not there.
+        // If it cannot be mapped, treat it as not cached.
         self.window = self.file.window(self.offset, length).ok();
         let held = self.window.as_ref().map_or(0, |window| window.holds(self.offset));
         Ok(held.min(there) as usize)
     }
 
-    /// The file's length, now.
+    /// The file's current length.
     fn length(&self, calls: &mut u64) -> io::Result<u64> {
         *calls += 1;
         page_cache::metadata(self.file.as_fd()).map(|metadata| metadata.length)
     }
 
-    /// One call: what is left of the head, and `there` bytes of the file.
+    /// One system call: the rest of the head, and `there` bytes of the file.
     fn send(&self, socket: BorrowedFd<'_>, there: usize, calls: &mut u64) -> io::Result<usize> {
         *calls += 1;
         let head = &self.head[self.begun..];
@@ -177,14 +179,14 @@ impl FileSend {
         }
     }
 
-    /// What it came to.
+    /// The result of the request.
     pub(crate) fn done(mut self) -> Done {
         self.head.clear();
         Done::SentFile { head: self.head, bytes: self.sent }
     }
 }
 
-/// `EINVAL` for what lies beyond any file's end.
+/// `EINVAL` for a range that ends beyond 2⁶³ bytes.
 pub(crate) fn check(offset: u64, length: u64) -> io::Result<()> {
     match offset.checked_add(length) {
         Some(end) if end <= i64::MAX as u64 => Ok(()),
@@ -203,13 +205,13 @@ mod tests {
 
     use super::*;
 
-    /// Many sockets without room may not make a turn long, though none of them sends a byte.
+    /// Attempts on many full sockets must not make a turn long, even if none of them sends a byte.
     #[test]
     fn an_attempt_counts_in_the_turn() {
         const LENGTH: u64 = 8 << 20;
         let file = tempfile::tempfile().unwrap();
         file.set_len(LENGTH).unwrap();
-        // Into the kernel's memory.
+        // Into the page cache.
         std::io::copy(&mut file.try_clone().unwrap(), &mut io::sink()).unwrap();
         let (socket, _peer) = UnixStream::pair().unwrap();
         socket.set_nonblocking(true).unwrap();
@@ -218,9 +220,9 @@ mod tests {
         match sending.advance(socket.as_fd(), &mut turn, &mut calls).unwrap() {
             Step::Full => assert_eq!(turn as u64, LENGTH - sending.sent),
             Step::Over => {
-                return println!("skipped: the file system does not tell what is in memory");
+                return println!("skipped: the file system does not report what is cached");
             }
-            Step::Paused => panic!("no socket has so much room"),
+            Step::Paused => panic!("no send buffer is that large"),
         }
         let sent = sending.sent;
         for (before, after) in [(TURN_BYTES, TURN_BYTES - MIN_ATTEMPT), (MIN_ATTEMPT / 2, 0)] {

@@ -1,5 +1,5 @@
-//! Sockets by handle: a slab whose slots count generations, so that a stale handle finds nothing, and
-//! whose number is in each handle, so that neither does one of another driver.
+//! Sockets by handle: a slab. Its slots count generations, so a stale handle finds nothing. Its number is
+//! part of each handle, so a handle of another driver finds nothing either.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -7,7 +7,7 @@ use crate::Socket;
 
 /// Values by [`Socket`].
 pub(crate) struct SocketTable<T> {
-    /// No two tables of a process have the same, ever.
+    /// Unique among all tables of the process.
     number: u32,
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
@@ -38,7 +38,7 @@ impl<T> SocketTable<T> {
         Socket { index, generation: slot.generation, table: self.number }
     }
 
-    /// Removes the value; `socket` and its copies are stale from now on.
+    /// Removes the value. `socket` and its copies are stale afterwards.
     pub(crate) fn remove(&mut self, socket: Socket) -> Option<T> {
         let slot = self.slots.get_mut(socket.index as usize)?;
         if slot.generation != socket.generation || self.number != socket.table {
@@ -62,13 +62,13 @@ impl<T> SocketTable<T> {
         slot.value.as_mut().filter(|_| same)
     }
 
-    /// Removes all values; every handle is stale from now on.
+    /// Removes all values. All handles are stale afterwards.
     pub(crate) fn drain(&mut self) -> Vec<T> {
         let all: Vec<_> = (0..self.slots.len()).filter_map(|index| self.at(index as u32)).collect();
         all.into_iter().filter_map(|socket| self.remove(socket)).collect()
     }
 
-    /// The handle that is current at `index`.
+    /// The current handle of slot `index`.
     pub(crate) fn at(&self, index: u32) -> Option<Socket> {
         let slot = self.slots.get(index as usize)?;
         slot.value.as_ref()?;

@@ -1,22 +1,21 @@
-//! Where the request of a token is, so that it can be cancelled without a search.
+//! The state of each request in flight by token, so that a request can be cancelled without a search.
 //!
-//! Callers number their requests from zero and give numbers again, so the number is the place: four of them
-//! share a cache line, where a hash table would take two lines for each. Whoever numbers otherwise gets the
-//! table.
+//! Callers number their requests from zero and reuse numbers, so the number is an index: four entries share a
+//! cache line, where a hash table would touch two lines for each. Other numbers are kept in a hash table.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::Token;
 
-/// A caller with few requests in flight may number them up to here.
+/// Tokens below this number are always indices.
 const MIN_DIRECT: u64 = 1024;
 
-/// Places by [`Token`].
+/// Values by [`Token`].
 pub(crate) struct TokenMap<P> {
-    /// By number; grows to no more than [`MIN_DIRECT`] and twice the requests in flight.
+    /// By number. Its length is at most [`MIN_DIRECT`] plus twice the requests in flight.
     direct: Vec<Option<P>>,
-    /// All others.
+    /// All other tokens.
     overflow: HashMap<Token, P, BuildHasherDefault<TokenHasher>>,
     count: u64,
 }
@@ -40,7 +39,7 @@ impl<P: Copy> TokenMap<P> {
 
     pub(crate) fn remove(&mut self, token: Token) -> Option<P> {
         let found = match self.direct(token).and_then(Option::take) {
-            // It may have been far before it was near.
+            // It may have been inserted into the hash table before the vector grew.
             None if !self.overflow.is_empty() => self.overflow.remove(&token),
             found => found,
         };
@@ -60,7 +59,7 @@ impl<P: Copy> TokenMap<P> {
     }
 }
 
-/// One multiplication: tokens are the caller's own numbers, no attacker chooses them.
+/// A hash of one multiplication. Tokens are the caller's own numbers, so no attacker chooses them.
 #[derive(Default)]
 pub(crate) struct TokenHasher(u64);
 
@@ -87,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// Against a plain table: numbers given again, numbers that only grow, and numbers of any size.
+    /// Compared with a plain hash map: reused numbers, increasing numbers, and numbers of any size.
     #[test]
     fn all_numbers_are_found_and_memory_is_bounded() {
         let (mut tokens, mut known) = (TokenMap::new(), HashMap::new());

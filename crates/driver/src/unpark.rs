@@ -1,9 +1,9 @@
-//! Waking a parked driver from another thread, at most one system call per park.
+//! Wakes a parked driver from another thread, with at most one system call per park.
 //!
-//! The flag carries the meaning (sticky: set until a park takes it), the wake-up only ends a sleep
-//! that has begun. An unpark whose wake-up arrives after its flag was taken ends a later park early,
-//! which a park is allowed to do. An unpark that finds the flag set needs no wake-up of its own: the
-//! driver has yet to take the flag, and what was written before is seen by who takes it.
+//! The flag is authoritative: it stays set until a park takes it. The wake-up only ends a sleep that has
+//! begun. If a wake-up arrives after its flag was taken, a later park returns early, which is allowed. An
+//! unpark that finds the flag set needs no wake-up: the driver has yet to take the flag, and then sees
+//! everything that was written before.
 
 use std::io;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Unpark;
 
-/// Something that ends a sleep in the kernel.
+/// An event that ends a sleep in the kernel.
 pub(crate) trait Wake: Send + Sync {
     fn wake(&self) -> io::Result<()>;
 }
 
-/// What [`Driver::unparker`](crate::Driver::unparker) gives out.
+/// The implementation of [`Driver::unparker`](crate::Driver::unparker).
 pub(crate) struct Unparker<W> {
     notified: AtomicBool,
     pub(crate) wake: W,
@@ -27,9 +27,9 @@ impl<W: Wake> Unparker<W> {
         Arc::new(Unparker { notified: AtomicBool::new(false), wake })
     }
 
-    /// Whether an unpark came since the last call.
+    /// Whether there was an unpark since the last call.
     pub(crate) fn take(&self) -> bool {
-        // Checked first so that the usual case writes nothing to a shared line.
+        // Loaded first, so that the common case does not write to a shared cache line.
         self.notified.load(Ordering::SeqCst) && self.notified.swap(false, Ordering::SeqCst)
     }
 }
@@ -37,7 +37,7 @@ impl<W: Wake> Unparker<W> {
 impl<W: Wake> Unpark for Unparker<W> {
     fn unpark(&self) {
         if !self.notified.swap(true, Ordering::SeqCst) {
-            // It fails only when its counter is full, and then the driver is awake already.
+            // It fails only when its counter is full; then the driver is already awake.
             let _ = self.wake.wake();
         }
     }

@@ -1,9 +1,9 @@
-//! Bytes of a caller, in a driver's care.
+//! The caller's bytes while a driver owns them.
 //!
-//! [`Bytes::from_owner`] gives bytes a destructor of the caller's. The driver drops them in the middle of
-//! its work, where a panic would skip the rest: other completions of the same batch, or the answer of a
-//! helper thread. So the drivers keep what they are given in the types of this file, which discard
-//! the panics of these destructors.
+//! [`Bytes::from_owner`] attaches a destructor of the caller's to bytes. The driver drops them in the middle
+//! of its work, where a panic would skip the rest: other completions of the same batch, or the result of a
+//! helper thread. So the drivers store bytes in the types of this file, which catch the panics of these
+//! destructors.
 
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::Payload;
 
-/// Bytes whose destructor may panic. The panic ends with the drop.
+/// Bytes whose destructor may panic. Their drop catches the panic.
 #[derive(Default)]
 pub(crate) struct UserBytes(Option<Bytes>);
 
@@ -41,7 +41,7 @@ impl Drop for UserBytes {
     }
 }
 
-/// Drops a panic's payload, which may panic as well. That second payload is leaked.
+/// Drops a panic's payload. If that panics as well, the second payload is leaked.
 #[cold]
 fn discard(panic: Box<dyn std::any::Any + Send>) {
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
@@ -98,7 +98,7 @@ impl Outgoing {
         rest.take(MAX_PARTS)
     }
 
-    /// The head, emptied, to be used again.
+    /// The head, cleared for reuse.
     pub(crate) fn into_head(mut self) -> Vec<u8> {
         self.head.clear();
         self.head

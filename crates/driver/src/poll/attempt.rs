@@ -1,6 +1,6 @@
-//! Trying what may succeed, for all sockets of a sweep together: connects, then sends (they free
-//! memory and make the peer go on), then receives and accepts where readiness is cached, and files
-//! behind all that is short.
+//! Attempts the calls that may succeed, for all sockets of a sweep: connects, then sends (they free memory
+//! and let the peer continue), then receives and accepts on sockets that are readable, and finally files,
+//! which take longer.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,15 +19,16 @@ const SEND_FLAGS: i32 = libc::MSG_NOSIGNAL;
 #[cfg(target_vendor = "apple")]
 const SEND_FLAGS: i32 = 0;
 
-/// Accepts per listener and attempt, so that a flood of connections does not starve the others.
+/// The largest number of accepts per listener and attempt, so that a flood of connections does not starve
+/// other sockets.
 const MAX_ACCEPTS: usize = 64;
 
-/// Bytes skipped in one call.
+/// The largest number of bytes skipped in one call.
 #[cfg(target_os = "linux")]
 const SKIP_BYTES: usize = 1 << 20;
 
 impl Poll {
-    /// Tries everything that is queued.
+    /// Attempts everything in the queue.
     pub(super) fn attempt(&mut self) {
         self.begin_connects();
         let mut queue = std::mem::take(&mut self.queue);
@@ -66,13 +67,14 @@ impl Poll {
         if !files.is_empty() {
             self.send_files(&files, &mut queue);
         }
-        // What was queued meanwhile (a listener with more to accept) is for the next attempt.
+        // Sockets that were queued meanwhile, such as a listener with more connections, are for the next
+        // attempt.
         queue.append(&mut self.queue);
         self.queue = queue;
     }
 
-    /// Lets `files` go on, for one turn. Those that it does not come to are put into `queue`, to be the
-    /// first the next time.
+    /// Sends `files` for one turn. Files that do not get a turn are put into `queue`, and are first the next
+    /// time.
     #[cold]
     fn send_files(&mut self, files: &[Socket], queue: &mut Vec<Socket>) {
         let (mut turn, now) = (TURN_BYTES, Instant::now());
@@ -80,14 +82,14 @@ impl Poll {
             let Some(state) = self.sockets.get_mut(*socket) else { continue };
             let Some(file) = &mut state.sending_file else { continue };
             if n == 0 {
-                // In order: none has waited for longer.
+                // The queue is in order, so the first one has waited longest.
                 self.waits.add(now, file.waits.unwrap_or(now));
             }
             if turn > 0 {
                 self.try_send_file(*socket, &mut turn);
             } else {
                 file.waits.get_or_insert(now);
-                // Or it is in the queue for something else.
+                // Otherwise it is in the queue for another request.
                 if !state.queued {
                     state.queued = true;
                     queue.push(*socket);
@@ -96,7 +98,7 @@ impl Poll {
         }
     }
 
-    /// Gives buffers that came back to the receives that have waited for them.
+    /// Repeats receives that found no buffer, now that buffers were returned.
     fn retry_starved(&mut self) {
         while self.pool.has_returned()
             && let Some(socket) = self.starved.pop_front()
@@ -138,7 +140,7 @@ impl Poll {
         self.finish(sending.token, result.map(|()| Done::Sent(sending.payload.into_head())));
     }
 
-    /// Sends part of a file, while the `turn` lasts.
+    /// Sends part of a file, within the `turn`.
     fn try_send_file(&mut self, socket: Socket, turn: &mut usize) {
         let state = self.sockets.get_mut(socket).expect("the caller looked");
         let file = state.sending_file.as_mut().expect("the caller looked");
@@ -180,8 +182,8 @@ impl Poll {
                     break Ok(Chunk::empty());
                 }
                 Ok(length) => {
-                    // Short: nothing is left, and what comes later makes a new edge. Only the end
-                    // of the stream may be behind it without one.
+                    // A short receive means that nothing is left; later bytes cause a new edge. Only the end
+                    // of the stream may follow without an edge.
                     state.readable = length == wanted || state.read_closed;
                     chunk.truncate(length);
                     break Ok(chunk);
@@ -198,12 +200,12 @@ impl Poll {
         self.finish(token, result.map(Done::Received));
     }
 
-    /// Has the kernel drop what came: `MSG_TRUNC` on TCP copies nothing (tcp(7)).
+    /// Lets the kernel discard the bytes: with `MSG_TRUNC`, TCP copies nothing (tcp(7)).
     #[cold]
     #[cfg(target_os = "linux")]
     fn try_skip(&mut self, socket: Socket, max: u64) {
         let state = self.sockets.get_mut(socket).expect("the caller looked");
-        // Never written to, and so never more than addresses.
+        // TCP never writes to it, so its pages are never allocated.
         if self.skip_buffer.is_empty() {
             self.skip_buffer = vec![0; SKIP_BYTES];
         }
@@ -242,7 +244,7 @@ impl Poll {
                     state.readable = false;
                     return;
                 }
-                // A client that went away.
+                // The client has left.
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -262,14 +264,14 @@ impl Poll {
     }
 }
 
-/// Accepts one connection, non-blocking and close-on-exec.
+/// Accepts a connection, non-blocking and close-on-exec.
 #[cfg(not(target_vendor = "apple"))]
 fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
     use rustix::net::{SocketFlags, accept_with};
     Ok(accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?)
 }
 
-/// Accepts one connection, non-blocking, close-on-exec and without signals.
+/// Accepts a connection, non-blocking, close-on-exec and without SIGPIPE.
 #[cfg(target_vendor = "apple")]
 fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
     let (socket, _) = socket2::SockRef::from(listener).accept()?;

@@ -1,4 +1,4 @@
-//! Connecting: begun by an attempt, ended by the first writable event.
+//! Connecting: started by an attempt, completed by the first writable event.
 
 use std::io;
 
@@ -23,7 +23,7 @@ impl Poll {
         }
     }
 
-    /// A socket on its way. It is registered only now, since one that is neither connected nor
+    /// A connecting socket. It is registered only now, because a socket that is neither connected nor
     /// connecting reports that it is closed.
     fn begin_connect(&mut self, address: &Address) -> io::Result<Socket> {
         self.calls += 3;
@@ -40,7 +40,7 @@ impl Poll {
         self.register(socket.into())
     }
 
-    /// `socket` has become writable: the connection is there, or has failed.
+    /// `socket` has become writable: the connection was established, or has failed.
     pub(super) fn end_connect(&mut self, socket: Socket) {
         let state = self.sockets.get_mut(socket).expect("the caller looked");
         let token = state.connecting.expect("the caller looked");
@@ -52,7 +52,7 @@ impl Poll {
                 state.connecting = None;
                 return self.finish(token, Ok(Done::Connected(socket)));
             }
-            // A spurious event: still under way.
+            // A spurious event: the connection is still in progress.
             (Ok(None), Err(error)) if error.raw_os_error() == Some(libc::ENOTCONN) => {
                 state.writable = false;
                 return;

@@ -1,4 +1,4 @@
-//! The trait.
+//! The implementation of [`Driver`].
 
 use std::io;
 use std::net::Shutdown;
@@ -43,8 +43,9 @@ impl Driver for Poll {
         for token in waiting.chain(state.accepting).chain(datagrams) {
             self.cancelled(token);
         }
-        // Also when the descriptor was duplicated, no event may come for it any more: its index
-        // will be another socket's. No system call is under way, so it can be closed at once.
+        // Deregistered explicitly: if the descriptor was duplicated, closing it would not stop its events,
+        // and its index will belong to another socket. No system call is in progress, so it can be closed at
+        // once.
         self.calls += 2;
         let gone = self.poll.registry().deregister(&mut SourceFd(&state.fd.as_raw_fd()));
         debug_assert!(gone.is_ok());
@@ -97,14 +98,14 @@ impl Driver for Poll {
         let Some(place) = self.tokens.get(token) else { return };
         match place {
             Pending::Connect => self.connects.retain(|(other, _)| *other != token),
-            // The owner does not know the socket yet.
+            // The caller has not received the socket yet.
             Pending::Connecting(socket) => return self.close(socket),
             Pending::Job { job, lasting } => {
-                // Else the change would come after whatever the caller does next.
+                // Otherwise the change would happen after the caller's next steps.
                 if !blocking_pool::cancel(job, &self.inbox) && lasting {
                     return;
                 }
-                // The job owns what it works on, and its answer finds nobody.
+                // The job owns its data, and its result is discarded.
                 self.jobs.remove(&job);
             }
             Pending::Accept(socket)
@@ -147,7 +148,7 @@ impl Driver for Poll {
     fn park(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.attempt();
         self.take_blocking_results();
-        // What is queued again has more to do, and no event will say so.
+        // A queued socket has more to do, and no event will announce it.
         let more = !self.done.is_empty() || !self.queue.is_empty();
         let ready = self.unparker.take() || more;
         if !ready {
@@ -159,7 +160,7 @@ impl Driver for Poll {
         Ok(())
     }
 
-    /// Readiness cannot be waited for in numbers, so this sleeps for all of `limit`.
+    /// epoll cannot wait for a number of events, so this sleeps for all of `limit`.
     fn coalesce(&mut self, completions: usize, limit: Duration) -> io::Result<()> {
         self.attempt();
         self.take_blocking_results();

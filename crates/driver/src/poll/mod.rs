@@ -1,16 +1,16 @@
 //! The readiness driver: epoll on Linux, kqueue elsewhere, through mio.
 //!
-//! Sockets are registered once, edge triggered, for both directions, and their readiness is kept:
-//! in steady state a request costs a receive and a send, and a batch one wait. What readiness cannot
-//! do (files) goes to helper threads.
+//! Sockets are registered once, edge triggered, for both directions, and their readiness is cached. In steady
+//! state a request costs a receive and a send, and each batch one wait. Files, which have no readiness, are
+//! handled by helper threads (`blocking_pool.rs`).
 //!
-//! | file | idea |
+//! | file | content |
 //! |---|---|
-//! | `sockets` | a socket's cached readiness and who waits on it |
-//! | `driver`, `start` | the trait, and where a request goes first |
-//! | `attempt` | trying what may succeed: sends first, then receives |
-//! | `connect` | the one request that ends with a new socket of ours |
-//! | `start` | where a request goes first; calls that block go to helper threads (`blocking_pool.rs`) |
+//! | `sockets` | a socket's cached readiness and its requests |
+//! | `driver`, `start` | the implementation of `Driver`, and starting requests |
+//! | `attempt` | attempting calls that may succeed: sends first, then receives |
+//! | `connect` | opening connections |
+//! | `datagrams` | sending and receiving datagrams |
 
 mod attempt;
 mod connect;
@@ -39,25 +39,25 @@ use crate::token_map::TokenMap;
 use crate::unpark::{Unparker, Wake};
 use crate::{Address, Completion, Config, Done, Socket, Token, Unpark};
 
-/// The waker's event; sockets have their index.
+/// The waker's token. The token of a socket is its index.
 const WAKER: mio::Token = mio::Token(usize::MAX);
 
-/// A driver on readiness.
+/// A driver based on readiness.
 pub struct Poll {
     poll: mio::Poll,
     events: Events,
-    /// Whether a park has just asked for events, so that the next reap need not.
+    /// Whether a park has just taken events, so that the next reap need not.
     polled: bool,
     pool: Rc<Pool>,
     sockets: SocketTable<State>,
     tokens: TokenMap<Pending>,
     done: Vec<Completion>,
-    /// Sockets with something to try.
+    /// Sockets with calls to attempt.
     queue: Vec<Socket>,
     connects: Vec<(Token, Address)>,
-    /// Of files.
+    /// The delays of files.
     waits: QueueDelays,
-    /// Sockets that are readable but found no buffer.
+    /// Sockets that are readable but found no receive buffer.
     starved: VecDeque<Socket>,
     jobs: HashMap<u64, Token>,
     next_job: u64,
@@ -65,12 +65,12 @@ pub struct Poll {
     unparker: Arc<Unparker<WakeEvent>>,
     queue_delay: QueueDelayProbe,
     calls: u64,
-    /// Where skipped bytes would go if they went anywhere.
+    /// The buffer for skipped bytes, to which TCP never writes.
     #[cfg(target_os = "linux")]
     skip_buffer: Vec<u8>,
 }
 
-/// Where a request in flight is.
+/// The state of a request in flight.
 #[derive(Clone, Copy)]
 enum Pending {
     Accept(Socket),
@@ -78,17 +78,18 @@ enum Pending {
     Send(Socket),
     /// A datagram that is sent or received.
     Datagram(Socket),
-    /// Not begun.
+    /// A connect that was not started.
     Connect,
     Connecting(Socket),
-    /// With a helper thread. What changes a file is not over before the thread is.
+    /// A call on a helper thread. If it is `lasting`, because it changes a file, it completes only when the
+    /// thread has finished.
     Job {
         job: u64,
         lasting: bool,
     },
 }
 
-/// What ends a wait of the poll.
+/// The event that ends a wait.
 struct WakeEvent(mio::Waker);
 
 impl Wake for WakeEvent {
@@ -98,10 +99,10 @@ impl Wake for WakeEvent {
 }
 
 impl Poll {
-    /// Sets up a poll.
+    /// Opens a driver.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn open(config: &Config) -> io::Result<Poll> {
         let pool = Pool::new(config)?;
         let poll = mio::Poll::new()?;
@@ -157,7 +158,7 @@ impl Poll {
         self.finish(token, Err(io::Error::from_raw_os_error(libc::ECANCELED)));
     }
 
-    /// Lets the next attempt look at `socket`.
+    /// Queues `socket` for the next attempt.
     fn enqueue(&mut self, socket: Socket) {
         if let Some(state) = self.sockets.get_mut(socket)
             && !state.queued
@@ -167,7 +168,7 @@ impl Poll {
         }
     }
 
-    /// Notes what the kernel has to say, waiting for it at most `timeout`.
+    /// Takes readiness events from the kernel, waiting at most `timeout` for them.
     fn take_events(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.calls += 1;
         match self.poll.poll(&mut self.events, timeout) {
@@ -175,14 +176,15 @@ impl Poll {
             done => done?,
         }
         for event in &self.events {
-            // The waker's own flag says it all, or this was to come by here.
+            // The unparker's flag contains the information; the event only ended the wait, or was the queue
+            // delay probe.
             if event.token() == WAKER {
                 self.queue_delay.reaped();
                 continue;
             }
             let Some(socket) = self.sockets.at(event.token().0 as u32) else { continue };
             let state = self.sockets.get_mut(socket).expect("it is there");
-            // An error is told by whichever call comes first.
+            // The next call on the socket returns the error.
             let error = event.is_error();
             state.readable |= event.is_readable() || event.is_read_closed() || error;
             state.writable |= event.is_writable() || event.is_write_closed() || error;
@@ -195,13 +197,13 @@ impl Poll {
         Ok(())
     }
 
-    /// Results of the helper threads.
+    /// Takes the results of the helper threads.
     fn take_blocking_results(&mut self) {
         if self.jobs.is_empty() {
             return;
         }
         for (job, result) in self.inbox.take() {
-            // Without a token it was cancelled.
+            // A job without a token was cancelled.
             if let Some(token) = self.jobs.remove(&job) {
                 self.finish(token, result.map(Done::from));
             }

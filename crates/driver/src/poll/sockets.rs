@@ -1,4 +1,4 @@
-//! A socket's cached readiness, and who waits on it.
+//! A socket's cached readiness, and its requests.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -9,52 +9,52 @@ use crate::Token;
 use crate::sendfile::FileSend;
 use crate::user_bytes::Outgoing;
 
-/// One socket in the driver's care.
+/// A socket of the driver.
 pub(super) struct State {
     pub(super) fd: OwnedFd,
-    /// The last call did not say otherwise since the kernel said so.
+    /// Whether the socket may be readable: an event reported it, and no call has blocked since.
     pub(super) readable: bool,
-    /// The same; assumed of a new socket, since its send buffer is empty.
+    /// Whether the socket may be writable. A new socket is, because its send buffer is empty.
     pub(super) writable: bool,
-    /// There will be no further edge: from here on a short receive does not clear `readable`.
+    /// There will be no further edge: from now on a short receive does not clear `readable`.
     pub(super) read_closed: bool,
     /// Whether the socket is in the driver's queue.
     pub(super) queued: bool,
-    /// Whether the socket is in the list of those that wait for a buffer.
+    /// Whether the socket is in the list of sockets that wait for a receive buffer.
     pub(super) starved: bool,
     pub(super) receiving: Option<Token>,
-    /// What the receive wants.
+    /// The kind and limit of the receive in flight.
     pub(super) wanted: Wanted,
     pub(super) sending: Option<Sending>,
-    /// As `sending`, of a file; never both. Boxed, since most sockets never have it.
+    /// The file that is being sent; never both. Boxed, because most sockets never send a file.
     pub(super) sending_file: Option<Box<SendingFile>>,
     pub(super) connecting: Option<Token>,
     pub(super) accepting: VecDeque<Token>,
-    /// Only datagram sockets have it.
+    /// For datagram sockets only.
     pub(super) datagrams: Option<Box<Datagrams>>,
 }
 
-/// What a receive wants.
+/// The kind and limit of a receive.
 #[derive(Clone, Copy)]
 pub(super) enum Wanted {
     /// At most this many bytes.
     Bytes(usize),
-    /// To discard at most this many bytes.
+    /// Discard at most this many bytes.
     Skip(u64),
 }
 
-/// A payload on its way.
+/// A payload that is being sent.
 pub(super) struct Sending {
     pub(super) token: Token,
     pub(super) payload: Outgoing,
     pub(super) sent: usize,
 }
 
-/// A file on its way.
+/// A file that is being sent.
 pub(super) struct SendingFile {
     pub(super) token: Token,
     pub(super) sending: FileSend,
-    /// Since when it could have gone on, if not only just now.
+    /// How long it could have continued, if it did not get a turn.
     pub(super) waits: Option<Instant>,
 }
 
@@ -77,12 +77,12 @@ impl State {
         }
     }
 
-    /// Whether something is on its way out.
+    /// Whether a send is in flight.
     pub(super) fn is_sending(&self) -> bool {
         self.sending.is_some() || self.sending_file.is_some()
     }
 
-    /// Whether somebody waits for something that an event may bring.
+    /// Whether a request is in flight for which an event may arrive.
     pub(super) fn has_requests(&self) -> bool {
         self.receiving.is_some()
             || self.is_sending()

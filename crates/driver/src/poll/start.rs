@@ -1,4 +1,4 @@
-//! Where a request goes first: nothing is tried before the next submit.
+//! Starts requests. No call is attempted before the next submit.
 
 use std::io;
 use std::sync::Arc;

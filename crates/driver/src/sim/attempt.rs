@@ -1,4 +1,4 @@
-//! What a request comes to, when the world lets it.
+//! Attempts requests in the simulated world.
 
 use std::ffi::CString;
 use std::io;
@@ -12,24 +12,24 @@ use crate::{Address, Chunk, Completion, Datagram, Done, File, OpenHow, Socket, T
 /// The largest number of bytes of one part that a simulated system call takes.
 const MAX_BYTES_AT_ONCE: usize = 64 << 10;
 
-/// Part of a file on its way to a socket.
+/// A file that is being sent to a socket.
 pub(super) struct FileSend {
     pub(super) socket: Socket,
     pub(super) head: Vec<u8>,
-    /// Bytes of the head that have left.
+    /// Bytes of the head that were sent.
     pub(super) begun: usize,
     pub(super) file: File,
     pub(super) offset: u64,
     pub(super) length: u64,
-    /// Bytes of the file that have left.
+    /// Bytes of the file that were sent.
     pub(super) sent: u64,
 }
 
-/// A request that was not answered.
+/// A request in flight.
 pub(super) struct InFlight {
     pub(super) token: Token,
     pub(super) op: Op,
-    /// Nothing happens before this.
+    /// The earliest time of completion.
     pub(super) at: u64,
 }
 
@@ -70,8 +70,8 @@ fn code(code: i32) -> io::Error {
 }
 
 impl Sim {
-    /// Tries what may succeed, in any order. Unless `eager`, some are left for the next time, as
-    /// after an interrupted call.
+    /// Attempts all requests, in random order. Unless `eager`, some are left for the next time, as after an
+    /// interrupted call.
     pub(super) fn attempt(&mut self, eager: bool) {
         let mut flights = std::mem::take(&mut self.flights);
         self.world.state().rng.shuffle(&mut flights);
@@ -170,7 +170,7 @@ impl Sim {
         while *begun < head.len() {
             *begun += net::send(&mut self.world.state(), end, &head[*begun..])?;
         }
-        // What is in memory may be cut off, or forgotten, while the socket is waited for.
+        // The file may be truncated, or leave the page cache, while the request waits for the socket.
         while *sent < *length {
             if self.world.chance(self.world.faults().disk) {
                 return Err(code(libc::EIO));

@@ -1,4 +1,4 @@
-//! Virtual time: a number that moves when it is told to.
+//! Virtual time: a number that is advanced explicitly.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,7 +10,7 @@ const DAY: Duration = Duration::from_secs(1_800_000_000);
 pub(crate) struct Clock {
     /// Nanoseconds since the beginning.
     pub(crate) now: u64,
-    /// The time of day then.
+    /// The time of day at the beginning.
     day: Duration,
     arrivals: BinaryHeap<Reverse<u64>>,
 }
@@ -22,7 +22,7 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// True if something arrives by that.
+    /// Returns true if something has arrived by then.
     pub(super) fn advance_to(&mut self, then: u64) -> bool {
         self.now = self.now.max(then);
         let mut any = false;

@@ -1,4 +1,4 @@
-//! The disk: a tree of directories, files and links, all in memory.
+//! The disk: a tree of directories, files and links in memory.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::CStr;
@@ -12,25 +12,25 @@ use super::{State, World};
 use crate::read_dir::{DirEntries, DirEntry, DirEntryKind};
 use crate::{Access, FileKind, Links, Metadata, OpenHow, ReadNow, Space};
 
-/// Links followed in one path, as in the kernel.
+/// The largest number of links in one path, as in the kernel.
 const MAX_LINKS: usize = 40;
 
 const ROOT: usize = 0;
 
-/// No file is longer.
+/// The largest file.
 const MAX_BYTES: usize = 1 << 30;
 
-/// Nodes are never forgotten: who has a file open keeps it when its name is gone.
+/// Nodes are never removed, so a file without a name stays usable while it is open.
 pub(crate) struct Disk {
     nodes: Vec<Inode>,
-    /// In bytes of the content of files.
+    /// The largest number of bytes in all files.
     capacity: u64,
 }
 
 struct Inode {
     content: Content,
     modified_ns: i128,
-    /// What of it would survive a power cut.
+    /// The part that survives a power failure.
     durable: Durable,
 }
 
@@ -55,7 +55,7 @@ impl Disk {
         self.capacity = bytes;
     }
 
-    /// Bytes that may still be written to files. Who has a file open whose name is gone takes no room.
+    /// The number of bytes that can still be written to files. Open files without a name take no space.
     fn available(&self) -> u64 {
         if self.capacity == u64::MAX {
             return u64::MAX;
@@ -78,7 +78,7 @@ impl Disk {
         }
     }
 
-    /// The directory of `path`, made if it is not there, and the last name.
+    /// The directory of `path`, which is created if it does not exist, and the last name.
     fn place(&mut self, path: &str) -> (usize, Vec<u8>) {
         let mut parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).collect();
         let name = parts.pop().expect("a path names something").as_bytes().to_vec();
@@ -124,7 +124,7 @@ impl Disk {
         self.entries(directory).remove(&name).is_some()
     }
 
-    /// What a power cut now would leave of the file at `path`; none if its name would be gone.
+    /// The content of the file at `path` after a power failure now; `None` if its name would be lost.
     pub(super) fn survivors(&mut self, path: &str, rng: &mut Rng) -> Option<Vec<u8>> {
         let (directory, name) = self.place(path);
         let node = *self.entries(directory).get(&name)?;
@@ -165,7 +165,7 @@ impl Disk {
         Ok(here)
     }
 
-    /// The node of `path`, for what it is opened for: made where that is asked for.
+    /// The node of `path`, which is created if the access mode requests it.
     fn find_or_make(
         &mut self,
         root: usize,
@@ -175,7 +175,7 @@ impl Disk {
     ) -> io::Result<usize> {
         let makes =
             matches!(how.access, Access::Create | Access::CreatePrivate | Access::CreateNew);
-        // The name itself is not followed where it must be free.
+        // With `CreateNew`, a link at the name itself is not followed.
         let links = if how.access == Access::CreateNew { Links::Refused } else { how.links };
         match self.find(root, path, OpenHow { links, ..how }) {
             Err(error) if makes && error.raw_os_error() == Some(libc::ENOENT) => {
@@ -186,7 +186,7 @@ impl Disk {
                 };
                 match &self.nodes[above].content {
                     _ if name.is_empty() => Err(code(libc::EISDIR)),
-                    // A link to nowhere, which is not followed that far.
+                    // A link to a missing target. It is not followed to create the target.
                     Content::Directory(entries) if entries.contains_key(name) => {
                         Err(code(libc::ENOENT))
                     }
@@ -215,7 +215,7 @@ impl Disk {
     }
 }
 
-/// The components of a relative path. A final slash asks for a directory: it leaves a `.`.
+/// The components of a relative path. A final slash requests a directory and becomes a `.`.
 fn components(path: &[u8]) -> io::Result<VecDeque<Vec<u8>>> {
     if path.first() == Some(&b'/') {
         return Err(code(libc::EXDEV));
@@ -243,7 +243,7 @@ impl Node {
         Self { world, node: ROOT, writable: false }
     }
 
-    /// Opens at once, if it needs no disk.
+    /// Opens a node, if that needs no disk access.
     pub(crate) fn open_now(&self, path: &CStr, how: OpenHow) -> Option<io::Result<Self>> {
         let state = &mut *self.world.state();
         if state.chance(state.faults.uncached) {
@@ -252,7 +252,7 @@ impl Node {
         Some(self.find(state, path, how))
     }
 
-    /// Opens, or fails as a disk may.
+    /// Opens a node, or fails as a disk may.
     pub(super) fn open(&self, path: &CStr, how: OpenHow) -> io::Result<Self> {
         let state = &mut *self.world.state();
         if state.chance(state.faults.open) {
@@ -267,7 +267,7 @@ impl Node {
         Ok(Self { world: self.world.clone(), node, writable: how.access != Access::Read })
     }
 
-    /// Reads what is in memory: all, some, or nothing of what is there.
+    /// Reads bytes that are in the page cache: all, some or none of those in the file.
     pub(crate) fn read_now(&self, buffer: &mut [u8], offset: u64) -> io::Result<ReadNow> {
         let state = &mut *self.world.state();
         let bytes = copy(state.disk.bytes(self.node)?, buffer, offset);
@@ -312,7 +312,7 @@ impl Node {
         let inode = &mut state.disk.nodes[self.node];
         let Content::File(content) = &mut inode.content else { return Err(code(libc::EISDIR)) };
         let from = usize::try_from(offset).map_err(|_| code(libc::EFBIG))?;
-        // As much as fits; nothing if that is none of it.
+        // As much as fits; an error if nothing does.
         let fits = (content.len() as u64).saturating_add(available).saturating_sub(offset);
         let count = usize::try_from(fits).map_or(count, |fits| count.min(fits));
         if count == 0 && !bytes.is_empty() {
@@ -327,7 +327,7 @@ impl Node {
         Ok(count)
     }
 
-    /// Sets room aside for a file that is to be so long, or finds the disk full.
+    /// Allocates space for a file of this length, or finds the disk full.
     pub(crate) fn allocate(&self, length: u64) -> io::Result<()> {
         let state = &mut *self.world.state();
         let (full, available) = (state.chance(state.faults.full), state.disk.available());
@@ -349,7 +349,7 @@ impl Node {
         Space { total: disk.capacity, available: disk.available() }
     }
 
-    /// Brings it to the disk, where it is, or fails as a disk may.
+    /// Flushes the content, or the names in a directory, to the disk, or fails as a disk may.
     pub(super) fn sync(&self) -> io::Result<()> {
         let state = &mut *self.world.state();
         let fails = state.chance(state.faults.disk);
@@ -367,7 +367,7 @@ impl Node {
         Ok(())
     }
 
-    /// The names in a directory, or fails as a disk may.
+    /// The entries of a directory, or fails as a disk may.
     pub(crate) fn read_dir(
         &self,
         most: usize,
@@ -399,7 +399,7 @@ impl Node {
         Ok(DirEntries { entries: names, truncated })
     }
 
-    /// Takes a file's name out of a directory, or fails as a disk may.
+    /// Removes a file's name from a directory, or fails as a disk may.
     pub(crate) fn remove(&self, name: &CStr) -> io::Result<()> {
         let state = &mut *self.world.state();
         if state.chance(state.faults.disk) {

@@ -1,4 +1,4 @@
-//! The trait, over a simulated world.
+//! The implementation of [`Driver`] in a simulated world.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr};
@@ -18,14 +18,14 @@ use crate::{Completion, Config, Done, Driver, Endpoint, Request, Socket, Token, 
 
 /// A driver of a simulated [`World`].
 ///
-/// On one thread that drives all of a world's processors nothing parks: ask [`is_ready`](Driver::is_ready).
-/// Parked all the same, it lets the world's time pass, and where nothing is under way waits a little
-/// for other threads.
+/// A thread that runs all of a world's processors does not park, but checks [`is_ready`](Driver::is_ready).
+/// If it parks, the driver advances the world's time, or sleeps briefly for other threads if nothing will
+/// arrive.
 pub struct Sim {
     pub(super) world: World,
     pub(super) pool: Rc<Pool>,
     pub(super) sockets: SocketTable<SimSocket>,
-    /// Started, but not submitted: the world does not know of them.
+    /// Started but not submitted, so not in the world yet.
     new: Vec<InFlight>,
     pub(super) flights: Vec<InFlight>,
     pub(super) done: Vec<Completion>,
@@ -33,7 +33,7 @@ pub struct Sim {
     calls: u64,
 }
 
-/// A socket in the driver's care.
+/// A socket of the driver.
 #[derive(Clone, Copy)]
 pub(super) enum SimSocket {
     Listener(usize),
@@ -42,7 +42,7 @@ pub(super) enum SimSocket {
     Udp(usize),
 }
 
-/// The socket that it sends on.
+/// The socket on which `op` sends.
 fn sends_on(op: &Op) -> Option<Socket> {
     match op {
         Op::Send { socket, .. } | Op::SendFile(FileSend { socket, .. }) => Some(*socket),
@@ -50,7 +50,7 @@ fn sends_on(op: &Op) -> Option<Socket> {
     }
 }
 
-/// The socket on which it receives.
+/// The socket on which `op` receives.
 fn receives_on(op: &Op) -> Option<Socket> {
     match op {
         Op::Receive { socket, .. } | Op::ReceiveFrom { socket, .. } => Some(*socket),
@@ -81,7 +81,7 @@ impl Sim {
         })
     }
 
-    /// Requests that were not answered, and answers that were not reaped.
+    /// The number of requests that have not completed, or whose completion was not reaped.
     pub fn in_flight(&self) -> usize {
         self.new.len() + self.flights.len() + self.done.len()
     }
@@ -99,7 +99,7 @@ impl Sim {
         self.new.push(InFlight { token, op, at });
     }
 
-    /// Why a request on `socket` cannot be taken, if it cannot.
+    /// The error of a request on `socket`, if it cannot start.
     fn refusal(&self, socket: Socket, same: fn(&Op) -> Option<Socket>) -> Option<i32> {
         match self.sockets.get(socket) {
             None => Some(libc::EBADF),
@@ -110,7 +110,7 @@ impl Sim {
         }
     }
 
-    /// A request is cancelled, unless its result is faster.
+    /// Cancels a request, unless its result is faster.
     fn end_early(&mut self, mut flight: InFlight) {
         let faults = self.world.faults();
         let late = flight.at > self.world.now() || !self.world.chance(faults.again);
@@ -154,7 +154,7 @@ impl Driver for Sim {
                 SimSocket::Stream(peer.into_end().1)
             }
             Simulated::Udp(peer) if peer.is_of(&self.world) => SimSocket::Udp(peer.into_socket()),
-            // Another world has its own numbers.
+            // A socket of another world: its number means another socket here.
             _ => return Err(io::Error::from_raw_os_error(libc::EBADF)),
         }))
     }
@@ -285,7 +285,7 @@ impl Driver for Sim {
             (None, None) => return,
         };
         match flight.op.is_of_a_file() && self.world.chance(500) {
-            // A file's request may be under way already, and then it goes on.
+            // A file's request may already be in progress, and then continues.
             true => self.flights.push(flight),
             false => self.end_early(flight),
         }
@@ -302,7 +302,7 @@ impl Driver for Sim {
         self.attempt(false);
         let state = &mut *self.world.state();
         state.rng.shuffle(&mut self.done);
-        // Some now, and some the next time.
+        // A random part of the completions now, and the rest the next time.
         let count = match self.done.len() {
             more @ 2.. => state.rng.usize(1..=more),
             few => few,
@@ -339,7 +339,7 @@ impl Driver for Sim {
         }
     }
 
-    /// Once there is something there is enough: waits are drawn elsewhere.
+    /// One completion is enough: the simulation draws waits elsewhere.
     fn coalesce(&mut self, _: usize, limit: Duration) -> io::Result<()> {
         self.park(Some(limit))
     }
@@ -366,12 +366,12 @@ impl Drop for Sim {
 }
 
 impl Sim {
-    /// A connection of this world becomes one of this driver's sockets.
+    /// Stores an accepted connection of this world.
     pub(super) fn hold(&mut self, end: End) -> Done {
         Done::Accepted(self.sockets.insert(SimSocket::Stream(end)))
     }
 
-    /// The same for one that was asked for.
+    /// Stores a connection that was opened by request.
     pub(super) fn hold_peer(&mut self, peer: Peer) -> Done {
         Done::Connected(self.sockets.insert(SimSocket::Stream(peer.into_end().1)))
     }

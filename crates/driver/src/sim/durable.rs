@@ -1,25 +1,25 @@
-//! What of a file a power cut leaves: what was synced, and of what was written since, some.
+//! The bytes that survive a power failure: all that were synced, and some of those written since.
 //!
-//! A write that no sync has followed is there wholly, in part or not at all, and each for itself: the
-//! kernel writes back in any order. One whose sync has failed is no better off after the next that
-//! succeeds: the kernel has forgotten that it is to be written (Rebello et al., ATC 2020).
+//! A write without a later sync survives wholly, in part or not at all, independently of other writes,
+//! because the kernel writes back in any order. A write whose sync has failed is not saved by a later
+//! successful sync: the kernel has already marked its pages clean (Rebello et al., ATC 2020).
 
 use fastrand::Rng;
 
-/// The durable side of a file.
+/// The durable state of a file.
 #[derive(Default)]
 pub(super) struct Durable {
-    /// Whether its name is.
+    /// Whether its name is durable.
     named: bool,
     bytes: Vec<u8>,
-    /// In the order in which they were made.
+    /// Writes since the last sync, in order.
     since: Vec<Write>,
 }
 
 struct Write {
     at: usize,
     bytes: Vec<u8>,
-    /// Its sync has failed.
+    /// Whether its sync has failed.
     forgotten: bool,
 }
 
@@ -30,7 +30,7 @@ impl Write {
 }
 
 impl Durable {
-    /// All of it, name and content.
+    /// A file whose name and content are durable.
     pub(super) fn whole(bytes: &[u8]) -> Self {
         Self { named: true, bytes: bytes.to_vec(), since: Vec::new() }
     }
@@ -58,7 +58,7 @@ impl Durable {
         self.since.iter_mut().for_each(|write| write.forgotten = true);
     }
 
-    /// What a power cut now would leave.
+    /// The content after a power failure now.
     pub(super) fn survivors(&self, rng: &mut Rng) -> Option<Vec<u8>> {
         if !self.named && rng.bool() {
             return None;
@@ -96,12 +96,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_survives_and_the_rest_may() {
+    fn synced_bytes_survive_and_others_may() {
         let some = |bytes: &[u8]| Some(bytes.to_vec());
         let mut file = Durable::default();
         file.wrote(0, b"ab");
         let left = [None, some(b""), some(b"a"), some(b"ab")];
-        assert_eq!(all(&file), left.into(), "nor is its name there for sure");
+        assert_eq!(all(&file), left.into(), "its name may be lost too");
         file.named();
         file.synced();
         assert_eq!(all(&file), [some(b"ab")].into());
@@ -111,13 +111,13 @@ mod tests {
         assert_eq!(
             all(&file),
             [some(b"ab"), some(b"abc")].into(),
-            "a failed sync is not made good"
+            "a later sync does not repair a failed one"
         );
         file.wrote(3, b"d");
         file.synced();
         assert_eq!(all(&file), [some(b"ab\0d"), some(b"abcd")].into());
         file.wrote(2, b"C");
         file.synced();
-        assert_eq!(all(&file), [some(b"abCd")].into(), "what is written anew is");
+        assert_eq!(all(&file), [some(b"abCd")].into(), "a repeated write is durable");
     }
 }

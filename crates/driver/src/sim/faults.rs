@@ -1,13 +1,13 @@
-//! How often things go wrong.
+//! Fault rates.
 
 use fastrand::Rng;
 
-/// How often things go wrong: each a number out of a thousand occasions.
+/// Fault rates, each per thousand occasions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
-    /// A connection is reset when somebody sends on it.
+    /// A connection is reset by a send.
     pub reset: u32,
-    /// Accepting fails for want of descriptors (`EMFILE`), or since the client has gone
+    /// Accepting fails because the process is out of descriptors (`EMFILE`) or the client has left
     /// (`ECONNABORTED`).
     pub accept: u32,
     /// Opening a file fails (`EMFILE`, `EIO`).
@@ -18,10 +18,9 @@ pub struct Faults {
     pub full: u32,
     /// A call moves fewer bytes than it could.
     pub short: u32,
-    /// Something takes up to two seconds, in place of a fraction of a millisecond.
+    /// Something takes up to two seconds, instead of a fraction of a millisecond.
     pub slow: u32,
-    /// A call that could succeed says that it was interrupted or should be tried again (`EINTR`,
-    /// `EAGAIN`): drivers hide that, so it shows as a delay.
+    /// A call that could succeed returns `EINTR` or `EAGAIN`. Drivers repeat it, so it appears as a delay.
     pub again: u32,
     /// Data of a file is not in the page cache.
     pub uncached: u32,
@@ -34,7 +33,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Everything goes well, and at once.
+    /// No faults and no delays.
     pub const NONE: Self = Self {
         reset: 0,
         accept: 0,
@@ -50,11 +49,11 @@ impl Faults {
         reordered: 0,
     };
 
-    /// What hurts nobody: delays and pieces, but no error.
+    /// Delays and short transfers, but no errors.
     pub const MILD: Self = Self { short: 300, slow: 5, again: 200, uncached: 300, ..Self::NONE };
 
-    /// Some kinds of faults often and others never, by `seed`: what only goes wrong when one thing
-    /// always fails, or never does, is not found where everything fails now and then.
+    /// Rates drawn from `seed`: some faults are frequent and others never happen. This finds errors that only
+    /// show when one call always fails, or never does.
     pub fn drawn(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let mut rate = |most: u32| if rng.bool() { 0 } else { rng.u32(..=most) };

@@ -1,22 +1,22 @@
-//! The simulated driver: one small world of sockets and files, made of memory, whose time is a
-//! number and whose every choice is drawn from a seed.
+//! The simulated driver: a world of sockets and files in memory. Its time is a number, and every choice is
+//! drawn from a seed.
 //!
-//! All drivers of one [`World`] share its network and its disk. Nothing in it depends on anything
-//! but the seed and the order of calls, so a run that is driven by one thread is the same each time.
+//! All drivers of one [`World`] share its network and its disk. The world depends only on the seed and on the
+//! order of calls, so a run on one thread is reproducible.
 //!
-//! What the kernel may do, the world does at some time: bytes arrive in pieces, late, or never;
-//! completions come in any order; a connection is reset; a file is not in memory, or cannot be read.
-//! What the kernel never does, it does not: bytes keep their order, a request is answered once.
+//! The simulation does everything that a kernel may do: bytes arrive in pieces, late or never, completions come
+//! in any order, connections are reset, files are not cached or cannot be read. It does nothing that a kernel
+//! never does: the bytes of a stream keep their order, and each request completes once.
 //!
-//! | file | idea |
+//! | file | content |
 //! |---|---|
-//! | `durable` | what of a file a power cut leaves |
-//! | `faults` | how often things go wrong |
-//! | `clock` | virtual time, and when something will happen next |
-//! | `net`, `peer` | connections as pairs of bounded pipes, and the end that a client holds |
+//! | `durable` | the part of a file that survives a power failure |
+//! | `faults` | fault rates |
+//! | `clock` | virtual time, and the time of the next arrival |
+//! | `net`, `peer` | connections as pairs of bounded pipes, and the sockets of clients |
 //! | `udp` | datagrams, which may be lost, duplicated and reordered |
 //! | `disk` | a tree of files |
-//! | `driver`, `attempt` | the trait, and what a request comes to |
+//! | `driver`, `attempt` | the implementation of `Driver`, and attempting requests |
 
 mod attempt;
 mod clock;
@@ -64,7 +64,7 @@ use crate::{Address, Config, Endpoint, File};
 /// let client = world.connect(address)?;
 /// let mut completions = Vec::new();
 /// while driver.reap(&mut completions)? == 0 {
-///     driver.park(None)?; // time passes: no waiting
+///     driver.park(None)?; // advances the virtual time
 /// }
 /// assert!(matches!(completions[0].result, Ok(Done::Accepted(_))));
 /// # drop(client);
@@ -80,7 +80,7 @@ pub(crate) struct State {
     pub(crate) net: Net,
     pub(crate) udp: Udp,
     pub(crate) disk: Disk,
-    /// Grows with whatever a waiting client may want to look at again.
+    /// Increases with every change that a waiting client may observe.
     changes: u64,
 }
 
@@ -95,7 +95,7 @@ impl World {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// A world whose choices come from `seed`, without faults.
+    /// A world whose choices are drawn from `seed`, without faults.
     pub fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(State {
             clock: Clock::default(),
@@ -108,17 +108,18 @@ impl World {
         })))
     }
 
-    /// How often things go wrong from now on.
+    /// Sets the fault rates from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.state().faults = faults;
     }
 
-    /// How many bytes all files of the disk may have together from now on; `u64::MAX`, the default, is no bound.
+    /// Sets the largest number of bytes in all files of the disk together. The default, `u64::MAX`, is no
+    /// limit.
     pub fn set_disk_capacity(&self, bytes: u64) {
         self.state().disk.set_capacity(bytes);
     }
 
-    /// How often things go wrong.
+    /// The fault rates.
     pub fn faults(&self) -> Faults {
         self.state().faults
     }
@@ -126,17 +127,17 @@ impl World {
     /// A driver of this world, for one processor.
     ///
     /// # Errors
-    /// For impossible sizes.
+    /// `InvalidInput` for sizes that a driver cannot have.
     pub fn driver(&self, config: &Config) -> io::Result<Sim> {
         Sim::new(self.clone(), config)
     }
 
-    /// Nanoseconds since the world's beginning.
+    /// Nanoseconds since the beginning of the world.
     pub fn now(&self) -> u64 {
         self.state().clock.now
     }
 
-    /// Lets time pass, up to `then`; it never goes back.
+    /// Advances the time to `then`. It never goes back.
     pub fn advance_to(&self, then: u64) {
         let state = &mut *self.state();
         if state.clock.advance_to(then) {
@@ -144,12 +145,12 @@ impl World {
         }
     }
 
-    /// When something that is under way will arrive, if anything is.
+    /// The time of the next arrival, if anything will arrive.
     pub fn next_arrival(&self) -> Option<u64> {
         self.state().clock.next_arrival()
     }
 
-    /// Notes that something happens `after` nanoseconds from now, and returns when that is.
+    /// Schedules an arrival in `after` nanoseconds, and returns its time.
     pub fn expect_after(&self, after: u64) -> u64 {
         self.state().clock.expect_after(after)
     }
@@ -159,17 +160,17 @@ impl World {
         self.state().clock.time_of_day()
     }
 
-    /// Sets the clock that tells the time of day.
+    /// Sets the time of day.
     pub fn set_time_of_day(&self, time: Duration) {
         self.state().clock.set_time_of_day(time);
     }
 
-    /// A number that grows whenever something has happened that a client may wait for.
+    /// A number that increases with every change that a waiting client may observe.
     pub fn changes(&self) -> u64 {
         self.state().changes
     }
 
-    /// A number below `bound`, from the world's seed.
+    /// Draws a number below `bound` from the world's seed.
     ///
     /// # Panics
     /// If `bound` is zero.
@@ -177,12 +178,12 @@ impl World {
         self.state().rng.u64(..bound)
     }
 
-    /// True `per_mille` times out of a thousand.
+    /// Draws true `per_mille` times out of a thousand.
     pub fn chance(&self, per_mille: u32) -> bool {
         self.state().chance(per_mille)
     }
 
-    /// A listening socket at `address`, for one of this world's drivers to adopt. Several at one
+    /// A listening socket at `address`, for one of this world's drivers to adopt. Several sockets at one
     /// address share its connections.
     pub fn listen(&self, address: SocketAddr) -> Endpoint {
         Listening::new(self.clone(), address.into()).into()
@@ -197,7 +198,7 @@ impl World {
     /// Connects to a listening socket of this world.
     ///
     /// # Errors
-    /// `ConnectionRefused` when there is none at `address`.
+    /// `ConnectionRefused` if no socket listens at `address`.
     pub fn connect(&self, address: SocketAddr) -> io::Result<Peer> {
         self.connect_to(&address.into())
     }
@@ -225,14 +226,15 @@ impl World {
         Ok(UdpPeer::new(self.clone(), socket))
     }
 
-    /// Both ends of a connection, without anybody having listened or asked.
+    /// Both ends of a new connection, without a listener.
     pub fn pair(&self) -> (Peer, Peer) {
         let end = net::pair(&mut self.state(), SocketAddr::from(([10, 0, 0, 1], 1)).into());
         (Peer::new(self.clone(), end.other()), Peer::new(self.clone(), end))
     }
 
-    /// How many bytes may be on their way in each direction of a connection: 64 KiB unless said
-    /// otherwise. Who sends more waits.
+    /// Sets the largest number of bytes in transit in each direction of a connection, 64 KiB by default. A
+    /// sender waits beyond that. Receive buffers of UDP sockets are bounded by the same number, but hold at
+    /// least one datagram.
     pub fn set_pipe_capacity(&self, bytes: usize) {
         self.state().net.pipe_capacity = bytes;
     }
@@ -242,7 +244,7 @@ impl World {
         Node::root(self.clone()).into()
     }
 
-    /// Makes a file of `bytes`, and the directories it lies in; or gives the file that is there new
+    /// Writes a file with content `bytes`: creates it and the directories of its path, or replaces its
     /// content.
     ///
     /// # Panics
@@ -255,7 +257,7 @@ impl World {
         state.disk.write(path, bytes, now);
     }
 
-    /// Makes a symbolic link to `target`.
+    /// Creates a symbolic link to `target`.
     ///
     /// # Panics
     /// As [`World::write`].
@@ -263,21 +265,21 @@ impl World {
         self.state().disk.link(path, target);
     }
 
-    /// Takes a name away. Who has the file open keeps it. True if there was one.
+    /// Removes a name. A file that is open stays usable. Returns true if the name existed.
     pub fn remove(&self, path: &str) -> bool {
         self.state().disk.remove(path)
     }
 
-    /// What a power cut now would leave of the file at `path`: all that was synced, and of what was
-    /// written since, some, as chance has it. None if there is no such file, or its directory was
-    /// not synced since it was made and it would be gone.
+    /// The content of the file at `path` after a power failure now: all synced bytes and, at random, some of the bytes
+    /// written since. `None` if there is no such file, or if its name would be lost because its directory was not
+    /// synced.
     pub fn survivors(&self, path: &str) -> Option<Vec<u8>> {
         let state = &mut *self.state();
         state.disk.survivors(path, &mut state.rng)
     }
 
-    /// Sockets, connections and listeners that are open: none when every program and every client
-    /// has closed its own.
+    /// The number of open sockets, connections and listeners: zero when every program and client has closed
+    /// its own.
     pub fn open_sockets(&self) -> usize {
         let state = self.state();
         state.net.open() + state.udp.open()
@@ -293,7 +295,7 @@ impl State {
         per_mille > 0 && self.rng.u32(..1000) < per_mille
     }
 
-    /// When something that is sent now arrives.
+    /// Draws the time at which something sent now arrives.
     pub(crate) fn arrival(&mut self) -> u64 {
         let after = match self.chance(self.faults.slow) {
             true => self.rng.u64(..2_000_000_000),
@@ -302,7 +304,7 @@ impl State {
         self.clock.expect_after(after)
     }
 
-    /// Of `most` bytes that could be moved, how many are.
+    /// Draws how many of at most `most` bytes a call moves.
     pub(crate) fn portion(&mut self, most: usize) -> usize {
         match most > 1 && self.chance(self.faults.short) {
             true => self.rng.usize(1..=most),

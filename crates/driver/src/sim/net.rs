@@ -1,4 +1,4 @@
-//! Connections: two pipes of bounded size, in which bytes take time.
+//! Connections: two bounded pipes, in which bytes take time to arrive.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -11,7 +11,7 @@ use slab::Slab;
 use super::State;
 use crate::Address;
 
-/// Bytes on their way in one direction, unless said otherwise.
+/// The default limit on bytes in transit in one direction.
 const PIPE_CAPACITY: usize = 64 << 10;
 
 pub(crate) struct Net {
@@ -19,7 +19,7 @@ pub(crate) struct Net {
     listeners: Slab<Listener>,
     by_address: BTreeMap<Address, Vec<usize>>,
     connections: Slab<Connection>,
-    /// Ports that were handed out.
+    /// The number of ports that were assigned.
     ports: u16,
 }
 
@@ -37,7 +37,7 @@ impl Default for Net {
 
 struct Listener {
     address: Address,
-    /// Connections, and when each is there.
+    /// Connections, and the time at which each arrives.
     backlog: VecDeque<(u64, End)>,
 }
 
@@ -55,7 +55,7 @@ impl End {
 }
 
 struct Connection {
-    /// What each side receives.
+    /// The bytes that each side receives.
     pipes: [Pipe; 2],
     sides: [Side; 2],
 }
@@ -64,20 +64,20 @@ struct Connection {
 struct Pipe {
     segments: VecDeque<(u64, Bytes)>,
     bytes: usize,
-    /// When the end of the stream arrives.
+    /// The time at which the end of the stream arrives.
     ends: Option<u64>,
-    /// The last arrival; none overtakes another.
+    /// The last arrival, so that none overtakes another.
     last: u64,
 }
 
 struct Side {
     address: Address,
     open: bool,
-    /// When it learns that the connection was reset.
+    /// The time at which this side notices that the connection was reset.
     reset: Option<u64>,
-    /// It has been told so.
+    /// Whether a call has returned the reset.
     reset_reported: bool,
-    /// It wants to receive no more.
+    /// Whether the read direction is shut down.
     read_shut_down: bool,
 }
 
@@ -102,7 +102,7 @@ impl Net {
         &self.listeners[listener].address
     }
 
-    /// A port that was not handed out before.
+    /// A port that was not assigned before.
     pub(super) fn free_port(&mut self) -> u16 {
         self.ports += 1;
         20_000 + self.ports
@@ -170,7 +170,7 @@ pub(super) fn close_listener(state: &mut State, listener: usize) {
     backlog.into_iter().for_each(|(_, end)| reset(state, end));
 }
 
-/// Moves what has arrived at `end` into `into`; 0 at the end of the stream.
+/// Moves bytes that have arrived at `end` into `into`. Returns 0 at the end of the stream.
 pub(super) fn receive(state: &mut State, end: End, into: &mut [u8]) -> io::Result<usize> {
     let now = state.clock.now;
     let most = state.portion(into.len());
@@ -207,7 +207,7 @@ pub(super) fn receive(state: &mut State, end: End, into: &mut [u8]) -> io::Resul
     }
 }
 
-/// Takes bytes for the other end, as many as there is room for.
+/// Takes as many bytes for the other end as its pipe has space for.
 pub(super) fn send(state: &mut State, end: End, bytes: &[u8]) -> io::Result<usize> {
     let now = state.clock.now;
     inject_reset(state, end);
@@ -221,7 +221,7 @@ pub(super) fn send(state: &mut State, end: End, bytes: &[u8]) -> io::Result<usiz
         return Err(code(libc::EPIPE));
     }
     if !connection.sides[1 - end.side].open {
-        // Taken, sent, and answered with a reset.
+        // The bytes are sent, and answered with a reset.
         if connection.sides[end.side].reset.is_some() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -243,7 +243,7 @@ pub(super) fn send(state: &mut State, end: End, bytes: &[u8]) -> io::Result<usiz
     Ok(count)
 }
 
-/// Ends one or both directions.
+/// Shuts down one or both directions.
 pub(super) fn shutdown(state: &mut State, end: End, how: Shutdown) -> io::Result<()> {
     let reset = state.net.connections[end.connection].sides[end.side].reset;
     if reset.is_some_and(|at| at <= state.clock.now) {
@@ -258,7 +258,7 @@ pub(super) fn shutdown(state: &mut State, end: End, how: Shutdown) -> io::Result
     Ok(())
 }
 
-/// Says that nothing more will be sent.
+/// Ends the stream to the other side.
 fn finish(state: &mut State, end: End) {
     let at = state.arrival();
     let pipe = &mut state.net.connections[end.connection].pipes[1 - end.side];
@@ -269,7 +269,7 @@ fn finish(state: &mut State, end: End) {
     state.changed();
 }
 
-/// Closes an end. What it was sent and has not read makes this a reset.
+/// Closes an end. Unread bytes make this a reset.
 pub(super) fn close(state: &mut State, end: End) {
     let connection = &state.net.connections[end.connection];
     if connection.pipes[end.side].segments.is_empty() {
@@ -280,7 +280,7 @@ pub(super) fn close(state: &mut State, end: End) {
     }
 }
 
-/// Closes an end, and has the other one lose what is on its way.
+/// Closes an end, so that the other one loses the bytes in transit.
 pub(super) fn reset(state: &mut State, end: End) {
     let at = state.arrival();
     let other = &mut state.net.connections[end.connection].sides[1 - end.side];
@@ -297,7 +297,7 @@ fn forget(state: &mut State, end: End) {
     state.changed();
 }
 
-/// The network fails, now and then, and both ends lose the connection.
+/// Resets the connection for both ends, at the fault rate.
 fn inject_reset(state: &mut State, end: End) {
     if state.chance(state.faults.reset) {
         let now = state.clock.now;

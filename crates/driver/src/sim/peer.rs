@@ -1,4 +1,4 @@
-//! Ends of the simulated network that no driver has: a client's, and one to be adopted.
+//! Sockets of the simulated network that no driver owns: those of clients, and those to be adopted.
 
 use std::io;
 use std::net::Shutdown;
@@ -7,7 +7,7 @@ use super::World;
 use super::net::{self, End};
 use crate::Address;
 
-/// One end of a simulated connection, for a client. Its calls never wait. Dropping it closes it.
+/// A client's end of a simulated connection. Its calls never wait. Dropping it closes it.
 #[derive(Debug)]
 pub struct Peer {
     world: World,
@@ -26,20 +26,20 @@ impl Peer {
     /// Takes bytes that have arrived; 0 is the end of the stream.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing has arrived; `ConnectionReset`.
+    /// `WouldBlock` if nothing has arrived; `ConnectionReset`.
     pub fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
         net::receive(&mut self.world.state(), self.end(), into)
     }
 
-    /// Sends as much of `bytes` as there is room for.
+    /// Sends as much of `bytes` as there is space for.
     ///
     /// # Errors
-    /// `WouldBlock` when there is no room; `ConnectionReset`, `BrokenPipe`.
+    /// `WouldBlock` if there is no space; `ConnectionReset`, `BrokenPipe`.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         net::send(&mut self.world.state(), self.end(), bytes)
     }
 
-    /// Ends one or both directions.
+    /// Shuts down one or both directions.
     ///
     /// # Errors
     /// `NotConnected` after a reset.
@@ -47,7 +47,7 @@ impl Peer {
         net::shutdown(&mut self.world.state(), self.end(), how)
     }
 
-    /// Closes the connection so that the other end loses what is on its way.
+    /// Closes the connection, so that the other end loses the bytes in transit.
     pub fn reset(mut self) {
         let end = self.end.take().expect("there until it is dropped");
         net::reset(&mut self.world.state(), end);
@@ -58,7 +58,7 @@ impl Peer {
         self.world.state().net.address(self.end()).clone()
     }
 
-    /// Gives the end to a driver that adopts it.
+    /// Whether it belongs to `world`.
     pub(super) fn is_of(&self, world: &World) -> bool {
         self.world.is_same(world)
     }
@@ -76,7 +76,7 @@ impl Drop for Peer {
     }
 }
 
-/// A listening socket that waits for its driver.
+/// A listening socket that no driver has adopted yet.
 #[derive(Debug)]
 pub struct Listening {
     world: World,

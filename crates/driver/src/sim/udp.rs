@@ -9,7 +9,7 @@ use slab::Slab;
 
 use super::{State, World};
 
-/// The largest datagram, as of IPv4.
+/// The largest datagram of IPv4.
 const MAX_BYTES: usize = 65_507;
 
 /// Bytes that a datagram takes in a receive buffer in addition to its content, so that empty datagrams fill it too.
@@ -25,12 +25,12 @@ pub(crate) struct Udp {
 struct UdpSocket {
     address: SocketAddr,
     peer: Option<SocketAddr>,
-    /// Sorted by the time of arrival.
+    /// Sorted by time of arrival.
     queue: Vec<Arrival>,
-    /// In the queue, bounded by the room of a connection.
+    /// Bytes in the queue, bounded by the capacity of a pipe.
     bytes: usize,
     drops: u32,
-    /// The last arrival; only reordered datagrams overtake it.
+    /// The last arrival. Only reordered datagrams overtake it.
     last: u64,
 }
 
@@ -103,7 +103,7 @@ pub(super) fn close(state: &mut State, socket: usize) {
     state.changed();
 }
 
-/// Sends a datagram, which may vanish on its way. A datagram to an address without a socket vanishes.
+/// Sends a datagram, which may be lost. A datagram to an address without a socket is lost.
 pub(super) fn send(
     state: &mut State,
     socket: usize,
@@ -180,7 +180,8 @@ impl UdpPeer {
         self.world.state().udp.address(self.socket())
     }
 
-    /// Sends a datagram. It may be lost, as the world's [`Faults`](super::Faults) have it.
+    /// Sends a datagram. The network may lose, duplicate or reorder it, according to the world's
+    /// [`Faults`](super::Faults).
     ///
     /// # Errors
     /// `EMSGSIZE` above 65,507 bytes.

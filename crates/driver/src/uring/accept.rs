@@ -1,7 +1,7 @@
-//! Accepting: one multishot operation per listener.
+//! Accepting connections: one multishot operation per listener.
 //!
 //! # Safety
-//! A descriptor that the kernel has made for us is in one completion only, and owned from there on.
+//! A descriptor that the kernel has created appears in exactly one completion, and is owned from there on.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::rc::Rc;
@@ -33,7 +33,7 @@ impl Uring {
         self.arm_accept(listener);
     }
 
-    /// Starts the multishot accept of `listener`, if somebody waits and it is not running.
+    /// Starts the multishot accept of `listener`, if a request waits and the accept is not running.
     fn arm_accept(&mut self, listener: Socket) {
         let Some(state) = self.sockets.get_mut(listener) else { return };
         let Some(accepting) = &state.accepting else { return };
@@ -46,10 +46,10 @@ impl Uring {
         state.accepting.as_mut().expect("found above").armed = Some(name);
     }
 
-    /// A completion of the multishot accept of `listener`.
+    /// Handles a completion of the multishot accept of `listener`.
     pub(super) fn accepted(&mut self, name: u64, listener: Socket, event: Event) {
         let outcome = event.outcome().map(|fd| {
-            // SAFETY: the kernel has just made this descriptor for us.
+            // SAFETY: the kernel has just created this descriptor for us.
             unsafe { OwnedFd::from_raw_fd(fd as i32) }
         });
         if !event.more() {
@@ -68,20 +68,20 @@ impl Uring {
             }
             (Ok(fd), None) => self.keep(listener, fd),
             (Err(error), Some(token)) => match error.raw_os_error() {
-                // Cancelled by us because it was too far ahead, or a client that went away.
+                // Cancelled by the driver because it was too far ahead, or a client that has left.
                 Some(libc::ECANCELED | libc::EAGAIN | libc::EINTR | libc::ECONNABORTED) => {
                     accepting.waiting.push_front(token);
                 }
                 _ => self.finish(token, Err(error)),
             },
-            // It comes again when somebody asks.
+            // The error returns with the next request.
             (Err(_), None) => {}
         }
         self.arm_accept(listener);
     }
 
-    /// Keeps a connection until somebody asks for one; when there are many the rest waits in the
-    /// kernel.
+    /// Stores a connection until it is requested. If there are many, the accept is cancelled, and further
+    /// connections stay in the kernel.
     fn keep(&mut self, listener: Socket, fd: OwnedFd) {
         let connection = self.sockets.insert(State::new(fd));
         let state = self.sockets.get_mut(listener).expect("the caller has found it");

@@ -1,11 +1,11 @@
-//! The ring of receive buffers that the kernel picks from when bytes have come.
+//! The ring of receive buffers, from which the kernel takes one when bytes have arrived.
 //!
 //! # Safety
-//! The kernel reads the entries from its own head up to the tail that we publish; we write only the
-//! entry at the tail, then publish with release ordering. There are at least as many entries as
-//! buffers and every buffer is in at most one place (see `chunk.rs`), so the entry at the tail is
-//! never one that the kernel has yet to read. A [`Buffers`] keeps the pool alive, and the driver
-//! leaks both when it is dropped while the kernel may still write (see `Uring::drop`).
+//! The kernel reads the entries from its own head up to the tail that we publish. We write only the entry at
+//! the tail, then publish it with release ordering. There are at least as many entries as buffers, and every
+//! buffer is in at most one place (see `chunk.rs`). So the entry at the tail is never one that the kernel has
+//! yet to read. A [`Buffers`] keeps the pool alive. If the driver is dropped while the kernel may still
+//! write, it leaks both (see `Uring::drop`).
 
 use std::io;
 use std::mem::size_of;
@@ -22,7 +22,7 @@ use crate::chunk::{Chunk, Pool};
 /// The only buffer group of a ring.
 pub(super) const GROUP: u16 = 0;
 
-/// The kernel's end of a pool.
+/// The part of a pool that is registered with the kernel.
 pub(super) struct Buffers {
     pool: Rc<Pool>,
     entries: *mut BufRingEntry,
@@ -31,7 +31,7 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// Registers a buffer ring for `pool` with `ring` and gives it all of the pool's buffers.
+    /// Registers a buffer ring for `pool` with `ring`, and provides all of the pool's buffers.
     pub(super) fn register(ring: &mut Ring, pool: Rc<Pool>) -> io::Result<Buffers> {
         let capacity = pool.count().next_power_of_two();
         // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
@@ -44,19 +44,19 @@ impl Buffers {
             )?
         };
         let mut buffers = Buffers { pool, entries: entries.cast(), capacity, tail: 0 };
-        // SAFETY: a page-aligned mapping of `capacity` entries. The kernel pins its pages, so they
-        // outlive even a ring that is torn down after our mapping is gone.
+        // SAFETY: a page-aligned mapping of `capacity` entries. The kernel pins its pages, so they outlive
+        // even a ring that is closed after our mapping was removed.
         unsafe { ring.register_buffers(buffers.entries as u64, capacity, GROUP)? };
         buffers.give();
         Ok(buffers)
     }
 
-    /// The pool behind.
+    /// The pool of the buffers.
     pub(super) fn pool(&self) -> &Rc<Pool> {
         &self.pool
     }
 
-    /// Hands the buffers that came back to the kernel.
+    /// Provides returned buffers to the kernel again.
     pub(super) fn give(&mut self) {
         if !self.pool.has_returned() {
             return;
@@ -64,24 +64,24 @@ impl Buffers {
         let (entries, mask, size) = (self.entries, self.capacity - 1, self.pool.size() as u32);
         let tail = &mut self.tail;
         self.pool.drain(|id, start| {
-            // SAFETY: within the mapping because of the mask, and not the kernel's to read before
-            // the tail below is published. Field by field: the first entry overlays the tail.
+            // SAFETY: within the mapping because of the mask, and not read by the kernel before the tail
+            // below is published. Written field by field, because the first entry overlays the tail.
             let entry = unsafe { &mut *entries.add(usize::from(*tail & mask)) };
             entry.set_addr(start as u64);
             entry.set_len(size);
             entry.set_bid(id);
             *tail = tail.wrapping_add(1);
         });
-        // SAFETY: the tail is a naturally aligned field of the first entry, in the mapping, and
-        // after set-up both sides reach it only as an atomic.
+        // SAFETY: the tail is a naturally aligned field of the first entry, in the mapping. After set-up both
+        // sides access it only as an atomic.
         let published = unsafe { AtomicU16::from_ptr(BufRingEntry::tail(entries).cast_mut()) };
         published.store(self.tail, Ordering::Release);
     }
 
     /// The buffer `id`, into which the kernel received `length` bytes.
     pub(super) fn received(&self, id: u16, length: usize) -> Chunk {
-        // SAFETY: the kernel named the buffer in a completion, which it does once each time we give
-        // it the buffer, and it does not write to it after that.
+        // SAFETY: the kernel named the buffer in a completion. It does that once for each time the buffer is
+        // provided, and does not write to it afterwards.
         unsafe { self.pool.claim(id, length) }
     }
 }

@@ -1,7 +1,7 @@
-//! From completions to results.
+//! Translates the kernel's completions to results.
 //!
 //! # Safety
-//! A descriptor that the kernel has made for us is in one completion only, and owned from there on.
+//! A descriptor that the kernel has created appears in exactly one completion, and is owned from there on.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -16,7 +16,7 @@ use super::sending::Sending;
 use super::sockets::State;
 use crate::{Address, Done, Token};
 
-/// Message headers kept for the next sends.
+/// The largest number of message headers that are kept for reuse.
 const SPARE_MESSAGES: usize = 64;
 
 impl Connecting {
@@ -34,7 +34,7 @@ impl Connecting {
 }
 
 impl Uring {
-    /// Takes everything that the kernel has completed.
+    /// Takes and handles all completions of the kernel.
     pub(super) fn complete(&mut self) {
         let mut events = std::mem::take(&mut self.events);
         self.ring.take_events(&mut events);
@@ -52,7 +52,8 @@ impl Uring {
         }
         let name = event.data;
         match self.inflight.get_mut(name) {
-            // The flag of the unparker says it all; this only ended the sleep, or was to come by here.
+            // The unparker's flag contains the information; the event only ended the sleep, or was the queue
+            // delay probe.
             Operation::Listen => {
                 self.queue_delay.reaped();
                 if !event.more() {
@@ -95,7 +96,7 @@ impl Uring {
             }
             Err(error) => Err(error),
         };
-        // A short send goes on, unless its owner wants no more of it.
+        // A short send continues, unless it was cancelled.
         let short = event.result > 0 && result.is_err();
         if short || result.as_ref().is_err_and(is_transient) {
             if !ended {
@@ -116,13 +117,13 @@ impl Uring {
         self.finish(token, result.map(|()| Done::Sent(payload.into_head())));
     }
 
-    /// A completion of an operation that completes once.
+    /// Handles a completion of an operation that completes once.
     fn single(&mut self, name: u64, event: Event) {
         let ended = self.inflight.is_cancelled(name);
         let mut outcome = event.outcome();
         let unfinished = match (self.inflight.get_mut(name), &outcome) {
             (Operation::Read(reading), Ok(read)) => !reading.advance(*read),
-            // Nothing at all is no part: it would go on for ever.
+            // A write of nothing would be repeated forever.
             (Operation::Write(_), Ok(0)) => {
                 outcome = Err(io::ErrorKind::WriteZero.into());
                 false
@@ -135,7 +136,7 @@ impl Uring {
             if !ended {
                 return self.relaunch(name);
             }
-            // A blocking operation that was cancelled says that it was interrupted.
+            // A blocking operation that was cancelled reports EINTR.
             outcome = Err(cancelled());
         }
         match self.inflight.remove(name) {
@@ -145,7 +146,7 @@ impl Uring {
             }
             Operation::Open(opening) => {
                 let result = outcome.map(|fd| {
-                    // SAFETY: the kernel has just made this descriptor for us.
+                    // SAFETY: the kernel has just created this descriptor for us.
                     Done::Opened(unsafe { OwnedFd::from_raw_fd(fd as i32) }.into())
                 });
                 self.finish(opening.token, result);
@@ -163,7 +164,7 @@ impl Uring {
     }
 }
 
-/// Whether an operation that failed so should be tried again.
+/// Whether an operation that failed with `error` should be repeated.
 pub(super) fn is_transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR))
 }

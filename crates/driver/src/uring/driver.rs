@@ -1,4 +1,4 @@
-//! The trait.
+//! The implementation of [`Driver`].
 
 use std::io;
 use std::net::Shutdown;
@@ -49,7 +49,7 @@ impl Driver for Uring {
             self.abort(name);
         }
         self.abort_datagrams(socket);
-        // The descriptor is closed with the last operation that holds it: see `inflight`.
+        // The descriptor is closed with the last operation that owns it: see `inflight`.
         self.calls += u64::from(Rc::strong_count(&state.fd) == 1);
     }
 
@@ -64,7 +64,7 @@ impl Driver for Uring {
     fn start(&mut self, token: Token, request: Request) {
         match request {
             Request::Accept { listener } => self.accept(token, listener),
-            // A multishot receive has no flags of the single request.
+            // A multishot receive cannot use the flags of a single request, so a skip is a receive.
             Request::Receive { socket, max } => self.receive(token, socket, max),
             Request::Skip { socket, .. } => self.receive(token, socket, usize::MAX),
             Request::Send { socket, payload } => self.send(token, socket, payload.into()),
@@ -114,7 +114,7 @@ impl Driver for Uring {
             Some(Pending::Operation(name)) => self.abort(name),
             Some(Pending::File(key)) => self.end_file(key),
             Some(Pending::OwnerCheck(job)) => self.cancel_owner_check(token, job),
-            // The multishot operation goes on: what it brings is for the next request.
+            // The multishot operation continues; its results are for the next request.
             Some(Pending::Receive(socket)) => {
                 let state = self.sockets.get_mut(socket).expect("a request keeps no closed socket");
                 state.receiving.waiting = None;
@@ -162,7 +162,7 @@ impl Driver for Uring {
 
     fn park(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.replenish(true);
-        // Files go on by turns, and nobody sleeps meanwhile.
+        // Files continue in the next turn, so the thread must not sleep.
         let some = !self.done.is_empty() || self.ring.has_events() || self.files.is_ready();
         let ready = self.unparker.take() || some;
         if ready || timeout.is_some_and(|timeout| timeout.is_zero()) {

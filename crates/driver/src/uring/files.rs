@@ -1,8 +1,8 @@
-//! Opening, reading, writing and syncing files in flight.
+//! Opening, reading, writing and syncing files.
 //!
 //! # Safety
-//! A read writes into the spare capacity of a vector that nobody else can reach while the read is in
-//! flight; only what the kernel says it has written is then counted in. The bytes of a write are only
+//! A read writes to the spare capacity of a vector that no other code can access while the read is in flight.
+//! The length is then increased by as many bytes as the kernel has written. The bytes of a write are only
 //! read, by us and by the kernel.
 
 use std::ffi::CString;
@@ -18,10 +18,10 @@ use crate::resolve_beneath;
 use crate::user_bytes::UserBytes;
 use crate::{File, OpenHow, Token};
 
-/// The kernel reads no more than this at once (`MAX_RW_COUNT`).
+/// The largest read of the kernel (`MAX_RW_COUNT`).
 const MAX_BYTES: usize = 0x7fff_f000;
 
-/// A file being opened.
+/// A file that is being opened.
 pub(super) struct Opening {
     pub(super) token: Token,
     directory: Arc<Descriptor>,
@@ -31,7 +31,7 @@ pub(super) struct Opening {
 
 impl Opening {
     /// # Errors
-    /// `EBADF` for a directory that the kernel does not know.
+    /// `EBADF` for a simulated directory.
     pub(super) fn new(
         token: Token,
         directory: &File,
@@ -53,7 +53,7 @@ impl Opening {
     }
 }
 
-/// A file being read.
+/// A file that is being read.
 pub(super) struct Reading {
     pub(super) token: Token,
     file: Arc<Descriptor>,
@@ -64,8 +64,8 @@ pub(super) struct Reading {
 
 impl Reading {
     /// # Errors
-    /// `ENOMEM` when there is no memory for `length` bytes, `EINVAL` when no file is that long (an
-    /// offset of -1 would mean something else to the kernel).
+    /// `ENOMEM` if there is no memory for `length` bytes. `EINVAL` for a range that ends beyond 2⁶³ bytes; an
+    /// offset of -1 would have another meaning for the kernel.
     pub(super) fn new(
         token: Token,
         file: &File,
@@ -82,7 +82,7 @@ impl Reading {
         Ok(Reading { token, file, buffer, offset, length })
     }
 
-    /// The submission that reads what is missing.
+    /// The submission that reads the rest.
     pub(super) fn submission(&mut self) -> squeue::Entry {
         let rest = self.buffer.spare_capacity_mut();
         let start = rest.as_mut_ptr().cast();
@@ -91,12 +91,12 @@ impl Reading {
         opcode::Read::new(types::Fd(self.file.as_raw_fd()), start, length).offset(offset).build()
     }
 
-    /// Counts `read` bytes in. Whether that was all.
+    /// Adds `read` bytes. Returns true if the read is complete.
     pub(super) fn advance(&mut self, read: u32) -> bool {
         let filled = self.buffer.len() + read as usize;
         assert!(filled <= self.length);
-        // SAFETY: the kernel has written `read` bytes from the old length on, within the capacity
-        // that `new` reserved.
+        // SAFETY: the kernel has written `read` bytes after the old length, within the capacity that `new`
+        // reserved.
         unsafe { self.buffer.set_len(filled) };
         read == 0 || filled == self.length
     }
@@ -106,7 +106,7 @@ impl Reading {
     }
 }
 
-/// A file being written.
+/// A file that is being written.
 pub(super) struct Writing {
     pub(super) token: Token,
     file: Arc<Descriptor>,
@@ -117,7 +117,8 @@ pub(super) struct Writing {
 
 impl Writing {
     /// # Errors
-    /// `EINVAL` when no file is that long (an offset of -1 would mean something else to the kernel).
+    /// `EINVAL` for a range that ends beyond 2⁶³ bytes; an offset of -1 would have another meaning for the
+    /// kernel.
     pub(super) fn new(
         token: Token,
         file: &File,
@@ -131,7 +132,7 @@ impl Writing {
         Ok(Writing { token, file, bytes, offset, written: 0 })
     }
 
-    /// The submission that writes what is left.
+    /// The submission that writes the rest.
     pub(super) fn submission(&self) -> squeue::Entry {
         let rest = &self.bytes[self.written..];
         let length = rest.len().min(MAX_BYTES) as u32;
@@ -140,7 +141,7 @@ impl Writing {
         opcode::Write::new(file, rest.as_ptr(), length).offset(offset).build()
     }
 
-    /// Counts `written` bytes in. Whether that was all.
+    /// Adds `written` bytes. Returns true if the write is complete.
     pub(super) fn advance(&mut self, written: u32) -> bool {
         self.written += written as usize;
         assert!(self.written <= self.bytes.len());
@@ -148,7 +149,7 @@ impl Writing {
     }
 }
 
-/// A file on its way to the disk.
+/// A file that is being flushed to the disk.
 pub(super) struct Syncing {
     pub(super) token: Token,
     file: Arc<Descriptor>,
@@ -157,7 +158,7 @@ pub(super) struct Syncing {
 
 impl Syncing {
     /// # Errors
-    /// `EBADF` for a file that the kernel does not know.
+    /// `EBADF` for a simulated file.
     pub(super) fn new(token: Token, file: &File, data_only: bool) -> io::Result<Syncing> {
         Ok(Syncing { token, file: file.shared_fd()?, data_only })
     }

@@ -1,10 +1,10 @@
-//! What the kernel is working on, and the memory that it needs for it.
+//! Operations in the kernel, and the memory that they need.
 //!
-//! Every operation stays here from its submission to its final completion, whatever becomes of who
-//! asked for it, and with it all that its submission points to: each such thing is on the heap, so
-//! it does not move when the slab grows. It also holds the descriptor: a socket that is closed
-//! meanwhile keeps its number until the last operation on it has ended, so no operation and no
-//! cancellation can ever hit another file that got the same number.
+//! Every operation stays here from its submission to its final completion, even if its requester is dropped.
+//! It owns everything that its submission points to. All of that is on the heap, so it does not move when the
+//! slab grows. It also owns the descriptor: a closed socket keeps its number until the last operation on it
+//! has completed. So no operation and no cancellation can ever affect another file that has received the same
+//! number.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,10 +18,10 @@ use super::sendfile::WaitingForSpace;
 use super::sending::Sending;
 use crate::{Socket, Token};
 
-/// Completes operations that nobody waits for: cancellations.
+/// The user data of operations whose completions are ignored: cancellations.
 pub(super) const IGNORED: u64 = u64::MAX;
 
-/// What is at work in the kernel.
+/// An operation in the kernel.
 pub(super) enum Operation {
     /// The multishot poll of the eventfd.
     Listen,
@@ -30,7 +30,7 @@ pub(super) enum Operation {
         listener: Socket,
         fd: Rc<OwnedFd>,
     },
-    /// The multishot receive of a socket, and the bound on its runs.
+    /// The multishot receive of a socket, and the limit on consecutive bytes.
     Receive {
         socket: Socket,
         fd: Rc<OwnedFd>,
@@ -39,7 +39,7 @@ pub(super) enum Operation {
     Send(Sending),
     SendDatagram(Box<SendingDatagram>),
     ReceiveDatagram(Box<ReceivingDatagram>),
-    /// The wait for room in a socket.
+    /// The wait for space in a socket's send buffer.
     WaitForSpace(WaitingForSpace),
     Connect(Connecting),
     Open(Opening),
@@ -48,19 +48,19 @@ pub(super) enum Operation {
     Sync(Syncing),
 }
 
-/// A connection being made.
+/// A connection that is being opened.
 pub(super) struct Connecting {
     pub(super) token: Token,
     pub(super) fd: OwnedFd,
     pub(super) address: Box<socket2::SockAddr>,
 }
 
-/// The operations, by the number that goes with a submission and comes with its completions.
+/// Operations, by the user data of their submission and completions.
 #[derive(Default)]
 pub(super) struct Inflight {
     entries: Slab<Entry>,
     serial: u32,
-    /// Datagrams that are being sent.
+    /// The number of datagrams that are being sent.
     datagrams: usize,
 }
 
@@ -71,9 +71,9 @@ struct Entry {
 }
 
 impl Inflight {
-    /// Keeps `operation` and names it.
+    /// Stores `operation` and returns its name, which is its user data.
     pub(super) fn insert(&mut self, operation: Operation) -> u64 {
-        // The serial only serves the assertion in `key`; its top value is left to `IGNORED`.
+        // The serial is used only for the assertion in `key`. Its highest value is reserved for `IGNORED`.
         self.serial = (self.serial + 1) % u32::MAX;
         self.datagrams += usize::from(matches!(operation, Operation::SendDatagram(_)));
         let entry = Entry { serial: self.serial, cancelled: false, operation };
@@ -85,7 +85,7 @@ impl Inflight {
         &mut self.entries[key].operation
     }
 
-    /// Whose bytes the operation receives, if it does.
+    /// The socket of a receive; `None` for other operations.
     pub(super) fn received_by(&self, name: u64) -> Option<Socket> {
         match self.entries[self.key(name)].operation {
             Operation::Receive { socket, .. } => Some(socket),
@@ -93,7 +93,7 @@ impl Inflight {
         }
     }
 
-    /// Takes out an operation that has completed for the last time.
+    /// Removes an operation after its final completion.
     pub(super) fn remove(&mut self, name: u64) -> Operation {
         let key = self.key(name);
         let operation = self.entries.remove(key).operation;
@@ -101,7 +101,8 @@ impl Inflight {
         operation
     }
 
-    /// The names of the datagrams that are being sent on `socket`. Looks at all operations if there are any datagrams.
+    /// The names of the datagrams that are being sent on `socket`. Scans all operations if any datagram is
+    /// being sent.
     pub(super) fn datagrams_of(&self, socket: Socket) -> Vec<u64> {
         if self.datagrams == 0 {
             return Vec::new();
@@ -115,20 +116,20 @@ impl Inflight {
         named.collect()
     }
 
-    /// Notes that `name` is to end early. False if that was noted before.
+    /// Marks `name` as cancelled. Returns false if it was already.
     pub(super) fn cancel(&mut self, name: u64) -> bool {
         let key = self.key(name);
         !std::mem::replace(&mut self.entries[key].cancelled, true)
     }
 
-    /// Notes that everything is to end early.
+    /// Marks all operations as cancelled.
     pub(super) fn cancel_all(&mut self) {
         for (_, entry) in &mut self.entries {
             entry.cancelled = true;
         }
     }
 
-    /// Whether `name` is to end early.
+    /// Whether `name` was cancelled.
     pub(super) fn is_cancelled(&self, name: u64) -> bool {
         self.entries[self.key(name)].cancelled
     }
@@ -139,12 +140,16 @@ impl Inflight {
 
     fn key(&self, name: u64) -> usize {
         let key = (name & u64::from(u32::MAX)) as usize;
-        assert_eq!(u64::from(self.entries[key].serial), name >> 32, "a completion out of the blue");
+        assert_eq!(
+            u64::from(self.entries[key].serial),
+            name >> 32,
+            "a completion of an unknown operation"
+        );
         key
     }
 }
 
-/// What a cancelled or interrupted operation's owner is told.
+/// The error of a cancelled or interrupted operation.
 pub(super) fn cancelled() -> io::Error {
     io::Error::from_raw_os_error(libc::ECANCELED)
 }

@@ -1,23 +1,23 @@
-//! The io_uring driver: requests become submissions, completions come back without a readiness
-//! round trip, and one system call carries a whole sweep in both directions.
+//! The io_uring driver: requests become submissions. Completions need no readiness round trip, and one
+//! system call carries a whole sweep in both directions.
 //!
-//! | file | idea |
+//! | file | content |
 //! |---|---|
-//! | `driver`, `start` | the trait, and where a request goes first |
-//! | `setup` | the best flags that this kernel has |
-//! | `ring` | the two queues and the one system call |
-//! | `buffers` | received bytes land in buffers that the kernel picks |
-//! | `inflight` | memory and descriptors stay while the kernel has them |
+//! | `driver`, `start` | the implementation of `Driver`, and starting requests |
+//! | `setup` | opening a ring with the best flags that the kernel supports |
+//! | `ring` | the two queues and their system call |
+//! | `buffers` | the receive buffers that the kernel chooses from |
+//! | `inflight` | operations in the kernel, their memory and descriptors |
 //! | `sending`, `datagrams`, `files` | operations with memory of their own |
-//! | `sendfile` | files to sockets, by calls of our own |
-//! | `sockets`, `receive`, `accept` | multishot operations, and bounded running ahead |
-//! | `complete`, `prefetch` | from completions to results |
-//! | `symlink_owner` | opening where links matter, which takes more than one call |
-//! | `wake`, `teardown` | unpark, and the end |
+//! | `sendfile` | sending files to sockets, by other system calls |
+//! | `sockets`, `receive`, `accept` | multishot operations, with a bound on running ahead |
+//! | `complete`, `prefetch` | translating completions to results |
+//! | `symlink_owner` | opening paths whose links must have the right owner |
+//! | `wake`, `teardown` | waking the driver, and dropping it |
 //!
 //! # Safety
-//! `relaunch` is the only place from which an operation with memory goes to the kernel, and all that
-//! it points to is owned by its entry in `inflight` until its final completion: see there.
+//! `relaunch` is the only place that submits operations with memory. Everything that a submission points to
+//! is owned by its entry in `inflight` until the final completion: see there.
 
 mod accept;
 mod buffers;
@@ -60,9 +60,9 @@ use crate::token_map::TokenMap;
 use crate::unpark::Unparker;
 use crate::{Completion, Config, Socket, Token};
 
-/// A driver on io_uring. Needs Linux 6.0.
+/// A driver based on io_uring. Needs Linux 6.0.
 pub struct Uring {
-    /// First, so that the ring is closed before what it refers to is freed.
+    /// The first field, so that the ring is closed before the memory that it refers to is freed.
     ring: Ring,
     inflight: ManuallyDrop<Inflight>,
     buffers: ManuallyDrop<Buffers>,
@@ -71,38 +71,39 @@ pub struct Uring {
     done: Vec<Completion>,
     /// Sockets whose receive found no buffer.
     starved: VecDeque<Socket>,
-    /// Bytes that a multishot receive may take in a row; 0 leaves it to the kernel.
+    /// The largest number of bytes that a multishot receive may take without interruption; 0 for the kernel's
+    /// default.
     run: u32,
     owner_checks: OwnerChecks,
     files: FileSends,
     unparker: Arc<Unparker<WakeEvent>>,
     queue_delay: QueueDelayProbe,
     events: Vec<Event>,
-    /// Only while completions are looked at: see `prefetch`.
+    /// Scratch memory of `prefetch`.
     ahead: Vec<Token>,
-    #[expect(clippy::vec_box, reason = "they keep their address when one is put to use")]
+    #[expect(clippy::vec_box, reason = "a header must keep its address while it is in use")]
     messages: Vec<Box<Message>>,
-    /// System calls beside those on the ring.
+    /// System calls other than those on the ring.
     calls: u64,
 }
 
-/// Where a request in flight is.
+/// The state of a request in flight.
 #[derive(Clone, Copy)]
 enum Pending {
     Accept(Socket),
     Receive(Socket),
     Operation(u64),
-    /// On its way from a file to a socket.
+    /// A file that is being sent to a socket.
     File(usize),
-    /// With a helper thread.
+    /// A path that a helper thread resolves.
     OwnerCheck(u64),
 }
 
 impl Uring {
-    /// Sets up a ring for the calling thread.
+    /// Opens a ring for the calling thread.
     ///
     /// # Errors
-    /// What the kernel says when it has no io_uring for us, `EINVAL` when it is too old.
+    /// The kernel's error if io_uring is not available; `EINVAL` if the kernel is too old.
     pub fn open(config: &Config) -> io::Result<Uring> {
         let pool = Pool::new(config)?;
         let mut ring = setup::set_up(config)?;
@@ -130,14 +131,14 @@ impl Uring {
         Ok(uring)
     }
 
-    /// Puts `operation` in flight.
+    /// Stores `operation` and submits it. Returns its name.
     fn launch(&mut self, operation: Operation) -> u64 {
         let name = self.inflight.insert(operation);
         self.relaunch(name);
         name
     }
 
-    /// Submits what is left of the operation `name`.
+    /// Submits the rest of the operation `name`.
     fn relaunch(&mut self, name: u64) {
         let submission = match self.inflight.get_mut(name) {
             Operation::Listen => self.unparker.wake.listen(),
@@ -153,18 +154,18 @@ impl Uring {
             Operation::Write(writing) => writing.submission(),
             Operation::Sync(syncing) => syncing.submission(),
         };
-        // SAFETY: all that the submission points to is heap memory and descriptors that the entry
-        // in `inflight` owns, and `complete` removes that entry only at the final completion; when
-        // the driver is dropped before, `teardown` waits for it or leaks the entry.
+        // SAFETY: the submission points only to heap memory and descriptors that the entry in `inflight`
+        // owns. `complete` removes that entry only at the final completion. If the driver is dropped before,
+        // `teardown` waits for the completion or leaks the entry.
         unsafe { self.ring.push(submission.user_data(name)) };
     }
 
-    /// Asks the kernel to end the operation `name` early.
+    /// Requests that the kernel ends the operation `name` early.
     fn abort(&mut self, name: u64) {
         if self.inflight.cancel(name) {
             let submission = opcode::AsyncCancel::new(name).build().user_data(IGNORED);
-            // SAFETY: a cancellation points to nothing. The name cannot have passed to another
-            // operation when the kernel sees it: that one would be submitted later.
+            // SAFETY: a cancellation points to nothing. The name cannot belong to another operation when the
+            // kernel reads it, because that one would be submitted later.
             unsafe { self.ring.push(submission) };
         }
     }

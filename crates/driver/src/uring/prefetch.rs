@@ -1,9 +1,9 @@
-//! What the completions of a turn are about to touch, touched for all of them together.
+//! Prefetches the memory that the completions of a turn will access.
 //!
-//! A completion leads from one table to the next: what was in flight, its socket, its request. Of ten thousand
-//! connections the cache has but few, so each step waits for memory, and one completion taken up after the other
-//! waits as often as there are steps. Here each step is taken for all completions before the next
-//! one: these loads do not depend on each other, and the processor has them under way at the same time.
+//! A completion leads from one table to the next: the operation, its socket, its request. With ten thousand
+//! connections, little of that is in the cache, so each step waits for memory, and completions that are
+//! handled one after the other wait at every step. Here each step is taken for all completions before the
+//! next step. These loads do not depend on each other, so the processor executes them in parallel.
 
 use std::hint::black_box;
 use std::rc::Rc;
@@ -12,11 +12,11 @@ use super::Uring;
 use super::inflight::IGNORED;
 use super::ring::Event;
 
-/// Fewer operations in flight than this are all in the cache.
+/// Fewer operations in flight than this fit in the cache.
 const MIN_PREFETCH: usize = 512;
 
 impl Uring {
-    /// Looks at what `events` lead to.
+    /// Loads the memory to which `events` lead.
     pub(super) fn prefetch(&mut self, events: &[Event]) {
         if events.len() < 2 || self.inflight.len() < MIN_PREFETCH {
             return;

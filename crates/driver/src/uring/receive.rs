@@ -1,8 +1,8 @@
-//! Receiving: one multishot operation per connection, which runs a little ahead of the requests.
+//! Receiving: one multishot operation per connection, which may run a little ahead of the requests.
 //!
-//! Measured against one receive per request, on a loopback echo with 64 connections in paired slices:
-//! it takes 3 % less processor time, within the noise, and 12 % less when that receive polls first.
-//! With 256 connections it saves nothing over the former.
+//! Measured against one receive operation per request, on a loopback echo with 64 connections in paired runs:
+//! it takes 3 % less processor time, which is within the noise, and 12 % less if the single receive polls
+//! first. With 256 connections it saves nothing compared with the plain single receive.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use super::sockets::RECEIVE_AHEAD;
 use super::{Pending, Uring};
 use crate::{Chunk, Completion, Done, Socket, Token};
 
-/// The multishot receive, which gives others a turn after `run` bytes.
+/// The multishot receive, which yields to other operations after `run` bytes.
 pub(super) fn submission(fd: &OwnedFd, run: u32) -> squeue::Entry {
     opcode::RecvMulti::new(types::Fd(fd.as_raw_fd()), GROUP).len(run).build()
 }
@@ -39,7 +39,8 @@ impl Uring {
         self.arm(socket);
     }
 
-    /// Starts the multishot receive of `socket`, if somebody waits and it is not running or starved.
+    /// Starts the multishot receive of `socket`, if a request waits and the receive is neither running nor
+    /// starved.
     pub(super) fn arm(&mut self, socket: Socket) {
         let Some(state) = self.sockets.get_mut(socket) else { return };
         let receiving = &state.receiving;
@@ -51,10 +52,10 @@ impl Uring {
         self.sockets.get_mut(socket).expect("found above").receiving.armed = Some(name);
     }
 
-    /// A completion of the multishot receive of `socket`.
+    /// Handles a completion of the multishot receive of `socket`.
     pub(super) fn received(&mut self, name: u64, socket: Socket, run: u32, event: Event) {
         let outcome = event.outcome();
-        // Always claimed, so that a buffer comes back also when it is of no use.
+        // Always claimed, so that the buffer returns to the pool even if it is not needed.
         let chunk = event.buffer().map(|id| {
             let length = outcome.as_ref().map_or(0, |length| *length as usize);
             self.buffers.received(id, length)
@@ -75,12 +76,12 @@ impl Uring {
                     starved = true;
                     None
                 }
-                // An older kernel takes no bound on a run.
+                // Older kernels do not support a limit on consecutive bytes.
                 Some(libc::EINVAL) if run != 0 => {
                     self.run = 0;
                     None
                 }
-                // Cancelled by us because it was too far ahead.
+                // Cancelled by the driver because it was too far ahead.
                 Some(libc::ECANCELED | libc::EAGAIN | libc::EINTR) => None,
                 _ => Some(Err(error)),
             },
@@ -115,9 +116,9 @@ impl Uring {
         }
     }
 
-    /// Hands buffers that came back to the kernel, and starts the receives again that found none:
-    /// as many as there are buffers, or all before the thread sleeps (one that is started but gets
-    /// no bytes must not keep out another that would).
+    /// Provides returned buffers to the kernel, and restarts receives that found none: as many as there are
+    /// buffers, or all of them before the thread sleeps. (A receive that was restarted, but gets no bytes,
+    /// must not exclude another one that would.)
     pub(super) fn replenish(&mut self, all: bool) {
         self.buffers.give();
         if self.starved.is_empty() {
@@ -138,8 +139,8 @@ impl Uring {
         }
     }
 
-    /// Copies what was received ahead out of the pool: bytes that nobody asks for must not keep
-    /// those from flowing that somebody waits for.
+    /// Copies results that are ahead of their requests out of the pool, so that bytes that nothing has
+    /// requested do not block receives that are waited for.
     fn relinquish(&mut self) {
         for state in self.sockets.values_mut() {
             for chunk in state.receiving.ahead.iter_mut().flatten() {
@@ -158,7 +159,7 @@ mod tests {
     use crate::uring::Uring;
     use crate::{Config, Driver, Request, Token};
 
-    /// What a sender can push into memory that nobody asked for is bounded.
+    /// A sender can fill only a bounded amount of memory before the bytes are requested.
     #[test]
     fn running_ahead_is_bounded() {
         let Ok(mut uring) = Uring::open(&Config::default()) else {
@@ -176,7 +177,8 @@ mod tests {
             uring.reap(&mut Vec::new()).unwrap();
             most = most.max(uring.sockets.get(socket).unwrap().receiving.ahead.len());
         }
-        // The bound and a run more where the kernel bounds runs, else twice its own 32 in a row.
+        // The limit, and one more run if the kernel limits runs; otherwise twice its own 32 receives in a
+        // row.
         assert!((1..=4 + 2 * 32).contains(&most), "{most} chunks");
         drop(uring);
         let _ = writer.join();

@@ -1,9 +1,9 @@
-//! The two queues shared with the kernel, and the one system call on them.
+//! The two queues shared with the kernel, and their system call.
 //!
 //! # Safety
-//! The kernel reads and writes what a submission points to until that operation's final completion,
-//! so [`Ring::push`] is unsafe and passes this duty to its caller. Here only `io_uring_enter` itself
-//! is unsafe, and it is given an argument that lives across the call.
+//! The kernel reads and writes the memory that a submission points to until that operation's final
+//! completion. So [`Ring::push`] is unsafe, and its caller must keep the memory valid. Otherwise only
+//! `io_uring_enter` is unsafe here; its argument lives across the call.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, squeue};
 
-/// One completion, copied out of the queue.
+/// A completion, copied from the queue.
 #[derive(Clone, Copy)]
 pub(super) struct Event {
     pub(super) data: u64,
@@ -31,13 +31,13 @@ impl Event {
         cqueue::buffer_select(self.flags)
     }
 
-    /// What the operation returned.
+    /// The return value of the operation.
     pub(super) fn outcome(self) -> io::Result<u32> {
         u32::try_from(self.result).map_err(|_| io::Error::from_raw_os_error(-self.result))
     }
 }
 
-/// A ring, and what did not fit into its submission queue.
+/// A ring, and the submissions that did not fit into its queue.
 pub(super) struct Ring {
     ring: IoUring,
     backlog: VecDeque<squeue::Entry>,
@@ -45,14 +45,14 @@ pub(super) struct Ring {
     calls: u64,
 }
 
-/// A processor that sleeps in `io_uring_enter` has nothing to do. Kernels call that waiting for a
-/// disk, and tools show a core that never rests, unless told otherwise (6.15).
+/// A processor that sleeps in `io_uring_enter` is idle. Without this flag (Linux 6.15), the kernel accounts
+/// the sleep as waiting for a disk, and tools show a busy core.
 const NO_IOWAIT: u32 = 1 << 7;
 
 impl Ring {
     pub(super) fn new(ring: IoUring, calls: u64) -> Ring {
-        // GETEVENTS also when nothing is waited for: deferred task work runs only with it, and so
-        // a reap after a submit needs no call of its own.
+        // GETEVENTS even without waiting: deferred task work runs only with this flag. It also makes a system
+        // call for a reap after a submit unnecessary.
         let flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
         let quietly = if ring.params().is_feature_no_iowait() { NO_IOWAIT } else { 0 };
         Ring { ring, backlog: VecDeque::new(), flags: flags.bits() | quietly, calls }
@@ -62,13 +62,13 @@ impl Ring {
         self.calls
     }
 
-    /// Queues `entry` behind all that was pushed before. Makes no system call.
+    /// Queues `entry` behind all earlier ones. Makes no system call.
     ///
     /// # Safety
-    /// What `entry` points to stays valid, in place and otherwise untouched until the operation's
+    /// The memory that `entry` points to stays valid, in place and otherwise untouched until the operation's
     /// final completion was taken from this ring.
     pub(super) unsafe fn push(&mut self, entry: squeue::Entry) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's obligation.
         let full =
             !self.backlog.is_empty() || unsafe { self.ring.submission().push(&entry) }.is_err();
         if full {
@@ -79,7 +79,8 @@ impl Ring {
     /// Registers the buffer ring at `address` as group `group`.
     ///
     /// # Safety
-    /// `address` starts a page-aligned mapping of `capacity` entries that is only unmapped.
+    /// `address` starts a page-aligned mapping of `capacity` entries, on which the only further call is
+    /// `munmap`.
     pub(super) unsafe fn register_buffers(
         &mut self,
         address: u64,
@@ -87,27 +88,27 @@ impl Ring {
         group: u16,
     ) -> io::Result<()> {
         self.calls += 1;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's obligation.
         unsafe { self.ring.submitter().register_buf_ring_with_flags(address, capacity, group, 0) }
     }
 
-    /// Whether anything waits to be handed to the kernel.
+    /// Whether there are submissions for the kernel.
     pub(super) fn has_submissions(&mut self) -> bool {
         !self.backlog.is_empty() || !self.ring.submission().is_empty()
     }
 
-    /// Whether the kernel says that an enter would bring completions which it holds back.
+    /// Whether the kernel holds completions back that a system call would make available.
     pub(super) fn holds_back(&mut self) -> bool {
         let queue = self.ring.submission();
         queue.taskrun() || queue.cq_overflow()
     }
 
-    /// Whether completions can be taken without a system call.
+    /// Whether completions are available without a system call.
     pub(super) fn has_events(&mut self) -> bool {
         !self.ring.completion().is_empty()
     }
 
-    /// Moves what the kernel has completed to `into`.
+    /// Moves the available completions to `into`.
     pub(super) fn take_events(&mut self, into: &mut Vec<Event>) {
         into.extend(self.ring.completion().map(|entry| Event {
             data: entry.user_data(),
@@ -116,19 +117,20 @@ impl Ring {
         }));
     }
 
-    /// Hands all submissions to the kernel and lets it complete what it can, in one system call
+    /// Passes all submissions to the kernel and lets it complete operations. This takes one system call
     /// unless they exceed the submission queue.
     pub(super) fn submit(&mut self) -> io::Result<()> {
         while !self.backlog.is_empty() {
             if !self.enter(0, None)? {
-                return Ok(()); // The kernel is short of something: the rest goes with the next call.
+                return Ok(()); // The kernel is out of a resource: the next call submits the rest.
             }
             self.refill();
         }
         self.enter(0, None).map(drop)
     }
 
-    /// As [`submit`](Self::submit), but only what is complete at once completes: what else has happened is left to the kernel.
+    /// As [`submit`](Self::submit), but only operations that finish during the call complete. Other
+    /// completions stay in the kernel.
     pub(super) fn submit_backlogged(&mut self) -> io::Result<()> {
         let flags = self.flags;
         self.flags &= !EnterFlags::GETEVENTS.bits();
@@ -137,8 +139,8 @@ impl Ring {
         done
     }
 
-    /// As [`submit`](Self::submit), then sleeps until there are as many completions as `wanted` or
-    /// `timeout` is over.
+    /// As [`submit`](Self::submit), then sleeps until `wanted` completions are available or `timeout` has
+    /// passed.
     pub(super) fn wait(&mut self, wanted: u32, timeout: Option<Duration>) -> io::Result<()> {
         while !self.backlog.is_empty() {
             if !self.enter(0, None)? {
@@ -152,7 +154,7 @@ impl Ring {
     fn refill(&mut self) {
         let mut queue = self.ring.submission();
         while let Some(entry) = self.backlog.front() {
-            // SAFETY: promised to `push`, which put it into the backlog.
+            // SAFETY: the obligation of the caller of `push`, which put it into the backlog.
             if unsafe { queue.push(entry) }.is_err() {
                 break;
             }
@@ -160,7 +162,7 @@ impl Ring {
         }
     }
 
-    /// One `io_uring_enter`. Says whether the kernel took everything that was in the queue.
+    /// Calls `io_uring_enter` once. Returns true if the kernel took all submissions in the queue.
     fn enter(&mut self, wanted: u32, timeout: Option<Duration>) -> io::Result<bool> {
         let length = self.ring.submission().len() as u32;
         let limit = timeout.map(Timespec::from);
@@ -169,15 +171,15 @@ impl Ring {
             args = args.timespec(limit);
         }
         self.calls += 1;
-        // SAFETY: `args` and the timespec it refers to live until the call returns, and `length`
-        // entries were pushed under the promise of `push`.
+        // SAFETY: `args` and the timespec it refers to live until the call returns. The `length` entries were
+        // pushed under the conditions of `push`.
         let entered =
             unsafe { self.ring.submitter().enter(length, wanted, self.flags, Some(&args)) };
         match entered {
             Ok(taken) => Ok(taken == length as usize),
             Err(error) => match error.raw_os_error() {
-                // A time-out, a signal; or completions must be taken first: all are for the caller
-                // to go on with.
+                // A timeout or a signal, or completions must be taken first. The caller continues in each
+                // case.
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {
                     Ok(self.ring.submission().is_empty())
                 }
@@ -195,14 +197,14 @@ mod tests {
     use crate::uring::Uring;
     use crate::{Config, Done, Driver, Payload, Request, Token};
 
-    /// What is handed over is done at once, and what has come meanwhile is left where it is.
+    /// A backlogged submit completes its own operations, and leaves other completions in the kernel.
     #[test]
-    fn only_what_is_handed_over_completes() {
+    fn a_backlogged_submit_leaves_completions_in_the_kernel() {
         let Ok(mut uring) = Uring::open(&Config::default()) else {
             return println!("skipped: no io_uring");
         };
         if !uring.ring.ring.params().is_setup_single_issuer() {
-            return println!("skipped: this kernel takes in whenever it is called");
+            return println!("skipped: this kernel completes operations in every call");
         }
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! Sending files: by calls of our own, as no operation of the ring moves a file to a socket without a
-//! thread of the kernel's. The ring only says when a socket has room again.
+//! Sending files, by system calls outside the ring: io_uring has no operation that sends a file to a socket
+//! without a kernel thread. The ring only reports when a socket has space again.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,11 +15,11 @@ use super::{Pending, Uring};
 use crate::sendfile::{FileSend, QueueDelays, Step, TURN_BYTES};
 use crate::{Socket, Token};
 
-/// Files on their way.
+/// Files that are being sent.
 #[derive(Default)]
 pub(super) struct FileSends {
     sends: Slab<Entry>,
-    /// Those that may go on, in order, and since when.
+    /// The files that can continue, in order, and since when.
     ready: VecDeque<(usize, Instant)>,
     waits: QueueDelays,
 }
@@ -29,11 +29,11 @@ struct Entry {
     socket: Socket,
     fd: Rc<OwnedFd>,
     sending: FileSend,
-    /// What waits for room, if it has to wait.
+    /// The wait for space in the socket, if there is one.
     armed: Option<u64>,
 }
 
-/// What waits for room in a socket, for the file of this number.
+/// The wait for space in a socket, for the file with this key.
 pub(super) struct WaitingForSpace {
     fd: Rc<OwnedFd>,
     key: usize,
@@ -46,7 +46,7 @@ impl WaitingForSpace {
 }
 
 impl FileSends {
-    /// Whether one may go on.
+    /// Whether a file can continue.
     pub(super) fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
@@ -81,27 +81,28 @@ impl Uring {
         }
     }
 
-    /// Lets files go on, behind all else, which is short. What then waits for room is for the next submission to say.
+    /// Continues files after all other requests, because those are short. The next submission starts the
+    /// waits for space.
     pub(super) fn continue_files(&mut self) {
         if self.files.is_ready() {
             self.send_files();
         }
     }
 
-    /// Lets files go on, for one turn.
+    /// Continues files for one turn.
     #[cold]
     fn send_files(&mut self) {
         let mut turn = TURN_BYTES;
         if let Some((_, since)) = self.files.ready.front() {
             self.files.waits.add(Instant::now(), *since);
         }
-        // Each once: one that pauses goes on the next time, behind all others.
+        // Each file once: a file that pauses continues in the next turn, behind all others.
         for _ in 0..self.files.ready.len() {
             if turn == 0 {
                 break;
             }
             let Some((key, _)) = self.files.ready.pop_front() else { break };
-            // Ended meanwhile.
+            // It ended meanwhile.
             let Some(entry) = self.files.sends.get_mut(key) else { continue };
             let step = match entry.sending.advance(entry.fd.as_fd(), &mut turn, &mut self.calls) {
                 Ok(Step::Paused) => {
@@ -125,13 +126,13 @@ impl Uring {
         }
     }
 
-    /// A socket has room, or an error that the next call tells.
+    /// A socket has space, or an error that the next call returns.
     pub(super) fn space_available(&mut self, name: u64) {
         let Operation::WaitForSpace(WaitingForSpace { key, .. }) = self.inflight.remove(name)
         else {
             unreachable!("the caller looked")
         };
-        // Else what had waited is over, and its number perhaps another's.
+        // Otherwise that file has ended, and its key may belong to another one.
         if let Some(entry) = self.files.sends.get_mut(key)
             && entry.armed == Some(name)
         {
@@ -140,7 +141,7 @@ impl Uring {
         }
     }
 
-    /// Ends the file of this number early.
+    /// Ends the file with this key early.
     pub(super) fn end_file(&mut self, key: usize) {
         let Entry { token, socket, armed, .. } = self.files.sends.remove(key);
         self.files.ready.retain(|(other, _)| *other != key);
@@ -153,7 +154,7 @@ impl Uring {
         self.finish(token, Err(cancelled()));
     }
 
-    /// Ends all of them, and tells nobody.
+    /// Drops all files, without completions.
     pub(super) fn drop_files(&mut self) {
         self.files = FileSends::default();
     }

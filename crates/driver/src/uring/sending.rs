@@ -1,8 +1,8 @@
 //! A send in flight.
 //!
 //! # Safety
-//! The only unsafe line makes a message header of zeros, which C programs do as well. That what the
-//! submission points to stays is argued in `inflight`.
+//! The only unsafe line makes a message header of zeros, which is valid, as C programs use it. `inflight`
+//! explains why the memory that the submission points to stays valid.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
@@ -18,7 +18,7 @@ const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
 /// The largest plain send, so that the length fits in its 32 bits.
 const MAX_BYTES: usize = 1 << 30;
 
-/// A payload on its way, and the message header that points into it.
+/// A payload that is being sent, and the message header that points into it.
 pub(super) struct Sending {
     pub(super) token: Token,
     pub(super) socket: Socket,
@@ -47,9 +47,9 @@ impl Sending {
         self.sent == self.payload.len()
     }
 
-    /// The submission that sends the rest. It points into the payload and into `message`, which
-    /// comes from `spare` if more than one part is left.
-    #[expect(clippy::vec_box, reason = "they keep their address when one is put to use")]
+    /// The submission that sends the rest. It points to the payload and, if more than one part is left, to
+    /// `message`, which is taken from `spare`.
+    #[expect(clippy::vec_box, reason = "a header must keep its address while it is in use")]
     pub(super) fn submission(&mut self, spare: &mut Vec<Box<Message>>) -> squeue::Entry {
         let fd = types::Fd(self.fd.as_raw_fd());
         let mut rest = self.payload.rest(self.sent);

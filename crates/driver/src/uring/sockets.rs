@@ -1,4 +1,4 @@
-//! A socket's state: who waits on it, and what came before anybody asked.
+//! A socket's state: its requests, and results that arrived ahead of requests.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,15 +7,15 @@ use std::rc::Rc;
 
 use crate::{Chunk, Socket, Token};
 
-/// Receives that may be ahead of the requests before the multishot receive is cancelled. The
-/// cancellation takes effect at the next submission, so a fast sender gets a run more in: this many
-/// again where the kernel lets us bound a run (7 in all were measured, 32 without), else up to 32.
+/// Receives that may be ahead of the requests before the multishot receive is cancelled. The cancellation
+/// takes effect at the next submission, so a fast sender completes one more run. A run is this many receives
+/// if the kernel can limit it (7 in all were measured, 32 without), otherwise up to 32.
 pub(super) const RECEIVE_AHEAD: usize = 4;
 
-/// The same for connections that nobody has asked for yet.
+/// The same limit for accepted connections.
 pub(super) const ACCEPT_AHEAD: usize = 16;
 
-/// One socket in the driver's care.
+/// A socket of the driver.
 pub(super) struct State {
     pub(super) fd: Rc<OwnedFd>,
     /// The send in flight.
@@ -23,7 +23,7 @@ pub(super) struct State {
     /// The file that is being sent; never both.
     pub(super) sending_file: Option<u32>,
     pub(super) receiving: Receiving,
-    /// Only listeners have it.
+    /// For listeners only.
     pub(super) accepting: Option<Box<Accepting>>,
 }
 
@@ -35,9 +35,9 @@ pub(super) struct Receiving {
     pub(super) max: usize,
     /// The multishot operation, or the receive of a datagram.
     pub(super) armed: Option<u64>,
-    /// What nobody has asked for yet, in order.
+    /// Results that arrived ahead of requests, in order.
     pub(super) ahead: VecDeque<io::Result<Chunk>>,
-    /// Whether the socket is in the list of those that wait for a buffer.
+    /// Whether the socket is in the list of sockets that wait for a receive buffer.
     pub(super) starved: bool,
 }
 
@@ -70,7 +70,7 @@ impl State {
         }
     }
 
-    /// Whether something is on its way out.
+    /// Whether a send is in flight.
     pub(super) fn is_sending(&self) -> bool {
         self.sending.is_some() || self.sending_file.is_some()
     }

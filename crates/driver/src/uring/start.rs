@@ -1,4 +1,4 @@
-//! Where a request goes first, and how it is answered.
+//! Starts requests, and completes them.
 
 use std::io;
 use std::rc::Rc;

@@ -1,7 +1,7 @@
-//! Opening where a link is followed only if it is its target's owner's.
+//! Opening paths in which a link is followed only if it has the same owner as its target.
 //!
-//! No single call does it, so none goes to the ring: a helper thread walks the path, one component at a
-//! time. Only paths with a link in them, and those that are not in memory, come here.
+//! No single call does this, so a helper thread resolves the path, one component at a time. Only paths that
+//! contain a link, and those that are not in the kernel's cache, come here.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -14,7 +14,7 @@ use crate::blocking_pool::{self, Inbox, Work};
 use crate::unpark::Unparker;
 use crate::{Done, File, OpenHow, Token, Unpark};
 
-/// What helper threads do for a driver.
+/// The paths that helper threads resolve for a driver.
 pub(super) struct OwnerChecks {
     jobs: HashMap<u64, Token>,
     next: u64,
@@ -44,20 +44,20 @@ impl Uring {
         blocking_pool::start(Work::Open { directory, path, how }, job, Arc::clone(inbox));
     }
 
-    /// The job owns what it works on, and its answer finds nobody.
+    /// The job owns its data, and its result is discarded.
     pub(super) fn cancel_owner_check(&mut self, token: Token, job: u64) {
         blocking_pool::cancel(job, &self.owner_checks.inbox);
         self.owner_checks.jobs.remove(&job);
         self.finish(token, Err(cancelled()));
     }
 
-    /// Results of the helper threads.
+    /// Takes the results of the helper threads.
     pub(super) fn take_owner_checks(&mut self) {
         if self.owner_checks.jobs.is_empty() {
             return;
         }
         for (job, result) in self.owner_checks.inbox.take() {
-            // Without a token it was cancelled.
+            // A job without a token was cancelled.
             if let Some(token) = self.owner_checks.jobs.remove(&job) {
                 self.finish(token, result.map(Done::from));
             }

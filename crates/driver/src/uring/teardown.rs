@@ -1,8 +1,8 @@
-//! The end of a driver: nothing is freed that the kernel may still write to.
+//! Dropping a driver, without freeing memory that the kernel may still write to.
 //!
 //! # Safety
-//! What the kernel may write to is owned by `inflight` and `buffers`, and both are dropped only when
-//! no operation is left; else they are leaked. The descriptors in `inflight` keep their files open.
+//! `inflight` and `buffers` own all memory that the kernel may write to. They are dropped only if no
+//! operation is left; otherwise they are leaked. The descriptors in `inflight` keep their files open.
 
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
@@ -13,18 +13,18 @@ use super::Uring;
 use super::inflight::IGNORED;
 use crate::socket_table::SocketTable;
 
-/// How long a drop waits for the kernel. Sockets end at once; a read from a disk may not.
+/// How long a drop waits for the kernel. Operations on sockets end at once; a read from a disk may not.
 const DROP_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Uring {
-    /// Cancels everything and waits for it to end. Whether it did.
+    /// Cancels all operations and waits for them. Returns true if all have completed.
     fn quiesce(&mut self) -> bool {
         let all = types::CancelBuilder::any();
         let submission = opcode::AsyncCancel2::new(all).build().user_data(IGNORED);
         // SAFETY: a cancellation points to nothing.
         unsafe { self.ring.push(submission) };
         self.inflight.cancel_all();
-        // Nobody waits any more, so nothing is started again.
+        // Without sockets, completions start no further operations.
         self.sockets = SocketTable::new();
         self.drop_files();
         let deadline = Instant::now() + DROP_TIMEOUT;
@@ -42,13 +42,13 @@ impl Uring {
 impl Drop for Uring {
     fn drop(&mut self) {
         if self.quiesce() {
-            // SAFETY: neither is used after this; no operation is in flight, so the kernel refers
-            // to nothing that is freed here.
+            // SAFETY: neither is used after this. No operation is in flight, so the kernel refers to nothing
+            // that is freed here.
             unsafe {
                 ManuallyDrop::drop(&mut self.inflight);
                 ManuallyDrop::drop(&mut self.buffers);
             }
         }
-        // Else both are leaked: the kernel may still write to what they own.
+        // Otherwise both are leaked, because the kernel may still write to the memory that they own.
     }
 }

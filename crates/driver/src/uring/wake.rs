@@ -1,7 +1,7 @@
-//! Ending a sleep in the ring: an eventfd with a multishot poll on it.
+//! Ends a sleep in the ring: an eventfd with a multishot poll.
 //!
-//! The eventfd is never read: each write wakes the poll anew, and its counter cannot fill up within
-//! the life of a machine.
+//! The eventfd is never read: each write triggers the poll again, and its 64-bit counter cannot overflow in
+//! practice.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,7 +19,7 @@ impl WakeEvent {
         Ok(WakeEvent(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    /// The submission that listens to it.
+    /// The submission of the multishot poll.
     pub(super) fn listen(&self) -> squeue::Entry {
         let bell = types::Fd(self.0.as_raw_fd());
         opcode::PollAdd::new(bell, libc::POLLIN as u32).multi(true).build()
