@@ -1,66 +1,66 @@
-//! Coalescing: a processor that has nothing to do waits a little for more than one thing to do.
+//! Coalescing of I/O completions: an idle processor waits briefly for several completions instead of one.
 //!
-//! Below saturation the outside sends so slowly that cohorts at the sockets stay small, and each
-//! completion pays for a turn and a system call of its own. Waiting for some of them makes what a
-//! request costs smaller and its answer later. The 2002 paper (§2) says that a server can defer requests
-//! until a cohort has arrived; it describes no such wait, so the bounds on it are ours. Two
-//! things make sure that waiting is not for nothing: what came lately must fill a cohort within the
-//! time, and after a wait that brought next to nothing there is none for a while.
+//! Below saturation, requests arrive so slowly that cohorts at the sockets stay small, and each completion
+//! costs a turn and a system call. Waiting for several makes a request cheaper and its response later. The
+//! 2002 paper (§2) says that a server can defer requests until a cohort has arrived but describes no such
+//! wait, so the bounds are ours. Two rules prevent useless waits: the recent completion rate must fill a
+//! cohort within the limit, and after a wait with few completions there is none for a while.
 
 use std::time::Duration;
 
-/// Not worth waiting for fewer: the wait itself costs a wake-up.
-const FEWEST: f64 = 16.0;
-/// More do not get cheaper: the kernel's state of as many sockets leaves the cache again.
-const MOST: f64 = 64.0;
-/// A wait that brought fewer was for nothing.
-const DISAPPOINTING: usize = 4;
-/// And then there is none for so many times the limit.
-const PAUSE: u32 = 16;
+/// Fewer completions do not pay for the wake-up that a wait costs.
+const MIN_COMPLETIONS: f64 = 16.0;
+/// Larger batches are not cheaper: the kernel's socket state no longer fits the cache.
+const MAX_COMPLETIONS: f64 = 64.0;
+/// A wait with fewer completions has failed.
+const MIN_PER_WAIT: usize = 4;
+/// Pause after a failed wait, in limits.
+const BACKOFF: u32 = 16;
 
-/// When to wait, and for how much.
+/// Decides when to wait, and for how many completions.
 #[derive(Debug)]
 pub(crate) struct Coalescing {
     limit: Duration,
-    /// The window over which completions are counted, and how many came in it.
-    began: Duration,
-    came: usize,
-    /// Completions in a limit's time, by the last window.
+    /// The window in which completions are counted, and their number.
+    window_start: Duration,
+    completions_seen: usize,
+    /// Expected completions within the limit, from the last window.
     expected: f64,
-    /// Whether what comes next was waited for.
+    /// Whether the next completions follow a wait.
     waited: bool,
-    /// No wait before.
+    /// End of the pause after a failed wait.
     not_before: Duration,
 }
 
 impl Coalescing {
-    /// Waits for `limit` at most.
+    /// Waits for at most `limit`.
     pub(crate) fn new(limit: Duration) -> Self {
         let zero = Duration::ZERO;
-        let (began, not_before) = (zero, zero);
-        Self { limit, began, came: 0, expected: 0.0, waited: false, not_before }
+        let (window_start, not_before) = (zero, zero);
+        Self { limit, window_start, completions_seen: 0, expected: 0.0, waited: false, not_before }
     }
 
-    /// So many completions have come, at `now`.
-    pub(crate) fn came(&mut self, completions: usize, now: Duration) {
-        if std::mem::take(&mut self.waited) && completions < DISAPPOINTING {
-            self.not_before = now + PAUSE * self.limit;
+    /// Records completions at `now`.
+    pub(crate) fn record(&mut self, completions: usize, now: Duration) {
+        if std::mem::take(&mut self.waited) && completions < MIN_PER_WAIT {
+            self.not_before = now + BACKOFF * self.limit;
         }
-        self.came += completions;
-        let window = now.saturating_sub(self.began);
+        self.completions_seen += completions;
+        let window = now.saturating_sub(self.window_start);
         if window >= self.limit {
-            self.expected = self.came as f64 * self.limit.as_secs_f64() / window.as_secs_f64();
-            (self.began, self.came) = (now, 0);
+            self.expected =
+                self.completions_seen as f64 * self.limit.as_secs_f64() / window.as_secs_f64();
+            (self.window_start, self.completions_seen) = (now, 0);
         }
     }
 
-    /// For how many completions to wait now, and for how long at most; none for not at all.
-    pub(crate) fn wish(&mut self, now: Duration) -> Option<(usize, Duration)> {
-        if self.expected < FEWEST || now < self.not_before {
+    /// The number of completions to wait for, and the longest wait; none for no wait.
+    pub(crate) fn plan(&mut self, now: Duration) -> Option<(usize, Duration)> {
+        if self.expected < MIN_COMPLETIONS || now < self.not_before {
             return None;
         }
         self.waited = true;
-        Some((self.expected.min(MOST) as usize, self.limit))
+        Some((self.expected.min(MAX_COMPLETIONS) as usize, self.limit))
     }
 }
 
@@ -70,24 +70,24 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_millis(1);
 
-    /// So many completions a second, one by one, for 10 ms.
+    /// The state after completions at this rate per second, one by one, for 10 ms.
     fn after(rate: u32) -> (Coalescing, Duration) {
         let mut coalescing = Coalescing::new(LIMIT);
         let (gap, mut now) = (Duration::from_secs(1) / rate, Duration::from_secs(9));
         for _ in 0..rate / 100 {
             now += gap;
-            coalescing.came(1, now);
+            coalescing.record(1, now);
         }
         (coalescing, now)
     }
 
     #[test]
-    fn it_waits_where_that_fills_a_cohort() {
+    fn waits_if_the_rate_fills_a_cohort() {
         for (rate, wanted) in
             [(1_000, None), (10_000, None), (30_000, Some(30)), (200_000, Some(64))]
         {
             let (mut coalescing, now) = after(rate);
-            let wish = coalescing.wish(now).map(|(wanted, _)| wanted);
+            let wish = coalescing.plan(now).map(|(wanted, _)| wanted);
             let near = |a: usize, b: usize| a.abs_diff(b) <= 2;
             assert!(
                 match (wish, wanted) {
@@ -100,25 +100,25 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_nothing_is_not_repeated_soon() {
+    fn a_failed_wait_is_followed_by_a_pause() {
         let (mut coalescing, mut now) = after(60_000);
-        assert!(coalescing.wish(now).is_some());
-        coalescing.came(3, now);
-        for _ in 0..PAUSE {
-            assert_eq!(coalescing.wish(now), None);
+        assert!(coalescing.plan(now).is_some());
+        coalescing.record(3, now);
+        for _ in 0..BACKOFF {
+            assert_eq!(coalescing.plan(now), None);
             now += LIMIT;
-            coalescing.came(60, now);
+            coalescing.record(60, now);
         }
-        assert!(coalescing.wish(now).is_some(), "later it is");
-        coalescing.came(60, now + LIMIT);
-        assert!(coalescing.wish(now + LIMIT).is_some(), "it was worth it");
+        assert!(coalescing.plan(now).is_some(), "after the pause");
+        coalescing.record(60, now + LIMIT);
+        assert!(coalescing.plan(now + LIMIT).is_some(), "the wait succeeded");
     }
 
     #[test]
-    fn when_the_stream_ends_so_do_the_waits() {
+    fn waits_end_with_the_stream() {
         let (mut coalescing, now) = after(60_000);
-        coalescing.came(0, now + 5 * LIMIT);
-        coalescing.came(1, now + 10 * LIMIT);
-        assert_eq!(coalescing.wish(now + 10 * LIMIT), None);
+        coalescing.record(0, now + 5 * LIMIT);
+        coalescing.record(1, now + 10 * LIMIT);
+        assert_eq!(coalescing.plan(now + 10 * LIMIT), None);
     }
 }

@@ -1,9 +1,11 @@
-//! Running a program: threads, drivers, signals, and the end.
+//! Running a program: threads, drivers, signals and shutdown.
 //!
-//! The caller's thread becomes the supervisor. It starts a thread for each processor, waits until
-//! all have started, and then for the end: a first signal (or [`Control::drain`]) asks the program
-//! to finish; at the deadline, or at a second signal, what is left is ended. What does not end then is
-//! reported, and the process exited if it is the runtime's ([`crate::stuck`]).
+//! The supervisor's thread becomes the supervisor. Shutdown has these steps:
+//!
+//! 1. The supervisor starts a thread for each processor and waits until all have started. 2. The first
+//! signal, or [`Control::drain`], starts the drain: listeners stop and operations finish. 3. At the deadline,
+//! or at a second signal, the remaining operations are ended. 4. If a processor still makes no progress, the
+//! supervisor reports its operation, and exits the process if the runtime handles signals ([`crate::stuck`]).
 
 #[cfg(feature = "admin")]
 use std::net::SocketAddr;
@@ -38,16 +40,15 @@ use crate::supervisor_idle::SupervisorIdle;
 pub use crate::worker_thread::StartContext;
 use crate::worker_thread::WorkerThread;
 
-/// The longest time for which an idle processor polls before it sleeps, unless [`Runtime::spin`] says
-/// otherwise: 20 µs.
+/// Default of [`Runtime::spin`], the longest time for which an idle processor polls before it parks: 20 µs.
 pub const DEFAULT_SPIN: Duration = Duration::from_micros(20);
-/// How long a program may finish what is under way, unless told otherwise.
+/// Default of [`Runtime::drain`], the time for a graceful shutdown: 10 s.
 pub const DEFAULT_DRAIN: Duration = Duration::from_secs(10);
 
-/// Bytes of each processor's region, unless told otherwise: a huge page.
+/// Default of [`Runtime::region`], the bytes of each processor's memory region: 2 MiB, one huge page.
 pub const DEFAULT_REGION: usize = 2 << 20;
 
-/// How a program is run: its processors, their drivers, and its end.
+/// Options for running a program: its processors, their drivers, and its shutdown.
 ///
 /// ```
 /// use phalanx::{Graph, Runtime};
@@ -91,22 +92,22 @@ impl Default for Runtime {
     }
 }
 
-/// A program that is up.
+/// A program whose processors have all started.
 pub struct Started {
-    /// A handle on the program.
+    /// Controls the program.
     pub control: Control,
-    /// The driver of all its processors.
+    /// The driver of all processors.
     pub driver: DriverKind,
-    /// Why it is not the driver that would be preferred, in a line for the log.
+    /// Why the preferred driver is not used, as one line for the log.
     pub fallback: Option<String>,
-    /// Where the admin pages are.
+    /// Address of the admin pages.
     #[cfg(feature = "admin")]
     pub admin: Option<SocketAddr>,
 }
 
 impl Runtime {
-    /// One processor for each core that this process may use; io_uring if there is one; pinned;
-    /// ended by SIGINT and SIGTERM.
+    /// The defaults: one processor for each core available to this process, each thread pinned; io_uring if
+    /// available; SIGINT and SIGTERM shut the program down.
     pub fn new() -> Self {
         Self {
             processors: std::thread::available_parallelism().map_or(1, NonZero::get),
@@ -129,94 +130,94 @@ impl Runtime {
         }
     }
 
-    /// How many processors: 1 to 1024.
+    /// Number of processors: 1 to 1024.
     #[must_use]
     pub fn processors(mut self, count: usize) -> Self {
         self.processors = count;
         self
     }
 
-    /// Which driver; one decision for all processors.
+    /// Driver of all processors.
     #[must_use]
     pub fn driver(mut self, choice: DriverChoice) -> Self {
         self.driver = choice;
         self
     }
 
-    /// Whether each processor's thread is bound to a core of its own (where there are enough).
+    /// Whether each processor's thread is pinned to a core of its own, if there are enough cores.
     #[must_use]
     pub fn pin(mut self, pin: bool) -> Self {
         self.pin = pin;
         self
     }
 
-    /// Buffers that each processor receives into, and the bytes in each: the most that one receive
-    /// gives. The default, 512 of 8 KiB, is for requests; larger ones are for whoever receives much
-    /// at a time. When all are in use, receives wait.
+    /// Number of receive buffers per processor, and their size in bytes, which bounds the data of one
+    /// receive. The default, 512 of 8 KiB, suits requests; use larger buffers for bulk data. When all are in
+    /// use, receives wait.
     ///
     /// # Errors
-    /// Running fails with [`RunError::Driver`] for numbers other than 1 to 32768 and 1 to 2²⁴.
+    /// Running fails with [`RunError::Driver`] if `count` is not in 1 to 32768 or `bytes` not in 1 to 2²⁴.
     #[must_use]
     pub fn receive_buffers(mut self, count: u16, bytes: u32) -> Self {
         (self.config.buffers, self.config.buffer_size) = (count, bytes);
         self
     }
 
-    /// The longest time for which an idle processor polls before it sleeps; [`DEFAULT_SPIN`] by
-    /// default, and zero for none. A processor polls for less, or not at all, while polling costs more
-    /// processor time than the sleeps that it saves.
+    /// The longest time for which an idle processor polls before it parks; [`DEFAULT_SPIN`] by default. Zero
+    /// disables spinning. A processor spins for less time, or not at all, while spinning costs more processor
+    /// time than the parks that it avoids.
     #[must_use]
     pub fn spin(mut self, spin: Duration) -> Self {
         self.spin = spin;
         self
     }
 
-    /// How long a processor that has nothing left to do may wait for more than one completion of I/O,
-    /// so that cohorts grow where load is below saturation: a millisecond makes requests of a busy
-    /// server cheaper by a third and their answers later by as much (`phalanx bench dial`). It waits only where
-    /// what came lately fills a cohort within this time. Timers, and what other processors send, may
-    /// be late by as much. Zero, the default, never waits.
+    /// The longest time for which an idle processor waits to batch I/O completions, so that cohorts grow
+    /// below saturation. 1 ms makes the requests of a busy server about a third cheaper and delays responses
+    /// by up to 1 ms (`phalanx bench dial`). The processor waits only if the recent completion rate would
+    /// fill a cohort within this time. Timers and messages from other processors may be delayed by the same
+    /// time. Zero, the default, disables it.
     #[must_use]
     pub fn coalesce(mut self, limit: Duration) -> Self {
         self.gather = limit;
         self
     }
 
-    /// How long the program may finish what is under way before it is ended. What happens to an
-    /// operation that does not suspend even then, [`signals`](Self::signals) says.
+    /// The time limit of a graceful shutdown. Then the remaining operations are ended; see
+    /// [`signals`](Self::signals) for operations that do not suspend.
     #[must_use]
     pub fn drain(mut self, limit: Duration) -> Self {
         self.drain = limit;
         self
     }
 
-    /// Whether SIGINT and SIGTERM end the program, which is the default. The first asks it to finish.
-    /// The second ends it, as does the limit of [`drain`](Self::drain).
+    /// Whether SIGINT and SIGTERM shut the program down, which is the default. The first signal starts the
+    /// drain. The second, or the limit of [`drain`](Self::drain), ends the remaining operations.
     ///
-    /// An operation that does not suspend cannot be ended. With signals handled, the process is the
-    /// runtime's: after the end, another signal, or [`END_LIMIT`](crate::runtime::END_LIMIT) without progress,
-    /// exits it with the code [`EXIT_STUCK`](crate::runtime::EXIT_STUCK). Without, [`run`](Self::run) waits
-    /// for as long as the operation takes. In both cases a line on stderr names each operation (its
-    /// stage, its type, and the file and line of its invocation).
+    /// An operation that does not suspend cannot be ended. If signals are handled, the process exits with the
+    /// code [`EXIT_STUCK`](crate::runtime::EXIT_STUCK) after another signal, or after
+    /// [`END_LIMIT`](crate::runtime::END_LIMIT) without progress. Otherwise [`run`](Self::run) waits until
+    /// the operation suspends. In both cases a line on stderr names each such operation: its stage, its type,
+    /// and the file and line of its invocation.
     #[must_use]
     pub fn signals(mut self, handle: bool) -> Self {
         self.signals = handle;
         self
     }
 
-    /// Operations that run for longer than this without suspending are told on stderr, with their
-    /// processor, stage and name, while they run and again when they have ended, and are counted in
-    /// the snapshot. The default is [`DEFAULT_STALL_THRESHOLD`]; one is found after at most one and
-    /// a half times the limit. [`Duration::ZERO`] looks for none.
+    /// Reports operations that run for longer than `limit` without suspending. A line on stderr names the
+    /// processor, the stage and the operation, once while the operation runs and once when it has ended; the
+    /// snapshot counts them (`stalled`). The default is [`DEFAULT_STALL_THRESHOLD`]. Detection takes at most
+    /// one and a half times the limit. [`Duration::ZERO`] disables it.
     #[must_use]
     pub fn stall_threshold(mut self, limit: Duration) -> Self {
         self.stall_threshold = limit;
         self
     }
 
-    /// Calls `hook` for each panic that ended an operation, a cohort's handler or a stage's hook, on
-    /// the processor's thread when its cohort is over. A line on stderr and an event for `tracing`
-    /// tell the same. The hook must not wait; a panic in it is contained.
+    /// Calls `hook` for each panic that ended an operation, a cohort's handler or a stage's hook, on the
+    /// processor's thread after the cohort. A line on stderr and a `tracing` event report the same panic. The
+    /// hook must not block; a panic in the hook is caught.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -246,26 +247,27 @@ impl Runtime {
         self
     }
 
-    /// Bytes of a core's second-level cache, in place of what the machine says, where the graph says
-    /// nothing by [`Graph::cache_bytes`]. Zero, the default, asks the machine.
+    /// Bytes of a core's second-level cache, used unless [`Graph::cache_bytes`] is set. Zero, the default,
+    /// asks the operating system.
     #[must_use]
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.cache_bytes = bytes;
         self
     }
 
-    /// Bytes of memory for each processor in which its operations and [objects](crate::stage::Pooled) live, in
-    /// huge pages where the kernel has them; it takes them up as it uses them. What is more lives
-    /// elsewhere and is counted as spilled. The default is [`DEFAULT_REGION`]; zero makes none.
+    /// Bytes of each processor's memory region, which holds operations and [pooled
+    /// objects](crate::stage::Pooled) in huge pages where the kernel provides them. The kernel commits pages
+    /// when they are first used. Memory beyond the region comes from the allocator and is counted as
+    /// `overflow_bytes`. The default is [`DEFAULT_REGION`]; zero disables it.
     #[must_use]
     pub fn region(mut self, bytes: usize) -> Self {
         self.region = bytes;
         self
     }
 
-    /// Shows the program at this address: live at `/`, and as `/snapshot.json`, `/metrics`,
-    /// `/graph.dot` and `/trace.json`. They tell whoever can connect all about the program's load, so
-    /// keep it to the loopback.
+    /// Serves the admin pages at this address: a live view at `/`, `/snapshot.json`, `/metrics`, `/graph.dot`
+    /// and `/trace.json`. They show the program's load to every client that can connect, so use a loopback
+    /// address.
     #[cfg(feature = "admin")]
     #[must_use]
     pub fn admin(mut self, address: Option<SocketAddr>) -> Self {
@@ -273,10 +275,10 @@ impl Runtime {
         self
     }
 
-    /// Host names under which the admin pages answer, beside any IP address and `localhost`: names without
-    /// ports, such as the one by which a scraper reaches this program. Requests for another host are
-    /// answered with 403, as a web page could read the admin pages by having its own name lead to them (DNS
-    /// rebinding). The default is none.
+    /// Host names that the admin pages accept in addition to IP addresses and `localhost`: names without
+    /// ports, such as the one that a Prometheus server uses. Requests for another host get 403: otherwise a
+    /// web page could read the admin pages by resolving its own name to them (DNS rebinding). The default is
+    /// none.
     #[cfg(feature = "admin")]
     #[must_use]
     pub fn admin_hosts<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
@@ -284,23 +286,23 @@ impl Runtime {
         self
     }
 
-    /// Shows `counter` too, in `/snapshot.json` and `/metrics`.
+    /// Adds `counter` to `/snapshot.json` and `/metrics`.
     #[must_use]
     pub fn register_counter(mut self, counter: &Counter) -> Self {
-        // Beside others of its name: they are one family.
+        // Counters of one name form one metric family and must be adjacent.
         let last = self.shown.iter().rposition(|other| other.name() == counter.name());
         let at = last.map_or(self.shown.len(), |last| last + 1);
         self.shown.insert(at, counter.clone());
         self
     }
 
-    /// Runs `graph`. `start` is called on each processor, to invoke its first operations. Returns
-    /// when every operation has ended, the kernel has given back what it had, and the threads of
-    /// blocking stages are done; [`ExitReport`] says what is left, which is nothing.
+    /// Runs `graph`. Calls `start` on each processor to start its first operations. Returns when every
+    /// operation has ended, the kernel has returned all buffers, and the threads of blocking stages have
+    /// exited. The [`ExitReport`] lists leaks; it is normally clean.
     ///
     /// # Errors
-    /// When there is no driver, or `start` fails on some processor; the others are ended then.
-    /// [`RunError::Nested`] inside an operation of a running program, whose processor it would keep.
+    /// If no driver is available, or if `start` fails on a processor, which ends the others.
+    /// [`RunError::Nested`] on a thread that runs a processor, which the call would block.
     pub fn run<F>(self, graph: Graph, start: F) -> Result<ExitReport, RunError>
     where
         F: Fn(&StartContext) -> Result<(), StartError> + Send + Sync,
@@ -308,7 +310,7 @@ impl Runtime {
         self.run_and(graph, start, |_| ())
     }
 
-    /// As [`run`](Self::run), and calls `ready` once every processor has started.
+    /// Like [`run`](Self::run), and calls `ready` once every processor has started.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -372,9 +374,9 @@ impl Runtime {
                 let (events, admin, start) = (events.clone(), admin.as_ref(), &start);
                 let thread =
                     std::thread::Builder::new().name(format!("processor-{}", seed.index()));
-                let rest = watch.as_ref().map(|(_, rest)| rest.clone());
-                let launch = WorkerThread { seed, kind, epoch, calls, rest, runtime: &self };
-                match thread.spawn_scoped(scope, move || launch.run(&events, admin, start)) {
+                let idle = watch.as_ref().map(|(_, idle)| idle.clone());
+                let worker = WorkerThread { seed, kind, epoch, calls, idle, runtime: &self };
+                match thread.spawn_scoped(scope, move || worker.run(&events, admin, start)) {
                     Ok(_) => running += 1,
                     Err(error) => {
                         control.end();

@@ -1,10 +1,10 @@
-//! Long operations: what keeps a processor from all else for longer than a limit is told, once while
-//! it runs and once when it has ended.
+//! Stall detection: reports operations that run for longer than a limit without suspending.
 //!
-//! An operation runs until it suspends; nobody can interrupt it, and all that is queued on its
-//! processor waits. The supervisor looks from outside at what each processor runs
-//! ([`Control::running`]); the processors do nothing for it. It looks twice in each limit, and ten
-//! times while it follows a long one, so its figures are that exact.
+//! An operation cannot be preempted, and everything queued on its processor waits for it. The supervisor
+//! reads from outside what each processor runs ([`Control::running`]), so detection costs the processors
+//! nothing. It polls twice per limit, and ten times per limit while an operation stalls, which bounds the
+//! precision of the reported times. Each stall is reported once while the operation runs and once when it has
+//! ended.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use phalanx_core::{Control, Running};
 
-/// An operation that runs longer is told, unless the runtime is told otherwise.
+/// Default of [`Runtime::stall_threshold`](crate::Runtime::stall_threshold): 100 ms.
 pub const DEFAULT_STALL_THRESHOLD: Duration = Duration::from_millis(100);
 
-/// How many long operations each stage had on each processor.
+/// Number of stalled operations by processor and stage.
 #[derive(Debug, Default)]
 pub(crate) struct StallCounts {
     stages: usize,
@@ -41,16 +41,16 @@ impl StallCounts {
     }
 }
 
-/// What a processor was seen to run.
+/// The operation that a processor was seen to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
     running: Running,
     /// When it was first seen.
     since: Instant,
-    told: bool,
+    reported: bool,
 }
 
-/// Something to tell.
+/// One line of output.
 #[derive(Debug, PartialEq, Eq)]
 struct Report {
     processor: usize,
@@ -69,7 +69,7 @@ impl std::fmt::Display for Report {
     }
 }
 
-/// The supervisor's part.
+/// The supervisor's record of all processors.
 pub(crate) struct StallDetector {
     limit: Duration,
     seen: Vec<Option<Seen>>,
@@ -84,28 +84,28 @@ impl StallDetector {
         Self { limit: limit.max(Duration::from_millis(1)), seen, names: profile.stages, counts }
     }
 
-    /// Looks at all processors. Returns when to look again.
-    pub(crate) fn look(&mut self, control: &Control) -> Instant {
+    /// Checks all processors. Returns the time of the next check.
+    pub(crate) fn check(&mut self, control: &Control) -> Instant {
         let now = Instant::now();
         for (processor, running) in control.running().into_iter().enumerate() {
-            let running = running.map(|running| Seen { running, since: now, told: false });
-            self.note(now, processor, running, |report| {
-                // Nobody may be there to read it.
+            let running = running.map(|running| Seen { running, since: now, reported: false });
+            self.observe(now, processor, running, |report| {
+                // stderr may be closed.
                 let _ = writeln!(std::io::stderr(), "phalanx: {report}");
                 crate::tracing_events::long_operation(&report);
             });
         }
-        let following = self.seen.iter().flatten().any(|seen| seen.told);
+        let following = self.seen.iter().flatten().any(|seen| seen.reported);
         now + self.limit / if following { 10 } else { 2 }
     }
 
-    /// One look at one processor.
-    fn note(
+    /// Records one observation of one processor.
+    fn observe(
         &mut self,
         now: Instant,
         processor: usize,
         running: Option<Seen>,
-        mut tell: impl FnMut(Report),
+        mut report_line: impl FnMut(Report),
     ) {
         let before = &mut self.seen[processor];
         let same =
@@ -118,18 +118,19 @@ impl StallDetector {
         };
         match before {
             Some(seen) if same(seen) => {
-                if !seen.told && now - seen.since >= self.limit {
-                    // The one that runs now, should the first have been a short one.
+                if !seen.reported && now - seen.since >= self.limit {
+                    // Name the operation that runs now: an earlier one of the same cohort may have been
+                    // short.
                     seen.running = running.map_or(seen.running, |now| now.running);
-                    seen.told = true;
-                    tell(report(seen, false));
+                    seen.reported = true;
+                    report_line(report(seen, false));
                     let stage = self.names.iter().position(|name| *name == seen.running.stage);
                     stage.into_iter().for_each(|stage| self.counts.add(processor, stage));
                 }
             }
             _ => {
-                if let Some(seen) = before.filter(|seen| seen.told) {
-                    tell(report(&seen, true));
+                if let Some(seen) = before.filter(|seen| seen.reported) {
+                    report_line(report(&seen, true));
                 }
                 *before = running;
             }
@@ -147,7 +148,7 @@ mod tests {
     fn one_that_runs() -> Running {
         let mut graph = phalanx_core::Graph::new();
         let work = graph.shared("work", ());
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, reported) = std::sync::mpsc::channel();
         let runtime = crate::Runtime::new().processors(1).pin(false).signals(false);
         let ran = runtime.run(graph, |start| {
             let (control, tell) = (start.control(), tell.clone());
@@ -158,11 +159,11 @@ mod tests {
             Ok(())
         });
         ran.unwrap();
-        told.recv().unwrap()
+        reported.recv().unwrap()
     }
 
     #[test]
-    fn told_once_and_when_it_has_ended() {
+    fn reports_a_stall_once_and_its_end() {
         let mut graph = phalanx_core::Graph::new();
         graph.shared("front", ());
         graph.shared("work", ());
@@ -177,11 +178,11 @@ mod tests {
             let seen = cohort.map(|cohort| {
                 let mut running = seen_once;
                 running.cohort = cohort;
-                Seen { running, since: now, told: false }
+                Seen { running, since: now, reported: false }
             });
-            watch.note(now, 1, seen, |report| tale.push((at, report.to_string())));
+            watch.observe(now, 1, seen, |report| tale.push((at, report.to_string())));
         };
-        // Short ones, one after the other; then one that stays; then quiet; then one more.
+        // Short cohorts; then one that stalls; then idle; then another stall.
         for (at, cohort) in
             [(0, Some(1)), (50, Some(2)), (100, None), (150, Some(3)), (200, Some(3))]
         {
@@ -194,12 +195,12 @@ mod tests {
         for (at, cohort) in [(450, Some(4)), (600, Some(4)), (650, Some(5)), (700, None)] {
             look(at, cohort);
         }
-        let told = |at, rest: &str| (at, format!("processor 1, {seen_once} {rest}"));
+        let reported = |at, rest: &str| (at, format!("processor 1, {seen_once} {rest}"));
         let expected = [
-            told(250, "has run for 100 ms and does not suspend"),
-            told(400, "ran for 250 ms"),
-            told(600, "has run for 150 ms and does not suspend"),
-            told(650, "ran for 200 ms"),
+            reported(250, "has run for 100 ms and does not suspend"),
+            reported(400, "ran for 250 ms"),
+            reported(600, "has run for 150 ms and does not suspend"),
+            reported(650, "ran for 200 ms"),
         ];
         assert_eq!(tale, expected);
         assert_eq!((counts.of(1, 1), counts.of(1, 0), counts.of(0, 1)), (2, 0, 0));

@@ -1,6 +1,6 @@
-//! A program that does not end: an operation that never suspends, a blocking call that never
-//! returns, a destructor that loops. No thread can be ended from outside, so what is left is to say
-//! what does not end, and to exit if the process is the runtime's to end.
+//! Programs that do not end, because an operation never suspends, a blocking call never returns, or a
+//! destructor loops. A thread cannot be stopped from outside, so the supervisor reports what does not end,
+//! and exits the process if the runtime handles signals.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -9,15 +9,14 @@ use phalanx_core::{Control, Running};
 
 use crate::blocking::awaited_stages;
 
-/// The exit code of a process that a [`Runtime`](crate::Runtime) has ended because its program did
-/// not end: after [`Control::end`], a processor made no progress for [`END_LIMIT`], or another signal
-/// came. It is `EX_SOFTWARE` of `sysexits.h`.
+/// Exit code of a process whose program did not end: a processor made no progress for [`END_LIMIT`] after
+/// [`Control::end`], or another signal came. It is `EX_SOFTWARE` of `sysexits.h`.
 pub const EXIT_STUCK: i32 = 70;
 
-/// How long a program that is ended may make no progress, before it counts as stuck.
+/// The time without progress after which an ending program is considered stuck.
 pub const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// A program that is ending: which of its processors have not ended, and since when nothing moved.
+/// Progress of a program that is ending.
 pub(crate) struct Ending {
     seen: Vec<Option<Running>>,
     since: Instant,
@@ -29,20 +28,20 @@ impl Ending {
         Self { seen: control.running(), since: Instant::now(), reported: false }
     }
 
-    /// A processor has ended.
+    /// Records that a processor has exited.
     pub(crate) fn progressed(&mut self) {
         self.since = Instant::now();
     }
 
-    /// When to look again.
-    pub(crate) fn next_look(&self) -> Instant {
+    /// Time of the next check.
+    pub(crate) fn next_check(&self) -> Instant {
         self.since + END_LIMIT
     }
 
-    /// Whether nothing has moved for [`END_LIMIT`]. True once.
+    /// Whether there was no progress for [`END_LIMIT`]. Returns true once.
     pub(crate) fn is_stuck(&mut self, control: &Control) -> bool {
         let now = Instant::now();
-        if now < self.next_look() {
+        if now < self.next_check() {
             return false;
         }
         let running = control.running();
@@ -53,7 +52,7 @@ impl Ending {
     }
 }
 
-/// Says what keeps each processor that is alive.
+/// Reports what each remaining processor waits for.
 pub(crate) fn report(control: &Control, alive: &[bool]) {
     let mut lines = String::new();
     for (processor, running) in control.running().into_iter().enumerate() {
@@ -61,7 +60,7 @@ pub(crate) fn report(control: &Control, alive: &[bool]) {
             lines += &format!("phalanx: processor {processor} does not end: {}\n", cause(running));
         }
     }
-    // A closed stderr is no reason to stop.
+    // stderr may be closed.
     let _ = std::io::stderr().write_all(lines.as_bytes());
     crate::tracing_events::stuck(&lines);
 }
@@ -76,7 +75,7 @@ fn cause(running: Option<Running>) -> String {
     }
 }
 
-/// Ends the process.
+/// Exits the process.
 pub(crate) fn exit() -> ! {
     let _ = writeln!(std::io::stderr(), "phalanx: exiting with code {EXIT_STUCK}");
     std::process::exit(EXIT_STUCK)

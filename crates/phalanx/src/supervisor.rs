@@ -1,8 +1,8 @@
-//! Watching over a program's life, on the thread that runs it: the start of all processors, requests
-//! to finish, the deadline, long operations, and the end of all.
+//! Supervision of a running program, on the supervisor's thread: start, drain, deadline, stall detection and
+//! exit.
 //!
-//! It is told of everything but long operations, which it looks for; and that only while some
-//! processor is awake.
+//! Processors send an [`Event`] for each change. Stalls are the exception: the supervisor polls for them, and
+//! only while at least one processor is awake.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -18,43 +18,43 @@ use crate::stuck::{self, Ending};
 use crate::supervisor_idle::SupervisorIdle;
 use crate::tracing_events::{self, Sheds};
 
-/// After the deadline everything is ended, which takes as long as the kernel needs.
-const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
+/// The deadline after the end: the kernel may take any time to return buffers.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// What the supervisor hears.
+/// Messages to the supervisor.
 pub(crate) enum Event {
     Started,
-    /// A processor has ended; this is left of it.
+    /// A processor has exited with these leaks.
     Exited(usize, Result<Leaks, RunError>),
     Signal,
-    /// Some operation has asked for the program's end.
-    Drains,
-    /// A processor has met a type of operation that takes much memory.
-    Wide {
+    /// An operation has started the drain.
+    Draining,
+    /// A processor has found a type of operation that needs much memory.
+    LargeOperation {
         stage: &'static str,
         operation: &'static str,
         bytes: usize,
     },
-    /// A processor is awake while the supervisor rests.
+    /// A processor has woken while the supervisor is idle.
     Awake,
 }
 
-/// What there is to watch over.
+/// The program under supervision.
 pub(crate) struct Watched {
-    /// Processors that must start before the program is ready.
+    /// Processors that have not started yet.
     pub(crate) starting: usize,
-    /// Processors whose end is waited for.
+    /// Processors that have not exited yet.
     pub(crate) running: usize,
-    /// How long the program may drain.
+    /// Time limit of the drain.
     pub(crate) drain: Duration,
-    /// Who looks for long operations, if somebody does.
+    /// Stall detection, unless disabled.
     pub(crate) watch: Option<(StallDetector, Arc<SupervisorIdle>)>,
-    /// Whether the process is exited when the program does not end.
+    /// Whether to exit the process if the program is stuck.
     pub(crate) exits: bool,
 }
 
-/// Ends the program when a panic leaves the supervisor, such as one in the hook that says that all is
-/// ready. The processors are threads that are joined, so the panic would wait for them for ever.
+/// Ends the program if the supervisor panics, for example in the `ready` hook. The scope joins the
+/// processors' threads, so the panic would otherwise wait for them forever.
 struct EndOnPanic<'a>(&'a Control);
 
 impl Drop for EndOnPanic<'_> {
@@ -65,7 +65,7 @@ impl Drop for EndOnPanic<'_> {
     }
 }
 
-/// Waits for the start of all processors, then for the end of all.
+/// Waits until all processors have started, then until all have exited.
 pub(crate) fn supervise(
     watched: Watched,
     inbox: &Receiver<Event>,
@@ -77,7 +77,7 @@ pub(crate) fn supervise(
     let processors = running;
     let mut ready = Some(ready);
     let mut deadline: Option<Instant> = None;
-    let mut next_look = Instant::now();
+    let mut next_check = Instant::now();
     let mut ended = ExitReport { processors: vec![Leaks::default(); starting] };
     let mut alive = vec![true; starting];
     let mut ending: Option<Ending> = None;
@@ -93,9 +93,9 @@ pub(crate) fn supervise(
         if deadline.is_some_and(|deadline| deadline <= now) {
             tracing_events::ending();
             control.end();
-            deadline = Some(now + FOR_EVER);
+            deadline = Some(now + FOREVER);
         }
-        let mut wake = deadline.unwrap_or(now + FOR_EVER);
+        let mut wake = deadline.unwrap_or(now + FOREVER);
         if let Some(next) = sheds.look(control) {
             wake = wake.min(next);
         }
@@ -107,16 +107,16 @@ pub(crate) fn supervise(
                     stuck::exit();
                 }
             }
-            wake = wake.min(ending.next_look());
+            wake = wake.min(ending.next_check());
         }
-        if let Some((watch, rest)) = &mut watch {
-            if next_look <= now {
-                next_look = watch.look(control);
+        if let Some((watch, idle)) = &mut watch {
+            if next_check <= now {
+                next_check = watch.check(control);
             }
-            match rest.may_rest() {
-                // What ran is over: that may be to be told.
-                true => _ = watch.look(control),
-                false => wake = wake.min(next_look),
+            match idle.may_idle() {
+                // All processors sleep: report stalls that have just ended.
+                true => _ = watch.check(control),
+                false => wake = wake.min(next_check),
             }
         }
         match inbox.recv_timeout(wake.saturating_duration_since(now)) {
@@ -150,33 +150,33 @@ pub(crate) fn supervise(
                     stuck::exit();
                 }
             },
-            Ok(Event::Wide { stage, operation, bytes }) => {
-                // Each processor says it once.
+            Ok(Event::LargeOperation { stage, operation, bytes }) => {
+                // Each processor reports a type once.
                 if !wide.contains(&(stage, operation)) {
                     wide.push((stage, operation));
-                    tell_of_wide(stage, operation, bytes);
+                    report_large_operation(stage, operation, bytes);
                 }
             }
-            Ok(Event::Drains | Event::Awake) | Err(RecvTimeoutError::Timeout) => (),
+            Ok(Event::Draining | Event::Awake) | Err(RecvTimeoutError::Timeout) => (),
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    // What was still running when it was last looked at.
+    // Report stalls that ended after the last check.
     if let Some((watch, _)) = &mut watch {
-        watch.look(control);
+        watch.check(control);
     }
     if deadline.is_none() && control.phase() > Phase::Running {
-        // It was over before it was looked at.
+        // The program ended before the loop saw the drain.
         tracing_events::draining(drain);
     }
     tracing_events::stopped();
     result.map(|()| ended)
 }
 
-/// For who writes the program, so on stderr only where it was built for finding faults.
-fn tell_of_wide(stage: &str, operation: &str, bytes: usize) {
+/// Reports a large operation: as a `tracing` event, and in debug builds on stderr.
+fn report_large_operation(stage: &str, operation: &str, bytes: usize) {
     if cfg!(debug_assertions) {
-        // Nobody may be there to read it.
+        // stderr may be closed.
         let _ = writeln!(
             std::io::stderr(),
             "phalanx: an operation of stage {stage:?} takes {bytes} bytes, more than \

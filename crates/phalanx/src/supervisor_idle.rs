@@ -1,48 +1,48 @@
-//! SupervisorIdle: a supervisor that looks at the processors does not look while all of them sleep.
+//! Lets the supervisor stop polling while all processors sleep.
 //!
-//! A processor says when it sleeps and when it is awake, in a word of its own. The supervisor says
-//! that it rests, and then looks whether all sleep; a processor that wakes says so, and then looks
-//! whether the supervisor rests. All four are sequentially consistent, so at least one of them sees
-//! the other: either the supervisor does not rest, or it is called. An idle program wakes for
-//! nothing; a busy one pays two stores in each park, beside its system call.
+//! Each processor stores whether it sleeps in a flag of its own. The supervisor stores that it is idle and
+//! then loads all flags; a processor that wakes stores its flag and then loads the supervisor's. All four
+//! accesses are sequentially consistent, so at least one side sees the other: either the supervisor keeps
+//! polling, or the processor wakes it. An idle program therefore never wakes up. A busy one pays two stores
+//! for each park, next to a system call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Alone in its line: it is written often.
+/// A processor's flag, in a cache line of its own because it is written often.
 #[derive(Default)]
 #[repr(align(64))]
 struct Asleep(AtomicBool);
 
-/// Who sleeps.
+/// The flags of all processors and of the supervisor.
 pub(crate) struct SupervisorIdle {
     processors: Box<[Asleep]>,
-    resting: AtomicBool,
+    supervisor: AtomicBool,
 }
 
 impl SupervisorIdle {
     pub(crate) fn new(processors: usize) -> Arc<Self> {
         let processors = (0..processors).map(|_| Asleep::default()).collect();
-        Arc::new(Self { processors, resting: AtomicBool::new(false) })
+        Arc::new(Self { processors, supervisor: AtomicBool::new(false) })
     }
 
-    /// A processor is about to sleep, or is gone.
-    pub(crate) fn sleeps(&self, processor: usize) {
+    /// Records that a processor is about to sleep, or has exited.
+    pub(crate) fn parked(&self, processor: usize) {
         self.processors[processor].0.store(true, Ordering::SeqCst);
     }
 
-    /// A processor is awake. True if it is to call the supervisor.
-    pub(crate) fn is_awake(&self, processor: usize) -> bool {
+    /// Records that a processor is awake. Returns true if it must wake the supervisor.
+    pub(crate) fn awake(&self, processor: usize) -> bool {
         self.processors[processor].0.store(false, Ordering::SeqCst);
-        self.resting.load(Ordering::SeqCst) && self.resting.swap(false, Ordering::SeqCst)
+        self.supervisor.load(Ordering::SeqCst) && self.supervisor.swap(false, Ordering::SeqCst)
     }
 
-    /// Whether the supervisor may rest: until it is called.
-    pub(crate) fn may_rest(&self) -> bool {
-        self.resting.store(true, Ordering::SeqCst);
+    /// Whether the supervisor may stop polling until a processor wakes it.
+    pub(crate) fn may_idle(&self) -> bool {
+        self.supervisor.store(true, Ordering::SeqCst);
         let all = self.processors.iter().all(|asleep| asleep.0.load(Ordering::SeqCst));
         if !all {
-            self.resting.store(false, Ordering::SeqCst);
+            self.supervisor.store(false, Ordering::SeqCst);
         }
         all
     }
@@ -54,13 +54,13 @@ mod tests {
 
     #[test]
     fn only_who_ends_the_rest_calls() {
-        let rest = SupervisorIdle::new(2);
-        assert!(!rest.may_rest() && !rest.is_awake(0), "it does not rest");
-        rest.sleeps(0);
-        assert!(!rest.may_rest(), "one is awake");
-        rest.sleeps(1);
-        assert!(rest.may_rest());
-        assert!(rest.is_awake(1) && !rest.is_awake(0));
-        assert!(!rest.may_rest());
+        let idle = SupervisorIdle::new(2);
+        assert!(!idle.may_idle() && !idle.awake(0), "it polls");
+        idle.parked(0);
+        assert!(!idle.may_idle(), "one is awake");
+        idle.parked(1);
+        assert!(idle.may_idle());
+        assert!(idle.awake(1) && !idle.awake(0));
+        assert!(!idle.may_idle());
     }
 }

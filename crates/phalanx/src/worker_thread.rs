@@ -1,4 +1,4 @@
-//! One processor's thread, from its driver to its end.
+//! The thread of one processor, from opening its driver to releasing its last buffer.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -16,9 +16,9 @@ use crate::region;
 use crate::runtime::Runtime;
 use crate::supervisor::Event;
 use crate::supervisor_idle::SupervisorIdle;
-use crate::world::{Caller, DriverWorld};
+use crate::world::{DriverWorld, SupervisorLink};
 
-/// What a program's start on one processor is told.
+/// Argument of a program's `start`: the processor, and a handle to the program.
 pub struct StartContext {
     index: usize,
     control: Control,
@@ -34,19 +34,19 @@ impl StartContext {
         self.index
     }
 
-    /// A handle on the whole program.
+    /// Controls the program.
     pub fn control(&self) -> Control {
         self.control.clone()
     }
 }
 
-/// One processor's thread.
+/// The parameters of one processor's thread.
 pub(crate) struct WorkerThread<'a> {
     pub(crate) seed: Seed,
     pub(crate) kind: DriverKind,
     pub(crate) epoch: Instant,
     pub(crate) calls: Arc<AtomicU64>,
-    pub(crate) rest: Option<Arc<SupervisorIdle>>,
+    pub(crate) idle: Option<Arc<SupervisorIdle>>,
     pub(crate) runtime: &'a Runtime,
 }
 
@@ -72,7 +72,7 @@ impl WorkerThread<'_> {
     where
         F: Fn(&StartContext) -> Result<(), StartError>,
     {
-        let Self { seed, kind, epoch, calls, rest, runtime } = self;
+        let Self { seed, kind, epoch, calls, idle, runtime } = self;
         let (index, control) = (seed.index(), seed.control());
         if runtime.pin {
             crate::affinity::to_core(index, runtime.processors);
@@ -84,9 +84,9 @@ impl WorkerThread<'_> {
         let seed = region::lent(runtime.region, seed);
         let processor = seed.grow(Box::new(move || unparker.unpark()));
         let panics = runtime.panics.clone();
-        let caller = Caller { processor: index, events: events.clone(), rest, panics };
+        let supervisor = SupervisorLink { processor: index, events: events.clone(), idle, panics };
         let world =
-            DriverWorld::new(io.clone(), epoch, control.clone(), calls, caller, runtime.gather);
+            DriverWorld::new(io.clone(), epoch, control.clone(), calls, supervisor, runtime.gather);
         let begin = || {
             if let (0, Some(admin)) = (index, admin) {
                 admin.start()?;
@@ -99,7 +99,7 @@ impl WorkerThread<'_> {
             processor.run(&world, runtime.spin.as_nanos() as u64);
         }
         let (operations, timers) = (processor.live(), processor.timers());
-        // The processor's operations go before their driver does, and their requests after them.
+        // Drop order: the processor's operations, their requests, the driver.
         drop(processor);
         let settled = io.settle(SETTLING).map_err(RunError::Driver);
         let left = Leaks { operations, timers, ..io.left() };

@@ -1,4 +1,4 @@
-//! The world of a processor that runs for real: its driver and the monotonic clock.
+//! The [`World`] of a real processor: its driver and the monotonic clock.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,41 +21,41 @@ pub(crate) struct DriverWorld {
     io: Rc<Io>,
     epoch: Instant,
     control: Control,
-    /// Where others read how many system calls the driver has made.
+    /// The driver's number of system calls, published for the metrics.
     system_calls: Arc<AtomicU64>,
-    caller: Caller,
-    /// None where nothing is waited for.
+    supervisor: SupervisorLink,
+    /// None if coalescing is disabled.
     coalescing: Option<RefCell<Coalescing>>,
     sleep_cost: SleepCost,
 }
 
-/// A processor's way to its supervisor.
-pub(crate) struct Caller {
+/// Sends a processor's events to the supervisor.
+pub(crate) struct SupervisorLink {
     pub(crate) processor: usize,
     pub(crate) events: Sender<Event>,
-    pub(crate) rest: Option<Arc<SupervisorIdle>>,
+    pub(crate) idle: Option<Arc<SupervisorIdle>>,
     pub(crate) panics: PanicHook,
 }
 
-impl Caller {
-    fn say(&self, event: Event) {
-        // The supervisor outlives its processors, but for its own panic.
+impl SupervisorLink {
+    fn send(&self, event: Event) {
+        // Fails only if the supervisor has panicked.
         let _ = self.events.send(event);
     }
 
     fn sleeps(&self) {
-        self.rest.iter().for_each(|rest| rest.sleeps(self.processor));
+        self.idle.iter().for_each(|idle| idle.parked(self.processor));
     }
 
     fn is_awake(&self) {
-        if self.rest.as_ref().is_some_and(|rest| rest.is_awake(self.processor)) {
-            self.say(Event::Awake);
+        if self.idle.as_ref().is_some_and(|idle| idle.awake(self.processor)) {
+            self.send(Event::Awake);
         }
     }
 }
 
-impl Drop for Caller {
-    /// A processor that is gone is not waited for.
+impl Drop for SupervisorLink {
+    /// Keeps the supervisor from waiting for an exited processor.
     fn drop(&mut self) {
         self.sleeps();
     }
@@ -67,12 +67,12 @@ impl DriverWorld {
         epoch: Instant,
         control: Control,
         system_calls: Arc<AtomicU64>,
-        caller: Caller,
+        supervisor: SupervisorLink,
         gather: Duration,
     ) -> Self {
         let coalescing = (!gather.is_zero()).then(|| RefCell::new(Coalescing::new(gather)));
         let sleep_cost = SleepCost::default();
-        Self { io, epoch, control, system_calls, caller, coalescing, sleep_cost }
+        Self { io, epoch, control, system_calls, supervisor, coalescing, sleep_cost }
     }
 }
 
@@ -81,16 +81,16 @@ impl World for DriverWorld {
         self.epoch.elapsed().as_nanos() as u64
     }
 
-    /// What has come is taken in before any wait is given up: whoever stood still for longer than a limit finds what came
-    /// in time.
+    /// Completions are processed before requests expire: after a long stall, an operation sees I/O that
+    /// arrived in time.
     fn reap(&self) -> bool {
         let completions = self.io.reap().unwrap_or_else(|error| fail("reap", &error));
         if self.control.phase() > Phase::Running && self.io.announce_drain() {
-            self.caller.say(Event::Drains);
+            self.supervisor.send(Event::Draining);
         }
         self.io.expire(phalanx_core::now());
         if let Some(coalescing) = &self.coalescing {
-            coalescing.borrow_mut().came(completions, phalanx_core::now());
+            coalescing.borrow_mut().record(completions, phalanx_core::now());
         }
         completions > 0
     }
@@ -112,7 +112,7 @@ impl World for DriverWorld {
     #[inline]
     fn gather(&self, timeout: Option<u64>) {
         let Some(coalescing) = &self.coalescing else { return };
-        let Some((wanted, limit)) = coalescing.borrow_mut().wish(self.epoch.elapsed()) else {
+        let Some((wanted, limit)) = coalescing.borrow_mut().plan(self.epoch.elapsed()) else {
             return;
         };
         let expiry = self.io.next_expiry().map(|at| at.saturating_sub(self.epoch.elapsed()));
@@ -128,7 +128,7 @@ impl World for DriverWorld {
     }
 
     fn wide(&self, stage: &'static str, operation: &'static str, bytes: usize) {
-        self.caller.say(Event::Wide { stage, operation, bytes });
+        self.supervisor.send(Event::LargeOperation { stage, operation, bytes });
     }
 
     fn waited(&self) -> u64 {
@@ -136,7 +136,7 @@ impl World for DriverWorld {
     }
 
     fn panicked(&self, report: &PanicReport) {
-        self.caller.panics.report(report);
+        self.supervisor.panics.report(report);
     }
 
     #[inline]
@@ -156,17 +156,17 @@ impl World for DriverWorld {
             (Some(timeout), Some(expiry)) => Some(timeout.min(expiry)),
             (timeout, expiry) => timeout.or(expiry),
         };
-        self.caller.sleeps();
+        self.supervisor.sleeps();
         let park = || {
             self.io
                 .driver(|driver| driver.park(timeout).unwrap_or_else(|error| fail("park", &error)));
         };
         self.sleep_cost.measured(park);
-        self.caller.is_awake();
+        self.supervisor.is_awake();
     }
 }
 
-/// A driver that fails as a whole leaves a processor deaf: the program cannot go on.
+/// Panics if the driver fails as a whole: the processor could not receive events any more.
 fn fail(what: &str, error: &std::io::Error) -> ! {
     panic!("the driver cannot {what} any more: {error}")
 }
