@@ -1,10 +1,10 @@
-//! Binding a processor's thread to a core.
+//! Pinning threads to cores.
 
-/// Binds the calling thread to the `index`th of the cores that the process may use, if there is
-/// one for each of `processors`. Otherwise, and where the system refuses, it stays free: two
-/// processors bound to one core would starve each other.
+/// Pins the calling thread to core number `index` of those available to the process, if there is one for each
+/// of `processors`. Otherwise, or if the system refuses, the thread is not pinned: two processors pinned to
+/// one core would starve each other.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) fn to_core(index: usize, processors: usize) {
+pub(crate) fn pin_to_core(index: usize, processors: usize) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
@@ -15,6 +15,6 @@ pub(crate) fn to_core(index: usize, processors: usize) {
     }
 }
 
-/// This system does not bind threads to cores.
+/// Does nothing: this system has no such call.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(crate) fn to_core(_index: usize, _processors: usize) {}
+pub(crate) fn pin_to_core(_index: usize, _processors: usize) {}

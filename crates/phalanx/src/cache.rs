@@ -1,16 +1,15 @@
-//! The second-level cache of this machine's cores, as its kernel tells: what the runtime derives from
-//! it how many operations a cohort has at most ([`Graph::cache_bytes`](crate::Graph::cache_bytes)).
+//! Size of the second-level cache. The runtime derives the largest cohort size from it
+//! ([`Graph::cache_bytes`](crate::Graph::cache_bytes)).
 //!
-//! Never the third level: a virtual machine is told of one that it shares with strangers.
+//! The third level is not used: a virtual machine sees one that it shares with other machines.
 
 use std::fs;
 use std::path::Path;
 
-/// Where Linux describes the caches of the first core; the others of a server are like it.
+/// Description of the first core's caches on Linux; the other cores of a server usually have the same.
 const CACHES: &str = "/sys/devices/system/cpu/cpu0/cache";
 
-/// Bytes of second-level cache for each processor, its share where cores have one together; zero
-/// where the machine does not tell.
+/// Bytes of second-level cache per core, divided if cores share it; zero if unknown.
 pub(crate) fn second_level() -> usize {
     second_level_in(Path::new(CACHES)).unwrap_or(0)
 }
@@ -30,7 +29,7 @@ fn second_level_in(caches: &Path) -> Option<usize> {
     })
 }
 
-/// `512K`, `2M` or bytes.
+/// Parses a size such as `512K` or `2M`, or bytes.
 fn bytes(text: &str) -> Option<usize> {
     let (number, unit) = match text.strip_suffix(['K', 'M']) {
         Some(number) if text.ends_with('K') => (number, 1 << 10),
@@ -40,7 +39,7 @@ fn bytes(text: &str) -> Option<usize> {
     number.parse::<usize>().ok()?.checked_mul(unit)
 }
 
-/// How many there are in a list as `0-1,4`.
+/// Number of cores in a list such as `0-1,4`.
 fn cores(list: &str) -> Option<usize> {
     list.split(',').try_fold(0usize, |count, part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -1,15 +1,15 @@
-//! The time of day, and that of a thread.
+//! Time of day, and the processor time of a thread.
 
 use std::time::Duration;
 
-/// Nanoseconds that this thread has been running, without those in which the machine ran others.
+/// Processor time of the calling thread, in nanoseconds.
 pub(crate) fn worked() -> u64 {
     let at = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
 }
 
-/// The time of day, since 1970: the machine's, or in a simulation the simulated world's. Asks the
-/// machine each time; for spans of time take [`now`](crate::time::now), which costs nothing.
+/// Time of day since 1970; in a simulation, that of the simulated world. Each call reads the system clock.
+/// For durations use [`now`](crate::time::now), which costs nothing.
 ///
 /// # Panics
 /// Outside of a processor of a running [`Runtime`](crate::Runtime).

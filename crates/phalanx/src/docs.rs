@@ -1,6 +1,6 @@
-//! The examples of the pages in `docs/` are compiled and run with the tests.
+//! Compiles and runs the examples of the pages in `docs/` with the tests.
 
-/// What can be seen of a program.
+/// Observability.
 #[doc = include_str!("../../../docs/mechanisms/observability.md")]
 struct Observability;
 
@@ -8,7 +8,7 @@ struct Observability;
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-/// A budget for what is under way.
+/// The memory budget of a stage.
 #[doc = include_str!("../../../docs/mechanisms/budget.md")]
 struct Budget;
 
@@ -43,50 +43,50 @@ struct CohortOperations;
 /// Panics.
 #[doc = include_str!("../../../docs/mechanisms/panics.md")]
 struct Panics;
-/// How operations reach state.
+/// Stage policies.
 #[doc = include_str!("../../../docs/mechanisms/policies.md")]
 struct Policies;
 
-/// Ending groups.
+/// Sessions.
 #[doc = include_str!("../../../docs/mechanisms/sessions.md")]
 struct Sessions;
 
-/// Children.
+/// Fork and join.
 #[doc = include_str!("../../../docs/mechanisms/fork-join.md")]
 struct ForkJoin;
 
-/// Work that whoever has time takes.
+/// Load balancing.
 #[doc = include_str!("../../../docs/mechanisms/balancing.md")]
 struct Balancing;
 
-/// Partitions that change their owner.
+/// Moving partitions.
 #[doc = include_str!("../../../docs/mechanisms/moving-partitions.md")]
 struct MovingPartitions;
-/// For those who know tokio.
+/// Coming from tokio.
 #[doc = include_str!("../../../docs/coming-from-tokio.md")]
 struct ComingFromTokio;
 
-/// Which stage runs next.
+/// The wavefront.
 #[doc = include_str!("../../../docs/mechanisms/wavefront.md")]
 struct Wavefront;
 
-/// Which operation runs next.
+/// Ordering of operations.
 #[doc = include_str!("../../../docs/mechanisms/ordering.md")]
 struct Ordering;
 
-/// Waiting for time to pass.
+/// Timers.
 #[doc = include_str!("../../../docs/mechanisms/timers.md")]
 struct Timers;
 
-/// Where operations live.
+/// Memory.
 #[doc = include_str!("../../../docs/mechanisms/memory.md")]
 struct Memory;
 
-/// What a cohort is, and when it pays.
+/// Cohorts.
 #[doc = include_str!("../../../docs/mechanisms/cohorts.md")]
 struct Cohorts;
 
-/// Prefetches within a cohort.
+/// Prefetching.
 #[doc = include_str!("../../../docs/mechanisms/prefetch.md")]
 struct Prefetch;
 /// Events.
@@ -105,10 +105,10 @@ struct SendingFiles;
 #[doc = include_str!("../../../docs/mechanisms/lifetimes.md")]
 struct Lifetimes;
 
-/// Simulating a program.
+/// Simulation.
 #[doc = include_str!("../../../docs/mechanisms/simulation.md")]
 struct Simulation;
 
-/// Admission, deadlines, shedding.
+/// Overload control.
 #[doc = include_str!("../../../docs/mechanisms/overload.md")]
 struct Overload;

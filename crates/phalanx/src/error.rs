@@ -1,50 +1,50 @@
-//! Why a program could not be run.
+//! Errors of running a program.
 
 use std::io;
 use std::net::SocketAddr;
 
 use phalanx_core::CallError;
 
-/// Why a program could not be run.
+/// Why a program did not run, or did not end normally.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// No driver could be had.
-    #[error("no driver can be had: {0}")]
+    /// No I/O driver is available.
+    #[error("no I/O driver is available: {0}")]
     Driver(#[source] io::Error),
-    /// The address for the admin pages cannot be listened on.
+    /// The address of the admin pages is not available.
     #[error("cannot listen on {address} for the admin pages: {source}")]
     Admin {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The system gives no thread for a processor.
-    #[error("cannot start a thread for each processor: {0}")]
+    /// The system cannot create a thread.
+    #[error("cannot create a thread for a processor: {0}")]
     Thread(#[source] io::Error),
-    /// [`Runtime::run`](crate::Runtime::run) was called by an operation, or by `start`, of a program
-    /// that runs on this thread. It would keep that program's processor until it returns.
+    /// [`Runtime::run`](crate::Runtime::run) was called on a thread that runs a processor, by an operation or
+    /// by `start`. It would block that processor.
     #[error(
-        "Runtime::run was called inside an operation of a running program, whose processor it would \
-         keep: call it on a thread of its own, or have the one program declare the stages of both"
+        "Runtime::run was called on a thread that runs a processor, which it would block; call it on \
+         another thread, or declare the stages of both programs on one graph"
     )]
     Nested,
-    /// SIGINT and SIGTERM cannot be listened to.
-    #[error("cannot listen to signals: {0}")]
+    /// The handlers for SIGINT and SIGTERM cannot be installed.
+    #[error("cannot handle signals: {0}")]
     Signals(#[source] io::Error),
-    /// The program's own start failed on some processor.
+    /// `start` failed on a processor.
     #[error("{0}")]
     Start(#[from] StartError),
     /// The program was ended before the operation of [`Runtime::block_on`](crate::Runtime::block_on) returned.
     #[error("the program was ended before main returned")]
     Cancelled,
-    /// A processor's thread panicked outside of any operation: a fault of the runtime.
-    #[error("processor {0} failed; its panic is above")]
+    /// A processor's thread panicked outside of an operation, which is a fault of the runtime.
+    #[error("processor {0} failed; see its panic above")]
     Processor(usize),
 }
 
-/// Why a program's start failed.
+/// Why a program's `start` failed.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct StartError(Box<dyn std::error::Error + Send + Sync>);

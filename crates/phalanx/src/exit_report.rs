@@ -1,39 +1,39 @@
-//! What is left of a program when it has ended: nothing, and that can be asked for.
+//! What a program has leaked when it has ended.
 
 use std::time::Duration;
 
-/// The end of a program, as [`Runtime::run`](crate::Runtime::run) reports it.
+/// Result of [`Runtime::run`](crate::Runtime::run).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExitReport {
-    /// By processor.
+    /// Leaks by processor.
     pub processors: Vec<Leaks>,
 }
 
-/// What a processor had not got back when it ended. All zero, but for a fault, or for a device that
-/// does not answer: a request to the kernel that was cancelled is waited for two seconds.
+/// What a processor had not released when it ended. All counts are zero, except after a fault, or if a device
+/// does not answer: the runtime waits two seconds for cancelled requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leaks {
-    /// Operations in its slab.
+    /// Operations in the slab.
     pub operations: usize,
-    /// Timers armed.
+    /// Armed timers.
     pub timers: usize,
-    /// Requests to its driver that were not answered.
+    /// Requests that the driver has not completed.
     pub requests: usize,
-    /// Operations that wait to be told of the drain.
+    /// Operations that wait for the drain.
     pub draining: usize,
-    /// Receive buffers that did not come back.
+    /// Receive buffers that were not returned.
     pub buffers: usize,
 }
 
 impl ExitReport {
-    /// Whether nothing is left anywhere.
+    /// Whether no processor has leaked anything.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.processors.iter().all(|left| *left == Leaks::default())
     }
 }
 
-/// How long the kernel may keep what belongs to requests that were cancelled.
+/// How long to wait for the kernel to complete cancelled requests.
 pub(crate) const SETTLING: Duration = Duration::from_secs(2);

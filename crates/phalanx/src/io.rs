@@ -38,7 +38,7 @@ use self::expiry::Cause;
 pub use self::io_timeout::IoTimeout;
 pub use self::request::Elsewhere;
 pub(crate) use self::request::{HomeSocket, release, request};
-use crate::blocking::{Pools, contain};
+use crate::blocking::{Pools, discard_panic};
 use crate::exit_report::Leaks;
 
 /// A processor's driver, and its requests in flight.
@@ -238,7 +238,7 @@ impl Io {
             State::Waiting(waker) => {
                 drop(requests);
                 self.cancel(key);
-                contain(|| drop(waker));
+                discard_panic(|| drop(waker));
             }
             State::Done(result) => {
                 let entry = requests.remove(key);
@@ -310,7 +310,7 @@ impl Io {
         }
         // Dropping the old waker runs user code as well, so it is dropped after the borrow.
         drop(requests);
-        contain(|| drop(waker));
+        discard_panic(|| drop(waker));
         Poll::Pending
     }
 
@@ -351,7 +351,7 @@ impl Io {
 
 impl Drop for Io {
     fn drop(&mut self) {
-        self.requests.get_mut().drain().for_each(|entry| contain(|| drop(entry)));
-        self.draining.get_mut().drain().for_each(|waker| contain(|| drop(waker)));
+        self.requests.get_mut().drain().for_each(|entry| discard_panic(|| drop(entry)));
+        self.draining.get_mut().drain().for_each(|waker| discard_panic(|| drop(waker)));
     }
 }

@@ -1,4 +1,4 @@
-//! Telling of panics that ended an operation: on stderr, to `tracing`, and to the program's hook.
+//! Reports panics that ended an operation: on stderr, to `tracing`, and to the program's hook.
 
 use std::fmt;
 use std::io::Write;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use phalanx_core::PanicReport;
 
-use crate::blocking::contain;
+use crate::blocking::discard_panic;
 use crate::tracing_events;
 
 type Hook = Arc<dyn Fn(&PanicReport) + Send + Sync>;
 
-/// The program's own hook, if it has one.
+/// The program's hook, if any.
 #[derive(Clone, Default)]
 pub(crate) struct PanicHook(Option<Hook>);
 
@@ -20,13 +20,14 @@ impl PanicHook {
         Self(Some(Arc::new(hook)))
     }
 
-    /// Tells all. Subscribers and the hook are foreign code: neither keeps the other from being told.
+    /// Reports to all three. Subscribers and the hook are foreign code; a panic in one does not affect the
+    /// other.
     pub(crate) fn report(&self, report: &PanicReport) {
-        // A closed stderr is no reason to stop.
+        // stderr may be closed.
         let _ = std::io::stderr().write_all(format!("phalanx: {report}\n").as_bytes());
         tracing_events::panicked(report);
         if let Some(hook) = &self.0 {
-            contain(|| hook(report));
+            discard_panic(|| hook(report));
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Memory for a processor to live in: one mapping, of huge pages where the kernel has them.
+//! A processor's memory region: one mapping, in huge pages where the kernel provides them.
 //!
-//! A page of 4 KiB has a line in the table of translations each; what lives in one huge page has one
-//! for all. It matters little while all fits the second-level cache and more beyond it.
+//! Each page of 4 KiB needs an entry in the TLB; a huge page needs one for 2 MiB. This matters when
+//! operations exceed the second-level cache.
 
 use memmap2::MmapMut;
 use phalanx_core::{Region, Seed};
 
-/// The processor with a region of so many bytes, or without one where the kernel gives none.
-pub(crate) fn lent(bytes: usize, seed: Seed) -> Seed {
+/// Adds a region of this size to the processor, or none if the kernel refuses.
+pub(crate) fn with_region(bytes: usize, seed: Seed) -> Seed {
     let memory = if bytes > 0 { MmapMut::map_anon(bytes).ok() } else { None };
     let Some(memory) = memory else { return seed };
-    // Ordinary pages do where it will not.
+    // Without huge pages, ordinary pages are used.
     #[cfg(target_os = "linux")]
     let _ = memory.advise(memmap2::Advice::HugePage);
     seed.live_in(Region::new(memory))

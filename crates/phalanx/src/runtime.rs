@@ -78,7 +78,7 @@ pub struct Runtime {
     admin: Option<SocketAddr>,
     #[cfg(feature = "admin")]
     admin_hosts: Vec<String>,
-    shown: Vec<Counter>,
+    counters: Vec<Counter>,
     stall_threshold: Duration,
     cache_bytes: usize,
     pub(crate) region: usize,
@@ -121,7 +121,7 @@ impl Runtime {
             admin: None,
             #[cfg(feature = "admin")]
             admin_hosts: Vec::new(),
-            shown: Vec::new(),
+            counters: Vec::new(),
             stall_threshold: DEFAULT_STALL_THRESHOLD,
             cache_bytes: 0,
             region: DEFAULT_REGION,
@@ -290,9 +290,9 @@ impl Runtime {
     #[must_use]
     pub fn register_counter(mut self, counter: &Counter) -> Self {
         // Counters of one name form one metric family and must be adjacent.
-        let last = self.shown.iter().rposition(|other| other.name() == counter.name());
-        let at = last.map_or(self.shown.len(), |last| last + 1);
-        self.shown.insert(at, counter.clone());
+        let last = self.counters.iter().rposition(|other| other.name() == counter.name());
+        let at = last.map_or(self.counters.len(), |last| last + 1);
+        self.counters.insert(at, counter.clone());
         self
     }
 
@@ -346,9 +346,9 @@ impl Runtime {
             admin: admin.as_ref().map(Admin::address),
         };
         let epoch = Instant::now();
-        let long = StallCounts::new(&control);
+        let stalls = StallCounts::new(&control);
         let watch = (!self.stall_threshold.is_zero()).then(|| {
-            let watch = StallDetector::new(self.stall_threshold, &control, long.clone());
+            let watch = StallDetector::new(self.stall_threshold, &control, stalls.clone());
             (watch, SupervisorIdle::new(self.processors))
         });
         #[cfg(feature = "admin")]
@@ -358,8 +358,8 @@ impl Runtime {
                 driver: kind,
                 epoch,
                 system_calls: calls.clone(),
-                long,
-                shown: self.shown.clone(),
+                stalls,
+                counters: self.counters.clone(),
                 hosts: admin::Hosts::new(self.admin_hosts.clone()),
             });
         }

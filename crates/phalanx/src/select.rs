@@ -1,20 +1,20 @@
-//! Waiting for whichever comes first.
+//! Waiting for the first of two futures.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Which of two came first.
+/// Output of [`select`]: that of the future that was ready first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Either<A, B> {
-    /// The first argument.
+    /// The output of the first argument.
     Left(A),
-    /// The second argument.
+    /// The output of the second argument.
     Right(B),
 }
 
-/// Awaits both, returns the one that is ready first and drops the other. When both are ready, it
-/// is the first argument.
+/// Awaits two futures, returns the output of the one that is ready first, and drops the other. If both are
+/// ready, the first argument wins.
 pub async fn select<A: Future, B: Future>(one: A, other: B) -> Either<A::Output, B::Output> {
     let (mut one, mut other) = (pin!(one), pin!(other));
     poll_fn(|context| {

@@ -1,4 +1,4 @@
-//! How operations learn that the program is asked to finish.
+//! How operations learn that the program drains.
 
 use std::future::Future;
 use std::io;
@@ -7,10 +7,10 @@ use std::task::{Context, Poll};
 
 use phalanx_core::ProcessorId;
 
-use crate::blocking::contain;
+use crate::blocking::discard_panic;
 use crate::io::{release, with};
 
-/// Resolves when the program begins to drain: stop taking new work in, finish what is under way.
+/// Resolves when the program begins to drain. Then stop accepting new work and finish current work.
 ///
 /// ```
 /// # use phalanx::shutdown::draining;
@@ -30,11 +30,11 @@ pub fn draining() -> Draining {
     Draining { key: None }
 }
 
-/// The future of [`draining`]. May be polled many times; keep it to wait again and again. Moved to
-/// another processor it waits for the drain of the program there.
+/// Future of [`draining`]. It may be polled again after it has resolved. After a move to another processor it
+/// waits for the drain of the program there.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Draining {
-    /// A place among those who wait, and the processor that has it.
+    /// Key in the table of waiting operations, and the processor that owns the table.
     key: Option<(usize, ProcessorId)>,
 }
 
@@ -43,9 +43,9 @@ impl Draining {
         let Some((key, home)) = self.key.take() else { return };
         release(home, move |io| {
             if !io.drain_announced.get() {
-                // Dropped after the borrow: it may be foreign.
+                // The waker is foreign code: drop it after the borrow.
                 let waker = io.draining.borrow_mut().remove(key);
-                contain(|| drop(waker));
+                discard_panic(|| drop(waker));
             }
         });
     }
@@ -55,7 +55,7 @@ impl Future for Draining {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        // Cloned before the borrow and dropped after it: it may be foreign.
+        // The waker is foreign code: clone it before the borrow and drop it after.
         let mut waker = context.waker().clone();
         with(|io| {
             if self.key.is_some_and(|(_, home)| home != io.home()) {
@@ -81,7 +81,7 @@ impl Drop for Draining {
     }
 }
 
-/// Whether the program has been asked to finish.
+/// Whether the program drains or ends.
 ///
 /// # Panics
 /// Outside of a processor of a running [`Runtime`](crate::Runtime).
@@ -89,10 +89,10 @@ pub fn is_draining() -> bool {
     with(|io| io.drain_announced.get())
 }
 
-/// The error of I/O that waited with [`IoTimeout::until_shutdown`](crate::net::IoTimeout::until_shutdown), or for a new
-/// connection, when the program began to drain.
+/// The error of I/O whose wait the drain ended: I/O with
+/// [`IoTimeout::until_shutdown`](crate::net::IoTimeout::until_shutdown), and accepting connections.
 ///
-/// Its kind is [`Other`](io::ErrorKind::Other), which no function of the standard library retries.
+/// Its kind is [`Other`](io::ErrorKind::Other), which the standard library never retries.
 ///
 /// ```
 /// use phalanx::net::{IoTimeout, Stream};
@@ -108,11 +108,11 @@ pub fn is_draining() -> bool {
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the program drains: idle I/O has ended")]
+#[error("idle I/O was ended because the program drains")]
 pub struct Drained;
 
 impl Drained {
-    /// Whether `error` is this one, or was made from it.
+    /// Whether `error` is this error, or has it as a source.
     pub fn caused(error: &io::Error) -> bool {
         error.get_ref().is_some_and(|inner| {
             let mut source: Option<&(dyn std::error::Error + 'static)> = Some(inner);

@@ -1,4 +1,4 @@
-//! Signals that ask the program to end.
+//! Handling of SIGINT and SIGTERM.
 
 use std::io;
 use std::sync::mpsc::Sender;
@@ -11,10 +11,10 @@ use signal_hook::iterator::{Handle, Signals as Iterator};
 use crate::stuck;
 use crate::supervisor::Event;
 
-/// How long the supervisor may take to exit the process, before the thread that listens does.
+/// How long the supervisor may take to exit the process before the signal thread exits it.
 const SUPERVISOR_LIMIT: Duration = Duration::from_secs(1);
 
-/// Listens until dropped.
+/// Handles signals until dropped.
 pub(crate) struct Signals {
     handle: Handle,
     thread: Option<JoinHandle<()>>,
@@ -29,7 +29,7 @@ impl Signals {
                 if events.send(Event::Signal).is_err() {
                     break;
                 }
-                // The supervisor exits at the third, unless the program's own code keeps it.
+                // The supervisor exits at the third signal unless foreign code blocks it.
                 if before >= 2 {
                     std::thread::sleep(SUPERVISOR_LIMIT);
                     if !open.is_closed() {

@@ -1,18 +1,17 @@
-//! The processor time that a sleep costs: measured on some of a thread's sleeps.
+//! Measures the processor time that a park costs.
 //!
-//! The clock of a thread's processor time takes a system call, so only one of [`EACH`] sleeps is
-//! measured.
+//! Reading a thread's processor time takes a system call, so only one in [`EACH`] parks is measured.
 
 use std::cell::Cell;
 
-/// One of so many sleeps is measured.
+/// One in this number of parks is measured.
 const EACH: u32 = 64;
-/// The cost in nanoseconds is kept between these: a signal or a slow clock is no sleep.
+/// Bounds of a measurement in nanoseconds. Values outside of it come from signals or a slow clock.
 const RANGE: (u64, u64) = (500, 20_000);
-/// The cost before the first measurement.
+/// Assumed cost before the first measurement.
 const FIRST: u64 = 3_000;
 
-/// A moving mean of what sleeps cost.
+/// Moving average of the cost.
 pub(crate) struct SleepCost {
     ns: Cell<u64>,
     sleeps: Cell<u32>,
@@ -30,7 +29,7 @@ impl SleepCost {
         self.ns.get()
     }
 
-    /// Runs `sleep`, and measures it if it is its turn.
+    /// Runs `sleep`, and measures every [`EACH`]th call.
     pub(crate) fn measured(&self, sleep: impl FnOnce()) {
         self.measured_by(crate::clock::worked, sleep);
     }

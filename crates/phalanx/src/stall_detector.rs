@@ -92,7 +92,7 @@ impl StallDetector {
             self.observe(now, processor, running, |report| {
                 // stderr may be closed.
                 let _ = writeln!(std::io::stderr(), "phalanx: {report}");
-                crate::tracing_events::long_operation(&report);
+                crate::tracing_events::stalled(&report);
             });
         }
         let following = self.seen.iter().flatten().any(|seen| seen.reported);

@@ -96,7 +96,7 @@ pub(crate) fn supervise(
             deadline = Some(now + FOREVER);
         }
         let mut wake = deadline.unwrap_or(now + FOREVER);
-        if let Some(next) = sheds.look(control) {
+        if let Some(next) = sheds.report(control) {
             wake = wake.min(next);
         }
         if control.phase() == Phase::Ending {
@@ -183,5 +183,5 @@ fn report_large_operation(stage: &str, operation: &str, bytes: usize) {
              {WIDE_OPERATION}: {operation}; box what is large and lives across an `await`"
         );
     }
-    tracing_events::wide(stage, operation, bytes);
+    tracing_events::large_operation(stage, operation, bytes);
 }

@@ -1,67 +1,66 @@
-//! What happens in a program's life, as events for the crate `tracing`. With its feature off, all of
-//! this is nothing.
+//! Events for the crate `tracing`. Without the feature `tracing`, all functions are empty.
 //!
-//! Quiet by default: a line at the start, at the end and for what goes wrong. Work that is turned away
-//! is told once a second and stage, however much it is, since telling it one by one would add to the
-//! load. Cohorts are told only to whoever listens to `phalanx::cohort` at the level `TRACE`.
+//! The program logs its start, its drain and its end, and faults. Shed operations are reported at most once
+//! per second and stage, because one event for each would add to the overload. Cohorts are reported only to
+//! subscribers of `phalanx::cohort` at the level `TRACE`.
 //!
-//! A subscriber is foreign code. A panic in it is contained: here on the supervisor's thread, and by
-//! the scheduler on a processor's.
+//! A subscriber is foreign code. Its panics are caught: here on the supervisor's thread, and by the scheduler
+//! on a processor's thread.
 
 #[cfg(feature = "tracing")]
-pub(crate) use telling::*;
+pub(crate) use enabled::*;
 
 #[cfg(not(feature = "tracing"))]
-pub(crate) use silent::*;
+pub(crate) use disabled::*;
 
 #[cfg(feature = "tracing")]
-mod telling {
+mod enabled {
     use std::time::{Duration, Instant};
 
     use phalanx_core::{Control, PanicReport};
     use tracing::{debug, error, info, trace, warn};
 
-    use crate::blocking::contain;
+    use crate::blocking::discard_panic;
     use crate::error::RunError;
 
     pub(crate) fn started(processors: usize) {
-        contain(|| info!(target: "phalanx", processors, "started"));
+        discard_panic(|| info!(target: "phalanx", processors, "started"));
     }
 
     pub(crate) fn draining(limit: Duration) {
-        contain(|| info!(target: "phalanx", ?limit, "draining"));
+        discard_panic(|| info!(target: "phalanx", ?limit, "draining"));
     }
 
     pub(crate) fn ending() {
-        contain(|| warn!(target: "phalanx", "ending what was not finished in time"));
+        discard_panic(|| warn!(target: "phalanx", "ending the remaining operations"));
     }
 
     pub(crate) fn stopped() {
-        contain(|| debug!(target: "phalanx", "stopped"));
+        discard_panic(|| debug!(target: "phalanx", "stopped"));
     }
 
     pub(crate) fn failed(why: &RunError) {
-        contain(|| error!(target: "phalanx", %why, "a processor failed"));
+        discard_panic(|| error!(target: "phalanx", %why, "a processor failed"));
     }
 
     pub(crate) fn panicked(report: &PanicReport) {
         let PanicReport { stage, operation, site, message, .. } = report;
         let panic = &**message;
-        contain(
+        discard_panic(
             || error!(target: "phalanx", stage, operation, %site, panic, "an operation panicked"),
         );
     }
 
-    pub(crate) fn long_operation(report: &dyn std::fmt::Display) {
-        contain(|| warn!(target: "phalanx", %report, "a long operation"));
+    pub(crate) fn stalled(report: &dyn std::fmt::Display) {
+        discard_panic(|| warn!(target: "phalanx", %report, "an operation stalls"));
     }
 
     pub(crate) fn stuck(lines: &str) {
-        contain(|| error!(target: "phalanx", operations = lines, "the program does not end"));
+        discard_panic(|| error!(target: "phalanx", operations = lines, "the program does not end"));
     }
 
-    pub(crate) fn wide(stage: &str, operation: &str, bytes: usize) {
-        contain(|| warn!(target: "phalanx", stage, operation, bytes, "a wide operation"));
+    pub(crate) fn large_operation(stage: &str, operation: &str, bytes: usize) {
+        discard_panic(|| warn!(target: "phalanx", stage, operation, bytes, "a large operation"));
     }
 
     #[inline]
@@ -69,7 +68,7 @@ mod telling {
         trace!(target: "phalanx::cohort", stage, operations, ns, "cohort");
     }
 
-    /// What was turned away until now, by stage.
+    /// Operations shed so far, by stage.
     #[derive(Default)]
     pub(crate) struct Sheds {
         looked: Option<Instant>,
@@ -77,12 +76,12 @@ mod telling {
     }
 
     impl Sheds {
-        /// Tells of what has grown, if it was not looked at for a second. Returns when to look again;
-        /// none if nobody listens.
-        pub(crate) fn look(&mut self, control: &Control) -> Option<Instant> {
+        /// Reports stages whose count has grown, at most once per second. Returns the time of the next check;
+        /// none without a subscriber.
+        pub(crate) fn report(&mut self, control: &Control) -> Option<Instant> {
             const PAUSE: Duration = Duration::from_secs(1);
             let mut listens = false;
-            contain(|| {
+            discard_panic(|| {
                 listens = tracing::enabled!(target: "phalanx", tracing::Level::WARN);
             });
             if !listens {
@@ -104,7 +103,9 @@ mod telling {
             for ((stage, sum), seen) in control.stages().zip(&sums).zip(&mut self.seen) {
                 let more = sum.saturating_sub(std::mem::replace(seen, *sum));
                 if more > 0 {
-                    contain(|| warn!(target: "phalanx", stage, operations = more, "turned away"));
+                    discard_panic(
+                        || warn!(target: "phalanx", stage, operations = more, "operations shed"),
+                    );
                 }
             }
             Some(now + PAUSE)
@@ -113,7 +114,7 @@ mod telling {
 }
 
 #[cfg(not(feature = "tracing"))]
-mod silent {
+mod disabled {
     use std::time::{Duration, Instant};
 
     use phalanx_core::{Control, PanicReport};
@@ -127,8 +128,8 @@ mod silent {
     pub(crate) fn failed(_why: &RunError) {}
     pub(crate) fn panicked(_report: &PanicReport) {}
     pub(crate) fn stuck(_lines: &str) {}
-    pub(crate) fn wide(_stage: &str, _operation: &str, _bytes: usize) {}
-    pub(crate) fn long_operation(_report: &dyn std::fmt::Display) {}
+    pub(crate) fn large_operation(_stage: &str, _operation: &str, _bytes: usize) {}
+    pub(crate) fn stalled(_report: &dyn std::fmt::Display) {}
     #[inline(always)]
     pub(crate) fn cohort(_stage: &'static str, _operations: usize, _ns: u64) {}
 
@@ -136,7 +137,7 @@ mod silent {
     pub(crate) struct Sheds {}
 
     impl Sheds {
-        pub(crate) fn look(&mut self, _control: &Control) -> Option<Instant> {
+        pub(crate) fn report(&mut self, _control: &Control) -> Option<Instant> {
             None
         }
     }

@@ -75,13 +75,13 @@ impl WorkerThread<'_> {
         let Self { seed, kind, epoch, calls, idle, runtime } = self;
         let (index, control) = (seed.index(), seed.control());
         if runtime.pin {
-            crate::affinity::to_core(index, runtime.processors);
+            crate::affinity::pin_to_core(index, runtime.processors);
         }
         let driver = phalanx_driver::open(kind, &runtime.config).map_err(RunError::Driver)?;
         let unparker = driver.unparker();
         let io = Io::new(seed.id(), driver);
         let _entered = io.enter();
-        let seed = region::lent(runtime.region, seed);
+        let seed = region::with_region(runtime.region, seed);
         let processor = seed.grow(Box::new(move || unparker.unpark()));
         let panics = runtime.panics.clone();
         let supervisor = SupervisorLink { processor: index, events: events.clone(), idle, panics };

@@ -42,8 +42,8 @@ pub(crate) struct Source {
     pub(crate) driver: DriverKind,
     pub(crate) epoch: Instant,
     pub(crate) system_calls: Vec<Arc<AtomicU64>>,
-    pub(crate) long: Arc<StallCounts>,
-    pub(crate) shown: Vec<Counter>,
+    pub(crate) stalls: Arc<StallCounts>,
+    pub(crate) counters: Vec<Counter>,
     /// Host names under which the pages answer.
     pub(crate) hosts: Hosts,
 }

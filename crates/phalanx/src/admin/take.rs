@@ -85,7 +85,7 @@ fn processor(source: &Source, names: &[&'static str], index: usize) -> Processor
             .iter()
             .zip(&view.stages)
             .enumerate()
-            .map(|(number, (name, view))| stage(name, view, source.long.of(index, number)))
+            .map(|(number, (name, view))| stage(name, view, source.stalls.of(index, number)))
             .collect(),
         arcs: arcs(names, &view),
     }
@@ -107,7 +107,7 @@ impl Snapshot {
             },
             stages: names.iter().map(|name| Name::from(*name)).collect(),
             time_buckets_ns: (0..).map_while(bucket_end_ns).collect(),
-            counters: source.shown.iter().map(CounterSnapshot::from).collect(),
+            counters: source.counters.iter().map(CounterSnapshot::from).collect(),
             cache_bytes: source.control.cache_bytes() as u64,
             bytes: operation_sizes(&source.control, &names),
             processors: Vec::with_capacity(source.control.processors()),

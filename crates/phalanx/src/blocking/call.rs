@@ -1,8 +1,8 @@
-//! One blocking call: an operation of the stage, which hands the work to a thread and waits.
+//! A blocking call: an operation of the stage that passes the work to a thread and waits for it.
 //!
-//! The operation does not belong to its caller's session, so that it outlives it: when the session
-//! is ended while a thread is at work, the thread cannot be stopped, and what it works with belongs
-//! to the session. The operation keeps the session's end waiting until the thread is done.
+//! The operation does not belong to its caller's session, because it must outlive it: a thread cannot be
+//! stopped, and the data that it uses belongs to the session. The operation delays the end of the session
+//! until the thread has finished.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -15,17 +15,17 @@ use std::task::{Context, Poll};
 
 use phalanx_core::{CallError, Event, RemoteEvent, Session, Shared, Trigger, event, remote_event};
 
-use super::pool::{JobNumber, Pool, contain};
+use super::pool::{JobNumber, Pool, discard_panic};
 use super::{BlockingError, BlockingStage, Inner};
 use crate::io;
 
-/// How far a call has come, as its caller and its operation know it.
+/// Progress of a call, shared by its caller and its operation.
 enum Place {
     /// The operation has not run yet.
     Invoked,
-    /// Queued, or with a thread.
+    /// Queued, or running on a thread.
     Queued(Arc<Pool>, JobNumber),
-    /// Nobody waits any more.
+    /// The caller has dropped the call.
     GivenUp,
     Over,
 }
@@ -33,14 +33,14 @@ enum Place {
 type SharedPlace = Rc<Cell<Place>>;
 
 impl<S: Send + Sync + 'static> BlockingStage<S> {
-    /// Has a thread of the stage do `work`; await the call for its result. The call is made also
-    /// while it is not awaited.
+    /// Runs `work` on a thread of the stage. Await the call for the result; it runs even if it is not
+    /// awaited.
     ///
-    /// Dropping the call gives it up: if no thread has begun it, it is not done, else its result is
-    /// dropped. The end of the caller's session waits for a thread that has begun.
+    /// Dropping the call cancels it if no thread has started it; otherwise its result is dropped. The end of
+    /// the caller's session waits for a started call.
     ///
-    /// The call fails with [`BlockingError::Full`] at the queue's bound, with
-    /// [`BlockingError::Panicked`] when `work` panics.
+    /// The call fails with [`BlockingError::Full`] if the queue is full, and with [`BlockingError::Panicked`]
+    /// if `work` panics.
     #[track_caller]
     pub fn call<F, T>(&self, work: F) -> BlockingCall<T>
     where
@@ -63,7 +63,7 @@ impl<S: Send + Sync + 'static> BlockingStage<S> {
     }
 }
 
-/// The operation of the stage.
+/// Runs as an operation of the stage.
 async fn hand_over<S, F, T>(
     inner: &Inner<S>,
     work: F,
@@ -103,7 +103,7 @@ where
     let (trigger, done) = remote_event();
     let (state, stage) = (inner.state.clone(), inner.name);
     let number = inner.pool.submit(Box::new(move || {
-        // The whole program is ended: nobody needs it.
+        // The whole program has ended; nothing awaits the result.
         if trigger.is_abandoned() {
             return;
         }
@@ -111,20 +111,20 @@ where
         drop(state);
         trigger.fire(result.map_err(|panic| {
             let message = text(&*panic).into();
-            contain(|| drop(panic));
+            discard_panic(|| drop(panic));
             BlockingError::Panicked { stage, message }
         }));
     }))?;
     Ok((number, done))
 }
 
-/// What a panic said, as far as it was text.
+/// The message of a panic, if it is a string.
 fn text(panic: &(dyn Any + Send)) -> &str {
     let owned = panic.downcast_ref::<String>().map(String::as_str);
-    owned.or(panic.downcast_ref::<&str>().copied()).unwrap_or("(not a text)")
+    owned.or(panic.downcast_ref::<&str>().copied()).unwrap_or("(no message)")
 }
 
-/// A blocking call under way: resolves to its result. See [`BlockingStage::call`].
+/// Future of a blocking call's result. See [`BlockingStage::call`].
 #[must_use = "a call that is dropped is given up"]
 pub struct BlockingCall<T> {
     event: Event<Result<T, BlockingError>>,

@@ -1,14 +1,11 @@
-//! Blocking stages: calls that cannot be made asynchronous, on threads of their own.
+//! Blocking stages: blocking calls on a thread pool.
 //!
-//! A processor must never wait: all that is queued there would wait with it. What only comes as a
-//! call that blocks (a resolver, a database's client, a compression of a large file) goes to a
-//! blocking stage. To the rest of the program it is a stage like others, with its queue, waits and
-//! operations in the snapshot; its operations hand the call to a thread and suspend.
+//! A processor must never block, because all operations queued there would wait. Calls that block (a DNS
+//! resolver, a database client, compressing a large file) go to a blocking stage. It is a stage like others,
+//! with its queue, waits and operations in the metrics; its operations pass the call to a thread and suspend.
 //!
-//! | file | idea |
-//! |---|---|
-//! | `call` | one call, from the caller to a thread and back |
-//! | `pool` | the threads and their bounded queue |
+//! | file | contents | |---|---| | `call` | one call, from the caller to a thread and back | | `pool` | the
+//! threads and their bounded queue |
 
 mod call;
 mod pool;
@@ -20,15 +17,15 @@ use phalanx_core::{CallError, Graph, SharedStage};
 pub use self::call::BlockingCall;
 #[cfg(feature = "sim")]
 pub(crate) use self::pool::Job;
-pub(crate) use self::pool::{Pool, Pools, awaited_stages, contain};
+pub(crate) use self::pool::{Pool, Pools, awaited_stages, discard_panic};
 
-/// The threads of a blocking stage that declares nothing else.
+/// Default number of threads of a blocking stage.
 pub const DEFAULT_BLOCKING_THREADS: usize = 4;
-/// The calls that may wait for a thread of a blocking stage that declares nothing else.
+/// Default number of calls that may wait for a thread of a blocking stage.
 pub const DEFAULT_BLOCKING_QUEUE: usize = 1024;
 
-/// Declares the next stage of `graph` as a blocking one: options first, then its
-/// [state](BlockingOptions::state), which gives the handle.
+/// Declares a blocking stage as the next stage of `graph`: options first, then
+/// [`state`](BlockingOptions::state), which returns the handle.
 ///
 /// ```
 /// use std::net::ToSocketAddrs;
@@ -59,7 +56,7 @@ pub fn blocking<'g>(graph: &'g mut Graph, name: &'static str) -> BlockingOptions
     }
 }
 
-/// A blocking stage being declared: its options. Ends with [`state`](Self::state).
+/// Options of a blocking stage. End with [`state`](Self::state).
 #[must_use = "the stage is declared by its state"]
 pub struct BlockingOptions<'g> {
     graph: &'g mut Graph,
@@ -69,29 +66,29 @@ pub struct BlockingOptions<'g> {
 }
 
 impl BlockingOptions<'_> {
-    /// The most threads, for all processors together; the default is
-    /// [`DEFAULT_BLOCKING_THREADS`]. Each is started when a call finds no idle one.
+    /// The largest number of threads, shared by all processors; [`DEFAULT_BLOCKING_THREADS`] by default. A
+    /// thread is started when a call finds no idle one.
     ///
     /// # Panics
     /// If `count` is zero.
     pub fn threads(mut self, count: usize) -> Self {
-        assert!(count > 0, "at least one thread");
+        assert!(count > 0, "a blocking stage needs at least one thread");
         self.threads = count;
         self
     }
 
-    /// The most calls that may wait for a thread, from all processors together; the default is
-    /// [`DEFAULT_BLOCKING_QUEUE`]. One more fails with [`BlockingError::Full`].
+    /// The largest number of calls from all processors that may wait for a thread; [`DEFAULT_BLOCKING_QUEUE`]
+    /// by default. Further calls fail with [`BlockingError::Full`].
     ///
     /// # Panics
     /// If `bound` is zero.
     pub fn queue(mut self, bound: usize) -> Self {
-        assert!(bound > 0, "a queue holds at least one call");
+        assert!(bound > 0, "the queue of a blocking stage needs a capacity of at least 1");
         self.queue = bound;
         self
     }
 
-    /// Declares the stage. All its threads reach `state` as `&S`, at once.
+    /// Declares the stage. All threads access `state` as `&S`, concurrently.
     pub fn state<S: Send + Sync + 'static>(self, state: S) -> BlockingStage<S> {
         let pool = Pool::new(self.name, self.threads, self.queue);
         let inner = Inner { pool, state: Arc::new(state), name: self.name };
@@ -99,14 +96,14 @@ impl BlockingOptions<'_> {
     }
 }
 
-/// What the operations of a blocking stage share.
+/// State of the underlying stage.
 pub(crate) struct Inner<S> {
     pool: Arc<Pool>,
     state: Arc<S>,
     name: &'static str,
 }
 
-/// A handle on a stage whose calls run on threads of their own.
+/// Handle of a blocking stage.
 ///
 /// ```compile_fail
 /// fn leaves_its_thread(stage: phalanx::blocking::BlockingStage<()>, here: std::rc::Rc<u32>) {
@@ -123,33 +120,35 @@ impl<S> Clone for BlockingStage<S> {
 
 impl<S> Copy for BlockingStage<S> {}
 
-/// Why a blocking call has no result.
+/// Why a blocking call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlockingError {
-    /// The call panicked. It ended alone: its thread goes on.
+    /// The call panicked. Its thread continues with other calls.
     #[error("a blocking call of stage \"{stage}\" panicked: {message}")]
     Panicked {
         /// The stage's name.
         stage: &'static str,
-        /// What the panic said, as far as it was text.
+        /// The panic message, if it is a string.
         message: Box<str>,
     },
-    /// As many calls wait for a thread as may ([`BlockingOptions::queue`]); this one was not made.
-    #[error("{bound} calls wait for a thread of stage \"{stage}\", and no more may")]
+    /// The queue was full ([`BlockingOptions::queue`]), and the call was rejected.
+    #[error(
+        "the queue of blocking stage \"{stage}\" is full (capacity {bound}); raise BlockingOptions::queue"
+    )]
     Full {
         /// The stage's name.
         stage: &'static str,
         /// The bound.
         bound: usize,
     },
-    /// The stage has no thread, and the system gives none.
-    #[error("the system gives no thread to stage \"{stage}\"")]
+    /// The stage has no thread, and the system cannot create one.
+    #[error("cannot create a thread for blocking stage \"{stage}\"")]
     NoThread {
         /// The stage's name.
         stage: &'static str,
     },
-    /// The stage's operation was refused or ended.
+    /// The stage's operation was rejected or ended.
     #[error(transparent)]
     Call(#[from] CallError),
 }

@@ -1,10 +1,10 @@
-//! The threads of a blocking stage and the bounded queue before them.
+//! The threads of a blocking stage and their bounded queue.
 //!
-//! One queue under one lock for all processors: a call that blocks costs more than that. A thread is
-//! started when a call finds none idle, up to the bound. The processors that have used the pool are
-//! counted; when the last of them ends, what no thread has begun is dropped and the threads are
-//! joined. So a program's `run` returns after its blocking calls have. In a simulation there are no
-//! threads: its scheduler takes the calls out of the queue and makes them.
+//! One queue under one lock serves all processors; a blocking call costs more than the lock. A thread is
+//! started, up to the bound, when a call finds none idle. The pool counts the processors that have used it.
+//! When the last of them ends, calls that no thread has started are dropped and the threads are joined, so
+//! `run` returns after all blocking calls. In a simulation there are no threads: the scheduler takes calls
+//! out of the queue and makes them.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,21 +14,21 @@ use std::thread::{self, JoinHandle};
 use super::BlockingError;
 use crate::sim::workers;
 
-/// One call, with all that it needs. It catches its own panics; a destructor's is caught here.
+/// A call with its arguments. It catches panics of the call; the thread catches those of destructors.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// Names a job in its pool.
+/// Number of a job in its pool.
 pub(crate) type JobNumber = u64;
 
-/// The stages whose threads are waited for, in this process.
+/// The stages of this process whose threads are being joined.
 static AWAITED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
-/// The stages of this process that cannot end before their threads' calls have returned.
+/// The stages of this process that wait for blocking calls to return.
 pub(crate) fn awaited_stages() -> Vec<&'static str> {
     AWAITED.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Threads that may block.
+/// A pool of threads that may block.
 pub(crate) struct Pool {
     name: &'static str,
     most_threads: usize,
@@ -43,7 +43,7 @@ struct State {
     next: JobNumber,
     threads: Vec<JoinHandle<()>>,
     idle: usize,
-    /// Processors that may still send jobs.
+    /// Processors that may still submit jobs.
     users: usize,
     closing: bool,
 }
@@ -69,7 +69,7 @@ impl Pool {
                 Err(_) if state.threads.is_empty() => {
                     return Err(BlockingError::NoThread { stage: self.name });
                 }
-                // The others will come to it.
+                // The other threads will run it.
                 Err(_) => (),
             }
         }
@@ -84,24 +84,24 @@ impl Pool {
         Ok(number)
     }
 
-    /// Takes back a job that no thread has begun, and drops it.
+    /// Removes a job that no thread has started, and drops it.
     pub(super) fn withdraw(&self, number: JobNumber) {
         let mut state = self.lock();
         let place = state.jobs.iter().position(|(other, _)| *other == number);
         let job = place.and_then(|place| state.jobs.remove(place));
         drop(state);
-        // Its destructors are foreign code: not under the lock, and contained, since this is called
-        // by a destructor.
-        contain(|| drop(job));
+        // The job's destructors are foreign code. They run without the lock, and their panics are caught
+        // because the caller may be a destructor.
+        discard_panic(|| drop(job));
     }
 
-    /// A thread's life.
+    /// Body of a thread.
     fn serve(&self) {
         let mut state = self.lock();
         loop {
             if let Some((_, job)) = state.jobs.pop_front() {
                 drop(state);
-                contain(job);
+                discard_panic(job);
                 state = self.lock();
             } else if state.closing {
                 return;
@@ -113,7 +113,7 @@ impl Pool {
         }
     }
 
-    /// A processor sends no more jobs. After the last one, waits for what the threads are doing.
+    /// Records that a processor submits no more jobs. After the last processor, joins the threads.
     fn leave(&self) {
         let mut state = self.lock();
         state.users -= 1;
@@ -125,11 +125,11 @@ impl Pool {
         drop(state);
         self.work.notify_all();
         for (_, job) in jobs {
-            contain(|| drop(job));
+            discard_panic(|| drop(job));
         }
         AWAITED.lock().unwrap_or_else(PoisonError::into_inner).push(self.name);
         for thread in threads {
-            // It catches all panics.
+            // The thread catches all panics.
             let _ = thread.join();
         }
         let mut awaited = AWAITED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,16 +139,16 @@ impl Pool {
         self.lock().closing = false;
     }
 
-    /// No code that may panic runs under the lock, and the state is always whole.
+    /// Poisoning is ignored: no code that may panic runs under the lock.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Access of the simulated threads.
+/// Methods for the simulated threads.
 #[cfg(feature = "sim")]
 impl Pool {
-    /// The call that has waited longest, for a simulated thread.
+    /// The call that has waited longest.
     pub(crate) fn take(&self) -> Option<Job> {
         self.lock().jobs.pop_front().map(|(_, job)| job)
     }
@@ -158,28 +158,28 @@ impl Pool {
         !self.lock().jobs.is_empty()
     }
 
-    /// The most threads.
+    /// The largest number of threads.
     pub(crate) fn most_threads(&self) -> usize {
         self.most_threads
     }
 }
 
-/// Runs foreign code whose panic is nobody's.
-pub(crate) fn contain(foreign: impl FnOnce()) {
+/// Runs foreign code and discards its panic.
+pub(crate) fn discard_panic(foreign: impl FnOnce()) {
     let caught = catch_unwind(AssertUnwindSafe(foreign));
     let again = caught.map_err(|panic| catch_unwind(AssertUnwindSafe(|| drop(panic))));
-    // The payload of a panic may panic when it is dropped. Once is enough.
+    // Dropping a panic's payload may panic too. That payload is forgotten.
     if let Err(Err(panic)) = again {
         std::mem::forget(panic);
     }
 }
 
-/// The pools that a processor has used; it leaves them when it ends.
+/// The pools that a processor has used. Leaves them when it ends.
 #[derive(Default)]
 pub(crate) struct Pools(Vec<Arc<Pool>>);
 
 impl Pools {
-    /// Notes that this processor uses `pool`.
+    /// Records that this processor uses `pool`.
     pub(super) fn enter(&mut self, pool: &Arc<Pool>) {
         if !self.0.iter().any(|other| Arc::ptr_eq(other, pool)) {
             pool.lock().users += 1;

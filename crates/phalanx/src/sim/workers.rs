@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 
-use crate::blocking::{Job, Pool, contain};
+use crate::blocking::{Job, Pool, discard_panic};
 
 /// One stage's threads.
 struct Crew {
@@ -52,7 +52,7 @@ pub(super) fn start() {
 /// The simulation is over: what was begun is finished, as threads are joined.
 pub(super) fn stop() {
     for crew in CREWS.take().unwrap_or_default() {
-        crew.at_work.into_iter().for_each(|(_, job)| contain(job));
+        crew.at_work.into_iter().for_each(|(_, job)| discard_panic(job));
     }
 }
 
@@ -98,7 +98,7 @@ pub(super) fn attend(chore: Chore, now: u64, rng: &mut Rng) {
                 crews.as_mut().expect("offered before")[crew].at_work.swap_remove(call).1
             });
             // The program's own code: not while the crews are borrowed.
-            contain(job);
+            discard_panic(job);
         }
     }
 }
