@@ -18,137 +18,134 @@ use self::service::Service;
 use crate::settings::{self, FileArgs, RuntimeArgs, set, yes_or_no};
 use crate::status;
 
-/// Run an MQTT broker, for MQTT 5 and 3.1.1.
+/// Run an MQTT broker for MQTT 5 and 3.1.1.
 ///
-/// When it is ready it prints one line on stdout for each address: `listening on mqtt://ADDR:PORT`,
-/// or mqtts, ws, wss.
-/// SIGHUP has it read its configuration and the files that this names again; if there is a mistake, what was there
-/// before stays.
-/// SIGINT (Ctrl-C) or SIGTERM asks it to tell its clients and end; a second one ends it at once.
+/// When ready, it prints a line per address to stdout: `listening on mqtt://ADDR:PORT`, or mqtts, ws, wss. SIGHUP
+/// reloads the configuration and the files it names; if they contain an error, the old ones remain in effect.
+/// SIGINT (Ctrl-C) or SIGTERM shuts down gracefully: clients are notified; a second signal ends the broker at
+/// once.
 ///
-/// Without --persistence-dir all is kept in memory, and ends with the broker.
+/// Without --persistence-dir, state is in memory and lost on exit.
 ///
-/// What is set by a flag wins over its environment variable, that over --set, that over the file of
-/// --config, and that over the default.
+/// Precedence: flag, environment variable, --set, file of --config, default.
 ///
-/// Exit codes: 0 after a requested end, 1 when an address or a file cannot be had, or what is kept cannot be
-/// read or written, 2 for bad arguments
-/// or a configuration with mistakes in it. With --check-persistence-dir: 0 when all is well, 1 when it is not, 2 when it
-/// cannot be looked at.
+/// Exit codes: 0 after a requested shutdown; 1 when an address or a file is unavailable, or the journal cannot be
+/// read or written; 2 for bad arguments or an invalid configuration. With --check-persistence-dir: 0 if the
+/// directory is sound, 1 if it is not, 2 if it cannot be read.
 #[derive(Args)]
 pub(crate) struct Broker {
     #[command(flatten)]
     file: FileArgs,
 
-    /// Where to listen for MQTT over TCP, or with mqtts://, ws:// or wss:// in front for that; port 0 takes a free one,
-    /// and a port alone is one of 127.0.0.1. May be given several times. Addresses that others can reach ask for --password-file or --allow-anonymous.
-    /// [default: 127.0.0.1:1883]
+    /// Address to listen on for MQTT over TCP, or with the scheme mqtts://, ws:// or wss://; port 0 selects a
+    /// free port, and a port alone implies 127.0.0.1. May be given several times. Non-loopback addresses require
+    /// --password-file or --allow-anonymous. [default: 127.0.0.1:1883]
     #[arg(long, short, value_name = "ADDR:PORT", env, value_delimiter = ',')]
     listen: Vec<Listen>,
 
-    /// Where to listen for MQTT over TLS. Without --listen, there alone.
+    /// Address to listen on for MQTT over TLS. Replaces the default of --listen.
     #[arg(long, value_name = "ADDR:PORT", env, value_delimiter = ',', value_parser = phalanx_service::address)]
     tls_listen: Vec<SocketAddr>,
 
-    /// Where to listen for MQTT within WebSockets. Without --listen, there alone.
+    /// Address to listen on for MQTT over WebSocket. Replaces the default of --listen.
     #[arg(long, value_name = "ADDR:PORT", env, value_delimiter = ',', value_parser = phalanx_service::address)]
     ws_listen: Vec<SocketAddr>,
 
-    /// Where to listen for MQTT within WebSockets over TLS. Without --listen, there alone.
+    /// Address to listen on for MQTT over WebSocket with TLS. Replaces the default of --listen.
     #[arg(long, value_name = "ADDR:PORT", env, value_delimiter = ',', value_parser = phalanx_service::address)]
     wss_listen: Vec<SocketAddr>,
 
-    /// The certificate of addresses with TLS: a PEM file, the certificates that lead to the root behind
-    /// it. It is looked at again while the broker runs, and a renewed one is taken.
+    /// Certificate of the TLS addresses: a PEM file with the certificate and its intermediates. A renewed file is
+    /// loaded at run time.
     #[arg(long, value_name = "FILE", requires = "tls_key", env)]
     tls_certificate: Option<PathBuf>,
 
-    /// The certificate's private key: a PEM file.
+    /// Private key of the certificate: a PEM file.
     #[arg(long, value_name = "FILE", requires = "tls_certificate", env)]
     tls_key: Option<PathBuf>,
 
-    /// Authorities, a PEM file: over TLS let in only those with a certificate that one of them has signed, as the
-    /// user whom it names (its common name).
+    /// PEM file with certificate authorities: TLS clients must present a certificate signed by one of them, and
+    /// its common name becomes the user name.
     #[arg(long, value_name = "FILE", env)]
     tls_client_ca: Option<PathBuf>,
 
-    /// Let scripts of this page's connect by WebSocket, as `https://example.org`; `*` stands for all pages. May be
-    /// given several times. [default: none; who is no browser is let in]
+    /// Accept WebSocket connections from scripts of this origin, for example `https://example.org`; `*` allows
+    /// all. May be given several times. Clients other than browsers are not restricted. [default: none]
     #[arg(long, value_name = "ORIGIN", env, value_delimiter = ',')]
     allowed_origins: Vec<String>,
 
-    /// Keep sessions, subscriptions, queued and retained messages in this directory, which is made if it is not
-    /// there: they survive the broker's end, whatever ends it, and what is acknowledged is on the disk.
+    /// Store sessions, subscriptions, queued and retained messages in this directory, so that they survive a
+    /// restart or crash. Messages are acknowledged after they are on disk. Created if missing.
     #[arg(long, value_name = "DIR", env, conflicts_with = "ephemeral")]
     persistence_dir: Option<PathBuf>,
 
-    /// Start though acknowledged data is missing at the end of the journal, or all of it is, and go on with what is there.
-    /// For one start; without it the broker says what is missing, and does not start.
+    /// Start even if acknowledged data is missing at the end of the journal, or the whole journal is missing, and
+    /// continue with the remaining data. For a single start; without it the broker reports the loss and does not
+    /// start.
     #[arg(long)]
     accept_loss: bool,
 
-    /// Keep all in memory only, which is so without --persistence-dir, too; with it nothing is said about that.
+    /// Keep all state in memory, the default without --persistence-dir, and do not warn about it.
     #[arg(long, env, value_parser = yes_or_no())]
     ephemeral: bool,
 
-    /// Look at what a directory has, of a broker that does not run, say so, and end. Nothing is changed.
+    /// Check the persistence directory of a stopped broker, print a summary and exit. Changes nothing.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["persistence_dir", "ephemeral"])]
     check_persistence_dir: Option<PathBuf>,
 
-    /// Let in only the users of this file, by their passwords (`phalanx passwd` sets them).
+    /// Require user names and passwords of this file (see `phalanx passwd`).
     #[arg(long, value_name = "FILE", env)]
     password_file: Option<PathBuf>,
 
-    /// Who may publish and subscribe to what: an access list. Without one, who is let in may do everything.
+    /// File of access rules for publishing and subscribing. Without it, connected clients may do everything.
     #[arg(long, value_name = "FILE", env)]
     acl_file: Option<PathBuf>,
 
-    /// Let in those without a user's name too, wherever they come from.
+    /// Accept clients without a user name, from any address.
     #[arg(long, env, value_parser = yes_or_no())]
     allow_anonymous: bool,
 
-    /// Bytes of the longest packet that clients may send; with --persistence-dir at most 134217728. [default: 1048576]
+    /// Maximum packet size accepted from clients in bytes; at most 134217728 with --persistence-dir. [default:
+    /// 1048576]
     #[arg(long, value_name = "BYTES", value_parser = phalanx_config::amount, env)]
     max_packet_size: Option<usize>,
 
-    /// The most connections at once; CONNECT is refused beyond. [default: 100000]
+    /// Maximum number of connections; CONNECT is rejected beyond. [default: 100000]
     #[arg(long, value_name = "N", env)]
     max_connections: Option<NonZero<usize>>,
 
-    /// The most connections of one address; CONNECT is refused beyond. [default: no bound]
+    /// Maximum number of connections per address; CONNECT is rejected beyond. [default: unlimited]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), env)]
     max_connections_per_address: Option<u32>,
 
-    /// The most connections that one address may begin in a second; CONNECT is refused beyond. [default: no bound]
+    /// Maximum number of new connections per second and address; CONNECT is rejected beyond. [default: unlimited]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), env)]
     max_connection_rate: Option<u32>,
 
-    /// The most messages that one client may publish in a second; it is not listened to while it is ahead.
-    /// [default: no bound]
+    /// Maximum number of messages per second that a client may publish; beyond, the broker pauses reading from
+    /// it. [default: unlimited]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), env)]
     max_message_rate: Option<u32>,
 
-    /// The most subscriptions of one client; SUBSCRIBE is refused beyond. [default: 100000]
+    /// Maximum number of subscriptions per client; SUBSCRIBE is rejected beyond. [default: 100000]
     #[arg(long, value_name = "N", env)]
     max_subscriptions: Option<usize>,
 
-    /// Of messages that wait for one client, and are as many as may, drop those of QoS 0 that have waited longest,
-    /// not those that come.
+    /// When a client's queue is full, drop its oldest queued messages of QoS 0 rather than new messages.
     #[arg(long, env, value_parser = yes_or_no())]
     drop_oldest: bool,
 
-    /// The longest keep-alive that a client of MQTT 5 may have; who asks for more, or for none, is told this
-    /// one. [default: as long as it likes]
+    /// Maximum keep-alive of MQTT 5 clients in seconds; imposed on clients that request a longer one or none.
+    /// [default: unlimited]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..), env)]
     max_keep_alive: Option<u16>,
 
-    /// Messages that may wait for one client that is slow or away; what comes then is dropped for it, and
-    /// counted. [default: 10000]
+    /// Maximum number of messages queued per slow or disconnected client; further ones are dropped and counted.
+    /// [default: 10000]
     #[arg(long, value_name = "N", env)]
     max_queued_messages: Option<usize>,
 
-    /// Seconds between two looks at what the broker tells of itself by topics below `$SYS/broker`; 0 for none.
-    /// [default: 10]
+    /// Interval in seconds at which the topics below `$SYS/broker` are updated; 0 disables them. [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400), env)]
     sys_interval: Option<u64>,
 
@@ -191,7 +188,7 @@ impl Broker {
         }
     }
 
-    /// The configuration that the file, the environment and the flags come to.
+    /// The configuration from the file, the environment and the flags.
     fn load(&self) -> Result<Config, Vec<ConfigError>> {
         let (mut config, mut origins) = (Config::new(), Origins::default());
         RuntimeArgs::defaults(&mut config.runtime);
@@ -206,7 +203,7 @@ impl Broker {
         Err(errors.into_iter().map(|error| error.located(&origins)).collect())
     }
 
-    /// Sets what flags and the environment say.
+    /// Applies flags and environment variables.
     fn apply(&self, config: &mut Config, origins: &mut Origins) {
         self.apply_listen(config, origins);
         let security = &mut config.security;
@@ -252,7 +249,7 @@ impl Broker {
         self.runtime.apply(&mut config.runtime, origins);
     }
 
-    /// Addresses that are given take the place of all that the file has.
+    /// Addresses given by flags replace all addresses of the file.
     fn apply_listen(&self, config: &mut Config, origins: &mut Origins) {
         let mut listen = self.listen.clone();
         listen.extend(self.tls_listen.iter().copied().map(Listen::mqtts));
@@ -270,12 +267,12 @@ impl Broker {
     }
 }
 
-/// Says what a directory has, and whether that is well.
+/// Checks a persistence directory and prints a summary.
 fn check(path: &Path) -> ExitCode {
     match phalanx_broker::check_persistence_dir(path) {
-        // A wrong directory must not pass for a backup.
+        // A wrong directory must not pass for a valid backup.
         Ok(checked) if checked.segments == 0 => {
-            let what = "there is no journal in it: no broker has kept anything there";
+            let what = "contains no journal: no broker has stored data there";
             status::print(format_args!("{}: {what}", path.display()));
             ExitCode::from(2)
         }

@@ -1,47 +1,47 @@
-//! What is sent of a directory: the options of `phalanx web` for the default host.
+//! Options of `phalanx web` for the content of the default host.
 
 use clap::Args;
 use phalanx_web::HostConfig;
 
 use crate::settings::yes_or_no;
 
-/// What is sent.
+/// Content options.
 #[derive(Args, Clone)]
-#[command(next_help_heading = "What is sent")]
+#[command(next_help_heading = "Content")]
 pub(crate) struct Content {
-    /// What stands for a directory, given several times: the first that is there.
-    /// [default: index.html]
+    /// File to send for a directory; may be given several times, and the first existing one is used. [default:
+    /// index.html]
     #[arg(long = "index", value_name = "NAME", env, value_delimiter = ',')]
     index: Vec<String>,
 
-    /// List directories without an index: as a page, or as JSON for who asks for that.
+    /// List directories without an index file, as HTML or, if requested by Accept, as JSON.
     #[arg(long, env, value_parser = yes_or_no())]
     listing: bool,
 
-    /// The file that is sent, with 200, to browsers that open a page where there is nothing: for
-    /// programs that run in the browser and have paths of their own.
+    /// File to send with status 200 for page requests that match no file, for single-page applications with
+    /// client-side routing.
     #[arg(long, value_name = "FILE", env)]
     fallback: Option<String>,
 
-    /// The file that is shown with an error, as in 404=404.html; given several times.
+    /// File to send with an error status, as in 404=404.html; may be given several times.
     #[arg(long = "error-page", value_name = "STATUS=FILE", value_parser = error_page, env, value_delimiter = ',')]
     error_pages: Vec<(u16, String)>,
 
-    /// Send file.br, file.zst or file.gz in the place of file to clients that take it, where it is
-    /// there and not older.
+    /// Send file.br, file.zst or file.gz instead of the file to clients that accept it, if it exists and is not
+    /// older.
     #[arg(long, env, value_parser = yes_or_no())]
     precompressed: bool,
 
-    /// Compress text in the cache, once for each file, for clients that take it.
+    /// Compress text files in the cache, once per file, for clients that accept it.
     #[arg(long, env, value_parser = yes_or_no())]
     compress: bool,
 }
 
 impl Content {
-    /// Sets what was asked for; what was not stays.
+    /// Applies the options that are given.
     pub(crate) fn apply(&self, host: &mut HostConfig) {
         if !self.index.is_empty() {
-            // An empty name is no index at all.
+            // An empty name disables index files.
             host.index = self.index.iter().filter(|name| !name.is_empty()).cloned().collect();
         }
         if !self.error_pages.is_empty() {
@@ -57,11 +57,11 @@ impl Content {
 }
 
 fn error_page(text: &str) -> Result<(u16, String), String> {
-    let (status, file) = text.split_once('=').ok_or("a status and a file: 404=404.html")?;
+    let (status, file) = text.split_once('=').ok_or("expected STATUS=FILE, as in 404=404.html")?;
     match status.parse() {
         Ok(code @ 400..=599) if !file.is_empty() => Ok((code, file.to_owned())),
-        Ok(400..=599) => Err("no file behind the equals sign".into()),
-        _ => Err(format!("{status:?} is no status of an error, which are 400 to 599")),
+        Ok(400..=599) => Err("no file after the equals sign".into()),
+        _ => Err(format!("{status:?} is not an error status from 400 to 599")),
     }
 }
 

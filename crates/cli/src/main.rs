@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-/// Servers that run similar work of different requests together.
+/// Servers that execute similar work of different requests together.
 #[derive(Parser)]
 #[command(name = "phalanx", version, max_term_width = 100, arg_required_else_help = true)]
 struct Cli {
@@ -36,14 +36,14 @@ enum Command {
     Top(top::Top),
     Passwd(passwd::Passwd),
     Load(phalanx_bench::cli::LoadCommand),
-    /// Measure Phalanx beside something else, in one run
+    /// Compare Phalanx with alternatives in paired measurements
     #[command(subcommand)]
     Bench(phalanx_bench::cli::BenchCommand),
     Completions(manual::Completions),
     Man(manual::Man),
 }
 
-/// The command line. Each server's variables have a prefix of their own, so that one environment can configure both.
+/// The command line. Each server's variables have their own prefix, so that one environment can configure both.
 fn command() -> clap::Command {
     Cli::command()
         .mut_subcommand("web", |web| variables::named(web, "PHALANX_WEB_"))
@@ -51,13 +51,13 @@ fn command() -> clap::Command {
 }
 
 fn main() -> ExitCode {
-    // Bad arguments: clap tells what and how on stderr, and exits with 2.
+    // For bad arguments clap prints an error to stderr and exits with 2.
     let matches = command().try_get_matches();
     let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches)).unwrap_or_else(|error| {
         let _ = error.print();
         let variable = |name: &str| std::env::var(name).ok();
         if let Some(name) = variables::blamed(&error, &command(), variable) {
-            status::print(format_args!("{name} in the environment says so"));
+            status::print(format_args!("the value comes from the environment variable {name}"));
         }
         std::process::exit(error.exit_code())
     });

@@ -1,5 +1,5 @@
-//! `phalanx completions` and `phalanx man`: what shells and readers need, made from the definitions by which
-//! arguments are read.
+//! `phalanx completions` and `phalanx man`: shell completions and manual pages, generated from the definitions of
+//! the command line.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-/// Write a shell's completions to stdout.
+/// Write shell completions to stdout.
 ///
 /// bash: `phalanx completions bash > ~/.local/share/bash-completion/completions/phalanx`;
 /// zsh: `… zsh > DIR/_phalanx`, with DIR in $fpath;
@@ -26,10 +26,10 @@ impl Completions {
     }
 }
 
-/// Write the manual pages, phalanx.1 and one for each command, into a directory.
+/// Write the manual pages, phalanx.1 and one per command, to a directory.
 #[derive(Args)]
 pub(crate) struct Man {
-    /// Made if it is not there; `man -l DIR/phalanx-web.1` shows a page.
+    /// The directory; created if missing. Show a page with `man -l DIR/phalanx-web.1`.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
@@ -43,16 +43,16 @@ impl Man {
     }
 }
 
-/// All commands but those that are not for people: pages leave them out by themselves, completions do not.
+/// The command without hidden subcommands. Manual pages omit those by themselves, completions do not.
 fn command() -> Command {
     crate::command().mut_subcommands(|group| {
         if !group.get_subcommands().any(Command::is_hide_set) {
             return group;
         }
         let shown = group.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned();
-        // Groups have no arguments of their own.
+        // Command groups have no arguments of their own.
         let about = group.get_about().cloned().unwrap_or_default();
-        // Clap wants names that stay; this process ends right after.
+        // Clap requires a static name; the process exits right after.
         let name: &'static str = group.get_name().to_owned().leak();
         Command::new(name).about(about).subcommands(shown)
     })
@@ -61,7 +61,7 @@ fn command() -> Command {
 fn finish(name: &str, done: io::Result<()>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // Who reads has had enough: `phalanx completions bash | head`.
+        // The reader closed the pipe: `phalanx completions bash | head`.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("phalanx {name}: {error}");

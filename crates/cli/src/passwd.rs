@@ -1,4 +1,4 @@
-//! `phalanx passwd`: sets a user's password in a file of users for the broker.
+//! `phalanx passwd`: sets a user's password in a password file of the broker.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
@@ -8,15 +8,15 @@ use clap::Args;
 use phalanx_access::passwd;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
-/// Set a user's password in a file of users, for a message broker
+/// Set a user's password in a password file for the broker
 ///
-/// The password is read from the terminal, twice and without showing it, or else as a line of the input.
-/// The file is made if it is not there.
+/// The password is read twice from the terminal without echo, or as a line of standard input. The file is created
+/// if missing.
 #[derive(Args)]
 pub(crate) struct Passwd {
-    /// The file of users.
+    /// The password file.
     file: PathBuf,
-    /// The name of the user: no colon, no spaces around it.
+    /// The user name, without colons and surrounding spaces.
     user: String,
 }
 
@@ -48,15 +48,15 @@ fn read(user: &str) -> Result<String, String> {
         Ok(password)
     };
     let both = asked(&format!("Password of {user}: "))
-        .and_then(|first| Ok((first, asked("The same again: ")?)));
+        .and_then(|first| Ok((first, asked("Repeat the password: ")?)));
     match both {
         Ok((first, second)) if first == second => Ok(first),
-        Ok(_) => Err("these were two passwords".to_owned()),
+        Ok(_) => Err("the passwords differ".to_owned()),
         Err(error) => Err(format!("cannot read the password: {error}")),
     }
 }
 
-/// A line of the input, without its end.
+/// A line of standard input without its newline.
 fn line() -> io::Result<String> {
     let mut line = String::new();
     if io::stdin().lock().read_line(&mut line)? == 0 {
@@ -65,7 +65,7 @@ fn line() -> io::Result<String> {
     Ok(line.trim_end_matches(['\n', '\r']).to_owned())
 }
 
-/// Calls `read` while the terminal does not show what is typed.
+/// Calls `read` with the echo of the terminal disabled.
 fn quietly<T>(read: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let stdin = io::stdin();
     let shown = tcgetattr(&stdin)?;

@@ -1,15 +1,14 @@
-//! `phalanx web` as its operator sees it: what it does when it is ready, when it is asked to read its configuration
-//! again, and when it stops.
+//! Operation of `phalanx web`: reports readiness, handles reloads and shutdown.
 
 use phalanx_web::{Listen, Operator, Reloaded, Reloader, ServeError, Serving};
 
 use crate::status::{ReloadReport, StatusReporter};
 use crate::web::Web;
 
-/// A server that was started with these arguments.
+/// A server started with these arguments.
 pub(crate) struct Service {
     web: Web,
-    /// Where it listens, if that was decided by whoever started it.
+    /// Listening sockets inherited from the parent process, which replace configured addresses.
     given: Option<Vec<Listen>>,
     teller: StatusReporter,
 }
@@ -29,10 +28,10 @@ impl Operator for Service {
         let read = || {
             let config = self.web.load(self.given.as_deref()).map_err(ServeError::Config)?;
             let Reloaded { version, added, needs_restart, warnings } = reloader.reload(config)?;
-            let done = format!("reloaded: this is version {version} of the configuration");
+            let done = format!("reloaded; configuration version {version}");
             Ok::<_, ServeError>(ReloadReport { warnings, needs_restart, added, done })
         };
-        self.teller.reload(read, "not reloaded: the configuration from before stays");
+        self.teller.reload(read, "not reloaded; the old configuration remains in effect");
     }
 
     fn stopping(&self) {

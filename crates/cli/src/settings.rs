@@ -1,5 +1,4 @@
-//! How a server of the house is told what to do: by a file, by the environment and by flags. What is the same for all of
-//! them: the flags that name a file, and those of the runtime.
+//! Options common to the servers: the configuration file, and the runtime.
 
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -15,33 +14,30 @@ use phalanx_service::RuntimeConfig;
 
 use crate::status;
 
-/// Where the configuration is, and what becomes of it.
+/// Source of the configuration, and commands for it.
 #[derive(Args, Clone)]
 pub(crate) struct FileArgs {
-    /// Read the configuration from this file, in TOML; docs/web/configuration.md and docs/broker/configuration.md
-    /// have all keys.
+    /// Configuration file in TOML; docs/web/configuration.md and docs/broker/configuration.md list all keys.
     #[arg(long, short, value_name = "FILE", env)]
     pub(crate) config: Option<PathBuf>,
 
-    /// Set a key of the configuration, as it would be written in the file: `runtime.shutdown-timeout="5s"`, `health="/up"`. May be
-    /// given several times.
+    /// Set a key of the configuration in the syntax of the file: `runtime.shutdown-timeout="5s"`, `health="/up"`.
+    /// May be given several times.
     #[arg(long, value_name = "KEY=VALUE", env, value_delimiter = '\n')]
     set: Vec<String>,
 
-    /// Look whether the configuration is right and what it names is there (directories, certificates, files of
-    /// passwords), tell of all that is wrong, and end: with 0 if nothing is, 1 if something cannot be had, 2 for
-    /// errors.
+    /// Check the configuration and the files it names (directories, certificates, password files), print all
+    /// errors and exit: 0 if it is valid, 1 if a file is unavailable, 2 for errors.
     #[arg(long)]
     pub(crate) check: bool,
 
-    /// Print the whole configuration as TOML, as it would be followed, and end.
+    /// Print the effective configuration as TOML and exit.
     #[arg(long)]
     pub(crate) print_config: bool,
 }
 
 impl FileArgs {
-    /// Has `read` read the file, then what --set says: each a text with its name and the place where its relative paths
-    /// begin.
+    /// Passes the file and then each --set to `read`: the text, its name, and the base of its relative paths.
     pub(crate) fn read(
         &self,
         mut read: impl FnMut(&str, &str, &Path) -> Result<(), Vec<ConfigError>>,
@@ -56,72 +52,69 @@ impl FileArgs {
     }
 }
 
-/// How a server is run.
+/// Options of the runtime.
 #[derive(Args, Clone)]
-#[command(next_help_heading = "How it is run")]
+#[command(next_help_heading = "Runtime")]
 pub(crate) struct RuntimeArgs {
-    /// How many processors: threads, each bound to a core. Default: one for each core.
+    /// Number of workers: threads, each bound to a core. [default: one per core]
     #[arg(long, short, value_name = "N", env, value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
 
-    /// How to reach the kernel: io_uring, or readiness (epoll, kqueue). `auto` takes io_uring where
-    /// there is one. [default: auto]
+    /// I/O driver: io_uring, or readiness (epoll, kqueue). `auto` uses io_uring if available. [default: auto]
     #[arg(long, value_name = "auto|uring|poll", env)]
     driver: Option<DriverChoice>,
 
-    /// Show what the server does there, live, and serve /snapshot.json, /metrics and more; on the
-    /// loopback only: they tell all about the load. See also `phalanx top`.
+    /// Serve live metrics at this address: an HTML page, /snapshot.json, /metrics and more. Loopback only, since
+    /// they reveal details of the load. See also `phalanx top`.
     #[arg(long, value_name = "ADDR:PORT", env)]
     admin: Option<SocketAddr>,
 
-    /// Allow an --admin address that others can reach.
+    /// Allow a non-loopback --admin address.
     #[arg(long, requires = "admin", env, value_parser = yes_or_no())]
     admin_public: bool,
 
-    /// Answer at the --admin address under this host name too, as Prometheus needs it that scrapes by a service's name.
-    /// May be given several times. [default: IP addresses and localhost only]
+    /// Accept this host name in requests to the --admin address, as needed by Prometheus when it scrapes a
+    /// service by name. May be given several times. [default: IP addresses and localhost only]
     #[arg(long, value_name = "NAME", env, value_delimiter = ',')]
     admin_host: Vec<String>,
 
-    /// Seconds to finish what is under way after a signal, before it is ended. [default: 10]
+    /// Maximum time in seconds to complete requests in progress at shutdown. [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400), env)]
     shutdown_timeout: Option<u64>,
 
-    /// Microseconds for which an idle processor polls before it sleeps, at most. It polls for less where that would
-    /// cost more processor time than the sleeps it saves. 0 never polls. [default: 20]
+    /// Maximum time in microseconds for which an idle worker polls before it sleeps. It polls for less if polling
+    /// costs more processor time than it saves. 0 disables polling. [default: 20]
     #[arg(long, value_name = "MICROSECONDS", env)]
     spin: Option<u64>,
 
-    /// Microseconds that a processor without work may wait for more than one thing to come, so that
-    /// work is done in larger cohorts and costs less, at the price of latency: 1000 is a
-    /// good value. Waits only where the load fills a cohort within this time. 0 never waits.
+    /// Maximum time in microseconds for which an idle worker waits to batch events: less processor time, more
+    /// latency; 1000 is a good value. It waits only if the load fills a batch within this time. 0 disables.
     /// [default: 0]
     #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u64).range(0..=10_000), env)]
     batch_delay: Option<u64>,
 
-    /// Milliseconds after which an operation that does not suspend is told on stderr; 0 for never.
+    /// Report operations on stderr that run for longer than this without suspending, in milliseconds; 0 disables.
     /// [default: 100]
     #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400_000), env)]
     stall_threshold: Option<u64>,
 
-    /// Bytes of a core's second-level cache, by which the runtime chooses the size of cohorts; 0 for
-    /// what the machine says. [default: 0]
+    /// Size of a core's second-level cache in bytes, which determines the cohort size; 0 detects it. [default: 0]
     #[arg(long, value_name = "BYTES", value_parser = phalanx_config::amount, env)]
     l2_cache_size: Option<usize>,
 
-    /// Do not bind processors to cores.
+    /// Do not bind workers to cores.
     #[arg(long, env, value_parser = yes_or_no())]
     no_pin: bool,
 }
 
 impl RuntimeArgs {
-    /// What is so where nobody says anything: a processor for each core.
+    /// Sets defaults that depend on the machine: a worker per core.
     pub(crate) fn defaults(runtime: &mut RuntimeConfig) {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         runtime.workers = cores.min(1024);
     }
 
-    /// Sets what was asked for; what was not stays.
+    /// Applies the options that are given.
     pub(crate) fn apply(&self, runtime: &mut RuntimeConfig, origins: &mut Origins) {
         set(&mut runtime.workers, self.workers.map(usize::from));
         set(&mut runtime.driver, self.driver);
@@ -143,26 +136,26 @@ impl RuntimeArgs {
     }
 }
 
-/// What a flag without a value may be in the environment: `1`, `yes`, `on`, `true`, and their opposites.
+/// Parses the environment variable of a flag without value: `1`, `yes`, `on`, `true`, and their opposites.
 pub(crate) fn yes_or_no() -> BoolishValueParser {
     BoolishValueParser::new()
 }
 
-/// Sets what is there.
+/// Assigns `from` if it is given.
 pub(crate) fn set<T>(to: &mut T, from: Option<T>) {
     if let Some(from) = from {
         *to = from;
     }
 }
 
-/// Tells of mistakes, as many as there are.
+/// Prints configuration errors.
 pub(crate) fn mistaken(errors: &[ConfigError]) -> ExitCode {
     errors.iter().for_each(status::print);
     ExitCode::from(2)
 }
 
-/// Prints a configuration such that it means the same wherever it is read from: `again` reads it once more with
-/// relative paths beginning here, and gives what that comes to.
+/// Prints a configuration that is independent of the current directory: `again` parses it once more with relative
+/// paths based here, and returns the resulting text.
 pub(crate) fn print(
     text: &str,
     again: impl FnOnce(&str, &Path) -> Result<String, Vec<ConfigError>>,
@@ -176,13 +169,13 @@ pub(crate) fn print(
             ExitCode::SUCCESS
         }
         Err(why) => {
-            status::print(format_args!("the configuration cannot be printed: {why}"));
+            status::print(format_args!("cannot print the configuration: {why}"));
             ExitCode::FAILURE
         }
     }
 }
 
-/// Tells what a configuration names and is not there, and what else there is to say.
+/// Prints warnings and unavailable files.
 pub(crate) fn check(warnings: &[String], missing: &[String]) -> ExitCode {
     warnings.iter().chain(missing).for_each(status::print);
     match missing.is_empty() {

@@ -1,5 +1,5 @@
-//! What a server of the house says to whoever has started it, on stdout and stderr and to systemd: when it is ready, when
-//! it has read its configuration again, when it stops. The same for all of them, so that scripts and people find it.
+//! Status messages of the servers on stdout and stderr and to systemd: ready, reloaded, stopping. All servers use
+//! the same format, on which scripts rely.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -8,28 +8,28 @@ use phalanx::runtime::Started;
 
 use crate::notify::Notify;
 
-/// Says it.
+/// Prints status messages and notifies systemd.
 pub(crate) struct StatusReporter(Notify);
 
-/// What has come of reading a configuration again.
+/// Result of a reload.
 pub(crate) struct ReloadReport {
-    /// What somebody should know, one line each.
+    /// Warnings, one line each.
     pub(crate) warnings: Vec<String>,
-    /// Keys that have changed and are not followed.
+    /// Changed keys that need a restart.
     pub(crate) needs_restart: Vec<String>,
-    /// Where it listens now and did not before.
+    /// Newly added addresses.
     pub(crate) added: Vec<String>,
-    /// What has been done, as a line.
+    /// A summary in one line.
     pub(crate) done: String,
 }
 
 impl StatusReporter {
-    /// To systemd, if that is who has started it.
+    /// Reports to the service manager named in the environment, if any.
     pub(crate) fn from_environment() -> Self {
         Self(Notify::from_environment())
     }
 
-    /// It does what it is there for, at `urls`.
+    /// Reports that the server is ready at `urls`.
     pub(crate) fn ready(
         &self,
         up: &Started,
@@ -38,13 +38,13 @@ impl StatusReporter {
     ) {
         up.fallback.iter().chain(warnings).for_each(print);
         if let Some(admin) = up.admin {
-            print(format_args!("look inside at http://{admin}/"));
+            print(format_args!("admin page at http://{admin}/"));
         }
         listening(urls);
         self.0.ready();
     }
 
-    /// Has `read` read the configuration again; `refused` is said where that failed.
+    /// Reloads the configuration by calling `read`. Prints `refused` if that fails.
     pub(crate) fn reload<E: Display>(
         &self,
         read: impl FnOnce() -> Result<ReloadReport, E>,
@@ -55,7 +55,7 @@ impl StatusReporter {
             Ok(ReloadReport { warnings, needs_restart, added, done }) => {
                 warnings.iter().for_each(print);
                 for key in needs_restart {
-                    print(format_args!("{key}: has changed, and needs a restart to be followed"));
+                    print(format_args!("{key}: changed; restart to apply"));
                 }
                 listening(added.into_iter());
                 print(done);
@@ -68,18 +68,18 @@ impl StatusReporter {
         self.0.ready();
     }
 
-    /// It is about to end.
+    /// Reports that the server is shutting down.
     pub(crate) fn stopping(&self) {
         self.0.stopping();
     }
 }
 
-/// Says something on stderr: each line of it names the program.
+/// Prints a message to stderr, each line with the name of the program.
 pub(crate) fn print(what: impl Display) {
     what.to_string().lines().for_each(|line| eprintln!("phalanx: {line}"));
 }
 
-/// One line for each, and at once: scripts wait for it. Nobody may be there to read it.
+/// Prints a line per address and flushes, since scripts wait for it. Errors are ignored: stdout may be closed.
 fn listening(urls: impl Iterator<Item = String>) {
     let mut stdout = std::io::stdout();
     for url in urls {

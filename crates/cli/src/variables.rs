@@ -3,8 +3,8 @@
 use clap::error::{ContextKind, ContextValue};
 use clap::{Command, Error};
 
-/// Names the variables of a server: `prefix` and the flag's name, as `PHALANX_BROKER_LISTEN` for `--listen`. Only flags
-/// declared with `env` have a variable.
+/// Names the variables of a server: `prefix` and the flag's name, as `PHALANX_BROKER_LISTEN` for `--listen`. Only
+/// flags declared with `env` have a variable.
 pub(crate) fn named(command: Command, prefix: &str) -> Command {
     command.mut_args(|argument| match (argument.get_env(), argument.get_long()) {
         (Some(_), Some(long)) => {
@@ -15,7 +15,7 @@ pub(crate) fn named(command: Command, prefix: &str) -> Command {
     })
 }
 
-/// The variable that an invalid value comes from, if any. Clap's message names only the flag.
+/// The variable that contains an invalid value, if any. Clap's message names only the flag.
 pub(crate) fn blamed(
     error: &Error,
     command: &Command,

@@ -1,4 +1,4 @@
-//! `phalanx web`: serve a directory.
+//! `phalanx web`: serves a directory.
 
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -16,40 +16,37 @@ use phalanx_web::{Config, ConfigError, Inherited, Listen, Origins, Tls, operate}
 
 /// Serve a directory of files over HTTP.
 ///
-/// When it is ready it prints one line on stdout for each address: `listening on http://ADDR:PORT`.
-/// SIGINT (Ctrl-C) or SIGTERM asks it to finish what is under way; a second one ends it at once.
-/// SIGHUP has it read its configuration again; if there is a mistake in it, the old one goes on.
+/// When ready, it prints a line per address to stdout: `listening on http://ADDR:PORT`. SIGINT (Ctrl-C) or
+/// SIGTERM completes the requests in progress and exits; a second signal ends the server at once. SIGHUP reloads
+/// the configuration; if it contains an error, the old one remains in effect.
 ///
-/// What is set by a flag wins over its environment variable, that over --set, that over the file of
-/// --config, and that over the default.
+/// Precedence: flag, environment variable, --set, file of --config, default.
 ///
-/// Exit codes: 0 after a requested end, 1 when a directory or an address cannot be had, 2 for bad
-/// arguments or a configuration with mistakes in it.
+/// Exit codes: 0 after a requested shutdown; 1 when a directory or an address is unavailable; 2 for bad arguments
+/// or an invalid configuration.
 #[derive(Args, Clone)]
 pub(crate) struct Web {
-    /// The directory to serve. Nothing outside of it is served, nor names that begin with a dot.
-    /// [default: .]
+    /// Directory to serve. Files outside of it and names that begin with a dot are not served. [default: .]
     directory: Option<PathBuf>,
 
     #[command(flatten)]
     file: FileArgs,
 
-    /// Where to listen; port 0 takes a free one, and a port alone is one of 127.0.0.1. May be given several
-    /// times. Sockets that systemd hands over take the place of all.
-    /// [default: 127.0.0.1:8080]
+    /// Address to listen on; port 0 selects a free port, and a port alone implies 127.0.0.1. May be given several
+    /// times. Sockets passed by systemd replace all addresses. [default: 127.0.0.1:8080]
     #[arg(long, short, value_name = "ADDR:PORT", env, value_delimiter = ',')]
     listen: Vec<Listen>,
 
-    /// Serve over TLS, with this certificate: a PEM file, the certificates that lead to the root
-    /// behind it. It is looked at again while the server runs, and a renewed one is taken.
+    /// Serve over TLS with this certificate: a PEM file with the certificate and its intermediates. A renewed
+    /// file is loaded at run time.
     #[arg(long, value_name = "FILE", requires = "tls_key", env)]
     tls_certificate: Option<PathBuf>,
 
-    /// The certificate's private key: a PEM file.
+    /// Private key of the certificate: a PEM file.
     #[arg(long, value_name = "FILE", requires = "tls_certificate", env)]
     tls_key: Option<PathBuf>,
 
-    /// Also listen here, without TLS, to send clients to where there is TLS.
+    /// Also listen on this address without TLS and redirect clients to TLS.
     #[arg(
         long,
         value_name = "ADDR:PORT",
@@ -59,29 +56,29 @@ pub(crate) struct Web {
     )]
     redirect_http: Option<SocketAddr>,
 
-    /// Speak HTTP/2 without TLS too, to clients that begin with it.
+    /// Accept HTTP/2 without TLS from clients with prior knowledge.
     #[arg(long, env, value_parser = yes_or_no())]
     h2c: bool,
 
-    /// Memory for files' contents, over all processors. [default: 256M]
+    /// Size of the file cache, for all workers together. [default: 256M]
     #[arg(long, value_name = "BYTES", value_parser = phalanx_web::amount, env)]
     cache: Option<usize>,
 
-    /// The most connections at once; more are answered with 503 and closed. [default: 100000]
+    /// Maximum number of connections; further ones get status 503 and are closed. [default: 100000]
     #[arg(long, value_name = "N", env)]
     max_connections: Option<NonZero<usize>>,
 
-    /// Milliseconds that work may wait in an overloaded server. When it waits for longer, requests
-    /// are refused with 503 before anything is done for them, so that those let in are answered in
-    /// up to about twice this time. 0 never refuses any. [default: 15]
+    /// Maximum queueing delay in milliseconds. When requests wait for longer, the server rejects some with status
+    /// 503 before processing them, so that admitted ones are answered within about twice this time. 0 disables.
+    /// [default: 15]
     #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(0..=60_000), env)]
     max_queue_delay: Option<u64>,
 
-    /// Seconds that a client has for the whole of a request. [default: 10]
+    /// Maximum time in seconds for a client to send a whole request. [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400), env)]
     request_timeout: Option<u64>,
 
-    /// Seconds that a connection may be idle between requests. [default: 60]
+    /// Idle timeout of a connection between requests, in seconds. [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400), env)]
     idle_timeout: Option<u64>,
 
@@ -127,8 +124,8 @@ impl Web {
         }
     }
 
-    /// The configuration that the file, the environment and the flags come to. Where it listens may be
-    /// `given`: then nothing else decides it.
+    /// The configuration from the file, the environment and the flags. Inherited sockets, if `given`, replace all
+    /// addresses.
     pub(crate) fn load(&self, given: Option<&[Listen]>) -> Result<Config, Vec<ConfigError>> {
         let (mut config, mut origins) = (Config::new(), Origins::default());
         RuntimeArgs::defaults(&mut config.runtime);
@@ -143,7 +140,7 @@ impl Web {
         Err(errors.into_iter().map(|error| error.located(&origins)).collect())
     }
 
-    /// Sets what flags and the environment say.
+    /// Applies flags and environment variables.
     fn apply(
         &self,
         config: &mut Config,
@@ -153,7 +150,7 @@ impl Web {
         if let Some(directory) = &self.directory {
             let Some(host) = config.hosts.iter_mut().find(|host| host.server_names.is_empty())
             else {
-                let what = "there is no default host whose root it could be: all have names";
+                let what = "cannot set the root of the default host: all hosts have names";
                 return Err(vec![ConfigError::new("DIRECTORY", "host", what)]);
             };
             host.root.clone_from(directory);
@@ -182,13 +179,13 @@ impl Web {
 }
 
 impl Web {
-    /// A certificate that is given by flags is the default host's, and all addresses have TLS then.
+    /// A certificate given by flags belongs to the default host, and enables TLS on all addresses.
     fn apply_tls(&self, config: &mut Config) -> Result<(), Vec<ConfigError>> {
         config.h2c |= self.h2c;
         if let (Some(certificate), Some(key)) = (&self.tls_certificate, &self.tls_key) {
             let Some(host) = config.hosts.iter_mut().find(|host| host.server_names.is_empty())
             else {
-                let what = "there is no default host whose certificate it could be: all have names";
+                let what = "cannot set the certificate of the default host: all hosts have names";
                 return Err(vec![ConfigError::new("--tls-certificate", "host", what)]);
             };
             host.tls = Some(Tls { certificate: certificate.clone(), key: key.clone() });

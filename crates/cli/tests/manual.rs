@@ -1,4 +1,4 @@
-//! Completions and manual pages, as a shell and a reader get them.
+//! Shell completions and manual pages.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -29,7 +29,7 @@ fn each_shell_gets_all_commands_but_hidden_ones() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("bash"));
 }
 
-/// The script of bash is run by bash, where there is one.
+/// Runs the bash completion in bash, if installed.
 #[test]
 fn bash_completes() {
     let script = r#"source <("$0" completions bash)

@@ -1,4 +1,4 @@
-//! `phalanx passwd` as somebody uses it from a script.
+//! `phalanx passwd` in scripts.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,7 +9,7 @@ fn passwd(file: &Path, user: &str, input: &str) -> Output {
     command.arg("passwd").arg(file).arg(user);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().unwrap();
-    // It may have ended without reading.
+    // It may have exited without reading.
     let _ = process.stdin.take().unwrap().write_all(input.as_bytes());
     process.wait_with_output().unwrap()
 }
@@ -25,7 +25,7 @@ fn a_line_of_the_input_is_the_password() {
     let users = phalanx_access::Users::open(&file).unwrap();
     assert!(users.verify("eve", b"pear") && users.verify("adam", b"two words"));
     assert!(!users.verify("eve", b"apple"));
-    // (user, input, what is said)
+    // (user, input, message)
     let table = [
         ("eve", "", "cannot read the password"),
         ("eve", "\n", "empty"),

@@ -87,7 +87,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     runtime.run_and(graph, start, |up| {
         println!("listening on {}", listeners.local_addr());
         if let Some(admin) = up.admin {
-            eprintln!("look inside at http://{admin}/snapshot.json");
+            eprintln!("admin page at http://{admin}/snapshot.json");
         }
     })?;
     Ok(())

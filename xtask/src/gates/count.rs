@@ -158,7 +158,7 @@ fn system_calls(driver: &str, times: u32, program: &Path, root: &Path) -> Result
     let mut server = Server::start_by(command, root, &arguments).map_err(text)?;
     let said = BufReader::new(server.stderr().expect("a pipe")).lines();
     let at = said.map_while(Result::ok).find_map(|line| {
-        let (_, at) = line.split_once("look inside at http://")?;
+        let (_, at) = line.split_once("admin page at http://")?;
         at.trim_end_matches('/').parse().ok()
     });
     let at = at.ok_or("it does not print the address of its admin pages")?;

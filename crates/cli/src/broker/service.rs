@@ -1,12 +1,11 @@
-//! `phalanx broker` as its operator sees it: what it does when it is ready, when it is asked to read its configuration
-//! again, and when it stops.
+//! Operation of `phalanx broker`: reports readiness, handles reloads and shutdown.
 
 use phalanx_broker::{Operator, Reloaded, Reloader, ServeError, Serving};
 
 use crate::broker::Broker;
 use crate::status::{ReloadReport, StatusReporter};
 
-/// A broker that was started with these arguments.
+/// A broker started with these arguments.
 pub(super) struct Service {
     broker: Broker,
     teller: StatusReporter,
@@ -30,12 +29,12 @@ impl Operator for Service {
             let files = self.broker.file.config.iter().chain(&files);
             let files: Vec<_> = files.map(|path| path.display().to_string()).collect();
             let done = match files.is_empty() {
-                true => "there is nothing to read again".to_owned(),
-                false => format!("read again: {}", files.join(", ")),
+                true => "reloaded: no files to read".to_owned(),
+                false => format!("reloaded: {}", files.join(", ")),
             };
             Ok::<_, ServeError>(ReloadReport { warnings, needs_restart, added: Vec::new(), done })
         };
-        self.teller.reload(read, "not read again: what was there before stays");
+        self.teller.reload(read, "not reloaded; the old configuration remains in effect");
     }
 
     fn stopping(&self) {

@@ -1,4 +1,4 @@
-//! Where a broker is, as it is written: `mqtt://user@host:port`, or less of that.
+//! Broker addresses: `mqtt://user@host:port` and its shorter forms.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ pub(super) struct Address {
     pub(super) user: Option<String>,
     pub(super) host: String,
     pub(super) port: u16,
-    /// Whether it is spoken to over TLS.
+    /// Whether to use TLS.
     pub(super) tls: bool,
 }
 
@@ -24,50 +24,48 @@ impl FromStr for Address {
             Some(("mqtt" | "tcp", rest)) => (false, rest),
             Some(("mqtts" | "ssl" | "tls", rest)) => (true, rest),
             Some(("ws" | "wss", _)) => {
-                return Err("mqtt:// and mqtts:// are spoken here, and no WebSocket".into());
+                return Err("WebSocket is not supported; use mqtt:// or mqtts://".into());
             }
             Some((other, _)) => {
-                return Err(format!(
-                    "{other}:// is no way to reach a broker; mqtt:// and mqtts:// are"
-                ));
+                return Err(format!("unsupported scheme {other}://; use mqtt:// or mqtts://"));
             }
         };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         if rest.contains('/') {
-            return Err("nothing comes behind the port: topics go into --topic".into());
+            return Err("unexpected text after the port; topics are given by --topic".into());
         }
         let (user, place) = match rest.rsplit_once('@') {
             Some((user, place)) => (Some(user), place),
             None => (None, rest),
         };
         if user.is_some_and(|user| user.contains(':')) {
-            let why = "no password here, where all can see it: put it into PHALANX_PASSWORD or --password-file";
+            let why = "a password on the command line is visible to others; use PHALANX_PASSWORD or --password-file";
             return Err(why.into());
         }
         if user == Some("") {
-            return Err("there is no name before the @".into());
+            return Err("no name before the @".into());
         }
-        // An IPv6 address has colons of its own, and so it has brackets where a port follows.
+        // An IPv6 address contains colons, so it needs brackets before a port.
         let (host, port) = match place.strip_prefix('[') {
             Some(inside) => {
-                let (host, behind) = inside.split_once(']').ok_or("a [ is not closed")?;
+                let (host, behind) = inside.split_once(']').ok_or("[ is not closed")?;
                 match (behind.strip_prefix(':'), behind) {
                     (Some(port), _) => (host, Some(port)),
                     (None, "") => (host, None),
-                    (None, _) => return Err("behind ] comes :PORT or nothing".into()),
+                    (None, _) => return Err("expected :PORT or nothing after ]".into()),
                 }
             }
             None if place.matches(':').count() > 1 => (place, None),
             None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
         };
         if host.is_empty() {
-            return Err("there is no host".into());
+            return Err("no host".into());
         }
         let port = match port {
             None if tls => TLS_PORT,
             None => PORT,
             Some(port) => match port.parse() {
-                Ok(0) | Err(_) => return Err(format!("{port:?} is no port: 1 to 65535")),
+                Ok(0) | Err(_) => return Err(format!("{port:?} is not a port from 1 to 65535")),
                 Ok(port) => port,
             },
         };
@@ -107,11 +105,11 @@ mod tests {
             (true, 8883, "mqtts://a:8883".into())
         );
         for (text, says) in [
-            ("wss://a", "no WebSocket"),
-            ("http://a", "mqtts:// are"),
+            ("wss://a", "WebSocket is not supported"),
+            ("http://a", "unsupported scheme http://"),
             ("mqtt://ann:secret@a", "PHALANX_PASSWORD"),
-            ("mqtt://a:0", "no port"),
-            ("mqtt://a:x", "no port"),
+            ("mqtt://a:0", "not a port"),
+            ("mqtt://a:x", "not a port"),
             ("mqtt://", "no host"),
             ("mqtt://@a", "no name"),
             ("mqtt://a/topic", "--topic"),

@@ -1,4 +1,4 @@
-//! How a client begins: the broker is reached, and asked for a session.
+//! Connects a client to the broker and opens a session.
 
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
@@ -10,40 +10,40 @@ use super::failure::{Failure, words};
 use super::link::{Came, Happened, Link};
 use super::wire::{self, Wire};
 
-/// What the broker has granted.
+/// An accepted session.
 pub(super) struct Granted {
     pub(super) link: Link,
-    /// Messages of QoS 1 and 2 that may be under way to it.
+    /// Maximum number of messages of QoS 1 and 2 in flight to the broker.
     pub(super) receive_maximum: usize,
 }
 
-/// Connects; within `patience`, for each of the broker's addresses and for its answer.
+/// Connects; `patience` limits each connection attempt and the wait for CONNACK.
 pub(super) fn begin(to: &To, patience: Duration) -> Result<Granted, Failure> {
     let password = password(to)?;
     if password.is_some() && to.broker.user.is_none() {
-        let why = "a password is of no use without a name: --broker mqtt://USER@HOST";
+        let why = "a password requires a user name: --broker mqtt://USER@HOST";
         return Err(Failure::Usage(why.into()));
     }
     let named = [&to.ca, &to.cert].iter().any(|path| path.is_some());
     if named && !to.broker.tls {
-        let why = "certificates are of no use without TLS: --broker mqtts://HOST";
+        let why = "certificates require TLS: --broker mqtts://HOST";
         return Err(Failure::Usage(why.into()));
     }
     let version = if to.v311 { Version::V3 } else { Version::V5 };
     match ask(to, patience, version, password.as_deref())? {
         Some(granted) => Ok(granted),
-        // It knows no MQTT 5.
+        // The broker does not support MQTT 5.
         None if version == Version::V5 => {
             let again = ask(to, patience, Version::V3, password.as_deref())?;
             again.ok_or_else(|| {
-                Failure::Broker(format!("{} speaks neither MQTT 5 nor 3.1.1", to.broker))
+                Failure::Broker(format!("{} supports neither MQTT 5 nor 3.1.1", to.broker))
             })
         }
-        None => Err(Failure::Broker(format!("{} does not speak MQTT 3.1.1", to.broker))),
+        None => Err(Failure::Broker(format!("{} does not support MQTT 3.1.1", to.broker))),
     }
 }
 
-/// The password; none if there is none.
+/// The password, if one is given.
 fn password(to: &To) -> Result<Option<Vec<u8>>, Failure> {
     let Some(path) = &to.password_file else {
         let password = std::env::var_os("PHALANX_PASSWORD");
@@ -55,7 +55,7 @@ fn password(to: &To) -> Result<Option<Vec<u8>>, Failure> {
     Ok(Some(line.strip_suffix(b"\r").unwrap_or(line).to_vec()))
 }
 
-/// Asks in one version; none if the broker does not speak that.
+/// Sends CONNECT in one version; `None` if the broker does not support that version.
 fn ask(
     to: &To,
     patience: Duration,
@@ -105,28 +105,30 @@ fn ask(
             let why = words(ack.reason, ack.properties);
             Err(Failure::Broker(format!("{} refuses: {why}", to.broker)))
         }
-        _ => Err(Failure::Broker(format!("{} does not answer as a broker", to.broker))),
+        _ => Err(Failure::Broker(format!("{} does not answer like a broker", to.broker))),
     }
 }
 
-/// Whether a broker of 3.1.1 says in its own words that it knows no MQTT 5.
+/// Whether a broker of version 3.1.1 rejected MQTT 5 in its own format.
 fn is_other_version(came: &Came) -> bool {
     matches!(came.bytes(), [0x20, 2, _, 1])
 }
 
-/// The first of the broker's addresses that can be reached.
+/// Connects to the first reachable address of the broker.
 fn reach(to: &To, patience: Duration) -> Result<TcpStream, Failure> {
     let broker = &to.broker;
     let addresses = (broker.host.as_str(), broker.port).to_socket_addrs();
     let addresses: Vec<SocketAddr> = addresses
-        .map_err(|error| Failure::Broker(format!("{} cannot be found: {error}", broker.host)))?
+        .map_err(|error| Failure::Broker(format!("cannot resolve {}: {error}", broker.host)))?
         .collect();
-    let mut why = "it has no address".to_owned();
+    let mut why = "no address".to_owned();
     for address in addresses {
         match TcpStream::connect_timeout(&address, patience) {
             Ok(stream) => return Ok(stream),
             Err(error) => why = error.to_string(),
         }
     }
-    Err(Failure::Broker(format!("cannot reach {broker}: {why}\n  is a broker running there?")))
+    Err(Failure::Broker(format!(
+        "cannot reach {broker}: {why}\n  check that a broker is running there"
+    )))
 }

@@ -1,22 +1,22 @@
-//! What goes wrong, and the exit code that it has.
+//! Errors of the clients and their exit codes.
 
 use std::io;
 use std::process::ExitCode;
 
 use phalanx_mqtt::{Properties, Property, Reason};
 
-/// Why a client ends before it has done what it was asked for.
+/// Why a client ends before it has completed its task.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// What was asked for makes no sense: exit code 2.
+    /// Invalid arguments: exit code 2.
     Usage(String),
-    /// The broker is not there, or says no: exit code 1.
+    /// The broker is unreachable or rejected a request: exit code 1.
     Broker(String),
-    /// The time is up: exit code 3.
+    /// Timeout: exit code 3.
     Late(String),
-    /// Somebody wanted it to end: exit code 130.
+    /// Interrupted by a signal: exit code 130.
     Interrupted,
-    /// Nobody reads what it prints any more, so nothing is left to do: exit code 0.
+    /// The reader of the output closed it, so the work is done: exit code 0.
     Unread,
 }
 
@@ -25,7 +25,7 @@ impl Failure {
         Self::Broker(format!("{what}: {error}"))
     }
 
-    /// Says it on stderr.
+    /// Prints the error to stderr and returns the exit code.
     pub(super) fn tell(&self, command: &str) -> ExitCode {
         let (text, code) = match self {
             Self::Usage(text) => (text, 2),
@@ -44,7 +44,7 @@ impl Failure {
     }
 }
 
-/// A reason as the broker gives it, in words of its own if it has any, and what can be done about it.
+/// A reason code with the broker's reason string, if any, and a remedy.
 pub(super) fn words(reason: Reason, properties: Properties<'_>) -> String {
     let own = properties.iter().find_map(|property| match property {
         Property::ReasonString(text) => Some(text),
@@ -56,9 +56,9 @@ pub(super) fn words(reason: Reason, properties: Properties<'_>) -> String {
     }
     let hint = match reason {
         Reason::BAD_USER_NAME_OR_PASSWORD => {
-            "the name goes before an @ in --broker, the password into PHALANX_PASSWORD or --password-file"
+            "give the user name in --broker mqtt://USER@HOST, the password in PHALANX_PASSWORD or --password-file"
         }
-        Reason::NOT_AUTHORIZED => "the broker's operator decides who may do this",
+        Reason::NOT_AUTHORIZED => "ask the broker's operator for access",
         Reason::CLIENT_IDENTIFIER_NOT_VALID => "choose another --client-id",
         Reason::SERVER_BUSY | Reason::QUOTA_EXCEEDED => "the broker is full: try again later",
         _ => return text,

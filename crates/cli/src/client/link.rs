@@ -1,4 +1,4 @@
-//! A connection to a broker that waits for several things at once: packets, input, signals, and the time.
+//! A connection to a broker that waits for packets, input, signals and timeouts.
 
 use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
@@ -12,23 +12,23 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use super::failure::{Failure, words};
 use super::wire::Wire;
 
-/// A broker that says nothing is waited for no longer.
+/// Timeout for answers of the broker.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long nothing is said where there is no need to: a day, for what can be added to a moment.
+/// Interval without keep-alive: a day, which can be added to any instant.
 const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a client waits for.
+/// An event.
 pub(super) enum Happened {
-    /// A packet.
+    /// A packet arrived.
     Came(Came),
-    /// There is something to read where else it looked.
+    /// The input is readable.
     Input,
-    /// The time is up.
+    /// The deadline has passed.
     Late,
 }
 
-/// A packet that has come.
+/// A received packet.
 pub(super) struct Came {
     bytes: Vec<u8>,
     version: Version,
@@ -36,10 +36,10 @@ pub(super) struct Came {
 
 impl Came {
     /// # Errors
-    /// When it is none, as the standard has it.
+    /// When the bytes are not a valid packet.
     pub(super) fn packet(&self) -> Result<Packet<'_>, Failure> {
         let frame = Frame::split(&self.bytes, Frame::MAX_BODY).map_err(wrong)?;
-        Packet::decode(frame.expect("it was found whole"), self.version).map_err(wrong)
+        Packet::decode(frame.expect("the frame is complete"), self.version).map_err(wrong)
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -48,10 +48,10 @@ impl Came {
 }
 
 fn wrong(error: Error) -> Failure {
-    Failure::Broker(format!("what the broker says is no MQTT: {error}"))
+    Failure::Broker(format!("the broker sent invalid MQTT: {error}"))
 }
 
-/// Signals that ask for an end, as bytes to read.
+/// Termination signals, as a readable socket.
 struct Signals(UnixStream);
 
 impl Signals {
@@ -68,21 +68,21 @@ pub(super) struct Link {
     wire: Wire,
     signals: Signals,
     pub(super) version: Version,
-    /// None where nobody looks.
+    /// `None` without keep-alive.
     keep_alive: Option<Duration>,
     input: Vec<u8>,
     output: Vec<u8>,
-    /// Something that was said has not left, and never will.
+    /// Whether sent data was lost.
     lost: bool,
-    /// The broker has closed its end.
+    /// Whether the broker closed its end.
     closed: bool,
-    /// When something was last sent, and since when an answer to a ping is waited for.
+    /// Time of the last sent packet, and of an unanswered ping.
     said: Instant,
     pinged: Option<Instant>,
 }
 
 impl Link {
-    /// From here on signals are noticed by [`next`](Self::next) alone.
+    /// Creates the connection. From here on signals are only noticed by [`next`](Self::next).
     pub(super) fn new(wire: Wire, version: Version, keep_alive: u16) -> io::Result<Self> {
         wire.unblock()?;
         let mut link = Self {
@@ -101,22 +101,22 @@ impl Link {
         Ok(link)
     }
 
-    /// After so many seconds of silence the broker is asked whether it is there; never for zero.
+    /// Sets the keep-alive interval in seconds; 0 disables pings.
     pub(super) fn keeps_alive(&mut self, seconds: u16) {
         self.keep_alive = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
     }
 
-    /// Says a packet, as soon as it goes.
+    /// Queues a packet and sends as much as possible.
     ///
     /// # Errors
-    /// When it is longer than a packet can be, or the broker is gone.
+    /// When the packet is too long, or the connection is lost.
     pub(super) fn say(&mut self, packet: &Packet<'_>) -> Result<(), Failure> {
         let encoded = packet.encode(self.version, &mut self.output);
         encoded.map_err(|error| Failure::Usage(error.what().to_owned()))?;
         self.flush()
     }
 
-    /// Whether all that was said has left.
+    /// Whether all queued data was sent.
     pub(super) fn is_flushed(&self) -> bool {
         self.output.is_empty() && !self.wire.holds_back()
     }
@@ -129,7 +129,7 @@ impl Link {
                 Ok(count) => sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-                // It may have said why, which is still to be read.
+                // The broker may have sent a reason, which is still to be read.
                 Err(_) => {
                     self.lost = true;
                     self.output.clear();
@@ -140,13 +140,13 @@ impl Link {
         }
         self.output.drain(..sent);
         if self.wire.holds_back() {
-            // What goes, goes; the rest when the socket says so.
+            // Send as much as possible; the rest follows when the socket is writable.
             let _ = self.wire.flush();
         }
         Ok(())
     }
 
-    /// Waits until something happens, `until` then at most, and with `input` for that, too.
+    /// Waits for the next event until `until`, and also for `input` if given.
     pub(super) fn next(
         &mut self,
         until: Option<Instant>,
@@ -161,15 +161,15 @@ impl Link {
                     Ok(Packet::PingResp) => self.pinged = None,
                     Ok(Packet::Disconnect(Disconnect { reason, properties })) => {
                         let why = words(reason, properties);
-                        return Err(Failure::Broker(format!("the broker has ended it: {why}")));
+                        return Err(Failure::Broker(format!("the broker disconnected: {why}")));
                     }
                     _ => return Ok(Happened::Came(came)),
                 }
                 continue;
             }
-            // Not before what came in front of that, which may say why.
+            // Packets received before the end of the stream come first, since they may state the reason.
             if self.closed {
-                return Err(Failure::Broker("the broker has closed the connection".into()));
+                return Err(Failure::Broker("the broker closed the connection".into()));
             }
             let now = Instant::now();
             if until.is_some_and(|until| until <= now) {
@@ -203,17 +203,17 @@ impl Link {
         }
     }
 
-    /// Says that it is still there when that is due; when it is due next.
+    /// Sends a ping if it is due, and returns the time of the next check.
     fn look_after(&mut self, now: Instant) -> Result<Instant, Failure> {
         if let Some(pinged) = self.pinged {
             let until = pinged + TIMEOUT;
             if until <= now {
-                let why = "the broker is gone: it does not answer a ping";
+                let why = "the broker does not answer a ping";
                 return Err(Failure::Broker(why.into()));
             }
             return Ok(until);
         }
-        // A little early, as it is on its way for a moment.
+        // Ping early, to allow for the transit time.
         let due = self.said + self.keep_alive.map_or(NEVER, |silence| silence * 3 / 4);
         if due > now {
             return Ok(due);
@@ -244,15 +244,15 @@ impl Link {
         }
     }
 
-    /// Leaves. What was said before arrives.
+    /// Disconnects after all queued data was delivered.
     ///
     /// # Errors
-    /// When it may not have: the broker has ended the connection, or was gone.
+    /// When the delivery is uncertain: the broker closed the connection or did not respond.
     pub(super) fn leave(mut self) -> Result<(), Failure> {
         let goodbye = Packet::Disconnect(Disconnect::because(Reason::SUCCESS));
         self.say(&goodbye)?;
         let until = Instant::now() + TIMEOUT;
-        // The broker closes when it has read that. Whatever comes until then is not for us any more.
+        // The broker closes the connection after reading DISCONNECT. Packets received until then are ignored.
         loop {
             let left = self.is_flushed() && !self.lost;
             if left {
@@ -260,10 +260,12 @@ impl Link {
             }
             match self.next(Some(until), None) {
                 Ok(Happened::Came(_)) => (),
-                // It has read all that it wants to.
+                // The broker has read everything.
                 Ok(_) if left => return Ok(()),
                 Err(_) if self.closed && left => return Ok(()),
-                Ok(_) => return Err(Failure::Late("the broker does not take what is sent".into())),
+                Ok(_) => {
+                    return Err(Failure::Late("the broker does not read the sent data".into()));
+                }
                 Err(failure) => return Err(failure),
             }
         }
@@ -282,7 +284,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that says why it refuses, and goodbye, in one piece: as Mosquitto does.
+    /// A server that sends its reason and closes in one write, like Mosquitto.
     fn refuses(listener: &TcpListener, config: Arc<ServerConfig>) {
         let (mut socket, _) = listener.accept().unwrap();
         let mut session = ServerConnection::new(config).unwrap();
@@ -303,7 +305,7 @@ mod tests {
             session.write_tls(&mut piece).unwrap();
         }
         socket.write_all(&piece).unwrap();
-        // Until the client goes, too.
+        // Wait until the client closes.
         let _ = socket.read_to_end(&mut Vec::new());
     }
 
@@ -336,13 +338,13 @@ mod tests {
             let wire = Wire::seal(stream, "localhost", Arc::new(client), TIMEOUT).unwrap();
             let mut link = Link::new(wire, Version::V5, 0).unwrap();
             let until = Some(Instant::now() + TIMEOUT);
-            // All of it is there before the client looks.
+            // Everything has arrived before the client reads.
             std::thread::sleep(Duration::from_millis(100));
             let Ok(Happened::Came(came)) = link.next(until, None) else { panic!("not heard") };
             let packet = came.packet().unwrap_or_else(|_| panic!("no packet"));
             let Packet::ConnAck(ack) = packet else { panic!("not why") };
             assert_eq!(ack.reason, Reason::BAD_USER_NAME_OR_PASSWORD);
-            // Then the end, and not the end of patience.
+            // Then the end of the stream, not a timeout.
             assert!(matches!(link.next(until, None), Err(Failure::Broker(_))));
         });
     }

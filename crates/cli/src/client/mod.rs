@@ -1,8 +1,8 @@
-//! `phalanx pub` and `phalanx sub`: clients of any MQTT broker, for people and for scripts.
+//! `phalanx pub` and `phalanx sub`: clients for any MQTT broker, for interactive use and scripts.
 //!
-//! `address.rs` is where a broker is, `wire.rs` a socket, maybe under TLS, `link.rs` a connection that waits for several
-//! things at once, `begin.rs` how one begins, `publish.rs` and `subscribe.rs` the two commands, `show.rs` how a message is printed, `failure.rs`
-//! what goes wrong and with which exit code.
+//! `address.rs` parses broker addresses; `wire.rs` is a socket, optionally with TLS; `link.rs` a connection that
+//! waits for several events; `begin.rs` opens a session; `publish.rs` and `subscribe.rs` are the commands;
+//! `show.rs` prints messages; `failure.rs` defines errors and exit codes.
 
 mod address;
 mod begin;
@@ -22,11 +22,12 @@ use clap::Args;
 
 use address::Address;
 
-/// Which broker, and as whom.
+/// The broker and the credentials.
 #[derive(Args)]
-#[command(next_help_heading = "The broker")]
+#[command(next_help_heading = "Broker")]
 struct To {
-    /// Where it is: mqtt://USER@HOST:PORT, or less of that; mqtts:// for TLS, on port 8883 unless told.
+    /// Address of the broker: mqtt://USER@HOST:PORT, where user and port are optional; mqtts:// uses TLS and port
+    /// 8883.
     #[arg(
         long,
         short,
@@ -36,38 +37,38 @@ struct To {
     )]
     broker: Address,
 
-    /// A file whose first line is the password. Or else it is in the environment variable PHALANX_PASSWORD: what
-    /// is said on a command line, everybody on this machine can see.
+    /// File whose first line is the password. Alternatively, set the environment variable PHALANX_PASSWORD:
+    /// command lines are visible to all users of this machine.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 
-    /// A PEM file with the certificates that the broker's must lead to. [default: those that this system trusts]
+    /// PEM file with the certificate authorities to trust. [default: those of this system]
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 
-    /// A PEM file with a certificate of the client's own, for brokers that ask for one.
+    /// PEM file with a client certificate.
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
 
-    /// A PEM file with the key of that.
+    /// PEM file with the private key of the client certificate.
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
 
-    /// The client's name. [default: the broker chooses one]
+    /// Client identifier. [default: assigned by the broker]
     #[arg(long, short = 'i', value_name = "ID")]
     client_id: Option<String>,
 
-    /// Speak MQTT 3.1.1. Otherwise it is MQTT 5, and 3.1.1 with brokers that know no other.
+    /// Use MQTT 3.1.1. Otherwise MQTT 5 is tried first.
     #[arg(long)]
     v311: bool,
 
-    /// Seconds of silence after which broker and client look whether the other is still there.
+    /// Keep-alive interval in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u16).range(5..))]
     keep_alive: u16,
 }
 
-/// A QoS, by its number.
+/// Parses a QoS.
 fn qos(text: &str) -> Result<phalanx_mqtt::QoS, String> {
     let qos = text.parse().ok().and_then(|number| phalanx_mqtt::QoS::of(number).ok());
-    qos.ok_or_else(|| "0 (once at most), 1 (once at least) or 2 (exactly once)".to_owned())
+    qos.ok_or_else(|| "0 (at most once), 1 (at least once) or 2 (exactly once)".to_owned())
 }

@@ -1,4 +1,4 @@
-//! `phalanx pub`: publishes a message, a file, or line by line what is read.
+//! `phalanx pub`: publishes a message, a file, or each line of its input.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,36 +16,36 @@ use super::begin::{Granted, begin};
 use super::failure::{Failure, words};
 use super::link::{Came, Happened, Link};
 
-/// Publish messages to an MQTT broker, any one
+/// Publish messages to an MQTT broker
 ///
-/// It ends when the broker has them all. Exit codes: 0 then; 1 when the broker cannot be reached or refuses, 2 for
-/// bad arguments, 3 when the broker does not answer in time, 130 after Ctrl-C.
+/// Exits when the broker has received all messages. Exit codes: 0 on success; 1 when the broker is unreachable or
+/// rejects a message; 2 for bad arguments; 3 on a timeout; 130 after Ctrl-C.
 #[derive(Args)]
 pub(crate) struct Pub {
-    /// Where to publish.
+    /// Topic to publish to.
     #[arg(long, short)]
     topic: String,
 
     #[command(flatten)]
     what: What,
 
-    /// How surely: 0 sent once, 1 until it is answered, 2 exactly once.
+    /// QoS: 0 at most once, 1 at least once, 2 exactly once.
     #[arg(long, short, default_value = "0", value_parser = super::qos)]
     qos: QoS,
 
-    /// Keep it for those who subscribe later. An empty message takes the one that is kept away.
+    /// Retain the message for later subscribers. An empty message deletes the retained one.
     #[arg(long, short)]
     retain: bool,
 
-    /// A user property, which filters look at: k=v; may be given several times. (MQTT 5)
+    /// User property, for content filters; may be given several times. (MQTT 5)
     #[arg(long = "user-property", short = 'U', value_name = "NAME=VALUE", value_parser = user_property)]
     user_properties: Vec<(String, String)>,
 
-    /// Seconds after which it is worth nothing any more. (MQTT 5)
+    /// Message expiry interval in seconds. (MQTT 5)
     #[arg(long, value_name = "SECONDS")]
     expiry: Option<u32>,
 
-    /// Seconds that the broker is waited for when nothing moves.
+    /// Timeout for answers of the broker, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
 
@@ -53,19 +53,19 @@ pub(crate) struct Pub {
     to: To,
 }
 
-/// What is published.
+/// The message.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 struct What {
-    /// This text
+    /// Text of the message
     #[arg(long, short, value_name = "TEXT")]
     message: Option<String>,
 
-    /// What is in this file; - for what is read from the input, to its end
+    /// File with the message; - reads standard input to its end
     #[arg(long, short, value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// Each line of the input is a message, as soon as it is there
+    /// Publish each line of standard input as a message, as soon as it is read
     #[arg(long, short = 'l')]
     stdin_lines: bool,
 }
@@ -73,7 +73,7 @@ struct What {
 fn user_property(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("a name and a value: location=roomA".into()),
+        _ => Err("expected NAME=VALUE, as in location=roomA".into()),
     }
 }
 
@@ -87,7 +87,7 @@ impl Pub {
 
     fn publish(&self) -> Result<(), Failure> {
         if !topic::is_name(&self.topic) {
-            let why = "is no topic to publish to: it is empty, too long, or has a wildcard (+ or #) in it";
+            let why = "is not a topic name: it is empty, too long, or contains a wildcard (+ or #)";
             return Err(Failure::Usage(format!("{:?} {why}", self.topic)));
         }
         let mut source = self.what.open()?;
@@ -100,7 +100,8 @@ impl Pub {
             pushed.map_err(|error| Failure::Usage(error.what().to_owned()))?;
         }
         if link.version == Version::V3 && !properties.get().is_empty() {
-            let why = "MQTT 3.1.1 is spoken, which has neither user properties nor an expiry";
+            let why =
+                "user properties and expiry require MQTT 5, but the connection uses MQTT 3.1.1";
             return Err(Failure::Usage(why.into()));
         }
         let under_way = Vec::new();
@@ -111,10 +112,10 @@ impl Pub {
     }
 }
 
-/// Messages of QoS 1 and 2 that are under way at once.
+/// Maximum number of messages of QoS 1 and 2 in flight.
 const MAX_INFLIGHT: usize = 256;
 
-/// Messages on their way.
+/// State of the transfer.
 struct Sending<'a> {
     own: &'a Pub,
     link: Link,
@@ -125,7 +126,7 @@ struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// Sends all that comes, and waits for the answers.
+    /// Sends all messages and waits for their acknowledgements.
     fn send(&mut self, source: &mut Source, patience: Duration) -> Result<(), Failure> {
         loop {
             let mut has_room = self.has_room();
@@ -139,14 +140,14 @@ impl Sending<'_> {
             }
             let stdin = io::stdin();
             let input = (has_room && !source.is_ended()).then(|| stdin.as_fd());
-            // For more input nobody need hurry.
+            // Waiting for input has no timeout.
             let until = (!is_done).then(|| Instant::now() + patience);
             match self.link.next(until, input)? {
                 Happened::Came(came) => self.answered(&came)?,
                 Happened::Input => source.read()?,
                 Happened::Late => {
                     let missing = self.under_way.len();
-                    let why = format!("the broker does not answer; {missing} messages are unsure");
+                    let why = format!("the broker does not answer; {missing} messages may be lost");
                     return Err(Failure::Late(why));
                 }
             }
@@ -173,7 +174,7 @@ impl Sending<'_> {
         }))
     }
 
-    /// A number that no message under way has.
+    /// An unused packet identifier.
     fn id(&mut self) -> PacketId {
         loop {
             self.next = self.next.wrapping_add(1);
@@ -190,7 +191,7 @@ impl Sending<'_> {
         let done = match came.packet()? {
             Packet::PubAck(ack) | Packet::PubRec(ack) if ack.reason.is_failure() => {
                 let why = words(ack.reason, ack.properties);
-                return Err(Failure::Broker(format!("the broker refuses the message: {why}")));
+                return Err(Failure::Broker(format!("the broker rejected the message: {why}")));
             }
             Packet::PubRec(ack) => return self.link.say(&Packet::PubRel(Ack::of(ack.id))),
             Packet::PubAck(ack) => ack.id,
@@ -206,11 +207,11 @@ impl Sending<'_> {
     }
 }
 
-/// Where messages come from.
+/// Source of the messages.
 enum Source {
-    /// One, until it was taken.
+    /// A single message, until it was taken.
     Once(Option<Vec<u8>>),
-    /// Lines: what was read of them, and whether there is more.
+    /// Lines: the bytes read, and whether the input has ended.
     Lines { read: Vec<u8>, ended: bool },
 }
 
@@ -235,13 +236,13 @@ impl What {
 }
 
 impl Source {
-    /// The next message that is there.
+    /// The next available message.
     fn next(&mut self) -> Option<Vec<u8>> {
         match self {
             Self::Once(message) => message.take(),
             Self::Lines { read, ended } => {
                 let Some(end) = read.iter().position(|byte| *byte == b'\n') else {
-                    // The last line may have no end.
+                    // The last line may lack a newline.
                     let rest = *ended && !read.is_empty();
                     return rest.then(|| std::mem::take(read));
                 };
@@ -255,7 +256,7 @@ impl Source {
         }
     }
 
-    /// Whether nothing more comes.
+    /// Whether there are no further messages.
     fn is_ended(&self) -> bool {
         match self {
             Self::Once(message) => message.is_none(),
@@ -263,7 +264,7 @@ impl Source {
         }
     }
 
-    /// Reads what is there.
+    /// Reads the available input.
     fn read(&mut self) -> Result<(), Failure> {
         let Self::Lines { read, ended } = self else { return Ok(()) };
         let mut chunk = [0; 16 * 1024];

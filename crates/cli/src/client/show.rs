@@ -1,4 +1,4 @@
-//! How a message is printed: its payload, or all of it as a line of JSON.
+//! Prints messages: the payload, or the whole message as a line of JSON.
 
 use std::io::{self, Write};
 
@@ -7,19 +7,19 @@ use serde_json::{Map, Value, json};
 
 use super::failure::Failure;
 
-/// How messages are printed.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// The payload and the end of a line.
+    /// The payload and a newline.
     Payload,
-    /// With the topic and a space before it.
+    /// The topic, a space, the payload and a newline.
     WithTopic,
-    /// One line of JSON.
+    /// A line of JSON.
     Json,
 }
 
 impl Form {
-    /// Prints a message at once: whoever reads it may wait for it.
+    /// Prints a message and flushes it, since a reader may be waiting.
     pub(super) fn print(self, message: &Publish<'_>) -> Result<(), Failure> {
         let mut line = Vec::new();
         match self {
@@ -41,7 +41,7 @@ impl Form {
     }
 }
 
-/// The message; a payload that is no text is written in hexadecimal digits.
+/// The message as JSON; a payload that is not UTF-8 is in hexadecimal.
 fn to_json(message: &Publish<'_>) -> Value {
     let mut all = Map::new();
     all.insert("topic".into(), message.topic.into());
@@ -54,7 +54,7 @@ fn to_json(message: &Publish<'_>) -> Value {
     let (mut user, mut identifiers) = (Vec::new(), Vec::new());
     for property in message.properties {
         let (name, value) = match property {
-            // Not an object: there may be several of one name, and their order counts.
+            // An array rather than an object, since names may repeat and the order matters.
             Property::User(name, value) => {
                 user.push(json!([name, value]));
                 continue;

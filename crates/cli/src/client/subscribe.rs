@@ -1,4 +1,4 @@
-//! `phalanx sub`: prints messages as they come.
+//! `phalanx sub`: prints messages as they arrive.
 
 use std::collections::HashSet;
 use std::num::NonZero;
@@ -17,35 +17,35 @@ use super::failure::{Failure, words};
 use super::link::{Happened, Link};
 use super::show::Form;
 
-/// Print messages of an MQTT broker, any one, as they come
+/// Subscribe to topics of an MQTT broker and print the messages
 ///
-/// It says on stderr when it is subscribed. Exit codes: 0 after --count messages, or after --timeout without a
-/// count; 1 when the broker cannot be reached or refuses, 2 for bad arguments, 3 when the time is up before all of
-/// --count have come, 130 after Ctrl-C.
+/// Reports on stderr when the subscription is active. Exit codes: 0 after --count messages, or after --timeout
+/// without a count; 1 when the broker is unreachable or rejects the subscription; 2 for bad arguments; 3 on a
+/// timeout before --count messages; 130 after Ctrl-C.
 #[derive(Args)]
 pub(crate) struct Sub {
-    /// Whose messages; + stands for a level and # for all that follow. May be given several times.
+    /// Topic filter; + matches one level and # all following ones. May be given several times.
     #[arg(long = "topic", short, required = true)]
     topics: Vec<String>,
 
-    /// Only messages whose user properties satisfy this: symbol = 'ACME' AND price > 10. The broker must know such
-    /// filters, as phalanx broker does. (MQTT 5)
+    /// Only messages whose user properties satisfy this content filter: symbol = 'ACME' AND price > 10. Requires
+    /// a broker with content filters, such as phalanx broker. (MQTT 5)
     #[arg(long, short, value_name = "CONDITION")]
     filter: Option<String>,
 
-    /// The filter looks at the fields of payloads in JSON, too.
+    /// Apply the filter to fields of JSON payloads as well.
     #[arg(long, requires = "filter")]
     json_payload: bool,
 
-    /// How surely they are to arrive: 0 sent once, 1 until answered, 2 exactly once.
+    /// Maximum QoS: 0 at most once, 1 at least once, 2 exactly once.
     #[arg(long, short, default_value = "0", value_parser = super::qos)]
     qos: QoS,
 
-    /// End after so many messages.
+    /// Exit after this many messages.
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<NonZero<u64>>,
 
-    /// End after so many seconds. The broker's answers are waited for no longer than 30.
+    /// Exit after this many seconds. Also limits the wait for the broker's answers, which is at most 30 seconds.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
 
@@ -53,11 +53,12 @@ pub(crate) struct Sub {
     #[arg(long, short, conflicts_with = "json")]
     verbose: bool,
 
-    /// Print each message as a line of JSON: topic, payload (or payload_hex), qos, retain, user_properties and more.
+    /// Print each message as a line of JSON: topic, payload (or payload_hex), qos, retain, user_properties and
+    /// more.
     #[arg(long)]
     json: bool,
 
-    /// Do not say that it is subscribed.
+    /// Do not report that the subscription is active.
     #[arg(long)]
     quiet: bool,
 
@@ -65,7 +66,7 @@ pub(crate) struct Sub {
     to: To,
 }
 
-/// For the broker to answer.
+/// Maximum wait for an answer of the broker.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Sub {
@@ -82,7 +83,7 @@ impl Sub {
         let patience = left.map_or(TIMEOUT, |left| left.min(TIMEOUT));
         let link = begin(&self.to, patience)?.link;
         if link.version == Version::V3 && self.filter.is_some() {
-            let why = "MQTT 3.1.1 is spoken, which has no properties. Put the filter behind the topic: 'a/b?k>5'";
+            let why = "filters require MQTT 5, but the connection uses MQTT 3.1.1; append the filter to the topic: 'a/b?k>5'";
             return Err(Failure::Usage(why.into()));
         }
         let form = match (self.json, self.verbose) {
@@ -98,7 +99,7 @@ impl Sub {
             properties: self.properties()?.get(),
         }))?;
         let mut asked = Some(Instant::now() + patience);
-        // What is retained may come before the answer.
+        // Retained messages may arrive before SUBACK.
         while listening.left != Some(0) || asked.is_some() {
             let came = match listening.link.next(asked.or(until), None)? {
                 Happened::Came(came) => came,
@@ -107,7 +108,7 @@ impl Sub {
                 }
                 _ => match listening.left {
                     Some(left) => {
-                        return Err(Failure::Late(format!("the time is up; {left} are missing")));
+                        return Err(Failure::Late(format!("timeout; {left} messages are missing")));
                     }
                     None => break,
                 },
@@ -120,7 +121,7 @@ impl Sub {
                 packet => listening.take(packet)?,
             }
         }
-        // It has what it wanted, however the broker takes its leave.
+        // All messages were received, so errors of the disconnect do not matter.
         let _ = listening.link.leave();
         Ok(())
     }
@@ -146,11 +147,11 @@ impl Sub {
         Ok(properties)
     }
 
-    /// The broker has answered: says so, or why not.
+    /// Handles SUBACK: reports success or the reason of a rejection.
     fn granted(&self, reasons: &[u8], why: &str) -> Result<(), Failure> {
         let refused = self.topics.iter().zip(reasons).find(|(_, reason)| **reason >= 0x80);
         if let Some((topic, _)) = refused {
-            let mut text = format!("the broker refuses {topic}: {why}");
+            let mut text = format!("the broker rejected {topic}: {why}");
             let filter = self.filter.as_deref().or(topic.split_once('?').map(|(_, query)| query));
             if let Some(filter) = filter
                 && let Some(shown) = caret(filter, why)
@@ -171,25 +172,25 @@ fn first_failure(reasons: &[u8]) -> Reason {
     failure.map_or(Reason::SUCCESS, |reason| Reason(*reason))
 }
 
-/// The filter with a mark under the column that the broker's words name; none if they name none.
+/// The filter with a mark under the column named in the broker's reason; `None` if it names none.
 fn caret(filter: &str, why: &str) -> Option<String> {
     let digits = why.split_once("column ")?.1;
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
     let column: usize = digits[..end].parse().ok()?;
-    // The end of a text is one past its last character.
+    // The column of an error at the end is one past the last character.
     if column == 0 || column > filter.chars().count() + 1 || filter.contains(char::is_control) {
         return None;
     }
     Some(format!("  {filter}\n  {}^", " ".repeat(column - 1)))
 }
 
-/// A client that is subscribed.
+/// An active subscription.
 struct Listening {
     link: Link,
     form: Form,
-    /// Messages that are still waited for.
+    /// Number of messages still to receive.
     left: Option<u64>,
-    /// Messages of QoS 2 that were printed and may come again.
+    /// Messages of QoS 2 that were printed and may be sent again.
     begun: HashSet<PacketId>,
 }
 
@@ -211,7 +212,7 @@ impl Listening {
             _ => true,
         };
         if is_new && self.left != Some(0) {
-            // Before it is answered: nobody sends it again then.
+            // Print before acknowledging: an acknowledged message is not sent again.
             self.form.print(message)?;
             self.left = self.left.map(|left| left - 1);
         }

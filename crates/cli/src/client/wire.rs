@@ -1,4 +1,4 @@
-//! What a client's packets travel over: a socket, as it is or under TLS. Neither blocks once hands are shaken.
+//! The transport of a client: a socket with or without TLS, non-blocking after the handshake.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -15,13 +15,13 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use super::To;
 use super::failure::Failure;
 
-/// A connection's bytes.
+/// A transport.
 pub(super) enum Wire {
     Plain(TcpStream),
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
-/// The roots that a server's certificate must lead to, and a certificate of the client's own.
+/// TLS configuration with the trusted roots and the client certificate.
 pub(super) fn config(to: &To) -> Result<Arc<ClientConfig>, Failure> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -52,7 +52,7 @@ fn roots(path: Option<&Path>) -> Result<RootCertStore, Failure> {
         None => {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             if roots.is_empty() {
-                let why = "this system has no root certificates to judge the broker's by: name one with --ca";
+                let why = "this system has no root certificates; give one with --ca";
                 return Err(Failure::Usage(why.into()));
             }
         }
@@ -60,22 +60,22 @@ fn roots(path: Option<&Path>) -> Result<RootCertStore, Failure> {
     Ok(roots)
 }
 
-/// The certificates of a PEM file: one at least.
+/// The certificates of a PEM file, at least one.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
     let wrong = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
     let all = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let all: Vec<_> = all.map_err(|why| wrong(why.to_string()))?;
     match all.is_empty() {
-        true => Err(wrong("there is no certificate in it".into())),
+        true => Err(wrong("contains no certificate".into())),
         false => Ok(all),
     }
 }
 
 impl Wire {
-    /// Shakes hands with `host`, waiting for no more than `patience` at a time.
+    /// Performs a handshake with `host`, waiting at most `patience` per read.
     ///
     /// # Errors
-    /// What is wrong with the broker's certificate, or with the connection.
+    /// When the broker's certificate or the connection is bad.
     pub(super) fn seal(
         stream: TcpStream,
         host: &str,
@@ -100,23 +100,23 @@ impl Wire {
         }
     }
 
-    /// From here on nothing waits.
+    /// Makes the socket non-blocking.
     pub(super) fn unblock(&self) -> io::Result<()> {
         self.socket().set_nodelay(true)?;
         self.socket().set_nonblocking(true)
     }
 
-    /// Whether something was written that the socket has not taken.
+    /// Whether written data is buffered.
     pub(super) fn holds_back(&self) -> bool {
         matches!(self, Self::Tls(sealed) if sealed.conn.wants_write())
     }
 
-    /// Whether something was read that nobody has taken: no socket tells of it.
+    /// Whether decrypted data is buffered; polling the socket does not report it.
     pub(super) fn has_more(&self) -> bool {
         matches!(self, Self::Tls(sealed) if !sealed.conn.wants_read())
     }
 
-    /// Nothing more is said.
+    /// Closes the sending direction.
     pub(super) fn finish(&mut self) {
         if let Self::Tls(sealed) = self {
             sealed.conn.send_close_notify();
@@ -130,7 +130,7 @@ impl Read for Wire {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(stream) => stream.read(bytes),
-            // Some close without the word for it. What has come is whole packets or not.
+            // Some servers close without close_notify. Truncation shows as an incomplete packet.
             Self::Tls(sealed) => sealed.read(bytes).or_else(|error| match error.kind() {
                 io::ErrorKind::UnexpectedEof => Ok(0),
                 _ => Err(error),

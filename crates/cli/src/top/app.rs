@@ -1,4 +1,4 @@
-//! What is shown, and what keys change of it. No terminal in here.
+//! State of the screen and its changes by keys, independent of the terminal.
 
 use phalanx::metrics::{Interval, Snapshot};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -6,17 +6,17 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::fetch::Failure;
 use super::rows::{COLUMNS, Row, rows, sort};
 
-/// Seconds between two looks that `+` and `-` go through.
+/// Intervals in seconds that `+` and `-` select.
 const RATES: [f64; 8] = [0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 60.0];
 
-/// What to do after a key.
+/// Action after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Stay,
     Leave,
 }
 
-/// The state of the screen.
+/// State of the screen.
 pub(super) struct App {
     pub(super) name: String,
     every: f64,
@@ -25,7 +25,7 @@ pub(super) struct App {
     pub(super) help: bool,
     pub(super) column: Option<usize>,
     pub(super) reversed: bool,
-    /// Lines scrolled away above.
+    /// Number of lines scrolled off the top.
     pub(super) scrolled: usize,
     pub(super) latest: Option<Snapshot>,
     pub(super) interval: Option<Interval>,
@@ -49,12 +49,12 @@ impl App {
         }
     }
 
-    /// Seconds between two looks.
+    /// Interval between snapshots in seconds.
     pub(super) fn every(&self) -> f64 {
         self.every
     }
 
-    /// The next snapshot, or why there is none.
+    /// Handles the next snapshot, or a failure to get one.
     pub(super) fn take(&mut self, snapshot: Result<Snapshot, Failure>) {
         if self.paused {
             return;
@@ -65,7 +65,7 @@ impl App {
                 self.failure = None;
                 let before = self.latest.as_ref();
                 self.interval = match before.and_then(|b| Interval::between(b, &snapshot)) {
-                    // Of one moment there are no rates.
+                    // Rates need a positive interval.
                     Some(interval) if interval.seconds > 0.0 => Some(interval),
                     Some(_) => self.interval.take(),
                     None => Some(Interval::since_start(&snapshot)),
@@ -75,7 +75,7 @@ impl App {
         }
     }
 
-    /// The lines in the order asked for.
+    /// The rows in the selected order.
     pub(super) fn rows(&self) -> Vec<Row> {
         let Some(interval) = &self.interval else { return Vec::new() };
         let mut rows = rows(interval, self.summed);
@@ -108,7 +108,7 @@ impl App {
         Next::Stay
     }
 
-    /// The next column to sort by; wavefront order is one of them.
+    /// The next sort column, including wavefront order.
     fn step(&self, by: isize) -> Option<usize> {
         let now = self.column.map_or(0, |column| column + 1) as isize;
         let next = (now + by).rem_euclid(COLUMNS.len() as isize + 1) as usize;

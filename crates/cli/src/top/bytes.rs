@@ -1,13 +1,13 @@
-//! The byte table for `--bytes`: what each type of operation takes, plain text.
+//! The table of `--bytes`: memory of each type of operation, as plain text.
 
 use std::fmt::Write;
 
 use phalanx::metrics::Snapshot;
 
-/// A line for each type of operation that the program has run, and for each declared object.
+/// A line per type of operation that the program has run, and per declared object.
 pub(super) fn table(name: &str, snapshot: &Snapshot) -> String {
     let mut out = format!(
-        "{name}: bytes of operations; the cache of a core has {} KiB\n",
+        "{name}: memory of operations in bytes; the cache of a core has {} KiB\n",
         snapshot.cache_bytes >> 10
     );
     let bytes = &snapshot.bytes;
@@ -35,7 +35,7 @@ pub(super) fn table(name: &str, snapshot: &Snapshot) -> String {
     for each in &bytes.objects {
         let _ = writeln!(
             out,
-            "{:<width$}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  ({}, an object of each request)",
+            "{:<width$}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  ({}, one object per request)",
             each.stage, each.bytes, "", "", "", "", each.name
         );
     }

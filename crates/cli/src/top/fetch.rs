@@ -1,4 +1,4 @@
-//! Getting a snapshot from a program's admin address.
+//! Fetches snapshots from a program's admin address.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -8,21 +8,21 @@ use phalanx::metrics::{SNAPSHOT_VERSION, Snapshot};
 use phalanx_http::client::{Content, parse_response, write_get};
 use phalanx_http::{Body, client};
 
-/// Who does not answer in this time, is not there.
+/// Timeout for connecting, reading and writing.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// A thousand processors with sixty stages have less to say.
+/// Maximum size of a response; a thousand processors with sixty stages need less.
 const MAX_BODY_BYTES: u64 = 256 << 20;
 
 /// Why there is no snapshot.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Nobody can be reached.
+    /// The address is unreachable.
     Unreachable(String, io::Error),
-    /// Somebody answers, but no Phalanx program that this one understands.
+    /// The response is not that of a compatible Phalanx program.
     Strange(String, String),
-    /// Between two looks.
+    /// The program was restarted between two snapshots.
     Restarted,
-    /// The terminal.
+    /// The terminal failed.
     Terminal(io::Error),
 }
 
@@ -31,14 +31,14 @@ impl std::fmt::Display for Failure {
         match self {
             Self::Unreachable(name, error) => write!(
                 f,
-                "nobody answers at {name}: {error}; start the program with its admin address, as in \
+                "cannot reach {name}: {error}; start the program with its admin address, as in \
                  `phalanx web --admin 127.0.0.1:8081`"
             ),
             Self::Strange(name, why) => {
-                write!(f, "{name} is no admin address of a Phalanx program: {why}")
+                write!(f, "{name} is not the admin address of a Phalanx program: {why}")
             }
-            Self::Restarted => f.write_str("the program was started anew meanwhile; look again"),
-            Self::Terminal(error) => write!(f, "the terminal cannot be used: {error}"),
+            Self::Restarted => f.write_str("the program was restarted; try again"),
+            Self::Terminal(error) => write!(f, "cannot use the terminal: {error}"),
         }
     }
 }
@@ -49,11 +49,11 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// A program to look at.
+/// The admin address of a program.
 pub(super) struct Target(String);
 
 impl Target {
-    /// `HOST:PORT`, or that with `http://` before it and a path behind it.
+    /// Parses `HOST:PORT`, optionally with `http://` and a path.
     pub(super) fn new(address: &str) -> Self {
         let address = address.strip_prefix("http://").unwrap_or(address);
         Self(address.split('/').next().unwrap_or_default().to_owned())
@@ -63,7 +63,7 @@ impl Target {
         &self.0
     }
 
-    /// What the program has counted so far.
+    /// Fetches a snapshot.
     pub(super) fn snapshot(&self) -> Result<Snapshot, Failure> {
         let answer = self.get().map_err(|error| Failure::Unreachable(self.0.clone(), error))?;
         let strange = |why: String| Failure::Strange(self.0.clone(), why);
@@ -82,24 +82,24 @@ impl Target {
     }
 }
 
-/// Asks for the snapshot by the IP address: a name would have to be allowed with `--admin-host`.
+/// Requests the snapshot with the IP address as host; a name would need `--admin-host`.
 fn ask(mut stream: TcpStream, address: SocketAddr) -> io::Result<Vec<u8>> {
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     let mut request = Vec::new();
-    // Without the scope of an IPv6 address, which is no part of `Host`.
+    // Without the scope of an IPv6 address, which is not part of `Host`.
     let host = SocketAddr::new(address.ip(), address.port()).to_string();
     write_get(&mut request, &host, "/snapshot.json", false);
     stream.write_all(&request)?;
     let mut answer = Vec::new();
     match stream.take(MAX_BODY_BYTES).read_to_end(&mut answer) {
-        // A reset behind an answer does not take it back.
+        // A reset after the answer does not invalidate it.
         Err(error) if answer.is_empty() => Err(error),
         _ => Ok(answer),
     }
 }
 
-/// The snapshot in an answer, or what is wrong with it.
+/// Parses the snapshot in a response.
 fn read(answer: &[u8]) -> Result<Snapshot, String> {
     #[derive(Debug)]
     struct Version(u64);
@@ -109,19 +109,19 @@ fn read(answer: &[u8]) -> Result<Snapshot, String> {
     }
     let response: Option<client::Response> =
         parse_response(answer, false).map_err(|error| error.to_string())?;
-    let response = response.ok_or("it says too little")?;
+    let response = response.ok_or("incomplete response")?;
     if response.status != 200 {
-        return Err(format!("it answers {} to /snapshot.json", response.status));
+        return Err(format!("status {} for /snapshot.json", response.status));
     }
     let body = &answer[response.head..];
     let body = match response.content {
         Content::Framed(Body::Length(length)) => {
-            body.get(..length as usize).ok_or("its answer is cut off")?
+            body.get(..length as usize).ok_or("truncated response")?
         }
         Content::Framed(_) | Content::UntilClose => body,
     };
     match version(body) {
-        None => Err("its /snapshot.json is no snapshot".to_owned()),
+        None => Err("/snapshot.json is not a snapshot".to_owned()),
         Some(Version(theirs)) if theirs != u64::from(SNAPSHOT_VERSION) => Err(format!(
             "its snapshots are of version {theirs}, and version {SNAPSHOT_VERSION} is understood; \
              use the `phalanx` that belongs to it"
@@ -147,10 +147,10 @@ mod tests {
             |body: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         for (answer, why) in [
             ("SSH-2.0\r\n\r\n".to_owned(), "not an HTTP/1 response"),
-            ("HTTP/1.1 200 OK\r\n".to_owned(), "too little"),
-            ("HTTP/1.1 404 Not Found\r\n\r\n".to_owned(), "it answers 404"),
-            ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}".to_owned(), "cut off"),
-            (whole("<html>"), "no snapshot"),
+            ("HTTP/1.1 200 OK\r\n".to_owned(), "incomplete response"),
+            ("HTTP/1.1 404 Not Found\r\n\r\n".to_owned(), "status 404"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}".to_owned(), "truncated response"),
+            (whole("<html>"), "not a snapshot"),
             (whole("{\"version\":77}"), "version 77"),
             (whole("{\"version\":1}"), "missing field"),
         ] {

@@ -1,9 +1,8 @@
 //! `phalanx top`: a program's stages and processors in a terminal.
 //!
-//! It knows nothing of the program but its address: every figure is of `/snapshot.json`, or of the
-//! difference of two. `fetch.rs` gets them, `rows.rs` makes lines of them, `app.rs` is what keys change,
-//! `view.rs` draws it, `plain.rs` prints it for `--once`, and
-//! `bytes.rs` the byte table.
+//! All figures come from `/snapshot.json`, or from the difference of two snapshots. `fetch.rs` fetches them,
+//! `rows.rs` converts them to rows, `app.rs` handles keys, `view.rs` draws the screen, `plain.rs` prints the
+//! table of `--once`, and `bytes.rs` the byte table.
 
 mod app;
 mod bytes;
@@ -27,36 +26,36 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use app::{App, Next};
 use fetch::{Failure, Target};
 
-/// Keys are looked at this often.
+/// Interval at which keys are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Show what a Phalanx program does, stage by stage.
+/// Show the stages of a running Phalanx program
 ///
-/// Reads /snapshot.json at the admin address of any Phalanx program, as in
-/// `phalanx web --admin 127.0.0.1:8081`. Rates, means and percentiles are of the last interval, maxima
-/// since the program's start. Press `?` for the keys.
+/// Reads /snapshot.json at the admin address of a Phalanx program, as in `phalanx web --admin 127.0.0.1:8081`.
+/// Rates, means and percentiles are of the last interval, maxima since the program's start. Press `?` for the
+/// keys.
 ///
-/// Exit codes: 0 when it is left, 1 when nobody answers there or who answers is no Phalanx program,
-/// 2 for bad arguments.
+/// Exit codes: 0 after `q`; 1 when the address is unreachable or not that of a Phalanx program; 2 for bad
+/// arguments.
 #[derive(Args)]
 pub(crate) struct Top {
-    /// The program's admin address.
+    /// Admin address of the program.
     #[arg(value_name = "ADDR:PORT", default_value = "127.0.0.1:8081", env = "PHALANX_ADMIN")]
     address: String,
 
-    /// Seconds between two looks.
+    /// Interval between snapshots in seconds.
     #[arg(long, short, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     every: f64,
 
-    /// Begin with all processors summed.
+    /// Start with the sums over all processors.
     #[arg(long)]
     sum: bool,
 
-    /// Look for one interval, print a plain table and exit.
+    /// Print a plain table of one interval and exit.
     #[arg(long)]
     once: bool,
 
-    /// Print what each type of operation takes of the cache, in bytes, and exit.
+    /// Print the memory of each type of operation in bytes and exit.
     #[arg(long, conflicts_with_all = ["once", "sum"])]
     bytes: bool,
 }
@@ -75,7 +74,7 @@ impl Top {
             (_, true) => target.snapshot().map(|at| print!("{}", bytes::table(target.name(), &at))),
             (true, _) => self.once(&target),
             _ if !std::io::stdout().is_terminal() => {
-                eprintln!("phalanx top: stdout is no terminal; --once prints a plain table");
+                eprintln!("phalanx top: stdout is not a terminal; use --once for a plain table");
                 return ExitCode::from(2);
             }
             _ => self.watch(target),
@@ -99,7 +98,7 @@ impl Top {
     }
 
     fn watch(&self, target: Target) -> Result<(), Failure> {
-        // Whoever does not answer at all is told on a terminal that was left alone.
+        // Report an unreachable address before the terminal is modified.
         let mut app = App::new(target.name().to_owned(), self.every, self.sum);
         app.take(Ok(target.snapshot()?));
         let every = Arc::new(AtomicU64::new(0));
@@ -111,17 +110,17 @@ impl Top {
     }
 }
 
-/// Looks again and again on a thread of its own, so that keys work while nobody answers.
+/// Fetches snapshots on a separate thread, so that keys work while the program does not respond.
 fn look(
     target: Target,
     every: Arc<AtomicU64>,
 ) -> Receiver<Result<phalanx::metrics::Snapshot, Failure>> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
-        // The first interval is short, so that something is seen soon.
+        // The first interval is short, so that figures appear soon.
         let mut wait = Duration::from_millis(250);
         loop {
-            // In small steps: a shorter time that is asked for meanwhile is kept.
+            // Sleep in small steps, so that a shorter interval takes effect at once.
             let mut slept = Duration::ZERO;
             while slept < wait {
                 thread::sleep(POLL_INTERVAL);

@@ -1,4 +1,4 @@
-//! The table for `--once`: plain text for people, pipes and mails.
+//! The table of `--once` as plain text.
 
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ const COLUMNS: &[(&str, Figure)] = &[
     ("shed/s", |s| count(s.per_second(s.shed))),
 ];
 
-/// A line about the program and a line for each stage on each processor.
+/// A line about the program and a line per stage and processor.
 pub(super) fn table(name: &str, snapshot: &Snapshot, interval: &Interval, summed: bool) -> String {
     let mut lines = vec![vec!["stage".to_owned(), "processor".to_owned()]];
     lines[0].extend(COLUMNS.iter().map(|(title, _)| (*title).to_owned()));

@@ -1,28 +1,28 @@
-//! The lines of the table: a stage on a processor each, and the columns of it.
+//! Rows and columns of the table: one row per stage and processor.
 
 use phalanx::metrics::human::{count, percent};
 use phalanx::metrics::{Interval, StageInterval};
 
-/// One line.
+/// A row.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) stage: String,
-    /// None: all of them.
+    /// The processor; `None` for the sum over all.
     pub(super) processor: Option<usize>,
-    /// The stage's place in the wavefront.
+    /// Position of the stage in the wavefront.
     pub(super) order: usize,
     pub(super) figures: StageInterval,
 }
 
-/// One column of figures.
+/// A column of figures.
 pub(super) struct Column {
     pub(super) title: &'static str,
     pub(super) width: u16,
-    /// What stands there.
+    /// Text of a cell.
     pub(super) cell: fn(&StageInterval) -> String,
-    /// What it is sorted by, the greatest first.
+    /// Sort key; the largest comes first.
     pub(super) key: fn(&StageInterval) -> f64,
-    /// Left out on terminals that are narrower.
+    /// Minimum width of the terminal to show the column.
     pub(super) from_width: u16,
 }
 
@@ -50,7 +50,7 @@ macro_rules! column {
     };
 }
 
-/// All columns of figures. Without the last ones they stand in eighty characters.
+/// All columns of figures. Without the last ones they fit in eighty characters.
 pub(super) const COLUMNS: &[Column] = &[
     column!("QUEUE", 5, |s: &StageInterval| s.queue_length_mean(), count),
     column!("SIZE", 4, |s: &StageInterval| s.cohort_mean(), count),
@@ -71,7 +71,7 @@ pub(super) const COLUMNS: &[Column] = &[
     column!("C.MAX", 5, |s: &StageInterval| s.cohort_max as f64, count, 128),
 ];
 
-/// The lines of an interval in wavefront order.
+/// The rows of an interval in wavefront order.
 pub(super) fn rows(interval: &Interval, summed: bool) -> Vec<Row> {
     let total = interval.total();
     interval
@@ -96,7 +96,7 @@ pub(super) fn rows(interval: &Interval, summed: bool) -> Vec<Row> {
         .collect()
 }
 
-/// Sorts by a column, or by none: in wavefront order.
+/// Sorts by a column; `None` is wavefront order.
 pub(super) fn sort(rows: &mut [Row], column: Option<usize>, reversed: bool) {
     match column {
         None => rows.sort_by_key(|row| (row.order, row.processor)),

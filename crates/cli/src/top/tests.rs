@@ -1,12 +1,11 @@
-//! Snapshots that are made up, and what the screen makes of them.
+//! Tests of the screen with synthetic snapshots.
 
 use super::*;
 use crate::top::{plain, view};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-/// The `nth` second of a program with two processors and three stages. It is read from JSON, as a
-/// real one's is.
+/// The `nth` second of a program with two processors and three stages, parsed from JSON like a real one.
 fn snapshot(nth: u64) -> Snapshot {
     let stage = |name: &str, processor: u64, weight: u64| {
         let ran = nth * weight * (processor + 1) * 1000;
@@ -65,7 +64,7 @@ fn press(app: &mut App, keys: &str) -> Next {
     keys.chars().map(press).last().unwrap()
 }
 
-/// The lines' stages and processors, as `front 0`.
+/// Stage and processor of each row, as `front 0`.
 fn order(app: &App) -> Vec<String> {
     let name = |row: Row| format!("{} {}", row.stage, row.processor.map_or(9, |index| index));
     app.rows().into_iter().map(name).collect()
@@ -89,7 +88,7 @@ fn eighty_columns_show_everything_that_counts() {
     );
     assert!(lines[5].starts_with("a very long "), "{}", lines[5]);
     assert!(lines[8].ends_with(" 1"), "one shed: {}", lines[8]);
-    assert!(lines[11].starts_with("q leave  s sort (wavefront)"));
+    assert!(lines[11].starts_with("q quit  s sort (wavefront)"));
 }
 
 #[test]
@@ -104,7 +103,7 @@ fn wider_terminals_show_more() {
 fn keys_sort() {
     let mut app = app();
     assert_eq!(order(&app)[..3], ["front 0", "front 1", "a very long name 0"]);
-    // Queue, size, then operations a second.
+    // Queue, size, then operations per second.
     press(&mut app, "sss");
     assert_eq!(order(&app)[..2], ["last 1", "a very long name 1"]);
     assert!(screen(&app, 80, 12)[11].contains("sort (OPS/s)"));
@@ -143,9 +142,9 @@ fn keys_sum_pause_and_change_the_rate() {
 fn a_program_that_goes_and_comes_back() {
     let mut app = app();
     app.take(Err(Failure::Unreachable("a:1".to_owned(), std::io::ErrorKind::TimedOut.into())));
-    assert!(screen(&app, 80, 12)[11].starts_with("nobody answers at a:1"));
+    assert!(screen(&app, 80, 12)[11].starts_with("cannot reach a:1"));
     assert_eq!(app.rows().len(), 6, "the last figures stay");
-    // Started anew: its counters begin again, and no rate is negative.
+    // After a restart its counters begin at zero, and no rate is negative.
     app.take(Ok(snapshot(1)));
     assert_eq!(app.failure, None);
     assert_eq!(app.rows()[0].figures.ran, 1000);

@@ -11,19 +11,19 @@ use super::app::App;
 use super::rows::{self, COLUMNS, Column};
 
 const HELP: &str = "\
- s, S, ←, →   sort by the next, the last column    w  wavefront order
- r            turn the order around                a  all processors in one
- p, space     pause                                +, -  look more, less often
- j, k, ↓, ↑   scroll                               q  leave
+ s, S, ←, →   sort by next, previous column        w  wavefront order
+ r            reverse the order                    a  sum over processors
+ p, space     pause                                +, -  change the interval
+ j, k, ↓, ↑   scroll                               q  quit
 
- QUEUE  operations that a cohort found, mean        SIZE  of a cohort, mean
- OPS/s  operations started or restarted             SUSP  suspended now
- WAIT   from being queued to running: mean, p99, max
+ QUEUE  mean queue length at a cohort's start       SIZE  mean cohort size
+ OPS/s  operations started or resumed               SUSP  currently suspended
+ WAIT   queueing delay: mean, p99, max
  RUN    time of an operation between suspensions: mean, p99, max
- SHED   work turned away, each second               BUSY  share of the time
+ SHED   rejected operations per second              BUSY  share of the time
 
  Rates, means and p99 are of the last interval, max since the start.
- p99 and RUN's max count each operation at its cohort's mean.";
+ p99 and the max of RUN use the mean of a cohort for each operation.";
 
 pub(super) fn draw(app: &App, frame: &mut Frame<'_>) {
     let [head, table, foot] =
@@ -91,7 +91,7 @@ fn lines(app: &App, frame: &mut Frame<'_>, area: Rect) {
     let titles = [Cell::from("STAGE"), place].into_iter().chain(shown.iter().map(title));
     let titles = Row::new(titles).style(Style::new().bold().fg(Color::Cyan));
     let rows = app.rows();
-    // As wide as the names, where there is room: figures far from their names are hard to read.
+    // Keep the column of names as narrow as the names: figures far from their names are hard to read.
     let figures: u16 = 3 + shown.iter().map(|(_, column)| column.width + 1).sum::<u16>();
     let longest = rows.iter().map(|row| row.stage.chars().count()).max().unwrap_or(0);
     let name = (longest as u16).clamp(11, area.width.saturating_sub(figures).max(11));
@@ -124,7 +124,7 @@ fn footing(app: &App) -> Line<'static> {
         None => {
             let order = app.column.map_or("wavefront", |column| COLUMNS[column].title);
             let keys = format!(
-                "q leave  s sort ({order})  p pause  +/- every {} s  a sum  ? help",
+                "q quit  s sort ({order})  p pause  +/- every {} s  a sum  ? help",
                 app.every()
             );
             Span::from(keys).dim().into()

@@ -1,4 +1,4 @@
-//! Who is let in, and who may do what.
+//! Authentication and access rules.
 
 use std::fs;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ crate::on_each_driver!(
     files_are_read_again,
 );
 
-/// The files that a broker is given.
+/// Password and access files of a broker.
 struct Files(TempDir);
 
 impl Files {
@@ -54,7 +54,7 @@ impl Files {
         self.broker_with(driver, &["--acl-file", self.path("rules").to_str().unwrap()])
     }
 
-    /// A broker with users, and what else it is given.
+    /// A broker with users and additional arguments.
     fn broker_with(&self, driver: &str, arguments: &[&str]) -> Broker {
         let users = self.path("users");
         let mut all = vec!["--password-file", users.to_str().unwrap()];
@@ -86,8 +86,8 @@ fn users_by_their_passwords(driver: &str) {
     }
 }
 
-/// Most of the crowd is told to come again later; who was right before is let in beside it, and is so when the name is
-/// locked out at this address.
+/// Most of the crowd is rejected without a check. A client with the right password is accepted meanwhile, and
+/// also when its name is locked out at this address.
 fn a_crowd_with_wrong_passwords(driver: &str) {
     let files = Files::new("");
     let broker = files.broker_with(driver, &[]);
@@ -114,7 +114,7 @@ fn everybody_where_that_is_asked_for(driver: &str) {
     let broker = files.broker_with(driver, &["--allow-anonymous"]);
     Client::begin(&broker, &Begin::of(Version::V5, "a"));
     Client::begin(&broker, &eve(Version::V5, "b"));
-    // Who says a name is asked for its password all the same.
+    // With a user name, the password is checked although anonymous clients are allowed.
     let begin = Begin { login: Some(("eve", "rib")), ..Begin::of(Version::V5, "c") };
     assert_eq!(Client::refused(&broker, &begin), Reason::BAD_USER_NAME_OR_PASSWORD);
 }
@@ -129,7 +129,7 @@ fn a_session_is_its_users(driver: &str) {
     for begin in others().into_iter().chain([lasting(adam(Version::V3, "hers"))]) {
         assert_eq!(Client::refused(&broker, &begin), Reason::NOT_AUTHORIZED);
     }
-    // She has not noticed, and is not to notice while she is away.
+    // The holder is not affected, and keeps its session while it is disconnected.
     Client::new(&broker, "publisher").publish("t", "one");
     client.receives("t", "one");
     client.leave();
@@ -141,7 +141,7 @@ fn a_session_is_its_users(driver: &str) {
     assert!(present);
     client.receives("t", "two");
     client.leave();
-    // When she has given it up it is whose who comes.
+    // After the session has ended, another user may use the client id.
     Client::begin(&broker, &eve(Version::V5, "hers")).0.leave();
     Client::begin(&broker, &adam(Version::V5, "hers"));
 }
@@ -166,7 +166,7 @@ fn what_may_not_be_published(driver: &str) {
     assert_eq!(eve.publish("garden/tree", "1"), Reason::SUCCESS);
     assert_eq!(eve.publish("garden/snake/says", "2"), Reason::NOT_AUTHORIZED);
     assert_eq!(eve.publish("elsewhere", "3"), Reason::NOT_AUTHORIZED);
-    // All at once, so that allowed ones and others are routed together.
+    // Without waiting, so that allowed and rejected messages are routed together.
     for (n, topic) in ["garden/a", "garden/snake", "garden/b", "x", "garden/c"].iter().enumerate() {
         let n = n as u16 + 1;
         eve.publish_with(topic, "q0", Delivery::AtMostOnce, false, &[]);
@@ -180,7 +180,7 @@ fn what_may_not_be_published(driver: &str) {
     });
     let (yes, no) = (Reason::SUCCESS, Reason::NOT_AUTHORIZED);
     assert_eq!(reasons, [yes, no, yes, no, yes]);
-    // Those that were refused are over.
+    // The exchanges of rejected messages are complete.
     for (n, known) in [(1, yes), (2, Reason::PACKET_IDENTIFIER_NOT_FOUND), (3, yes)] {
         eve.say(&Packet::PubRel(Ack::of(id(n))));
         let came = eve.next();
@@ -201,7 +201,7 @@ fn what_may_not_be_published(driver: &str) {
     let heir = Begin { will: will("garden/will"), ..self::eve(Version::V3, "will") };
     Client::begin(&broker, &heir).0.vanish();
     adam.receives("garden/will", "gone");
-    // 3.1.1 has no word for it: what may not be said is dropped.
+    // MQTT 3.1.1 has no reason code for it: the message is dropped.
     let (mut old, _) = Client::begin(&broker, &self::eve(Version::V3, "old"));
     assert_eq!(old.publish("elsewhere", "4"), Reason::SUCCESS);
     old.publish_with("elsewhere", "5", Delivery::ExactlyOnce(id(9)), false, &[]);
@@ -224,7 +224,8 @@ fn what_may_not_be_received(driver: &str) {
     assert_eq!(adam.subscribe_with(&wanted, &[]), [no; 3]);
     let (mut old, _) = Client::begin(&broker, &self::adam(Version::V3, "old"));
     assert_eq!(old.subscribe_with(&[("weather/#", plain)], &[]), [Reason::UNSPECIFIED_ERROR]);
-    // What is allowed in part is taken, and its messages are looked at: retained ones, and those of content too.
+    // A partly allowed subscription is accepted, and its messages are filtered: retained ones, and content
+    // matches too.
     assert_eq!(adam.subscribe_with(&[("#", plain), ("+/+?n=1", plain)], &[]), [Reason::SUCCESS; 2]);
     adam.receives("garden/first", "0");
     let (mut member, _) = Client::begin(&broker, &self::adam(Version::V5, "member"));
@@ -236,12 +237,12 @@ fn what_may_not_be_received(driver: &str) {
         eve.publish("inbox/eve", "secret");
         eve.publish("inbox/adam", &n.to_string());
         adam.receives("inbox/adam", &n.to_string());
-        // She may not read it, so it is always the other member's.
+        // One member may not read it, so the other one always gets it.
         member.receives("inbox/adam", &n.to_string());
     }
     eve.publish("garden/last", "9");
     adam.receives("garden/last", "9");
-    // To nobody's user.
+    // The session of an anonymous client.
     let others = files.broker_with(
         driver,
         &["--allow-anonymous", "--acl-file", files.path("rules").to_str().unwrap()],
@@ -266,15 +267,15 @@ fn files_are_read_again(driver: &str) {
     let (mut adam, _) = Client::begin(&broker, &adam(Version::V5, "adam"));
     adam.subscribe("garden/#", QoS::AtMostOnce);
     let (mut eve, _) = Client::begin(&broker, &eve(Version::V5, "eve"));
-    // A broken file changes nothing.
+    // A file with an error changes nothing.
     files.rules("topic grant #");
-    broker.rereads("not read again: what was there before stays");
+    broker.rereads("not reloaded; the old configuration remains in effect");
     eve.publish("garden/1", "x");
     adam.receives("garden/1", "x");
-    // Who is there keeps to the new rules, with the subscription that he has.
+    // Existing connections follow the new rules and keep their subscriptions.
     files.users(&[("eve", "pear"), ("adam", "rib")]);
     files.rules("user eve\ntopic garden/#\nuser adam\ntopic read garden/here\n");
-    broker.rereads("read again: ");
+    broker.rereads("reloaded: ");
     eve.publish("garden/1", "y");
     eve.publish("garden/here", "z");
     adam.receives("garden/here", "z");

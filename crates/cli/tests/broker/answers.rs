@@ -1,4 +1,4 @@
-//! In which form clients are answered: in the version that they declare, and no longer than they take.
+//! Form of answers: the client's protocol version and its maximum packet size.
 
 use phalanx_mqtt::{
     Ack, Delivery, Disconnect, Packet, Property, QoS, Reason, SubscribeOptions, Version,
@@ -16,7 +16,7 @@ crate::on_each_driver!(
     acknowledgements_and_the_end_within_it,
 );
 
-/// All that the broker says to this, up to the end of the connection.
+/// All bytes that the broker sends in response, up to the end of the connection.
 fn said(broker: &Broker, bytes: &[u8]) -> Vec<u8> {
     let mut client = Client::silent(broker, Version::V5);
     client.say_bytes(bytes);
@@ -28,11 +28,11 @@ fn connect(name: &str, level: u8, behind: &[u8]) -> Vec<u8> {
     [&[0x10, body.len() as u8][..], &body].concat()
 }
 
-/// 3.x has return code 1 for it, and MQTT 5 reason code 0x84.
+/// Unsupported versions: return code 1 in 3.x, reason code 0x84 in MQTT 5.
 fn versions_that_are_not_spoken(driver: &str) {
     let broker = Broker::start(driver);
     let clean_session = b"\x02\x00\x3c\x00\x01a";
-    // A bridge of mosquitto's asks with the high bit set first, and then as everybody does.
+    // A bridge of mosquitto sets the high bit of the level first, and retries without it.
     for (name, level) in [("MQIsdp", 3), ("MQTT", 3), ("MQTT", 0), ("MQTT", 0x83), ("MQTT", 0x84)] {
         let bytes = connect(name, level, clean_session);
         assert_eq!(said(&broker, &bytes), b"\x20\x02\x00\x01", "{name} {level}");
@@ -97,7 +97,7 @@ fn filters_that_are_empty(driver: &str) {
     }
 }
 
-/// A client that takes packets of so many bytes.
+/// A client with this maximum packet size.
 fn of_size<'a>(id: &'a str, most: u32) -> Begin<'a> {
     let properties = vec![Property::MaximumPacketSize(most)];
     Begin { properties, ..Begin::of(Version::V5, id) }
@@ -107,7 +107,7 @@ fn connack_within_the_clients_maximum(driver: &str) {
     let broker = Broker::start(driver);
     // Receive maximum, topic alias maximum and maximum packet size: 16 bytes.
     Client::begin(&broker, &of_size("fits", 16));
-    // It cannot be left out, as the client would go beyond what is taken.
+    // The property cannot be omitted, since the client would violate the limit.
     let words = Property::AuthenticationMethod("in steps");
     for (most, reason) in [
         (5, Some(Reason::IMPLEMENTATION_SPECIFIC_ERROR)),
@@ -121,7 +121,7 @@ fn connack_within_the_clients_maximum(driver: &str) {
         assert!(bytes.len() <= most as usize, "{bytes:x?}");
         assert_eq!(bytes.get(3).map(|code| Reason(*code)), reason, "{most}");
     }
-    // A reason string that does not fit is left out.
+    // A reason string that does not fit is omitted.
     for (most, with_words) in [(5, false), (40, false), (200, true)] {
         let mut client = Client::silent(&broker, Version::V5);
         let mut begin = of_size("steps", most);
@@ -138,7 +138,7 @@ fn suback_and_unsuback_within_it(driver: &str) {
     let many: Vec<_> = (0..40).map(|n| format!("t/{n}")).collect();
     let wanted: Vec<_> =
         many.iter().map(|filter| (filter.as_str(), SubscribeOptions::default())).collect();
-    // A header of two bytes, an identifier of two, no properties, and a byte for each.
+    // A fixed header of two bytes, an identifier of two, no properties, and a byte per reason.
     for (most, fits) in [(45, true), (44, false)] {
         let mut client = Client::begin(&broker, &of_size("many", most)).0;
         if fits {
@@ -147,7 +147,7 @@ fn suback_and_unsuback_within_it(driver: &str) {
             continue;
         }
         client.ask_for(&wanted);
-        // The broker makes no subscription that the client does not know of.
+        // No subscription exists without the client's knowledge.
         assert_eq!(client.ended(), Some(Reason::PACKET_TOO_LARGE));
         let mut client = Client::begin(&broker, &of_size("many", most)).0;
         client.ask_for(&wanted[..39]);
@@ -155,7 +155,7 @@ fn suback_and_unsuback_within_it(driver: &str) {
         client.ask_to_end(&many);
         assert_eq!(client.ended(), Some(Reason::PACKET_TOO_LARGE));
     }
-    // The reason string for a refused filter is sent only if the packet has room for it.
+    // The reason string of a rejected filter is sent only if the packet has room for it.
     for (most, with_words) in [(20, false), (200, true)] {
         let mut client = Client::begin(&broker, &of_size("wrong", most)).0;
         client.ask_for(&[("a/#/b", SubscribeOptions::default())]);
@@ -193,7 +193,7 @@ fn acknowledgements_and_the_end_within_it(driver: &str) {
         assert_eq!(reason, Reason::TOPIC_ALIAS_INVALID);
         assert_eq!(!properties.is_empty(), with_words, "{most}");
     }
-    // Messages are within it too, as they were before.
+    // The limit applies to messages as well.
     let mut small = Client::begin(&broker, &of_size("small", 30)).0;
     small.subscribe("open", QoS::AtMostOnce);
     let mut writer = Client::new(&broker, "writer");

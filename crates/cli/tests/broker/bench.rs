@@ -1,4 +1,4 @@
-//! `phalanx bench broker`, in small: that both brokers are driven, and every shape comes to figures.
+//! Runs `phalanx bench broker --quick`: both brokers are measured, and every shape has figures.
 
 use std::process::Command;
 
@@ -14,9 +14,9 @@ fn every_shape_is_measured() {
     let rows = report["rows"].as_array().unwrap();
     let of = |server: &str| rows.iter().filter(|row| row["server"] == server).count();
     let (ours, kept) = (of("phalanx"), of("phalanx-kept"));
-    // With QoS 1 once more, as what is kept; not for latency, and not for filters, which are of QoS 0.
+    // QoS 1 is also measured with a journal, except latency and filters (QoS 0).
     assert_eq!((ours, kept), (3 * 4 + 3, 3 * 2 + 1), "{said}");
-    // Filters are ours alone, and so is all where mosquitto is not installed.
+    // Filters are measured with Phalanx only, and everything is where mosquitto is not installed.
     let ways = if report["mosquitto"].is_null() { 0 } else { 2 };
     assert_eq!(rows.len() - ours - kept, ways * (ours - 1), "{said}");
     for row in rows {

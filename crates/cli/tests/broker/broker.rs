@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use crate::server::{Server, TIMEOUT, bare, eventually};
 
-/// A broker that is up.
+/// A running broker.
 pub(crate) struct Broker {
     server: Server,
     pub(crate) address: SocketAddr,
@@ -19,36 +19,36 @@ impl Broker {
         Self::start_with(driver, &[])
     }
 
-    /// With more arguments.
+    /// A broker with additional arguments.
     pub(crate) fn start_with(driver: &str, arguments: &[&str]) -> Self {
         Self::launch(driver, &[&["--ephemeral"], arguments].concat())
     }
 
-    /// One that listens at this address.
+    /// A broker that listens on this address.
     pub(crate) fn start_at(driver: &str, address: SocketAddr) -> Self {
         let mut command = bare();
         command.args(["broker", "--listen", &address.to_string()]);
         Self::run(driver, &["--ephemeral"], command)
     }
 
-    /// One that keeps what it has.
+    /// A broker with this persistence directory.
     pub(crate) fn start_on(driver: &str, data: &Path) -> Self {
         Self::launch(driver, &["--persistence-dir", data.to_str().unwrap()])
     }
 
-    /// One with these arguments alone.
+    /// A broker with only these arguments.
     pub(crate) fn start_with_data(driver: &str, arguments: &[&str]) -> Self {
         Self::launch(driver, arguments)
     }
 
-    /// One that is told all by a file.
+    /// A broker with this configuration file.
     pub(crate) fn start_by(driver: &str, file: &Path) -> Self {
         let mut command = bare();
         command.args(["broker", "--config"]).arg(file);
         Self::run(driver, &["--ephemeral"], command)
     }
 
-    /// One that may have so many descriptors.
+    /// A broker with a limit on open descriptors.
     pub(crate) fn start_limited(driver: &str, descriptors: u32) -> Self {
         let program = bare();
         let mut command = Command::new("sh");
@@ -61,7 +61,7 @@ impl Broker {
         Self::run(driver, &["--ephemeral"], command)
     }
 
-    /// It has two processors, so that much goes from one to the other.
+    /// Starts a broker with two workers, so that much crosses between them.
     fn launch(driver: &str, arguments: &[&str]) -> Self {
         let mut command = bare();
         command.args(["broker", "--listen", "127.0.0.1:0"]);
@@ -76,35 +76,35 @@ impl Broker {
         Self { address: server.address, server }
     }
 
-    /// Where it listens, too: of the next ready line.
+    /// The address of the next ready line.
     pub(crate) fn next_address(&self) -> SocketAddr {
         self.server.next_address()
     }
 
-    /// Where its admin pages are.
+    /// Address of the admin pages.
     pub(crate) fn admin(&self) -> SocketAddr {
         self.server.admin()
     }
 
-    /// What it has said on stderr.
+    /// All output on stderr so far.
     pub(crate) fn stderr(&self) -> String {
         self.server.stderr()
     }
 
-    /// Has it read its files again, and waits until it has said how that went: with `word`.
+    /// Reloads the files and waits for a message that contains `word`.
     pub(crate) fn rereads(&self, word: &str) {
         let said = self.server.stderr().len();
         self.server.signal(Signal::HUP);
         eventually(word, || self.server.stderr()[said..].contains(word).then_some(()));
     }
 
-    /// Ends it in the middle of whatever it does.
+    /// Kills the broker.
     pub(crate) fn crashes(mut self) {
         self.server.signal(Signal::KILL);
         self.server.exit(TIMEOUT);
     }
 
-    /// Asks it to end, and waits for that.
+    /// Shuts the broker down and waits for its exit.
     pub(crate) fn ends_well(&mut self) {
         self.server.signal(Signal::TERM);
         self.server.exits_well(TIMEOUT);

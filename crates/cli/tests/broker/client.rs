@@ -1,4 +1,4 @@
-//! A client that says packets as they are, so that a test can say anything at any time.
+//! A client that sends arbitrary packets at any time.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ pub(crate) struct Client {
     pub(crate) version: Version,
 }
 
-/// A packet that has come.
+/// A received packet.
 #[derive(Debug)]
 pub(crate) struct Came {
     bytes: Vec<u8>,
@@ -33,7 +33,7 @@ impl Came {
         Packet::decode(frame, self.version).unwrap()
     }
 
-    /// A message, and nothing else.
+    /// The packet as a PUBLISH; fails for others.
     pub(crate) fn message(&self) -> Publish<'_> {
         match self.packet() {
             Packet::Publish(publish) => publish,
@@ -42,7 +42,7 @@ impl Came {
     }
 }
 
-/// The identifiers of the subscriptions that a message is for, in order.
+/// Subscription identifiers of a message, in order.
 pub(crate) fn identifiers(message: &Publish<'_>) -> Vec<u32> {
     let number = |property| match property {
         Property::SubscriptionIdentifier(number) => Some(number),
@@ -57,7 +57,7 @@ pub(crate) fn id(number: u16) -> PacketId {
     NonZero::new(number).expect("a number of a packet")
 }
 
-/// What a client begins with, to be changed.
+/// Parameters of a CONNECT.
 pub(crate) struct Begin<'a> {
     pub(crate) version: Version,
     pub(crate) id: &'a str,
@@ -65,7 +65,7 @@ pub(crate) struct Begin<'a> {
     pub(crate) keep_alive: u16,
     pub(crate) properties: Vec<Property<'a>>,
     pub(crate) will: Option<(&'a str, &'a str, QoS, bool, Vec<Property<'a>>)>,
-    /// Its user's name and password.
+    /// User name and password.
     pub(crate) login: Option<(&'a str, &'a str)>,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Begin<'a> {
         Self { version, id, clean: true, keep_alive: 0, properties, will: None, login: None }
     }
 
-    /// MQTT 5, with a session that outlives its connections.
+    /// MQTT 5 with a persistent session.
     pub(crate) fn lasting(id: &'a str) -> Self {
         let properties = vec![Property::SessionExpiry(u32::MAX)];
         Self { clean: false, properties, ..Self::of(Version::V5, id) }
@@ -89,7 +89,7 @@ fn buffer(properties: &[Property<'_>]) -> PropertyBuffer {
 }
 
 impl Client {
-    /// A connection on which nothing was said.
+    /// A connection without a CONNECT.
     pub(crate) fn silent(broker: &Broker, version: Version) -> Self {
         let stream = TcpStream::connect(broker.address).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
@@ -97,7 +97,7 @@ impl Client {
         Self { stream, input: Vec::new(), version }
     }
 
-    /// A client that is let in, with a session of its own; whether there was one from before.
+    /// A client with an accepted session; the flag is `session present`.
     pub(crate) fn begin(broker: &Broker, begin: &Begin<'_>) -> (Self, bool) {
         let mut client = Self::silent(broker, begin.version);
         client.connect(begin);
@@ -110,7 +110,7 @@ impl Client {
         }
     }
 
-    /// A client that is not let in, for this reason; then the connection ends.
+    /// Connects with the expectation of a rejection, and returns its reason.
     pub(crate) fn refused(broker: &Broker, begin: &Begin<'_>) -> Reason {
         let mut client = Self::silent(broker, begin.version);
         client.connect(begin);
@@ -120,12 +120,12 @@ impl Client {
         ack.reason
     }
 
-    /// A client of MQTT 5 that is let in.
+    /// An accepted MQTT 5 client.
     pub(crate) fn new(broker: &Broker, id: &str) -> Self {
         Self::begin(broker, &Begin::of(Version::V5, id)).0
     }
 
-    /// Says CONNECT.
+    /// Sends CONNECT.
     pub(crate) fn connect(&mut self, begin: &Begin<'_>) {
         let properties = buffer(&begin.properties);
         let of_will = buffer(begin.will.as_ref().map_or(&[], |will| &will.4));
@@ -163,7 +163,7 @@ impl Client {
         self.try_next().expect("another packet, and not the connection's end")
     }
 
-    /// The next packet; none at the connection's end.
+    /// The next packet; `None` at the end of the connection.
     pub(crate) fn try_next(&mut self) -> Option<Came> {
         loop {
             if let Some(frame) = Frame::split(&self.input, Frame::MAX_BODY).unwrap() {
@@ -180,7 +180,7 @@ impl Client {
         }
     }
 
-    /// All bytes that come up to the connection's end.
+    /// All bytes up to the end of the connection.
     pub(crate) fn rest(mut self) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.input);
         match self.stream.read_to_end(&mut bytes) {
@@ -190,7 +190,7 @@ impl Client {
         }
     }
 
-    /// Why the broker ends this connection, or nothing if it does not say.
+    /// The reason of a DISCONNECT by the broker; `None` if the connection ends without one.
     pub(crate) fn ended(&mut self) -> Option<Reason> {
         let mut reason = None;
         while let Some(came) = self.try_next() {
@@ -202,7 +202,7 @@ impl Client {
         reason
     }
 
-    /// Subscribes, and gives the answer's reasons.
+    /// Subscribes and returns the reason codes.
     pub(crate) fn subscribe_with(
         &mut self,
         filters: &[(&str, SubscribeOptions)],
@@ -212,7 +212,7 @@ impl Client {
         self.answer(Kind::SubAck)
     }
 
-    /// Says SUBSCRIBE.
+    /// Sends SUBSCRIBE.
     pub(crate) fn ask_for(&mut self, filters: &[(&str, SubscribeOptions)]) {
         self.ask_with(filters, &[]);
     }
@@ -225,7 +225,7 @@ impl Client {
         self.say(&Packet::Subscribe(Subscribe { id, filters, properties: properties.get() }));
     }
 
-    /// Subscribes with a QoS; it is granted.
+    /// Subscribes with a QoS, which must be granted.
     pub(crate) fn subscribe(&mut self, filter: &str, qos: QoS) {
         let options = SubscribeOptions { qos, ..SubscribeOptions::default() };
         assert_eq!(self.subscribe_with(&[(filter, options)], &[]), [Reason(qos as u8)]);
@@ -235,13 +235,13 @@ impl Client {
         self.unsubscribe_all(&[filter])
     }
 
-    /// All by one packet.
+    /// Unsubscribes from all filters with one packet.
     pub(crate) fn unsubscribe_all(&mut self, filters: &[impl AsRef<str>]) -> Vec<Reason> {
         self.ask_to_end(filters);
         self.answer(Kind::UnsubAck)
     }
 
-    /// Says UNSUBSCRIBE.
+    /// Sends UNSUBSCRIBE.
     pub(crate) fn ask_to_end(&mut self, filters: &[impl AsRef<str>]) {
         let mut wanted = SubscriptionBuffer::new();
         for filter in filters {
@@ -252,7 +252,7 @@ impl Client {
         self.say(&Packet::Unsubscribe(Unsubscribe { id, filters, properties }));
     }
 
-    /// The reasons of the next answer of this kind. Messages that come before it are kept for later.
+    /// The reason codes of the next answer of this kind. Earlier messages are kept for later.
     pub(crate) fn answer(&mut self, kind: Kind) -> Vec<Reason> {
         let mut before = Vec::new();
         loop {
@@ -292,7 +292,7 @@ impl Client {
         }));
     }
 
-    /// Publishes with QoS 1 and waits until the broker has it: whoever it is for has it, or it waits for it.
+    /// Publishes with QoS 1 and waits for the PUBACK: subscribers have received the message, or it is queued.
     pub(crate) fn publish(&mut self, topic: &str, payload: &str) -> Reason {
         self.publish_with(topic, payload, Delivery::AtLeastOnce(id(77)), false, &[]);
         self.acknowledged()
@@ -311,7 +311,7 @@ impl Client {
         }
     }
 
-    /// The next packet is this message; acknowledged, if it is of QoS 1.
+    /// The next packet is this message; acknowledges it with QoS 1.
     pub(crate) fn receives(&mut self, topic: &str, payload: &str) {
         let came = self.next();
         let message = came.message();
@@ -321,7 +321,7 @@ impl Client {
         }
     }
 
-    /// Nothing is on the way to this client: what it sends itself comes next.
+    /// No message is on the way to this client: its own test message arrives next.
     pub(crate) fn receives_nothing(&mut self) {
         let topic = "marker/of/nothing/else";
         self.subscribe(topic, QoS::AtMostOnce);
@@ -330,13 +330,13 @@ impl Client {
         self.unsubscribe(topic);
     }
 
-    /// Leaves, and waits until the broker has seen it.
+    /// Disconnects, and waits until the broker has noticed.
     pub(crate) fn leave(mut self) {
         self.say(&Packet::Disconnect(Disconnect::because(Reason::SUCCESS)));
         assert_eq!(self.ended(), None);
     }
 
-    /// Is gone, and waits until the broker has seen it.
+    /// Closes the connection without DISCONNECT, and waits until the broker has noticed.
     pub(crate) fn vanish(mut self) {
         self.stream.shutdown(std::net::Shutdown::Write).unwrap();
         self.ended();

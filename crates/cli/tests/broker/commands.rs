@@ -1,4 +1,4 @@
-//! `phalanx pub` and `phalanx sub`: what they send, print and say, and how they end.
+//! `phalanx pub` and `phalanx sub`: messages, output and exit codes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -40,7 +40,7 @@ fn said(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A subscriber that has its subscription.
+/// A subscriber with an active subscription.
 struct Subscriber(Child, BufReader<ChildStderr>);
 
 impl Subscriber {
@@ -54,7 +54,7 @@ impl Subscriber {
         Self(child, errors)
     }
 
-    /// What it prints until its end.
+    /// The output up to its exit.
     fn lines(mut self) -> Vec<String> {
         let mut text = String::new();
         self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
@@ -64,7 +64,7 @@ impl Subscriber {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Its exit code.
+    /// The exit code.
     fn code(mut self) -> Option<i32> {
         self.0.wait().unwrap().code()
     }
@@ -137,7 +137,7 @@ fn a_wrong_filter_is_marked(driver: &str) {
         let output = phalanx("sub", &url(&broker), arguments).output().unwrap();
         let said = said(&output);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.starts_with("phalanx sub: the broker refuses t"), "{said}");
+        assert!(said.starts_with("phalanx sub: the broker rejected t"), "{said}");
         assert!(said.contains("column") && said.ends_with(marked), "{said}");
     }
 }
@@ -151,18 +151,18 @@ fn ends_have_their_codes(driver: &str) {
     let url = url(&broker);
     assert_eq!(end("sub", &url, &["-t", "t", "--timeout=3", "--quiet"]), (Some(0), String::new()));
     let (code, said) = end("sub", &url, &["-t", "t", "--timeout=3", "-n2"]);
-    assert!(code == Some(3) && said.ends_with("the time is up; 2 are missing\n"), "{said}");
+    assert!(code == Some(3) && said.ends_with("timeout; 2 messages are missing\n"), "{said}");
     let (code, said) = end("sub", &url, &["-t", "a#"]);
     assert!(code == Some(1) && said.contains("topic filter invalid"), "{said}");
     for (arguments, says) in [
         (&["-t", "a/#", "-m", "x"][..], "wildcard"),
         (&["-t", "a", "-m", "x", "--v311", "-U", "k=v"], "3.1.1"),
         (&["-t", "a", "-f", "/no/such/file"], "/no/such/file"),
-        (&["-t", "a", "-m", "x", "--password-file", "/dev/null"], "without a name"),
+        (&["-t", "a", "-m", "x", "--password-file", "/dev/null"], "requires a user name"),
         (&["-t", "a", "-m", "x", "--broker", "mqtt://ann:pw@localhost"], "PHALANX_PASSWORD"),
         (&["-t", "a"], "--stdin-lines"),
     ] {
-        // The last of several is taken.
+        // The last of several --broker options counts.
         let url = if arguments.contains(&"--broker") { None } else { Some(&*url) };
         let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
         command.arg("pub").args(url.map(|url| format!("--broker={url}"))).args(arguments);
@@ -170,13 +170,13 @@ fn ends_have_their_codes(driver: &str) {
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.code() == Some(2) && said.contains(says), "{arguments:?}: {said}");
     }
-    // Bound and not listening: nobody else gets it, and nobody answers.
+    // Bound but not listening: the port is reserved, and connections are refused.
     let taken = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     taken.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let nobody = taken.local_addr().unwrap().as_socket().unwrap();
     let (code, said) = end("pub", &format!("{nobody}"), &["-t", "a", "-m", "x"]);
     assert!(code == Some(1) && said.contains("cannot reach mqtt://"), "{said}");
-    // More than the broker takes in a packet, with nobody who answers: it is told all the same.
+    // Larger than the broker accepts, without an acknowledgement: the error is reported all the same.
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(2 << 20).unwrap();
     let large = ["-t", "a", "-q0", "-f", file.path().to_str().unwrap()];
@@ -223,7 +223,7 @@ fn messages_arrive_over_tls(driver: &str) {
     errors.read_line(&mut line).unwrap();
     assert!(line.contains("subscribed"), "{line}");
     let subscriber = Subscriber(child, errors);
-    // Larger than a record, and than what is buffered.
+    // Larger than a TLS record and than the buffers.
     let sizes = [1, 300, 16_384, 100_000, 900_000];
     let file = tempfile::NamedTempFile::new().unwrap();
     for size in sizes {
@@ -235,7 +235,7 @@ fn messages_arrive_over_tls(driver: &str) {
     }
     let came: Vec<usize> = subscriber.lines().iter().map(String::len).collect();
     assert_eq!(came, sizes);
-    // Who trusts another authority says nothing.
+    // A client that trusts another authority sends nothing.
     let other = Authority::new();
     let other = other.certificate();
     let arguments = ["-t", "t", "-m", "x", "--ca", other.to_str().unwrap()];
@@ -244,7 +244,7 @@ fn messages_arrive_over_tls(driver: &str) {
     assert!(output.status.code() == Some(1) && said.contains("no TLS with mqtts://"), "{said}");
 }
 
-/// A broker of 3.1.1 alone is spoken to in 3.1.1.
+/// A broker that supports only 3.1.1.
 #[test]
 fn older_brokers_are_understood() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -268,7 +268,7 @@ fn older_brokers_are_understood() {
     old.join().unwrap();
 }
 
-/// A broker that wants to hear of its clients more often than they offer does.
+/// A broker that imposes a shorter keep-alive than the client's.
 #[test]
 fn the_brokers_keep_alive_counts() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

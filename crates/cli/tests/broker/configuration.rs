@@ -1,4 +1,4 @@
-//! Configuration from the outside: a file, the environment and flags, in their order.
+//! Configuration by file, environment and flags, and their precedence.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ fn run(command: &mut Command) -> (Option<i32>, String, String) {
     (status.code(), text(stdout), text(stderr))
 }
 
-/// What `phalanx broker` would follow.
+/// The effective configuration of `phalanx broker`.
 fn printed(command: &mut Command) -> String {
     let (code, stdout, stderr) = run(command);
     assert_eq!((code, &stderr[..]), (Some(0), ""), "{command:?}");
@@ -39,7 +39,7 @@ fn print(arguments: &[&str]) -> Command {
     command
 }
 
-/// What the Debian package has in /etc/phalanx.
+/// The configuration in the Debian package.
 #[test]
 fn the_packaged_one_is_right() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/debian/broker.toml");
@@ -48,7 +48,7 @@ fn the_packaged_one_is_right() {
     assert!(whole.contains("listen = [\"mqtt://127.0.0.1:1883\"]"), "{whole}");
 }
 
-/// Flags win over the environment, that over --set, that over the file, that over the default.
+/// Precedence: flag, environment variable, --set, file, default.
 #[test]
 fn the_nearer_wins() {
     let home = tempfile::tempdir().unwrap();
@@ -82,15 +82,15 @@ fn the_nearer_wins() {
     ] {
         assert!(stdout.lines().any(|other| other == line), "{line}:\n{stdout}");
     }
-    // What was printed is a configuration, and the same.
+    // The printed text is an equivalent configuration.
     let again = home.path().join("again.toml");
     fs::write(&again, &stdout).unwrap();
     assert_eq!(printed(print(&["--config"]).arg(&again)), stdout);
-    // The directory that the file names begins where the file is, wherever that is read.
+    // Relative paths in a file are based at the file, independent of the current directory.
     let elsewhere = printed(print(&["--config"]).arg(&file).current_dir("/"));
     let data = format!("persistence-dir = \"{}\"", home.path().join("kept").display());
     assert!(elsewhere.contains(&data), "{elsewhere}");
-    // And --persistence-dir takes the place of `ephemeral`.
+    // --persistence-dir overrides `ephemeral`.
     let data = printed(&mut print(&["--set", "ephemeral = true", "--persistence-dir", "/d"]));
     assert!(
         data.contains("ephemeral = false") && data.contains("persistence-dir = \"/d\""),
@@ -98,7 +98,7 @@ fn the_nearer_wins() {
     );
 }
 
-/// Each flag: its value, what it is to be given with, and its key.
+/// Each flag: its value, other flags it requires, and its key.
 const FLAGS: &[(&str, &str, &[&str], &str)] = &[
     ("listen", "mqtt://127.0.0.1:5", &[], "listen"),
     ("tls-listen", "127.0.0.1:5", &["--tls-certificate=c", "--tls-key=k"], "listen"),
@@ -136,16 +136,16 @@ const FLAGS: &[(&str, &str, &[&str], &str)] = &[
     ("no-pin", "", &[], "pin"),
 ];
 
-/// Those that say what is done, and not how.
+/// Flags for actions rather than settings.
 const ACTIONS: [&str; 7] =
     ["config", "set", "check", "print-config", "check-persistence-dir", "accept-loss", "help"];
 
-/// What is set by each flag is a key of the file, and is set by its environment variable alike.
+/// Each flag has a key in the file and an environment variable.
 #[test]
 fn every_flag_has_a_key_and_a_variable() {
     let (_, help, _) = run(bare().args(["broker", "--help"]));
     let flag = |line: &str| {
-        // What is said of a flag is further in.
+        // Descriptions are indented further than flags.
         let is_flag = line.trim_start().starts_with('-') && !line.starts_with("        ");
         let (_, name) = line.split_once("--").filter(|_| is_flag)?;
         Some(name.split(|c: char| c != '-' && !c.is_ascii_alphanumeric()).next()?.to_owned())
@@ -172,7 +172,7 @@ fn every_flag_has_a_key_and_a_variable() {
     }
 }
 
-/// A directory with all that a configuration may name.
+/// A folder with all files that a configuration may name.
 fn files() -> TempDir {
     let home = tempfile::tempdir().unwrap();
     let users = phalanx_access::passwd::set("", "eve", b"apple").unwrap();
@@ -201,7 +201,7 @@ fn a_check_tells_all_and_ends() {
     let all = "password-file = 'users'\nacl-file = 'rules'\npersistence-dir = 'kept/here'\n";
     assert_eq!(check(&format!("{all}{tls}")), (Some(0), String::new(), String::new()));
     assert!(!home.path().join("kept").exists(), "nothing is made");
-    // What is named and not there, all of it.
+    // All missing files are reported.
     let none = "password-file = 'no-users'\nacl-file = 'no-rules'\npersistence-dir = 'users'\n\
                 [tls]\ncertificate = 'no.pem'\nkey = 'no.key'\nclient-ca = 'no.ca'\n";
     let (code, stdout, stderr) = check(none);
@@ -210,17 +210,17 @@ fn a_check_tells_all_and_ends() {
         assert!(stderr.lines().any(|line| line.contains(named)), "{named}: {stderr}");
     }
     assert!(stderr.lines().all(|line| line.starts_with("phalanx: ")), "{stderr}");
-    // What is there and wrong.
+    // Existing files with errors.
     fs::write(home.path().join("rules"), "topic grant #\n").unwrap();
     let (code, _, stderr) = check("acl-file = 'rules'");
     assert!(code == Some(1) && stderr.contains("rules"), "{stderr}");
-    // Mistakes.
+    // Errors in the configuration.
     let (code, stdout, stderr) = check("max-queued-mesages = 1\nmax-queued-messages = 'x'");
     assert_eq!((code, &stdout[..], stderr.lines().count()), (Some(2), "", 2), "{stderr}");
     let place = format!("phalanx: {}:1:1: max-queued-mesages: ", file.display());
     let told = |line: &str| line.starts_with(&place) && line.contains("`max-queued-messages`");
     assert!(stderr.lines().any(told), "{stderr}");
-    // Without --check nobody is let in either.
+    // Without --check the broker does not start either.
     let (code, stdout, _) = run(bare().args(["broker", "--config"]).arg(&file));
     assert_eq!((code, &stdout[..]), (Some(2), ""));
     let (code, _, stderr) = run(bare().args(["broker", "--config", "/nowhere/at/all"]));
@@ -252,7 +252,7 @@ fn login(id: &'static str) -> Begin<'static> {
     Begin { login: Some(("eve", "apple")), ..Begin::of(Version::V5, id) }
 }
 
-/// What was said from `said` on.
+/// Output on stderr from offset `said` on.
 fn told(broker: &Broker, said: usize) -> String {
     broker.stderr()[said..].to_owned()
 }
@@ -264,29 +264,29 @@ fn a_file_is_read_again(driver: &str) {
     fs::write(&file, first).unwrap();
     let broker = Broker::start_by(driver, &file);
     let (mut eve, _) = Client::begin(&broker, &login("a"));
-    // Another access list, fewer subscriptions, a shorter keep-alive, and what cannot be.
+    // Other access rules, fewer subscriptions, a shorter keep-alive, and a change that needs a restart.
     fs::write(home.path().join("others"), "user eve\ntopic readwrite sea/#\n").unwrap();
     let second = "listen = '127.0.0.1:0'\npassword-file = 'users'\nacl-file = 'others'\n\
                   max-subscriptions = 1\nmax-keep-alive = '9s'\nmax-packet-size = 200\n\
                   max-retained = 5\nruntime.shutdown-timeout = '77s'\n";
     fs::write(&file, second).unwrap();
     let said = broker.stderr().len();
-    broker.rereads("read again: ");
+    broker.rereads("reloaded: ");
     let told = told(&broker, said);
     for key in ["max-retained", "runtime.shutdown-timeout"] {
-        let line = format!("phalanx: {key}: has changed, and needs a restart to be followed");
+        let line = format!("phalanx: {key}: changed; restart to apply");
         assert!(told.lines().any(|other| other == line), "{key}: {told}");
     }
     assert_eq!(told.lines().count(), 3, "{told}");
     for file in [file.clone(), home.path().join("others")] {
         assert!(told.contains(file.to_str().unwrap()), "{told}");
     }
-    // Who is there goes by the new rules, and by what is bounded for its session.
+    // Existing connections follow the new rules and the limits of their session.
     assert_eq!(eve.publish("garden/tree", "x"), Reason::NOT_AUTHORIZED);
     let plain = SubscribeOptions::default();
     let granted = eve.subscribe_with(&[("sea/1", plain), ("sea/2", plain)], &[]);
     assert_eq!(granted, [Reason::SUCCESS, Reason::QUOTA_EXCEEDED]);
-    // Its connection is as it was; another is by the new limits.
+    // Limits of an existing connection are unchanged; a new one has the new limits.
     eve.publish_with("sea/1", &"x".repeat(300), Delivery::AtMostOnce, false, &[]);
     eve.receives("sea/1", &"x".repeat(300));
     let mut other = Client::silent(&broker, Version::V5);
@@ -313,18 +313,18 @@ fn whole_or_nothing(driver: &str) {
         "acl-file = 'no-rules'\n",
     ] {
         fs::write(&file, format!("listen = '127.0.0.1:0'\n{wrong}")).unwrap();
-        broker.rereads("not read again: what was there before stays");
+        broker.rereads("not reloaded; the old configuration remains in effect");
         assert_eq!(eve.publish("elsewhere", "x"), Reason::NOT_AUTHORIZED, "{wrong}");
     }
-    // Passwords are asked for until the broker is started again without them.
+    // Passwords are required until a restart without the password file.
     fs::write(&file, "listen = '127.0.0.1:0'\nacl-file = 'all'\n").unwrap();
     let said = broker.stderr().len();
-    broker.rereads("read again: ");
-    assert!(told(&broker, said).contains("password-file: has changed"), "{}", told(&broker, said));
+    broker.rereads("reloaded: ");
+    assert!(told(&broker, said).contains("password-file: changed"), "{}", told(&broker, said));
     assert_eq!(Client::refused(&broker, &Begin::of(Version::V5, "b")), Reason::NOT_AUTHORIZED);
 }
 
-/// Whether the broker lets somebody in by a certificate.
+/// Whether the broker accepts a client with this certificate.
 fn lets_in(address: SocketAddr, trusted: &Path, own: &Pair) -> bool {
     let mut command = Command::new("mosquitto_pub");
     command.args(["-h", "localhost", "-p", &address.port().to_string(), "--cafile"]).arg(trusted);
@@ -332,7 +332,7 @@ fn lets_in(address: SocketAddr, trusted: &Path, own: &Pair) -> bool {
     command.args(["-q", "1", "-t", "t", "-m", "x"]).output().unwrap().status.success()
 }
 
-/// Authorities are others when their file is, by itself; and when another file is named, at SIGHUP.
+/// A changed authorities file is reloaded automatically; another file at SIGHUP.
 fn other_authorities(driver: &str) {
     if Command::new("mosquitto_pub").arg("--help").stdout(Stdio::null()).status().is_err() {
         return eprintln!("left out: mosquitto_pub is not installed (mosquitto-clients)");
@@ -360,8 +360,8 @@ fn other_authorities(driver: &str) {
     eventually("the new authorities", || lets_in(address, &trusted, &adam).then_some(()));
     assert!(lets_in(address, &trusted, &eve));
     eventually("a word on it", || broker.stderr().contains("were reloaded").then_some(()));
-    // The other one alone.
+    // Only the other authority.
     fs::write(&file, format!("{text}'{}'\n", other.certificate().display())).unwrap();
-    broker.rereads("read again: ");
+    broker.rereads("reloaded: ");
     assert!(lets_in(address, &trusted, &adam) && !lets_in(address, &trusted, &eve));
 }

@@ -1,4 +1,4 @@
-//! Subscriptions with a filter on what messages carry.
+//! Subscriptions with content filters.
 
 use phalanx_mqtt::{
     Delivery, Kind, Packet, Property, PropertyBuffer, QoS, Reason, Subscribe, SubscribeOptions,
@@ -50,7 +50,7 @@ fn a_query_behind_the_topic(driver: &str) {
     }
 }
 
-/// In a form that all client libraries accept, and in 3.1.1 too.
+/// The form that all client libraries accept, also in 3.1.1.
 fn a_condition_before_the_topic(driver: &str) {
     let broker = Broker::start(driver);
     for version in [Version::V3, Version::V5] {
@@ -82,7 +82,7 @@ fn a_condition_before_the_topic(driver: &str) {
     }
 }
 
-/// Each message that it matches is one member's; members come and go, and the filter goes with the last.
+/// Each match is delivered to one member. Members join and leave, and the filter is removed with the last.
 fn groups_share_what_a_filter_matches(driver: &str) {
     let broker = Broker::start(driver);
     let mut readers = ["one", "other"].map(|name| Client::new(&broker, name));
@@ -167,7 +167,7 @@ fn fields_of_the_payload(driver: &str) {
     reader.receives("t", r#" {"nested": {"temp": 1}, "temp": 2.1e1, "list": [1]}"#);
     reader.receives_nothing();
     other.receives("t", r#"{"name": "k\u0069tchen", "ok": true, "temp": null}"#);
-    // A property counts before a field of the same name.
+    // A property takes precedence over a field of the same name.
     publish(&mut writer, "t", r#"{"temp": 99}"#, &[("temp", "5")]);
     publish(&mut writer, "t", r#"{"temp": 5}"#, &[("temp", "99")]);
     reader.receives("t", r#"{"temp": 5}"#);
@@ -188,7 +188,7 @@ fn one_message_with_all_identifiers(driver: &str) {
     reader.receives_nothing();
 }
 
-/// The reasons of a SUBACK, and its words.
+/// The reason codes and the reason string of a SUBACK.
 fn refused(client: &mut Client, filter: &str, user: &[(&str, &str)]) -> (Vec<u8>, String) {
     let mut wanted = SubscriptionBuffer::new();
     wanted.push(filter, PLAIN).unwrap();
@@ -230,9 +230,9 @@ fn mistakes_are_told(driver: &str) {
         assert_eq!(reasons, none, "{filter}");
         assert!(words.contains(said), "{filter}: {words}");
     }
-    // Nothing was subscribed to.
+    // There is no subscription.
     assert_eq!(client.publish("t", "x"), Reason::NO_MATCHING_SUBSCRIBERS);
-    // Nor is anything taken away that was subscribed to without the property.
+    // An existing subscription without the property remains.
     client.subscribe("t", QoS::AtMostOnce);
     let mut wanted = SubscriptionBuffer::new();
     wanted.push("t", PLAIN).unwrap();
@@ -242,7 +242,7 @@ fn mistakes_are_told(driver: &str) {
     client.say(&Packet::Unsubscribe(Unsubscribe { id, filters, properties }));
     assert_eq!(client.answer(Kind::UnsubAck), [Reason::TOPIC_FILTER_INVALID]);
     assert_eq!(client.unsubscribe("t"), [Reason::SUCCESS]);
-    // Who wants no words gets none.
+    // Clients that opt out of problem information get no reason string.
     let begin = Begin {
         properties: vec![Property::RequestProblemInformation(false)],
         ..Begin::of(Version::V5, "curt")
@@ -258,7 +258,7 @@ fn it_is_part_of_what_a_subscription_is(driver: &str) {
     reader.subscribe("t?a=1", QoS::AtMostOnce);
     reader.subscribe_with(&[("t", PLAIN)], &where_a);
     reader.subscribe("t", QoS::AtMostOnce);
-    // Replaced, and not added.
+    // Replaced rather than added.
     reader.subscribe("t?a=1", QoS::AtLeastOnce);
     assert_eq!(reader.unsubscribe("t"), [Reason::SUCCESS]);
     assert_eq!(reader.unsubscribe("t?a=1"), [Reason::SUCCESS]);
@@ -307,7 +307,7 @@ fn a_session_keeps_its_filters(driver: &str) {
     reader.receives("t", "3");
     reader.receives_nothing();
     reader.leave();
-    // And takes them along when it goes.
+    // The filters end with the session.
     let forget = Begin { clean: true, ..Begin::lasting("reader") };
     drop(Client::begin(&broker, &forget));
     let user = [Property::User("v", "1")];
@@ -317,7 +317,7 @@ fn a_session_keeps_its_filters(driver: &str) {
     assert_eq!(ack.reason, Reason::NO_MATCHING_SUBSCRIBERS);
 }
 
-/// Enough of them for the index to be arranged anew more than once; each event is for one.
+/// Enough filters for the index to reorganize itself several times; each event matches one.
 fn many_filters(driver: &str) {
     const COUNT: usize = 1200;
     let broker = Broker::start(driver);

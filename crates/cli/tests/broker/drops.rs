@@ -11,7 +11,7 @@ use crate::server::eventually;
 
 crate::on_each_driver!(retained_messages_beyond_the_bound, messages_that_are_not_passed_on);
 
-/// A broker with these keys in its file, and where its admin page is.
+/// A broker with these keys in its file, and its admin address.
 fn start(driver: &str, keys: &str) -> (Broker, SocketAddr) {
     let file = tempfile::NamedTempFile::new().unwrap();
     let own = "listen = \"127.0.0.1:0\"\nsys-interval = \"1s\"";
@@ -35,7 +35,7 @@ fn dropped(admin: SocketAddr, reason: &str) -> u64 {
     line.parse().unwrap()
 }
 
-/// Below `$SYS` a topic has this value soon.
+/// Waits until the topic below `$SYS` has this value.
 fn is_told(broker: &Broker, topic: &str, value: &str) {
     let mut client = Client::new(broker, "asks");
     client.subscribe(&format!("$SYS/broker/{topic}"), QoS::AtMostOnce);
@@ -49,7 +49,7 @@ fn retained_messages_beyond_the_bound(driver: &str) {
     for n in 0..SENT {
         client.publish_with(&format!("kept/{n}"), "x", Delivery::AtMostOnce, true, &[]);
     }
-    // The broker tells the publisher where the protocol allows it, and counts the drop as well.
+    // The publisher gets a reason code where the protocol has one, and the drop is counted as well.
     client.publish_with("kept/more", "x", Delivery::AtLeastOnce(id(1)), true, &[]);
     assert_eq!(client.acknowledged(), Reason::QUOTA_EXCEEDED);
     assert_eq!(dropped(admin, "retained_full"), SENT + 1 - 300);
@@ -70,13 +70,13 @@ fn messages_that_are_not_passed_on(driver: &str) {
     let keys = format!("max-queued-messages = 5\nacl-file = {:?}", rules.path());
     let (broker, admin) = start(driver, &keys);
     let mut writer = Client::new(&broker, "writer");
-    // The publisher gets no answer at QoS 0, nor in 3.1.1.
+    // There is no reason code at QoS 0 and in 3.1.1.
     writer.publish_with("closed", "x", Delivery::AtMostOnce, false, &[]);
     assert_eq!(writer.publish("closed", "x"), Reason::NOT_AUTHORIZED);
     let mut old = Client::begin(&broker, &Begin::of(Version::V3, "old")).0;
     assert_eq!(old.publish("closed", "x"), Reason::SUCCESS);
     assert_eq!(dropped(admin, "not_authorized"), 3);
-    // A client that is away, and one that takes short packets only.
+    // A disconnected client, and one with a small maximum packet size.
     let (mut away, _) = Client::begin(&broker, &Begin::lasting("away"));
     away.subscribe("open/+", QoS::AtLeastOnce);
     away.leave();
@@ -93,11 +93,11 @@ fn messages_that_are_not_passed_on(driver: &str) {
     for (reason, count) in expected {
         eventually(reason, || (dropped(admin, reason) == count).then_some(()));
     }
-    // The session ends with what waited for it.
+    // The queue is dropped with the session.
     let begin = Begin { clean: true, ..Begin::lasting("away") };
     let (mut away, _) = Client::begin(&broker, &begin);
     assert_eq!(dropped(admin, "session_ended"), 5);
-    // One SUBSCRIBE gets as many retained messages as its queue holds, which is more for small ones: here all
+    // A SUBSCRIBE receives as many retained messages as its queue holds, which is more for small ones: here all
     // of them.
     writer.retain("open/kept", "x");
     let plain = SubscribeOptions::default();

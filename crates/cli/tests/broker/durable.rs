@@ -1,4 +1,4 @@
-//! What survives the broker's end: `kill -9` in the middle of things, and another broker on the same directory.
+//! Data that survives the broker: `kill -9` at any time, and a new broker on the same directory.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn keeping(driver: &str) -> (tempfile::TempDir, Broker) {
     (home, broker)
 }
 
-/// Ends the broker, and starts another where it was.
+/// Kills the broker and starts another in its place.
 fn again(driver: &str, home: &tempfile::TempDir, broker: Broker) -> Broker {
     broker.crashes();
     Broker::start_on(driver, &home.path().join("data"))
@@ -82,7 +82,7 @@ fn what_waits_waits_on(driver: &str) {
     assert!(present);
     let first = old.next().message().payload.to_owned();
     assert_eq!(first, b"one 0");
-    // What was answered does not come again.
+    // Acknowledged messages are not sent again.
     let broker = again(driver, &home, broker);
     back(&broker, "reader").receives_nothing();
 }
@@ -139,7 +139,7 @@ fn a_message_begun_is_taken_once(driver: &str) {
     publish(&mut writer);
     writer.say(&Packet::PubRel(Ack::of(id(7))));
     assert_eq!(writer.next().packet(), Packet::PubComp(Ack::of(id(7))));
-    // Let go of, the number is another message's.
+    // After release, the packet identifier belongs to another message.
     let broker = again(driver, &home, broker);
     publish(&mut back(&broker, "writer"));
     let mut reader = back(&broker, "reader");
@@ -176,7 +176,7 @@ fn subscriptions_hold(driver: &str) {
     reader.receives("c", "6");
     assert_eq!(reader.unsubscribe("b?n>5"), [Reason::SUCCESS]);
     reader.receives_nothing();
-    // Of two members the one that is there.
+    // Of two members, the connected one.
     let mut two = back(&broker, "two");
     for n in 0..2 {
         writer.publish("d", &n.to_string());
@@ -194,7 +194,7 @@ fn retained_messages_are_kept(driver: &str) {
     writer.publish_with("c", "unsure", Delivery::AtMostOnce, true, &[]);
     writer.retain("d", "last");
     let broker = again(driver, &home, broker);
-    // A session's part of it outlives the next that is retained.
+    // A session's copy outlives the next retained message.
     let mut reader = lasting(&broker, "reader");
     reader.subscribe("a", QoS::AtLeastOnce);
     assert!(reader.next().message().retain);
@@ -226,7 +226,7 @@ fn a_will_is_published_by_the_next(driver: &str) {
     let _waits = with_will(Begin::lasting("c"), "of c", delayed);
     with_will(Begin::lasting("d"), "of d", vec![]).vanish();
     heir.receives("wills", "of d");
-    // Its answer is on the disk when the next is answered.
+    // The answer is on disk when the next one is sent.
     heir.receives_nothing();
     let broker = again(driver, &home, broker);
     let mut heir = back(&broker, "heir");
@@ -243,7 +243,7 @@ fn what_was_forgotten_stays_so(driver: &str) {
     Client::new(&broker, "writer").publish("t", "x");
     let begin = Begin { clean: true, ..Begin::lasting("reader") };
     assert!(!Client::begin(&broker, &begin).1);
-    // One that ends with its connection is gone, too.
+    // A session that ends with its connection is removed, too.
     let mut brief = Client::new(&broker, "brief");
     brief.subscribe("t", QoS::AtLeastOnce);
     let broker = again(driver, &home, broker);
@@ -291,7 +291,7 @@ fn a_directory_is_for_one(driver: &str) {
     drop(broker);
 }
 
-/// More subscriptions than are made at once; all are answered, each in its place, and kept.
+/// More subscriptions than are processed at once; all are answered in order and stored.
 fn a_long_packet_is_done_in_pieces(driver: &str) {
     let (home, broker) = keeping(driver);
     let mut reader = lasting(&broker, "reader");
@@ -346,7 +346,7 @@ fn data_is_checked(driver: &str) {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(said.contains("1 sessions, 1 subscriptions, 1 messages, 1 times queued"), "{said}");
-    // An end that was not written whole is told, and left out.
+    // An incomplete end is reported and ignored.
     let file = data.join("000000000001.journal");
     let whole = fs::read(&file).unwrap();
     fs::write(&file, [&whole[..], b"half a batch"].concat()).unwrap();
@@ -356,7 +356,7 @@ fn data_is_checked(driver: &str) {
     eventually("a word on it", || broker.stderr().contains("12 bytes unfinished").then_some(()));
     back(&broker, "reader").receives("t", "x");
     broker.crashes();
-    // What was whole and is not is never passed over.
+    // Corruption of complete records is never ignored.
     let mut changed = fs::read(&file).unwrap();
     changed[100] ^= 1;
     fs::write(&file, &changed).unwrap();
@@ -375,7 +375,7 @@ fn a_missing_journal_is_missed(driver: &str) {
     broker.crashes();
     let file = data.join("000000000001.journal");
     let whole = fs::read(&file).unwrap();
-    // Cut by more than one batch, emptied, and gone.
+    // Truncated by more than one batch, emptied, and removed.
     let spoil: [(&str, &dyn Fn()); 3] = [
         ("missing at the end", &|| fs::write(&file, &whole[..100]).unwrap()),
         ("the journal is missing", &|| fs::write(&file, "").unwrap()),

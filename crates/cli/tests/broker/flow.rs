@@ -1,4 +1,4 @@
-//! QoS 1 and 2, and how much is under way at once.
+//! QoS 1 and 2, and the number of messages in flight.
 
 use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Property, QoS, Reason, Version};
 
@@ -36,7 +36,7 @@ fn exactly_once_in_both_directions(driver: &str) {
     }
 }
 
-/// With a receive maximum of 2 the third message waits for an answer.
+/// With a receive maximum of 2 the third message waits for an acknowledgement.
 fn no_more_than_the_client_takes(driver: &str) {
     let broker = Broker::start(driver);
     let begin =
@@ -52,7 +52,7 @@ fn no_more_than_the_client_takes(driver: &str) {
         let came = slow.next();
         assert_eq!(came.message().payload, n.to_string().as_bytes());
         numbers.push(came.message().delivery.id().unwrap());
-        // Only when two are there is one answered: so that it is seen if a third comes before.
+        // Acknowledge only after two messages, so that a premature third one is detected.
         if n >= 1 {
             slow.say(&Packet::PingReq);
             assert_eq!(slow.next().packet(), Packet::PingResp, "no third message");
@@ -82,7 +82,7 @@ fn what_is_sent_twice_is_taken_once(driver: &str) {
         client.receives("t", "once");
     }
     client.receives_nothing();
-    // Released, the number begins another message.
+    // After PUBREL the packet identifier starts another message.
     client.say(&Packet::PubRel(Ack::of(id(4))));
     assert_eq!(client.next().packet(), Packet::PubComp(Ack::of(id(4))));
     client.publish_with("t", "again", Delivery::ExactlyOnce(id(4)), false, &[]);
@@ -104,7 +104,7 @@ fn a_number_that_is_not_known(driver: &str) {
     client.receives_nothing();
 }
 
-/// More than fits into any buffer at once, and of all kinds: order within a QoS is kept.
+/// More than any buffer holds, with every QoS: the order per QoS is preserved.
 fn the_order_is_kept_through_much(driver: &str) {
     const COUNT: usize = 3000;
     let broker = Broker::start(driver);
@@ -166,7 +166,7 @@ fn aliases_stand_for_topics(driver: &str) {
             _ => None,
         })
     };
-    // The broker's own aliases: one is all that this client takes, and the first topic gets it.
+    // The broker's topic aliases: this client accepts one, and the first topic gets it.
     let came = client.next();
     assert_eq!((came.message().topic, own(&came)), ("a/one", Some(1)));
     let came = client.next();
@@ -175,7 +175,7 @@ fn aliases_stand_for_topics(driver: &str) {
     assert_eq!((came.message().topic, own(&came)), ("a/two", None));
 }
 
-/// More messages than there are numbers.
+/// More messages than packet identifiers.
 fn numbers_are_used_again(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::new(&broker, "round");

@@ -1,4 +1,4 @@
-//! Bounds on what clients may do, and what happens at them.
+//! Limits on clients, and their enforcement.
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ fn connections_of_an_address(driver: &str) {
         assert_eq!(refused, expected);
     }
     first.leave();
-    // Its place is free once the broker is done with it.
+    // The connection slot is free once the broker has noticed the close.
     eventually("a place", || {
         let mut client = Client::silent(&broker, Version::V5);
         client.connect(&Begin::of(Version::V5, "3"));
@@ -63,11 +63,11 @@ fn connections_that_come_too_often(driver: &str) {
             break ack.reason;
         }
         clients.push(client);
-        // As many as may have come until now: a machine that is slow enough never comes too often.
+        // The allowed number until now: a sufficiently slow machine never exceeds the rate.
         assert!(clients.len() as f64 <= 3.0 + 2.0 * begun.elapsed().as_secs_f64());
     };
     assert_eq!(refused, Reason::CONNECTION_RATE_EXCEEDED);
-    // Who is in stays in.
+    // Existing connections remain.
     let client = &mut clients[0];
     client.subscribe("t", QoS::AtMostOnce);
     client.publish_with("t", "x", Delivery::AtMostOnce, false, &[]);
@@ -90,22 +90,22 @@ fn messages_that_come_too_often(driver: &str) {
     for _ in 1..=250 {
         assert!(matches!(client.next().packet(), Packet::PubAck(_)));
     }
-    // These were there at once, maybe. What is sent behind them is not read before they are paid for.
+    // These may have passed at once. Later packets are not read before they are within the rate.
     client.publish("t", "x");
     assert!(begun.elapsed() >= Duration::from_millis(1500), "{:?}", begun.elapsed());
-    // Others are not concerned.
+    // Other clients are not affected.
     let begun = Instant::now();
     Client::new(&broker, "b").publish("t", "x");
     assert!(begun.elapsed() < Duration::from_secs(20));
 }
 
-/// A client that does not read gets what came last.
+/// A client that does not read receives the newest messages.
 fn the_oldest_goes(driver: &str) {
     let broker = Broker::start_with(driver, &["--max-queued-messages", "10", "--drop-oldest"]);
     let mut slow = Client::new(&broker, "slow");
     slow.subscribe("t", QoS::AtMostOnce);
     let mut publisher = Client::new(&broker, "publisher");
-    // More than the kernel takes.
+    // More than the socket buffers hold.
     let large = "x".repeat(200_000);
     for _ in 0..200 {
         publisher.publish_with("t", &large, Delivery::AtMostOnce, false, &[]);
@@ -123,7 +123,7 @@ fn the_oldest_goes(driver: &str) {
     assert!(count < 200, "nothing was dropped");
 }
 
-/// Whoever finds no descriptor is told so, and does not wait where nobody looks.
+/// Connections beyond the descriptor limit are rejected rather than left in the accept queue.
 fn more_clients_than_descriptors(driver: &str) {
     let broker = Broker::start_limited(driver, 64);
     let all: Vec<_> = (0..32).map(|n| Client::new(&broker, &format!("c{n}"))).collect();

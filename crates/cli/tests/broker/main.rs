@@ -1,7 +1,7 @@
-//! `phalanx broker` from the outside: the real binary, real sockets, real clients.
+//! `phalanx broker` from the outside, with the real binary, sockets and clients.
 //!
-//! Each test starts brokers of its own on free ports, so that all of them can run at once; and each runs on
-//! every driver that this machine has, or on the one that the environment variable `PHALANX_DRIVER` names.
+//! Each test starts its own brokers on free ports, so that tests can run concurrently. Each runs on every driver
+//! of this machine, or on the one named by the environment variable `PHALANX_DRIVER`.
 
 #![cfg(unix)]
 

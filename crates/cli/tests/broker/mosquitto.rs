@@ -1,4 +1,4 @@
-//! Mosquitto's clients (Debian's `mosquitto-clients`), which most people meet first.
+//! Compatibility with mosquitto's clients (Debian's `mosquitto-clients`).
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ crate::on_each_driver!(
     a_condition_before_the_topic,
 );
 
-/// Whether they are installed; if not, says so.
+/// Whether they are installed; prints a message if not.
 fn are_here() -> bool {
     let here = Command::new("mosquitto_pub").arg("--help").stdout(Stdio::null()).status().is_ok();
     if !here {
@@ -30,12 +30,12 @@ fn command(name: &str, broker: &Broker, before: &[&str], arguments: &[&str]) -> 
     command
 }
 
-/// A subscriber that has its subscription: it says so with `-d`.
+/// A subscriber with an active subscription, as reported with `-d`.
 struct Subscriber(Child, BufReader<std::process::ChildStdout>);
 
 impl Subscriber {
     fn start(broker: &Broker, arguments: &[&str]) -> Self {
-        // Line by line, though nobody reads it at a terminal.
+        // Line-buffered output, although stdout is not a terminal.
         let mut command = command("stdbuf", broker, &["-oL", "mosquitto_sub"], arguments);
         let mut child = command.arg("-d").stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
@@ -47,7 +47,7 @@ impl Subscriber {
         Self(child, lines)
     }
 
-    /// What it prints of messages; it ends after so many as it was asked for.
+    /// The printed messages; it exits after the requested number.
     fn messages(mut self) -> Vec<String> {
         let lines = self.1.by_ref().lines().map(Result::unwrap);
         let said = lines.filter(|line| !line.starts_with("Client ")).collect();
@@ -112,7 +112,7 @@ fn a_will_is_published(driver: &str) {
     assert_eq!(heirs.messages(), ["gone"]);
 }
 
-/// It refuses `#?…` itself.
+/// mosquitto_sub itself rejects `#?…`.
 fn a_condition_before_the_topic(driver: &str) {
     if !are_here() {
         return;

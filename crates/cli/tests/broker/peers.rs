@@ -1,8 +1,8 @@
-//! Clients that others have written: paho-mqtt (Python), MQTT.js, and Eclipse Paho's interoperability suites.
+//! Compatibility with other clients: paho-mqtt (Python), MQTT.js, and Eclipse Paho's interoperability suites.
 //!
-//! `.ci/run` brings them, at pinned versions, into the folder that the environment variable `PHALANX_PEERS` names: `py`
-//! (a virtual environment with paho-mqtt), `js` (npm's prefix with `mqtt`) and `paho.mqtt.testing` (the suites). A peer
-//! that is not there is left out, loudly. The suites are for the slow job.
+//! `.ci/run` installs them at pinned versions in the folder named by the environment variable `PHALANX_PEERS`:
+//! `py` (a virtual environment with paho-mqtt), `js` (npm's prefix with `mqtt`) and `paho.mqtt.testing` (the
+//! suites). Missing peers are skipped with a message. The suites run in the slow job.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use crate::broker::Broker;
 
 crate::on_each_driver!(paho_mqtt_is_served, mqtt_js_is_served);
 
-/// What is in the peers' folder under this name; if it is not there, says so past the harness, which keeps
-/// what tests that pass say to itself.
+/// The path of a peer in that folder. If it is missing, prints a message past the test harness, which hides the
+/// output of passing tests.
 fn peer(name: &str, path: &str) -> Option<PathBuf> {
     let default = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../peers");
     let folder = std::env::var_os("PHALANX_PEERS").map_or(default, PathBuf::from);
@@ -29,12 +29,12 @@ fn peer(name: &str, path: &str) -> Option<PathBuf> {
     None
 }
 
-/// A script of ours.
+/// Path of a script in this repository.
 fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/broker/peers").join(name)
 }
 
-/// Runs it; it says that it has passed.
+/// Runs the command, which must report success.
 fn passes(command: &mut Command, broker: &Broker) {
     let output = command.arg(broker.address.port().to_string()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -53,12 +53,12 @@ fn mqtt_js_is_served(driver: &str) {
     passes(&mut node, &Broker::start(driver));
 }
 
-/// For everybody, but for what the suites want to be refused.
+/// Everything is allowed except for what the suites expect to be rejected.
 const RULES: &str = "topic readwrite #\ntopic readwrite $TopicA/#\ntopic readwrite $client_test5/#\n\
                      topic deny test/nosubscribe\n";
 
-/// One of Eclipse Paho's suites: all its tests pass but those that are `known` not to. They take three minutes, most of
-/// which they sleep, so they run only where the environment variable `PHALANX_SUITES` is set.
+/// Runs one of Eclipse Paho's suites: all its tests pass except the `known` failures. The suites take three
+/// minutes, most of it sleeping, so they run only if the environment variable `PHALANX_SUITES` is set.
 fn suite(name: &str, known: &[&str]) {
     if std::env::var_os("PHALANX_SUITES").is_none() {
         return;
@@ -69,7 +69,7 @@ fn suite(name: &str, known: &[&str]) {
     let rules = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&rules, RULES).unwrap();
     let rules = rules.path().to_str().unwrap();
-    // One suite wants a server that bounds the keep-alive so.
+    // One suite expects this maximum keep-alive.
     let broker = Broker::start_with("auto", &["--max-keep-alive", "60", "--acl-file", rules]);
     let mut command = Command::new("python3");
     command.arg(script("suite.py")).arg(folder).arg(name);
@@ -89,6 +89,6 @@ fn the_suite_for_3_1_1_passes() {
 
 #[test]
 fn the_suite_for_5_passes() {
-    // It takes 0x80 for an answer, and not 0x87, which says why.
+    // The suite accepts 0x80 but not the more specific 0x87.
     suite("client_test5", &["test_subscribe_failure"]);
 }

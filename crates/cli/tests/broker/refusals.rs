@@ -1,4 +1,4 @@
-//! What is not taken, and how that is said.
+//! Rejected packets, and the form of the rejection.
 
 use phalanx_mqtt::{Delivery, Packet, Property, QoS, Reason, SubscribeOptions, Version};
 
@@ -33,7 +33,7 @@ fn broken_packets(driver: &str) {
         client.say_bytes(bytes);
         assert_eq!(client.ended(), Some(reason), "{bytes:x?}");
     }
-    // Who begins with anything else is not answered, or is told that this is not spoken here.
+    // A connection that begins with another packet or protocol gets no answer, or a rejection.
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\xc0\x00", b"\x00\x00"] {
         let mut client = Client::silent(&broker, Version::V5);
         client.say_bytes(bytes);
@@ -95,7 +95,7 @@ fn aliases_that_are_none(driver: &str) {
     }
 }
 
-/// Who goes on talking is told all the same.
+/// A client that continues to send receives the reason nevertheless.
 fn more_than_may_be_begun(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::new(&broker, "many");
@@ -132,7 +132,7 @@ fn authentication_in_steps(driver: &str) {
     assert!(client.try_next().is_none());
 }
 
-/// It is closed after ten seconds; that others are served meanwhile is what is looked at here.
+/// It is closed after ten seconds. This test checks that other clients are served meanwhile.
 fn who_says_nothing_for_long(driver: &str) {
     let broker = Broker::start(driver);
     let mut silent = Client::silent(&broker, Version::V5);
@@ -155,7 +155,7 @@ fn too_many_connections(driver: &str) {
     let mut more = Client::silent(&broker, Version::V5);
     assert!(more.try_next().is_none(), "who does not ask is not told, and does not stay");
     all.pop().unwrap().leave();
-    // Its place is free once the broker is done with it.
+    // The connection slot is free once the broker has noticed the close.
     loop {
         let mut client = Client::silent(&broker, Version::V5);
         let mut connect = Vec::new();

@@ -1,12 +1,12 @@
-//! A broker that was killed is started again at once, at the same address.
+//! Immediate restart of a killed broker at the same address.
 
 use crate::broker::Broker;
 use crate::client::Client;
 
 crate::on_each_driver!(a_killed_broker_starts_again_at_its_address);
 
-/// The kernel releases the listening sockets of a killed process some milliseconds after its exit status, where
-/// io_uring holds them.
+/// With io_uring, the kernel releases the listening sockets of a killed process some milliseconds after its exit
+/// status.
 fn a_killed_broker_starts_again_at_its_address(driver: &str) {
     let mut broker = Broker::start(driver);
     let address = broker.address;

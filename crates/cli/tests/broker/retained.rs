@@ -65,7 +65,7 @@ fn when_they_are_sent(driver: &str) {
         subscribe(handling, false);
         subscribe(handling, true);
     }
-    // A group's are nobody's in particular.
+    // Shared subscriptions receive no retained messages.
     reader.subscribe("$share/g/a", QoS::AtMostOnce);
     reader.receives_nothing();
 }

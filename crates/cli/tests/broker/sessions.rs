@@ -1,4 +1,4 @@
-//! What outlives a connection, and what does not.
+//! Session state that outlives a connection.
 
 use phalanx_mqtt::{
     Ack, Delivery, Disconnect, Packet, Property, PropertyBuffer, Publish, QoS, Reason, Version,
@@ -80,7 +80,7 @@ fn a_release_is_repeated(driver: &str) {
     assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)), "and not the message");
     reader.say(&Packet::PubComp(Ack::of(number)));
     reader.receives_nothing();
-    // Nor does the broker take a message twice over two connections.
+    // A message is not accepted twice over two connections.
     let (mut both, _) = Client::begin(&broker, &Begin::lasting("both"));
     both.subscribe("own", QoS::AtMostOnce);
     both.publish_with("own", "once", Delivery::ExactlyOnce(id(7)), false, &[]);
@@ -125,13 +125,13 @@ fn a_session_expires(driver: &str) {
     let (mut client, _) = Client::begin(&broker, &begin);
     client.subscribe("t", QoS::AtLeastOnce);
     client.leave();
-    // Its subscription goes with it.
+    // Its subscription ends with it.
     let mut publisher = Client::new(&broker, "writer");
     while publisher.publish("t", "x") != Reason::NO_MATCHING_SUBSCRIBERS {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert!(!Client::begin(&broker, &begin).1);
-    // What ends with its connection cannot be kept by saying so in the end.
+    // A session that ends with its connection cannot be extended at DISCONNECT.
     let mut client = Client::new(&broker, "brief");
     let mut properties = PropertyBuffer::new();
     properties.push(Property::SessionExpiry(5)).unwrap();
@@ -151,7 +151,7 @@ fn a_name_is_given(driver: &str) {
         _ => None,
     });
     assert!(name.is_some_and(|name| name.len() > 20), "{name:?}");
-    // In 3.1.1 it may go without one if it asks for nothing to be kept.
+    // In 3.1.1 the client id may be empty with a clean session.
     Client::begin(&broker, &Begin::of(Version::V3, ""));
     let mut client = Client::silent(&broker, Version::V3);
     client.connect(&Begin { clean: false, ..Begin::of(Version::V3, "") });
@@ -177,7 +177,7 @@ fn the_queue_has_an_end(driver: &str) {
     reader.receives("t", "there is room again");
 }
 
-/// MQTT-3.1.2-6: what was to end with its connection is not gone on with by another.
+/// MQTT-3.1.2-6: a session that was to end with its connection is not resumed by another.
 fn a_session_of_one_connection_is_not_taken_over(driver: &str) {
     let broker = Broker::start(driver);
     for version in [Version::V3, Version::V5] {
@@ -195,7 +195,7 @@ fn a_session_of_one_connection_is_not_taken_over(driver: &str) {
     }
 }
 
-/// Messages beyond the receive maximum (1,024) end the connection, and are new when they come again.
+/// Messages beyond the receive maximum (1,024) end the connection, and count as new when they are sent again.
 fn too_many_at_once_are_none(driver: &str) {
     let broker = Broker::start(driver);
     let mut reader = Client::new(&broker, "reader");

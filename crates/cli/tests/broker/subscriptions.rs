@@ -1,4 +1,4 @@
-//! Who gets what: filters, options, identifiers, groups.
+//! Delivery by filters, options, identifiers and groups.
 
 use phalanx_mqtt::{Delivery, Packet, Property, QoS, Reason, SubscribeOptions, Version};
 
@@ -64,7 +64,7 @@ fn nothing_of_ones_own(driver: &str) {
     assert_eq!(client.publish("t", "mine"), Reason::NO_MATCHING_SUBSCRIBERS);
     Client::new(&broker, "other").publish("t", "another's");
     client.receives("t", "another's");
-    // Which a shared subscription cannot ask for.
+    // Invalid for a shared subscription.
     let mut wanted = phalanx_mqtt::SubscriptionBuffer::new();
     wanted.push("$share/g/t", own).unwrap();
     client.say(&Packet::Subscribe(phalanx_mqtt::Subscribe {
@@ -96,7 +96,7 @@ fn unsubscribed_is_unsubscribed(driver: &str) {
     client.receives_nothing();
 }
 
-/// Each message of a shared subscription goes to one of the group, and all have their part.
+/// Each message goes to one member of the group, and all members get some.
 fn a_group_shares(driver: &str) {
     let broker = Broker::start(driver);
     let mut members: Vec<_> = ["a", "b", "c"].map(|name| Client::new(&broker, name)).into();
@@ -118,7 +118,7 @@ fn a_group_shares(driver: &str) {
     }
     all.sort_unstable();
     assert!(all.into_iter().eq(0..30));
-    // Who leaves has no part any more.
+    // A disconnected member gets no further messages.
     members.pop().unwrap().leave();
     for n in 0..10 {
         publisher.publish("jobs/x", &n.to_string());

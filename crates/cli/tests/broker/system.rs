@@ -1,4 +1,4 @@
-//! What a broker tells of itself, below `$SYS/broker`.
+//! The topics below `$SYS/broker`.
 
 use phalanx_mqtt::{QoS, SubscribeOptions, Version};
 
@@ -7,7 +7,7 @@ use crate::client::{Begin, Client};
 
 crate::on_each_driver!(what_is_told, not_to_those_who_ask_for_all, nothing_where_none_is_wanted);
 
-/// Waits until `topic` has this value; before that it may have had others.
+/// Waits until `topic` has this value; earlier values are ignored.
 fn becomes(client: &mut Client, topic: &str, value: &str) {
     loop {
         let came = client.next();
@@ -21,13 +21,13 @@ fn becomes(client: &mut Client, topic: &str, value: &str) {
 fn what_is_told(driver: &str) {
     let broker = Broker::start_with(driver, &["--sys-interval", "1"]);
     let mut client = Client::new(&broker, "reader");
-    // It may not have looked yet: then it is told when it does.
+    // Before the first update there is no retained value; it is published with the update.
     client.subscribe("$SYS/broker/version", QoS::AtMostOnce);
     let version = concat!("phalanx broker ", env!("CARGO_PKG_VERSION"));
     becomes(&mut client, "$SYS/broker/version", version);
-    // Now it has, so what is there is sent as what is retained is.
+    // From now on the values are retained messages.
     assert_eq!(client.subscribe_with(&[("$SYS/#", SubscribeOptions::default())], &[]).len(), 1);
-    // What changes meanwhile may come first, and is new.
+    // Updates may arrive before the retained message, without the retain flag.
     let came = (0..100).map(|_| client.next()).find(|came| came.message().retain);
     assert!(came.expect("what is retained").message().topic.starts_with("$SYS/broker/"));
     let (mut other, _) = Client::begin(&broker, &Begin::lasting("other"));
@@ -37,7 +37,7 @@ fn what_is_told(driver: &str) {
     other.retain("a/b", "kept");
     other.leave();
     let (_old, _) = Client::begin(&broker, &Begin::of(Version::V3, "old"));
-    // Each is asked for anew, as what has not changed is not told again.
+    // Subscribe to each separately, since unchanged values are not published again.
     for (topic, value) in [
         ("clients/connected", "2"),
         ("clients/disconnected", "1"),
@@ -60,7 +60,7 @@ fn not_to_those_who_ask_for_all(driver: &str) {
     let mut client = Client::new(&broker, "reader");
     client.subscribe("#", QoS::AtMostOnce);
     client.subscribe("+/broker/#", QoS::AtMostOnce);
-    // It has looked again since, twice.
+    // Two updates have occurred since.
     (0..3).for_each(|_| assert_eq!(witness.next().message().topic, "$SYS/broker/uptime"));
     client.receives_nothing();
 }

@@ -1,4 +1,4 @@
-//! MQTT over TLS, as Mosquitto's clients and openssl see it.
+//! MQTT over TLS with mosquitto's clients and openssl.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -25,7 +25,7 @@ fn are_here() -> bool {
     here
 }
 
-/// A broker with an address for TLS besides the plain one; where that is.
+/// A broker with a TLS address next to the plain one, and the TLS address.
 fn start(driver: &str, pair: &Pair, more: &[&str]) -> (Broker, SocketAddr) {
     let mut arguments = vec!["--tls-listen", "127.0.0.1:0"];
     arguments.extend(pair.arguments());
@@ -35,7 +35,7 @@ fn start(driver: &str, pair: &Pair, more: &[&str]) -> (Broker, SocketAddr) {
     (broker, address)
 }
 
-/// Publishes by Mosquitto's client over TLS, as whoever has `own` if that is somebody.
+/// Publishes with mosquitto's client over TLS, with the client certificate `own` if given.
 fn publish(address: SocketAddr, trusted: &Path, own: Option<&Pair>, more: &[&str]) -> Output {
     let mut command = Command::new("mosquitto_pub");
     command.args(["-h", "localhost", "-p", &address.port().to_string(), "--cafile"]).arg(trusted);
@@ -55,7 +55,7 @@ fn messages_of_all_sizes(driver: &str) {
     reader.subscribe("t", phalanx_mqtt::QoS::AtLeastOnce);
     let trusted = authority.certificate();
     let file = trusted.with_file_name("large");
-    // Larger than a record.
+    // Larger than a TLS record.
     for size in [1, 300, 16_384, 500_000] {
         let payload = "x".repeat(size);
         std::fs::write(&file, &payload).unwrap();
@@ -66,13 +66,13 @@ fn messages_of_all_sizes(driver: &str) {
             reader.receives("t", &payload);
         }
     }
-    // To the other direction: the broker sends to a subscriber over TLS what is retained.
+    // The other direction: the broker sends a retained message to a subscriber over TLS.
     reader.retain("kept", &"y".repeat(400_000));
     let mut command = Command::new("mosquitto_sub");
     command.args(["-h", "localhost", "-p", &address.port().to_string(), "-t", "kept", "-C", "1"]);
     let output = command.arg("--cafile").arg(&trusted).output().unwrap();
     assert_eq!(output.stdout.len(), 400_001, "{:?}", output.stderr);
-    // Who trusts another authority does not come.
+    // A client that trusts another authority does not connect.
     let other = Authority::new();
     let output = publish(address, &other.certificate(), None, &["-t", "t", "-m", "x"]);
     assert!(!output.status.success());
@@ -94,7 +94,7 @@ fn users_by_their_certificates(driver: &str) {
     let mut reader = Client::new(&broker, "reader");
     reader.subscribe("#", phalanx_mqtt::QoS::AtLeastOnce);
     let (eve, adam) = (authority.sign_client("eve"), authority.sign_client("adam"));
-    // A name in the CONNECT is not who somebody is.
+    // The user name of the CONNECT does not override the certificate.
     let more = ["-V", "mqttv5", "-t", "garden/x", "-m", "one", "-u", "eve", "-P", "guessed"];
     let output = publish(address, &trusted, Some(&adam), &more);
     assert!(String::from_utf8_lossy(&output.stderr).contains("Not authorized"), "{output:?}");
@@ -102,7 +102,7 @@ fn users_by_their_certificates(driver: &str) {
     let output = publish(address, &trusted, Some(&eve), &more);
     assert!(output.status.success(), "{output:?}");
     reader.receives("garden/x", "two");
-    // Without a certificate, and with one that somebody else has signed.
+    // Without a certificate, and with one signed by another authority.
     assert!(!publish(address, &trusted, None, &more).status.success());
     let stranger = Authority::new().sign_client("eve");
     assert!(!publish(address, &trusted, Some(&stranger), &more).status.success());
@@ -110,7 +110,7 @@ fn users_by_their_certificates(driver: &str) {
     reader.receives_nothing();
 }
 
-/// The certificate that is shown now.
+/// The name in the certificate in use.
 fn shown(address: SocketAddr) -> String {
     let output = Command::new("openssl")
         .args(["s_client", "-connect", &address.to_string()])
@@ -139,7 +139,7 @@ fn who_does_not_shake_hands(driver: &str) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(b"\x10\x0d\x00\x04MQTT\x05\x02\x00\x00\x00\x00\x00").unwrap();
-    // An alert of TLS at most.
+    // At most a TLS alert.
     let mut came = Vec::new();
     let _ = stream.read_to_end(&mut came);
     assert!(came.first().is_none_or(|first| *first == 21), "{came:x?}");

@@ -1,5 +1,5 @@
-//! Validation of messages before the broker passes them on. Strict clients close their connection for an
-//! invalid message, and would then receive it again.
+//! Validation of messages before the broker forwards them. Strict clients close their connection on an invalid
+//! message, and would then receive it again.
 
 use phalanx_mqtt::{Delivery, Kind, Packet, Property, QoS, Reason, Version};
 
@@ -14,7 +14,7 @@ crate::on_each_driver!(
     what_a_version_before_has_kept,
 );
 
-/// Properties of a PUBLISH or a will that the broker refuses, with the reason code for the publisher.
+/// Properties of a PUBLISH or a will that the broker rejects, with the reason code for the publisher.
 fn invalid() -> Vec<(&'static str, Vec<Property<'static>>, Reason)> {
     let deep: &'static str = Box::leak("/".repeat(250).into_boxed_str());
     let response = |topic| vec![Property::ResponseTopic(topic)];
@@ -30,7 +30,7 @@ fn invalid() -> Vec<(&'static str, Vec<Property<'static>>, Reason)> {
     ]
 }
 
-/// Nothing of it arrives, not even for those who come later, and the next message does.
+/// The message is not delivered, not even to later subscribers, and the next message is.
 fn nothing_has_come(broker: &Broker, reader: &mut Client, name: &str) {
     Client::new(broker, "writer").publish("t", name);
     reader.receives("t", name);
@@ -53,7 +53,7 @@ fn a_response_topic_that_is_none(driver: &str) {
         }
         nothing_has_come(&broker, &mut reader, &n.to_string());
     }
-    // By an alias the topic was checked before, and the properties are checked each time.
+    // With an alias the topic was validated before; properties are validated each time.
     let mut client = Client::new(&broker, "odd");
     let alias = Property::TopicAlias(1);
     client.publish_with("t", "good", Delivery::AtMostOnce, false, &[alias]);
@@ -63,7 +63,7 @@ fn a_response_topic_that_is_none(driver: &str) {
     assert_eq!(client.ended(), Some(Reason::PROTOCOL_ERROR));
 }
 
-/// In 3.1.1 too, which has topics only.
+/// Also in 3.1.1, which has topics only.
 fn texts_with_disallowed_code_points(driver: &str) {
     let broker = Broker::start(driver);
     let mut reader = Client::new(&broker, "reader");
@@ -84,7 +84,7 @@ fn payloads_that_are_said_to_be_text(driver: &str) {
     let mut reader = Client::new(&broker, "reader");
     reader.subscribe("t", QoS::ExactlyOnce);
     let mut client = Client::new(&broker, "writer");
-    // A PUBLISH whose payload is no text: its last byte is changed.
+    // A PUBLISH with a payload that is not UTF-8: its last byte is changed.
     let mut publish = |delivery, last: u8| {
         let mut bytes = Vec::new();
         let mut properties = phalanx_mqtt::PropertyBuffer::new();
@@ -113,7 +113,7 @@ fn payloads_that_are_said_to_be_text(driver: &str) {
     assert_eq!(publish(Delivery::AtMostOnce, 0xff), None);
     assert_eq!(publish(Delivery::AtLeastOnce(id(1)), 0xff), Some((Kind::PubAck, invalid)));
     for _ in 0..2 {
-        // It was not begun, so that its number is free.
+        // The exchange did not begin, so the packet identifier is free.
         assert_eq!(publish(Delivery::ExactlyOnce(id(1)), 0xff), Some((Kind::PubRec, invalid)));
     }
     let good = publish(Delivery::AtLeastOnce(id(2)), b'!');
@@ -130,7 +130,7 @@ fn wills_that_cannot_be_passed_on(driver: &str) {
         assert_eq!(Client::refused(&broker, &begin), reason, "{topic:?} {properties:?}");
     }
     let mut client = Client::silent(&broker, Version::V5);
-    // A will with one property, that its payload is text, and a payload of one byte, 0xff.
+    // A will with the property that its payload is UTF-8, and the payload 0xff.
     client.say_bytes(
         b"\x10\x17\x00\x04MQTT\x05\x06\x00\x00\x00\x00\x01m\x02\x01\x01\x00\x01w\x00\x01\xff",
     );
@@ -139,10 +139,11 @@ fn wills_that_cannot_be_passed_on(driver: &str) {
     assert_eq!(ack.reason, Reason::PAYLOAD_FORMAT_INVALID);
 }
 
-/// `journals/unvalidated.journal` was written by a version that validated none of this. For the client `reader`, which is
-/// subscribed to `queued/#`, `t?a==1`, `t?a=1|b=2` and `$json/#`, it has `queued/poison` with the response topic `a/#`,
-/// `queued/control\u{1}`, `queued/format` whose text is no text, and `queued/good`; and it retains `kept/poison` with an empty
-/// response topic, `kept/user` with a line break in a user property, and `kept/good`.
+/// `journals/unvalidated.journal` was written by a version without these checks. For the client `reader`, which
+/// is subscribed to `queued/#`, `t?a==1`, `t?a=1|b=2` and `$json/#`, it contains `queued/poison` with the
+/// response topic `a/#`, `queued/control\u{1}`, `queued/format` whose text is not UTF-8, and `queued/good`. It
+/// retains `kept/poison` with an empty response topic, `kept/user` with a line break in a user property, and
+/// `kept/good`.
 fn what_a_version_before_has_kept(driver: &str) {
     let data = tempfile::tempdir().unwrap();
     let journal = include_bytes!("journals/unvalidated.journal");

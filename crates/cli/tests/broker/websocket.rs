@@ -1,4 +1,4 @@
-//! MQTT within WebSockets, said byte by byte.
+//! MQTT over WebSocket, byte by byte.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -34,7 +34,7 @@ fn request(more: &str) -> String {
     )
 }
 
-/// A WebSocket, as its client has it.
+/// The client side of a WebSocket.
 struct Socket {
     stream: TcpStream,
     input: Vec<u8>,
@@ -48,7 +48,7 @@ impl Socket {
         socket
     }
 
-    /// Asks for one; the head of the answer.
+    /// Sends an upgrade request and returns the head of the response.
     fn ask(address: SocketAddr, request: &str) -> (Self, String) {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
@@ -75,7 +75,7 @@ impl Socket {
         self.stream.write_all(&frame(first, payload)).unwrap();
     }
 
-    /// The next frame: its first byte, and what it carries; none at the end.
+    /// The next frame: its first byte and its payload; `None` at the end.
     fn next(&mut self) -> Option<(u8, Vec<u8>)> {
         loop {
             let (header, length) = match *self.input {
@@ -97,7 +97,7 @@ impl Socket {
     }
 }
 
-/// A client's frame.
+/// A masked frame of a client.
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let (mut bytes, mask) = (Vec::new(), [0x5a, 0xa5, 0x0f, 0xf0]);
     phalanx_websocket::binary(payload.len(), &mut bytes);
@@ -136,7 +136,7 @@ fn packets_however_they_are_cut(driver: &str) {
     let all = [CONNECT, SUBSCRIBE, &publish("one"), &publish(&large), &publish("two")].concat();
     for cut in [1, 7, 100_000, usize::MAX] {
         let mut socket = Socket::open(address);
-        // Of pieces of a message, several messages, and frames that arrive in pieces themselves.
+        // Fragments of a message, several messages, and frames that arrive in several segments.
         let pieces: Vec<_> = all.chunks(cut.min(all.len())).collect();
         let pieces =
             if cut == 1 { &pieces[..CONNECT.len() + SUBSCRIBE.len() + 9] } else { &pieces };
@@ -172,7 +172,7 @@ fn packets_however_they_are_cut(driver: &str) {
 fn pings_and_the_end(driver: &str) {
     let (broker, address) = start(driver, &[]);
     let mut socket = Socket::open(address);
-    // Before the CONNECT, within a message, and behind it.
+    // Before the CONNECT, within a message, and after it.
     socket.say(0x89, b"early");
     assert_eq!(socket.next(), Some((0x8a, b"early".to_vec())));
     socket.say(0x02, &CONNECT[..5]);
@@ -182,11 +182,11 @@ fn pings_and_the_end(driver: &str) {
     assert_eq!(socket.next().unwrap().1[0], CONNACK);
     socket.say(0x89, b"late");
     assert_eq!(socket.next(), Some((0x8a, b"late".to_vec())));
-    // Its end is answered.
+    // A close frame is answered.
     socket.say(0x88, &1001u16.to_be_bytes());
     assert_eq!(socket.next(), Some((0x88, 1001u16.to_be_bytes().to_vec())));
     assert_eq!(socket.next(), None);
-    // After DISCONNECT the broker says the end.
+    // After DISCONNECT the broker sends a close frame.
     let mut socket = Socket::open(address);
     socket.say(0x82, &[CONNECT, b"\xe0\x00"].concat());
     assert_eq!(socket.next().unwrap().1[0], CONNACK);
@@ -197,7 +197,7 @@ fn pings_and_the_end(driver: &str) {
 
 fn what_is_broken_is_closed(driver: &str) {
     let (_broker, address) = start(driver, &[]);
-    // (bytes, why it is closed)
+    // (bytes, close code)
     let table: [(Vec<u8>, u16); 4] = [
         (frame(0x81, b"text"), 1003),
         (b"\x82\x02\x10\x00".to_vec(), 1002),
@@ -216,7 +216,7 @@ fn what_is_broken_is_closed(driver: &str) {
             assert_eq!(socket.next(), None);
         }
     }
-    // What is wrong in MQTT is said in MQTT.
+    // MQTT errors are reported by MQTT.
     let mut socket = Socket::open(address);
     socket.say(0x82, &[CONNECT, b"\xf0\x00"].concat());
     let (_, mut bytes) = socket.next().unwrap();
@@ -263,7 +263,7 @@ fn over_tls(driver: &str) {
     let wss = ["--wss-listen", "127.0.0.1:0"];
     let broker = Broker::start_with(driver, &[&wss[..], &pair.arguments()].concat());
     let address = broker.next_address();
-    // openssl is the socket; what is said within is as before.
+    // openssl is the transport; the WebSocket is as above.
     let mut child = Command::new("openssl")
         .args(["s_client", "-quiet", "-connect", &address.to_string()])
         .stdin(Stdio::piped())

@@ -1,4 +1,4 @@
-//! What is published for who is lost.
+//! Wills of lost clients.
 
 use phalanx_mqtt::{Disconnect, Packet, Property, QoS, Reason, Version};
 
@@ -18,7 +18,7 @@ fn with_will<'a>(begin: Begin<'a>, properties: Vec<Property<'a>>) -> Begin<'a> {
     Begin { will: Some(("wills", "gone", QoS::AtLeastOnce, false, properties)), ..begin }
 }
 
-/// A broker, and somebody who hears of wills.
+/// A broker, and a subscriber to wills.
 fn start(driver: &str) -> (Broker, Client) {
     let broker = Broker::start(driver);
     let mut heir = Client::new(&broker, "heir");
@@ -32,7 +32,7 @@ fn who_vanishes_has_a_will(driver: &str) {
         Client::begin(&broker, &with_will(Begin::of(version, "a"), Vec::new())).0.vanish();
         heir.receives("wills", "gone");
     }
-    // As does who breaks the rules.
+    // A protocol error has the same effect.
     let mut client = Client::begin(&broker, &with_will(Begin::of(Version::V5, "a"), Vec::new())).0;
     client.say_bytes(b"\xf0\x01\x00\xff");
     client.ended();
@@ -62,7 +62,7 @@ fn who_comes_back_in_time_has_none(driver: &str) {
     heir.receives_nothing();
 }
 
-/// The will waits for an hour, but no longer than the session; and the session for a second.
+/// The will delay is an hour, but the session expires after a second.
 fn a_delay_ends_with_the_session(driver: &str) {
     let (broker, mut heir) = start(driver);
     let properties = vec![Property::SessionExpiry(1)];

@@ -1,78 +1,78 @@
-//! One case: what is sent on a connection of its own, and what has to come back.
+//! A test case: the bytes sent on a separate connection, and the required responses.
 //!
-//! Cases are data: the groups in `table/` list them, `judge.rs` runs them, and `differential/` takes
-//! their bytes as seeds.
+//! Cases are data: the groups in `table/` list them, `judge.rs` runs them, and `differential.rs` uses their bytes
+//! as seeds.
 
-/// A named exchange, with the section that says what must come of it.
+/// A named exchange, with the section of the standard that requires the result.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) name: String,
-    /// The document and section, as in `RFC 9112, 6.3`.
+    /// Document and section, as in `RFC 9112, 6.3`.
     pub(crate) section: &'static str,
     pub(crate) send: Vec<u8>,
     pub(crate) pieces: Pieces,
     pub(crate) want: Want,
 }
 
-/// How the bytes are handed to the socket.
+/// How the bytes are written to the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pieces {
     /// In one write.
     Whole,
     /// Byte by byte.
     Bytes,
-    /// In two writes, once for each place where they can be cut.
+    /// In two writes, once for each split position.
     EachCut,
-    /// In one write, after which nothing more can come: the client's side is shut.
+    /// In one write, followed by a shutdown of the sending direction.
     HalfClosed,
 }
 
-/// What has to come back, in order.
+/// The required responses, in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Want {
     pub(crate) answers: Vec<Answer>,
     pub(crate) end: End,
 }
 
-/// What becomes of the connection behind the last answer.
+/// State of the connection after the last response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The server takes another request, which begins right behind what was sent.
+    /// The server accepts another request directly after the sent bytes.
     Open,
-    /// The server closes it without another byte, and the last answer has said so.
+    /// The server closes it without further bytes, as announced in the last response.
     Closed,
-    /// The same, but the fault came behind the answer's head, which could not tell.
+    /// The server closes it unannounced, since the fault occurred after the response head was sent.
     ClosedUnannounced,
-    /// Open, unless the last answer says that it closes: where the document leaves the choice.
+    /// Open, unless the last response announces a close: where the standard permits both.
     AsAnnounced,
 }
 
-/// One answer.
+/// A response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
-    /// Any of these.
+    /// Permitted statuses.
     pub(crate) statuses: Vec<u16>,
-    /// To a HEAD: fields as for GET, and no body.
+    /// Response to a HEAD: fields as for GET, without a body.
     pub(crate) headless: bool,
     pub(crate) checks: Vec<Check>,
 }
 
-/// What an answer is looked at for, beyond its status and what every answer must keep to.
+/// A requirement beyond the status and the rules for every response.
 #[derive(Clone, Debug)]
 pub(crate) enum Check {
-    /// The field comes once, with this value.
+    /// The field occurs once, with this value.
     Field(&'static str, String),
-    /// The field comes, with a value that begins so.
+    /// The field occurs, with a value that begins with this text.
     Begins(&'static str, &'static str),
-    /// The field comes.
+    /// The field occurs.
     Has(&'static str),
-    /// The field does not come.
+    /// The field does not occur.
     Lacks(&'static str),
-    /// The body is this.
+    /// The body equals this.
     Body(Vec<u8>),
-    /// The body holds none of this.
+    /// The body does not contain this.
     BodyWithout(&'static str),
-    /// A `multipart/byteranges` body with these parts, (`Content-Range`, bytes), in this order.
+    /// The body is `multipart/byteranges` with these parts, (`Content-Range`, bytes), in this order.
     Parts(Vec<(String, Vec<u8>)>),
 }
 
@@ -113,37 +113,37 @@ impl Answer {
     }
 }
 
-/// An answer with this status.
+/// A response with this status.
 pub(crate) fn is(status: u16) -> Answer {
     any(&[status])
 }
 
-/// An answer with one of these statuses.
+/// A response with one of these statuses.
 pub(crate) fn any(statuses: &[u16]) -> Answer {
     Answer { statuses: statuses.to_vec(), ..Answer::default() }
 }
 
-/// These answers, then the connection goes on.
+/// These responses, then the connection stays open.
 pub(crate) fn open(answers: impl Into<Vec<Answer>>) -> Want {
     Want { answers: answers.into(), end: End::Open }
 }
 
-/// These answers, then the connection is closed.
+/// These responses, then the connection is closed.
 pub(crate) fn closed(answers: impl Into<Vec<Answer>>) -> Want {
     Want { answers: answers.into(), end: End::Closed }
 }
 
-/// One answer, and the connection is open or closed as it says.
+/// A response, and the connection is open or closed as it announces.
 pub(crate) fn as_announced(answer: Answer) -> Want {
     Want { answers: vec![answer], end: End::AsAnnounced }
 }
 
-/// One answer with one of these statuses, and the connection is closed.
+/// A response with one of these statuses, and the connection is closed.
 pub(crate) fn rejected(statuses: &[u16]) -> Want {
     closed([any(statuses)])
 }
 
-/// A case whose bytes go out in one write.
+/// A case whose bytes are sent in one write.
 pub(crate) fn case(
     name: impl Into<String>,
     section: &'static str,
@@ -166,7 +166,7 @@ impl Case {
     }
 }
 
-/// A GET of 1.1 with its `Host`, and more field lines, each ending in CR LF.
+/// A GET of HTTP/1.1 with `Host` and additional field lines, each ending in CR LF.
 pub(crate) fn get(target: &str, lines: &str) -> String {
     request("GET", target, lines)
 }

@@ -1,13 +1,12 @@
-//! The same bytes to Phalanx and to other servers: whether they see the same requests in them.
+//! Differential test of request framing: the same bytes are sent to Phalanx and to other servers.
 //!
-//! Streams are made of the conformance table's requests, joined, cut and changed by a seeded generator,
-//! with a last request behind them that asks for a file of its own. What counts is framing: how many
-//! requests were answered, and whether the last one was found. Two servers in a row that disagree on it
-//! are what request smuggling needs.
+//! Streams consist of the requests of the conformance table, joined, cut and changed by a seeded generator, and
+//! end with a request for a probe file. The test compares framing: the number of answered requests, and whether
+//! the last one was recognized. Two servers in a row that disagree about framing enable request smuggling.
 //!
-//! `PHALANX_SEED` repeats a run, `PHALANX_SECONDS` makes it longer. With `PHALANX_COLLECT` nothing fails, and
-//! every kind of difference is printed with the shortest stream that shows it: for whoever extends the list
-//! of those that are as they should be.
+//! `PHALANX_SEED` repeats a run, `PHALANX_SECONDS` sets its length. With `PHALANX_COLLECT` the test does not fail
+//! and prints every kind of difference with the shortest stream that shows it, for extending the list of known
+//! differences.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -20,23 +19,24 @@ use crate::table;
 use crate::tree::{Facts, PROBE, Tree};
 use crate::wire::{find, show};
 
-/// How long to wait for more of an answer. Who waits for more of a request is given up then.
+/// Timeout for further bytes of a response, after which the server counts as waiting for the request.
 const SILENCE: Duration = Duration::from_millis(400);
-/// The same before a difference is believed: a busy machine is slow.
+/// The same timeout to confirm a difference, since a busy machine is slow.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a server made of a stream.
+/// A server's interpretation of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Requests answered.
+    /// Number of answered requests.
     good: usize,
-    /// The one behind them was refused as malformed, or too large, or not understood, and that was the end.
+    /// Whether the next request was rejected as malformed, too large or not understood, which ended the
+    /// connection.
     refused: bool,
-    /// The request behind the stream was found.
+    /// Whether the probe request after the stream was answered.
     last: bool,
-    /// It waits for more.
+    /// Whether the server waits for more bytes.
     waits: bool,
-    /// The last answer's status, of those before the request behind the stream; zero without any.
+    /// Status of the last response before the probe; zero without any.
     pub(crate) status: u16,
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn differential() {
                 )),
             }
         }
-        // What one refuses is its business; what all refuse should not be answered.
+        // A request that a single server rejects is no concern; one that all reject should not be answered.
         if narrower == peers.len() && narrower >= 3 {
             faults.push(format!("all | alone: ours {ours:?}\n      {}", show(&stream)));
         }
@@ -110,11 +110,11 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// By whether it is known, its kind, the peer and both statuses: how often, and the shortest stream.
+/// Count and shortest stream, by whether it is known, its kind, the peer and both statuses.
 type Collected =
     std::collections::BTreeMap<(bool, (&'static str, &'static str, u16, u16)), (u32, Vec<u8>)>;
 
-/// A stream of which two servers make different things.
+/// A stream that two servers interpret differently.
 pub(crate) struct Difference<'a> {
     pub(crate) peer: &'a str,
     pub(crate) kind: &'static str,
@@ -123,27 +123,27 @@ pub(crate) struct Difference<'a> {
     pub(crate) stream: &'a [u8],
 }
 
-/// In which way two servers differ, if they do.
+/// The kind of a difference, if there is one.
 fn difference(ours: Seen, theirs: Seen) -> Option<&'static str> {
     if (ours.good, ours.last) == (theirs.good, theirs.last) {
         return None;
     }
     Some(match (ours.last, theirs.last) {
-        // One has found the next request, where the other sees this one's body.
+        // One server has found the next request where the other sees a body.
         (false, true) if ours.waits => "we-wait",
         (true, false) if theirs.waits => "they-wait",
-        // Both went on to the end, and do not agree on what was before: the worst.
+        // Both reached the end, but disagree on the requests before: the worst kind.
         (true, true) => "other-requests",
         (false, true) if ours.refused => "stricter",
         (false, true) => "ends-earlier",
         (true, false) if theirs.refused => "laxer",
         (true, false) => "ends-later",
-        // Neither went on: nothing behind this can be smuggled past either.
+        // Neither continued: no later request can be smuggled.
         (false, false) => "ends-elsewhere",
     })
 }
 
-/// Sends a stream and a last request behind it, and counts what is answered.
+/// Sends a stream and the probe request, and counts the responses.
 fn observe(address: SocketAddr, stream: &[u8], silence: Duration) -> Seen {
     let last = b"GET /probe.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let mut connection = TcpStream::connect(address).expect("the server accepts");
@@ -160,15 +160,15 @@ fn observe(address: SocketAddr, stream: &[u8], silence: Duration) -> Seen {
         }
     };
     let (mut statuses, mut rest) = (Vec::new(), &answers[..]);
-    // No file holds this text, nor does any server's error page.
+    // No file and no error page contains this text.
     while let Some(at) = find(rest, b"HTTP/1.") {
-        // The minor version, and a space.
+        // The minor version and a space.
         rest = rest.get(at + 9..).unwrap_or_default();
         statuses.extend(rest.get(..3).and_then(|code| std::str::from_utf8(code).ok()));
     }
     statuses.retain(|code| *code != "100");
     let last = answers.ends_with(PROBE.as_bytes());
-    // An answer behind which it goes on is one more request found, whatever it says.
+    // A response after which the connection continues is one more recognized request, whatever its status.
     let refusals = ["400", "403", "408", "411", "413", "414", "417", "431", "500", "501", "505"];
     let refused = !last && statuses.last().is_some_and(|code| refusals.contains(code));
     let before = statuses.len() - usize::from(last);
@@ -176,7 +176,7 @@ fn observe(address: SocketAddr, stream: &[u8], silence: Duration) -> Seen {
     Seen { good: statuses.len() - usize::from(refused), refused, last, waits, status }
 }
 
-/// The requests that streams are made of.
+/// The requests from which streams are built.
 fn seeds() -> Vec<Vec<u8>> {
     let facts = Facts { etag: "\"x\"".to_owned() };
     let cases = table::all(&facts).into_iter().flat_map(|(_, cases)| cases);
@@ -198,7 +198,7 @@ fn stream(seeds: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     stream
 }
 
-/// One change, of the kinds that have fooled servers.
+/// One mutation, of the kinds that have confused servers.
 fn change(stream: &mut Vec<u8>, rng: &mut Rng) {
     const LINES: [&[u8]; 10] = [
         b"Content-Length: 5\r\n",
@@ -220,7 +220,7 @@ fn change(stream: &mut Vec<u8>, rng: &mut Rng) {
         2 => {
             stream.remove(at);
         }
-        // A line more, where a line begins.
+        // Insert a line at the beginning of a line.
         _ => {
             let line = LINES[rng.below(LINES.len())];
             let start = find(&stream[at..], b"\n").map_or(stream.len(), |end| at + end + 1);
@@ -232,7 +232,7 @@ fn change(stream: &mut Vec<u8>, rng: &mut Rng) {
     }
 }
 
-/// Xorshift: all that a run does comes from its seed.
+/// Xorshift: a run is determined by its seed.
 struct Rng(u64);
 
 impl Rng {

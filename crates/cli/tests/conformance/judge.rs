@@ -1,4 +1,4 @@
-//! Runs a case, and holds what came back to what was wanted and to what every answer must keep to.
+//! Runs a case and compares the responses with its requirements and with the rules for every response.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::parts::parts;
 use crate::tree::PROBE;
 use crate::wire::{Received, Wire, find, show};
 
-/// Runs a case. The fault names all that somebody needs to see why.
+/// Runs a case. The error contains everything needed to understand it.
 pub(crate) fn judge(address: SocketAddr, case: &Case, limit: Duration) -> Result<(), String> {
     match case.pieces {
         Pieces::EachCut => {
@@ -31,7 +31,7 @@ fn once(
         _ => wire.send(first),
     }
     if cut.is_some() {
-        // The server's turn, so that it is likely to see the cut.
+        // Let the server run, so that it is likely to see the split.
         std::thread::yield_now();
         wire.send(second);
     }
@@ -130,7 +130,7 @@ fn compare(wanted: &Answer, received: &Received) -> Result<(), String> {
     Ok(())
 }
 
-/// What holds for every answer of an origin server.
+/// Checks the rules for every response of an origin server.
 fn keeps_to_the_rules(wanted: &Answer, received: &Received) -> Result<(), String> {
     let Received { status, body, .. } = received;
     let (count, has) =
@@ -188,7 +188,7 @@ fn is_multipart(received: &Received) -> bool {
     received.field("Content-Type").is_some_and(|kind| kind.starts_with("multipart/byteranges"))
 }
 
-/// An IMF-fixdate (RFC 9110, 5.6.7).
+/// Whether the value is an IMF-fixdate (RFC 9110, 5.6.7).
 fn is_date(value: Option<&str>) -> bool {
     value.is_some_and(|value| {
         let fixed = "Aaa, 00 Aaa 0000 00:00:00 GMT";

@@ -1,14 +1,14 @@
-//! Differences in framing between Phalanx and other servers that are as they should be: `known.txt`.
+//! Legitimate differences in framing between Phalanx and other servers: `known.txt`.
 
 use crate::differential::Difference;
 use crate::wire::find;
 
-/// Lines of `peer | kind | our status | their status | what is in the stream | why`; `*` for any, and more
-/// than one with `,` between them. A status is that of the last answer to the stream, 0 if there is none.
-/// What is in the stream is a text in quotes, in small letters, or one of the names in [`holds`].
+/// Lines of `peer | kind | our status | their status | content of the stream | reason`; `*` matches any, `,`
+/// separates alternatives. A status is that of the last response to the stream, or 0. The content is a quoted
+/// text in lower case, or one of the names in [`holds`].
 const KNOWN: &str = include_str!("known.txt");
 
-/// Why a difference is as it should be, if it is known to be.
+/// The reason why a difference is legitimate, if it is listed.
 pub(crate) fn why(found: &Difference<'_>) -> Option<&'static str> {
     let stream = found.stream.to_ascii_lowercase();
     KNOWN.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).find_map(|line| {
@@ -27,7 +27,7 @@ pub(crate) fn why(found: &Difference<'_>) -> Option<&'static str> {
     })
 }
 
-/// Whether a stream has this in it. `small` is the stream in small letters.
+/// Whether a stream has this content. `small` is the stream in lower case.
 fn holds(what: &str, small: &[u8], stream: &[u8]) -> bool {
     const METHODS: [&[u8]; 9] =
         [b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"PATCH", b"TRACE", b"OPTIONS", b"CONNECT"];
@@ -39,7 +39,7 @@ fn holds(what: &str, small: &[u8], stream: &[u8]) -> bool {
             let name = b"content-length";
             find(small, name).is_some_and(|at| find(&small[at + 1..], name).is_some())
         }
-        // Of lines that end as a request line does, or nearly so.
+        // In lines that end like a request line, or nearly so.
         "unknown method" => stream.split(|byte| *byte == b'\n').any(|line| {
             let method = line.split(|byte| *byte == b' ').next().unwrap_or_default();
             find(line, b" HTTP/").is_some() && !METHODS.contains(&method)

@@ -1,9 +1,8 @@
-//! Conformance to RFC 9110 and RFC 9112: `phalanx web` from the outside, byte by byte.
+//! Conformance of `phalanx web` to RFC 9110 and RFC 9112, byte by byte.
 //!
-//! The cases are in `table/`, each with a name and the section that it is about. One server serves
-//! all of them, on every driver that this machine has, or on the one that `PHALANX_DRIVER` names. A
-//! case that fails tells its request, the answer, the section and what was wanted. More in
-//! docs/web/conformance.md.
+//! The cases are in `table/`, each with a name and the section it tests. One server serves all of them, on every
+//! driver of this machine, or on the one named by `PHALANX_DRIVER`. A failing case reports its request, the
+//! response, the section and the requirement. See docs/web/conformance.md.
 
 #![cfg(unix)]
 
@@ -26,25 +25,25 @@ mod table;
 mod tree;
 mod wire;
 
-/// On io_uring, where it is permitted.
+/// On io_uring, where it is available.
 #[test]
 fn conforms_on_uring() {
     server::on("uring", suite::conforms);
 }
 
-/// On epoll, or kqueue.
+/// On epoll or kqueue.
 #[test]
 fn conforms_on_poll() {
     server::on("poll", suite::conforms);
 }
 
-/// The same bytes to other servers, where there are any.
+/// Compares with other servers, if installed.
 #[test]
 fn differential() {
     differential::differential();
 }
 
-/// How other servers fare, where `PHALANX_WITNESSES` asks for it: it says nothing of us.
+/// Runs the cases on other servers if `PHALANX_WITNESSES` is set, for information only.
 #[test]
 fn witnesses() {
     if std::env::var_os("PHALANX_WITNESSES").is_some() {

@@ -1,8 +1,8 @@
-//! Reading a `multipart/byteranges` body (RFC 9110, 14.6).
+//! Parses `multipart/byteranges` bodies (RFC 9110, 14.6).
 
 use crate::wire::{Received, find};
 
-/// Each part's `Content-Range` and bytes.
+/// `Content-Range` and bytes of each part.
 pub(crate) fn parts(received: &Received) -> Result<Vec<(String, Vec<u8>)>, String> {
     let kind = received.field("Content-Type").unwrap_or_default();
     let boundary = kind
@@ -10,7 +10,7 @@ pub(crate) fn parts(received: &Received) -> Result<Vec<(String, Vec<u8>)>, Strin
         .ok_or_else(|| format!("Content-Type is {kind:?}"))?
         .trim_matches('"');
     let delimiter = format!("\r\n--{boundary}");
-    // The first delimiter may do without the line end in front.
+    // The first delimiter may lack the preceding line end.
     let mut rest = [b"\r\n", &received.body[..]].concat();
     let mut parts = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! Other servers on the same files, as witnesses: what they make of the same bytes.
+//! Other servers on the same files, for comparison.
 
 use std::fs::{self, File, Permissions};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,20 +10,20 @@ use std::time::{Duration, Instant};
 
 use crate::tree::Tree;
 
-/// The names of all that [`Peer::start`] knows.
+/// The servers that [`Peer::start`] supports.
 pub(crate) const PEERS: [&str; 5] = ["nginx", "lighttpd", "h2o", "apache2", "caddy"];
 
-/// How long one may take to come up.
+/// Timeout for a server to start.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A server that runs, killed when this is dropped.
+/// A running server, killed when dropped.
 pub(crate) struct Peer {
     child: Child,
     pub(crate) address: SocketAddr,
 }
 
 impl Peer {
-    /// Starts one on the files of `tree`. None, said aloud, where it is not installed.
+    /// Starts a server on the files of `tree`. `None`, with a message, if it is not installed.
     pub(crate) fn start(name: &'static str, tree: &Tree) -> Option<Self> {
         let directory = tree.beside().join(name);
         fs::create_dir_all(&directory).expect("a directory for a peer");
@@ -62,7 +62,7 @@ impl Drop for Peer {
     }
 }
 
-/// The command that runs a peer in the foreground, in one process where it can.
+/// The command that runs a server in the foreground, in one process if possible.
 fn command(name: &str, directory: &Path, root: &Path, port: u16) -> Command {
     let (here, root) = (directory.display(), root.display());
     let file = directory.join("conf");

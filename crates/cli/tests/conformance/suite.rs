@@ -1,4 +1,4 @@
-//! The whole table against one server.
+//! Runs the whole table against one server.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -12,14 +12,14 @@ use crate::table::{self, Group};
 use crate::tree::{Facts, Tree};
 use crate::wire::Wire;
 
-/// What became of one group.
+/// Results of one group.
 pub(crate) struct Score {
     pub(crate) group: &'static str,
     pub(crate) cases: usize,
     pub(crate) faults: Vec<String>,
 }
 
-/// `phalanx web` on this driver passes every case.
+/// Checks that `phalanx web` on this driver passes every case.
 pub(crate) fn conforms(driver: &'static str) {
     let tree = Tree::new();
     let server = Server::start(driver, &tree.root());
@@ -38,7 +38,7 @@ pub(crate) fn conforms(driver: &'static str) {
     println!("{cases} cases passed on {driver}");
 }
 
-/// Prints how other servers fare, group by group.
+/// Prints the results of other servers by group.
 pub(crate) fn witnesses() {
     let tree = Tree::new();
     for name in PEERS {
@@ -59,7 +59,7 @@ pub(crate) fn witnesses() {
 /// Runs all cases against a server.
 ///
 /// # Errors
-/// When it does not even answer a plain request.
+/// When it does not answer a plain request.
 pub(crate) fn run(address: SocketAddr, limit: Duration) -> Result<Vec<Score>, String> {
     let facts = facts(address, limit)?;
     let groups = table::all(&facts);
@@ -82,7 +82,7 @@ fn facts(address: SocketAddr, limit: Duration) -> Result<Facts, String> {
     Ok(Facts { etag })
 }
 
-/// Names tell cases apart, and there are as many cases as was promised.
+/// Checks that names are unique and that the number of cases is as documented.
 fn check_names(groups: &[Group]) {
     let mut names = BTreeSet::new();
     for case in groups.iter().flat_map(|(_, cases)| cases) {

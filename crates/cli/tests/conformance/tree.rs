@@ -1,4 +1,4 @@
-//! The files that the cases ask for, and what they are to be answered with.
+//! The requested files and their expected contents.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -9,24 +9,24 @@ use tempfile::TempDir;
 
 /// The content of `/file.txt`.
 pub(crate) const FILE: &str = "0123456789abcdefghijklmnopqrstuvwxyz";
-/// When every file was changed last: the example of RFC 9110, 5.6.7.
+/// Modification time of every file: the example of RFC 9110, 5.6.7.
 pub(crate) const CHANGED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
-/// The same in the two obsolete forms.
+/// The same time in an obsolete format.
 pub(crate) const CHANGED_850: &str = "Sunday, 06-Nov-94 08:49:37 GMT";
-/// As C's `asctime` has it.
+/// The same time in the format of C's `asctime`.
 pub(crate) const CHANGED_ASCTIME: &str = "Sun Nov  6 08:49:37 1994";
 /// A second before.
 pub(crate) const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
 /// A second later.
 pub(crate) const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
-/// What lies beside the root and must never be seen.
+/// Content of a file outside the root, which must never be served.
 pub(crate) const SECRET: &str = "this is secret";
-/// What the request behind each case asks for.
+/// Content of the probe file, requested after each case.
 pub(crate) const PROBE: &str = "probe";
-/// The length of `/large.bin`: several blocks, and no multiple of one.
+/// Length of `/large.bin`: several blocks, and not a multiple of one.
 pub(crate) const LARGE: usize = 300_001;
 
-/// Symbolic links: what they say, and where they lie. Some lead out of the root.
+/// Symbolic links: target and location. Some lead out of the root.
 const LINKS: [(&str, &str); 4] = [
     ("file.txt", "link-within.txt"),
     ("../secret", "link-out"),
@@ -34,7 +34,7 @@ const LINKS: [(&str, &str); 4] = [
     ("/etc", "link-away"),
 ];
 
-/// The directory that a server under test serves, removed with this.
+/// The folder that a server under test serves, removed when dropped.
 pub(crate) struct Tree(TempDir);
 
 impl Tree {
@@ -73,7 +73,7 @@ impl Tree {
         self.0.path().join("root")
     }
 
-    /// A place beside the root, for servers' own files.
+    /// A folder next to the root, for the servers' own files.
     pub(crate) fn beside(&self) -> &Path {
         self.0.path()
     }
@@ -92,9 +92,9 @@ fn write(path: &Path, content: &[u8]) {
     file.set_modified(changed).expect("its time");
 }
 
-/// What only the server knows of `/file.txt`.
+/// Properties of `/file.txt` known only to the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
-    /// Its entity tag, with its quotes; strong.
+    /// Its strong entity tag, with quotes.
     pub(crate) etag: String,
 }

@@ -1,11 +1,11 @@
-//! A connection seen byte by byte: answers are read strictly, and every fault says what it is.
+//! A connection at the level of bytes; responses are parsed strictly.
 
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// One answer as it came.
+/// A response as received.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Received {
     pub(crate) status: u16,
@@ -34,22 +34,22 @@ impl Received {
     }
 }
 
-/// One connection, and all that was received on it.
+/// A connection and all bytes received on it.
 pub(crate) struct Wire {
     stream: TcpStream,
     received: Vec<u8>,
-    /// So much of it was looked at.
+    /// Number of parsed bytes.
     read: usize,
 }
 
-/// What a read came to.
+/// Result of a read.
 enum More {
     Bytes,
     Closed,
 }
 
 impl Wire {
-    /// Connects; every wait after that is limited.
+    /// Connects; every later read has a timeout.
     pub(crate) fn connect(address: SocketAddr, limit: Duration) -> Result<Self, String> {
         let stream =
             TcpStream::connect(address).map_err(|error| format!("cannot connect: {error}"))?;
@@ -59,12 +59,12 @@ impl Wire {
         Ok(Self { stream, received: Vec::new(), read: 0 })
     }
 
-    /// Sends. A server that has closed meanwhile is no fault of this: reading tells it.
+    /// Sends. Errors are ignored, since a close by the server shows when reading.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Says that nothing more is sent.
+    /// Shuts down the sending direction.
     pub(crate) fn shut(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
@@ -91,7 +91,7 @@ impl Wire {
         &self.received[self.read..]
     }
 
-    /// Reads an answer; `headless` for one to a HEAD, whose fields tell of a body that does not come.
+    /// Reads a response; `headless` for one to a HEAD, whose fields describe a body that is not sent.
     pub(crate) fn answer(&mut self, headless: bool) -> Result<Received, String> {
         let end = loop {
             if let Some(at) = find(self.rest(), b"\r\n\r\n") {
@@ -166,7 +166,7 @@ impl Wire {
         taken
     }
 
-    /// The connection closes in order, without another byte.
+    /// The connection closes in order, without further bytes.
     pub(crate) fn closes(&mut self) -> Result<(), String> {
         while self.rest().is_empty() {
             if let More::Closed = self.more()? {
@@ -176,13 +176,13 @@ impl Wire {
         Err(format!("more came than was asked for: {}", show(self.rest())))
     }
 
-    /// All that came, for a report.
+    /// All received bytes, for reports.
     pub(crate) fn received(&self) -> &[u8] {
         &self.received
     }
 }
 
-/// A status line and field lines, as RFC 9112, 4 and 5 have them.
+/// Parses a status line and field lines (RFC 9112, 4 and 5).
 fn parse_head(head: &[u8]) -> Result<Received, String> {
     let head = std::str::from_utf8(head).map_err(|_| "a head that is no UTF-8".to_owned())?;
     if let Some(at) = head.find(|c: char| c.is_control() && !['\r', '\n', '\t'].contains(&c)) {
@@ -215,7 +215,7 @@ pub(crate) fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
-/// Bytes as they would stand in a Rust string, cut where they are long.
+/// Bytes in the syntax of a Rust string, abbreviated if they are long.
 pub(crate) fn show(bytes: &[u8]) -> String {
     const MAX_SHOWN: usize = 1200;
     let mut text = bytes[..bytes.len().min(MAX_SHOWN)].escape_ascii().to_string();

@@ -1,4 +1,4 @@
-//! Sockets that are open before the server is (systemd's socket activation).
+//! Socket activation by systemd: listening sockets inherited at start.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -16,10 +16,10 @@ use crate::site::Site;
 
 on_each_driver!(the_socket_that_is_there, by_its_name, over_a_reload);
 
-/// Hands its standard input over as socket 3, as systemd would: in a process that it then becomes.
+/// Passes its standard input as descriptor 3 and executes the server in the same process, as systemd does.
 const HAND_OVER: &str = "exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"";
 
-/// The server with these arguments, by a shell that hands it `socket` over by `name`.
+/// The server with these arguments, started by a shell that passes `socket` under `name`.
 fn hand_over(socket: impl Into<OwnedFd>, name: &str, arguments: &[&str]) -> (Command, Stdio) {
     let server = bare();
     let mut command = Command::new("sh");
@@ -46,12 +46,12 @@ fn site() -> Site {
 fn the_socket_that_is_there(driver: &'static str) {
     let site = site();
     let (socket, address) = bound();
-    // Who comes before the server is there waits for it.
+    // A client that connects before the server starts waits for it.
     let mut early = Client::connect(address);
     early.send("GET /file HTTP/1.1\r\nHost: h\r\n\r\n");
     let root = site.root();
     let arguments = [root.to_str().unwrap(), "--driver", driver, "--workers", "2"];
-    // What else it is to listen on is of no account.
+    // Inherited sockets replace all other addresses.
     let arguments = [&arguments[..], &["--listen", "127.0.0.1:1"]].concat();
     let (command, stdin) = hand_over(socket, "web", &arguments);
     let mut server = Server::launch_with(command, stdin);
@@ -83,14 +83,14 @@ fn by_its_name(driver: &'static str) {
     let trusted = authority.certificate();
     let output = curl(&["--cacert", trusted.to_str().unwrap(), "--resolve", &resolve, &url]);
     assert_eq!(output.stdout, b"content", "{}", String::from_utf8_lossy(&output.stderr));
-    // Another name is no TLS, though there is a certificate.
+    // Another name does not enable TLS, even with a certificate.
     let (socket, address) = bound();
     let (command, stdin) = hand_over(socket, "other", &arguments);
     let _server = Server::launch_with(command, stdin);
     assert_eq!(curl_well(&[&format!("http://{address}/file")]), "content");
 }
 
-/// The sockets stay, whatever the configuration says of addresses.
+/// The sockets remain, whatever addresses the configuration has.
 fn over_a_reload(driver: &'static str) {
     let site = site();
     let file = site.outside().join("web.toml");
@@ -121,7 +121,7 @@ fn what_is_no_listener_is_refused() {
         assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
         assert!(said.contains("the socket 0 (\"odd\") that was handed over"), "{said}");
     }
-    // What is for another process is left alone.
+    // Sockets for another process are ignored.
     let (socket, _) = bound();
     let mut command = bare();
     command.arg("web").arg(site.root()).args(["--listen", "127.0.0.1:0"]);
@@ -130,7 +130,7 @@ fn what_is_no_listener_is_refused() {
     assert_eq!(get(server.address, "/file").body, b"content");
 }
 
-/// As the real one does it, with several sockets.
+/// With the real systemd, and several sockets.
 #[test]
 fn systemd_socket_activate() {
     let site = site();
@@ -138,7 +138,7 @@ fn systemd_socket_activate() {
         println!("skipped: there is no systemd-socket-activate");
         return;
     }
-    // At an address that no other test has, so that nobody takes what is free.
+    // Use an address of this test only, so that no other test takes a free port.
     let [_, _, high, low] = std::process::id().to_be_bytes();
     let free = |last| {
         let socket = TcpListener::bind((Ipv4Addr::new(127, high | 1, low, last), 0)).unwrap();
@@ -157,7 +157,7 @@ fn systemd_socket_activate() {
             let _ = self.0.wait();
         }
     }
-    // It becomes the server once somebody connects.
+    // It executes the server when a client connects.
     let _ends = Ends(command.spawn().unwrap());
     for address in [&one, &two] {
         let address = address.parse().unwrap();

@@ -1,4 +1,4 @@
-//! The look inside: the snapshot and the metrics.
+//! The admin server: snapshots and metrics.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use crate::site::{Site, noise};
 
 on_each_driver!(hits_stay_where_they_are, figures_grow, metrics_are_the_same_figures, drains_too);
 
-/// The snapshot of this moment.
+/// A current snapshot.
 pub(crate) fn snapshot(admin: SocketAddr) -> Value {
     let response = get(admin, "/snapshot.json");
     assert_eq!(response.status, 200);
@@ -26,7 +26,7 @@ pub(crate) fn start(driver: &str, site: &Site) -> Server {
     Server::start_with(driver, &site.root(), &["--admin", "127.0.0.1:0"])
 }
 
-/// The sum over all processors of a figure of a stage.
+/// Sum of a stage's figure over all processors.
 fn sum(snapshot: &Value, stage: &str, figure: &str) -> u64 {
     let processors = snapshot["processors"].as_array().unwrap();
     let stages = processors.iter().flat_map(|processor| processor["stages"].as_array().unwrap());
@@ -50,14 +50,14 @@ pub(crate) const STAGES: [&str; 11] = [
     "admin",
 ];
 
-/// A file belongs to one processor; the other does not ask for it each time.
+/// A file belongs to one processor; the other does not send it a request for each access.
 fn hits_stay_where_they_are(driver: &'static str) {
     let site = Site::new();
     site.file("small", "small");
     let text = "listen = '127.0.0.1:0'\n[host]\nroot = 'root'\n[timeouts]\nrevalidate = '1h'";
     let arguments = ["--admin", "127.0.0.1:0"];
     let server = Server::configured(driver, site.outside(), text, &arguments);
-    // So many that each processor has some.
+    // Enough connections for each processor to have some.
     let mut clients: Vec<_> = (0..32).map(|_| Client::connect(server.address)).collect();
     for client in &mut clients {
         for _ in 0..20 {
@@ -73,17 +73,17 @@ fn hits_stay_where_they_are(driver: &'static str) {
     for processor in 0..2 {
         let (connections, asked) =
             (started(processor, "control"), started(processor, "file cache"));
-        // Those of its own connections, and one or two of each of the others.
+        // Lookups for its own connections, and one or two for each of the others.
         assert!(asked < 20 * connections + 64, "{asked} for {connections} connections");
     }
 }
 
-/// What holds of every snapshot, whatever the load.
+/// Checks the invariants of every snapshot.
 fn check(snapshot: &Value, driver: &str) {
     assert_eq!(snapshot["version"], 1);
     assert_eq!(snapshot["driver"], driver);
     assert_eq!(snapshot["phase"], "running");
-    // What the kernel tells of the second-level cache, or a MiB.
+    // The size of the second-level cache as detected, or a MiB.
     assert!(snapshot["cache_bytes"].as_u64().unwrap() >= 16 << 10, "{}", snapshot["cache_bytes"]);
     assert_eq!(snapshot["stages"], serde_json::json!(STAGES));
     assert_eq!(snapshot["processors"].as_array().unwrap().len(), 2);
@@ -92,7 +92,7 @@ fn check(snapshot: &Value, driver: &str) {
             let figure = |pointer: &str| stage.pointer(pointer).unwrap().as_u64().unwrap();
             let (started, resumed) = (figure("/started/count"), figure("/resumed/count"));
             let over = figure("/completed/count") + figure("/panicked") + figure("/cancelled");
-            // Queued operations that are ended were never started.
+            // Cancelled queued operations were never started.
             assert!(started + figure("/cancelled") >= over, "{stage}");
             assert_eq!(figure("/panicked"), 0, "{stage}");
             assert!(figure("/suspended") + figure("/completed/count") <= started + resumed);
@@ -141,7 +141,7 @@ fn figures_grow(driver: &'static str) {
     let arcs = after["processors"].as_array().unwrap().iter();
     let mut arcs = arcs.flat_map(|processor| processor["arcs"].as_array().unwrap());
     assert!(arcs.any(|arc| arc["from"] == "control" && arc["to"] == "file cache"));
-    // Times are in buckets, for percentiles; who waits for I/O is suspended.
+    // Times are in histograms; operations that wait for I/O are suspended.
     let processors = after["processors"].as_array().unwrap();
     for stage in processors.iter().flat_map(|p| p["stages"].as_array().unwrap()) {
         for (times, counts) in [("waits", ["started", "resumed"]), ("runs", ["started", "resumed"])]
@@ -170,7 +170,7 @@ fn metrics_are_the_same_figures(driver: &'static str) {
     assert_eq!(response.field("Content-Type"), Some(kind));
     let text = String::from_utf8(response.body).unwrap();
     let samples = parse(&text);
-    // Counters only grow, so what was read between two snapshots lies between them.
+    // Counters only grow, so a value read between two snapshots lies between them.
     for stage in STAGES {
         for (name, figure) in [
             ("phalanx_stage_operations_started_total", "/started/count"),
@@ -203,7 +203,7 @@ fn drains_too(driver: &'static str) {
     assert!(idle.read_to_end().0.is_empty());
 }
 
-/// Where others may connect only if it is said twice: the refusal is in `arguments.rs`.
+/// A non-loopback address requires a second flag; `arguments.rs` tests the rejection.
 #[test]
 fn public_if_it_is_said_twice() {
     let site = Site::new();

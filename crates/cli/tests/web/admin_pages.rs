@@ -1,4 +1,4 @@
-//! The admin pages as a browser, a scraper and a stranger meet them.
+//! The admin pages with browsers, scrapers and invalid clients.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -29,26 +29,26 @@ fn pages(driver: &'static str) {
     let metrics = client.get("/metrics");
     assert_eq!(metrics.field("Cache-Control"), Some("no-store"));
     assert_eq!(metrics.field("Connection"), Some("keep-alive"));
-    // In pieces, and several at once.
+    // Requests in several segments, and several in one.
     client.send("GET /metrics HT");
     client.send(
         "TP/1.1\r\nHost: localhost\r\n\r\nGET /snapshot.json HTTP/1.1\r\nHost: localhost\r\n\r\n",
     );
     assert_eq!((client.response().status, client.response().status), (200, 200));
-    // A head alone: the next answer follows on it at once.
+    // HEAD: the next response follows directly.
     for path in ["/", "/snapshot.json", "/trace.json?seconds=30"] {
         assert_eq!((client.head_with(path, "").status, client.buffered()), (200, 0), "{path}");
     }
     client.send("GET /missing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     assert_eq!(client.response().field("Connection"), Some("close"));
     assert!(client.read_to_end().0.is_empty());
-    // The pages are not those of the site, nor the other way round.
+    // The admin pages are separate from the site.
     assert_eq!(get(server.address, "/metrics").status, 404);
     assert_eq!(get(admin, "/small").status, 404);
     for bad in ["/?ms=1", "/picture?ms=x", "/trace.json?seconds=31", "/trace.json?seconds=-1"] {
         assert_eq!(get(admin, bad).status, 400, "{bad}");
     }
-    // What is no request is told so, and whoever sends nonsense without end is cut off.
+    // Invalid requests get an error; endless invalid input ends the connection.
     let mut client = Client::connect(admin);
     client.send("NONSENSE\r\n\r\n");
     assert_eq!(client.response().status, 400);
@@ -60,7 +60,7 @@ fn pages(driver: &'static str) {
     assert_eq!(get(admin, "/metrics").status, 200);
 }
 
-/// A web page whose own name leads to the admin address reads nothing there.
+/// A web page cannot read the admin pages through a host name of its own (DNS rebinding).
 fn hosts(driver: &'static str) {
     let site = Site::new();
     let arguments =
@@ -93,18 +93,18 @@ fn hosts(driver: &'static str) {
             assert_eq!(told, status == 403, "{path}: {lines}");
         }
     }
-    // No browser speaks HTTP/1.0.
+    // No browser uses HTTP/1.0.
     let mut client = Client::connect(admin);
     client.send("GET /metrics HTTP/1.0\r\n\r\n");
     assert_eq!(client.response().status, 200);
 }
 
-/// It is whole without a script, and needs nothing from elsewhere.
+/// The page is complete without scripts and external resources.
 fn the_picture(driver: &'static str) {
     let site = Site::new();
     let server = start(driver, &site);
     let admin = server.admin();
-    // Again where the machine stood still for as long as was looked.
+    // Repeated if the machine stalled during the interval.
     eventually("requests in the picture", || {
         let busy = thread::scope(|scope| {
             let page = scope.spawn(|| get(admin, "/?ms=400"));
@@ -119,7 +119,7 @@ fn the_picture(driver: &'static str) {
         assert!(policy.contains("default-src 'none'"), "{policy}");
         let page = String::from_utf8(busy.body).unwrap();
         for stage in STAGES {
-            // On two processors, for wide and for narrow screens.
+            // For two processors, in the wide and the narrow layout.
             assert_eq!(page.matches(&format!(">{stage}</text>")).count(), 4, "{stage}");
         }
         assert!(!page.contains("src=") && !page.contains("http"), "nothing from elsewhere");
@@ -133,7 +133,7 @@ fn the_picture(driver: &'static str) {
     assert!(narrow.contains("phalanx narrow") && !narrow.contains("phalanx wide"));
 }
 
-/// Graphviz draws it, where it is installed.
+/// Graphviz can render it, if installed.
 fn the_graph(driver: &'static str) {
     let site = Site::new();
     let server = start(driver, &site);
@@ -158,7 +158,7 @@ fn a_trace(driver: &'static str) {
     let admin = server.admin();
     let (trace, told) = thread::scope(|scope| {
         let trace = scope.spawn(|| get(admin, "/trace.json?seconds=0.5"));
-        // A second asker is told, while there is a first.
+        // A second concurrent trace is rejected.
         let told = eventually("a second asker to be told", || {
             assert_eq!(get(server.address, "/small").status, 200);
             let second = get(admin, "/trace.json?seconds=0.01");
@@ -170,7 +170,7 @@ fn a_trace(driver: &'static str) {
         }
         (trace.join().unwrap(), told)
     });
-    // Whoever came first is served, the other told.
+    // The first request is served, the second one rejected.
     assert!([trace.status, told.status].contains(&409) || told.status == 200);
     let trace = if trace.status == 200 { trace } else { get(admin, "/trace.json?seconds=0.05") };
     assert_eq!(trace.field("Content-Type"), Some("application/json"));
@@ -185,12 +185,12 @@ fn a_trace(driver: &'static str) {
         );
     }
     opens_in_a_viewer(events);
-    // It is off again: another may begin.
+    // Tracing is off again: another trace may begin.
     assert_eq!(get(admin, "/trace.json?seconds=0.01").status, 200);
 }
 
-/// What a viewer drops or refuses: slices of a track that overlap without one lying in the other,
-/// arrows that begin or end in no slice, or have one end.
+/// Checks for errors on which viewers fail: overlapping slices of a track that are not nested, and arrows without
+/// a slice at an end or with a single end.
 fn opens_in_a_viewer(events: &[Value]) {
     let ns = |event: &Value, field: &str| (event[field].as_f64().unwrap() * 1000.0).round() as i64;
     let track = |event: &Value| (event["pid"].as_u64().unwrap(), event["tid"].as_u64().unwrap());

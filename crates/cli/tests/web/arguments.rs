@@ -1,4 +1,4 @@
-//! The command line: what is wrong is said once, in words, and where scripts look for it.
+//! The command line: error messages, exit codes and output streams.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -10,7 +10,7 @@ use crate::client::get;
 use crate::server::{Server, TIMEOUT, bare};
 use crate::site::Site;
 
-/// Runs to the end: the exit code, stdout and stderr. It fails if there is no end.
+/// Runs the command to its exit: exit code, stdout and stderr. Fails after a timeout.
 fn run(command: &mut Command) -> (Option<i32>, String, String) {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -33,7 +33,7 @@ fn web(arguments: &[&str]) -> (Option<i32>, String, String) {
     run(bare().arg("web").args(arguments).args(free))
 }
 
-/// A port alone is one of the loopback: who wants more says so.
+/// A port alone implies the loopback.
 #[test]
 fn a_port_alone() {
     let site = Site::new();
@@ -46,7 +46,7 @@ fn a_port_alone() {
 
 #[test]
 fn what_is_asked_for_wrongly_is_named() {
-    // (arguments, what the message names)
+    // (arguments, text in the message)
     let table: &[(&[&str], &str)] = &[
         (&["--listen", "nonsense"], "--listen"),
         (&["--listen", "127.0.0.1"], "--listen"),
@@ -92,7 +92,7 @@ fn the_environment_is_named_too() {
         run(bare().args(["web", "--listen", "127.0.0.1:0"]).env("PHALANX_WEB_WORKERS", "none"));
     assert_eq!((code, &stdout[..]), (Some(2), ""));
     assert!(stderr.contains("none") && stderr.contains("PHALANX_WEB_WORKERS"), "{stderr}");
-    // A flag without a value takes the usual words.
+    // A flag without a value accepts the usual words.
     for (word, listing) in
         [("1", true), ("yes", true), ("true", true), ("0", false), ("off", false)]
     {
@@ -104,7 +104,7 @@ fn the_environment_is_named_too() {
     let (code, _, stderr) =
         run(bare().args(["web", "--print-config"]).env("PHALANX_WEB_LISTING", "perhaps"));
     assert!(code == Some(2) && stderr.contains("PHALANX_WEB_LISTING"), "{stderr}");
-    // And it serves: here with the directory from where it was started.
+    // It also serves: here the current directory.
     let site = Site::new();
     site.file("file", "content");
     let mut command = bare();
@@ -124,14 +124,14 @@ fn what_cannot_be_had_is_one_line() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     let free = "127.0.0.1:0";
-    // (arguments, what the line names)
+    // (arguments, text in the message)
     let table: &[(&[&str], &str)] = &[
         (&[&missing, "--listen", free], &missing),
         (&[&file, "--listen", free], &file),
         (&[root, "--listen", &taken, "--workers", "1"], &taken),
         (&[root, "--listen", &taken, "--workers", "2"], &taken),
         (&[root, "--listen", free, "--admin", &taken], &taken),
-        // An address for examples only (RFC 5737): no machine has it.
+        // An address for documentation (RFC 5737), which no machine has.
         (&[root, "--listen", "192.0.2.1:0"], "192.0.2.1:0"),
     ];
     for (arguments, named) in table {
@@ -143,7 +143,7 @@ fn what_cannot_be_had_is_one_line() {
     }
 }
 
-/// Two servers of ours do not share a port, though each shares it among its own processors.
+/// Two servers cannot share a port, although the workers of each do.
 #[test]
 fn a_port_is_not_shared_with_another_server() {
     let site = Site::new();
@@ -152,7 +152,7 @@ fn a_port_is_not_shared_with_another_server() {
     let (code, stdout, stderr) =
         web(&[root.to_str().unwrap(), "--listen", &address, "--workers", "2"]);
     assert_eq!((code, &stdout[..]), (Some(1), ""), "{stderr}");
-    // But it can be had again as soon as the server is gone, though connections linger there.
+    // The port is available as soon as the server has exited, although connections linger there.
     let mut client = crate::client::Client::connect(server.address);
     assert_eq!(client.get("/").status, 404);
     drop(server);
@@ -178,7 +178,7 @@ fn help_and_version() {
     assert!(stderr.contains("web"));
 }
 
-/// A directory that is moved is still the one that was given.
+/// A directory that is moved is still served.
 #[test]
 fn the_directory_is_opened_once() {
     let site = Site::new();

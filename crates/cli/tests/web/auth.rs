@@ -1,4 +1,4 @@
-//! Paths for those who have a password, asked by curl and by hand.
+//! Paths with passwords, requested with curl and byte by byte.
 
 use std::fs;
 use std::process::Command;
@@ -21,7 +21,7 @@ const USERS: &str = "eve:$2y$05$S/mVIKWr68CdjrqHTDjpi.6gEo.A9MT0cPoxs97RVEcxqRRo
 /// `eve:apple`.
 const EVE: &str = "Authorization: Basic ZXZlOmFwcGxl\r\n";
 
-/// A server whose paths beneath `/private` are for its users.
+/// A server with users for the paths beneath `/private`.
 fn start(driver: &str, site: &Site, more: &str) -> Server {
     fs::write(site.outside().join("users"), USERS).unwrap();
     let text = format!(
@@ -76,7 +76,7 @@ fn who_may_and_who_may_not(driver: &'static str) {
         assert_eq!(denied.field("www-authenticate"), Some(asked));
         assert_eq!(denied.field("cache-control"), Some("no-store"));
     }
-    // The connection goes on, and what is let in is for nobody else's cache.
+    // The connection stays open, and private responses are not for shared caches.
     let response = client.get_with("/private/file", EVE);
     assert_eq!((response.status, &response.body[..]), (200, &b"private/file"[..]));
     assert_eq!(response.field("cache-control"), Some("private, max-age=60"));
@@ -87,11 +87,11 @@ fn who_may_and_who_may_not(driver: &'static str) {
     server.exits_well(crate::server::TIMEOUT);
 }
 
-/// All paths that lead to a file ask, however they are written, and whether there is a file or not.
+/// Every spelling of a path to a file requires the password, whether the file exists or not.
 fn no_way_around(driver: &'static str) {
     let site = site();
     site.file("pages/secret.key", "key");
-    // For whoever asks for the directory: by the file's own path.
+    // The index of a directory is protected by the file's own path.
     site.file("pages/index.html", "index");
     let more = "listing = true\n\
         [[host.rewrite]]\nfrom = '/short/**'\nto = '/private/$rest'\n\
@@ -129,7 +129,7 @@ fn no_way_around(driver: &'static str) {
     {
         assert_eq!(client.get(path).status, status, "{path}");
     }
-    // Nobody needs a password to be told what he may do, nor that it is nothing.
+    // OPTIONS and an unsupported method need no password.
     client.send("OPTIONS /private/file HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_eq!(client.response().status, 204);
     client.send("DELETE /private/file HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -161,7 +161,7 @@ fn by_http2(driver: &'static str) {
     assert!(ask(&["--http2"]).ends_with(" 401 2"));
     assert_eq!(ask(&["--http2", "-u", "eve:apple"]), "private/file 200 2");
     assert_eq!(ask(&["--http1.1", "-u", "eve:apple"]), "private/file 200 1.1");
-    // Who has asked is written down, and only of who was let in.
+    // The log contains the user name only of authenticated requests.
     assert!(ask(&["--http1.1", "-u", "adam:apple"]).ends_with(" 401 1.1"));
     let lines = eventually("four lines", || {
         let text = fs::read_to_string(site.outside().join("log")).unwrap();
@@ -171,7 +171,7 @@ fn by_http2(driver: &'static str) {
     assert_eq!(users, ["-", "eve", "eve", "-"], "{lines}");
 }
 
-/// Users come and go by a reload: also those who are known.
+/// A reload adds and removes users, including users with cached passwords.
 fn while_it_runs(driver: &'static str) {
     let site = site();
     let server = start(driver, &site, "");
@@ -189,20 +189,20 @@ fn while_it_runs(driver: &'static str) {
     let adam = USERS.lines().nth(1).unwrap();
     reload(adam);
     assert_eq!(client.get_with("/private/file", EVE).status, 401);
-    // A file that is wrong leaves things as they were.
+    // A file with an error changes nothing.
     let said = reload("eve:apple");
     assert!(said.contains("users:1: the password of \"eve\"") && said.contains("not reloaded"));
     assert_eq!(client.get_with("/private/file", EVE).status, 401);
     reload(USERS);
     assert_eq!(client.get_with("/private/file", EVE).status, 200);
-    // Without the rule all may.
+    // Without the rule everybody has access.
     fs::write(site.outside().join("web.toml"), "listen = '127.0.0.1:0'\nhost.root = 'root'")
         .unwrap();
     reload(USERS);
     assert_eq!(client.get("/private/file").body, b"private/file");
 }
 
-/// Many who guess at once: all are told no, and who is known is not kept waiting by them.
+/// Many concurrent guesses are rejected, and known users are not delayed by them.
 #[test]
 fn guessing_keeps_nobody_out() {
     let site = site();
@@ -221,7 +221,7 @@ fn guessing_keeps_nobody_out() {
         assert_eq!(get(server.address, "/open").body, b"open");
     }
     for guesser in &mut guessers {
-        // More than may wait are told to come again.
+        // Requests beyond the queue limit get a 503.
         let status = guesser.response().status;
         assert!([401, 503].contains(&status), "{status}");
     }
@@ -241,7 +241,7 @@ fn what_is_wrong_with_users_is_told() {
     };
     let rule = "[[host.auth]]\nusers = 'users'";
     assert_eq!(check(USERS, "127.0.0.1:80", rule), (Some(0), String::new()));
-    // (users, address, rule, exit code, what is said)
+    // (users, address, rule, exit code, message)
     let apr1 = "a:$apr1$To7pGVxw$DkPvt3wBQAWydgOyWWcBW.\nb:{SHA}EfatjsUqKYSrqv18O1FlA3hcIHI=";
     let table = [
         (
@@ -266,14 +266,14 @@ fn what_is_wrong_with_users_is_told() {
     fs::write(site.root().join("users"), USERS).unwrap();
     let (code, said) = check(USERS, "127.0.0.1:80", "[[host.auth]]\nusers = 'root/users'");
     assert!(code == Some(0) && said.contains("beneath a host's root"), "{said}");
-    // Nor is anything served by such a configuration.
+    // The server does not start with such a configuration either.
     fs::write(&users, apr1).unwrap();
     fs::write(&file, format!("listen = '127.0.0.1:0'\nhost.root = 'root'\n{rule}")).unwrap();
     let output = bare().args(["web", "--config"]).arg(&file).output().unwrap();
     assert_eq!((output.status.code(), &output.stdout[..]), (Some(1), &b""[..]));
 }
 
-/// What the tool of today writes.
+/// Output of the current htpasswd.
 #[test]
 fn htpasswd_is_understood() {
     let site = site();

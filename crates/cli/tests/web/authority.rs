@@ -1,4 +1,4 @@
-//! An authority of the test's own, and the certificates that it signs.
+//! A certificate authority for tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,20 +9,20 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-/// Signs for whoever asks.
+/// An authority.
 pub(crate) struct Authority {
     place: TempDir,
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// Where a certificate and its key lie.
+/// Paths of a certificate and its key.
 pub(crate) struct Pair {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
 }
 
 impl Pair {
-    /// As arguments of the server's.
+    /// Arguments of the server for this certificate.
     pub(crate) fn arguments(&self) -> [&str; 4] {
         let (certificate, key) = (self.certificate.to_str(), self.key.to_str());
         ["--tls-certificate", certificate.unwrap(), "--tls-key", key.unwrap()]
@@ -41,7 +41,7 @@ impl Authority {
         Self { place, issuer: Issuer::new(params, key) }
     }
 
-    /// What clients are to trust.
+    /// The certificate that clients trust.
     pub(crate) fn certificate(&self) -> PathBuf {
         self.place.path().join("authority.pem")
     }
@@ -54,13 +54,13 @@ impl Authority {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let pair = Pair { certificate: self.path(file, "crt"), key: self.path(file, "key") };
-        // Each in one step, as whoever renews certificates should.
+        // Each file atomically, as renewal tools should.
         replace(&pair.key, key.serialize_pem());
         replace(&pair.certificate, certificate.pem());
         pair
     }
 
-    /// A certificate of a client's, which names it so.
+    /// A client certificate for this user.
     #[allow(dead_code, reason = "for the broker's tests")]
     pub(crate) fn sign_client(&self, name: &str) -> Pair {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -74,7 +74,7 @@ impl Authority {
         pair
     }
 
-    /// A certificate for `names`, valid for long.
+    /// A certificate for `names`, valid for a long time.
     pub(crate) fn sign(&self, file: &str, names: &[&str]) -> Pair {
         self.sign_until(file, names, 2090)
     }
@@ -84,7 +84,7 @@ impl Authority {
     }
 }
 
-/// Puts a file in the place of another.
+/// Atomically replaces a file.
 pub(crate) fn replace(path: &Path, content: impl AsRef<[u8]>) {
     let beside = path.with_extension("new");
     fs::write(&beside, content).unwrap();

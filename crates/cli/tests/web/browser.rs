@@ -1,4 +1,4 @@
-//! The site in a real browser, where there is one.
+//! The site in a real browser, if installed.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ on_each_driver!(a_page_with_all_that_belongs_to_it);
 
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome-headless-shell"];
 
-/// The page's title says what has been loaded: only a script can have written it.
+/// The page's title lists the loaded resources; only a script can have written it.
 fn a_page_with_all_that_belongs_to_it(driver: &'static str) {
     let has = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
     let Some(browser) = NAMES.iter().find(has) else {
@@ -26,7 +26,7 @@ fn a_page_with_all_that_belongs_to_it(driver: &'static str) {
     site.file("style sheet.css", "body { color: rgb(1, 2, 3) }");
     site.file("image.svg", "<svg xmlns='http://www.w3.org/2000/svg' width='17' height='9'/>");
     site.file("deep/data.json", "{\"answer\": 42}");
-    // A module is only run with the right type, a style sheet only applied with its.
+    // A module only runs with the right media type, and a style sheet is only applied with its.
     site.file(
         "deep/main.mjs",
         "const data = await (await fetch('deep/data.json')).json();\

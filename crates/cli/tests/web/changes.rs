@@ -20,12 +20,12 @@ on_each_driver!(
     cut_off_while_it_is_sent,
 );
 
-/// A cached file is looked at again when it was not for a second; so a request that begins a little later than that after
-/// a change is answered with the new state. How much later is for the simulation to say, in whose time no machine stands
-/// still; that it is a second is asked below.
+/// A cached file is revalidated after a second, so a request slightly more than a second after a change gets the
+/// new version. The exact delay is tested in simulation, where machines do not stall; this test allows for
+/// stalls.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// Asks for `path` from now on, until the answer is a new one.
+/// Requests `path` until the response is new.
 #[track_caller]
 fn becomes(client: &mut Client, path: &str, new: impl Fn(&Response) -> bool) {
     let changed = Instant::now();
@@ -44,7 +44,7 @@ fn becomes(client: &mut Client, path: &str, new: impl Fn(&Response) -> bool) {
     }
 }
 
-/// Puts a file in the place of another, as careful writers do.
+/// Atomically replaces a file.
 fn replace(path: &Path, content: &[u8]) {
     let beside = path.with_extension("new");
     fs::write(&beside, content).unwrap();
@@ -72,8 +72,8 @@ fn noticed_soon(driver: &'static str) {
                               change: &dyn Fn(&Path),
                               new: &dyn Fn(&Response) -> bool| {
                 let path = format!("{name}{length}");
-                // On a connection of its own: whoever has sent a file looks once more whether it was cut off
-                // under it, and closes if so, though its client may have had the last byte before.
+                // On a separate connection: after sending a file the server checks for truncation and closes if
+                // so, though the client may have received the last byte.
                 let before = Client::connect(address).get(&format!("/{path}"));
                 same(&before.body, &old(length));
                 change(&site.root().join(&path));
@@ -84,7 +84,7 @@ fn noticed_soon(driver: &'static str) {
             };
             let has = |content: Vec<u8>| move |response: &Response| response.body == content;
             scope.spawn(move || {
-                // Same length: only the time tells. Not by `fs::write`, which empties it first.
+                // Same length, so only the time differs. `fs::write` would truncate the file first.
                 let change = |path: &Path| {
                     let mut file = File::options().write(true).open(path).unwrap();
                     file.write_all(&new(length)).unwrap();
@@ -96,7 +96,7 @@ fn noticed_soon(driver: &'static str) {
                     let file = File::options().write(true).open(path).unwrap();
                     file.set_len(500).unwrap();
                 };
-                // In place, so blocks of the old may still be in memory: they are of another state.
+                // Changed in place, so cached blocks may be of the old version.
                 check("shorter", &change, &has(old(length)[..500].to_vec()));
             });
             scope.spawn(move || {
@@ -122,13 +122,13 @@ fn noticed_soon(driver: &'static str) {
             });
         }
     });
-    // What was missing is not remembered at all.
+    // Missing files are not cached.
     assert_eq!(get(server.address, "/appears").status, 404);
     site.file("appears", "here");
     assert_eq!(get(server.address, "/appears").body, b"here");
 }
 
-/// Whatever a client gets is one state of the file, with the tag of that state.
+/// Every response is one version of the file with the tag of that version.
 fn old_or_new_and_never_mixed(driver: &'static str) {
     let site = Site::new();
     let states = [noise(1, 60_000), noise(2, 60_000)];
@@ -140,8 +140,8 @@ fn old_or_new_and_never_mixed(driver: &'static str) {
             let mut turn = 0;
             while !over.load(Ordering::Relaxed) {
                 turn += 1;
-                // Each state always has the same time, so that it has the same tag but for the
-                // file's number; and is there for a moment only, so that many are read across one.
+                // Each version always has the same time, so that it has the same tag except for the inode number.
+                // It exists only briefly, so that many reads span a change.
                 replace(&path, &states[turn % 2]);
                 thread::sleep(Duration::from_micros(200));
             }
@@ -155,7 +155,7 @@ fn old_or_new_and_never_mixed(driver: &'static str) {
                     while begun.elapsed() < Duration::from_millis(1500) || !enough(seen) {
                         assert!(begun.elapsed() < TIMEOUT, "only one state is ever seen: {seen:?}");
                         let response = get(server.address, "/file");
-                        // 500 after three attempts at a file that changes all the time.
+                        // 500 after three attempts at a file that changes continuously.
                         if response.status != 500 {
                             let state = states.iter().position(|state| *state == response.body);
                             seen[state.expect("one of the two states")] += 1;
@@ -179,7 +179,7 @@ fn replaced_while_it_is_sent(driver: &'static str) {
     let mut slow = slow_client(server.address, "/file");
     replace(&path, &new);
     becomes(&mut Client::connect(server.address), "/file", |response| response.body == new);
-    // The server has the old one open: it goes on with that.
+    // The server has the old file open and continues with it.
     same(&slow.response().body, &old);
 }
 
@@ -191,13 +191,13 @@ fn cut_off_while_it_is_sent(driver: &'static str) {
     let server = Server::start(driver, &site.root());
     let mut slow = slow_client(server.address, "/file");
     File::options().write(true).open(&path).unwrap().set_len(100).unwrap();
-    // The head has promised more than there is. All that is left is to close.
+    // The head has announced more bytes than exist, so the server can only close.
     let (bytes, _) = slow.read_to_end();
     let head = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
     let body = &bytes[head..];
     assert!(body.len() < content.len() && *body == content[..body.len()], "{}", body.len());
     assert_eq!(get(server.address, "/other").body, b"fine");
-    // Until the change is noticed, whoever asks for it is cut off likewise.
+    // Until the change is noticed, other requests are truncated likewise.
     eventually("the short file", || {
         let mut client = Client::connect(server.address);
         client.send("GET /file HTTP/1.0\r\n\r\n");

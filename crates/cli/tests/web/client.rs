@@ -1,11 +1,11 @@
-//! A client that sees each byte: requests as they are written here, responses read strictly.
+//! A client at the level of bytes: literal requests, and strictly parsed responses.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use crate::server::TIMEOUT;
 
-/// One response.
+/// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -14,7 +14,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// A field's value. It is a fault if there are two.
+    /// A field's value; fails if there are several.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut found = self.fields.iter().filter(|(own, _)| own.eq_ignore_ascii_case(name));
         let (value, again) = (found.next(), found.next());
@@ -26,13 +26,13 @@ impl Response {
         self.field("Connection") == Some("close")
     }
 
-    /// All fields but the time of day, to compare two responses by.
+    /// All fields except the date, for comparing two responses.
     pub(crate) fn lasting_fields(&self) -> Vec<(String, String)> {
         self.fields.iter().filter(|(name, _)| name != "Date").cloned().collect()
     }
 }
 
-/// What a connection came to.
+/// The end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// It was closed in order.
@@ -41,10 +41,10 @@ pub(crate) enum End {
     Reset,
 }
 
-/// One connection.
+/// A connection.
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
-    /// Received and not yet looked at.
+    /// Received and unparsed bytes.
     rest: Vec<u8>,
 }
 
@@ -64,7 +64,7 @@ impl Client {
         self.stream.write_all(bytes.as_ref()).expect("the server takes the request");
     }
 
-    /// Asks for a path, with more field lines, each ending in CR LF.
+    /// Requests a path with additional field lines, each ending in CR LF.
     pub(crate) fn get_with(&mut self, path: &str, lines: &str) -> Response {
         self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n"));
         self.response()
@@ -94,7 +94,7 @@ impl Client {
         response
     }
 
-    /// Reads a body in chunks.
+    /// Reads a chunked body.
     fn chunks(&mut self) -> Vec<u8> {
         let mut body = Vec::new();
         loop {
@@ -119,7 +119,7 @@ impl Client {
         }
     }
 
-    /// Reads a response that has no body, whatever its fields say: to a HEAD.
+    /// Reads a response without a body, as to a HEAD.
     pub(crate) fn response_head(&mut self) -> Response {
         let end = loop {
             if let Some(at) = self.rest.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -132,7 +132,7 @@ impl Client {
         parse_head(std::str::from_utf8(&head[..end]).expect("a head in ASCII"))
     }
 
-    /// Reads on to the connection's end: what came, and what the end was.
+    /// Reads to the end of the connection: the bytes, and how it ended.
     pub(crate) fn read_to_end(&mut self) -> (Vec<u8>, End) {
         loop {
             match self.more() {
@@ -146,7 +146,7 @@ impl Client {
         }
     }
 
-    /// The connection closes without another byte.
+    /// The connection closes without further bytes.
     #[track_caller]
     pub(crate) fn closes(&mut self) {
         let (bytes, end) = self.read_to_end();
@@ -154,7 +154,7 @@ impl Client {
         assert_eq!(end, End::Closed);
     }
 
-    /// One read: how many bytes it added.
+    /// One read: the number of bytes added.
     pub(crate) fn more(&mut self) -> io::Result<usize> {
         let mut piece = [0; 64 * 1024];
         let count = self.stream.read(&mut piece)?;
@@ -162,18 +162,18 @@ impl Client {
         Ok(count)
     }
 
-    /// How many received bytes were not looked at.
+    /// Number of received and unparsed bytes.
     pub(crate) fn buffered(&self) -> usize {
         self.rest.len()
     }
 }
 
-/// One GET on a connection of its own.
+/// One GET on a separate connection.
 pub(crate) fn get(address: SocketAddr, path: &str) -> Response {
     Client::connect(address).get(path)
 }
 
-/// Takes a response's head apart, and holds it to what every response must have.
+/// Parses a response's head and checks the fields that every response must have.
 fn parse_head(head: &str) -> Response {
     let mut lines = head.split("\r\n");
     let status = lines.next().unwrap().strip_prefix("HTTP/1.1 ").expect("a status line");
@@ -187,7 +187,7 @@ fn parse_head(head: &str) -> Response {
     });
     let response =
         Response { status: code.parse().unwrap(), fields: fields.collect(), body: Vec::new() };
-    // The admin pages have none.
+    // The admin pages lack it.
     if response.status >= 200 && response.field("Server").is_some() {
         let date = response.field("Date").expect("a date");
         assert!(date.len() == 29 && date.ends_with(" GMT"), "{date:?}");

@@ -1,4 +1,4 @@
-//! Many clients that ask for many files to compress: memory stays bounded, and the end is quick.
+//! Many clients request many compressible files: memory stays bounded, and shutdown is quick.
 
 #![cfg(target_os = "linux")]
 
@@ -20,15 +20,15 @@ on_each_driver!(many_large_files, whoever_takes_nothing_else);
 
 /// The largest file that is compressed.
 const LENGTH: usize = 4 << 20;
-/// Together far more than the server may take.
+/// Number of files, whose total size far exceeds the server's limits.
 const FILES: usize = 100;
-/// Connections that ask for them.
+/// Number of clients.
 const CLIENTS: usize = 10;
-/// Bound on the server's memory: a cache of 16 MiB, half of that or 32 MiB for clients, working memory of two
-/// compression threads, the program itself, and a margin. All files together are more than twice as large.
+/// Maximum memory of the server: a cache of 16 MiB, 32 MiB for clients, working memory of two compression
+/// threads, the program itself, and a margin. All files together are more than twice as large.
 const MEMORY: u64 = 160 << 20;
 
-/// Files that differ in nothing but their names.
+/// Files of equal content.
 fn site() -> (Site, Vec<u8>) {
     let site = Site::new();
     let line: Vec<u8> =
@@ -47,7 +47,7 @@ fn start(driver: &str, site: &Site) -> Server {
     Server::start_with(driver, &site.root(), &arguments)
 }
 
-/// Asks for all files, some at once; `each` gets the answers. The most memory that the server had meanwhile.
+/// Requests all files, some concurrently; `each` gets the responses. Returns the maximum memory of the server.
 fn ask_for_all(server: &Server, accept: &str, each: impl Fn(Response) + Sync) -> u64 {
     let (address, each, running) = (server.address, &each, &AtomicUsize::new(CLIENTS));
     thread::scope(|scope| {
@@ -70,7 +70,7 @@ fn ask_for_all(server: &Server, accept: &str, each: impl Fn(Response) + Sync) ->
     })
 }
 
-/// A client less, also where it panics.
+/// Decrements the number of clients, also on a panic.
 struct Ended<'a>(&'a AtomicUsize);
 
 impl Drop for Ended<'_> {
@@ -79,7 +79,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// How many files were sent as they are because too many waited for compression.
+/// Number of files sent uncompressed because the compression queue was full.
 fn refused(server: &Server) -> f64 {
     let response = get(server.admin(), "/metrics");
     let samples = parse(&String::from_utf8(response.body).unwrap());
@@ -98,14 +98,14 @@ fn many_large_files(driver: &'static str) {
     });
     assert!(most < MEMORY, "{most} bytes");
     assert!(refused(&server) > 0.0, "all of them waited");
-    // No client waits for the queued jobs, so the end does not wait for them.
+    // Shutdown does not wait for queued compression jobs, since no client does.
     let begun = Instant::now();
     server.signal(Signal::TERM);
     server.exits_well(TIMEOUT);
     println!("{most} bytes at most, ended after {:?}", begun.elapsed());
 }
 
-/// They wait, or get an answer that there is no room: the memory held for them is bounded as well.
+/// They wait, or get a 503: the memory for them is bounded as well.
 fn whoever_takes_nothing_else(driver: &'static str) {
     let (site, _) = site();
     let server = start(driver, &site);

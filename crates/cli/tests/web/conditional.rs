@@ -1,4 +1,4 @@
-//! Conditional requests: what a client has is not sent again (RFC 9110 §13).
+//! Conditional requests (RFC 9110 §13).
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::site::{Site, age, noise};
 
 on_each_driver!(what_the_client_has_is_not_sent, a_part_of_what_has_changed_is_not_sent, fresh);
 
-/// A small file and one that is served by blocks: both ways lead through the same rules.
+/// A small file and one that is served in blocks: the same rules apply to both.
 fn site() -> Site {
     let site = Site::new();
     site.file("small.txt", "0123456789");
@@ -43,7 +43,7 @@ fn what_the_client_has_is_not_sent(driver: &'static str) {
             (format!("If-Modified-Since: {FUTURE}\r\n"), 304),
             (format!("If-Modified-Since: {PAST}\r\n"), 200),
             ("If-Modified-Since: yesterday\r\n".into(), 200),
-            // The tag is the better witness (§13.2.2).
+            // The tag takes precedence (§13.2.2).
             (format!("If-None-Match: \"x\"\r\nIf-Modified-Since: {date}\r\n"), 200),
             (format!("If-None-Match: {tag}\r\nIf-Modified-Since: {PAST}\r\n"), 304),
             (format!("If-Match: {tag}\r\n"), 200),
@@ -63,13 +63,13 @@ fn what_the_client_has_is_not_sent(driver: &'static str) {
                 _ => (),
             }
         }
-        // What does not exist matches no condition that it should.
+        // Conditions do not apply to missing files.
         let missing = client.get_with("/missing", "If-None-Match: *\r\n");
         assert_eq!(missing.status, 404, "conditions are for what would be 200 (§13.2.1)");
     }
 }
 
-/// A 304 says what a 200 would, but nothing of the content (§15.4.5).
+/// A 304 has the fields of a 200, except for those about the content (§15.4.5).
 fn check_unchanged(response: &Response, whole: &Response) {
     for name in ["ETag", "Last-Modified"] {
         assert_eq!(response.field(name), whole.field(name));
@@ -94,7 +94,7 @@ fn a_part_of_what_has_changed_is_not_sent(driver: &'static str) {
             (format!("W/{tag}"), 200),
             ("\"x\"".into(), 200),
             (PAST.into(), 200),
-            // Not a comparison but a match (§13.1.5).
+            // An exact match rather than a comparison (§13.1.5).
             (FUTURE.into(), 200),
             ("nonsense".into(), 200),
         ];
@@ -105,13 +105,13 @@ fn a_part_of_what_has_changed_is_not_sent(driver: &'static str) {
             let wanted = if status == 206 { &whole.body[2..5] } else { &whole.body[..] };
             assert!(response.body == wanted, "{path}: {condition}");
         }
-        // Without Range it means nothing.
+        // Ignored without Range.
         assert_eq!(client.get_with(path, &format!("If-Range: {tag}\r\n")).status, 200);
     }
 }
 
-/// A file of this second may change again without its time telling so: its tag says that it is not
-/// for parts (RFC 9110 §8.8.1). Later the same file has a strong one.
+/// A file modified in the current second may change again without a change of its time, so its tag is weak and
+/// not usable for ranges (RFC 9110 §8.8.1). Later the same file has a strong one.
 fn fresh(driver: &'static str) {
     let site = site();
     let server = Server::start(driver, &site.root());
@@ -120,7 +120,7 @@ fn fresh(driver: &'static str) {
     age(&site.root().join("small.txt"), 0);
     let tag = client.get("/small.txt").field("ETag").unwrap().to_owned();
     let Some(strong) = tag.strip_prefix("W/") else {
-        // Unless the machine stood still meanwhile, so that it is no fresh file any more.
+        // Unless the machine stalled, so that the file is older.
         assert!(written.elapsed() > Duration::from_millis(900), "{tag}");
         return;
     };

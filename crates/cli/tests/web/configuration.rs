@@ -1,4 +1,4 @@
-//! Configuration from the outside: a file, the environment and flags, in their order.
+//! Configuration by file, environment and flags, and their precedence.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -13,7 +13,7 @@ fn run(command: &mut Command) -> (Option<i32>, String, String) {
     (status.code(), text(stdout), text(stderr))
 }
 
-/// What the Debian package has in /etc/phalanx.
+/// The configuration in the Debian package.
 #[test]
 fn the_packaged_one_is_right() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/debian/web.toml");
@@ -22,7 +22,7 @@ fn the_packaged_one_is_right() {
     assert!(whole.contains("listen = [\"127.0.0.1:8080\"]"), "{whole}");
 }
 
-/// Flags win over the environment, that over --set, that over the file, that over the default.
+/// Precedence: flag, environment variable, --set, file, default.
 #[test]
 fn the_nearer_wins() {
     let site = Site::new();
@@ -48,14 +48,14 @@ fn the_nearer_wins() {
     for line in ["cache = 1", "open-files = 2", "max-connections = 3", "idle = \"4s\""] {
         assert!(stdout.lines().any(|other| other == line), "{line}:\n{stdout}");
     }
-    // What was printed is a configuration, and the same.
+    // The printed text is an equivalent configuration.
     let again = site.outside().join("again.toml");
     fs::write(&again, &stdout).unwrap();
     let (_, twice, _) = run(bare().args(["web", "--print-config", "--config"]).arg(&again));
     assert_eq!(twice, stdout);
 }
 
-/// Relative paths, the default root too, begin where the command ran and not where the text is put.
+/// Relative paths, including the default root, are based at the current directory of the command that prints.
 #[test]
 fn what_is_printed_means_the_same_elsewhere() {
     let (site, other) = (Site::new(), Site::new());
@@ -92,7 +92,7 @@ fn a_check_tells_all_and_ends() {
     assert_eq!((code, &stdout[..]), (Some(2), ""));
     let place = format!("phalanx: {}:", file.display());
     assert!(stderr.lines().count() == 2 && stderr.lines().all(|line| line.starts_with(&place)));
-    // What is named beneath the root, or beside it.
+    // Paths within the root and outside of it.
     site.file("404.html", "gone");
     std::os::unix::fs::symlink("404.html", site.root().join("link.html")).unwrap();
     std::os::unix::fs::symlink("../web.toml", site.root().join("out.html")).unwrap();
@@ -116,7 +116,7 @@ fn a_check_tells_all_and_ends() {
         let told = |line: &str| line.contains(page) && line.contains(why);
         assert!(stderr.lines().any(told), "{page}: {stderr}");
     }
-    // A certificate also where nothing listens with TLS, and each host's.
+    // Certificates are checked even without a TLS address, for each host.
     let tls = |name: &str| format!("[host.tls]\ncertificate = '{name}.crt'\nkey = '{name}.key'\n");
     let hosts = ["a", "b"]
         .map(|name| format!("[[host]]\nserver-names = ['{name}']\nroot = 'root'\n{}", tls(name)));
@@ -127,7 +127,7 @@ fn a_check_tells_all_and_ends() {
         stderr.contains("a.crt") && stderr.contains("b.crt") && stderr.contains("no/log"),
         "{stderr}"
     );
-    // Without --check it is not served either.
+    // Without --check the server does not start either.
     fs::write(&file, "[host]\nrot = 'root'").unwrap();
     let (code, stdout, _) = run(bare().args(["web", "--config"]).arg(&file));
     assert_eq!((code, &stdout[..]), (Some(2), ""));

@@ -1,4 +1,4 @@
-//! Many clients, and bad ones: none of them harms the others.
+//! Many clients, and misbehaving ones, which must not affect others.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Barrier;
@@ -20,20 +20,20 @@ on_each_driver!(
     more_than_may_connect,
 );
 
-/// Asks for `path` and reads nothing yet. With a small receive buffer, so that of a large answer
-/// most stays with the server.
+/// Requests `path` and does not read. The receive buffer is small, so that most of a large response stays in the
+/// server.
 pub(crate) fn slow_client(address: SocketAddr, path: &str) -> Client {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(16 * 1024).unwrap();
     socket.connect(&address.into()).unwrap();
     let mut client = Client::of(TcpStream::from(socket));
     client.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"));
-    // The first bytes show that the answer is under way.
+    // The first bytes show that the response has begun.
     client.more().unwrap();
     client
 }
 
-/// 20 MiB of files of all sizes through a cache of 1 MiB, by several clients at once.
+/// 20 MiB of files of all sizes through a cache of 1 MiB, with several concurrent clients.
 fn a_cache_too_small(driver: &'static str) {
     let site = Site::new();
     let lengths: Vec<usize> =
@@ -50,7 +50,7 @@ fn a_cache_too_small(driver: &'static str) {
             scope.spawn(move || {
                 let mut client = Client::connect(address);
                 for n in 0..2 * contents.len() {
-                    // Two follow each other closely, two come from elsewhere.
+                    // Two clients follow each other closely, two are elsewhere.
                     let n = (n + offset / 2 * 31) % contents.len();
                     same(&client.get(&format!("/{n}")).body, &contents[n]);
                 }
@@ -90,7 +90,7 @@ fn clients_that_never_read(driver: &'static str) {
     site.file("small", "small");
     let server = Server::start(driver, &site.root());
     let mut slow: Vec<_> = (0..20).map(|_| slow_client(server.address, "/large")).collect();
-    // One of a different kind: asks on and on and never reads.
+    // A client that sends requests continuously and never reads.
     let mut flood = TcpStream::connect(server.address).unwrap();
     flood.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
     let requests = "GET /small HTTP/1.1\r\nHost: test\r\n\r\n".repeat(1000);
@@ -104,7 +104,7 @@ fn clients_that_never_read(driver: &'static str) {
         assert_eq!(get(server.address, "/small").body, b"small");
     }
     assert!(begun.elapsed() < TIMEOUT / 3, "{:?}", begun.elapsed());
-    // Slow is not lost.
+    // A slow client gets its whole response.
     same(&slow.pop().unwrap().response().body, &noise(1, 24 << 20));
 }
 
@@ -116,14 +116,14 @@ fn clients_that_go_away(driver: &'static str) {
     for n in 0..40 {
         let client = slow_client(server.address, "/large");
         if n % 2 == 0 {
-            // A killed client's socket: unread bytes make the kernel send a reset.
+            // Unread bytes in a closed socket make the kernel send a reset.
             drop(client);
         } else {
             socket2::SockRef::from(&client.stream).set_linger(Some(Duration::ZERO)).unwrap();
         }
         assert_eq!(get(server.address, "/small").body, b"small");
     }
-    // And one that is killed for real.
+    // A client that is killed.
     let url = format!("http://{}/large", server.address);
     let mut curl = std::process::Command::new("curl")
         .args(["--disable", "--noproxy", "*", "--silent", "--limit-rate", "100k", &url])
@@ -148,7 +148,7 @@ fn more_than_may_connect(driver: &'static str) {
     for client in &mut clients {
         assert_eq!(client.get("/small").status, 200);
     }
-    // Also one that has asked already gets to read why.
+    // A client that has already sent a request can read the rejection.
     for asked in ["", "GET /small HTTP/1.1\r\nHost: test\r\n\r\n"] {
         let mut ninth = Client::connect(server.address);
         ninth.send(asked);
@@ -159,7 +159,7 @@ fn more_than_may_connect(driver: &'static str) {
     }
     assert_eq!(clients[0].get("/small").status, 200, "the first stays");
     drop(clients.pop());
-    // The server learns of the close in its own time.
+    // The server notices the close with a delay.
     eventually("a place for another", || {
         let mut client = Client::connect(server.address);
         std::io::Write::write_all(&mut client.stream, b"GET /small HTTP/1.0\r\n\r\n").ok()?;

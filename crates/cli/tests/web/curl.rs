@@ -1,8 +1,8 @@
-//! The client that everybody has.
+//! Requests with curl.
 
 use std::process::{Command, Output};
 
-/// Runs curl. Proxies and the developer's own settings play no part.
+/// Runs curl, independent of proxies and the user's settings.
 pub(crate) fn curl(arguments: &[&str]) -> Output {
     let output = Command::new("curl")
         .args(["--disable", "--noproxy", "*", "--silent", "--show-error", "--max-time", "60"])
@@ -11,7 +11,7 @@ pub(crate) fn curl(arguments: &[&str]) -> Output {
     output.expect("these tests need curl: install it (Debian: apt-get install curl)")
 }
 
-/// As [`curl`], and it is to succeed; its stdout.
+/// Runs [`curl`], which must succeed, and returns its stdout.
 #[track_caller]
 pub(crate) fn curl_well(arguments: &[&str]) -> String {
     let output = curl(arguments);

@@ -1,4 +1,4 @@
-//! A server that runs out of descriptors, and one that would if it kept open whatever it serves.
+//! Servers that run out of descriptors, or would if they kept all served files open.
 
 #![cfg(target_os = "linux")]
 
@@ -22,7 +22,7 @@ on_each_driver!(
     more_processors_than_descriptors,
 );
 
-/// A server that may have so many descriptors.
+/// A server with a limit on open descriptors.
 fn with_descriptors(limit: usize, driver: &str, site: &Site) -> Server {
     Server::launch(limited(limit, &program(driver, &site.root())))
 }
@@ -37,7 +37,7 @@ fn limited(limit: usize, inner: &Command) -> Command {
     command
 }
 
-/// Large files are served from open ones, and the cache keeps them: but not all of them.
+/// Large files are served from open descriptors, which the cache keeps, up to a limit.
 fn more_large_files_than_descriptors(driver: &'static str) {
     let site = Site::new();
     for n in 0..600 {
@@ -50,7 +50,7 @@ fn more_large_files_than_descriptors(driver: &'static str) {
         assert_eq!(response.status, 200, "file {n}, {} descriptors", descriptors(server.pid()));
         same(&response.body, &noise(n, 70_000));
     }
-    // And there is one left for another client.
+    // A descriptor is left for another client.
     assert_eq!(get(server.address, "/0").status, 200);
 }
 
@@ -61,12 +61,12 @@ fn more_clients_than_descriptors(driver: &'static str) {
     let mut first = Client::connect(server.address);
     assert_eq!(first.get("/file").body, b"content");
     let crowd: Vec<_> = (0..100).map(|_| TcpStream::connect(server.address).unwrap()).collect();
-    // Those who are in are served. A file that is not cached needs a descriptor, so may be refused.
+    // Existing connections are served. An uncached file needs a descriptor, so it may be rejected.
     assert_eq!(first.get("/file").body, b"content");
     site.file("other", "other");
     assert!([200, 503].contains(&first.get("/other").status));
     drop(crowd);
-    // Which is for as many as there are descriptors for by then.
+    // Once descriptors are available.
     for (path, content) in [("/file", "content"), ("/other", "other")] {
         eventually("a place for another", || {
             let mut client = Client::of(TcpStream::connect(server.address).ok()?);
@@ -80,11 +80,11 @@ fn more_clients_than_descriptors(driver: &'static str) {
     }
 }
 
-/// Some processors start and some cannot: then the program ends, and says why.
+/// If only some workers can start, the program exits with an error.
 fn more_processors_than_descriptors(driver: &'static str) {
     let site = Site::new();
     let root = site.root();
-    // Wherever it is that the descriptors run out.
+    // Wherever the descriptors run out.
     for limit in [8, 16, 20, 24, 28, 32, 40, 200] {
         let mut inner = bare();
         inner.args(["web", "--listen", "127.0.0.1:0", "--workers", "8", "--driver", driver]);
@@ -92,7 +92,7 @@ fn more_processors_than_descriptors(driver: &'static str) {
         let mut command = limited(limit, &inner);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // It may also have enough; then it says so, and waits for the signal.
+        // It may also have enough; then it reports that it is ready and waits for a signal.
         let (begun, mut stdout) = (Instant::now(), BufReader::new(child.stdout.take().unwrap()));
         let ready = thread::spawn(move || stdout.read_line(&mut String::new()).map(|_| stdout));
         let (mut ready, mut stdout) = (Some(ready), None);
@@ -102,7 +102,7 @@ fn more_processors_than_descriptors(driver: &'static str) {
             }
             if let Some(ready) = ready.take_if(|ready| ready.is_finished()) {
                 stdout = Some(ready.join().unwrap().unwrap());
-                // Which may have ended without a word.
+                // It may have exited already.
                 let _ = kill_process(Pid::from_child(&child), Signal::INT);
             }
             if begun.elapsed() > TIMEOUT {

@@ -1,4 +1,4 @@
-//! The end, as it is asked for: what is under way is finished, and nothing new begun.
+//! Graceful shutdown: requests in progress complete, and no new ones begin.
 
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ on_each_driver!(
     under_load,
 );
 
-/// More than sockets hold.
+/// More than the socket buffers hold.
 const LARGE: usize = 24 << 20;
 
 fn site() -> Site {
@@ -41,7 +41,7 @@ fn terminated(driver: &'static str) {
     finishes_what_is_under_way(driver, Signal::TERM);
 }
 
-/// Waits until nobody listens any more.
+/// Waits until the server does not listen any more.
 fn refuses(server: &Server) {
     eventually("a refused connection", || TcpStream::connect(server.address).err());
 }
@@ -56,7 +56,7 @@ fn finishes_what_is_under_way(driver: &str, signal: Signal) {
     let mut slow = slow_client(server.address, "/large");
     server.signal(signal);
     for client in &mut idle {
-        // In order, or by a reset if it was not accepted yet. But long before any limit.
+        // Closed in order, or reset if it was not accepted yet, but long before any timeout.
         let (bytes, _) = client.read_to_end();
         assert!(bytes.is_empty());
     }
@@ -73,7 +73,7 @@ fn a_request_half_way_is_answered(driver: &'static str) {
     let site = site();
     let mut server = Server::start_with(driver, &site.root(), &["--shutdown-timeout", "60"]);
     let mut client = Client::connect(server.address);
-    // Two, to know that the server has the beginning of the second.
+    // Two requests, to be sure that the server has received the beginning of the second.
     client.send("GET /small HTTP/1.1\r\nHost: t\r\n\r\nGET /small HTTP/1.1\r\nHo");
     assert_eq!(client.response().body, b"small");
     server.signal(Signal::INT);
@@ -110,7 +110,7 @@ fn the_deadline_ends_it(driver: &'static str) {
     let took = begun.elapsed();
     assert!(took >= Duration::from_millis(900) && took < TIMEOUT / 2, "{took:?}");
     assert!(slow.read_to_end().0.len() < LARGE, "cut off");
-    // And one that gives no time at all.
+    // With a shutdown timeout of zero.
     let mut server = Server::start_with(driver, &site.root(), &["--shutdown-timeout", "0"]);
     let _slow = slow_client(server.address, "/large");
     server.signal(Signal::INT);
@@ -124,12 +124,12 @@ fn at_rest(driver: &'static str) {
         let begun = Instant::now();
         server.signal(signal);
         server.exits_well(TIMEOUT);
-        // Not the deadline of ten seconds.
+        // Earlier than the timeout of ten seconds.
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     }
 }
 
-/// Clients that ask all the time get whole answers, until they get none.
+/// Clients that send requests continuously get complete responses until they get none.
 fn under_load(driver: &'static str) {
     let site = site();
     site.file("middle", noise(2, 100_000));
@@ -154,7 +154,7 @@ fn under_load(driver: &'static str) {
     });
 }
 
-/// None if the connection is refused, or closed before a single byte of an answer.
+/// `None` if the connection is refused, or closed before the first byte of a response.
 fn one_request(address: std::net::SocketAddr) -> Option<Response> {
     let mut client = Client::of(TcpStream::connect(address).ok()?);
     let request = "GET /middle HTTP/1.1\r\nHost: test\r\n\r\n";

@@ -1,4 +1,4 @@
-//! Files in other codings (RFC 9110 §12.5.3): beside the file, or compressed in the cache.
+//! Content codings (RFC 9110 §12.5.3): precompressed files, and compression in the cache.
 
 use std::fs;
 use std::io::Read;
@@ -36,7 +36,7 @@ fn coding(response: &Response) -> &str {
 
 fn neighbours(driver: &'static str) {
     let site = Site::new();
-    // Not what compression would give, so that it is clear which is sent.
+    // Not the result of compression, so that it is clear which file is sent.
     let contents =
         [("", "as it is"), (".br", "the brotli"), (".zst", "the zstd"), (".gz", "the gzip")];
     for (suffix, content) in contents {
@@ -88,7 +88,7 @@ fn neighbours(driver: &'static str) {
     assert_eq!(client.get_with("/a.js", &lines).status, 200, "the tag of another coding");
     assert_eq!(ask(&mut client, "/a.js", "identity;q=0, deflate").status, 406, "12.5.3");
     assert_eq!(ask(&mut client, "/a.js", "*;q=0").field("Vary"), Some("Accept-Encoding"));
-    // A range is one of what is sent.
+    // A range applies to the coded content.
     let part = client.get_with("/a.js", "Accept-Encoding: br\r\nRange: bytes=4-9\r\n");
     assert_eq!((part.status, coding(&part), &part.body[..]), (206, "br", &b"brotli"[..]));
     let parts = client.get_with("/a.js", "Accept-Encoding: br\r\nRange: bytes=0-2,8-9\r\n");
@@ -123,7 +123,7 @@ fn neighbours_come_and_go(driver: &'static str) {
     becomes(b"as it is");
 }
 
-/// Asks until the coding is there, as it is while others are served what there is.
+/// Repeats the request until the response is coded; until then it is uncoded.
 fn until_encoded(client: &mut Client, path: &str, accept: &str, own: &[u8]) -> Response {
     eventually("it is compressed", || {
         let response = ask(client, path, accept);
@@ -169,7 +169,7 @@ fn compressed_once_for_all(driver: &'static str) {
         let response = ask(&mut client, path, "gzip");
         assert_eq!((coding(&response), response.field("Vary")), ("none", None), "{path}");
     }
-    // Another state of the file is compressed anew.
+    // A changed file is compressed again.
     let other = [&text(9000)[..], b"the end"].concat();
     site.file("small.html", &other);
     eventually("the new state in brotli", || {
@@ -193,7 +193,7 @@ fn whoever_refuses_the_file_waits(driver: &'static str) {
     assert_eq!(ask(&mut client, "/noise.txt", "br, identity;q=0").status, 406, "not smaller");
 }
 
-/// A file that has no coding is refused as one whose codings are not taken (RFC 9110 §12.5.3).
+/// A file without codings is rejected if `identity` is excluded (RFC 9110 §12.5.3).
 fn identity_refused(driver: &'static str) {
     let site = Site::new();
     site.file("a.txt", "text");

@@ -1,5 +1,5 @@
-//! Fields that the configuration decides on, on every kind of answer: security and transport, types and
-//! charsets, and those of other origins.
+//! Fields determined by the configuration, on every kind of response: security and transport, media types and
+//! charsets, and cross-origin access.
 
 use crate::authority::Authority;
 use crate::client::{Client, Response};
@@ -10,7 +10,7 @@ use crate::site::Site;
 
 on_each_driver!(by_tls_only_where_it_is_tls, types_as_they_are_said, on_every_kind_of_answer);
 
-/// RFC 6797 §7.2: on all answers over TLS, on none of the others.
+/// RFC 6797 §7.2: on all responses over TLS, and on no others.
 fn by_tls_only_where_it_is_tls(driver: &'static str) {
     let (site, authority) = (Site::new(), Authority::new());
     site.file("file", "content");
@@ -89,7 +89,7 @@ fn types_as_they_are_said(driver: &'static str) {
         let several = client.get_with(path, "Range: bytes=0-3,9-12\r\n");
         let body = String::from_utf8(several.body).unwrap();
         assert_eq!(body.matches(&format!("Content-Type: {wanted}\r\n")).count(), 2, "{body}");
-        // Text is worth compressing, whatever its name.
+        // Text is compressed, whatever its name is.
         let gzip = client.get_with(path, "Accept-Encoding: gzip, identity;q=0\r\n");
         assert_eq!(gzip.status, if small { 200 } else { 406 }, "{path}");
         if small {
@@ -99,7 +99,7 @@ fn types_as_they_are_said(driver: &'static str) {
     }
 }
 
-/// A host's fields are on all that it answers, each once.
+/// A host's fields are on all its responses, once each.
 fn on_every_kind_of_answer(driver: &'static str) {
     let site = Site::new();
     site.file("pages/a.txt", "0123456789");
@@ -118,7 +118,7 @@ fn on_every_kind_of_answer(driver: &'static str) {
     let count = |response: &Response, name: &str| {
         response.fields.iter().filter(|(own, _)| own.eq_ignore_ascii_case(name)).count()
     };
-    // (path, more lines, status, `X-Own` too, `Cache-Control`)
+    // (path, additional lines, status, whether `X-Own` is present, `Cache-Control`)
     let table = [
         ("/pages/a.txt", "", 200, true, Some("max-age=9")),
         ("/pages/a.txt", "Range: bytes=1-2\r\n", 206, true, Some("max-age=9")),

@@ -1,4 +1,4 @@
-//! `phalanx bench figure4` and `figure7`, in small: what the live server tells of its stages, and what a request costs it.
+//! Runs `phalanx bench figure4` and `figure7` with small parameters.
 
 use std::process::{Command, Output};
 
@@ -13,7 +13,7 @@ fn bench(arguments: &[&str]) -> Output {
 
 #[test]
 fn the_live_server_tells_of_its_stages() {
-    // Again where the machine stood still for as long as was looked.
+    // Repeated if the machine stalled during the interval.
     let report = eventually("work of the server's", || {
         let output = bench(&["figure4", "--connections=16"]);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -48,7 +48,7 @@ fn requests_are_counted_staged_and_threaded() {
         assert!(figure(row, "instructions") > 1000.0, "{row}");
         assert!(figure(row, "cycles") >= figure(row, "own_cycles"), "{row}");
     }
-    // The cycles outside of the kernel are not all; of one server they may be, if it had few of its times.
+    // Not all cycles are outside the kernel. In a short run they may appear so for one server.
     assert!(rows.iter().any(|row| figure(row, "cycles") > figure(row, "own_cycles")), "{report}");
     assert!(report["cycles_over_twin"].as_f64().unwrap() > 0.0, "{report}");
 }

@@ -1,4 +1,4 @@
-//! A tree of real files, fetched by curl and compared byte for byte.
+//! A tree of files, fetched with curl and compared byte for byte.
 
 use std::fmt::Write;
 use std::fs;
@@ -12,8 +12,8 @@ use crate::site::{Site, noise, same};
 
 on_each_driver!(a_whole_tree, types, directories, head_is_get_without_the_body);
 
-/// Sizes at and around every border that the server has: nothing, a byte, what is copied behind its
-/// head (16 KiB), what is kept whole (64 KiB), a block (128 KiB), two of them.
+/// Sizes at and around every threshold of the server: empty, one byte, copied behind the head (16 KiB), cached
+/// whole (64 KiB), one block (128 KiB), two blocks.
 const SIZES: &[usize] = &[
     0,
     1,
@@ -31,7 +31,7 @@ const SIZES: &[usize] = &[
     1_000_000,
 ];
 
-/// Names that need care, encoded or not.
+/// Names that need escaping, encoded or not.
 const NAMES: &[&str] = &[
     "with space.html",
     "größe.txt",
@@ -49,7 +49,7 @@ const NAMES: &[&str] = &[
     "[brackets]{braces}|^`.txt",
 ];
 
-/// Some three hundred files.
+/// About three hundred files.
 fn tree(site: &Site) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     for (number, kind) in ["html", "css", "js", "png", "pdf", "svg", "woff2"].iter().enumerate() {
@@ -74,7 +74,7 @@ fn tree(site: &Site) -> Vec<PathBuf> {
     paths
 }
 
-/// Encodes all that is not a letter or digit: what an over-careful client sends.
+/// Encodes every character except letters and digits, as overcautious clients do.
 fn encoded(path: &std::path::Path) -> String {
     let mut url = String::new();
     for byte in path.to_str().unwrap().bytes() {
@@ -101,7 +101,7 @@ fn a_whole_tree(driver: &'static str) {
     }
     let config = site.outside().join("curl.config");
     fs::write(&config, list.trim_end_matches("next\n")).unwrap();
-    // Twice: the first time from the disk, the second from the cache.
+    // Twice: from the disk, then from the cache.
     for round in ["disk", "cache"] {
         fs::create_dir(&fetched).unwrap();
         let report = curl_well(&["--config", config.to_str().unwrap()]);
@@ -112,7 +112,7 @@ fn a_whole_tree(driver: &'static str) {
         });
         assert_eq!(connections.sum::<u32>(), 1, "one connection carries them all ({round})");
         for (number, path) in paths.iter().enumerate() {
-            // An empty body makes curl write no file.
+            // curl writes no file for an empty body.
             let found = fs::read(fetched.join(number.to_string())).unwrap_or_default();
             same(&found, &fs::read(site.root().join(path)).unwrap());
         }
@@ -165,7 +165,7 @@ fn directories(driver: &'static str) {
     assert_eq!(index.body, b"the sub's");
     assert_eq!(index.field("Content-Type"), Some("text/html; charset=utf-8"));
 
-    // Without its slash, relative links of the index would lead astray.
+    // Without the trailing slash, relative links of the index would be wrong.
     let redirects = [
         ("/sub%20dir", "/sub%20dir/"),
         ("/sub%20dir?a=b&c=%2F", "/sub%20dir/?a=b&c=%2F"),
@@ -184,7 +184,7 @@ fn directories(driver: &'static str) {
         assert!(missing.body.starts_with(b"<!doctype html>"), "a page to look at");
         assert!(!missing.says_close());
     }
-    // Curl follows, as a browser would.
+    // curl follows, like a browser.
     let url = format!("http://{}/sub%20dir?x", server.address);
     assert_eq!(curl_well(&["--location", &url]), "the sub's");
 }
@@ -201,7 +201,7 @@ fn head_is_get_without_the_body(driver: &'static str) {
         let get = client.get(path);
         let head = client.head_with(path, "");
         assert_eq!((head.status, head.lasting_fields()), (get.status, get.lasting_fields()));
-        // A range is for GET only (RFC 9110 §14.2).
+        // Ranges apply to GET only (RFC 9110 §14.2).
         let ranged = client.head_with(path, "Range: bytes=1-2\r\n");
         assert_eq!((ranged.status, ranged.lasting_fields()), (get.status, get.lasting_fields()));
     }

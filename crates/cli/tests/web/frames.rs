@@ -1,5 +1,5 @@
-//! A client of HTTP/2 that sees each frame. Fields are written as literals (RFC 7541 §6.2.2), and of the
-//! server's only the status is read.
+//! An HTTP/2 client at the level of frames. It sends fields as literals (RFC 7541 §6.2.2), and parses only the
+//! status of responses.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use crate::server::TIMEOUT;
 
-/// Kinds of frames (RFC 9113 §6).
+/// Types of frames (RFC 9113 §6).
 pub(crate) mod kind {
     pub(crate) const DATA: u8 = 0;
     pub(crate) const HEADERS: u8 = 1;
@@ -22,7 +22,7 @@ const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
 
-/// One frame.
+/// A frame.
 pub(crate) struct Frame {
     pub(crate) kind: u8,
     pub(crate) flags: u8,
@@ -40,7 +40,7 @@ impl Frame {
     }
 }
 
-/// What has come of one answer.
+/// Received parts of a response.
 #[derive(Default)]
 struct Answer {
     status: Option<u16>,
@@ -49,20 +49,20 @@ struct Answer {
     reset: Option<u32>,
 }
 
-/// One connection.
+/// A connection.
 pub(crate) struct Connection {
     stream: TcpStream,
     rest: Vec<u8>,
     answers: HashMap<u32, Answer>,
-    /// The codes of the GOAWAY frames that have come.
+    /// Codes of the received GOAWAY frames.
     pub(crate) goodbyes: Vec<u32>,
-    /// Answers to our pings.
+    /// Received answers to pings.
     pub(crate) pongs: usize,
     closed: bool,
 }
 
 impl Connection {
-    /// Connects, with settings of the client's.
+    /// Connects with the client's settings.
     pub(crate) fn open(address: SocketAddr, settings: &[(u16, u32)]) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
@@ -83,7 +83,7 @@ impl Connection {
         connection
     }
 
-    /// Sends what may be refused: a server that has said goodbye need not read it.
+    /// Sends bytes and ignores errors: a server that has sent GOAWAY need not read them.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
@@ -115,7 +115,7 @@ impl Connection {
         );
     }
 
-    /// The head only.
+    /// Sends the head of a POST.
     pub(crate) fn post(&mut self, stream: u32, path: &str) {
         self.headers(
             stream,
@@ -124,7 +124,7 @@ impl Connection {
         );
     }
 
-    /// Reads until it is so.
+    /// Reads until the condition holds.
     #[track_caller]
     pub(crate) fn until(&mut self, mut so: impl FnMut(&Self) -> bool) {
         while !so(self) {
@@ -132,7 +132,7 @@ impl Connection {
         }
     }
 
-    /// Reads a whole answer: status and content.
+    /// Reads a complete response: status and content.
     #[track_caller]
     pub(crate) fn answer(&mut self, stream: u32) -> (u16, Vec<u8>) {
         self.until(|own| own.answers.get(&stream).is_some_and(|answer| answer.ended));
@@ -140,7 +140,7 @@ impl Connection {
         (answer.status.expect("a status"), answer.content)
     }
 
-    /// As [`answer`](Self::answer), with room for all of it.
+    /// As [`answer`](Self::answer), with a window for all of it.
     #[track_caller]
     pub(crate) fn open_windows_and_answer(&mut self, stream: u32) -> (u16, Vec<u8>) {
         for stream in [0, stream] {
@@ -153,24 +153,24 @@ impl Connection {
         self.answers.get(&stream).map_or(&[], |answer| &answer.content)
     }
 
-    /// The code that a stream was reset with.
+    /// The code with which a stream was reset.
     pub(crate) fn reset(&self, stream: u32) -> Option<u32> {
         self.answers.get(&stream)?.reset
     }
 
-    /// Whether an answer is whole, or its stream was reset.
+    /// Whether a response is complete, or its stream was reset.
     pub(crate) fn is_over(&self, stream: u32) -> bool {
         self.answers.get(&stream).is_some_and(|answer| answer.ended || answer.reset.is_some())
     }
 
-    /// Reads to the end, and gives the code that the server has said goodbye with.
+    /// Reads to the end and returns the code of the server's GOAWAY.
     #[track_caller]
     pub(crate) fn goodbye(&mut self) -> u32 {
         while self.read() {}
         *self.goodbyes.last().expect("a server says why it ends")
     }
 
-    /// Reads a frame; false at the end.
+    /// Reads a frame; returns false at the end.
     fn read(&mut self) -> bool {
         loop {
             if let Some((head, rest)) = self.rest.split_first_chunk::<9>() {
@@ -187,7 +187,7 @@ impl Connection {
             let mut piece = [0; 16 * 1024];
             match self.stream.read(&mut piece) {
                 Ok(length @ 1..) if !self.closed => self.rest.extend_from_slice(&piece[..length]),
-                // What was on its way to a server that has closed may make it a reset.
+                // Bytes in flight to a server that has closed may cause a reset.
                 Ok(_) | Err(_) => {
                     self.closed = true;
                     return false;
@@ -220,10 +220,10 @@ impl Connection {
     }
 }
 
-/// The status that a block of fields begins with: an entry of the static table (RFC 7541 §A), or a
-/// literal by its name, packed in Huffman's code or by reference once it was sent before.
+/// The status at the beginning of a header block: an entry of the static table (RFC 7541 §A), or a literal with
+/// an indexed name, Huffman-coded or from the dynamic table.
 fn status(block: &[u8]) -> u16 {
-    // A change of the table's size may come first.
+    // A dynamic table size update may come first.
     let block = if block[0] & 0xe0 == 0x20 { &block[1..] } else { block };
     match block[0] {
         0x88 => 200,
@@ -239,7 +239,7 @@ fn status(block: &[u8]) -> u16 {
     }
 }
 
-/// Three digits in Huffman's code (RFC 7541 §B): 0 to 2 have five bits, the others six.
+/// Three digits in Huffman code (RFC 7541 §B): 0 to 2 have five bits, the others six.
 fn huffman(bytes: &[u8]) -> u16 {
     let bits = bytes.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
     let mut bits = bits << (32 - 8 * bytes.len());

@@ -1,4 +1,4 @@
-//! Where one message ends and the next begins (RFC 9112 §9, §6).
+//! Boundaries between messages (RFC 9112 §9, §6).
 
 use std::net::Shutdown;
 use std::thread;
@@ -46,7 +46,7 @@ fn one_connection_for_many(driver: &'static str) {
 fn fifty_in_one_write(driver: &'static str) {
     let site = site();
     let server = Server::start(driver, &site.root());
-    // Small ones only; then with large ones between, which do not fit into one send.
+    // Small files only, then with large ones in between, which do not fit into one write.
     for large in [false, true] {
         let mut client = Client::connect(server.address);
         let path = |n: usize| match n % 5 {
@@ -87,7 +87,7 @@ fn cut_at_every_byte(driver: &'static str) {
     let mut client = Client::connect(server.address);
     for cut in 1..requests.len() {
         client.send(&requests[..cut]);
-        // Most cuts arrive as such with this; none needs to for the test to hold.
+        // With this delay most splits arrive as such; the test does not depend on it.
         thread::sleep(Duration::from_micros(300));
         client.send(&requests[cut..]);
         check(&mut client);
@@ -110,7 +110,7 @@ fn closing(driver: &'static str) {
             client.closes();
         }
     }
-    // What comes behind it is not answered.
+    // Bytes after it are not answered.
     let mut client = Client::connect(server.address);
     let last = "GET /1.txt HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
     client.send(format!("{last}GET /2.txt HTTP/1.1\r\nHost: t\r\n\r\n"));
@@ -143,7 +143,7 @@ fn bodies_are_passed_over(driver: &'static str) {
     let disguise = "GET /9.txt HTTP/1.1\r\nHost: t\r\n\r\n";
     let bodies = [
         "Content-Length: 5\r\n\r\nhello".to_owned(),
-        // A body that looks like a request is none.
+        // A body that looks like a request is not one.
         format!("Content-Length: {}\r\n\r\n{disguise}", disguise.len()),
         "Content-Length: 0\r\n\r\n".to_owned(),
         format!("Content-Length: 60000\r\n\r\n{large}"),
@@ -160,7 +160,7 @@ fn bodies_are_passed_over(driver: &'static str) {
     }
 }
 
-/// An error in a body ends the connection, but not before what was asked earlier is answered.
+/// An error in a body ends the connection after earlier requests are answered.
 fn answers_are_not_lost_with_a_bad_body(driver: &'static str) {
     let site = site();
     let server = Server::start(driver, &site.root());
@@ -177,7 +177,7 @@ fn answers_are_not_lost_with_a_bad_body(driver: &'static str) {
     client.closes();
 }
 
-/// The client gets its 400 wherever the error is, and whether it comes with the head or later.
+/// The client receives the 400 wherever the error is, and whether it arrives with the head or later.
 fn a_bad_body_is_answered(driver: &'static str) {
     let site = site();
     let server = Server::start(driver, &site.root());
@@ -222,7 +222,7 @@ fn a_bad_body_is_answered(driver: &'static str) {
 fn expectations(driver: &'static str) {
     let site = site();
     let server = Server::start(driver, &site.root());
-    // The answer is known without the body: it comes at once, and no 100 (RFC 9110 §10.1.1).
+    // The response is known without the body: it is sent at once, without a 100 (RFC 9110 §10.1.1).
     let mut client = Client::connect(server.address);
     client.send(
         "POST /1.txt HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",
@@ -231,7 +231,7 @@ fn expectations(driver: &'static str) {
     assert_eq!(response.status, 405);
     assert!(response.says_close(), "whether the body follows is not known");
     client.closes();
-    // Without a body there is nothing to expect.
+    // Without a body, Expect has no effect.
     let mut client = Client::connect(server.address);
     assert_eq!(client.get_with("/1.txt", "Expect: 100-continue\r\n").body, b"file 1");
     assert_eq!(client.get("/2.txt").body, b"file 2");

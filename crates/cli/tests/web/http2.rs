@@ -1,7 +1,6 @@
-//! HTTP/2, frame by frame (RFC 9113): what a well-behaved client never sends, and what it must be sent.
+//! HTTP/2 at the level of frames (RFC 9113), including frames that well-behaved clients do not send.
 //!
-//! Over TCP without TLS, so that the bytes are ours. That curl gets files by it, with TLS, is in
-//! `tls.rs`.
+//! Over TCP without TLS, so that the test controls the bytes. `tls.rs` tests HTTP/2 with curl and TLS.
 
 use std::fs;
 use std::process::Command;
@@ -42,12 +41,12 @@ pub(crate) fn site() -> Site {
     site
 }
 
-/// A server that speaks HTTP/2 without TLS.
+/// A server with HTTP/2 without TLS.
 pub(crate) fn start(driver: &str, site: &Site, more: &[&str]) -> Server {
     Server::start_with(driver, &site.root(), &[&["--h2c"], more].concat())
 }
 
-/// `phalanx load --http2`, known beforehand and agreed on by TLS: every answer is one.
+/// `phalanx load --http2`, with prior knowledge and negotiated by TLS: every response is HTTP/2.
 fn by_our_own_load(driver: &'static str) {
     let (site, authority) = (site(), Authority::new());
     let pair = authority.sign("pair", &["localhost"]);
@@ -60,7 +59,7 @@ fn by_our_own_load(driver: &'static str) {
         load.args(["load", "--http2", "-k", "-c", "3", "-d", "0.5", "--pipeline", "5", "--json"]);
         load.args(["--driver", driver, "--paths"]).arg(site.outside().join("paths"));
         load.arg(format!("{scheme}://{}/", server.address));
-        // Again where the machine stood still for as long as was measured.
+        // Repeated if the machine stalled during the measurement.
         eventually("much that is answered", || {
             let output = load.output().unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -84,8 +83,8 @@ fn requests_at_once(driver: &'static str) {
     for stream in &streams {
         assert_eq!(client.answer(*stream), (200, b"small".to_vec()));
     }
-    // One large answer does not keep a small one waiting, though it was asked for first: its window
-    // is used up, while the small one has its own, and the connection's has room for both.
+    // A large response does not delay a small one that was requested later: its window is exhausted, while the
+    // small one has its own, and the connection window has room for both.
     client.send(kind::WINDOW_UPDATE, 0, 0, &(1_u32 << 20).to_be_bytes());
     client.get(101, "/large");
     client.get(103, "/none");
@@ -118,7 +117,7 @@ fn bodies(driver: &'static str) {
     client.send(kind::DATA, 0, 1, b"some");
     client.send(kind::DATA, 1, 1, b"thing");
     assert_eq!(client.answer(1).0, 405);
-    // More than is read for nothing, in frames as large as they may be.
+    // Larger than the limit for unread bodies, in frames of the maximum size.
     client.post(3, "/small");
     for _ in 0..5 {
         client.send(kind::DATA, 0, 3, &[0; 16_000]);
@@ -132,7 +131,7 @@ fn malformed_requests(driver: &'static str) {
     let site = site();
     let server = start(driver, &site, &[]);
     let mut client = Connection::open(server.address, &[]);
-    // A second host, a path that is none, a connection's field: the stream is reset, no more.
+    // A second host, an invalid path, a connection-specific field: only the stream is reset.
     let fields: [&[(&str, &str)]; 3] = [
         &[
             (":method", "GET"),
@@ -152,7 +151,7 @@ fn malformed_requests(driver: &'static str) {
     }
     client.get(7, "/small");
     assert_eq!(client.answer(7).0, 200);
-    // A frame of a stream that was never opened: the connection is over.
+    // A frame of an unopened stream: a connection error.
     client.send(kind::DATA, 0, 11, b"x");
     assert_eq!(client.goodbye(), PROTOCOL_ERROR);
 }
@@ -212,11 +211,11 @@ fn only_when_asked_for(driver: &'static str) {
     assert_eq!(client.response().status, 505);
 }
 
-/// Where `h2spec` is installed; `PHALANX_H2SPEC` may say where.
+/// If `h2spec` is installed; `PHALANX_H2SPEC` may name it.
 fn by_the_conformance_suite(driver: &'static str) {
     let program = std::env::var("PHALANX_H2SPEC").unwrap_or_else(|_| "h2spec".into());
     let site = site();
-    // With TLS: without it, what does not begin as HTTP/2 does is taken for HTTP/1.1, and answered.
+    // With TLS: without it, bytes that are not an HTTP/2 preface are taken for HTTP/1.1.
     let authority = Authority::new();
     let pair = authority.sign("a", &["a.test"]);
     let server = Server::start_with(driver, &site.root(), &pair.arguments());

@@ -1,5 +1,5 @@
-//! HTTP/2, frame by frame: clients that ask for much work with little, and requests that are malformed in
-//! ways that a library lets pass.
+//! HTTP/2 at the level of frames: clients that cause much work with little traffic, and malformed requests that
+//! the HTTP/2 library accepts.
 
 use crate::client::Client;
 use crate::frames::{Connection, Frame, kind};
@@ -25,14 +25,14 @@ const ACK: u8 = 1;
 const WHOLE: u8 = 5;
 /// SETTINGS_INITIAL_WINDOW_SIZE
 const WINDOW: u16 = 4;
-/// GET, `http` and the authority `a`, as they begin a block of fields.
+/// GET, `http` and the authority `a`, at the beginning of a header block.
 const BEGIN: &[u8] = b"\x82\x86\x01\x01a";
 
 fn bytes(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     Frame { kind, flags, stream, payload: payload.to_vec() }.bytes()
 }
 
-/// A client may give up requests as soon as it has sent them.
+/// A client may reset requests as soon as it has sent them.
 fn resets_below_the_bound(driver: &'static str) {
     let site = site();
     let server = start(driver, &site, &[]);
@@ -45,8 +45,7 @@ fn resets_below_the_bound(driver: &'static str) {
             [request, bytes(kind::RST_STREAM, 0, stream, &CANCEL.to_be_bytes())].concat()
         };
         client.send_bytes(&(0..pairs).flat_map(pair).collect::<Vec<_>>());
-        // The server still works on reset streams, up to its limit of operations; beyond it, it refuses new
-        // ones.
+        // The server still processes reset streams, up to its limit of operations; beyond, it refuses new ones.
         let mut stream = 2 * pairs + 1;
         loop {
             client.get(stream, "/small");
@@ -65,7 +64,7 @@ fn frames_that_ask_for_nothing(driver: &'static str) {
     let site = site();
     let server = start(driver, &site, &[]);
     let ping = bytes(kind::PING, ACK, 0, &[1; 8]);
-    // (what, the frame, whether a request with a body is under way)
+    // (name, frame, whether a request with a body is in progress)
     let table = [
         ("updates of one byte", bytes(kind::WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1]), false),
         ("updates of the connection", bytes(kind::WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]), false),
@@ -87,7 +86,7 @@ fn frames_that_ask_for_nothing(driver: &'static str) {
     assert_eq!(Client::connect(server.address).get("/small").status, 200);
 }
 
-/// Two updates for each KiB, more than 2,000 in all: they come with useful work.
+/// Two updates per KiB, more than 2,000 in total, which accompany useful work.
 fn updates_for_what_was_sent(driver: &'static str) {
     let site = site();
     let server = start(driver, &site, &[]);
@@ -110,7 +109,7 @@ fn updates_for_what_was_sent(driver: &'static str) {
     assert_eq!(client.answer(3).0, 200);
 }
 
-/// A client that makes no room has its answer given up; the server has no fault.
+/// A stream without window updates is reset; it is not a fault of the server.
 fn stalled_streams(driver: &'static str) {
     let site = site();
     let server = start(driver, &site, &["--set", "timeouts.send = '1s'"]);
@@ -133,7 +132,7 @@ fn blanks_around_values(driver: &'static str) {
         client.headers(stream, true, &[&begin[..], &[("x", value)]].concat());
         client.until(|client| client.reset(stream).is_some());
         assert_eq!(client.reset(stream), Some(PROTOCOL_ERROR), "{value:?}");
-        // Behind a body, too.
+        // After a body, too.
         stream += 2;
         client.post(stream, "/small");
         client.send(kind::DATA, 0, stream, b"x");
@@ -154,10 +153,10 @@ fn fragments(driver: &'static str) {
         b"\x04\x08/small#x",
         b"\x04\x0a/small?y#x",
         b"\x04\x01#",
-        // /a#b in Huffman's code.
+        // /a#b in Huffman code.
         b"\x04\x84\x60\x7f\xf5\x1f",
         b"\x00\x05:path\x08/small#x",
-        // Into the table, and then by its place there.
+        // Added to the dynamic table, and then referenced.
         b"\x44\x08/small#x",
         b"\xbe",
     ];
@@ -171,7 +170,7 @@ fn fragments(driver: &'static str) {
         assert_eq!(client.answer(stream), (200, b"small".to_vec()), "behind {path:?}");
         stream += 2;
     }
-    // Nothing but an absolute path is one.
+    // Only an absolute path is valid.
     for path in ["http://b/small", "small", "", "/a b"] {
         client.headers(
             stream,
@@ -205,7 +204,7 @@ fn lengths(driver: &'static str) {
     assert_eq!(client.answer(stream).0, 200);
 }
 
-/// Not served, and answered as such though its body has no end.
+/// CONNECT is not served, and gets a response although its body has no end.
 fn connect(driver: &'static str) {
     let site = site();
     let server = start(driver, &site, &[]);

@@ -1,4 +1,4 @@
-//! The server waits for nobody for ever.
+//! Timeouts of the server.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use crate::site::{Site, noise, same};
 
 on_each_driver!(unfinished_requests, idle_connections);
 
-/// Limits are looked at every tenth of a second; and a loaded machine may stand still for longer.
+/// Timeouts are checked every 100 ms, and a loaded machine may stall for longer.
 const SLACK: Duration = Duration::from_secs(10);
 
 fn site() -> Site {
@@ -22,7 +22,7 @@ fn site() -> Site {
     site
 }
 
-/// That it took about a second.
+/// Checks that about a second has passed.
 #[track_caller]
 fn about_a_second(begun: Instant) {
     let took = begun.elapsed();
@@ -48,7 +48,7 @@ fn unfinished_requests(driver: &'static str) {
             timed_out(client, begun);
         });
         scope.spawn(move || {
-            // One limit for the whole of it, however it trickles in (slow loris).
+            // One timeout for the whole request, however slowly it arrives (slow loris).
             let (mut client, begun) = connect();
             client.stream.set_nonblocking(false).unwrap();
             for byte in b"GET /file HTTP/1.1\r\nX: y" {
@@ -61,7 +61,7 @@ fn unfinished_requests(driver: &'static str) {
             timed_out(client, begun);
         });
         scope.spawn(move || {
-            // Behind a whole request: that is answered, and the limit is the second's own.
+            // After a complete request: it is answered, and the second one has its own timeout.
             let (mut client, _) = connect();
             assert_eq!(client.get("/file").status, 200);
             thread::sleep(Duration::from_millis(500));
@@ -71,7 +71,7 @@ fn unfinished_requests(driver: &'static str) {
             timed_out(client, begun);
         });
         scope.spawn(move || {
-            // A body that never comes; its request was answered already.
+            // A body that never arrives; its request was answered already.
             let (mut client, begun) = connect();
             client.send("POST /file HTTP/1.1\r\nHost: t\r\nContent-Length: 10\r\n\r\nabc");
             assert_eq!(client.response().status, 405);
@@ -79,11 +79,11 @@ fn unfinished_requests(driver: &'static str) {
             about_a_second(begun);
         });
         scope.spawn(move || {
-            // Not a word: that is no request yet, so the limit is not its.
+            // Without any bytes there is no request, so the request timeout does not apply.
             let (mut client, _) = connect();
             thread::sleep(Duration::from_millis(1500));
             assert_eq!(client.get("/file").body, b"content");
-            // Nor is it the answer's, however slowly that is read.
+            // Nor does it apply to a response that is read slowly.
             client.send("GET /large HTTP/1.1\r\nHost: t\r\n\r\n");
             thread::sleep(Duration::from_millis(1500));
             same(&client.response().body, &noise(1, 24 << 20));
@@ -91,8 +91,8 @@ fn unfinished_requests(driver: &'static str) {
     });
 }
 
-/// A connection that is asked four times, and each time gives it another second; and when the last was asked. None if it
-/// was idle for nearly as long.
+/// A connection with four requests, each of which restarts the idle timeout, and the time of the last request.
+/// `None` if it was idle for nearly the whole timeout.
 fn four_in_time(address: SocketAddr) -> Option<(Client, Instant)> {
     let mut client = Client::connect(address);
     let mut before = Instant::now();
@@ -120,7 +120,7 @@ fn idle_connections(driver: &'static str) {
             about_a_second(begun);
         });
         scope.spawn(|| {
-            // Again where the machine stood still for a second: then nothing can be said.
+            // Repeated if the machine stalled for a second, which invalidates the result.
             let (mut client, begun) =
                 eventually("requests in time", || four_in_time(server.address));
             client.closes();

@@ -1,4 +1,4 @@
-//! What is answered where a path leads to no file: other indexes, a fallback, error pages.
+//! Responses for paths without a file: other indexes, a fallback, error pages.
 
 use std::fs;
 
@@ -36,7 +36,7 @@ fn the_first_index_that_is_there(driver: &'static str) {
     let mut client = Client::connect(server.address);
     assert_eq!(client.get("/four/").status, 404);
     assert_eq!(client.get("/one/index.txt").body, b"text", "by its own name");
-    // Other than the first they have the same tags and conditions.
+    // Later index files have tags and support conditions like the first.
     let etag = client.get("/two/").field("ETag").unwrap().to_owned();
     assert_eq!(client.get_with("/two/", &format!("If-None-Match: {etag}\r\n")).status, 304);
 }
@@ -115,7 +115,7 @@ fn error_pages_of_the_hosts_own(driver: &'static str) {
     assert_eq!(response.field("Content-Range"), Some("bytes */10"));
     let response = client.get_with("/a.txt", "If-Match: \"other\"\r\n");
     assert_eq!((response.status, &response.body[..]), (412, &b"changed"[..]));
-    // Conditions and ranges are for what is found, not for the page that says there is nothing.
+    // Conditions and ranges apply to files, not to the error page.
     let lines = "Range: bytes=0-1\r\nIf-None-Match: *\r\nIf-Match: \"x\"\r\n";
     assert_eq!(client.get_with("/nothing", lines).status, 404);
     let own = client.get("/errors/404.html");

@@ -1,4 +1,4 @@
-//! Large files: out of the kernel's memory of them, and right whatever becomes of them meanwhile.
+//! Large files: sent from the page cache, and correct despite concurrent changes.
 
 #![cfg(target_os = "linux")]
 
@@ -20,7 +20,7 @@ on_each_driver!(no_memory_of_ours, not_in_memory, parts_of_it, cut_off_anywhere,
 
 const LARGE: usize = 24 << 20;
 
-/// Whether the file system says what it has in memory. Elsewhere files are read, as they ever were.
+/// Whether the file system reports cached pages. On others, files are read.
 fn tells(path: &Path) -> bool {
     let file = File::open(path).unwrap();
     (&file).read_exact(&mut [0]).unwrap();
@@ -42,7 +42,7 @@ fn no_memory_of_ours(driver: &'static str) {
     let server = Server::start(driver, &site.root());
     get(server.address, "/small");
     let before = anonymous(server.pid());
-    // Nobody reads these.
+    // These clients do not read.
     let _stuck: Vec<_> = (0..8).map(|_| slow_client(server.address, "/large")).collect();
     for _ in 0..3 {
         same(&get(server.address, "/large").body, &content);
@@ -51,7 +51,7 @@ fn no_memory_of_ours(driver: &'static str) {
     assert!(grown < 4 << 20, "{} KiB more for a file of {} KiB", grown >> 10, LARGE >> 10);
 }
 
-/// Has the kernel forget what it has of a file from `offset` on.
+/// Evicts a file's pages from `offset` on.
 fn forget(path: &Path, offset: u64) {
     let file = File::open(path).unwrap();
     file.sync_all().unwrap();
@@ -89,12 +89,12 @@ fn parts_of_it(driver: &'static str) {
         let begins = parts.windows(32).position(|bytes| *bytes == part[..32]).unwrap();
         same(&parts[begins..begins + part.len()], part);
     }
-    // No content, and none left over for what comes next.
+    // No content, and none left over for the next response.
     assert_eq!(client.head_with("/large", "").field("content-length"), Some("5242880"));
     same(&client.get("/large").body, &content);
 }
 
-/// Whatever the client gets is what the file held: no zeros where it was cut off.
+/// The client receives only bytes of the file, without zeros after truncation.
 fn cut_off_anywhere(driver: &'static str) {
     let site = Site::new();
     let content = noise(4, LARGE);
@@ -112,7 +112,7 @@ fn cut_off_anywhere(driver: &'static str) {
     }
 }
 
-/// Clients that go away in the middle leave nothing behind.
+/// Clients that disconnect in the middle leak nothing.
 fn gone_clients(driver: &'static str) {
     let site = Site::new();
     site.file("large", noise(5, LARGE));

@@ -1,4 +1,4 @@
-//! Listings of directories: pages that need no script, and JSON.
+//! Directory listings: pages without scripts, and JSON.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -19,7 +19,7 @@ on_each_driver!(
 
 const LISTING: &[&str] = &["--listing"];
 
-/// The targets of a page's links, entities resolved.
+/// The targets of a page's links, with entities decoded.
 fn links(page: &str) -> Vec<String> {
     let links = page.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
     links.map(|link| link.replace("&amp;", "&")).collect()
@@ -97,7 +97,7 @@ fn sorted_by_links(driver: &'static str) {
     assert_eq!(order("?sort=name&order=desc"), "z/ b10 b2 A");
     assert_eq!(order("?sort=size"), "z/ b10 A b2");
     assert_eq!(order("?sort=size&order=desc"), "z/ b2 A b10");
-    // The headings lead from each order to the others.
+    // The column headings link to the other orders.
     let page = String::from_utf8(get(server.address, "/").body).unwrap();
     let headings: Vec<_> = links(&page).into_iter().filter(|link| link.starts_with('?')).collect();
     assert_eq!(

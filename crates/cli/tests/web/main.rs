@@ -1,8 +1,7 @@
-//! `phalanx web` from the outside: the real binary, real sockets, real files, real curl.
+//! `phalanx web` from the outside, with the real binary, sockets, files and curl.
 //!
-//! Each test starts servers of its own on free ports with trees of their own, so that all of them
-//! can run at once; and each runs on every driver that this machine has, or on the one that the
-//! environment variable `PHALANX_DRIVER` names.
+//! Each test starts its own servers on free ports with its own files, so that tests can run concurrently. Each
+//! runs on every driver of this machine, or on the one named by the environment variable `PHALANX_DRIVER`.
 
 #![cfg(unix)]
 

@@ -1,4 +1,4 @@
-//! Several parts in one answer (RFC 9110 §14.6, §15.3.7.2), of files however they are kept.
+//! Multipart responses (RFC 9110 §14.6, §15.3.7.2), for files in every kind of cache.
 
 use crate::client::{Client, Response};
 use crate::on_each_driver;
@@ -18,7 +18,7 @@ fn site() -> Site {
     site
 }
 
-/// Takes a body apart by the boundary in its head: where each part lies, and its bytes.
+/// Splits a body at the boundary of its head: the range and bytes of each part.
 #[track_caller]
 fn parts(response: &Response, length: usize) -> Vec<(usize, Vec<u8>)> {
     assert_eq!(response.status, 206);
@@ -94,12 +94,12 @@ fn fewer_than_were_asked_for(driver: &'static str) {
     assert_eq!(ask(&mut client, "300-,-0"), (416, Some("bytes */300".into())));
     let many: Vec<_> = (0..17).map(|n| format!("{0}-{0}", 3 * n)).collect();
     assert_eq!(ask(&mut client, &many.join(",")), (200, None), "too many");
-    // The tag of another state: all of it (13.1.5).
+    // With the tag of another version: the whole file (13.1.5).
     let stale = client.get_with("/300.txt", "Range: bytes=0-1,5-6\r\nIf-Range: \"old\"\r\n");
     assert_eq!((stale.status, stale.body.len()), (200, 300));
 }
 
-/// The boundary differs from file to file, and stays the same for one.
+/// The boundary differs between files, and is constant for one.
 fn a_boundary_for_each_file(driver: &'static str) {
     let site = site();
     let server = Server::start(driver, &site.root());

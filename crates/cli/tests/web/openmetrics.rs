@@ -1,13 +1,13 @@
-//! A strict reader of OpenMetrics text 1.0: whatever a scraper may refuse, it refuses.
+//! A strict parser of OpenMetrics text 1.0, which rejects everything that a scraper may reject.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// The labels of a series, in order of their names.
+/// The labels of a series, sorted by name.
 pub(crate) type Labels = BTreeMap<String, String>;
 
-/// Each series by its name and labels.
+/// Values by name and labels.
 pub(crate) type Samples = BTreeMap<(String, Labels), f64>;
 
 #[derive(Default)]
@@ -18,10 +18,10 @@ struct Family {
     sampled: bool,
 }
 
-/// Reads an exposition.
+/// Parses an exposition.
 ///
 /// # Panics
-/// At the first line that is not as the specification has it.
+/// At the first invalid line.
 pub(crate) fn parse(text: &str) -> Samples {
     let body = text.strip_suffix("# EOF\n").expect("it ends in # EOF and a line end");
     let (mut samples, mut seen) = (Samples::new(), HashSet::new());
@@ -46,7 +46,7 @@ fn describe(descriptor: &str, family: &mut Family, seen: &mut HashSet<String>) {
     let rest = words.next().expect("a value");
     assert!(is_name(name), "{descriptor:?}");
     if name != family.name {
-        // All of a family stands together.
+        // A family must be contiguous.
         assert!(seen.insert(name.to_owned()), "{name} is taken up again");
         *family = Family { name: name.to_owned(), ..Family::default() };
     }
@@ -81,7 +81,7 @@ fn check(family: &mut Family, name: &str, labels: &Labels, value: f64) {
     assert!(value.is_finite() && (family.kind == "gauge" || value >= 0.0), "{name} {value}");
 }
 
-/// Name, labels and value of a sample's line.
+/// Name, labels and value of a sample line.
 fn sample(line: &str) -> (String, Labels, f64) {
     let end = line.find(['{', ' ']).expect("a value");
     let (name, mut rest) = line.split_at(end);
@@ -103,7 +103,7 @@ fn sample(line: &str) -> (String, Labels, f64) {
     (name.to_owned(), labels, value.parse().expect("a number and no time stamp"))
 }
 
-/// The text up to the closing quote, and what is behind that.
+/// The text up to the closing quote, and the rest.
 fn unquote(text: &str) -> (String, &str) {
     let mut value = String::new();
     let mut characters = text.char_indices();
@@ -126,7 +126,7 @@ fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| good(c) && !c.is_ascii_digit()) && name.chars().all(good)
 }
 
-/// Buckets only grow, the last holds all, and that is the count.
+/// Buckets are cumulative, and the last one equals the count.
 fn check_histograms(samples: &Samples) {
     let mut buckets: BTreeMap<(String, Labels), Vec<(f64, f64)>> = BTreeMap::new();
     for ((name, labels), value) in samples {
@@ -148,11 +148,11 @@ fn check_histograms(samples: &Samples) {
     }
 }
 
-/// What others think of it: promtool is Prometheus itself, and python3-prometheus-client has the
-/// reference reader of the format. Where they are not installed, that is said.
+/// Validation by other parsers: promtool of Prometheus and the reference parser of python3-prometheus-client.
+/// Prints a message if they are not installed.
 pub(crate) fn peers(text: &str) {
-    // It also gives advice on names that is not for this format, with an exit code of 3; what it
-    // cannot read, it leaves with 1.
+    // It also prints advice on names that does not apply to this format, with exit code 3; it exits with 1 for
+    // invalid input.
     let promtool = ["promtool", "check", "metrics"];
     if let Some((code, said)) = tell(&promtool, text) {
         assert!(matches!(code, Some(0 | 3)), "{said}");
@@ -161,7 +161,7 @@ pub(crate) fn peers(text: &str) {
         try:\n from prometheus_client.openmetrics.parser import text_string_to_metric_families as read\n\
         except ImportError: sys.exit(42)\n\
         assert len(list(read(sys.stdin.read()))) > 20";
-    // Debian's own python has it, whichever comes first in the path.
+    // Debian's python has it, whichever comes first in the search path.
     for python in ["/usr/bin/python3", "python3"] {
         match tell(&[python, "-c", script], text) {
             None | Some((Some(42), _)) => println!("{python} has no prometheus_client"),
@@ -170,7 +170,7 @@ pub(crate) fn peers(text: &str) {
     }
 }
 
-/// The exit code and stderr of a command that is given `text`; none if it is not installed.
+/// Exit code and stderr of a command with `text` as input; `None` if it is not installed.
 fn tell(command: &[&str], text: &str) -> Option<(Option<i32>, String)> {
     let mut process = Command::new(command[0]);
     process.args(&command[1..]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -178,7 +178,7 @@ fn tell(command: &[&str], text: &str) -> Option<(Option<i32>, String)> {
         println!("{} is not installed", command[0]);
         return None;
     };
-    // Who exits early does not read it all.
+    // A command that exits early does not read all input.
     let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
     let output = child.wait_with_output().unwrap();
     Some((output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned()))

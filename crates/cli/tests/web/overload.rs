@@ -1,4 +1,4 @@
-//! More than the server can do: what it refuses, it refuses at once, and everybody gets an answer.
+//! Overload: rejections are immediate, and every request gets a response.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ on_each_driver!(
 
 const CLIENTS: usize = 48;
 
-/// A crowd that asks for a large file as fast as it gets it. Each checks every answer, until `done`.
+/// Clients that request a large file continuously. Each checks every response, until `done`.
 fn crowd<'s>(
     scope: &'s thread::Scope<'s, '_>,
     address: SocketAddr,
@@ -30,7 +30,7 @@ fn crowd<'s>(
         scope.spawn(move || {
             let mut client = Client::connect(address);
             while !done.load(Ordering::Relaxed) {
-                // The connection of a refused request goes on.
+                // The connection of a rejected request stays open.
                 let response = client.get("/large");
                 match response.status {
                     200 => same(&response.body, content),
@@ -42,7 +42,7 @@ fn crowd<'s>(
                     status => panic!("{status}"),
                 }
             }
-            // And when there is less to do, everybody is served again.
+            // When the load falls, all requests are served again.
             eventually("an answer", || (client.get("/large").status == 200).then_some(()));
         });
     }
@@ -89,12 +89,12 @@ fn nothing_is_refused_when_told_so(driver: &'static str) {
     assert!(!refused.load(Ordering::Relaxed) && shed(&server) == 0);
 }
 
-/// Where the driver sends files by itself, nothing else has to wait for long: the files do.
+/// With a driver that sends files itself, no other work is delayed, but the files are.
 fn files_that_wait_to_be_sent_are_an_overload(driver: &'static str) {
     let site = Site::new();
     site.file("large", noise(1, 512 << 10));
     let server = start(driver, &site, "8");
-    // A load that does not look at what it gets, so that it is the server who is busy.
+    // A load that does not inspect responses, so that the server is the bottleneck.
     let mut load = bare();
     load.arg("load").arg(format!("http://{}/large", server.address));
     load.args(["--connections", "512", "--duration", "0.3", "--driver", "poll", "--json"]);
@@ -102,7 +102,7 @@ fn files_that_wait_to_be_sent_are_an_overload(driver: &'static str) {
         let output = load.output().unwrap();
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let answers = |kind: &str| report["status"][kind].as_u64().unwrap();
-        // Not all are refused: by a machine that stands still meanwhile, some of the times.
+        // Some, but not all, requests are rejected; repeated since stalls of the machine affect this.
         (answers("2xx") > 0 && answers("5xx") > 0).then_some(())
     });
     assert!(shed(&server) > 0);

@@ -1,9 +1,9 @@
-//! What Linux tells of a process in /proc.
+//! Process information from /proc.
 
 use std::fs;
 use std::time::Duration;
 
-/// How many descriptors are open.
+/// Number of open descriptors.
 pub(crate) fn descriptors(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
@@ -11,7 +11,7 @@ pub(crate) fn descriptors(pid: u32) -> usize {
 /// User and system time of all threads.
 pub(crate) fn processor_time(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    // The name, in parentheses, may hold anything; utime and stime are the 12th and 13th behind it.
+    // The name in parentheses may contain any character; utime and stime are the 12th and 13th fields after it.
     let after = &stat[stat.rfind(')').unwrap() + 1..];
     let ticks: Vec<u64> =
         after.split_whitespace().skip(11).take(2).map(|text| text.parse().unwrap()).collect();
@@ -20,14 +20,14 @@ pub(crate) fn processor_time(pid: u32) -> Duration {
     )
 }
 
-/// Bytes of memory that it has and that hold no file.
+/// Anonymous resident memory in bytes.
 pub(crate) fn anonymous(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// Bytes of memory that it has.
+/// Resident memory in bytes.
 pub(crate) fn resident(pid: u32) -> u64 {
     let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
     let pages: u64 = statm.split_whitespace().nth(1).unwrap().parse().unwrap();

@@ -1,4 +1,4 @@
-//! Parts of files (RFC 9110 §14), at the borders of whatever the server cuts files into.
+//! Ranges (RFC 9110 §14), at the boundaries of the server's blocks.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ on_each_driver!(parts, borders, unsatisfiable, unheeded, resumed_by_curl);
 
 const BLOCK: usize = 128 * 1024;
 
-/// Kept whole and copied, kept whole and not, and of several blocks.
+/// Cached whole and copied, cached whole and not copied, and of several blocks.
 const LENGTHS: [usize; 4] = [10, 40_000, BLOCK + 1, 5 * BLOCK + 77];
 
 fn site() -> Site {
@@ -23,7 +23,7 @@ fn site() -> Site {
     site
 }
 
-/// Asks for a part by `specifier`, which is to give the bytes from `start` up to `end`.
+/// Requests the range `specifier`, which must return the bytes from `start` to `end`.
 #[track_caller]
 fn check(client: &mut Client, length: usize, specifier: &str, start: usize, end: usize) {
     let response = client.get_with(&format!("/{length}.bin"), &format!("Range: {specifier}\r\n"));
@@ -128,10 +128,10 @@ fn resumed_by_curl(driver: &'static str) {
         curl_well(&["-C", "-", "--output", output, &url]);
         same(&fs::read(&path).unwrap(), &content);
     }
-    // Nothing left to fetch: 416, with which curl is content.
+    // Nothing left to fetch: 416, which curl accepts.
     curl(&["-C", "-", "--output", output, &url]);
     same(&fs::read(&path).unwrap(), &content);
-    // As download managers do it: several parts at once.
+    // As in download managers: several parts concurrently.
     let parts: Vec<String> = (0..4).map(|n| format!("{output}.{n}")).collect();
     let mut arguments = vec!["--parallel".to_owned()];
     for (n, part) in parts.iter().enumerate() {

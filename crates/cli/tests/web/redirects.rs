@@ -1,4 +1,4 @@
-//! From an address without TLS to one with it.
+//! Redirects from an address without TLS to one with TLS.
 
 use crate::authority::Authority;
 use crate::client::Client;
@@ -41,7 +41,7 @@ fn redirect_https(driver: &'static str) {
     assert_eq!(body, "small");
 }
 
-/// A client does not choose where the redirect leads: a name that no host has is not repeated.
+/// A client does not control the target: an unknown host name is not repeated.
 fn under_names_of_its_own(driver: &'static str) {
     let (site, authority) = (site(), Authority::new());
     let pair = authority.sign("a", &["a.test"]);
@@ -60,7 +60,7 @@ fn under_names_of_its_own(driver: &'static str) {
     let raw = "GET /\u{e9}/%20\"<>?\u{e9}\"<> HTTP/1.1\r\nHost: a.test\r\n\r\n";
     let nameless = "GET /x?y HTTP/1.0\r\n\r\n";
     let own_name = Ok("a.test/x?y");
-    // (what is answered for unknown names, hosts, request, where it leads or the status)
+    // (`unknown-host` setting, hosts, request, target or status)
     let table = [
         ("421", &own, other, Err(421)),
         ("404", &own, other, Err(404)),

@@ -1,4 +1,4 @@
-//! What is refused, how, and what becomes of the connection: a table of raw requests.
+//! Rejected requests: responses and state of the connection, as a table of raw requests.
 
 use crate::client::Client;
 use crate::on_each_driver;
@@ -11,12 +11,12 @@ on_each_driver!(the_table, however_much_follows);
 enum Then {
     /// The next request is served.
     Stays,
-    /// Where the next request begins is not known, so there is none.
+    /// The position of the next request is unknown, so the connection closes.
     Closes,
 }
 use Then::{Closes, Stays};
 
-/// A request from its request line and its field lines after `Host`.
+/// A request from its request line and the field lines after `Host`.
 fn with(line: &str, fields: &str) -> Vec<u8> {
     format!("{line} HTTP/1.1\r\nHost: test\r\n{fields}\r\n").into_bytes()
 }
@@ -97,7 +97,7 @@ fn table() -> Vec<(&'static str, Vec<u8>, u16, Then)> {
         // The rest
         ("a range too far", fields("Range: bytes=9-\r\n"), 416, Stays),
         ("not what the client has", fields("If-Match: \"x\"\r\n"), 412, Stays),
-        // And what is not refused, though it looks strange
+        // Accepted, though unusual
         ("empty lines first", raw("\r\n\r\nGET /a HTTP/1.1\r\nHost: t\r\n\r\n"), 200, Stays),
         ("HTTP/1.2", raw("GET /a HTTP/1.2\r\nHost: t\r\n\r\n"), 200, Stays),
         ("an absolute target", raw("GET http://x/a HTTP/1.1\r\nHost: t\r\n\r\n"), 200, Stays),
@@ -130,7 +130,7 @@ fn the_table(driver: &'static str) {
     }
 }
 
-/// A client that is refused while it is still sending gets to read why, and is not reset.
+/// A client that is rejected while it is sending can read the response and is not reset.
 fn however_much_follows(driver: &'static str) {
     let site = Site::new();
     site.file("a", "letter");

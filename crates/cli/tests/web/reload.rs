@@ -1,4 +1,4 @@
-//! SIGHUP: the configuration is read again while requests go on.
+//! Reloading the configuration with SIGHUP while requests are served.
 
 use std::fs;
 use std::net::TcpStream;
@@ -26,7 +26,7 @@ on_each_driver!(
     systemd_is_told,
 );
 
-/// A server by a file that is changed while it runs.
+/// A server whose configuration file changes.
 struct Changing {
     server: Server,
     file: PathBuf,
@@ -52,7 +52,7 @@ impl Changing {
         Self { server: Server::launch(command), file, reloads: 0 }
     }
 
-    /// Writes the file and has it read; what the server has said to it.
+    /// Writes the file, reloads it and returns the server's messages.
     fn reload(&mut self, text: &str) -> String {
         fs::write(&self.file, text).unwrap();
         let before = self.server.stderr().len();
@@ -78,10 +78,10 @@ fn a_new_configuration_is_served(driver: &'static str) {
     let mut changing = Changing::start(driver, &site, &text("host.root = 'root/one'"));
     let mut client = Client::connect(changing.server.address);
     assert_eq!(client.get("/file").body, b"one");
-    // The connection that is open is answered by the new one, too.
+    // An open connection follows the new configuration, too.
     let said =
         changing.reload(&text("cache = 5\nruntime.batch-delay = '1ms'\nhost.root = 'root/two'"));
-    assert!(said.contains("reloaded: this is version 2"), "{said}");
+    assert!(said.contains("reloaded; configuration version 2"), "{said}");
     for key in ["cache", "runtime.batch-delay"] {
         assert!(
             said.contains(&format!("phalanx: {key}: has changed, and needs a restart")),
@@ -90,22 +90,22 @@ fn a_new_configuration_is_served(driver: &'static str) {
     }
     assert_eq!(said.lines().count(), 3, "{said}");
     assert_eq!(client.get("/file").body, b"two");
-    // What is wrong changes nothing.
+    // A configuration with an error changes nothing.
     let said = changing.reload(&text("host.rot = 'root/one'"));
     assert!(said.contains("web.toml:3:6: host.rot: there is no such key"), "{said}");
     let said = changing.reload(&text("host.root = 'root/none'"));
     assert!(said.contains("root/none") && said.contains("from before stays"), "{said}");
     assert_eq!(client.get("/file").body, b"two");
-    // Files of a host whose rules have changed have its new lines, though they are cached.
+    // With changed rules of a host, its responses have the new fields, though the files are cached.
     let rule = "host.root = 'root/two'\n[[host.header]]\npath = '/**'\nname = 'X-New'\nvalue = '1'";
     changing.reload(&text(rule));
     assert_eq!(client.get("/file").field("x-new"), Some("1"));
-    // Limits are new for those who come.
+    // Limits apply to new connections.
     changing.reload(&text("host.root = 'root/one'\nper-address.connections = 1"));
     let mut first = Client::connect(changing.server.address);
     assert_eq!(first.get("/file").body, b"one");
     assert_eq!(get(changing.server.address, "/file").status, 429);
-    // The log is written to by its name, and not to what was moved away.
+    // The log is reopened by name and no longer written to the moved file.
     let moved = site.outside().join("moved");
     fs::rename(&log, &moved).unwrap();
     changing.reload(&text("host.root = 'root/one'"));
@@ -115,8 +115,8 @@ fn a_new_configuration_is_served(driver: &'static str) {
     changing.server.exits_well(TIMEOUT);
 }
 
-/// While curl asks without a pause, on connections that it keeps and on new ones, the configuration is
-/// changed again and again: each request is answered, and after each change by the new one.
+/// While curl sends requests continuously on open and new connections, the configuration changes repeatedly. Each
+/// request is answered, and after each change with the new configuration.
 fn nothing_is_lost(driver: &'static str) {
     const RELOADS: usize = 30;
     let site = Site::new();
@@ -175,28 +175,28 @@ fn addresses_come_and_go(driver: &'static str) {
     changing.reload(&text("'127.0.0.1:0', '127.0.0.2:0'"));
     let second = changing.server.next_address();
     for address in [first, second] {
-        // Each processor has it: many connections are spread over all.
+        // On every worker: many connections are spread over all.
         for _ in 0..20 {
             assert_eq!(get(address, "/file").body, b"content");
         }
     }
     let mut kept = Client::connect(second);
     assert_eq!(kept.get("/file").body, b"content");
-    // An address that is gone takes nobody in, and drops nobody.
+    // A removed address stops accepting; existing connections stay open.
     changing.reload(&text("'127.0.0.2:0'"));
     eventually("the end of the first address", || TcpStream::connect(first).err());
     assert_eq!(get(second, "/file").body, b"content");
     for client in [&mut old, &mut kept] {
         assert_eq!(client.get("/file").body, b"content");
     }
-    // What cannot be had changes nothing.
+    // An unavailable address changes nothing.
     let said = changing.reload(&text("'127.0.0.2:0', '192.0.2.1:1'"));
     assert!(said.contains("cannot listen on 192.0.2.1:1"), "{said}");
     let said = changing.reload(&text("'tls:127.0.0.2:0'"));
     assert!(said.contains("no host has a certificate"), "{said}");
     assert_eq!(get(second, "/file").body, b"content");
     changing.server.signal(Signal::TERM);
-    // The reloads have said where it listens: more than one line is right here.
+    // Each reload prints new addresses, so several lines are expected.
     assert!(changing.server.exit(TIMEOUT).success());
 }
 
@@ -223,7 +223,7 @@ fn certificates_are_replaced(driver: &'static str) {
     changing.reload(&text(1, "'tls:127.0.0.1:0'"));
     assert_eq!(ask("b.test", "https", "127.0.0.1", port).stdout, b"content");
     assert!(!ask("a.test", "https", "127.0.0.1", port).status.success());
-    // What is spoken at an address may change, and where one without TLS sends to.
+    // The protocol of an address may change, and the target of a redirect.
     changing.reload(&text(1, "'tls:127.0.0.1:0', 'redirect-https:127.0.0.2:0'"));
     let plain = changing.server.next_address();
     let moved = get(plain, "/file");
@@ -235,13 +235,13 @@ fn certificates_are_replaced(driver: &'static str) {
     eventually("TLS at the other", || {
         (ask("b.test", "https", "127.0.0.2", plain.port()).stdout == b"content").then_some(())
     });
-    // A server that began without TLS cannot begin with it.
+    // TLS cannot be added to a server that started without it.
     let mut other = Changing::start(driver, &site, "listen = '127.0.0.1:0'\nhost.root = 'root'");
     let said = other.reload(&text(0, "'127.0.0.1:0', 'tls:127.0.0.2:0'"));
     assert!(said.contains("restart the server for it") && said.contains("not reloaded"), "{said}");
 }
 
-/// What systemd is told, in this order (sd_notify(3), `Type=notify-reload`).
+/// Notifications to systemd in order (sd_notify(3), `Type=notify-reload`).
 fn systemd_is_told(driver: &'static str) {
     let site = Site::new();
     site.file("file", "content");
@@ -267,9 +267,9 @@ fn systemd_is_told(driver: &'static str) {
         assert_eq!(hear(), "READY=1");
     }
     assert!(times.is_sorted_by(|one, next| one < next), "{times:?}");
-    // It is told that the server stops before it has.
+    // The notification precedes the shutdown.
     let mut slow = Client::connect(changing.server.address);
-    // Two, to know that the server has the beginning of the second.
+    // Two requests, to be sure that the server has received the beginning of the second.
     slow.send("GET /file HTTP/1.1\r\nHost: h\r\n\r\nGET /file HTTP/1.1\r\n");
     assert_eq!(slow.response().body, b"content");
     changing.server.signal(Signal::TERM);
@@ -279,7 +279,7 @@ fn systemd_is_told(driver: &'static str) {
     changing.server.exits_well(TIMEOUT);
 }
 
-/// The soil that many deployments grow on: a link that is turned to the next version.
+/// Deployment by a symbolic link that is switched to the next version.
 #[test]
 fn a_root_that_is_turned_to_another_directory() {
     let site = Site::new();

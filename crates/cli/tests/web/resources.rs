@@ -1,4 +1,4 @@
-//! What a server uses when it has nothing to do, and what it gives back.
+//! Resource use of an idle server, and release of resources.
 
 #![cfg(target_os = "linux")]
 
@@ -24,16 +24,16 @@ fn site() -> Site {
     site
 }
 
-/// With nobody there, with idle clients, after some work, and while a limit comes near.
+/// Without clients, with idle clients, after some load, and near timeouts.
 fn an_idle_server_sleeps(driver: &'static str) {
     let site = site();
     let server = Server::start(driver, &site.root());
     let impatient = Server::start_with(driver, &site.root(), &["--idle-timeout", "3600"]);
     let mut clients: Vec<_> = (0..100).map(|_| Client::connect(impatient.address)).collect();
     clients.iter_mut().for_each(|client| assert_eq!(client.get("/small").status, 200));
-    // One whose answer waits for its client.
+    // A client whose response waits for it.
     let _slow = slow_client(impatient.address, "/large");
-    // A busy machine does other things than this; but no two seconds make a server work.
+    // Repeated, since a busy machine may run other work in the process; an idle server uses no time.
     eventually("two servers that sleep", || {
         let used = || [&server, &impatient].map(|server| processor_time(server.pid()));
         let (begun, before) = (Instant::now(), used());
@@ -44,7 +44,7 @@ fn an_idle_server_sleeps(driver: &'static str) {
     });
 }
 
-/// Operations alive, over all processors, after a look at each of them.
+/// Number of live operations on all processors.
 fn operations(admin: SocketAddr) -> u64 {
     let snapshot = snapshot(admin);
     let processors = snapshot["processors"].as_array().unwrap();
@@ -55,7 +55,7 @@ fn all_is_given_back(driver: &'static str) {
     let site = site();
     let server = Server::start_with(driver, &site.root(), &["--admin", "127.0.0.1:0"]);
     let (address, admin) = (server.address, server.admin());
-    // Once, so that the files are cached and open.
+    // Once before, so that the files are cached and open.
     let visit = |times: usize| {
         for n in 0..times {
             match n % 40 {
@@ -94,7 +94,7 @@ fn memory_does_not_grow(driver: &'static str) {
     let site = site();
     let server = Server::start(driver, &site.root());
     let requests = "GET /small HTTP/1.1\r\nHost: test\r\n\r\n".repeat(50);
-    // All answers are of one length, so it is enough to count bytes.
+    // All responses have the same length, so counting bytes suffices.
     let mut client = Client::connect(server.address);
     client.send("GET /small HTTP/1.1\r\nHost: test\r\n\r\n");
     let mut answers = vec![0; 50 * client.more().unwrap()];
@@ -105,11 +105,11 @@ fn memory_does_not_grow(driver: &'static str) {
             assert!(answers.starts_with(b"HTTP/1.1 200 OK\r\n") && answers.ends_with(b"small"));
         }
     };
-    // Pools grow to what they need.
+    // Let the pools grow to their final size.
     load(5_000);
     let before = resident(server.pid());
     load(50_000);
     let grown = resident(server.pid()).saturating_sub(before);
-    // A lost operation, event or path for each would be tens of megabytes.
+    // A leak of an operation, event or path per request would be tens of megabytes.
     assert!(grown < 4 << 20, "{} KiB more after 50,000 requests", grown >> 10);
 }

@@ -1,4 +1,4 @@
-//! Hosts and their rules, asked by curl.
+//! Hosts and their rules, requested with curl.
 
 use crate::curl::curl_well;
 use crate::on_each_driver;
@@ -7,7 +7,7 @@ use crate::site::Site;
 
 on_each_driver!(hosts_have_their_own, rules_are_followed);
 
-/// A server by a configuration file, whose relative paths begin beside the served directory.
+/// A server with a configuration file, whose relative paths are based beside the served folder.
 fn start(driver: &str, site: &Site, text: &str) -> Server {
     Server::configured(driver, site.outside(), text, &["--listen", "127.0.0.1:0"])
 }

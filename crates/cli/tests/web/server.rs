@@ -1,4 +1,4 @@
-//! A server of the real binary, killed when the test is over.
+//! A server process of the real binary, killed at the end of a test.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Longer than anything takes on a loaded machine; only a test that fails waits for so long.
+/// Timeout of all waits, which only failing tests reach.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Runs a test on this driver, if the machine has it and `PHALANX_DRIVER` does not name another.
-/// `PHALANX_REQUIRE_URING=1` makes a machine without io_uring fail instead of skip.
+/// Runs a test on this driver, if the machine supports it and `PHALANX_DRIVER` does not name another. With
+/// `PHALANX_REQUIRE_URING=1`, a machine without io_uring fails instead of skipping.
 pub(crate) fn on(driver: &'static str, test: fn(&'static str)) {
     let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
     if ["uring", "poll"].contains(&named.as_str()) && named != driver {
@@ -53,11 +53,11 @@ macro_rules! on_each_driver {
 }
 pub(crate) use on_each_driver;
 
-/// Whether this machine permits io_uring, or what the program says instead.
+/// Whether this machine permits io_uring, or the program's error message.
 fn uring() -> &'static Result<(), String> {
     static URING: OnceLock<Result<(), String>> = OnceLock::new();
     URING.get_or_init(|| {
-        // An address that cannot be had ends it; without io_uring it ends sooner, and says so.
+        // An unavailable address makes it exit; without io_uring it exits earlier with another message.
         let root = tempfile::tempdir().unwrap();
         let mut child = spawn(program("uring", root.path()));
         let mut line = String::new();
@@ -69,8 +69,7 @@ fn uring() -> &'static Result<(), String> {
     })
 }
 
-/// The command that every test starts from: two processors, a free port, and nothing of the
-/// developer's own environment.
+/// The base command of every test: two workers, a free port, and an environment without the user's variables.
 pub(crate) fn program(driver: &str, root: &Path) -> Command {
     let mut command = bare();
     command.arg("web").arg(root).args(["--listen", "127.0.0.1:0", "--workers", "2"]);
@@ -78,7 +77,7 @@ pub(crate) fn program(driver: &str, root: &Path) -> Command {
     command
 }
 
-/// The binary, without the variables that it would take arguments from.
+/// The binary, without environment variables for its options.
 pub(crate) fn bare() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(name)) {
@@ -100,10 +99,10 @@ fn spawn_with(mut command: Command, stdin: Stdio) -> Child {
     command.spawn().expect("cargo has built the binary")
 }
 
-/// A server that is up.
+/// A running server.
 pub(crate) struct Server {
     child: Child,
-    /// Of the addresses that it says.
+    /// Schemes of the addresses it prints.
     schemes: &'static [&'static str],
     pub(crate) address: SocketAddr,
     stdout: Receiver<String>,
@@ -117,15 +116,15 @@ impl Server {
         Self::start_with(driver, root, &[])
     }
 
-    /// Serves `root` with more arguments.
+    /// Serves `root` with additional arguments.
     pub(crate) fn start_with(driver: &str, root: &Path, arguments: &[&str]) -> Self {
         let mut command = program(driver, root);
         command.args(arguments);
         Self::launch(command)
     }
 
-    /// Serves by a configuration that is written into `directory`, where its relative paths begin,
-    /// and with more arguments.
+    /// Serves with a configuration file written to `directory`, on which its relative paths are based, and with
+    /// additional arguments.
     pub(crate) fn configured(
         driver: &str,
         directory: &Path,
@@ -140,17 +139,17 @@ impl Server {
         Self::launch(command)
     }
 
-    /// Runs `command` until it says that it is ready.
+    /// Runs `command` until it is ready.
     pub(crate) fn launch(command: Command) -> Self {
         Self::launch_with(command, Stdio::null())
     }
 
-    /// As [`Server::launch`], with something to read.
+    /// As [`Server::launch`], with standard input.
     pub(crate) fn launch_with(command: Command, stdin: Stdio) -> Self {
         Self::launch_speaking(&["http", "https"], command, stdin)
     }
 
-    /// As [`Server::launch_with`], where a ready line has one of these schemes.
+    /// As [`Server::launch_with`], with these schemes of ready lines.
     pub(crate) fn launch_speaking(
         schemes: &'static [&'static str],
         command: Command,
@@ -177,24 +176,24 @@ impl Server {
         server
     }
 
-    /// The next line that it says on stdout.
+    /// The next line of its stdout.
     pub(crate) fn line(&self) -> String {
         self.stdout.recv_timeout(TIMEOUT).expect("another line on stdout")
     }
 
-    /// Where it listens, too: of the next ready line.
+    /// The address of the next ready line.
     pub(crate) fn next_address(&self) -> SocketAddr {
         address(self.schemes, &self.line())
     }
 
-    /// What it has said on stderr.
+    /// All output on stderr so far.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.lock().unwrap().clone()
     }
 
-    /// Where its admin pages are, by what it says.
+    /// Address of the admin pages, from its output.
     pub(crate) fn admin(&self) -> SocketAddr {
-        let said = "look inside at http://";
+        let said = "admin page at http://";
         eventually("the admin pages' address", || {
             let text = self.stderr();
             let after = &text[text.find(said)? + said.len()..];
@@ -206,18 +205,18 @@ impl Server {
         self.child.id()
     }
 
-    /// Sends it a signal.
+    /// Sends a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Whether it still runs.
+    /// Whether it is running.
     pub(crate) fn lives(&mut self) -> bool {
         self.ended = self.ended.or(self.child.try_wait().unwrap());
         self.ended.is_none()
     }
 
-    /// Waits for its end.
+    /// Waits for its exit.
     pub(crate) fn exit(&mut self, limit: Duration) -> ExitStatus {
         let begun = Instant::now();
         while self.lives() {
@@ -227,7 +226,7 @@ impl Server {
         self.ended.expect("it has ended")
     }
 
-    /// Waits for its end, which is to be a good one, with nothing said after the ready line.
+    /// Waits for its successful exit, without output after the ready line.
     pub(crate) fn exits_well(&mut self, limit: Duration) {
         let status = self.exit(limit);
         assert!(status.success(), "{status}, signal {:?}: {}", status.signal(), self.stderr());
@@ -252,13 +251,13 @@ impl Drop for Server {
         if thread::panicking() {
             eprintln!("--- the server's end: {early:?}, its stderr:\n{stderr}---");
         } else {
-            // A stage survives a panic of one operation; that must not hide one from the tests.
+            // A stage survives a panic of one operation, so check that none occurred.
             assert!(!stderr.contains("panicked"), "the server panicked:\n{stderr}");
         }
     }
 }
 
-/// Tries until there is something, for as long as [`TIMEOUT`].
+/// Repeats `attempt` until it returns a value, at most for [`TIMEOUT`].
 pub(crate) fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! Trees of files to serve.
+//! Folders of files to serve.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -6,28 +6,28 @@ use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 
-/// A directory that is gone after the test.
+/// A folder that is removed after the test.
 pub(crate) struct Site(TempDir);
 
 impl Site {
-    /// An empty one. It lies within another directory of the test's own: see [`Site::outside`].
+    /// An empty folder within another folder of the test: see [`Site::outside`].
     pub(crate) fn new() -> Self {
         let site = Self(tempfile::tempdir().unwrap());
         fs::create_dir(site.root()).unwrap();
         site
     }
 
-    /// The directory to serve.
+    /// The folder to serve.
     pub(crate) fn root(&self) -> PathBuf {
         self.0.path().join("root")
     }
 
-    /// A place that is not to be served.
+    /// A folder that must not be served.
     pub(crate) fn outside(&self) -> &Path {
         self.0.path()
     }
 
-    /// Writes a file, an hour ago: a file of this second has a weak tag only.
+    /// Writes a file with a modification time an hour ago; one of the current second has only a weak tag.
     pub(crate) fn file(&self, path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.root().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -37,13 +37,13 @@ impl Site {
     }
 }
 
-/// Sets the time of a file's last change to so many seconds ago.
+/// Sets the modification time of a file to `seconds` ago.
 pub(crate) fn age(path: &Path, seconds: u64) {
     let then = SystemTime::now() - Duration::from_secs(seconds);
     File::options().write(true).open(path).unwrap().set_modified(then).unwrap();
 }
 
-/// Bytes that look like nothing, different for each seed and at each place: xorshift.
+/// Pseudo-random bytes that depend on the seed (xorshift).
 pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = vec![0; length.next_multiple_of(8)];

@@ -1,4 +1,4 @@
-//! TLS, as curl and openssl see it.
+//! TLS with curl and openssl.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -42,7 +42,7 @@ fn start(driver: &str, site: &Site, pair: &Pair, more: &[&str]) -> Server {
     Server::start_with(driver, &site.root(), &arguments)
 }
 
-/// Asks by curl, as `name`, trusting the authority. Its stdout.
+/// Requests with curl by host `name`, trusting the authority. Returns its stdout.
 fn ask(authority: &Authority, server: &Server, name: &str, path: &str, more: &[&str]) -> Output {
     let port = server.address.port();
     let trusted = authority.certificate();
@@ -60,7 +60,7 @@ fn ask_well(authority: &Authority, server: &Server, path: &str, more: &[&str]) -
     output.stdout
 }
 
-/// Runs `openssl s_client`; what it says.
+/// Runs `openssl s_client` and returns its output.
 fn openssl(server: &Server, arguments: &[&str]) -> String {
     let output = Command::new("openssl")
         .args(["s_client", "-connect", &server.address.to_string(), "-servername", "a.test"])
@@ -71,7 +71,7 @@ fn openssl(server: &Server, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
 
-/// The name in the certificate that is shown now.
+/// The name in the certificate in use.
 fn shown(server: &Server) -> String {
     let text = openssl(server, &[]);
     let begin = text.find("-----BEGIN CERTIFICATE").expect("a certificate");
@@ -87,7 +87,7 @@ fn both_protocols(driver: &'static str) {
         let out = ask_well(&authority, &server, "/small", &[flag, "-w", " %{http_version}"]);
         assert_eq!(String::from_utf8(out).unwrap(), format!("small {version}"));
         same(&ask_well(&authority, &server, "/large", &[flag]), &noise(1, LARGE));
-        // Many on one connection, a part, and what is not there.
+        // Many requests on one connection, a range, and a missing file.
         let urls = format!("https://a.test:{}/small?[1-50]", server.address.port());
         let many = ask_well(&authority, &server, "/small", &[flag, &urls, "-w", "%{num_connects}"]);
         let many = String::from_utf8(many).unwrap();
@@ -102,7 +102,7 @@ fn both_protocols(driver: &'static str) {
         );
         assert_eq!(none, b"404");
     }
-    // A certificate for another name is no use.
+    // A certificate for another name is rejected.
     assert!(!ask(&authority, &server, "b.test", "/small", &[]).status.success());
     assert_eq!(server.stderr(), "");
 }
@@ -111,7 +111,7 @@ fn versions_and_protocols(driver: &'static str) {
     let (site, authority) = (site(), Authority::new());
     let pair = authority.sign("a", &["a.test"]);
     let server = start(driver, &site, &pair, &[]);
-    // (arguments, what is to be said)
+    // (arguments, expected output)
     let table: [(&[&str], &str); 7] = [
         (&["-tls1_3"], "New, TLSv1.3"),
         (&["-tls1_2"], "New, TLSv1.2"),
@@ -141,7 +141,7 @@ fn sessions_are_resumed(driver: &'static str) {
     }
 }
 
-/// As [`openssl`], with a request: the tickets of TLS 1.3 come with the answer.
+/// As [`openssl`], with a request: the tickets of TLS 1.3 come with the response.
 fn openssl_request(server: &Server, arguments: &[&str]) -> String {
     let mut child = Command::new("openssl")
         .args(["s_client", "-connect", &server.address.to_string(), "-servername", "a.test"])
@@ -186,7 +186,7 @@ fn a_broken_renewal_leaves_the_old(driver: &'static str) {
             server.stderr()[told..].contains("the certificate from before stays").then_some(())
         });
     }
-    // Another's key.
+    // The key of another certificate.
     let other = authority.sign("other", &["a.test"]);
     replace(&pair.key, fs::read(&other.key).unwrap());
     eventually("a word about the mismatch", || {
@@ -209,7 +209,7 @@ fn plain_requests_are_told(driver: &'static str) {
     assert_eq!(response.status, 400);
     assert!(response.says_close());
     assert!(response.body.windows(8).any(|it| it == b"https://"), "what to do is said");
-    // Neither text nor TLS: an alert, and the end.
+    // Neither HTTP nor TLS: an alert, and the end.
     let mut client = Client::connect(server.address);
     client.send([0x16, 3, 1, 0, 4, 1, 2, 3, 4]);
     let (bytes, _) = client.read_to_end();
@@ -254,12 +254,12 @@ fn drained(driver: &'static str) {
     server.signal(Signal::TERM);
     stdout.read_to_end(&mut said).unwrap();
     idle.wait().unwrap();
-    // What openssl says where a connection ends with `close_notify`, and not where it is cut off.
+    // openssl prints this if the connection ends with `close_notify`, but not on truncation.
     assert!(said.ends_with(b"closed\n"), "{}", String::from_utf8_lossy(&said));
     server.exits_well(TIMEOUT);
 }
 
-/// Stands between a client and the server, and passes on what it gets in pieces of `size`.
+/// A proxy that forwards bytes in pieces of `size`.
 fn cutter(server: SocketAddr, size: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -330,7 +330,7 @@ fn by_name(driver: &'static str) {
     }
 }
 
-/// What is wrong with certificates is said at the start, by name.
+/// Errors of certificates are reported at the start, with the file name.
 #[test]
 fn faults_are_named() {
     let (site, authority) = (site(), Authority::new());
@@ -342,7 +342,7 @@ fn faults_are_named() {
         .unwrap();
     let [_, certificate, _, key] = pair.arguments();
     let [_, _, _, foreign] = other.arguments();
-    // (certificate, key, what is said)
+    // (certificate, key, message)
     let table = [
         (place("missing"), key, "cannot read"),
         (place("empty"), key, "has no certificate; expected PEM"),
@@ -365,7 +365,7 @@ fn faults_are_named() {
     assert_eq!(command.output().unwrap().status.code(), Some(2), "a key is needed");
 }
 
-/// A certificate that has expired is used all the same, and that is told.
+/// An expired certificate is used nevertheless, with a warning.
 #[test]
 fn an_expired_certificate_is_told() {
     let (site, authority) = (site(), Authority::new());

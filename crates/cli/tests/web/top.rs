@@ -1,4 +1,4 @@
-//! `phalanx top` beside a real server.
+//! `phalanx top` with a running server.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -58,14 +58,14 @@ fn a_plain_table(driver: &'static str) {
 
 #[test]
 fn nobody_there() {
-    // Bound and not listening: nobody else gets it, and nobody answers.
+    // Bound but not listening: the port is reserved, and connections are refused.
     let taken = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     taken.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let address = taken.local_addr().unwrap().as_socket().unwrap().to_string();
     let output = top(&[&address, "--once"]);
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.starts_with(&format!("phalanx top: nobody answers at {address}")), "{said}");
+    assert!(said.starts_with(&format!("phalanx top: cannot reach {address}")), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(output.stdout.is_empty());
 }

@@ -1,4 +1,4 @@
-//! Nothing outside of the root is served, nor what is hidden, nor what is no file.
+//! Confinement to the root: no files outside, no hidden files, only regular files.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -126,11 +126,11 @@ fn links(driver: &'static str) {
         assert!(!String::from_utf8_lossy(&response.body).contains(SECRET));
     }
     assert_eq!(get(server.address, "/dangling").status, 403);
-    // Nor are those within followed, unless the configuration says so: crates/web/tests/symlinks.rs.
+    // Links within the root are not followed either by default: see crates/web/tests/symlinks.rs.
     for path in ["/in.txt", "/indir/file.txt", "/indir/", "/indir", "/dir/around.txt"] {
         assert_eq!(get(server.address, path).status, 403, "{path}");
     }
-    // A file that becomes a link later is seen as such, though it was served before.
+    // A file replaced by a link is rejected, though it was served before.
     assert_eq!(get(server.address, "/dir/file.txt").body, b"public");
     fs::remove_file(root.join("dir/file.txt")).unwrap();
     link("../../secret", "dir/file.txt");
@@ -139,7 +139,7 @@ fn links(driver: &'static str) {
     });
 }
 
-/// A pipe must not hold up whoever opens it, and a socket cannot be opened at all.
+/// Opening a pipe must not block, and a socket cannot be opened at all.
 fn no_files(driver: &'static str) {
     let site = Site::new();
     site.file("file", "public");
@@ -170,7 +170,7 @@ fn unreadable(driver: &'static str) {
     forbid("closed");
     let mut command = program(driver, &site.root());
     if rustix::process::geteuid().is_root() {
-        // To root nothing is unreadable: so the server runs as nobody, from where nobody may read.
+        // Root can read everything, so the server runs as nobody, from a folder that nobody can read.
         let Some(as_nobody) = as_nobody(&site, command) else { return };
         command = as_nobody;
     }
@@ -180,7 +180,7 @@ fn unreadable(driver: &'static str) {
         assert_eq!(response.status, 403, "{path}");
     }
     assert_eq!(get(server.address, "/open").body, b"public");
-    // Or `closed` could not be removed.
+    // Otherwise `closed` could not be removed.
     let path = site.root().join("closed");
     fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
 }

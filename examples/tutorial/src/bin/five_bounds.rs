@@ -148,7 +148,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     runtime.run_and(graph, start, |up| {
         println!("listening on {}", listeners.local_addr());
-        println!("look inside at {}", up.admin.expect("asked for"));
+        println!("admin page at {}", up.admin.expect("asked for"));
     })?;
     Ok(())
 }

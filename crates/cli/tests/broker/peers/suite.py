@@ -1,6 +1,6 @@
-# Runs one of Eclipse Paho's interoperability suites (`client_test`, `client_test5`) against a broker and says which
-# of its tests have failed: `suite.py FOLDER NAME PORT`. A test that the suite itself is too old for is left to whoever
-# asks. What they print goes to stderr.
+# Runs one of Eclipse Paho's interoperability suites (`client_test`, `client_test5`) against a broker and prints its
+# failed tests: `suite.py FOLDER NAME PORT`. The caller decides which failures are known. Output of the suite goes to
+# stderr.
 
 import contextlib
 import importlib
@@ -15,7 +15,7 @@ sys.argv = [name]
 with contextlib.redirect_stdout(sys.stderr):
     suite = importlib.import_module(name)
     prefix = "client_test5/" if name == "client_test5" else ""
-    # What the suite sets where it is run by itself.
+    # Variables that the suite sets when run as a program.
     suite.host, suite.port, suite.topic_prefix = "127.0.0.1", port, prefix
     suite.topics = [prefix + topic for topic in ["TopicA", "TopicA/B", "Topic/C", "TopicA/C", "/TopicA"]]
     wild = ["TopicA/+", "+/C", "#", "/#", "/+", "+/+", "TopicA/#"]

@@ -1,11 +1,11 @@
-// What people do with MQTT.js, against a broker at a port: `with_mqttjs.js PORT`. It says `passed` in the end.
+// Typical use of MQTT.js with a broker: `with_mqttjs.js PORT`. Prints `passed` on success.
 
 const assert = require("node:assert");
 const mqtt = require("mqtt");
 
 const url = `mqtt://127.0.0.1:${process.argv[2]}`;
 
-// A client, whose messages are waited for one by one.
+// A client whose messages are awaited one by one.
 async function start(options) {
   const client = await mqtt.connectAsync(url, { reconnectPeriod: 0, ...options });
   const came = [];
@@ -74,7 +74,7 @@ async function filters() {
   assert.deepStrictEqual([first.text, second.text], ["many", "few"]);
   assert.deepStrictEqual(second.properties.subscriptionIdentifier, 7);
   assert.strictEqual(second.properties.userProperties.k, "5");
-  // The library takes no # or + beside other signs in a level: for such a topic filter the condition stands before it.
+  // The library accepts # and + only as a whole level, so for such a topic filter the condition precedes it.
   const old = await start({ protocolVersion: 4 });
   for (const reader of [other, old]) {
     for (const wrong of ["#?k>5", "js/+?k>5"]) await assert.rejects(reader.subscribeAsync(wrong), /Invalid topic/);

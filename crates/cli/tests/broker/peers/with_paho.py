@@ -1,4 +1,4 @@
-# What people do with paho-mqtt, against a broker at a port: `with_paho.py PORT`. It says `passed` in the end.
+# Typical use of paho-mqtt with a broker: `with_paho.py PORT`. Prints `passed` on success.
 
 import queue
 import sys
@@ -8,11 +8,11 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-PORT, LONG = int(sys.argv[1]), 60
+PORT, TIMEOUT = int(sys.argv[1]), 60
 
 
 class Client:
-    """A client whose events are waited for."""
+    """A client whose events are awaited."""
 
     def __init__(self, name, version, clean=True, will=None, expiry=None):
         self.mine = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, name, protocol=version,
@@ -37,7 +37,7 @@ class Client:
         assert reason == 0, reason
 
     def next(self, kind):
-        return self.events[kind].get(timeout=LONG)
+        return self.events[kind].get(timeout=TIMEOUT)
 
     def subscribe(self, *arguments, **options):
         self.mine.subscribe(*arguments, **options)
@@ -53,7 +53,7 @@ class Client:
         self.mine.loop_stop()
 
     def vanish(self):
-        # Without a word, as where a cable is pulled.
+        # Without DISCONNECT, as on a network failure.
         self.mine.loop_stop()
         self.mine.socket().close()
 
@@ -75,21 +75,21 @@ for version in [mqtt.MQTTv311, mqtt.MQTTv5]:
         came = [other.next("message") for _ in range(100)]
         assert [int(message.payload) for message in came] == list(range(100)), qos
         assert all(message.qos == qos for message in came)
-        # So that the next that is waited for is that of the next message.
+        # Consume the events of these messages.
         for _ in range(100):
             one.next("publish")
-    # What is retained comes first, and says so.
+    # The retained message arrives first, with the retain flag.
     one.publish("paho/kept", b"kept", 1, retain=True)
     other.subscribe("paho/kept", 1)
     message = other.next("message")
     assert message.retain and message.payload == b"kept"
     one.publish("paho/kept", b"", 1, retain=True)
     assert other.next("message").payload == b""
-    # A will of who is gone.
+    # The will of a lost client.
     other.subscribe("paho/will", 1)
     Client(f"mortal-{version}", version, will=("paho/will", b"gone", 1, False)).vanish()
     assert other.next("message").payload == b"gone"
-    # A session that waits for its client.
+    # A persistent session.
     name = f"lasting-{version}"
     lasting = Client(name, version, clean=False, expiry=600)
     assert not lasting.flags.session_present
@@ -101,7 +101,7 @@ for version in [mqtt.MQTTv311, mqtt.MQTTv5]:
     for client in [one, other, lasting]:
         client.leave()
 
-# Filters on what messages carry, in both of their forms; and one that is wrong.
+# Content filters in both of their forms, and an invalid one.
 one, other = Client("one", mqtt.MQTTv5), Client("other", mqtt.MQTTv5)
 other.subscribe("paho/filter?k>5", 1)
 where = Properties(PacketTypes.SUBSCRIBE)
@@ -117,8 +117,8 @@ assert second.properties.SubscriptionIdentifier == [7]
 assert ("k", "5") in second.properties.UserProperty
 reasons, properties = other.subscribe("paho/filter?k=v&x", 1)
 assert reasons[0].is_failure and "column" in properties.ReasonString, (reasons, properties)
-# The library takes no # or + beside other signs in a level: for such a topic filter the condition stands before it, and
-# what it must not have in it is escaped. In MQTT 3.1.1 too.
+# The library accepts # and + only as a whole level, so for such a topic filter the condition precedes it, with these
+# characters escaped. Also in MQTT 3.1.1.
 old = Client("old", mqtt.MQTTv311)
 for reader in [other, old]:
     for wrong in ["#?k>5", "paho/+?k>5"]:
@@ -142,7 +142,7 @@ where.UserProperty = ("where", "k > 5")
 reasons, properties = other.subscribe("paho/everything", options=SubscribeOptions(qos=1), properties=where)
 assert reasons[0].is_failure and "`$where`" in properties.ReasonString, (reasons, properties)
 old.leave()
-# An answer to a request goes where that asks for it.
+# A response is sent to the response topic of its request.
 asked = attributes()
 asked.ResponseTopic, asked.CorrelationData, asked.MessageExpiryInterval = "paho/answers", b"\x01\xff", 60
 other.subscribe("paho/questions", 2)

@@ -2,7 +2,7 @@
 
 use crate::case::{Case, any, case, closed, is, open, request};
 
-/// The request is answered from its head; the error within its body has an answer of its own.
+/// The request is answered from its head; the error within its body gets a second response.
 fn broken() -> crate::case::Want {
     closed([is(405), any(&[400, 413, 431])])
 }

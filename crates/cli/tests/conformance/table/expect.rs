@@ -7,8 +7,8 @@ use crate::tree::FILE;
 
 pub(crate) fn cases() -> Vec<Case> {
     let section = "RFC 9110, 10.1.1";
-    // The final answer at once. As the client may send the body or not, the connection ends there,
-    // unless the server has the body announced by a 100.
+    // The final response without a 100. Since the client may send the body or not, the connection ends there,
+    // unless the server requests the body with a 100.
     let at_once = |answer: Answer| closed([answer]);
     vec![
         case(

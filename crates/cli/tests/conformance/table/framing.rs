@@ -1,10 +1,10 @@
-//! Where a request's body ends (RFC 9112, 6): what request smuggling lives on.
+//! The end of a request's body (RFC 9112, 6), on which request smuggling depends.
 
 use crate::case::{Case, any, as_announced, case, closed, is, open, rejected, request};
 use crate::tree::FILE;
 
 pub(crate) fn cases() -> Vec<Case> {
-    // The body is a whole request, which must never be answered.
+    // The body is itself a request, which must never be answered.
     const INNER: &str = "GET /dir/ HTTP/1.1\r\nHost: a\r\n\r\n";
     let post = |lines: &str, body: &str| request("POST", "/file.txt", lines) + body;
     let passed = || open([is(405)]);

@@ -1,4 +1,4 @@
-//! How much a request may be (RFC 9112, 3; RFC 6585, 5).
+//! Limits on the size of a request (RFC 9112, 3; RFC 6585, 5).
 
 use crate::case::{Case, any, case, closed, get, is, open, rejected, request};
 use crate::tree::FILE;
@@ -11,7 +11,7 @@ pub(crate) fn cases() -> Vec<Case> {
     };
     let file = || open([is(200).body(FILE)]);
     vec![
-        // RFC 9112, 3 recommends that at least 8000 be taken.
+        // RFC 9112, 3 recommends to accept at least 8000.
         case("line-of-8000", "RFC 9112, 3", query(7970), file()),
         case("line-of-20000", "RFC 9110, 15.5.15", query(20_000), rejected(&[414, 400, 431])),
         case("line-of-200000", "RFC 9110, 15.5.15", query(200_000), rejected(&[414, 400, 431])),

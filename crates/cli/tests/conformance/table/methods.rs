@@ -9,7 +9,7 @@ pub(crate) fn cases() -> Vec<Case> {
         let send = request(method, "/file.txt", "");
         case(format!("method-{method}"), "RFC 9110, 15.5.6", send, not_allowed())
     };
-    // A method that nobody knows: 501, or 405 where a server does not tell them apart.
+    // An unknown method: 501, or 405 from servers that do not distinguish them.
     let unknown = |method: &str| {
         let send = request(method, "/file.txt", "");
         case(format!("unknown-{method}"), "RFC 9110, 9.1", send, as_announced(any(&[405, 501])))

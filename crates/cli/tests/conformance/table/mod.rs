@@ -19,10 +19,10 @@ mod targets;
 use crate::case::Case;
 use crate::tree::Facts;
 
-/// A group's name and its cases.
+/// Name and cases of a group.
 pub(crate) type Group = (&'static str, Vec<Case>);
 
-/// Every group. `facts` is what only the server under test knows of its files.
+/// Every group. `facts` are properties of the files known only to the server under test.
 pub(crate) fn all(facts: &Facts) -> Vec<Group> {
     vec![
         ("request line", line::cases()),

@@ -1,4 +1,4 @@
-//! What a path means, and that it means nothing outside of the root (RFC 3986; RFC 9110, 17.3).
+//! Resolution of paths, and confinement to the root (RFC 3986; RFC 9110, 17.3).
 
 use crate::case::{Answer, Case, any, as_announced, case, get, is, open};
 use crate::tree::{FILE, SECRET};
@@ -11,7 +11,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let answer = |name: &str, section, path: &str, answer: Answer| {
         case(format!("path-{name}"), section, get(path, ""), open([answer]))
     };
-    // What is refused as malformed may end the connection, what is merely not there must not.
+    // A malformed path may end the connection, a missing file must not.
     let nothing = |name: &str, path: &str| {
         let answer = any(&[400, 403, 404]).without(SECRET);
         case(format!("path-{name}"), "RFC 9110, 17.3", get(path, ""), as_announced(answer))

@@ -1,4 +1,4 @@
-//! Whether a connection goes on (RFC 9112, 9.3).
+//! Persistence of connections (RFC 9112, 9.3).
 
 use crate::case::{Answer, Case, case, closed, get, is, open};
 use crate::tree::FILE;

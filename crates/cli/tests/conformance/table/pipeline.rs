@@ -1,4 +1,4 @@
-//! Several requests on one connection, however the bytes are cut (RFC 9112, 9.3.2).
+//! Several requests on one connection, with the bytes split anywhere (RFC 9112, 9.3.2).
 
 use crate::case::{Case, Pieces, any, case, closed, get, is, open, request};
 use crate::tree::{FILE, large};
@@ -7,7 +7,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let section = "RFC 9112, 9.3.2";
     let file = || is(200).body(FILE);
     let missing = || is(404);
-    // One of each kind, with a body behind which the next request must be found.
+    // One of each kind, including bodies after which the next request must be found.
     let mixed = [
         get("/file.txt?a=b", ""),
         request("POST", "/file.txt", "Transfer-Encoding: chunked\r\n") + "3\r\nabc\r\n0\r\n\r\n",

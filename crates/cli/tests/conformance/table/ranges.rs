@@ -211,7 +211,7 @@ pub(crate) fn cases(facts: &Facts) -> Vec<Case> {
             get("/file.txt", "Range: bytes=0-4\r\nRange: bytes=5-6\r\n"),
             open([whole()]),
         ),
-        // More than anybody needs: the whole of it, once (as a server may).
+        // Too many ranges: the whole file, once (as a server may).
         range("seventeen", &list(17), whole()),
         range("thousand-tiny", &format!("bytes={}", vec!["0-0"; 1000].join(",")), whole()),
         case(
@@ -229,7 +229,7 @@ pub(crate) fn cases(facts: &Facts) -> Vec<Case> {
     ]
 }
 
-/// Every other byte, so many of them.
+/// `count` ranges, of every other byte.
 fn list(count: usize) -> String {
     let ranges: Vec<_> = ends(count).iter().map(|(start, _)| format!("{start}-{start}")).collect();
     format!("bytes={}", ranges.join(","))
@@ -262,7 +262,7 @@ fn in_parts(content: &[u8], parts: &[(usize, usize)]) -> Answer {
     answer
 }
 
-/// Several ranges of `/file.txt`, with more lines.
+/// Several ranges of `/file.txt`, with additional field lines.
 fn several(name: &str, value: &str, lines: &str, etag: &str, parts: &[(usize, usize)]) -> Case {
     let answer = in_parts(FILE.as_bytes(), parts).field("ETag", etag);
     let send = get("/file.txt", &format!("Range: {value}\r\n{lines}"));
