@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compares the key-value store with redis-server: requests per second and processor time per request.
 
-Needs redis-server and redis-benchmark, and the store built: cargo build --release -p phalanx-kv.
-The servers run one at a time, in turns, so that a noisy machine is noisy for all; medians are printed
-with the ratio of each arm to redis-server, taken round by round.
+Requires redis-server and redis-benchmark, and the store built with `cargo build --release -p phalanx-kv`.
+The servers run one at a time in turn, so that noise affects all of them. Prints medians, and the ratio of
+each arm to redis-server, taken round by round.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def processor_seconds(pid):
 
 
 def wait_for(server, port):
-    """Until the server accepts."""
+    """Waits until the server accepts connections."""
     for _ in range(200):
         if server.poll() is not None:
             raise SystemExit(f"{server.args} ended with {server.returncode}")
@@ -75,7 +75,7 @@ def main():
         results = {arm: [] for arm in ARMS}
         for number in range(arguments.rounds):
             for place, (arm, command) in enumerate(ARMS.items()):
-                # Below those that the kernel gives to clients.
+                # Below the kernel's range of ephemeral ports.
                 port = 17_000 + os.getpid() % 100 * 100 + number * len(ARMS) + place
                 results[arm].append(measure(command, port, test, pipeline, requests))
         redis = results["redis-server"]

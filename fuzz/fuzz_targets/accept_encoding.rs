@@ -1,7 +1,7 @@
-//! Any `Accept-Encoding`, on any number of lines: what is accepted follows from what is said, whatever
-//! else stands beside it.
+//! Arbitrary `Accept-Encoding` fields on several lines: the accepted codings follow from the stated ones,
+//! whatever the rest contains.
 //!
-//! A line of the input is a line of the field.
+//! A line of the input is a field line.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +9,7 @@ use phalanx_http::{Accepted, Coding, Limits, Parse, parse};
 
 const ALL: [Coding; 4] = [Coding::Brotli, Coding::Zstd, Coding::Gzip, Coding::Identity];
 
-/// What a request with these lines accepts; none if it is no request.
+/// The codings accepted by a request with these lines; `None` if it is invalid.
 fn accepted(lines: &[&[u8]]) -> Option<Accepted> {
     let mut head = b"GET / HTTP/1.1\r\nHost: a\r\n".to_vec();
     for line in lines {
@@ -34,7 +34,7 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(times, usize::from(this.takes(coding)), "{coding:?} in {order:?}");
     }
 
-    // Lines are one list (RFC 9110, 5.3), and names know no case.
+    // Lines form one list (RFC 9110, 5.3), and names are case-insensitive.
     let joined = lines.join(&b", "[..]);
     assert_eq!(accepted(&[&joined]), Some(this), "lines and one line");
     assert_eq!(accepted(&[&joined.to_ascii_uppercase()]), Some(this), "upper case");
@@ -42,7 +42,7 @@ fuzz_target!(|data: &[u8]| {
     other.reverse();
     assert_eq!(accepted(&other), Some(this), "another order of lines");
 
-    // What nobody knows changes nothing; what is refused is refused, whatever was said before.
+    // An unknown coding changes nothing; a rejected one is rejected, whatever was stated before.
     let with = |more: &[u8]| accepted(&[&joined, more]);
     assert_eq!(with(b"x-unknown;q=0.7, , ,"), Some(this));
     for coding in ALL {
@@ -51,7 +51,7 @@ fuzz_target!(|data: &[u8]| {
             assert_eq!(less.takes(one), one != coding && this.takes(one), "{one:?}");
         }
     }
-    // A second weight never makes a coding more welcome than the first.
+    // A second weight never raises the preference of a coding.
     for coding in order {
         let Some(again) = with(format!("{};q=1", coding.name()).as_bytes()) else { continue };
         assert!(again.takes(coding), "{coding:?}");

@@ -1,10 +1,10 @@
-//! Any text as a configuration of each server: either every mistake is told in one line with its place, or what
-//! was read can be judged, and what makes sense can be printed, and read again to the same.
+//! Arbitrary text as the configuration of each server: either every error is reported in one line with its
+//! position, or the result can be checked, and a valid one can be printed and parsed again to the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-/// The same of each server's configuration.
+/// Checks the configuration of one server.
 macro_rules! look {
     ($server:ident, $text:expr) => {{
         use $server::{Config, Origins};
@@ -26,7 +26,7 @@ macro_rules! look {
                     assert!(!line.is_empty() && !line.contains('\n'), "{line:?}");
                 }
                 if !senseless.is_empty() {
-                    // It is not printed for anybody.
+                    // An invalid configuration is not printed.
                     return;
                 }
                 let printed = config.to_toml();

@@ -1,5 +1,5 @@
-//! Whatever parses is written so that it parses to the same, is within its bounds, and is found by an
-//! index exactly when it holds by itself.
+//! A filter that parses is printed so that it parses to the same, is within its bounds, and matches in an index
+//! exactly when it matches by itself.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -23,7 +23,7 @@ fuzz_target!(|data: &[u8]| {
         }
         let mut index = Index::new(Options::default());
         let subscription = index.insert(&filter);
-        // The names that fuzzing begins with; one event with each kind of value.
+        // The names in the initial corpus; one event with each kind of value.
         let names = ["a", "b", "c", "x"];
         for value in [
             Value::from(1),

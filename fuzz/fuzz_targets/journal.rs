@@ -1,5 +1,5 @@
-//! Whatever stands in a segment is recovered or told, with a place that is in it; and where a journal that is
-//! whole is cut, what comes before the cut is recovered.
+//! Arbitrary segments are recovered, or an error with a valid position is reported. A complete journal that is
+//! truncated is recovered up to the truncation.
 #![no_main]
 
 use std::io;
@@ -48,7 +48,7 @@ fn look(segment: &[u8]) -> Option<Recovered> {
 fuzz_target!(|data: &[u8]| {
     look(data);
     let Some((cut, rest)) = data.split_at_checked(2) else { return };
-    // Batches end where the input says so.
+    // The input determines the ends of batches.
     let batches: Vec<&[u8]> = rest.split(|byte| *byte == 0xff).collect();
     let whole = first_segment(5 << 40, &batches);
     let Some(recovered) = look(&whole) else { return };
@@ -56,7 +56,7 @@ fuzz_target!(|data: &[u8]| {
     let cut = usize::from(u16::from_le_bytes([cut[0], cut[1]])) % (whole.len() + 1);
     look(&whole[..cut]).expect("a first part of what is whole is");
     if cut > 84 {
-        // A changed byte is seen, unless it is the last batch's, which is torn then.
+        // A changed byte is detected, unless it is in the last batch, which then counts as torn.
         let mut changed = whole.clone();
         changed[cut - 1] ^= 1;
         assert!(look(&changed).is_none_or(|recovered| recovered.torn.is_some()));

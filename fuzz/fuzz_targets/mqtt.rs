@@ -1,13 +1,13 @@
-//! A broker's input: packets of either version, one behind the other.
+//! Input of a broker: packets of either version, one after another.
 //!
-//! Whatever is read must be written as bytes that are read as the same, and lazily read parts (properties,
-//! subscriptions) must go as far as they were checked.
+//! A decoded packet must be encoded to bytes that decode to the same, and lazily decoded parts (properties,
+//! subscriptions) must be readable as far as they were validated.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use phalanx_mqtt::{Frame, Packet, Properties, Version, topic};
 
-/// So many bytes of properties were checked, so many are read.
+/// Every validated byte of properties is read.
 fn all(properties: Properties<'_>) {
     let mut again = phalanx_mqtt::PropertyBuffer::new();
     properties.iter().for_each(|property| again.push(property).expect("it was read"));
@@ -35,7 +35,7 @@ fuzz_target!(|data: &[u8]| {
                 assert!(subscribe.filters.iter().count() > 0);
                 for (filter, _) in subscribe.filters.iter() {
                     if topic::is_filter(filter) {
-                        // Without a wildcard it asks for itself alone.
+                        // Without a wildcard it matches only itself.
                         assert!(!topic::is_name(filter) || topic::matches(filter, filter));
                     }
                     let _ = topic::shared(filter);

@@ -29,7 +29,7 @@ fuzz_target!(|data: &[u8]| {
     assert!(path::resolve(&location[..end], &mut again).unwrap().directory);
     assert_eq!(again, out);
 
-    // Given what did not come from `resolve`, it still leads nowhere else.
+    // Even with input that is not the output of `resolve`, it leads nowhere else.
     location.clear();
     path::redirect_location(data, None, &mut location);
     assert!(location.starts_with(b"/") && !location.starts_with(b"//") && location.is_ascii());

@@ -1,6 +1,6 @@
-//! Any values in the conditional fields: a range lies within the file, and precedence holds.
+//! Arbitrary values of conditional fields: a range is within the file, and the precedence holds.
 //!
-//! The input is a length (8 bytes), then lines. A line's first byte picks its field.
+//! The input is a length (8 bytes), then lines. The first byte of a line selects its field.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

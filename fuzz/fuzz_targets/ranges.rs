@@ -1,7 +1,7 @@
-//! Lists of ranges against the bytes that they name: no byte is missing that was asked for, none is there
-//! that was not, none is sent twice, and what frames the parts adds up.
+//! Lists of ranges compared with the selected bytes: no requested byte is missing, no other byte is sent, none is
+//! sent twice, and the lengths of the parts add up.
 //!
-//! The input is a length, then ranges of three bytes each: which form, and two numbers.
+//! The input is a length, then ranges of three bytes each: the form and two numbers.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -13,7 +13,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((&length, ranges)) = data.split_first() else { return };
     let length = usize::from(length);
     let mut list = Vec::new();
-    // Which bytes are asked for; none where a range is none.
+    // The requested bytes; `None` if a range is invalid.
     let mut wanted = Some(vec![false; length]);
     let mut count = 0;
     for range in ranges.chunks_exact(3) {
@@ -30,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
         };
         list.push(text);
         count += 1;
-        // Backwards is no range at all; and no `Content-Range` can name the last bytes of none.
+        // A reversed range is invalid; and no `Content-Range` can describe the suffix of an empty file.
         let backwards = matches!(range[0] % 8, 0..=3) && b < a;
         if backwards || (range[0] % 8 == 5 && a > 0 && length == 0) {
             wanted = None;

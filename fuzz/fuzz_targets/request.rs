@@ -1,8 +1,8 @@
-//! A connection's bytes: heads and bodies, one after the other.
+//! Bytes of a connection: heads and bodies, one after another.
 //!
-//! The first byte says into what pieces the rest is cut. Read in pieces or in one, the bytes must come to
-//! the same requests with the same ends, and to the same refusal: a server that answers one request more
-//! when the segments fall differently is one that can be smuggled past.
+//! The first byte determines how the rest is split. Whether parsed whole or in pieces, the bytes must yield the
+//! same requests with the same ends, and the same rejection: a server whose parsing depends on segmentation
+//! enables request smuggling.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -12,14 +12,14 @@ fn limits() -> Limits {
     Limits { request_line: 200, head: 600, headers: 20, body: 500, chunk_extensions: 40 }
 }
 
-/// What was seen of one request: where its head and its body end.
+/// The parts of a request: the ends of its head and its body.
 #[derive(Debug, PartialEq)]
 struct Seen {
     head: usize,
     body: usize,
 }
 
-/// Everything at hand at once.
+/// Parses all bytes at once.
 fn whole(bytes: &[u8]) -> (Vec<Seen>, Result<(), Reject>) {
     let (mut seen, mut at) = (Vec::new(), 0);
     loop {
@@ -51,7 +51,7 @@ fn whole(bytes: &[u8]) -> (Vec<Seen>, Result<(), Reject>) {
     }
 }
 
-/// As it would come from a socket, `step` bytes more each time.
+/// Parses the bytes as received from a socket, `step` more each time.
 fn in_pieces(bytes: &[u8], step: usize) -> (Vec<Seen>, Result<(), Reject>) {
     let (mut seen, mut at, mut have) = (Vec::new(), 0, 0);
     let (mut scan, mut body): (Scan, Option<(usize, Discard)>) = (Scan::default(), None);
@@ -92,10 +92,10 @@ fuzz_target!(|data: &[u8]| {
     let (seen, end) = whole(bytes);
     let (seen_in_pieces, end_in_pieces) = in_pieces(bytes, usize::from(step % 40) + 1);
     assert_eq!(seen, seen_in_pieces);
-    // A piece may show one broken rule before another, but broken is broken.
+    // A piece may show one error before another, but an error remains an error.
     assert_eq!(end.is_err(), end_in_pieces.is_err(), "{end:?} {end_in_pieces:?}");
 
-    // The client's side sees the same kind of bytes, and must bear them too.
+    // The client's parser must accept arbitrary bytes as well.
     if let Ok(Some(response)) = client::parse_response(bytes, false) {
         assert!(response.head <= bytes.len());
     }

@@ -1,7 +1,7 @@
-//! A WebSocket's client: its request, and what follows it.
+//! Input of a WebSocket client: its request, and the frames after it.
 //!
-//! However what comes is cut into pieces, it comes to the same data, the same answers and the same end; and no more
-//! is answered than came.
+//! However the input is split, it yields the same data, the same answers and the same end, and answers only to
+//! received frames.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -23,7 +23,7 @@ fuzz_target!(|data: &[u8]| {
     if first == b'G' {
         let Ok(Some(upgrade)) = Upgrade::read(data, "mqtt") else { return };
         assert!(data[..upgrade.length].ends_with(b"\n"));
-        // Less of it is not enough.
+        // A prefix of it is incomplete.
         assert_eq!(Upgrade::read(&data[..upgrade.length - 1], "mqtt"), Ok(None));
         return;
     }

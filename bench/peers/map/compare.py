@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Compares a small map server on Phalanx with the same on tokio: processor time per request.
+"""Compares a small key-value server on Phalanx with the same on tokio: processor time per request.
 
-Needs redis-benchmark, and the servers built: cargo build --release, in this directory. All servers run
-at the same time and are asked in turns, in short slices. The time is that of all threads of a server, user
-and system. Printed are the medians, and the median over rounds of the ratio to the best arm of tokio.
+Requires redis-benchmark, and the servers built with `cargo build --release` in this directory. All servers run
+concurrently and are loaded in turn, in short slices. The time is user and system time of all threads of a server.
+Prints the medians, and the median over the rounds of the ratio to the best arm of tokio.
 """
 
 import argparse
@@ -24,7 +24,7 @@ ARMS = {
 
 
 def processor_seconds(pid):
-    """Time that all threads of a process have run."""
+    """Run time of all threads of a process, in seconds."""
     total = 0
     for thread in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{thread}/schedstat") as times:

@@ -1,8 +1,7 @@
-//! An echo server: what a client sends comes back. `echo [ADDR:PORT]`, 127.0.0.1:7007 if not said;
-//! SIGINT or SIGTERM ends it.
+//! An echo server. `echo [ADDR:PORT]`, by default 127.0.0.1:7007; SIGINT or SIGTERM stops it.
 //!
-//! One stage, whose operations are the connections. Sixty-four of them make a cohort, so the answers
-//! of sixty-four clients go to the kernel together.
+//! It has one stage, whose operations are the connections. A cohort is at most sixty-four of them, so the answers
+//! of sixty-four clients are submitted to the kernel together.
 
 use std::io;
 use std::sync::Mutex;
@@ -12,7 +11,7 @@ use phalanx::net::{IoTimeout, Listener, Stream, bind};
 use phalanx::shutdown::is_draining;
 use phalanx::{Graph, Runtime, sleep};
 
-/// A client that is silent for so long is gone.
+/// Idle timeout of a client.
 const IDLE_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(60));
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The next connection; none when the program is asked to finish.
+/// The next connection; `None` when the program is asked to shut down.
 async fn next(listener: &Listener) -> Option<Stream> {
     while !is_draining() {
         match listener.accept().await {
@@ -49,7 +48,7 @@ async fn next(listener: &Listener) -> Option<Stream> {
     None
 }
 
-/// A connection's whole life.
+/// Serves one connection.
 async fn echo(stream: Stream) -> io::Result<()> {
     let mut bytes = Vec::new();
     while stream.read(&mut bytes, IDLE_TIMEOUT.until_shutdown()).await? > 0 {

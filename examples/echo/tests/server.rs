@@ -1,4 +1,4 @@
-//! The server as its users meet it: started, talked to, asked to finish.
+//! Starts the server, sends it data, and stops it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A server of the test's own, and where it is.
+/// A server process, and its address.
 fn start() -> (Server, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_echo"));
     let mut server = command.arg("127.0.0.1:0").stdout(Stdio::piped()).spawn().unwrap();
@@ -35,7 +35,7 @@ fn client(address: &str) -> TcpStream {
 #[test]
 fn what_is_sent_comes_back() {
     let (mut server, address) = start();
-    // One after the other, many at once, and more than any buffer holds.
+    // Sequentially, concurrently, and with more than any buffer holds.
     let mut one = client(&address);
     for text in ["hello", "again"] {
         one.write_all(text.as_bytes()).unwrap();
@@ -62,7 +62,7 @@ fn what_is_sent_comes_back() {
             });
         }
     });
-    // It ends when it is asked to, though a client is still there.
+    // It stops on request, even with a connected client.
     let pid = rustix::process::Pid::from_child(&server.0);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert!(server.0.wait().unwrap().success());

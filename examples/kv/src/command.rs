@@ -1,4 +1,4 @@
-//! From a request's words to what is to be done: every command that the server knows.
+//! Parses requests into commands.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use crate::reply::Reply;
 use crate::resp::Request;
 use crate::store::{Action, OnlyIf, Set};
 
-/// What is to be done for a request.
+/// A parsed command.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Nothing: here is the answer.
+    /// No action: the answer is known.
     Answer(Reply),
-    /// The answer, and the client leaves.
+    /// The answer, after which the connection closes.
     Quit,
-    /// Something with one key: its answer is the answer.
+    /// An action on one key, whose result is the answer.
     One(Vec<u8>, Action),
-    /// Something with each of several keys, then put together.
+    /// An action on each of several keys, whose results are combined.
     Each(Vec<(Vec<u8>, Action)>, Gather),
-    /// Something in every partition, then put together.
+    /// An action on every partition, whose results are combined.
     Everywhere(Whole, Gather),
-    /// A step of a walk over all keys.
+    /// A step of an iteration over all keys.
     Scan { cursor: u64, pattern: Vec<u8>, count: usize },
 }
 
-/// What is done with a whole partition.
+/// An action on a whole partition.
 #[derive(Clone, Debug)]
 pub(crate) enum Whole {
     Count,
@@ -34,31 +34,31 @@ pub(crate) enum Whole {
     Keys(Vec<u8>),
 }
 
-/// How several answers become one.
+/// Combination of several results.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Gather {
-    /// The only one there is.
+    /// The only result.
     One,
-    /// All of them, in the order of the keys.
+    /// All results in the order of the keys.
     List,
-    /// Their sum.
+    /// The sum of the results.
     Sum,
-    /// That it is done.
+    /// A confirmation.
     Done,
-    /// One list of all their lists.
+    /// The concatenation of the resulting lists.
     Flatten,
-    /// How many keys there are, within the page that INFO prints.
+    /// The number of keys, in the text of INFO.
     Info,
 }
 
-/// What is wrong with a command, as it is told to the client.
+/// An error of a command, as sent to the client.
 type Wrong = Reply;
 
 const SYNTAX: &str = "ERR syntax error";
 const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 
 impl Command {
-    /// Understands `request`, which has at least one word.
+    /// Parses `request`, which has at least one word.
     pub(crate) fn understand(mut request: Request) -> Self {
         let name = request.remove(0).to_ascii_uppercase();
         let arguments = Arguments { name: &name, words: request };
@@ -183,7 +183,7 @@ fn integer(word: &[u8]) -> Result<i64, Wrong> {
     number.ok_or(Reply::error(NOT_AN_INTEGER))
 }
 
-/// A command's arguments, and its name for when they are wrong.
+/// Arguments of a command, and its name for error messages.
 struct Arguments<'a> {
     name: &'a [u8],
     words: Request,
@@ -213,13 +213,13 @@ impl Arguments<'_> {
         Ok((first, second, more))
     }
 
-    /// The same action with each of the keys.
+    /// The same action on each of the keys.
     fn each(self, action: impl Fn() -> Action, gather: Gather) -> Result<Command, Wrong> {
         let keys = self.at_least(1)?;
         Ok(Command::Each(keys.into_iter().map(|key| (key, action())).collect(), gather))
     }
 
-    /// MSET's arguments.
+    /// The arguments of MSET.
     fn pairs(self) -> Result<Command, Wrong> {
         if self.words.is_empty() || !self.words.len().is_multiple_of(2) {
             return Err(self.wrong_number());

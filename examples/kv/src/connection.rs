@@ -1,4 +1,4 @@
-//! A connection's whole life, as one operation: read, fork over the store, join, write, and again.
+//! Serves a connection as one operation: read, fork over the store, join, write, repeat.
 
 use std::io;
 use std::net::Shutdown;
@@ -10,20 +10,19 @@ use phalanx::net::{IoTimeout, Stream};
 use crate::round::Round;
 use crate::stages::Stages;
 
-/// Clients may be idle for as long as they like, but not keep the server from ending.
+/// Clients may be idle for any time, but do not delay a shutdown.
 const IDLE_TIMEOUT: IoTimeout = IoTimeout::NONE.until_shutdown();
-/// A client that does not take its answers in this time is left.
+/// Timeout for a client to accept its answers.
 const SEND_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(30));
-/// After its last answer a client is listened to for so long, so that it gets to read the answer
-/// before the connection is reset under it.
+/// Time for which the server reads after its last answer, so that the client receives the answer before a reset.
 const LINGER_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(1)).until_shutdown();
-/// And for so many reads.
+/// Maximum number of these reads.
 const MAX_LINGER_READS: usize = 64;
 
-/// Serves until the client leaves, cannot be understood, or the program drains.
+/// Serves until the client disconnects, sends invalid input, or the program shuts down.
 ///
 /// # Errors
-/// When the connection breaks; there is nobody to tell.
+/// When the connection breaks.
 pub(crate) async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
     let (mut input, mut out) = (Vec::new(), Vec::new());
     loop {
@@ -31,13 +30,13 @@ pub(crate) async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
         let taken = round.fork(&stages, &input);
         input.drain(..taken);
         if round.is_empty() {
-            // No whole request. Meanwhile nothing is read from a client that waits for its answers.
+            // The request is incomplete. While a client waits for answers, nothing is read from it.
             if stream.read(&mut input, IDLE_TIMEOUT).await? == 0 {
                 return Ok(());
             }
             continue;
         }
-        // One suspension for the whole pipeline, however many partitions it went to...
+        // One suspension for the whole pipeline, however many partitions it uses...
         let results = join(std::mem::take(&mut round.calls)).await;
         let last = round.last;
         round.answer(results, &mut out);

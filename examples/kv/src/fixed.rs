@@ -1,11 +1,11 @@
-//! Answers that do not depend on the keys: what clients ask about the server when they connect.
+//! Answers that do not depend on keys: requests of clients about the server when they connect.
 
 use crate::reply::Reply;
 
-/// HELLO: only the second version of the protocol is spoken.
+/// HELLO: only version 2 of the protocol is supported.
 ///
 /// # Errors
-/// What to answer instead.
+/// The error to answer.
 pub(crate) fn hello(words: &[Vec<u8>]) -> Result<Reply, Reply> {
     match words.first().map(Vec::as_slice) {
         None | Some(b"2") => Ok(Reply::Array(vec![
@@ -26,10 +26,10 @@ pub(crate) fn hello(words: &[Vec<u8>]) -> Result<Reply, Reply> {
     }
 }
 
-/// CONFIG GET: there are no settings, which `redis-benchmark` reads as "nothing is saved".
+/// CONFIG GET: there are no settings, which `redis-benchmark` interprets as "nothing is saved".
 ///
 /// # Errors
-/// What to answer instead.
+/// The error to answer.
 pub(crate) fn config(words: &[Vec<u8>]) -> Result<Reply, Reply> {
     match words.split_first() {
         Some((get, [_, ..])) if get.eq_ignore_ascii_case(b"GET") => Ok(Reply::Array(Vec::new())),
@@ -37,7 +37,7 @@ pub(crate) fn config(words: &[Vec<u8>]) -> Result<Reply, Reply> {
     }
 }
 
-/// COMMAND and its subcommands: nothing is told, so clients fall back to what they know.
+/// COMMAND and its subcommands: an empty list, so that clients use their built-in tables.
 pub(crate) fn command(words: &[Vec<u8>]) -> Reply {
     match words.first() {
         Some(word) if word.eq_ignore_ascii_case(b"COUNT") => Reply::Integer(0),
@@ -45,7 +45,7 @@ pub(crate) fn command(words: &[Vec<u8>]) -> Reply {
     }
 }
 
-/// The page of INFO.
+/// The text of INFO.
 pub(crate) fn info(keys: i64, uptime: std::time::Duration) -> Reply {
     Reply::bulk(format!(
         "# Server\r\nserver:phalanx-kv\r\nversion:{}\r\nprocess_id:{}\r\nuptime_in_seconds:{}\r\n\

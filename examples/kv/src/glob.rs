@@ -1,10 +1,10 @@
 //! Patterns for KEYS and SCAN: `*`, `?`, `[a-z]`, `[^a]` and `\` before a plain character.
 
-/// Whether all of `text` fits `pattern`. Takes at most the product of their lengths in steps: only
-/// the last star is ever tried again.
+/// Whether `text` matches `pattern`. Takes at most the product of their lengths in steps, since only the last
+/// star is backtracked.
 pub(crate) fn fits(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where to go on when what followed the last star did not fit: the star takes one more.
+    // Position to backtrack to when the text after the last star does not match: the star takes one more byte.
     let mut star: Option<(usize, usize)> = None;
     loop {
         if pattern.get(p) == Some(&b'*') {
@@ -27,7 +27,7 @@ pub(crate) fn fits(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// The length of the pattern's first element if `byte` fits it.
+/// The length of the pattern's first element, if `byte` matches it.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match *pattern {
         [] => None,
@@ -37,7 +37,7 @@ fn one(pattern: &[u8], byte: u8) -> Option<usize> {
                 [b'^', set @ ..] => (true, set),
                 set => (false, set),
             };
-            // A set that is not closed goes to the end of the pattern.
+            // An unclosed set extends to the end of the pattern.
             let end = set.iter().position(|b| *b == b']').unwrap_or(set.len());
             let length = (pattern.len() - set.len() + end + 1).min(pattern.len());
             (in_set(&set[..end], byte) != negated).then_some(length)
@@ -86,7 +86,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the plain definition, on patterns of stars and letters.
+        /// Compares with the plain definition, on patterns of stars and letters.
         #[test]
         fn stars_are_understood(pattern in "[ab*?]{0,8}", text in "[ab]{0,10}") {
             fn plain(pattern: &[u8], text: &[u8]) -> bool {

@@ -1,8 +1,8 @@
-//! A key-value store that speaks the Redis protocol: `redis-cli` and `redis-benchmark` talk to it.
+//! A key-value store with the Redis protocol, for use with `redis-cli` and `redis-benchmark`.
 //!
-//! Read on in the order of a request: `stages` declares, `connection` is a client's life,
-//! `resp` reads its requests, `command` understands them, `round` forks them over the
-//! partitions of the `store` and joins, `reply` writes the answers.
+//! The files in the order of a request: `stages` declares the stages, `connection` serves a client, `resp` parses
+//! its requests, `command` interprets them, `round` forks them over the partitions of the `store` and joins the
+//! results, `reply` writes the answers.
 
 #![forbid(unsafe_code)]
 
@@ -28,22 +28,22 @@ use phalanx::{Graph, Runtime};
 
 use crate::stages::Stages;
 
-/// A key-value store that speaks the Redis protocol.
+/// A key-value store with the Redis protocol.
 #[derive(Parser)]
 struct Arguments {
-    /// Where to listen; with port 0 the system chooses a port.
+    /// Address to listen on; port 0 selects a free port.
     #[arg(long, default_value = "127.0.0.1:6379")]
     listen: SocketAddr,
-    /// Processors: threads, each bound to a core.
+    /// Number of processors: threads, each bound to a core.
     #[arg(long, default_value_t = 2)]
     processors: usize,
-    /// Where to serve /snapshot.json and /metrics.
+    /// Address for /snapshot.json and /metrics.
     #[arg(long)]
     admin: Option<SocketAddr>,
-    /// The most clients on each processor; more are turned away.
+    /// Maximum number of clients per processor; further ones are rejected.
     #[arg(long, default_value_t = 10_000)]
     max_clients: usize,
-    /// auto, uring or poll.
+    /// I/O driver: auto, uring or poll.
     #[arg(long, env = "PHALANX_DRIVER", default_value = "auto")]
     driver: DriverChoice,
     /// Do not bind threads to cores.
@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     return; // dropped: closed
                 }
                 let (stages, present) = (accepting.clone(), clients.clone());
-                // Refused when the processor is full of operations: the connection closes.
+                // Rejected when the processor has too many operations: the connection closes.
                 let _ = accepting.clients.dispatch(move |_| async move {
                     let _present = present;
                     let _ = connection::serve(stream, stages).await;

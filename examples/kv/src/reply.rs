@@ -1,15 +1,15 @@
-//! Replies of the Redis protocol (RESP2), to bytes.
+//! Encodes replies of the Redis protocol (RESP2).
 
 use std::borrow::Cow;
 use std::io::Write;
 
 use phalanx::net::Bytes;
 
-/// What a command is answered with.
+/// A reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     Simple(&'static str),
-    /// A code in capitals, a space, and what is wrong; no line breaks.
+    /// A code in capitals, a space, and a message without line breaks.
     Error(Cow<'static, str>),
     Integer(i64),
     Bulk(Bytes),
@@ -30,7 +30,7 @@ impl Reply {
 
     /// Appends the reply to `out`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        // Writing into memory does not fail.
+        // Writing to memory does not fail.
         let _ = match self {
             Self::Simple(text) => write!(out, "+{text}\r\n"),
             Self::Error(text) => write!(out, "-{text}\r\n"),
@@ -70,7 +70,7 @@ mod tests {
         })
     }
 
-    /// The same in the words of another implementation.
+    /// The same reply as a type of another implementation.
     fn frame(reply: &Reply) -> OwnedFrame {
         match reply {
             Reply::Simple(text) => OwnedFrame::SimpleString(text.as_bytes().to_vec()),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     proptest! {
-        /// Another decoder reads what was meant, all of it.
+        /// Another decoder decodes the same reply, and all bytes.
         #[test]
         fn replies_are_understood(reply in reply()) {
             let mut bytes = Vec::new();

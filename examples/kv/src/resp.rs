@@ -1,28 +1,27 @@
-//! Requests of the Redis protocol (RESP2), from bytes: arrays of bulk strings, and inline commands
-//! for people with telnet.
+//! Parses requests of the Redis protocol (RESP2): arrays of bulk strings, and inline commands for interactive
+//! use.
 //!
-//! No I/O here: [`parse`] looks at what has arrived and says what the first request is, that it is
-//! not whole yet, or what is wrong with it. Every length that a client announces is held against a
-//! bound before a byte is kept for it, and nothing is copied before the request is whole.
+//! This module performs no I/O: [`parse`] returns the first request in the received bytes, or that it is
+//! incomplete or malformed. Every announced length is checked against a bound before memory is allocated for it,
+//! and nothing is copied before the request is complete.
 
 use std::ops::Range;
 
-/// The words of one request: the command's name and its arguments.
+/// The words of a request: the command's name and its arguments.
 pub(crate) type Request = Vec<Vec<u8>>;
 
-/// The longest argument, in bytes.
+/// Maximum size of an argument in bytes.
 const MAX_BULK: usize = 16 * 1024 * 1024;
-/// The most words in a request.
+/// Maximum number of words in a request.
 const MAX_WORDS: usize = 64 * 1024;
-/// The longest request, in bytes: a client makes us keep this much and no more.
+/// Maximum size of a request in bytes, which bounds the memory per client.
 const MAX_REQUEST: usize = 32 * 1024 * 1024;
-/// The longest inline command, in bytes.
+/// Maximum size of an inline command in bytes.
 const MAX_INLINE: usize = 64 * 1024;
-/// The longest line that announces a length: a sign and 19 digits.
+/// Maximum length of a line that announces a length: a sign and 19 digits.
 const MAX_NUMBER: usize = 20;
 
-/// What is wrong with the input. The connection cannot go on: nobody knows where the next request
-/// begins.
+/// A protocol error. The connection must close, since the position of the next request is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) String);
 
@@ -32,11 +31,11 @@ impl Malformed {
     }
 }
 
-/// The first request in `input` and the bytes that it takes, or none while it is not whole. A blank
-/// line is a request without words.
+/// The first request in `input` and its size in bytes, or `None` while it is incomplete. A blank line is a
+/// request without words.
 ///
 /// # Errors
-/// [`Malformed`], as soon as it can be known.
+/// [`Malformed`], as soon as the error is certain.
 pub(crate) fn parse(input: &[u8]) -> Result<Option<(Request, usize)>, Malformed> {
     match input.first() {
         None => Ok(None),
@@ -52,7 +51,7 @@ fn array(input: &[u8]) -> Result<Option<(Request, usize)>, Malformed> {
     if count > MAX_WORDS as i64 {
         return Err(Malformed::new("invalid multibulk length"));
     }
-    // Grows with what has arrived, not with what was announced.
+    // Grows with the received words, not with the announced number.
     let mut words: Vec<Range<usize>> = Vec::new();
     for _ in 0..count.max(0) {
         match input.get(at) {
@@ -82,7 +81,7 @@ fn array(input: &[u8]) -> Result<Option<(Request, usize)>, Malformed> {
     Ok(Some((words.into_iter().map(|word| input[word].to_vec()).collect(), at)))
 }
 
-/// The number in the line that begins at `at`, and where the next line begins.
+/// The number in the line that begins at `at`, and the position of the next line.
 fn number(input: &[u8], at: usize, wrong: &str) -> Result<Option<(i64, usize)>, Malformed> {
     let rest = input.get(at..).unwrap_or_default();
     let digits = match rest.iter().take(MAX_NUMBER + 1).position(|byte| *byte == b'\r') {
@@ -100,7 +99,7 @@ fn number(input: &[u8], at: usize, wrong: &str) -> Result<Option<(i64, usize)>, 
     Ok(Some((number, at + digits + 2)))
 }
 
-/// Words in a line, as a person types them: `SET greeting "hello there"`.
+/// Words in a line as typed by a user: `SET greeting "hello there"`.
 fn inline(input: &[u8]) -> Result<Option<(Request, usize)>, Malformed> {
     let Some(end) = input.iter().take(MAX_INLINE).position(|byte| *byte == b'\n') else {
         return match input.len() < MAX_INLINE {
@@ -141,7 +140,7 @@ fn words(line: &[u8]) -> Result<Request, Malformed> {
                     }
                 }
             }
-            // `"a"b` is a slip, not two words.
+            // `"a"b` is an error, not two words.
             if rest.first().is_some_and(|next| !next.is_ascii_whitespace()) {
                 return Err(unbalanced());
             }
@@ -163,7 +162,7 @@ mod tests {
     use redis_protocol::resp2::encode::encode;
     use redis_protocol::resp2::types::{OwnedFrame, Resp2Frame};
 
-    /// The request as another implementation of the protocol writes it.
+    /// The request as encoded by another implementation.
     fn encoded(words: &[Vec<u8>]) -> Vec<u8> {
         let bulks = words.iter().cloned().map(OwnedFrame::BulkString).collect();
         let frame = OwnedFrame::Array(bulks);
@@ -182,8 +181,8 @@ mod tests {
     }
 
     proptest! {
-        /// What another encoder writes is read back, whatever follows it, and no part of it is taken
-        /// for the whole.
+        /// Requests of another encoder are parsed, whatever bytes follow, and no prefix is taken for a complete
+        /// request.
         #[test]
         fn requests_are_read_whole(words in request(), behind in proptest::collection::vec(any::<u8>(), 0..9)) {
             let bytes = encoded(&words);
@@ -195,8 +194,8 @@ mod tests {
             prop_assert_eq!(parse(&bytes), Ok(Some((words, length))));
         }
 
-        /// Whatever arrives is answered without a panic, takes something and not more than is there,
-        /// and what is wrong stays wrong when more arrives.
+        /// Arbitrary input causes no panic. A parsed request has a size within the input, and malformed input
+        /// remains malformed when more bytes arrive.
         #[test]
         fn anything_may_arrive(bytes in proptest::collection::vec(
             prop_oneof![Just(b'*'), Just(b'$'), Just(b'1'), Just(b'-'), Just(b'\r'), Just(b'\n'),

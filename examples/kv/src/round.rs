@@ -1,5 +1,5 @@
-//! One round of a connection: all the commands that have arrived are forked at once over the
-//! partitions, joined once, and answered in their order.
+//! One round of a connection: all received commands are forked over the partitions at once, joined once, and
+//! answered in order.
 
 use phalanx::time::now;
 use phalanx::{Call, CallError};
@@ -11,30 +11,30 @@ use crate::resp::{Malformed, parse};
 use crate::stages::Stages;
 use crate::store::Store;
 
-/// A round that has forked this many operations takes no further command; the rest of the pipeline
-/// is the next round's. So one client does not fill the queues.
+/// Number of forked operations after which a round takes no further command; the rest of the pipeline belongs to
+/// the next round. So a single client does not fill the queues.
 const MAX_FORKS: usize = 1024;
 
-/// The commands of a round, under way.
+/// The commands of a round, in progress.
 #[derive(Default)]
 pub(crate) struct Round {
-    /// The children of all commands, in order.
+    /// The operations of all commands, in order.
     pub(crate) calls: Vec<Call<Reply>>,
     answers: Vec<Answer>,
-    /// The client has asked to leave, or cannot be understood any more.
+    /// Whether the connection closes after this round: by request of the client, or because of malformed input.
     pub(crate) last: bool,
 }
 
-/// How a command will be answered.
+/// How a command is answered.
 enum Answer {
     Ready(Reply),
-    /// From the results of its next so many children.
+    /// From the results of its operations, of this number.
     From(usize, Gather),
 }
 
 impl Round {
-    /// Takes the whole requests at the beginning of `input` and invokes what they ask for. Returns
-    /// how many bytes they were.
+    /// Takes the complete requests at the beginning of `input` and calls their operations. Returns the size of
+    /// the requests.
     pub(crate) fn fork(&mut self, stages: &Stages, input: &[u8]) -> usize {
         let mut taken = 0;
         while self.calls.len() < MAX_FORKS && self.answers.len() < MAX_FORKS && !self.last {
@@ -95,10 +95,10 @@ impl Round {
         Answer::From(self.calls.len() - before, gather)
     }
 
-    /// Writes all answers to `out`, given the results of all children.
+    /// Writes all answers to `out`, given the results of all operations.
     pub(crate) fn answer(self, results: Vec<Result<Reply, CallError>>, out: &mut Vec<u8>) {
         let mut results = results.into_iter().map(|result| {
-            // The processor is full or the operation failed: the client learns it and may go on.
+            // The processor is full or the operation failed: the client receives an error and may continue.
             result.unwrap_or_else(|error| {
                 let what = error.to_string().replace(['\r', '\n'], " ");
                 Reply::error(format!("ERR {what}"))
@@ -128,8 +128,8 @@ fn everywhere(stages: &Stages, partition: usize, whole: &Whole) -> Call<Reply> {
     stages.store.call_partition(partition, move |partition| async move { partition.with(apply) })
 }
 
-/// A step of SCAN. A cursor is the partition that is walked (its low 16 bits) and the position in
-/// it; zero is both the beginning and the end. None when it names no partition.
+/// A step of SCAN. A cursor consists of the partition (its low 16 bits) and the position in it; zero is both the
+/// beginning and the end. `None` if there is no such partition.
 fn scan(stages: &Stages, cursor: u64, pattern: Vec<u8>, count: usize) -> Option<Call<Reply>> {
     const BITS: u32 = 16;
     const ALL: usize = usize::MAX >> BITS;
@@ -152,7 +152,7 @@ fn end_of_scan(found: Vec<Reply>) -> Reply {
     Reply::Array(vec![Reply::bulk("0"), Reply::Array(found)])
 }
 
-/// Puts the results of a command's children together. An error of one is the answer.
+/// Combines the results of a command's operations. An error of one is the answer.
 fn gathered(mut results: impl Iterator<Item = Reply>, gather: Gather) -> Reply {
     let mut results: Vec<Reply> = match gather {
         Gather::One => return results.next().unwrap_or(Reply::Nil),

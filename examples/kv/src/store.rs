@@ -1,7 +1,7 @@
-//! The state of one partition: its keys, their values and when they expire.
+//! The state of one partition: keys, values and expiry times.
 //!
-//! Plain single-threaded code. That is the gift of a partitioned stage: whoever is in here is alone,
-//! and a command that is one method is atomic.
+//! Plain single-threaded code: a partitioned stage has exclusive access, so a command in a single method is
+//! atomic.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use phalanx::net::Bytes;
 use crate::glob;
 use crate::reply::Reply;
 
-/// What is done with one key.
+/// An action on one key.
 #[derive(Debug)]
 pub(crate) enum Action {
     Get,
     Set(Set),
     Delete,
     Exists,
-    /// INCR and its relatives.
+    /// INCR and its variants.
     Add(i64),
     Append(Vec<u8>),
     Length,
-    /// Expires so long from now; without a duration, at once.
+    /// Sets the time to live; `None` expires the key at once.
     Expire(Option<Duration>),
     /// TTL, in units of this many milliseconds.
     TimeLeft(u64),
@@ -34,7 +34,7 @@ pub(crate) struct Set {
     pub(crate) value: Bytes,
     pub(crate) expires: Option<Duration>,
     pub(crate) only_if: Option<OnlyIf>,
-    /// Answer with the old value.
+    /// Whether to answer with the old value.
     pub(crate) get: bool,
 }
 
@@ -51,17 +51,17 @@ struct Entry {
     expires: Option<Duration>,
 }
 
-/// One partition. The map keeps its entries in a row, which is what lets SCAN and the sweep walk it
-/// in small steps while it changes.
+/// One partition. The map stores its entries contiguously, so that SCAN and the sweep can iterate in small steps
+/// while it changes.
 #[derive(Default)]
 pub(crate) struct Store {
     entries: IndexMap<Vec<u8>, Entry>,
 }
 
 impl Store {
-    /// Does `action` with `key` at the time `now`.
+    /// Applies `action` to `key` at the time `now`.
     pub(crate) fn apply(&mut self, key: Vec<u8>, action: Action, now: Duration) -> Reply {
-        // An expired entry is gone for every command; the sweep only gives its memory back.
+        // No command sees an expired entry; the sweep only frees its memory.
         if self.entries.get(&key).is_some_and(|entry| is_over(entry, now)) {
             self.entries.swap_remove(&key);
         }
@@ -111,7 +111,7 @@ impl Store {
         let Some(new) = old.checked_add(by) else {
             return Reply::error("ERR increment or decrement would overflow");
         };
-        // An expiry that was set stays.
+        // An existing expiry time remains.
         let entry = self.entries.entry(key).or_insert(Entry { value: Bytes::new(), expires: None });
         entry.value = new.to_string().into();
         Reply::Integer(new)
@@ -119,7 +119,7 @@ impl Store {
 
     fn append(&mut self, key: Vec<u8>, more: &[u8]) -> Reply {
         let entry = self.entries.entry(key).or_insert(Entry { value: Bytes::new(), expires: None });
-        // Copies only while an answer with the old value is still on its way to a client.
+        // Copies only if an answer with the old value is still being sent.
         let mut value = Vec::from(std::mem::take(&mut entry.value));
         value.extend_from_slice(more);
         let length = value.len() as i64;
@@ -147,22 +147,21 @@ impl Store {
         })
     }
 
-    /// How many keys there are, those included that have expired and that nobody has met since.
+    /// Number of keys, including expired ones that were not removed yet.
     pub(crate) fn count(&self) -> usize {
         self.entries.len()
     }
 
-    /// Forgets everything.
+    /// Removes all keys.
     pub(crate) fn clear(&mut self) {
         self.entries = IndexMap::default();
     }
 
-    /// Looks at up to `count` entries below position `before`, and returns the keys among them that
-    /// fit, with the position to go on from (zero at the end).
+    /// Examines up to `count` entries below position `before`. Returns the matching keys and the position to
+    /// continue from (zero at the end).
     ///
-    /// From the back to the front, since a removed entry's place is taken by the last one: what has
-    /// not been looked at never moves to where the walk has been. So a walk finds every key that is
-    /// there all the while.
+    /// It proceeds from the back to the front, since a removed entry is replaced by the last one: an unexamined
+    /// entry never moves to an examined position. So an iteration returns every key that exists throughout.
     pub(crate) fn scan(
         &self,
         before: usize,
@@ -177,8 +176,8 @@ impl Store {
         (next, found.map(|(key, _)| Reply::bulk(key.as_slice())).collect())
     }
 
-    /// Removes what has expired among up to `count` entries below `before`; returns the position to
-    /// go on from (zero at the end).
+    /// Removes expired entries among up to `count` entries below `before`. Returns the position to continue from
+    /// (zero at the end).
     pub(crate) fn sweep(&mut self, before: usize, count: usize, now: Duration) -> usize {
         let before = before.min(self.entries.len());
         let next = before.saturating_sub(count);

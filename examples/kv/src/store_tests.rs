@@ -1,4 +1,4 @@
-//! The partition's state by itself, with time made up.
+//! Tests of a partition's state with a simulated clock.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -56,8 +56,8 @@ fn numbers_do_not_wrap() {
 }
 
 proptest! {
-    /// A walk in small steps, with removals and insertions between them, finds every key that was
-    /// there all the while; and a sweep leaves none that has expired.
+    /// An iteration in small steps, with removals and insertions in between, returns every key that exists
+    /// throughout; a sweep leaves no expired key.
     #[test]
     fn a_walk_misses_nothing(
         keys in 1usize..60,

@@ -1,4 +1,4 @@
-//! Giving back the memory of what has expired and nobody asks for.
+//! Frees the memory of expired keys that no command accesses.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use phalanx::{select, sleep};
 
 use crate::stages::Stages;
 
-/// How often a step is made in every partition.
+/// Interval between two steps in every partition.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Entries that a step looks at: so few that no request waits long behind it.
+/// Entries per step, few enough not to delay requests.
 const ENTRIES_PER_STEP: usize = 1000;
 
-/// Walks over all partitions in small steps until the program drains.
+/// Sweeps all partitions in small steps until the program shuts down.
 pub(crate) async fn sweep(stages: Stages) {
     let mut positions = vec![usize::MAX; stages.store.partitions_count()];
     while let Either::Left(()) = select(sleep(INTERVAL), draining()).await {

@@ -1,11 +1,11 @@
-//! The server from outside: raw bytes always, `redis-cli` where it is installed.
+//! Tests of the server process with raw bytes, and with `redis-cli` if installed.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than anything takes on a loaded machine.
+/// Timeout of all waits.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Server {
@@ -38,7 +38,7 @@ impl Server {
         stream
     }
 
-    /// What a client that sends `input` and then nothing more gets, up to the end.
+    /// All answers to a client that sends `input` and then shuts down its sending direction.
     fn all(&self, input: &[u8]) -> String {
         let mut stream = self.connect();
         stream.write_all(input).expect("sent");
@@ -56,7 +56,7 @@ impl Drop for Server {
     }
 }
 
-/// Sends and expects exactly these answers, and no end.
+/// Sends `input` and expects exactly these answers on an open connection.
 #[track_caller]
 fn talk(stream: &mut TcpStream, input: &[u8], expected: &str) {
     stream.write_all(input).expect("sent");
@@ -65,7 +65,7 @@ fn talk(stream: &mut TcpStream, input: &[u8], expected: &str) {
     assert_eq!(String::from_utf8_lossy(&answers), expected);
 }
 
-/// The number in what is left of a line.
+/// The number in the rest of a line.
 fn rest_of_line(stream: &mut TcpStream) -> u64 {
     let mut line = Vec::new();
     while !line.ends_with(b"\r\n") {
@@ -99,7 +99,7 @@ fn each_command_answers() {
     talk(client, b"EXISTS a b a none\r\n", ":3\r\n");
     talk(client, b"DBSIZE\r\n", ":5\r\n");
     talk(client, b"DEL a b none\r\n", ":2\r\n");
-    // Between two cohorts of a busy machine half a second may pass, but not half a century.
+    // Half a second may pass between two cohorts on a busy machine, but not half a century.
     talk(client, b"EXPIRE c 100\r\n", ":1\r\n");
     talk(client, b"SET c 3 EX 4000000000\r\nTTL c\r\n", "+OK\r\n:");
     assert!((3_000_000_000..=4_000_000_000).contains(&rest_of_line(client)));
@@ -121,8 +121,8 @@ fn each_command_answers() {
     assert_eq!(client.read(&mut [0]).expect("an end"), 0);
 }
 
-/// Whatever the pieces in which it arrives, and however many partitions its keys are in, a pipeline
-/// is answered in order, and what it does to one key it does in order.
+/// However it is split, and whatever partitions its keys belong to, a pipeline is answered in order, and its
+/// commands on one key run in order.
 #[test]
 fn a_pipeline_is_answered_in_order() {
     let server = Server::start();
@@ -195,7 +195,7 @@ fn what_cannot_be_understood_is_answered_and_left() {
         ("*1\r\n$999999999\r\n", "invalid bulk length"),
         ("SET \"k\r\n", "unbalanced quotes in request"),
     ] {
-        // Not shut down from here: the server leaves by itself.
+        // Not shut down by the client: the server closes.
         let mut stream = server.connect();
         stream.write_all(format!("PING\r\n{input}PING\r\n").as_bytes()).expect("sent");
         let mut answers = String::new();
@@ -228,7 +228,7 @@ fn too_many_clients_are_turned_away() {
     talk(&mut one, b"QUIT\r\n", "+OK\r\n");
     assert_eq!(one.read(&mut [0]).expect("an end"), 0);
     drop(one);
-    // The place is free once the server has seen the client go.
+    // The place is free once the server has noticed the disconnect.
     let begun = Instant::now();
     loop {
         let mut again = server.connect();
@@ -241,7 +241,7 @@ fn too_many_clients_are_turned_away() {
     }
 }
 
-/// Asked to end, it ends, idle clients or not.
+/// The server stops on request, with and without idle clients.
 #[test]
 #[cfg(unix)]
 fn it_drains() {

@@ -1,4 +1,4 @@
-//! A client's connection: lines come in, places go out.
+//! A client's connection: lines are received, positions are sent.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -9,18 +9,18 @@ use phalanx::sleep;
 
 use crate::commit::{LOG, Stages};
 
-/// A line is no longer than this, in bytes with its end; a client that sends a longer one is closed.
+/// Maximum length of a line in bytes with its newline; a client that sends a longer one is disconnected.
 const MAX_LINE: usize = 64 * 1024;
-/// A client that is silent for so long is gone.
+/// Idle timeout of a client.
 const IDLE_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(600));
 
-/// Serves a listener until the program is asked to finish.
+/// Accepts connections until the program is asked to shut down.
 pub(crate) async fn accept(listener: Listener, stages: Stages) {
     while !is_draining() {
         match listener.accept().await {
             Ok(stream) => {
                 let _ = stages.clients.dispatch(move |_| async move {
-                    // The client went away, or is told by its connection's end.
+                    // The client has disconnected, or notices the end of its connection.
                     let _ = serve(stream, stages).await;
                 });
             }
@@ -29,7 +29,7 @@ pub(crate) async fn accept(listener: Listener, stages: Stages) {
     }
 }
 
-/// One client: all complete lines that have come are one item for the log.
+/// Serves one client: all complete received lines are one item for the log.
 async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
     let mut input = Vec::new();
     let mut answer = Vec::new();

@@ -1,4 +1,4 @@
-//! The log: lines that come together are committed together.
+//! The log: concurrent lines are committed together.
 
 use std::fmt;
 use std::io;
@@ -9,22 +9,22 @@ use phalanx::fs::{Dir, File};
 use phalanx::stage::{Cohort, PartitionedCohortStage};
 use phalanx::{Graph, SharedStage};
 
-/// There is one log; its key names the processor that has it.
+/// The key of the only log; it determines the processor.
 pub(crate) const LOG: u64 = 0;
-/// The most items, of a client's lines each, that share one sync.
+/// Maximum number of items (lines of one client) that share a sync.
 const MAX_COMMIT: usize = 4096;
 
-/// Where a client's lines begin in the log, or why they are not in it.
+/// The position of a client's lines in the log, or the error.
 type Placed = Result<u64, io::ErrorKind>;
 
-/// Handles on all stages.
+/// Handles of all stages.
 #[derive(Clone, Copy)]
 pub(crate) struct Stages {
     pub(crate) clients: SharedStage<()>,
     pub(crate) log: PartitionedCohortStage<Vec<u8>, Placed>,
 }
 
-/// What commits have cost.
+/// Statistics of commits.
 #[derive(Default)]
 pub(crate) struct Commits {
     lines: AtomicU64,
@@ -40,13 +40,13 @@ impl fmt::Display for Commits {
     }
 }
 
-/// The log on the processor that has it.
+/// The log on its processor.
 struct Log {
     directory: Dir,
-    /// The file, once it was opened, and where the next line goes.
+    /// The file, once opened, and the position of the next line.
     open: Option<(File, u64)>,
     commits: Arc<Commits>,
-    /// Why the log is broken. After a sync has failed, nobody knows what is on the disk.
+    /// The error that broke the log. After a failed sync the contents of the disk are unknown.
     broken: Option<io::ErrorKind>,
 }
 
@@ -61,7 +61,7 @@ impl Stages {
             commits: commits.clone(),
             broken: None,
         };
-        // One commit at a time: the lines that come meanwhile are the next one's.
+        // One commit at a time: lines received meanwhile belong to the next one.
         let log = graph
             .stage("log")
             .max_cohort(MAX_COMMIT)
@@ -70,7 +70,7 @@ impl Stages {
     }
 }
 
-/// Commits a cohort's lines together, and answers all.
+/// Commits the lines of a cohort together and answers all.
 async fn commit_all(log: &mut Log, mut cohort: Cohort<Vec<u8>, Placed>) {
     let mut lines = Vec::new();
     let mut waiting = Vec::with_capacity(cohort.len());
@@ -88,7 +88,7 @@ async fn commit_all(log: &mut Log, mut cohort: Cohort<Vec<u8>, Placed>) {
     }
 }
 
-/// Writes lines behind what is there and brings them to the disk. Returns where they begin.
+/// Appends lines and syncs. Returns their position.
 async fn append(log: &mut Log, lines: Vec<u8>) -> io::Result<u64> {
     let (file, place) = match &log.open {
         Some(open) => open.clone(),
@@ -103,7 +103,7 @@ async fn append(log: &mut Log, lines: Vec<u8>) -> io::Result<u64> {
     Ok(place)
 }
 
-/// Opens the log; what a crash has left of an unacknowledged line is closed by a line's end.
+/// Opens the log and ends an incomplete line, which a crash may have left, with a newline.
 async fn open(directory: &Dir) -> io::Result<(File, u64)> {
     let file = directory.create(b"log", false).await?;
     directory.sync().await?;

@@ -1,12 +1,11 @@
-//! A log server: clients send lines over TCP, and each is answered with its place in the log once it
-//! is on the disk. `log [ADDR:PORT [DIRECTORY]]`, 127.0.0.1:7008 and here if not said; SIGINT or
-//! SIGTERM ends it, and it says how many syncs its lines have cost.
+//! A log server: clients send lines over TCP, and each line is answered with its position in the log once it is
+//! on disk. `log [ADDR:PORT [DIRECTORY]]`, by default 127.0.0.1:7008 and the current folder. SIGINT or SIGTERM
+//! stops it, and it prints the number of syncs.
 //!
-//! A sync is what a durable line costs: a thousand times the rest. So the lines of a cohort share one
-//! (group commit): the `log` stage has a serial cohort handler, which is given what all connections of
-//! all processors have sent, writes it, syncs once and answers all. What comes meanwhile waits in the
-//! stage's queue and is the next commit's. Alone, a client waits for one sync; together,
-//! a thousand clients wait for little more.
+//! A sync dominates the cost of a durable line: a thousand times the rest. So the lines of a cohort share one
+//! (group commit): the `log` stage has a serial cohort handler, which receives the lines of all connections of
+//! all processors, writes them, syncs once and answers all. Lines received meanwhile are queued for the next
+//! commit. A single client waits for one sync; a thousand concurrent clients wait little longer.
 
 mod client;
 mod commit;

@@ -1,5 +1,5 @@
-//! The log under simulation, on a disk that is full, fails and writes in pieces: what a client was
-//! told is in the log after a power cut at any moment, and after another one.
+//! The log in simulation, on a disk that is full, fails and writes partially: every acknowledged line is in the
+//! log after a power failure at any moment, and after another one.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -13,18 +13,18 @@ use phalanx::sim::{self, Client, Faults, Net, World};
 use crate::client::accept;
 use crate::commit::{Commits, Stages};
 
-/// Lines that clients were told the places of.
+/// Acknowledged lines and their positions.
 type Told = Rc<RefCell<Vec<(usize, String)>>>;
 
 const ADDRESS: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)), 7008);
 
-/// A server over what is left of a log, and clients that write to it.
+/// A server with the surviving log, and clients that write to it.
 fn server(world: &mut World, left: Option<Vec<u8>>) {
     if let Some(bytes) = left {
         world.file("log", bytes);
     }
-    // Connections are not what is tested; a file that cannot be opened is no log.
+    // Faults of connections are not tested here; a file that cannot be opened is not a log.
     let Faults { disk, full, short, uncached, slow, again, .. } = Faults::drawn(world.seed());
     let (disk, full) = (disk / 8, full / 8);
     world.set_faults(Faults { disk, full, short, uncached, slow, again, ..Faults::NONE });
@@ -38,7 +38,7 @@ fn server(world: &mut World, left: Option<Vec<u8>>) {
     });
 }
 
-/// Sends lines, some at once, and notes what it is told of them.
+/// Sends lines, some of them pipelined, and records the acknowledgements.
 async fn write(net: Net, name: String, told: Told) {
     let Ok(mut client) = net.connect(ADDRESS).await else { return };
     let mut input = Vec::new();
@@ -54,7 +54,7 @@ async fn write(net: Net, name: String, told: Told) {
     }
 }
 
-/// One place; none when the server has given up. `input` has what came beyond it.
+/// One position; `None` when the server has disconnected. `input` holds the bytes after it.
 async fn place(client: &mut Client, input: &mut Vec<u8>) -> Option<usize> {
     let end = loop {
         if let Some(end) = input.iter().position(|byte| *byte == b'\n') {
@@ -68,7 +68,7 @@ async fn place(client: &mut Client, input: &mut Vec<u8>) -> Option<usize> {
     Some(String::from_utf8(line).unwrap().trim().parse().unwrap())
 }
 
-/// Runs a server until a cut at some moment. What is left of the log then.
+/// Runs a server until a power failure at some moment. Returns the surviving log.
 fn until_cut(seed: u64, left: Option<Vec<u8>>, told: &Told) -> Option<Vec<u8>> {
     let cut = Rc::new(Cell::new(None));
     sim::run(seed, |world| {
@@ -78,7 +78,7 @@ fn until_cut(seed: u64, left: Option<Vec<u8>>, told: &Told) -> Option<Vec<u8>> {
         }
         let (net, told, cut) = (world.net(), told.clone(), cut.clone());
         world.client(async move {
-            // After so many answers, or when nothing comes any more.
+            // After a number of answers, or when there are no more.
             let enough = told.borrow().len() + net.draw(20) as usize;
             for _ in 0..200 {
                 if told.borrow().len() >= enough {
@@ -90,7 +90,7 @@ fn until_cut(seed: u64, left: Option<Vec<u8>>, told: &Told) -> Option<Vec<u8>> {
         });
     });
     let (left, known) = cut.take().expect("the cut has come");
-    // What was told later belongs to a future that has not been.
+    // Later acknowledgements did not happen before the failure.
     told.borrow_mut().truncate(known);
     left
 }

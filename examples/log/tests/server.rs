@@ -1,4 +1,4 @@
-//! The server as its users meet it: lines in, places out, and what was answered survives a kill.
+//! Tests of the server process: lines are acknowledged, and acknowledged lines survive a kill.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -36,7 +36,7 @@ impl Server {
         Client { answers: BufReader::new(stream.try_clone().unwrap()), stream }
     }
 
-    /// Asks it to finish. What it says at its end: lines, syncs.
+    /// Stops the server. Returns the printed numbers of lines and syncs.
     fn finish(mut self) -> (u64, u64) {
         kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
         assert!(self.process.wait().unwrap().success());
@@ -65,7 +65,7 @@ impl Client {
         self.stream.write_all(lines.as_bytes())
     }
 
-    /// The place of the next line; none at the connection's end.
+    /// The position of the next line; `None` at the end of the connection.
     fn place(&mut self) -> Option<usize> {
         let mut line = String::new();
         let read = self.answers.read_line(&mut line);
@@ -95,7 +95,7 @@ fn lines_are_where_the_answers_say() {
     let places = [&first[..], &rest[..]].concat();
     let found: Vec<_> = places.into_iter().map(|place| at(&log, place)).collect();
     assert_eq!(found, ["one\n", "two\n", "three\n", "\n", "five\n"]);
-    // Too long for a line.
+    // Longer than a line may be.
     let _ = client.send(&"x".repeat(100_000));
     assert_eq!(client.place(), None);
     assert_eq!(server.finish().0, 5);

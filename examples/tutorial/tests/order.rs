@@ -1,8 +1,8 @@
-//! The order of operations, as the tutorial shows it.
+//! The order of operations described in the tutorial.
 
 use phalanx::{CallError, Graph, PartitionedStage, Runtime};
 
-/// Appends two numbers without waiting for it, then reads the length.
+/// Dispatches an operation that appends two numbers, then reads the length.
 async fn length(list: PartitionedStage<Vec<u32>>) -> Result<usize, CallError> {
     drop(list.call(0, |list| async move { list.with(|list| list.push(1)) }));
     list.dispatch(0, |list| async move { list.with(|list| list.push(2)) })?;
@@ -17,7 +17,7 @@ fn a_call_finds_the_work_of_the_calls_before_it_done() {
         let list = graph.partitioned("list", |_partition| Vec::new());
         let (sender, lengths) = std::sync::mpsc::channel();
         let run = Runtime::new().processors(processors).signals(false).run(graph, move |start| {
-            // One of two asks a partition that is the other's.
+            // One of two processors calls a partition of the other.
             if start.processor() + 1 == processors {
                 let (control, sender) = (start.control(), sender.clone());
                 main.dispatch(move |_| async move {

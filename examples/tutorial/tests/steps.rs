@@ -1,4 +1,4 @@
-//! Each step of the tutorial is started and talked to.
+//! Starts each step of the tutorial and sends it requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -23,7 +23,7 @@ impl Program {
         Self { child, output }
     }
 
-    /// Connects to the address at the end of the next line printed.
+    /// Connects to the address at the end of the next printed line.
     fn connect(&mut self) -> TcpStream {
         let mut line = String::new();
         self.output.read_line(&mut line).expect("a line");

@@ -51,8 +51,8 @@ impl Baseline {
     pub(super) fn write(&self) -> String {
         let mut out = format!("{MADE_BY}{}\n", self.made_by);
         out.push_str(
-            "# What one of each costs, counted and not timed. Written by `cargo xtask gates --update`;\n\
-             # docs/gates.md says what is counted and how far a figure may move.\n",
+            "# Cost per item, counted rather than timed. Written by `cargo xtask gates --update`;\n\
+             # docs/gates.md describes the counts and their tolerances.\n",
         );
         let mut before = "";
         for (name, value) in &self.figures {

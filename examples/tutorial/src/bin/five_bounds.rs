@@ -1,4 +1,4 @@
-//! Step five: bounds on everything, an end in order, and a look inside.
+//! Step five: bounds, graceful shutdown, and metrics.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -10,22 +10,22 @@ use phalanx::net::{IoTimeout, Listeners, Stream};
 use phalanx::runtime::StartContext;
 use phalanx::{Call, CallError, Graph, PartitionedStage, Runtime, SharedStage, join};
 
-/// The longest line that a client may send, in bytes.
+/// Maximum length of a client's line in bytes.
 const MAX_LINE: usize = 64 * 1024;
 
-/// A client may be silent for so long, but not keep the program from ending.
+/// Idle timeout of a client, which does not delay a shutdown.
 const IDLE_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(300)).until_shutdown();
-/// A client that does not take its answers in this time is left.
+/// Timeout for a client to accept its answers.
 const SEND_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(10));
-/// Clients on each processor; more are turned away.
+/// Maximum number of clients per processor; further ones are rejected.
 const MAX_CLIENTS: usize = 10_000;
-/// Keys in one command: it forks into as many operations.
+/// Maximum number of keys in a command, each of which becomes an operation.
 const MAX_KEYS: usize = 1000;
 
-/// The keys that one partition has.
+/// The keys of one partition.
 type Table = HashMap<String, String>;
 
-/// Handles on the stages.
+/// Handles of the stages.
 #[derive(Clone, Copy)]
 struct Stages {
     network: SharedStage<()>,
@@ -33,14 +33,14 @@ struct Stages {
     store: PartitionedStage<Table>,
 }
 
-/// A client's buffers: what to send, and what was received.
+/// Buffers of a client: data to send, and received data.
 #[derive(Default)]
 struct Buffers {
     out: Vec<u8>,
     input: Vec<u8>,
 }
 
-/// One operation of the network stage: sends what is to be sent, then waits for more.
+/// An operation of the network stage: sends the pending data, then waits for more input.
 async fn converse(
     network: SharedStage<()>,
     stream: &Rc<Stream>,
@@ -74,7 +74,7 @@ async fn serve(stages: Stages, hasher: &RandomState, stream: Stream) -> io::Resu
     Ok(())
 }
 
-/// Asks the partition that has `key`. The operation is queued here; it runs when the caller awaits.
+/// Calls the partition of `key`. The operation is queued here and runs when the caller awaits.
 fn get(stages: Stages, hasher: &RandomState, key: &str) -> Call<Option<String>> {
     let (hash, key) = (hasher.hash_one(key), key.to_owned());
     stages.store.call(hash, move |partition| async move {

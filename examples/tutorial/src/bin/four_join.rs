@@ -1,4 +1,4 @@
-//! Step four: a command about many keys forks over the partitions and joins.
+//! Step four: a command with many keys forks over the partitions and joins.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -8,13 +8,13 @@ use std::rc::Rc;
 use phalanx::net::{IoTimeout, Listeners, Stream};
 use phalanx::{Call, CallError, Graph, PartitionedStage, Runtime, SharedStage, join};
 
-/// The longest line that a client may send, in bytes.
+/// Maximum length of a client's line in bytes.
 const MAX_LINE: usize = 64 * 1024;
 
-/// The keys that one partition has.
+/// The keys of one partition.
 type Table = HashMap<String, String>;
 
-/// Handles on the stages.
+/// Handles of the stages.
 #[derive(Clone, Copy)]
 struct Stages {
     network: SharedStage<()>,
@@ -22,14 +22,14 @@ struct Stages {
     store: PartitionedStage<Table>,
 }
 
-/// A client's buffers: what to send, and what was received.
+/// Buffers of a client: data to send, and received data.
 #[derive(Default)]
 struct Buffers {
     out: Vec<u8>,
     input: Vec<u8>,
 }
 
-/// One operation of the network stage: sends what is to be sent, then waits for more.
+/// An operation of the network stage: sends the pending data, then waits for more input.
 async fn converse(
     network: SharedStage<()>,
     stream: &Rc<Stream>,
@@ -63,7 +63,7 @@ async fn serve(stages: Stages, hasher: &RandomState, stream: Stream) -> io::Resu
     Ok(())
 }
 
-/// Asks the partition that has `key`. The operation is queued here; it runs when the caller awaits.
+/// Calls the partition of `key`. The operation is queued here and runs when the caller awaits.
 fn get(stages: Stages, hasher: &RandomState, key: &str) -> Call<Option<String>> {
     let (hash, key) = (hasher.hash_one(key), key.to_owned());
     stages.store.call(hash, move |partition| async move {

@@ -1,11 +1,11 @@
-//! Step one: an echo server. One stage, and an operation on it for each connection.
+//! Step one: an echo server. One stage, with an operation per connection.
 
 use std::io;
 
 use phalanx::net::{IoTimeout, Listeners, Stream};
 use phalanx::{Graph, Runtime};
 
-/// A connection's whole life.
+/// Serves one connection.
 async fn echo(stream: Stream) -> io::Result<()> {
     let mut bytes = Vec::new();
     while stream.read(&mut bytes, IoTimeout::NONE.until_shutdown()).await? > 0 {

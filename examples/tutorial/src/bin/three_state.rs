@@ -1,4 +1,4 @@
-//! Step three: state, divided among the processors by key.
+//! Step three: state, partitioned by key among the processors.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -8,13 +8,13 @@ use std::rc::Rc;
 use phalanx::net::{IoTimeout, Listeners, Stream};
 use phalanx::{CallError, Graph, PartitionedStage, Runtime, SharedStage};
 
-/// The longest line that a client may send, in bytes.
+/// Maximum length of a client's line in bytes.
 const MAX_LINE: usize = 64 * 1024;
 
-/// The keys that one partition has.
+/// The keys of one partition.
 type Table = HashMap<String, String>;
 
-/// Handles on the stages.
+/// Handles of the stages.
 #[derive(Clone, Copy)]
 struct Stages {
     network: SharedStage<()>,
@@ -22,14 +22,14 @@ struct Stages {
     store: PartitionedStage<Table>,
 }
 
-/// A client's buffers: what to send, and what was received.
+/// Buffers of a client: data to send, and received data.
 #[derive(Default)]
 struct Buffers {
     out: Vec<u8>,
     input: Vec<u8>,
 }
 
-/// One operation of the network stage: sends what is to be sent, then waits for more.
+/// An operation of the network stage: sends the pending data, then waits for more input.
 async fn converse(
     network: SharedStage<()>,
     stream: &Rc<Stream>,

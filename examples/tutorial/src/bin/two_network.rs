@@ -1,4 +1,4 @@
-//! Step two: what touches sockets is a stage of its own, so that it runs in cohorts of its own.
+//! Step two: socket I/O in a stage of its own, so that it runs in its own cohorts.
 
 use std::io;
 use std::rc::Rc;
@@ -6,17 +6,17 @@ use std::rc::Rc;
 use phalanx::net::{IoTimeout, Listeners, Stream};
 use phalanx::{Graph, Runtime, SharedStage};
 
-/// The longest line that a client may send, in bytes.
+/// Maximum length of a client's line in bytes.
 const MAX_LINE: usize = 64 * 1024;
 
-/// A client's buffers: what to send, and what was received.
+/// Buffers of a client: data to send, and received data.
 #[derive(Default)]
 struct Buffers {
     out: Vec<u8>,
     input: Vec<u8>,
 }
 
-/// One operation of the network stage: sends what is to be sent, then waits for more.
+/// An operation of the network stage: sends the pending data, then waits for more input.
 async fn converse(
     network: SharedStage<()>,
     stream: &Rc<Stream>,
