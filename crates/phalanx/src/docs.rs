@@ -12,6 +12,10 @@ struct Readme;
 #[doc = include_str!("../../../docs/mechanisms/budget.md")]
 struct Budget;
 
+/// Sockets.
+#[doc = include_str!("../../../docs/mechanisms/sockets.md")]
+struct Sockets;
+
 /// Direct calls.
 #[doc = include_str!("../../../docs/mechanisms/direct-calls.md")]
 struct DirectCalls;
