@@ -11,7 +11,7 @@ pub struct LineError {
     pub line: usize,
     /// The character in the line, from 1.
     pub column: usize,
-    /// The error, and what was expected.
+    /// A description of the error and of the expected text.
     pub what: String,
 }
 

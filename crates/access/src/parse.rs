@@ -45,7 +45,7 @@ pub(crate) fn parse(text: &str) -> Result<Rules, Vec<LineError>> {
 fn one(line: &str, section: &mut Section, rules: &mut Rules) -> Result<(), (usize, String)> {
     let first = word(line, 1);
     let whose = || match first.rest {
-        "" => Err((first.rest_column, format!("expected a name behind `{}`", first.word))),
+        "" => Err((first.rest_column, format!("expected a name after `{}`", first.word))),
         name => Ok(name.to_owned()),
     };
     match first.word {
@@ -87,14 +87,14 @@ fn rule(first: &Word<'_>, named: bool) -> Result<Rule, (usize, String)> {
         // A topic may contain spaces, but a misspelled `deny` must not become part of one.
         None if !second.rest.is_empty() => {
             let what = format!(
-                "found `{}`, expected `read`, `write`, `readwrite` or `deny`, which a topic with spaces needs",
+                "found `{}`, expected `read`, `write`, `readwrite` or `deny` (required before a topic with spaces)",
                 second.word
             );
             return Err((second.column, what));
         }
         None => (Access::ReadWrite, first.rest, first.rest_column),
         Some(_) if second.rest.is_empty() => {
-            let what = format!("expected a topic behind `{}`", second.word);
+            let what = format!("expected a topic after `{}`", second.word);
             return Err((second.rest_column, what));
         }
         Some(access) => (access, second.rest, second.rest_column),

@@ -38,7 +38,7 @@ impl Pattern {
             return Err((1, "expected a topic".into()));
         }
         if let Some(at) = text.chars().position(char::is_control) {
-            return Err((at + 1, "a topic has no control characters".into()));
+            return Err((at + 1, "a topic cannot contain control characters".into()));
         }
         let (mut levels, mut column) = (Vec::new(), 1);
         let mut rest = text.split('/').peekable();
@@ -47,20 +47,17 @@ impl Pattern {
             levels.push(match level {
                 "+" => Level::One,
                 "#" if rest.peek().is_none() => Level::Rest,
-                "#" => return Err((column, "`#` stands at the end only".into())),
+                "#" => return Err((column, "`#` is only allowed at the end".into())),
                 _ if level.contains('+') => {
-                    return Err((
-                        place('+'),
-                        "`+` stands for a whole level, between slashes".into(),
-                    ));
+                    return Err((place('+'), "`+` must be a whole level, between slashes".into()));
                 }
                 _ if level.contains('#') => {
-                    return Err((place('#'), "`#` stands alone behind the last slash".into()));
+                    return Err((place('#'), "`#` must be the whole last level".into()));
                 }
                 _ if !level.contains("%u") && !level.contains("%c") => Level::Text(level.into()),
                 _ if named => Level::Named(parts(level)),
                 _ => {
-                    let what = "`%u` and `%c` stand for names in lines with `pattern` only";
+                    let what = "`%u` and `%c` are only replaced in `pattern` lines";
                     return Err((place('%'), what.into()));
                 }
             });

@@ -65,14 +65,14 @@ impl Users {
                         dearest = params;
                     }
                     if hashes.insert(name.into(), hash).is_some() {
-                        told(1, format!("{name:?} is there already"));
+                        told(1, format!("user {name:?} is listed twice"));
                     }
                 }
                 Err((column, what)) => told(column, what),
             }
         }
         if hashes.is_empty() && wrong.is_empty() {
-            wrong.push(LineError { line: 0, column: 0, what: "there is no user in it".into() });
+            wrong.push(LineError { line: 0, column: 0, what: "the file contains no users".into() });
         }
         let (m, t, p) = (dearest.m_cost(), dearest.t_cost(), dearest.p_cost());
         let (salt, hash) = ("A".repeat(22), "A".repeat(43));
@@ -121,11 +121,15 @@ fn user(line: &str) -> Result<(&str, PasswordHash, Params), (usize, String)> {
     let told = |what: String| (column, what);
     if !hash.starts_with("$argon2id$") {
         return Err(told(format!(
-            "the password of {name:?} is not hashed with Argon2id, and may be soon guessed: set it anew \
+            "the password of {name:?} is not hashed with Argon2id, so it may be easy to guess: set it again \
              with `phalanx passwd`"
         )));
     }
-    let broken = || told(format!("the hash of {name:?} is broken: set the password anew"));
+    let broken = || {
+        told(format!(
+            "the hash of {name:?} is invalid: set the password again with `phalanx passwd`"
+        ))
+    };
     let hash = PasswordHash::new(hash).map_err(|_| broken())?;
     let params = Params::try_from(&hash).map_err(|_| broken())?;
     if hash.salt.is_none() || hash.hash.is_none() {
@@ -134,7 +138,7 @@ fn user(line: &str) -> Result<(&str, PasswordHash, Params), (usize, String)> {
     let (m, t, p) = (params.m_cost(), params.t_cost(), params.p_cost());
     if m > MAX_MEMORY_KIB || t > MAX_PASSES || p > MAX_LANES {
         return Err(told(format!(
-            "the hash of {name:?} has m={m}, t={t}, p={p}; expected no more than m={MAX_MEMORY_KIB}, \
+            "the hash of {name:?} has m={m}, t={t}, p={p}; expected at most m={MAX_MEMORY_KIB}, \
              t={MAX_PASSES}, p={MAX_LANES}"
         )));
     }
@@ -146,7 +150,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let bad = name.contains(':') || name.chars().any(char::is_control);
     if name.is_empty() || name.trim() != name || name.starts_with('#') || bad {
         return Err(format!(
-            "found {name:?}, expected the name of a user: no colon, no spaces around it"
+            "found {name:?}, expected a user name without colons and surrounding spaces"
         ));
     }
     Ok(())
@@ -209,13 +213,13 @@ mod tests {
         let table = [
             ("".to_owned(), 0, 0, "no user"),
             ("eve".to_owned(), 1, 1, "expected a name, a colon"),
-            (format!("\n:{good}"), 2, 1, "expected the name"),
-            (format!("e\u{7}ve:{good}"), 1, 1, "expected the name"),
-            (format!("eve:{good}\neve:{good}"), 2, 1, "already"),
+            (format!("\n:{good}"), 2, 1, "expected a user name"),
+            (format!("e\u{7}ve:{good}"), 1, 1, "expected a user name"),
+            (format!("eve:{good}\neve:{good}"), 2, 1, "twice"),
             ("eve:apple".to_owned(), 1, 5, "phalanx passwd"),
             ("eve:$2y$04$short".to_owned(), 1, 5, "not hashed with Argon2id"),
             ("eve:$7$101$salt$hash".to_owned(), 1, 5, "not hashed with Argon2id"),
-            ("eve:$argon2id$v=19$m=8".to_owned(), 1, 5, "broken"),
+            ("eve:$argon2id$v=19$m=8".to_owned(), 1, 5, "invalid"),
             (format!("eve:{}", good.replace("m=8", "m=9999999")), 1, 5, "m=9999999"),
         ];
         for (text, line, column, wanted) in table {

@@ -151,13 +151,13 @@ fn what_is_wrong_is_told_with_its_place() {
         ("topics x", 1, 1, "expected `user`"),
         ("\n  user", 2, 7, "expected a name"),
         ("topic", 1, 6, "expected a topic"),
-        ("topic read ", 1, 11, "expected a topic behind `read`"),
+        ("topic read ", 1, 11, "expected a topic after `read`"),
         ("topic dney a/#", 1, 7, "found `dney`, expected `read`, `write`, `readwrite` or `deny`"),
         ("pattern raed %u", 1, 9, "found `raed`"),
-        ("topic read a/#/b", 1, 14, "at the end only"),
+        ("topic read a/#/b", 1, 14, "only allowed at the end"),
         ("topic\ta/b+/c", 1, 10, "a whole level"),
-        ("topic write a/b#", 1, 16, "alone"),
-        ("user eve\ntopic inbox/%u", 2, 13, "`pattern` only"),
+        ("topic write a/b#", 1, 16, "must be the whole last level"),
+        ("user eve\ntopic inbox/%u", 2, 13, "in `pattern` lines"),
         ("topic é/é+", 1, 10, "a whole level"),
     ];
     for (text, line, column, what) in table {

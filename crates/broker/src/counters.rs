@@ -32,19 +32,16 @@ impl Counters {
     pub(crate) fn new() -> Self {
         let counter = Counter::new;
         Self {
-            connections: counter("mqtt_connections_accepted", "Clients that were let in."),
+            connections: counter("mqtt_connections_accepted", "Accepted connections."),
             logins_refused: counter(
                 "mqtt_logins_refused",
-                "Logins that were refused: wrong, too many at once, or locked out.",
+                "Refused logins: wrong, locked out, or too many at once.",
             ),
-            received: counter("mqtt_messages_received", "Messages that clients have published."),
-            delivered: counter(
-                "mqtt_messages_delivered",
-                "Messages handed to sessions, each as often as it is for one.",
-            ),
+            received: counter("mqtt_messages_received", "Messages published by clients."),
+            delivered: counter("mqtt_messages_delivered", "Deliveries of messages to sessions."),
             drops: Drops::new(),
-            bytes_received: counter("mqtt_bytes_received", "Bytes that clients have sent."),
-            bytes_sent: counter("mqtt_bytes_sent", "Bytes that were sent to clients."),
+            bytes_received: counter("mqtt_bytes_received", "Bytes received from clients."),
+            bytes_sent: counter("mqtt_bytes_sent", "Bytes sent to clients."),
             connected: Gauge::default(),
             sessions: Gauge::default(),
             subscriptions: Gauge::default(),

@@ -25,18 +25,17 @@ impl Family {
     /// The metric's name and help text.
     const fn metric(self) -> (&'static str, &'static str) {
         match self {
-            Self::Messages => {
-                ("mqtt_messages_dropped", "Messages dropped, each as often as it was for a client.")
-            }
+            Self::Messages => ("mqtt_messages_dropped", "Dropped messages, once per receiver."),
             Self::Connections => {
-                ("mqtt_connections_dropped", "Connections closed without an answer.")
+                ("mqtt_connections_dropped", "Connections closed without a response.")
             }
             Self::Sessions => {
-                ("mqtt_sessions_refused", "CONNECTs refused as their sessions cannot be kept.")
+                ("mqtt_sessions_refused", "CONNECTs refused because the session cannot be stored.")
             }
-            Self::Subscriptions => {
-                ("mqtt_subscriptions_refused", "Subscriptions refused as they cannot be kept.")
-            }
+            Self::Subscriptions => (
+                "mqtt_subscriptions_refused",
+                "Subscriptions refused because they cannot be stored.",
+            ),
         }
     }
 
@@ -80,37 +79,37 @@ macro_rules! reasons {
 }
 
 reasons! {
-    QueueFull = "queue_full", Messages, "as many wait for a client as may (max-queued-messages)";
+    QueueFull = "queue_full", Messages, "the client's queue is full (max-queued-messages)";
     Offline = "offline", Messages, "QoS 0 for a client that is not connected";
-    ConnectionLost = "connection_lost", Messages, "QoS 0 that was not sent before the connection ended";
-    SessionEnded = "session_ended", Messages, "the session for which they waited has ended";
-    Expired = "expired", Messages, "expired while they waited for a client";
-    PacketTooLarge = "packet_too_large", Messages, "longer than the client's maximum packet size";
-    Invalid = "invalid", Messages, "kept by an earlier version, and not valid MQTT";
+    ConnectionLost = "connection_lost", Messages, "QoS 0, not sent before the connection ended";
+    SessionEnded = "session_ended", Messages, "the session ended";
+    Expired = "expired", Messages, "expired in the client's queue";
+    PacketTooLarge = "packet_too_large", Messages, "exceeds the client's maximum packet size";
+    Invalid = "invalid", Messages, "stored by an earlier version, and not valid MQTT";
     RetainedFull = "retained_full", Messages,
-        "as many are retained as may be (max-retained, max-retained-bytes)";
-    RetainedExpired = "retained_expired", Messages, "retained, and expired";
+        "the limit of retained messages is reached (max-retained, max-retained-bytes)";
+    RetainedExpired = "retained_expired", Messages, "a retained message expired";
     RetainedLeftOut = "retained_left_out", Messages,
-        "more are retained than one SUBSCRIBE is sent (max-queued-messages)";
+        "more retained messages than are sent for one SUBSCRIBE (max-queued-messages)";
     StoreFull = "store_full", Messages, "the journal is full or behind (max-persistence-bytes)";
-    DiskFull = "disk_full", Messages, "to be kept, and the disk is full";
-    NotAuthorized = "not_authorized", Messages, "the access list does not let the client publish them";
-    PayloadFormat = "payload_format", Messages, "declared as text, and not UTF-8";
-    Busy = "busy", Messages, "the broker has no room for another operation";
-    Will = "will", Messages, "wills for which the broker had no room";
+    DiskFull = "disk_full", Messages, "the disk is full";
+    NotAuthorized = "not_authorized", Messages, "the access list does not allow the client to publish them";
+    PayloadFormat = "payload_format", Messages, "declared as UTF-8, but not valid";
+    Busy = "busy", Messages, "the broker has no capacity for another operation";
+    Will = "will", Messages, "the broker had no capacity to publish a will";
     ConnectionLimit = "connection_limit", Connections,
-        "closed without an answer, as there are as many as may be (max-connections)";
+        "closed without a response, because the limit is reached (max-connections)";
     ConnectionBusy = "connection_busy", Connections,
-        "closed without an answer, as the broker has no room for another operation";
+        "closed without a response, because the broker has no capacity for another operation";
     ConnectionRefused = "connection_refused", Connections,
-        "closed before TLS, as an address has or begins too many";
+        "closed before TLS, because of a limit per address";
     SessionStoreFull = "session_store_full", Sessions,
-        "to be kept, and the journal is full or behind (max-persistence-bytes)";
-    SessionDiskFull = "session_disk_full", Sessions, "to be kept, and the disk is full";
+        "the journal is full or behind (max-persistence-bytes)";
+    SessionDiskFull = "session_disk_full", Sessions, "the disk is full";
     SubscriptionStoreFull = "subscription_store_full", Subscriptions,
-        "of a session that is kept, and the journal is full or behind (max-persistence-bytes)";
+        "of a persistent session, because the journal is full or behind (max-persistence-bytes)";
     SubscriptionDiskFull = "subscription_disk_full", Subscriptions,
-        "of a session that is kept, and the disk is full";
+        "of a persistent session, because the disk is full";
 }
 
 /// The counts of all reasons. Clones share them.

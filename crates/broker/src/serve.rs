@@ -61,7 +61,7 @@ pub enum ServeError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The stored state has an unknown format.
-    #[error("{}: {what}: was it written by a later version? Nothing was changed", path.display())]
+    #[error("{}: {what}; it may have been written by a later version. Nothing was changed", path.display())]
     Unknown {
         /// The directory.
         path: PathBuf,
@@ -369,9 +369,9 @@ fn open(config: &Config, path: &Path) -> Result<(Store, RecoveredState), ServeEr
         .map_err(|what| ServeError::Unknown { path: path.into(), what })?;
     let (shown, took) = (path.display(), begun.elapsed().as_secs_f64());
     match segments {
-        0 => eprintln!("phalanx: {shown}: there was no journal; a new one begins"),
+        0 => eprintln!("phalanx: {shown}: no journal found; starting a new one"),
         _ => eprintln!(
-            "phalanx: {shown}: {sessions} sessions and {messages} messages were read from {segments} files in {took:.1} s"
+            "phalanx: {shown}: recovered {sessions} sessions and {messages} messages from {segments} files in {took:.1} s"
         ),
     }
     Ok((store, restored))

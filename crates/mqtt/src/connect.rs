@@ -86,10 +86,10 @@ impl<'a> Connect<'a> {
             (b"MQTT", 4) => Version::V3,
             (b"MQTT", 5) => Version::V5,
             (b"MQTT" | b"MQIsdp", _) => {
-                let what = "neither MQTT 5 nor 3.1.1 is asked for";
+                let what = "the protocol version is neither MQTT 5 nor 3.1.1";
                 return Err(Error::new(Reason::UNSUPPORTED_PROTOCOL_VERSION, what));
             }
-            _ => return Err(Error::malformed("this is no MQTT")),
+            _ => return Err(Error::malformed("the protocol is not MQTT")),
         };
         let flags = reader.byte()?;
         if flags & 1 != 0 {
@@ -106,7 +106,7 @@ impl<'a> Connect<'a> {
             topic::check_name(topic)?;
             Some(Will { topic, payload, qos, retain, properties })
         } else if qos != QoS::AtMostOnce || retain {
-            return Err(Error::malformed("CONNECT says how a will is sent that it does not have"));
+            return Err(Error::malformed("CONNECT has will flags without a will"));
         } else {
             None
         };
@@ -191,8 +191,9 @@ impl<'a> ConnAck<'a> {
         let code = reader.byte()?;
         let reason = match version {
             Version::V5 => Reason(code),
-            Version::V3 => Reason::of_v3(code)
-                .ok_or(Error::malformed("CONNACK has a return code that there is not"))?,
+            Version::V3 => {
+                Reason::of_v3(code).ok_or(Error::malformed("CONNACK has an unknown return code"))?
+            }
         };
         let properties = version.properties(&mut reader, PropertyContext::of(Kind::ConnAck))?;
         reader.end()?;

@@ -30,10 +30,10 @@ use crate::wire::has_disallowed;
 #[inline]
 pub fn check_content(topic: &str, properties: Properties<'_>, payload: &[u8]) -> Result<(), Error> {
     if has_disallowed(topic) {
-        return Err(Error::malformed("the topic has a control character or a non-character"));
+        return Err(Error::malformed("the topic contains a control character or a non-character"));
     }
     if properties.have_disallowed() {
-        return Err(Error::malformed("a property has a control character or a non-character"));
+        return Err(Error::malformed("a property contains a control character or a non-character"));
     }
     match properties.are_user() {
         true => Ok(()),
@@ -45,10 +45,10 @@ fn check_properties(properties: Properties<'_>, payload: &[u8]) -> Result<(), Er
     for property in properties {
         match property {
             Property::ResponseTopic(topic) if !topic::is_name(topic) => {
-                return Err(Error::protocol("the response topic is empty or has a wildcard in it"));
+                return Err(Error::protocol("the response topic is empty or contains a wildcard"));
             }
             Property::PayloadIsText(true) if std::str::from_utf8(payload).is_err() => {
-                let what = "the payload is said to be text, and is not UTF-8";
+                let what = "the payload is declared as UTF-8, but is not";
                 return Err(Error::new(Reason::PAYLOAD_FORMAT_INVALID, what));
             }
             _ => (),

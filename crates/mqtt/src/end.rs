@@ -53,7 +53,7 @@ pub struct Auth<'a> {
 impl<'a> Auth<'a> {
     pub(crate) fn decode(frame: Frame<'a>, version: Version) -> Result<Self, Error> {
         if version == Version::V3 {
-            return Err(Error::malformed("there is no AUTH in MQTT 3.1.1"));
+            return Err(Error::malformed("MQTT 3.1.1 has no AUTH"));
         }
         let mut reader = Reader(frame.body);
         let (reason, properties) = reason_and_properties(&mut reader, Kind::Auth)?;
@@ -63,7 +63,7 @@ impl<'a> Auth<'a> {
 
     pub(crate) fn encode(&self, version: Version, out: &mut Vec<u8>) -> Result<(), Error> {
         if version == Version::V3 {
-            return Err(Error::malformed("there is no AUTH in MQTT 3.1.1"));
+            return Err(Error::malformed("MQTT 3.1.1 has no AUTH"));
         }
         framed(out, Kind::Auth, |out| {
             put_reason_and_properties(out, version, self.reason, self.properties);

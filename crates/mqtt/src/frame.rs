@@ -91,7 +91,7 @@ impl<'a> Frame<'a> {
     pub fn split(input: &'a [u8], most: usize) -> Result<Option<Self>, Error> {
         let Some((first, rest)) = input.split_first() else { return Ok(None) };
         let Some(&kind) = Kind::ALL.get(usize::from(first >> 4).wrapping_sub(1)) else {
-            return Err(Error::malformed("there is no packet of kind 0"));
+            return Err(Error::malformed("the packet type is 0"));
         };
         let flags = first & 0x0f;
         if kind.flags().is_some_and(|expected| expected != flags) {
@@ -100,7 +100,7 @@ impl<'a> Frame<'a> {
         let Some((length, size)) = variable(rest)? else { return Ok(None) };
         let whole = 1 + size + length;
         if whole > most {
-            let what = "the packet is longer than may be sent here";
+            let what = "the packet exceeds the maximum packet size";
             return Err(Error::new(Reason::PACKET_TOO_LARGE, what));
         }
         if input.len() < whole {
@@ -141,7 +141,10 @@ pub(crate) fn framed(
     }
     if length > MAX_VARIABLE {
         out.truncate(start);
-        return Err(Error::new(Reason::PACKET_TOO_LARGE, "the packet is longer than any may be"));
+        return Err(Error::new(
+            Reason::PACKET_TOO_LARGE,
+            "the packet exceeds the protocol's maximum size",
+        ));
     }
     // Rare: packets encoded this way are usually short.
     let mut header = Vec::with_capacity(variable_length(length));

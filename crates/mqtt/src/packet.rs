@@ -135,7 +135,10 @@ impl<'a> Packet<'a> {
             }
             out.truncate(start);
         }
-        Err(Error::new(Reason::PACKET_TOO_LARGE, "the packet is longer than its receiver takes"))
+        Err(Error::new(
+            Reason::PACKET_TOO_LARGE,
+            "the packet exceeds the receiver's maximum packet size",
+        ))
     }
 
     /// The properties of a packet that may have a reason string.
@@ -208,7 +211,7 @@ impl Reader<'_> {
     pub(crate) fn end(&self) -> Result<(), Error> {
         match self.is_empty() {
             true => Ok(()),
-            false => Err(Error::malformed("the packet goes on behind its last field")),
+            false => Err(Error::malformed("the packet has bytes after its last field")),
         }
     }
 }

@@ -137,9 +137,9 @@ fn part<'a>(whole: &'a str, reader: &mut Reader<'a>) -> Result<&'a str, Error> {
     let end = whole.len() - reader.0.len();
     // A boundary inside a character means that the string is not UTF-8.
     let text = whole.get(end - length..end);
-    let text = text.ok_or(Error::malformed("a text is not in UTF-8"))?;
+    let text = text.ok_or(Error::malformed("a string is not valid UTF-8"))?;
     if text.as_bytes().contains(&0) {
-        return Err(Error::malformed("a text has the character NUL in it"));
+        return Err(Error::malformed("a string contains NUL"));
     }
     Ok(text)
 }
@@ -186,14 +186,14 @@ fn check(bytes: &[u8], context: PropertyContext) -> Result<u64, Error> {
             _ => Property::read(&mut reader)?,
         };
         if PropertyContext::allowed(id) & context.0 == 0 {
-            return Err(Error::protocol("a property stands in a packet that cannot have it"));
+            return Err(Error::protocol("a property is not allowed in this packet"));
         }
         let bit = 1 << id;
         // A message carries the identifiers of all matching subscriptions.
         let many = id == USER
             || (id == SUBSCRIPTION_IDENTIFIER && context.0 == PropertyContext::of(Kind::Publish).0);
         if seen & bit != 0 && !many {
-            return Err(Error::protocol("a property that stands alone is there twice"));
+            return Err(Error::protocol("a property occurs twice"));
         }
         seen |= bit;
         if property.has_disallowed() {

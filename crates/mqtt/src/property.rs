@@ -155,7 +155,7 @@ impl<'a> Property<'a> {
             0x28 => Self::WildcardAvailable(flag(reader)?),
             0x29 => Self::SubscriptionIdentifierAvailable(flag(reader)?),
             0x2a => Self::SharedAvailable(flag(reader)?),
-            _ => return Err(Error::malformed("there is no property of this number")),
+            _ => return Err(Error::malformed("unknown property")),
         };
         Ok((id, property))
     }
@@ -231,7 +231,7 @@ fn flag(reader: &mut Reader<'_>) -> Result<bool, Error> {
     match reader.byte()? {
         0 => Ok(false),
         1 => Ok(true),
-        _ => Err(Error::protocol("a property that is 0 or 1 is neither")),
+        _ => Err(Error::protocol("a boolean property is neither 0 nor 1")),
     }
 }
 

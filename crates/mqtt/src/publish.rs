@@ -37,7 +37,7 @@ impl QoS {
             0 => Ok(Self::AtMostOnce),
             1 => Ok(Self::AtLeastOnce),
             2 => Ok(Self::ExactlyOnce),
-            _ => Err(Error::malformed("there is no QoS 3")),
+            _ => Err(Error::malformed("the QoS is 3")),
         }
     }
 }
@@ -103,7 +103,7 @@ impl<'a> Publish<'a> {
         let duplicate = frame.flags & DUPLICATE != 0;
         let delivery = match QoS::of(frame.flags >> 1 & 3)? {
             QoS::AtMostOnce if duplicate => {
-                return Err(Error::malformed("a message of QoS 0 says that it was sent before"));
+                return Err(Error::malformed("a QoS 0 message has the DUP flag"));
             }
             QoS::AtMostOnce => Delivery::AtMostOnce,
             QoS::AtLeastOnce => Delivery::AtLeastOnce(reader.id()?),
@@ -125,7 +125,7 @@ impl<'a> Publish<'a> {
         let length =
             2 + self.topic.len() + 2 * usize::from(id.is_some()) + properties + self.payload.len();
         if length > MAX_VARIABLE {
-            let what = "the packet is longer than any may be";
+            let what = "the packet exceeds the protocol's maximum size";
             return Err(Error::new(Reason::PACKET_TOO_LARGE, what));
         }
         out.reserve(5 + length);

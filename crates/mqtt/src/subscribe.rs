@@ -52,7 +52,7 @@ impl SubscribeOptions {
                 0 => RetainHandling::Send,
                 1 => RetainHandling::SendIfNew,
                 2 => RetainHandling::DoNotSend,
-                _ => return Err(Error::protocol("there is no retain handling 3")),
+                _ => return Err(Error::protocol("the retain handling is 3")),
             },
         })
     }
@@ -87,7 +87,7 @@ impl<'a> Subscriptions<'a> {
     fn read(reader: &mut Reader<'a>, options: Option<Version>) -> Result<Self, Error> {
         let bytes = reader.0;
         if bytes.is_empty() {
-            return Err(Error::protocol("there is no topic filter"));
+            return Err(Error::protocol("the topic filter is missing"));
         }
         while !reader.is_empty() {
             if reader.text()?.is_empty() {
@@ -251,7 +251,7 @@ impl<'a> SubAck<'a> {
         let id = reader.id()?;
         let properties = version.properties(&mut reader, PropertyContext::of(Kind::SubAck))?;
         if version == Version::V3 && reader.0.iter().any(|code| !matches!(code, 0..=2 | 0x80)) {
-            return Err(Error::malformed("SUBACK has a return code that there is not"));
+            return Err(Error::malformed("SUBACK has an unknown return code"));
         }
         Ok(Self { id, properties, reasons: reader.0 })
     }

@@ -23,7 +23,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
         return Err(TOPIC_TOO_LONG);
     }
     if name.bytes().any(|byte| matches!(byte, b'+' | b'#' | 0)) {
-        let what = "the topic of a message has a wildcard in it";
+        let what = "the topic name contains a wildcard or NUL";
         return Err(Error::new(Reason::TOPIC_NAME_INVALID, what));
     }
     Ok(())

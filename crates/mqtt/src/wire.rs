@@ -74,9 +74,9 @@ impl<'a> Reader<'a> {
 #[inline]
 pub(crate) fn text(bytes: &[u8]) -> Result<&str, Error> {
     let text =
-        std::str::from_utf8(bytes).map_err(|_| Error::malformed("a text is not in UTF-8"))?;
+        std::str::from_utf8(bytes).map_err(|_| Error::malformed("a string is not valid UTF-8"))?;
     if bytes.contains(&0) {
-        return Err(Error::malformed("a text has the character NUL in it"));
+        return Err(Error::malformed("a string contains NUL"));
     }
     Ok(text)
 }
@@ -105,14 +105,16 @@ pub(crate) fn variable(bytes: &[u8]) -> Result<Option<(usize, usize)>, Error> {
         value |= usize::from(byte & 0x7f) << (7 * at);
         if byte & 0x80 == 0 {
             if at > 0 && *byte == 0 {
-                return Err(Error::malformed("an integer is longer than it need be"));
+                return Err(Error::malformed(
+                    "a variable-length integer is not encoded in the fewest bytes",
+                ));
             }
             return Ok(Some((value, at + 1)));
         }
     }
     match bytes.len() {
         ..4 => Ok(None),
-        _ => Err(Error::malformed("an integer of variable length has more than four bytes")),
+        _ => Err(Error::malformed("a variable-length integer has more than four bytes")),
     }
 }
 
@@ -149,8 +151,8 @@ pub(crate) fn put_u32(out: &mut Vec<u8>, value: u32) {
 /// Encodes bytes with a length prefix.
 #[inline]
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
-    let length =
-        u16::try_from(bytes.len()).map_err(|_| Error::malformed("a field is longer than 65535"))?;
+    let length = u16::try_from(bytes.len())
+        .map_err(|_| Error::malformed("a field is longer than 65535 bytes"))?;
     put_u16(out, length);
     out.extend_from_slice(bytes);
     Ok(())

@@ -12,7 +12,7 @@ use phalanx::CallError;
 pub enum OpenError {
     /// Another process uses the directory.
     #[error(
-        "{} is in use by another process: a directory is for one broker, give each its own",
+        "{} is in use by another process; give each broker a directory of its own",
         path.display()
     )]
     InUse {
@@ -34,8 +34,8 @@ pub enum OpenError {
     Lost(Lost),
     /// The journal is corrupt in a place where a crash cannot corrupt it.
     #[error(
-        "{}: byte {offset}: {what}. A crash does not do this: look at the disk, then put the directory back \
-         from a copy, or start with an empty one. Nothing was changed",
+        "{}: byte {offset}: {what}. A crash does not cause this: check the disk, then restore the directory \
+         from a backup, or start with an empty one. Nothing was changed",
         file.display()
     )]
     Corrupt {
@@ -71,28 +71,25 @@ impl fmt::Display for Lost {
         let Self { path, file, bytes, found_file, found_bytes, missing } = self;
         let (path, file) = (path.display(), file.display());
         match (missing, found_file) {
-            (None, _) => write!(f, "{path}: the files are those of another journal than before")?,
+            (None, _) => write!(f, "{path}: the files belong to another journal")?,
             (Some(missing), None) => {
-                write!(
-                    f,
-                    "{path}: the journal is missing: {missing} batches of it were acknowledged"
-                )?;
+                write!(f, "{path}: the journal is missing, with {missing} acknowledged batches")?;
             }
             (Some(missing), Some(_)) => {
                 write!(
                     f,
-                    "{path}: {missing} batches that were acknowledged are missing at the end of the journal"
+                    "{path}: {missing} acknowledged batches are missing at the end of the journal"
                 )?;
             }
         }
-        write!(f, ". It reached to byte {bytes} of {file}")?;
+        write!(f, ". It extended to byte {bytes} of {file}")?;
         match found_file {
-            Some(found) => write!(f, ", and reaches to byte {found_bytes} of {}", found.display())?,
-            None => write!(f, ", and there is no file of it")?,
+            Some(found) => write!(f, ", and now to byte {found_bytes} of {}", found.display())?,
+            None => write!(f, ", and now has no files")?,
         }
         write!(
             f,
-            ". A crash does not do this: put the directory back from a copy, or accept the loss with --accept-loss. \
+            ". A crash does not cause this: restore the directory from a backup, or accept the loss with --accept-loss. \
              Nothing was changed"
         )
     }
@@ -112,32 +109,32 @@ pub enum AppendError {
     },
     /// The live data has reached [its limit](crate::Options::max_bytes). Entries that only delete are
     /// accepted.
-    #[error("the store holds {bytes} bytes, which is as many as it may")]
+    #[error("the store is full ({bytes} bytes)")]
     Full {
         /// The size of the live data.
         bytes: u64,
     },
     /// The entries waiting for the disk have reached [their limit](crate::Options::max_pending_bytes).
-    #[error("{bytes} bytes wait for the disk already")]
+    #[error("too many bytes wait for the disk ({bytes})")]
     Busy {
         /// Their size.
         bytes: usize,
     },
     /// The entry exceeds [`Entry::MAX_BYTES`](crate::Entry::MAX_BYTES).
-    #[error("an entry of {bytes} bytes is longer than any may be")]
+    #[error("an entry of {bytes} bytes exceeds the maximum")]
     TooLong {
         /// Its size.
         bytes: usize,
     },
     /// An earlier sync failed, so the contents of the disk are unknown and nothing more is accepted. The
     /// program has to be restarted, and will recover what is on disk.
-    #[error("the journal is closed since the disk failed ({what}): start again once it is mended")]
+    #[error("the journal is closed because the disk failed ({what}); repair it and restart")]
     Broken {
         /// The system's error at that time.
         what: String,
     },
     /// The program is shutting down, or overloaded.
-    #[error("the journal was not reached: {0}")]
+    #[error("the journal is unavailable: {0}")]
     Call(#[from] CallError),
 }
 
@@ -166,8 +163,8 @@ impl fmt::Display for Torn {
         let file = file.display();
         write!(
             f,
-            "{file}: a crash has left {bytes} bytes unfinished behind byte {offset}: they were never \
-             acknowledged, and are left out"
+            "{file}: ignored {bytes} bytes of an unfinished write after byte {offset}; they were never \
+             acknowledged"
         )
     }
 }

@@ -192,7 +192,7 @@ impl Committing {
     async fn commit(mut self) {
         let task = self.task.clone();
         let Some(writer) = &mut self.writer else {
-            let what = "a commit was broken off".to_owned();
+            let what = "a commit was interrupted".to_owned();
             let pending = std::mem::take(&mut task.queue.borrow_mut().pending);
             let broken = AppendError::Broken { what };
             return pending.into_iter().for_each(|(_, reply)| reply.send(Err(broken.clone())));

@@ -121,7 +121,7 @@ impl PieceRead {
             }
             match first.filter(|first| *first > length && self.from + first <= self.end) {
                 Some(first) => length = first,
-                None => return Err(told(&"the batch there is broken")),
+                None => return Err(told(&"the batch is corrupt")),
             }
         }
     }

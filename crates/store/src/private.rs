@@ -42,8 +42,8 @@ pub(crate) fn restrict_permissions(path: &Path) -> io::Result<Vec<String>> {
     let mode = std::fs::metadata(path)?.permissions().mode() & 0o777;
     if mode & 0o022 != 0 {
         warnings.push(format!(
-            "{}: others may write to this directory (mode {mode:04o}), and so remove or replace what is kept: give it \
-             mode 0700",
+            "{}: other users can write to this directory (mode {mode:04o}) and delete or replace files: change the \
+             mode to 0700",
             path.display()
         ));
     }
@@ -59,14 +59,14 @@ pub(crate) fn restrict_permissions(path: &Path) -> io::Result<Vec<String>> {
         match set_permissions(entry.path(), Permissions::from_mode(0o600)) {
             Ok(()) => tightened += 1,
             Err(error) => warnings.push(format!(
-                "{}: others may read this file (mode {mode:04o}), and that cannot be changed: {error}",
+                "{}: other users can read this file (mode {mode:04o}), and the mode cannot be changed: {error}",
                 path.join(name).display()
             )),
         }
     }
     if tightened > 0 {
         warnings.push(format!(
-            "{}: others could read {tightened} files, which have mode 0600 now",
+            "{}: other users could read {tightened} files; changed their mode to 0600",
             path.display()
         ));
     }

@@ -118,7 +118,7 @@ impl Recovered {
                 self.session(session).queue.insert(delivery, new);
             }
             Record::Incoming { session, packet } => self.session(session).incoming.push(packet),
-            _ => unreachable!("what takes away is not alive"),
+            _ => unreachable!("deletions are not live"),
         }
     }
 

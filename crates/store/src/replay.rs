@@ -67,7 +67,7 @@ pub(crate) fn replay(source: &dyn Source, path: &Path) -> Result<(Replay, Recove
             Some(head) => heads.push(head),
             // Nothing is written after a header before it is on disk.
             None if bytes.len() <= HEAD_BYTES => leftovers.push(*number),
-            None => return Err(files.corrupt(*number, 0, "its head is broken")),
+            None => return Err(files.corrupt(*number, 0, "the header is corrupt")),
         }
     }
     let mut replay = Replay {
@@ -102,16 +102,20 @@ fn chain(files: &Files<'_>, heads: &[Head], replay: &mut Replay) -> Result<Vec<H
     while here.number != last.first {
         let place = rest.iter().rposition(|head| head.number == here.previous);
         let Some(place) = place.filter(|_| here.previous >= last.first) else {
-            return Err(files.corrupt(here.previous, 0, "it is missing"));
+            return Err(files.corrupt(here.previous, 0, "the segment is missing"));
         };
         let before = rest[place];
         let follows = before.base.checked_add(here.previous_end) == Some(here.base);
         if before.salt != last.salt || !follows || here.previous_end < HEAD_BYTES as u64 {
-            return Err(files.corrupt(before.number, 0, "its successor does not follow it"));
+            return Err(files.corrupt(before.number, 0, "the next segment does not follow it"));
         }
         // Between two segments there may be only segments without a header, which were never started.
         if let Some(stranger) = rest.get(place + 1) {
-            return Err(files.corrupt(stranger.number, 0, "it does not belong to this journal"));
+            return Err(files.corrupt(
+                stranger.number,
+                0,
+                "the segment does not belong to this journal",
+            ));
         }
         rest = &rest[..place];
         chain.push(before);
@@ -136,7 +140,11 @@ fn recover_live(
     let (mut at, mut sequence) = (HEAD_BYTES, segment.sequence);
     while at < bytes.len() {
         let Some(body) = frame::open(&bytes[at..], salt, sequence) else {
-            return Err(files.corrupt(segment.number, at as u64, "it has changed just now"));
+            return Err(files.corrupt(
+                segment.number,
+                at as u64,
+                "the segment changed while it was read",
+            ));
         };
         for (record, range) in records(body) {
             let place = segment.base + (at + FRAME_BYTES + range.start) as u64;
@@ -185,11 +193,11 @@ impl Files<'_> {
         torn: &mut Option<Torn>,
     ) -> Result<Segment, OpenError> {
         if head.sequence != replay.next_sequence {
-            return Err(self.corrupt(head.number, 0, "batches before it are missing"));
+            return Err(self.corrupt(head.number, 0, "earlier batches are missing"));
         }
         let bytes = self.read(head.number, end.unwrap_or(u64::MAX))?;
         if end.is_some_and(|end| (bytes.len() as u64) < end) {
-            return Err(self.corrupt(head.number, bytes.len() as u64, "it ends too early"));
+            return Err(self.corrupt(head.number, bytes.len() as u64, "the segment is too short"));
         }
         let mut at = HEAD_BYTES;
         while at < bytes.len() {
@@ -197,7 +205,7 @@ impl Files<'_> {
             let Some(body) = frame::open(&bytes[at..], head.salt, sequence) else {
                 let rest = &bytes[at..];
                 if end.is_some() || frame::find_later(rest, head.salt, sequence).is_some() {
-                    return Err(self.corrupt(head.number, at as u64, "the batch there is broken"));
+                    return Err(self.corrupt(head.number, at as u64, "the batch is corrupt"));
                 }
                 let file = self.file(head.number);
                 *torn = Some(Torn { file, offset: at as u64, bytes: rest.len() as u64 });
@@ -221,7 +229,7 @@ impl Files<'_> {
         for (record, range) in records(body) {
             let offset = (at + FRAME_BYTES + range.start) as u64;
             let Some(record) = record else {
-                let what = "the record there is of a kind that this version does not know";
+                let what = "the record is of an unknown kind";
                 return Err(self.corrupt(head.number, offset, what));
             };
             let length = range.len() as u32;

@@ -76,10 +76,11 @@ impl Store {
             // The position may be ahead of the accepted journal.
             let _ = std::fs::remove_file(path.join(position::NAME));
         }
-        let mut warnings = private::restrict_permissions(path).map_err(tried("look at"))?;
+        let mut warnings =
+            private::restrict_permissions(path).map_err(tried("check the permissions of"))?;
         warnings.extend(replay.headless().map(|number| {
             let file = path.join(segment_name(number));
-            format!("{}: has no whole head, as a crash leaves it; it is left out", file.display())
+            format!("{}: ignored; its header is incomplete, as after a crash", file.display())
         }));
         replay.leftovers.iter().for_each(|number| remove(path, *number));
         let salt = options.salt.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
@@ -148,7 +149,7 @@ impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, segments, bytes, live, counts, torn } = self;
         let Counts { sessions, subscriptions, messages, retained, queued } = counts;
-        writeln!(f, "{}: {segments} segments of {bytes} bytes, {live} alive", path.display())?;
+        writeln!(f, "{}: {segments} segments, {bytes} bytes, {live} live", path.display())?;
         writeln!(
             f,
             "{sessions} sessions, {subscriptions} subscriptions, {messages} messages, {queued} times \

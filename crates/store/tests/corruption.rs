@@ -90,7 +90,7 @@ fn each_changed_byte_is_told() {
                 Err(error) => {
                     let (file, offset) = place(&error);
                     assert!(file == *name && offset <= at as u64, "{name} {at}: {error}");
-                    assert!(error.to_string().contains("from a copy"), "{error}");
+                    assert!(error.to_string().contains("from a backup"), "{error}");
                 }
                 Ok(recovered) => {
                     assert!(
@@ -198,7 +198,7 @@ fn an_end_that_was_acknowledged_is_missed() {
     let position = |(name, _): &(String, Vec<u8>)| name == "position";
     let files: Files = whole.clone().into_iter().filter(position).collect();
     let told = lost(&files).to_string();
-    assert!(told.contains("the journal is missing: 60 batches"), "{told}");
+    assert!(told.contains("the journal is missing, with 60 acknowledged batches"), "{told}");
     let emptied = whole.clone().into_iter();
     let emptied = emptied.map(|file| if position(&file) { file } else { (file.0, Vec::new()) });
     assert_eq!(lost(&emptied.collect()).missing, Some(SESSIONS));

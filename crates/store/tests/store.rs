@@ -241,7 +241,10 @@ fn others_may_not_read() {
     set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
     let (store, _) = Store::open(&path, options).unwrap();
     let told = store.warnings().join("\n");
-    assert!(told.contains("mode 0777") && told.contains("others could read 4 files"), "{told}");
+    assert!(
+        told.contains("mode 0777") && told.contains("other users could read 4 files"),
+        "{told}"
+    );
     for file in names() {
         let expected = if file.ends_with("notes") { 0o644 } else { 0o600 };
         assert_eq!(mode(&file), expected, "{}", file.display());

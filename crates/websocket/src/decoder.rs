@@ -151,7 +151,7 @@ impl Decoder {
             _ => 0x1_0000,
         };
         if left < least || left > i64::MAX as u64 {
-            return Err(wrong("a frame's length is not written as it is to be"));
+            return Err(wrong("a frame's length is not encoded in the fewest bytes"));
         }
         self.has = 0;
         let opcode = self.header[0] & 0x0f;
@@ -164,26 +164,30 @@ impl Decoder {
     /// Checks the first two bytes of a frame.
     fn check(&self, first: u8, second: u8) -> Result<(), Broken> {
         if first & 0x70 != 0 {
-            return Err(wrong("a frame is of an extension, and there is none"));
+            return Err(wrong("a frame uses an extension, but none was negotiated"));
         }
         if second & 0x80 == 0 {
             return Err(wrong("a client's frame is not masked"));
         }
         let (opcode, is_last) = (first & 0x0f, first & FIN != 0);
         match opcode {
-            CONTINUATION if !self.in_message => Err(wrong("nothing is there to be continued")),
-            BINARY | TEXT if self.in_message => Err(wrong("a message begins within another")),
+            CONTINUATION if !self.in_message => {
+                Err(wrong("a continuation frame without a message"))
+            }
+            BINARY | TEXT if self.in_message => {
+                Err(wrong("a message starts before the previous one has ended"))
+            }
             TEXT => {
-                let what = "a message is text, and only binary ones are taken";
+                let what = "text messages are not accepted, only binary ones";
                 Err(Broken { code: Code::UnsupportedData, what })
             }
             CONTINUATION | BINARY => Ok(()),
-            CLOSE | PING | PONG if !is_last => Err(wrong("a control frame is in pieces")),
+            CLOSE | PING | PONG if !is_last => Err(wrong("a control frame is fragmented")),
             CLOSE | PING | PONG if usize::from(second & 0x7f) > MOST_CONTROL => {
                 Err(wrong("a control frame is longer than 125 bytes"))
             }
             CLOSE | PING | PONG => Ok(()),
-            _ => Err(wrong("a frame is of no known kind")),
+            _ => Err(wrong("a frame has an unknown opcode")),
         }
     }
 
@@ -200,9 +204,9 @@ impl Decoder {
                         {
                             Ok(code)
                         }
-                        _ => Err(wrong("a close frame has no reason that there is")),
+                        _ => Err(wrong("invalid close code or non-UTF-8 reason")),
                     },
-                    [_] => Err(wrong("a close frame has half a reason")),
+                    [_] => Err(wrong("a close frame has an incomplete code")),
                 };
                 control(CLOSE, &said?.to_be_bytes(), answers);
                 self.closed = true;

@@ -32,8 +32,7 @@ pub struct Refused {
 
 impl Refused {
     /// The origin is not allowed.
-    pub const ORIGIN: Self =
-        Self { status: "403 Forbidden", what: "pages from there may not connect here" };
+    pub const ORIGIN: Self = Self { status: "403 Forbidden", what: "this origin is not allowed" };
 
     /// The response; close the connection after it.
     ///
@@ -82,12 +81,12 @@ impl<'a> Upgrade<'a> {
             Ok(httparse::Status::Partial) if input.len() < MAX_HEAD => return Ok(None),
             Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
                 let status = "431 Request Header Fields Too Large";
-                return Err(Refused { status, what: "the request's head is too long" });
+                return Err(Refused { status, what: "the request header is too long" });
             }
-            Err(_) => return Err(bad("this is no HTTP request")),
+            Err(_) => return Err(bad("not an HTTP request")),
         };
         if request.method != Some("GET") || request.version != Some(1) {
-            return Err(bad("a WebSocket begins with GET and HTTP/1.1"));
+            return Err(bad("a WebSocket handshake requires GET and HTTP/1.1"));
         }
         let fields = &*request.headers;
         let all = |name: &'static str| {
@@ -104,15 +103,15 @@ impl<'a> Upgrade<'a> {
             tokens.any(|token| token.eq_ignore_ascii_case(wanted))
         };
         if one("host").is_none() {
-            return Err(bad("the request has no Host, or several"));
+            return Err(bad("the request must have exactly one Host header"));
         }
         if !has("upgrade", "websocket") || !has("connection", "upgrade") {
             let status = "426 Upgrade Required\r\nupgrade: websocket";
-            return Err(Refused { status, what: "a WebSocket is spoken here, and nothing else" });
+            return Err(Refused { status, what: "only WebSocket is supported here" });
         }
         if one("sec-websocket-version") != Some("13") {
             let status = "426 Upgrade Required\r\nupgrade: websocket";
-            return Err(Refused { status, what: "version 13 of WebSocket is spoken here" });
+            return Err(Refused { status, what: "only WebSocket version 13 is supported" });
         }
         let key = one("sec-websocket-key").unwrap_or_default();
         if !STANDARD.decode(key).is_ok_and(|bytes| bytes.len() == 16) {
@@ -121,9 +120,7 @@ impl<'a> Upgrade<'a> {
         // Names of subprotocols are case-sensitive.
         let mut offered = all("sec-websocket-protocol").flat_map(|value| value.split(','));
         if !offered.any(|offered| offered.trim() == protocol) {
-            return Err(bad(
-                "the protocol that is spoken here is not among those that were offered",
-            ));
+            return Err(bad("the required subprotocol was not offered"));
         }
         if all("origin").count() > 1 {
             return Err(bad("the request has several origins"));

@@ -16,7 +16,7 @@ impl Config {
             }
         };
         let Self { listen, security, limits, .. } = self;
-        wrong(listen.is_empty(), "listen", "there is no address to listen on");
+        wrong(listen.is_empty(), "listen", "no listen address is configured");
         let named = security.tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
         for listen in listen {
             let address = listen.address;
@@ -25,8 +25,8 @@ impl Config {
                 && !security.allow_anonymous
                 && !(listen.tls && named);
             let what = format!(
-                "{address} can be reached by others, and whoever connects would be let in; give --password-file, listen \
-                 on 127.0.0.1, or say --allow-anonymous"
+                "{address} is reachable from other machines, and anyone could connect; set --password-file, listen \
+                 on 127.0.0.1, or set --allow-anonymous"
             );
             wrong(public && open, "listen", &what);
         }
@@ -37,7 +37,7 @@ impl Config {
             // The origin that a browser sends (RFC 6454 §6.2) has no path.
             let host = origin.split_once("://").map_or("", |(_, host)| host);
             let what = format!(
-                "found {origin:?}, expected what a browser says of a page: \"https://app.example.org\", or \"*\" for all"
+                "found {origin:?}, expected an origin such as \"https://app.example.org\", or \"*\" for all"
             );
             wrong(
                 origin != "*" && (host.is_empty() || host.contains('/')),
@@ -48,22 +48,18 @@ impl Config {
         match &security.tls {
             Some(tls) => {
                 let none = tls.certificate.as_os_str().is_empty();
-                wrong(none, "tls", "`certificate` is missing; give --tls-certificate too");
+                wrong(none, "tls", "`certificate` is missing; set --tls-certificate, too");
                 let none = tls.key.as_os_str().is_empty();
-                wrong(none, "tls", "`key` is missing; give --tls-key too");
+                wrong(none, "tls", "`key` is missing; set --tls-key, too");
             }
             None => wrong(
                 listen.iter().any(|listen| listen.tls),
                 "listen",
-                "an address has TLS, and there is no certificate; give --tls-certificate and --tls-key",
+                "an address uses TLS, but there is no certificate; set --tls-certificate and --tls-key",
             ),
         }
         let both = self.ephemeral && self.persistence_dir.is_some();
-        wrong(
-            both,
-            "ephemeral",
-            "all is to be kept in memory only, and `persistence-dir` names a directory",
-        );
+        wrong(both, "ephemeral", "excludes `persistence-dir`; remove one of the two");
         // A message and its deliveries form one journal entry, whose size is limited.
         let most = if self.persistence_dir.is_some() {
             MAX_DURABLE_PACKET
@@ -72,14 +68,14 @@ impl Config {
         };
         let what = format!("found {}, expected 128 to {most}", limits.packet_size);
         wrong(!(128..=most).contains(&limits.packet_size), "max-packet-size", &what);
-        let least = "found 0, which would let nobody in; expected 1 at least";
+        let least = "found 0, which would reject all clients; expected at least 1";
         wrong(limits.connections == 0, "max-connections", least);
         wrong(limits.sessions == 0, "max-sessions", least);
-        let least = "found 0, which would let no message in; expected 1 at least";
+        let least = "found 0, which would reject all messages; expected at least 1";
         wrong(limits.receive_maximum == 0, "receive-maximum", least);
-        let least = "found 0, which would let no message through; expected 1 at least";
+        let least = "found 0, which would block all messages; expected at least 1";
         wrong(limits.inflight_deliveries == 0, "max-inflight-deliveries", least);
-        let least = "found 0, expected 1 at least, or false for none";
+        let least = "found 0, expected at least 1, or false for no limit";
         for (key, bound) in [
             ("max-connections-per-address", limits.per_address),
             ("max-connection-rate", limits.connection_rate),
@@ -88,7 +84,7 @@ impl Config {
             wrong(bound == Some(0), key, least);
         }
         for (key, time) in [("connect-timeout", limits.connect), ("send-timeout", limits.send)] {
-            wrong(time.is_zero(), key, "no time at all would serve nobody");
+            wrong(time.is_zero(), key, "found 0, which would disconnect all clients");
         }
         errors.extend(self.runtime.check());
         errors

@@ -35,7 +35,7 @@ impl Config {
         if let Some(data) = &self.persistence_dir
             && let Err(error) = directory(data)
         {
-            wrong(format!("cannot keep anything in {}: {error}", data.display()));
+            wrong(format!("cannot use {}: {error}", data.display()));
         }
         unavailable
     }

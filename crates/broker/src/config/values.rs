@@ -11,7 +11,7 @@ use crate::listen::Listen;
 /// Parses a URL, or an address alone for MQTT over TCP.
 impl Value for Listen {
     fn expected() -> String {
-        format!("{EXPECTED_ADDRESS}, with mqtt://, mqtts://, ws:// or wss:// in front or without")
+        format!("{EXPECTED_ADDRESS}, optionally with the prefix mqtt://, mqtts://, ws:// or wss://")
     }
 
     fn read(value: &Given<'_>) -> Result<Self, String> {
@@ -62,7 +62,7 @@ fn seconds(value: &Given<'_>) -> Result<Option<u64>, String> {
     let Some(time) = Option::<Duration>::read(value)? else { return Ok(None) };
     match time.subsec_nanos() {
         0 => Ok(Some(time.as_secs())),
-        _ => Err("clients count whole seconds".into()),
+        _ => Err("the protocol uses whole seconds".into()),
     }
 }
 

@@ -162,7 +162,10 @@ pub(super) async fn accept_client(
         ConnAck { session_present: false, reason: Reason::SUCCESS, properties: properties.get() };
     // Other responses are shorter, except for SUBACK and UNSUBACK, which are checked when they are sent.
     if Packet::ConnAck(ack).encode_within(version, most, &mut Vec::new()).is_err() {
-        let (reason, what) = (Reason::IMPLEMENTATION_SPECIFIC_ERROR, "CONNACK is longer than that");
+        let (reason, what) = (
+            Reason::IMPLEMENTATION_SPECIFIC_ERROR,
+            "the maximum packet size is too small for CONNACK",
+        );
         refuse(&stream, limits, Refusal { version, most, reason, what }).await;
         return None;
     }
@@ -235,7 +238,7 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRequest, Refu
             Property::TopicAliasMaximum(number) => most_aliases = number,
             Property::RequestProblemInformation(wants) => wants_reasons = wants,
             Property::AuthenticationMethod(_) | Property::AuthenticationData(_) => {
-                let what = "there is no authentication in several steps here";
+                let what = "extended authentication is not supported";
                 return refuse(Reason::BAD_AUTHENTICATION_METHOD, what);
             }
             _ => (),
@@ -246,17 +249,23 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRequest, Refu
         wants_reasons = false;
     }
     if connect.client_id.len() > MAX_CLIENT_ID_BYTES {
-        return refuse(Reason::CLIENT_IDENTIFIER_NOT_VALID, "it is longer than 1024 bytes");
+        return refuse(
+            Reason::CLIENT_IDENTIFIER_NOT_VALID,
+            "the client identifier is longer than 1024 bytes",
+        );
     }
     let assigned = connect.client_id.is_empty();
     if assigned && version == Version::V3 && !connect.clean_start {
-        let what = "a session that is durable_id needs a name";
+        let what = "a persistent session requires a client identifier";
         return refuse(Reason::CLIENT_IDENTIFIER_NOT_VALID, what);
     }
     let mut will = None;
     if let Some(own) = &connect.will {
         if !topic::is_name(own.topic) || own.topic.starts_with('$') || !is_shallow(own.topic) {
-            return refuse(Reason::TOPIC_NAME_INVALID, "the will's topic is none to publish to");
+            return refuse(
+                Reason::TOPIC_NAME_INVALID,
+                "clients cannot publish to the will's topic",
+            );
         }
         if let Err((reason, what)) = message::check(own.topic, own.properties, own.payload) {
             return refuse(reason, what);

@@ -221,11 +221,11 @@ impl Connection {
             Packet::Unsubscribe(unsubscribe) => Box::pin(self.unsubscribe(unsubscribe)).await?,
             Packet::Disconnect(disconnect) => return Err(self.disconnected(disconnect)),
             Packet::Auth(_) => {
-                let what = "there is no authentication in several steps here";
+                let what = "extended authentication is not supported";
                 return Err(End::Because(Reason::PROTOCOL_ERROR, what));
             }
             _ => {
-                let what = "a second CONNECT, or what only a server says";
+                let what = "a second CONNECT, or a packet that only servers send";
                 return Err(End::Because(Reason::PROTOCOL_ERROR, what));
             }
         }
@@ -240,7 +240,7 @@ impl Connection {
             }
         }
         if expiry.is_some_and(|seconds| seconds > 0) && !self.publishing.persistent {
-            let what = "a session that was to end with its connection cannot be kept";
+            let what = "a session that ends with its connection cannot be made persistent";
             return End::Because(Reason::PROTOCOL_ERROR, what);
         }
         let will = disconnect.reason != Reason::SUCCESS;

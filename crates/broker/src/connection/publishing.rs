@@ -83,7 +83,7 @@ impl Publishing {
             match property {
                 Property::TopicAlias(number) => alias = Some(usize::from(number)),
                 Property::SubscriptionIdentifier(_) => {
-                    let what = "a client's message has a subscription identifier";
+                    let what = "a PUBLISH from a client has a subscription identifier";
                     return Err(End::Because(Reason::PROTOCOL_ERROR, what));
                 }
                 _ => (),
@@ -91,13 +91,13 @@ impl Publishing {
         }
         let topic = match alias {
             None if publish.topic.is_empty() => {
-                let what = "a message has neither a topic nor an alias of one";
+                let what = "a PUBLISH has neither a topic nor a topic alias";
                 return Err(End::Because(Reason::PROTOCOL_ERROR, what));
             }
             None => publish.topic,
             Some(alias) => {
                 if !(1..=self.most_aliases).contains(&alias) {
-                    let what = "an alias of a topic is 0, or higher than this server takes";
+                    let what = "a topic alias is 0 or exceeds the server's maximum";
                     return Err(End::Because(Reason::TOPIC_ALIAS_INVALID, what));
                 }
                 if self.aliases.len() < alias {
@@ -110,7 +110,7 @@ impl Publishing {
                 match known {
                     Some(topic) => topic,
                     None => {
-                        let what = "an alias stands for no topic yet";
+                        let what = "a topic alias is undefined";
                         return Err(End::Because(Reason::PROTOCOL_ERROR, what));
                     }
                 }
@@ -338,8 +338,8 @@ impl Connection {
         let mut buffer = PropertyBuffer::new();
         let what = match reason {
             Reason::NOT_AUTHORIZED => "this client may not publish to this topic",
-            Reason::PAYLOAD_FORMAT_INVALID => "the payload is said to be text, and is not UTF-8",
-            reason if reason.is_failure() => "the message is not kept: there is no room for it",
+            Reason::PAYLOAD_FORMAT_INVALID => "the payload is declared as UTF-8, but is not",
+            reason if reason.is_failure() => "the message cannot be stored: a limit is reached",
             _ => "",
         };
         let properties = self.reason(&mut buffer, what);
@@ -377,7 +377,7 @@ type Qos2Begin = (Option<Vec<bool>>, Option<Arc<Qos2InFlight>>);
 /// The end of a connection whose publisher cannot get an acknowledgement.
 pub(super) const TAKES_NOTHING: End = End::Because(
     Reason::SERVER_UNAVAILABLE,
-    "the disk takes nothing: what was not acknowledged may be lost",
+    "journal write timed out; unacknowledged messages may be lost",
 );
 
 fn is_at_most_once(delivery: &Delivery) -> bool {

@@ -77,7 +77,7 @@ impl Connection {
                 reason
             }));
             if options.no_local && filter.starts_with("$share/") {
-                let what = "a shared subscription cannot leave out its client's own messages";
+                let what = "No Local is not allowed for a shared subscription";
                 return Err(End::Because(Reason::PROTOCOL_ERROR, what));
             }
             if chunk.is_full(bytes) {
@@ -109,7 +109,7 @@ impl Connection {
 
     /// Checks that the response fits the client's maximum packet size (MQTT-3.1.2-24).
     fn check_ack_size(&self, answer: &Packet<'_>) -> Result<(), End> {
-        let what = "the answer would be longer than the client's maximum packet size";
+        let what = "the response would exceed the client's maximum packet size";
         let takes = self.outbox.takes(answer);
         takes.then_some(()).ok_or(End::Because(Reason::PACKET_TOO_LARGE, what))
     }
@@ -118,7 +118,7 @@ impl Connection {
     fn covered(&mut self, key: &str) -> Result<Covered, (Reason, Why)> {
         let filter = path(key).map_or("", |path| path.filter);
         let covered = self.policy.load().may_subscribe(&self.identity, filter);
-        let why = "this client may receive nothing of what it asks for";
+        let why = "this client may not subscribe to this topic filter";
         covered.ok_or((Reason::NOT_AUTHORIZED, Why::Borrowed(why)))
     }
 
@@ -152,9 +152,9 @@ impl Connection {
 
 /// Checks the topic filter of a subscription.
 fn check(asked: &ParsedSubscription) -> Result<(), Why> {
-    let Some(path) = path(&asked.key) else { return Err("there is no topic filter".into()) };
+    let Some(path) = path(&asked.key) else { return Err("the topic filter is missing".into()) };
     if !topic::is_filter(path.filter) {
-        return Err("a wildcard stands alone in its level, and # at the end".into());
+        return Err("wildcards must be whole levels, and # must be the last level".into());
     }
     if !is_shallow(path.filter) {
         return Err("the filter has more than 200 levels".into());

@@ -25,7 +25,7 @@ impl Content {
     }
 
     fn of(parsed: Result<Filter, FilterError>, json: bool) -> Result<Self, String> {
-        let filter = parsed.map_err(|error| format!("the filter is wrong at {error}"))?;
+        let filter = parsed.map_err(|error| format!("invalid filter at {error}"))?;
         Ok(Self { filter, json })
     }
 }
@@ -59,16 +59,16 @@ impl<'a> PacketFilter<'a> {
         for (name, value) in properties.user() {
             if WHERE.contains(&name) {
                 if own.text.replace(value).is_some() {
-                    return Err("there are two filters: join them with AND".into());
+                    return Err("two filters: join them with AND".into());
                 }
             } else if name == PAYLOAD {
                 if value != "json" {
-                    return Err(format!("{PAYLOAD} is `json` or not there; `{value}` is neither"));
+                    return Err(format!("{PAYLOAD} must be `json` or absent; found `{value}`"));
                 }
                 own.json = true;
             } else if name.starts_with('$') || is_nearly(name) {
                 return Err(format!(
-                    "the user property `{name}` is not known; a filter stands in `$where`, and `$payload` is `json`"
+                    "unknown user property `{name}`; filters go into `$where`, and `$payload` is `json`"
                 ));
             }
         }
@@ -96,7 +96,7 @@ pub(crate) fn parse(filter: &str, own: PacketFilter<'_>) -> Result<ParsedSubscri
     let Parts { condition, query, .. } = Parts::of(filter)?;
     let content = match (condition, query, own.text) {
         (None, None, None) if own.json => {
-            return Err(format!("{PAYLOAD} is there without a filter, which stands in `$where`"));
+            return Err(format!("{PAYLOAD} requires a filter, which goes into `$where`"));
         }
         (None, None, None) => None,
         (Some((condition, json)), None, None) => {
@@ -109,7 +109,7 @@ pub(crate) fn parse(filter: &str, own: PacketFilter<'_>) -> Result<ParsedSubscri
             Some(Content::of(Filter::parse_query(text), own.json || behind.is_some())?)
         }
         (None, None, Some(text)) => Some(Content::of(Filter::parse(text), own.json)?),
-        _ => return Err("there are two filters: of $where/, ? and a property only one".into()),
+        _ => return Err("two filters: use only one of $where/, ? and a user property".into()),
     };
     Ok(ParsedSubscription { key: key(filter, own), content })
 }
@@ -199,13 +199,13 @@ mod tests {
             ("$where/n > 5/a", &[("$where", "n > 5")], "two filters"),
             ("$where/n >> 5/a", &[], "column 4"),
             ("$where/n = 'x%'/a", &[], "%25"),
-            ("a", &[("$payload", "json")], "without a filter"),
-            ("a", &[("where", "n > 5")], "stands in `$where`"),
-            ("a", &[("Where", "n > 5")], "stands in `$where`"),
-            ("a", &[("FILTER", "n > 5")], "stands in `$where`"),
-            ("a", &[("$filter", "n > 5")], "stands in `$where`"),
-            ("a", &[("$wher", "n > 5")], "stands in `$where`"),
-            ("a?n>5", &[("payload", "json")], "stands in `$where`"),
+            ("a", &[("$payload", "json")], "requires a filter"),
+            ("a", &[("where", "n > 5")], "go into `$where`"),
+            ("a", &[("Where", "n > 5")], "go into `$where`"),
+            ("a", &[("FILTER", "n > 5")], "go into `$where`"),
+            ("a", &[("$filter", "n > 5")], "go into `$where`"),
+            ("a", &[("$wher", "n > 5")], "go into `$where`"),
+            ("a?n>5", &[("payload", "json")], "go into `$where`"),
         ] {
             let error = apart(filter, user).unwrap_err();
             assert!(error.contains(said), "{filter} {user:?}: {error}");

@@ -30,7 +30,7 @@ impl<'a> Parts<'a> {
     /// A description of the error.
     pub(super) fn of(text: &'a str) -> Result<Self, String> {
         let Some(Shared { group, filter }) = topic::shared(text) else {
-            return Err("a shared subscription is $share/GROUP/FILTER".into());
+            return Err("a shared subscription has the form $share/GROUP/FILTER".into());
         };
         let (condition, filter) = take_condition(filter)?;
         let (filter, query) = match filter.split_once('?') {
@@ -38,13 +38,13 @@ impl<'a> Parts<'a> {
             None => (filter, None),
         };
         if filter.is_empty() {
-            return Err("there is no topic filter".into());
+            return Err("the topic filter is missing".into());
         }
         if condition.is_some() && filter.starts_with("$share/") {
-            return Err("$share/GROUP/ stands before $where/CONDITION/".into());
+            return Err("$share/GROUP/ must precede $where/CONDITION/".into());
         }
         if condition.is_some() && filter.starts_with("$where") {
-            return Err("there are two conditions: they are joined by AND".into());
+            return Err("two conditions: join them with AND".into());
         }
         Ok(Self { path: Shared { group, filter }, condition, query })
     }
@@ -55,7 +55,7 @@ fn take_condition(filter: &str) -> Result<(Option<Condition<'_>>, &str), String>
     for (prefix, json) in [(WHERE, false), (WHERE_JSON, true)] {
         if let Some(rest) = filter.strip_prefix(prefix) {
             let (condition, filter) = rest.split_once('/').ok_or_else(|| {
-                format!("{prefix}CONDITION/FILTER has no topic filter behind its condition")
+                format!("the topic filter is missing in {prefix}CONDITION/FILTER")
             })?;
             return Ok((Some((condition, json)), filter));
         }
@@ -63,7 +63,7 @@ fn take_condition(filter: &str) -> Result<(Option<Condition<'_>>, &str), String>
     let first = filter.split('/').next().unwrap_or_default();
     if first.starts_with('$') && is_nearly(first) {
         return Err(format!(
-            "`{first}` is not known; write {WHERE} or {WHERE_JSON} before a condition"
+            "unknown prefix `{first}`; write {WHERE} or {WHERE_JSON} before a condition"
         ));
     }
     Ok((None, filter))
@@ -87,7 +87,7 @@ pub(super) fn unescaped(condition: &str) -> Result<String, String> {
         let (code, rest) = piece
             .split_at_checked(2)
             .filter(|(code, _)| code.bytes().all(|byte| byte.is_ascii_hexdigit()))
-            .ok_or("in $where/ a % begins an escape: %2B is +, %23 is #, %2F is / and %25 is %")?;
+            .ok_or("in $where/ a % starts an escape: %2B is +, %23 is #, %2F is / and %25 is %")?;
         bytes.push(u8::from_str_radix(code, 16).unwrap_or_default());
         bytes.extend_from_slice(rest.as_bytes());
     }
@@ -130,15 +130,15 @@ mod tests {
         }
         for (wrong, said) in [
             ("$share/g", "$share/GROUP/FILTER"),
-            ("$where/k = 1", "no topic filter"),
-            ("$where/k = 1/", "no topic filter"),
-            ("?k=1", "no topic filter"),
+            ("$where/k = 1", "topic filter is missing"),
+            ("$where/k = 1/", "topic filter is missing"),
+            ("?k=1", "topic filter is missing"),
             ("$where", "write $where/"),
             ("$WHERE/k = 1/t", "write $where/"),
             ("$filter/k = 1/t", "write $where/"),
             ("$where_json/k = 1/t", "write $where/"),
-            ("$where/k = 1/$share/g/t", "stands before"),
-            ("$where/k = 1/$where/l = 2/t", "joined by AND"),
+            ("$where/k = 1/$share/g/t", "must precede"),
+            ("$where/k = 1/$where/l = 2/t", "join them with AND"),
         ] {
             let error = Parts::of(wrong).expect_err(wrong);
             assert!(error.contains(said), "{wrong}: {error}");

@@ -84,7 +84,7 @@ impl DiskLog {
                 None => (),
                 Some(1) => lines.push(text(flag.is_set())),
                 Some(many) => lines.push(format!(
-                    "{} (it has changed {many} times since the last line)",
+                    "{} (changed {many} times since the last line)",
                     text(flag.is_set())
                 )),
             }
@@ -92,17 +92,19 @@ impl DiskLog {
         line(&mut self.low, &disk.low, &|is_low| {
             match is_low {
             true => "the disk is full: QoS 1 and 2, retained messages, new sessions and subscriptions are refused (quota \
-                     exceeded); sessions go on, and their acknowledgements make room"
+                     exceeded); existing sessions continue, and their acknowledgements free space"
                 .into(),
-            false => "the disk has room again: nothing is refused for want of it".into(),
+            false => "the disk has space again: nothing is refused for lack of it".into(),
         }
         });
         line(&mut self.failing, &disk.failing, &|is_failing| match is_failing {
             true => {
                 let error = disk.error.lock().unwrap_or_else(PoisonError::into_inner);
-                format!("{error}; what clients want kept is refused until it can be")
+                format!(
+                    "{error}; additions to the persistent state are refused until writes succeed"
+                )
             }
-            false => "the journal is written again".into(),
+            false => "journal writes succeed again".into(),
         });
         lines
     }
@@ -147,7 +149,7 @@ mod tests {
         assert!(last.iter().any(|line| line.starts_with("the disk is full")), "{last:?}");
         assert!((0..100).all(|_| log.lines(&disk, false).is_empty()));
         disk.set_low(false);
-        let line = "the disk has room again: nothing is refused for want of it";
+        let line = "the disk has space again: nothing is refused for lack of it";
         assert_eq!(log.lines(&disk, false), [line]);
     }
 
@@ -164,6 +166,6 @@ mod tests {
         assert!(disk.is_full());
         let lines = DiskLog::default().lines(&disk, true);
         assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines[1].starts_with("the journal is written again (it has changed 2 times"));
+        assert!(lines[1].starts_with("journal writes succeed again (it has changed 2 times"));
     }
 }

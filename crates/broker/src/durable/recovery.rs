@@ -115,7 +115,7 @@ impl RecoveredState {
         let mut messages = HashMap::with_capacity(recovered.messages.len());
         for (MessageId(number), message) in &recovered.messages {
             let message = read_message(*number, message, clocks)
-                .ok_or_else(|| format!("message {number} is written in a way unknown here"))?;
+                .ok_or_else(|| format!("message {number} has an unknown format"))?;
             messages.insert(*number, Arc::new(message));
         }
         let retained = recovered.retained.values();
@@ -131,10 +131,7 @@ impl RecoveredState {
         }
         for (number, stored) in &recovered.sessions {
             let unknown = |what: &str| {
-                format!(
-                    "the session of client {:?}: {what} is written in a way unknown here",
-                    stored.client
-                )
+                format!("the session of client {:?}: {what} has an unknown format", stored.client)
             };
             let extras = Extras::read(&stored.will).ok_or_else(|| unknown("its will"))?;
             let partition = partition_of(&stored.client, partitions);
@@ -196,7 +193,7 @@ fn session(
     }
     for (delivery, own) in &stored.queue {
         let how = how(own).ok_or("a message's delivery")?;
-        let message = || messages.get(&own.message.0).cloned().ok_or("a message that waits");
+        let message = || messages.get(&own.message.0).cloned().ok_or("a queued message");
         let (packet, message) = match own.phase {
             Phase::Queued => {
                 session.queue.push_back(Queued { message: message()?, how, number: delivery.0 });
@@ -222,9 +219,7 @@ fn requests_of(stored: &phalanx_store::Session) -> Result<Vec<SubscriptionReques
             // Accepted by an earlier version, which interpreted it differently.
             Err(error) => {
                 let client = &stored.client;
-                eprintln!(
-                    "phalanx: client {client:?} is not subscribed to {key:?} any more: {error}"
-                );
+                eprintln!("phalanx: client {client:?} lost its subscription {key:?}: {error}");
                 continue;
             }
         };

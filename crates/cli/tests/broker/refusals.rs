@@ -186,7 +186,7 @@ fn addresses_that_others_reach_are_not_taken() {
     let output = bare().args(arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("0.0.0.0:0 can be reached by others"), "{said}");
+    assert!(said.contains("0.0.0.0:0 is reachable from other machines"), "{said}");
     let anonymous = ["--allow-anonymous", "--listen", "0.0.0.0:0"];
     Broker::start_with("poll", &anonymous);
 }
