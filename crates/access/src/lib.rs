@@ -13,7 +13,7 @@
 //! | `rules` | access lists |
 //! | `parse` | parses access lists |
 //!
-//! This crate is independent of packets and sockets. What a file does not allow is refused, and a file with
+//! This crate is independent of packets and sockets. Access that no rule allows is refused, and a file with
 //! an unknown line is an error.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Passwords are looked at aside, and what is not known is as wrong as what is.
+//! Password verification runs on separate threads, and an unknown user costs as much as a wrong password.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -10,14 +10,14 @@ use phalanx::{Graph, Runtime, SharedStage, sleep};
 use phalanx_access::{Attempt, Passwords, Users, passwd};
 use phalanx_guard::{PAIR_FAILURES, Refusal};
 
-/// A crowd of so many logins at once.
+/// Logins attempted at the same time.
 const CROWD: usize = 200;
 
 fn attempt(name: &str, password: &str, client: u64) -> Attempt {
     Attempt { name: name.into(), password: password.into(), client }
 }
 
-/// Runs `test` on a processor, with a user eve whose password is apple.
+/// Runs `test` on a worker, with a user `eve` whose password is `apple`.
 fn run<F: Future<Output = ()> + 'static>(
     test: impl Fn(SharedStage<()>, Passwords, Arc<Users>) -> F + Clone + Send + Sync + 'static,
 ) {
@@ -50,7 +50,8 @@ fn passwords_are_looked_at_by_a_stage() {
     });
 }
 
-/// Neither who was right before nor somebody from another address waits for a crowd with wrong passwords.
+/// Wrong passwords from one address delay neither a user who logged in before nor a client of another
+/// address.
 #[test]
 fn a_crowd_with_wrong_passwords_keeps_nobody_waiting() {
     run(|stage, passwords, users| async move {
@@ -75,7 +76,7 @@ fn a_crowd_with_wrong_passwords_keeps_nobody_waiting() {
             let before = answered.get();
             let right = passwords.verify(&users, attempt("eve", "apple", client)).await;
             assert_eq!(right, Ok(true));
-            // Two threads are at work, and one of them may begin another in between.
+            // Two threads verify, and either of them may start another verification in between.
             let meanwhile = answered.get() - before;
             assert!(
                 meanwhile < CROWD / 4,
@@ -90,7 +91,7 @@ fn a_name_is_locked_out_where_it_has_failed() {
     run(|_, passwords, users| async move {
         assert_eq!(passwords.verify(&users, attempt("eve", "apple", 1)).await, Ok(true));
         let mut failures = 0;
-        // Lockouts double, so that one is met however slow this machine is.
+        // The lockout time doubles, so the test reaches a lockout however slow the machine is.
         let refused = loop {
             match passwords.verify(&users, attempt("eve", "pear", 1)).await {
                 Ok(false) if failures < 2 * PAIR_FAILURES => failures += 1,

@@ -1,9 +1,9 @@
-//! What an access list allows, against the plain meaning of patterns; and what is wrong in one, with its place.
+//! Compares access lists with a simple model of patterns; checks the position of errors.
 
 use phalanx_access::{Coverage, Rules, Subject};
 use proptest::prelude::*;
 
-/// Whether a pattern or filter matches a topic, as the standard says it, and no faster.
+/// Whether a pattern or filter matches a topic: a direct implementation of the standard.
 fn matches(pattern: &[&str], topic: &[&str]) -> bool {
     match (pattern, topic) {
         (["#"], _) | ([], []) => true,
@@ -20,11 +20,11 @@ fn is_matched(pattern: &str, topic: &str) -> bool {
     matches(&pattern, &levels) && !(wild && topic.starts_with('$'))
 }
 
-/// All topics of up to four levels of these.
+/// All topics of up to four of these levels.
 fn topics() -> Vec<String> {
     let levels = ["a", "b", "$s", "eve", ""];
     let mut all: Vec<String> = levels.iter().map(ToString::to_string).collect();
-    // The empty topic too, which nobody can publish to: it has a level, as patterns see it.
+    // The empty topic too: nobody can publish to it, but patterns see one empty level.
     let mut last = all.clone();
     for _ in 0..3 {
         let longer = last.iter().flat_map(|it| levels.map(|level| format!("{it}/{level}")));
@@ -49,7 +49,7 @@ const EVE: Subject<'_> = Subject { user: Some("eve"), client: "a" };
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// One line that allows and one that denies say of each topic, and of each filter, what the topics say.
+    /// A list of one allow rule and one deny rule decides on topics and filters as the model does.
     #[test]
     fn lists_mean_what_their_patterns_mean(
         allow in pattern(),
@@ -57,7 +57,7 @@ proptest! {
         filter in pattern(),
     ) {
         let denied = deny.as_ref().map(|deny| format!("topic deny {deny}\n")).unwrap_or_default();
-        // With names in place of what they stand for, it is the same.
+        // Rules with the placeholders `%u` and `%c` decide the same.
         let named = allow.replace("eve", "%u").replace('a', "%c");
         let rules = [
             Rules::parse(&format!("user eve\ntopic read {allow}\n{denied}")).unwrap(),
@@ -85,7 +85,7 @@ proptest! {
                 Coverage::None => prop_assert!(!some, "some of {}", filter),
             }
         }
-        // Without something that denies, none is seen as such.
+        // Without a deny rule, an allow rule decides alone.
         if deny.is_none() && !some {
             prop_assert_eq!(rules[0].may_subscribe(EVE, &filter), Coverage::None);
         }
@@ -94,7 +94,7 @@ proptest! {
         }
     }
 
-    /// Whatever a file says is a list or an error in it, and no name widens a pattern.
+    /// Every text parses to a list or an error in it, and no user or client name widens a pattern.
     #[test]
     fn no_text_is_too_strange(text in "(user |client |topic |pattern |read |deny |%u|%c|[+#/ a\n]|.){0,40}", name in ".{0,6}") {
         match Rules::parse(&text) {
@@ -123,7 +123,7 @@ fn sections_are_for_whom_they_name() {
     let rules = Rules::parse(rules).unwrap();
     let nobody = Subject { user: None, client: "c 1" };
     let eve = Subject { user: Some("eve"), client: "c2" };
-    // (who, topic, may receive, may publish)
+    // (user, topic, may receive, may publish)
     let table = [
         (nobody, "open/x", true, false),
         (nobody, "c", true, false),
@@ -146,7 +146,7 @@ fn sections_are_for_whom_they_name() {
 
 #[test]
 fn what_is_wrong_is_told_with_its_place() {
-    // (text, line, column, what is said)
+    // (text, line, column, message)
     let table = [
         ("topics x", 1, 1, "expected `user`"),
         ("\n  user", 2, 7, "expected a name"),

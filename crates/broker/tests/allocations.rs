@@ -1,7 +1,7 @@
-//! How often the broker calls the general allocator for a message of QoS 0, once some have gone the same way before.
+//! Counts the calls of the general allocator for each QoS 0 message after a warm-up.
 //!
-//! The clients of this test say the same bytes again and again, and call none. Calls are counted in the whole process,
-//! the broker's threads included; with `PHALANX_ALLOCATIONS=1` it is shown where they come from.
+//! Calls are counted in the whole process, including the broker's threads; the test's clients reuse their
+//! buffers and do not allocate. `PHALANX_ALLOCATIONS=1` prints the stacks of the calls.
 
 mod common;
 #[path = "../../web/tests/common/counted.rs"]
@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use common::{bytes, client, on_each_driver, subscriber};
 use phalanx_mqtt::{Delivery, Packet, Property, PropertyBuffer, Publish};
 
-/// Calls of the allocator while so many messages, `burst` of them at once, go to so many subscribers.
+/// The number of allocator calls while `messages` messages, in bursts of `burst`, go to the subscribers.
 fn calls(
     address: SocketAddr,
     (messages, burst): (usize, usize),
@@ -33,7 +33,7 @@ fn calls(
         duplicate: false,
         properties: buffer.get(),
     };
-    // Subscribers get the bytes that the publisher has sent.
+    // Subscribers receive the same bytes that the publisher sends.
     let said = bytes(&Packet::Publish(publish)).repeat(burst);
     let mut came = vec![0; said.len()];
     let mut pass = |messages: usize| {
@@ -45,7 +45,7 @@ fn calls(
             }
         }
     };
-    // Pools grow.
+    // Warm up the pools.
     pass(messages);
     let fewest = counted::fewest(|| pass(messages));
     println!("{fewest} calls of the allocator for {messages} messages by {burst} to {subscribers}");
@@ -53,7 +53,7 @@ fn calls(
     fewest
 }
 
-/// All in one test: what another one does meanwhile would be counted, too.
+/// A single test: allocations of a concurrent test would be counted too.
 #[test]
 fn a_message_that_is_passed_on_calls_no_allocator() {
     let user = [Property::User("unit", "°C"), Property::User("place", "cellar")];

@@ -1,4 +1,5 @@
-//! Configuration as text: what is wrong is told with its place, and what is printed reads the same.
+//! The configuration as text: errors name their position, and the printed configuration reads back as the
+//! same values.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use proptest::prelude::*;
 #[path = "../../config/tests/servers/mod.rs"]
 mod servers;
 
-/// Reads and checks, as `phalanx broker --check` does.
+/// Reads and checks a text as `phalanx broker --check` does.
 fn read(text: &str) -> Result<Config, Vec<ConfigError>> {
     let (mut config, mut origins) = (Config::new(), Origins::default());
     config.read(text, "b.toml", Path::new(""), &mut origins)?;
@@ -19,7 +20,7 @@ fn read(text: &str) -> Result<Config, Vec<ConfigError>> {
 
 #[test]
 fn mistakes_name_their_place() {
-    // (text, the beginning of the message, what else is in it)
+    // (text, the beginning of the message, a part of the rest)
     let table: &[(&str, &str, &str)] = &[
         ("listen = ", "b.toml:1:", ""),
         (
@@ -125,7 +126,7 @@ fn what_is_read() {
     let tls = config.security.tls.as_ref().unwrap();
     assert_eq!(tls.certificate, PathBuf::from("/etc/b/c.pem"));
     assert_eq!((&tls.key, &tls.client_authorities), (&PathBuf::from("/k.pem"), &None));
-    // Over it: what is not said stays.
+    // A layer on top: keys that are not set keep their value.
     let over = "max-connection-rate = false\nmax-session-expiry = false\n[tls]\nclient-ca = 'a'";
     config.read(over, "c", "".as_ref(), &mut origins).unwrap();
     assert_eq!((config.limits.connection_rate, config.limits.session_expiry), (None, u32::MAX));

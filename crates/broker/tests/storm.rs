@@ -1,4 +1,4 @@
-//! Clients that come and go as fast as they can do not stop those who are there.
+//! Clients that connect and disconnect as fast as possible do not block connected clients.
 
 mod common;
 
@@ -11,11 +11,11 @@ use phalanx_mqtt::{Delivery, Packet, Properties, Publish};
 
 const THREADS: usize = 4;
 const EACH: usize = 50;
-/// So many messages at least, and clients that come meanwhile.
+/// The minimum of messages, and of clients that connect meanwhile.
 const MESSAGES: usize = 200;
 const CLIENTS: usize = 1000;
 
-/// Ends the storm, however the test does.
+/// Ends the storm when the test ends, also on a panic.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -51,7 +51,7 @@ fn messages_go_on_while_clients_come_and_go() {
                     }
                 });
             }
-            // Each message arrives before the next is sent, while others come and go.
+            // Each message arrives before the next is sent, while other clients connect and disconnect.
             let (mut seen, mut sent) = (0, 0);
             while sent < MESSAGES || seen < CLIENTS {
                 writer.write_all(&said).unwrap();

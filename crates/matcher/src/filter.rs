@@ -1,4 +1,4 @@
-//! A parsed filter: what a subscription asks of events.
+//! A parsed filter: the condition that events must satisfy.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,15 +11,15 @@ use crate::language::{parse, query};
 use crate::normal::{self, Conjunction};
 use crate::value::Value;
 
-/// What a subscription asks of an event, parsed from its text.
+/// A condition on events, parsed from text.
 ///
-/// The language is a subset of SQL's conditions: `=`, `<>` (or `!=`), `<`, `<=`, `>`, `>=`, `BETWEEN`,
-/// `IN`, `LIKE 'prefix%'`, `IS NULL`, joined by `AND`, `OR`, `NOT` and parentheses. Names are
-/// case-sensitive, keywords are not; a name that is a keyword or has other signs than letters, digits, `_`,
-/// `$` and `.` stands in double quotes.
+/// The language is a subset of SQL's conditions: `=`, `<>` (or `!=`), `<`, `<=`, `>`, `>=`, `BETWEEN`, `IN`,
+/// `LIKE 'prefix%'`, `IS NULL`, joined by `AND`, `OR`, `NOT` and parentheses. Names are case-sensitive,
+/// keywords are not. A name that is a keyword, or that has characters other than letters, digits, `_`, `$`
+/// and `.`, must be in double quotes.
 ///
-/// A missing attribute is `NULL`: every comparison with it is unknown, and so is its `NOT`. An event
-/// matches if the whole is true.
+/// A missing attribute is `NULL`: every comparison with it is unknown, and so is its `NOT`. An event matches
+/// if the whole condition is true.
 ///
 /// ```
 /// use phalanx_matcher::{Filter, Value};
@@ -42,29 +42,30 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// The longest text, in bytes.
+    /// Maximum length of the text in bytes.
     pub const MAX_TEXT: usize = 8 * 1024;
-    /// How many parentheses and `NOT`s may stand in each other.
+    /// Maximum nesting depth of parentheses and `NOT`s.
     pub const MAX_DEPTH: usize = 32;
-    /// How many conjunctions a filter may come to: one for each way in which its `OR`s and `IN`s can be
-    /// satisfied. The index holds each of them.
+    /// Maximum number of conjunctions of a filter: one for each way to satisfy its `OR`s and `IN`s. The index
+    /// holds each of them.
     pub const MAX_ALTERNATIVES: usize = 256;
-    /// How many conditions a conjunction may have.
+    /// Maximum number of conditions in a conjunction.
     pub const MAX_CONDITIONS: usize = 64;
 
-    /// The filter that `text` spells. The work is bounded: linear in the text, and in the conjunctions
-    /// that it comes to.
+    /// Parses a filter. The work is bounded: linear in the length of the text and in the number of
+    /// conjunctions.
     ///
     /// # Errors
-    /// When it is not in the language or exceeds one of the bounds; the error names the column.
+    ///
+    /// If the text is not in the language or exceeds a limit; the error names the column.
     pub fn parse(text: &str) -> Result<Filter, FilterError> {
         Filter::new(parse::parse(text)?)
     }
 
-    /// The filter that a query spells, as it stands behind a topic: conditions `name=value`, with `=`,
-    /// `!=`, `<`, `<=`, `>` or `>=`, joined by `&`. A value that spells a number or `true` or `false` is one;
-    /// any other is a string. So is a value in single quotes, which may have any sign in it. Without them, a value that
-    /// looks like another condition is an error.
+    /// Parses the query that follows a topic: conditions `name=value`, with `=`, `!=`, `<`, `<=`, `>` or
+    /// `>=`, joined by `&`. A value that is written as a number or as `true` or `false` has that type; any
+    /// other value is a string. A value in single quotes is a string too and may contain any character. An
+    /// unquoted value that looks like another condition is an error.
     ///
     /// ```
     /// use phalanx_matcher::Filter;
@@ -82,14 +83,14 @@ impl Filter {
     }
 
     fn new(expr: Expr) -> Result<Filter, FilterError> {
-        // What is too much is so as a whole, not at some place.
+        // The limits concern the whole text, not one place in it.
         let whole = |reason| FilterError::new(1, reason);
         let alternatives = normal::alternatives(&expr).map_err(whole)?;
         Ok(Filter { expr, alternatives })
     }
 
-    /// This filter, and that the attribute `name` equals `value` besides. The bounds are those of a text: this condition does
-    /// not count.
+    /// This filter, combined with the condition that the attribute `name` equals `value`. The limits apply to
+    /// the filter without this condition.
     ///
     /// ```
     /// use phalanx_matcher::{Filter, Literal};
@@ -107,8 +108,8 @@ impl Filter {
         Filter { expr: Expr::join(true, vec![equal, self.expr.clone()]), alternatives }
     }
 
-    /// Whether an event with these attributes satisfies this filter, evaluated as it stands. Of several
-    /// values for a name the last counts.
+    /// Whether an event with these attributes satisfies this filter, evaluated directly. If a name has
+    /// several values, the last one counts.
     ///
     /// This is for one filter; an [`Index`](crate::Index) is for many.
     #[must_use]
@@ -119,7 +120,7 @@ impl Filter {
         evaluate(&self.expr, &look_up) == Some(true)
     }
 
-    /// How many conjunctions it comes to, after those that cannot be satisfied have been left out.
+    /// The number of conjunctions, without those that cannot be satisfied.
     #[must_use]
     pub fn alternatives(&self) -> usize {
         self.alternatives.len()
@@ -138,7 +139,7 @@ impl FromStr for Filter {
     }
 }
 
-/// A text that parses to the same filter.
+/// Writes a text that parses to the same filter.
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.expr)

@@ -1,4 +1,4 @@
-//! The filter language through its public face: what it means, how it is written, what it says of mistakes.
+//! The public interface of the filter language: meaning, written form and error messages.
 
 mod common;
 
@@ -68,7 +68,7 @@ fn operators_mean_what_sql_says() {
         "s LIKE 'b%'",
         "s NOT LIKE '%'",
         "twice = 1",
-        // Unknown, and its opposite too.
+        // A missing attribute is unknown, and so is the negation.
         "missing = 1",
         "NOT missing = 1",
         "missing <> 1",
@@ -99,8 +99,8 @@ fn mistakes_are_told_with_their_column() {
         ("a = b", 5, "expected a value like 5, 'text' or TRUE, found `b`"),
         ("a = 1 b = 2", 7, "expected AND, OR or the end, found `b`"),
         ("(a = 1", 7, "expected AND, OR or `)`, found the end"),
-        ("a = 'x", 5, "a string opens here and is not closed"),
-        ("\"a = 1", 1, "a quoted name opens here and is not closed"),
+        ("a = 'x", 5, "the string that opens here is not closed"),
+        ("\"a = 1", 1, "the quoted name that opens here is not closed"),
         ("ü = 1 # 2", 7, "'#' has no meaning here; put names with it in double quotes"),
         ("a = 12x", 5, "not a number; write it like 42, -1.5 or 2e6"),
         ("a = 1e99", 5, "more than 20 digits before the point"),
@@ -140,7 +140,7 @@ fn bounds_are_kept() {
     let deep = |n: usize| format!("{}a = 1{}", "(".repeat(n), ")".repeat(n));
     assert!(Filter::parse(&deep(Filter::MAX_DEPTH)).is_ok());
     let error = Filter::parse(&deep(Filter::MAX_DEPTH + 1)).unwrap_err();
-    assert_eq!(error.to_string(), "column 33: more than 32 parentheses and NOTs in each other");
+    assert_eq!(error.to_string(), "column 33: more than 32 nested parentheses and NOTs");
     let nots = |n: usize| format!("{}a = 1", "NOT ".repeat(n));
     assert!(Filter::parse(&nots(Filter::MAX_DEPTH)).is_ok());
     assert!(Filter::parse(&nots(Filter::MAX_DEPTH + 1)).is_err());
@@ -156,13 +156,13 @@ fn bounds_are_kept() {
     assert_eq!(within.alternatives(), Filter::MAX_ALTERNATIVES);
     for wide in [
         format!("a IN ({})", list(Filter::MAX_ALTERNATIVES + 1)),
-        // 4 to the power of 30, if it were written out.
+        // Would expand to 4³⁰ conjunctions.
         vec!["(a IN (1,2) OR b IN (3,4))"; 30].join(" AND "),
     ] {
         let error = Filter::parse(&wide).unwrap_err().to_string();
         assert_eq!(
             error,
-            "column 1: comes to more than 256 alternatives; make several filters of it"
+            "column 1: expands to more than 256 alternatives; split it into several filters"
         );
     }
     let joined = |n: usize| (0..n).map(|i| format!("a{i} = 1")).collect::<Vec<_>>().join(" AND ");
@@ -173,7 +173,7 @@ fn bounds_are_kept() {
         let own = filter.and_equal("own", Literal::Number(1.into()));
         assert_eq!(own.alternatives(), 1, "what a program adds does not count");
         let error = Filter::parse(&long).unwrap_err().to_string();
-        assert_eq!(error, "column 1: an alternative has more than 64 conditions; drop some");
+        assert_eq!(error, "column 1: an alternative has more than 64 conditions; remove some");
     }
 }
 
@@ -187,7 +187,7 @@ fn alternatives_that_cannot_hold_are_left_out() {
         ("a BETWEEN 2 AND 1 OR b = 1", 1),
         ("a IS NULL AND a = 1", 0),
         ("a IN (1, 2) AND a IN (2, 3)", 1),
-        // A text may be both.
+        // An untyped text may be both.
         ("a = 1 AND a = '1'", 1),
     ];
     for (text, alternatives) in come_to {
@@ -243,7 +243,7 @@ fn queries_are_short_filters() {
     for (query, error) in mistakes {
         assert_eq!(Filter::parse_query(query).unwrap_err().to_string(), error);
     }
-    // What another language means is no string here.
+    // A condition of another language is not taken as a string.
     for (query, column, hint) in [
         ("a==1", 3, "operators are"),
         ("b=1&a=>1", 7, "operators are"),

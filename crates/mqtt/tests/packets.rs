@@ -1,4 +1,4 @@
-//! The codec through its public face: what is written is read as the same, and what is not MQTT is refused.
+//! The codec's public interface: a packet reads back as it was written, and invalid packets are refused.
 
 use phalanx_mqtt::{
     Ack, Auth, ConnAck, Connect, Delivery, Disconnect, Error, Frame, Packet, PacketId, Properties,
@@ -16,7 +16,7 @@ fn decode(bytes: &[u8], version: Version) -> Result<Packet<'_>, Error> {
     Packet::decode(frame, version)
 }
 
-/// Writes `packet` and reads it again; every shorter piece of it is waited for.
+/// Encodes `packet` and decodes it again; every shorter prefix is incomplete.
 fn there_and_back(packet: Packet<'_>, version: Version) -> Result<(), TestCaseError> {
     let mut bytes = b"before".to_vec();
     packet.encode(version, &mut bytes).expect("it can be written");
@@ -28,7 +28,7 @@ fn there_and_back(packet: Packet<'_>, version: Version) -> Result<(), TestCaseEr
     Ok(())
 }
 
-/// A packet with its fields cut short is refused, not read past its end and not taken for another.
+/// A packet with truncated fields is refused; the decoder does not read past its end.
 fn cut_short(packet: Packet<'_>, version: Version) {
     let mut bytes = Vec::new();
     packet.encode(version, &mut bytes).unwrap();
@@ -38,7 +38,7 @@ fn cut_short(packet: Packet<'_>, version: Version) {
     for length in 2..bytes.len() {
         let mut short = bytes[..length].to_vec();
         short[1] = (length - 2) as u8;
-        // A few are packets too: a payload ends anywhere, answers leave fields out.
+        // Some truncations are valid packets: a payload may end anywhere, acknowledgements may omit fields.
         let _ = decode(&short, version);
     }
 }
@@ -63,7 +63,7 @@ fn id() -> impl Strategy<Value = PacketId> {
     (1..=u16::MAX).prop_map(|id| PacketId::new(id).unwrap())
 }
 
-/// Properties that may stand in a PUBLISH, and some in all packets.
+/// Properties allowed in PUBLISH, and user properties, which most packets allow.
 fn of_publish() -> impl Strategy<Value = PropertyBuffer> {
     let user = vec((text(), text()), 0..4);
     let own = (
@@ -99,7 +99,7 @@ fn with_reason() -> impl Strategy<Value = PropertyBuffer> {
     })
 }
 
-/// What 3.1.1 has no words for is not in its packets.
+/// MQTT 3.1.1 has no properties.
 fn properties(buffer: &PropertyBuffer, version: Version) -> Properties<'_> {
     if version == Version::V5 { buffer.get() } else { Properties::NONE }
 }
@@ -206,10 +206,10 @@ proptest! {
     }
 }
 
-/// Packets as they were seen on a wire, byte for byte: a codec that errs in both directions is found by them.
+/// Recorded packets, byte for byte: they reveal errors that encoder and decoder have in common.
 #[test]
 fn known_bytes() {
-    // The example of the standard's §3.1: MQTT 5, clean start, a session of ten seconds.
+    // The example of §3.1 of the standard: MQTT 5, clean start, a session expiry interval of ten seconds.
     let connect = b"\x10\x10\x00\x04MQTT\x05\x02\x00\x3c\x05\x11\x00\x00\x00\x0a\x00\x00";
     assert_eq!(connect.len(), 20);
     let mut connect = connect.to_vec();
@@ -235,7 +235,7 @@ fn known_bytes() {
     assert_eq!(out, b"\x40\x02\x00\x05\xd0\x00\xe0\x01\x8e");
 }
 
-/// What the standard calls malformed or a protocol error, and the reason that it wants for it.
+/// Malformed packets and protocol errors of the standard, with the required reason code.
 #[test]
 fn what_is_refused() {
     for (what, version, bytes, reason) in [
@@ -290,7 +290,7 @@ fn three_one_one_says_less() {
     assert_eq!(out[4..], [1, 0x80]);
 }
 
-/// A malformed, incomplete or unsupported CONNECT is answered in a form that its sender reads.
+/// A malformed, incomplete or unsupported CONNECT is answered in the format of its version.
 #[test]
 fn the_version_of_an_answer_is_that_of_the_question() {
     for (level, version) in [
@@ -314,7 +314,7 @@ fn the_version_of_an_answer_is_that_of_the_question() {
     assert_eq!(Connect::response_version(b"\x10\x7f\x00\x04mqtt\x05"), None);
 }
 
-/// Of a packet that is longer than its receiver takes, the words are left out, and nothing else.
+/// A packet above the receiver's maximum packet size omits its reason string and nothing else.
 #[test]
 fn words_are_left_out_where_they_do_not_fit() {
     let mut words = PropertyBuffer::new();
@@ -343,7 +343,7 @@ fn words_are_left_out_where_they_do_not_fit() {
         short.truncate(6);
         packet.encode_within(Version::V5, length - 1, &mut short).unwrap();
         let least = short.len() - 6;
-        // The length of the properties, which some packets leave out.
+        // The property length, which some packets omit.
         let words = words.get().bytes();
         assert!(least == length - words || least == length - words - 1, "{packet:?}");
         assert!(decode(&short[6..], Version::V5).is_ok());

@@ -1,4 +1,5 @@
-//! What cleaning costs who waits, and how long the journal becomes: in proportion to what is written, and to what is alive.
+//! The cost of cleaning for writers, and the journal's length: proportional to the bytes written, and to the
+//! live data.
 
 mod common;
 
@@ -20,7 +21,7 @@ const OPTIONS: Options = Options {
     salt: None,
 };
 
-/// So many messages stay where they are.
+/// Messages that are never changed.
 const OLD: u64 = 600;
 
 /// Runs `work` with a new store in `path`.
@@ -35,12 +36,12 @@ fn with<F: Future<Output = ()> + 'static>(
     common::run(graph, 1, move || work(journal.clone()));
 }
 
-/// A message that is retained.
+/// Adds a retained message.
 fn retain(entry: &mut Entry, number: u64, topic: u64) {
     retain_bytes(entry, number, topic, 60);
 }
 
-/// The same, of so many bytes.
+/// Adds a retained message with a payload of `bytes` bytes.
 fn retain_bytes(entry: &mut Entry, number: u64, topic: u64, bytes: usize) {
     let (message, topic) = (MessageId(number), format!("t/{topic}"));
     let (payload, properties) = (&vec![7; bytes][..], &b"p"[..]);
@@ -55,8 +56,8 @@ fn retain_bytes(entry: &mut Entry, number: u64, topic: u64, bytes: usize) {
     entry.push(&Record::Retain { topic: &topic, message });
 }
 
-/// All that is alive is the oldest, but for one, which is put in place of itself again and again. Whoever waits for that
-/// waits for a few records more, and the journal is cleaned as long as it is too long.
+/// All live data is old, except for one message that is replaced repeatedly. A writer waits for a few
+/// additional records only, and the journal is cleaned while it is too long.
 #[test]
 fn who_writes_little_cleans_little() {
     let home = tempfile::tempdir().unwrap();
@@ -75,12 +76,12 @@ fn who_writes_little_cleans_little() {
             journal.append(entry).await.unwrap();
             let now = journal.status();
             let rewritten = now.rewritten - before.rewritten;
-            // With the frame; and a part may be cut short by a segment's end, and the rest be owed.
+            // Including the frame; the end of a segment may split a cleaning step and defer the rest.
             assert!(
                 rewritten <= 8 * (length + 16) + 150,
                 "{rewritten} bytes again for {length}: {now:?}"
             );
-            // Beside the segments' heads.
+            // Besides the segment headers.
             let more = 3 * SEGMENT + 84 * now.segments + 5 * length;
             let over = now.bytes as f64 - more as f64;
             longest = longest.max(over / now.live as f64);
@@ -96,8 +97,8 @@ fn who_writes_little_cleans_little() {
     assert_eq!(check(home.path()).unwrap().0.counts.retained, OLD + 1);
 }
 
-/// A short entry that comes behind a long one waits for a piece to be cleaned, and not for all that the long one owes; and
-/// still the journal is cleaned as fast as it is written.
+/// A short entry after a long one waits for one cleaning step, not for all that the long one requires; the
+/// journal is still cleaned as fast as it is written.
 #[test]
 fn a_short_one_does_not_pay_for_a_long_one() {
     const SEGMENT: u64 = 256 << 10;
@@ -122,7 +123,7 @@ fn a_short_one_does_not_pay_for_a_long_one() {
                 journal.append(entry).await.unwrap();
                 let now = journal.status();
                 let rewritten = now.rewritten - before.rewritten;
-                // With the frame, and the rest of a record.
+                // Including the frame and the rest of a record.
                 let most = (64 << 10) + 8 * (length + 16) + 150;
                 assert!(rewritten <= most, "{rewritten} bytes again for {length}: {now:?}");
                 let most = now.live * 9 / 4 + 4 * SEGMENT + LONG as u64;
@@ -137,13 +138,13 @@ fn a_short_one_does_not_pay_for_a_long_one() {
 
 /// Bytes of the files in a directory.
 fn bytes_in(path: &Path) -> u64 {
-    // What is taken away meanwhile has none.
+    // A file removed in the meantime counts as empty.
     let length = |file: std::fs::DirEntry| file.metadata().map_or(0, |it| it.len());
     std::fs::read_dir(path).unwrap().map(|file| length(file.unwrap())).sum()
 }
 
-/// A session ends with all that waits for it, for which one short record is enough. Nothing else is written, and still the
-/// files go, too.
+/// A session with many queued messages ends, which takes one short record. Nothing else is written, and the
+/// files are still removed.
 #[test]
 fn what_is_let_go_at_once_is_cleaned_at_once() {
     let home = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! What is wrong in a journal's middle is told with file and place, and nothing is guessed; what a crash
-//! may have left at its end is left out, and all before it is there.
+//! Corruption in the middle of a journal is reported with file and offset, and the store does not guess. An
+//! incomplete end, as a crash leaves it, is dropped, and everything before it is recovered.
 
 mod common;
 
@@ -13,12 +13,13 @@ use phalanx_store::{Entry, OpenError, Options, Record, Recovered, SessionId, Sto
 type Files = BTreeMap<String, Vec<u8>>;
 
 const SESSIONS: u64 = 60;
-/// A batch's frame, and the record of a session in it.
+/// A batch's frame with the record of one session.
 const MAX_BATCH_BYTES: usize = 16 + 2 + 9 + 3;
-/// A segment's head.
+/// The header of a segment.
 const HEAD_BYTES: usize = 84;
 
-/// A journal of several segments, a session in each batch; without its position, as a power cut may have left it.
+/// A journal of several segments, with one session in each batch; without its position file, as a power cut
+/// may leave it.
 fn journal() -> &'static Files {
     static FILES: OnceLock<Files> = OnceLock::new();
     FILES.get_or_init(|| {
@@ -28,7 +29,7 @@ fn journal() -> &'static Files {
     })
 }
 
-/// All of it, as a kill has left it.
+/// The whole directory, as a killed process leaves it.
 fn with_position() -> &'static Files {
     static FILES: OnceLock<Files> = OnceLock::new();
     FILES.get_or_init(|| {
@@ -62,7 +63,7 @@ fn look(files: &Files) -> Result<Recovered, OpenError> {
     recover(files, Path::new("/data"))
 }
 
-/// What is told: the file's name and the place in it.
+/// The file name and offset of an error.
 fn place(error: &OpenError) -> (String, u64) {
     let OpenError::Corrupt { file, offset, .. } = error else { panic!("{error}") };
     (file.file_name().unwrap().to_str().unwrap().to_owned(), *offset)
@@ -81,7 +82,8 @@ fn it_is_whole() {
 fn each_changed_byte_is_told() {
     let last = journal().keys().next_back().unwrap();
     let end = journal()[last].len();
-    // The last batch may be one that a crash has left: nobody can know. All have the same length.
+    // The last batch may be incomplete after a crash, which the store cannot tell from corruption. All
+    // batches have the same length.
     for (name, bytes) in journal() {
         for at in 0..bytes.len() {
             let mut files = journal().clone();
@@ -113,11 +115,11 @@ fn each_changed_byte_is_told() {
 fn wherever_the_end_is_torn_the_rest_is_there() {
     let last = journal().keys().next_back().unwrap();
     let bytes = &journal()[last];
-    // In each batch a session; what stands in the other segments is there in any case.
+    // Each batch has one session; the other segments are recovered in any case.
     let others = SESSIONS as usize - (bytes.len() - HEAD_BYTES) / MAX_BATCH_BYTES;
     for end in (0..bytes.len()).rev() {
         for junk in [&[][..], &[0; 40], &[0xa5; 7]] {
-            // Behind a head that is not there nothing can be.
+            // Without a header nothing after it counts.
             let cut = if end < HEAD_BYTES {
                 bytes[..end].to_vec()
             } else {
@@ -128,7 +130,7 @@ fn wherever_the_end_is_torn_the_rest_is_there() {
             let recovered = look(&files).unwrap_or_else(|error| panic!("cut at {end}: {error}"));
             let there = recovered.sessions.len();
             let whole = others + end.saturating_sub(HEAD_BYTES) / MAX_BATCH_BYTES;
-            // Zeros may happen to be what was cut off.
+            // The truncated bytes may have been zeros.
             assert!(
                 there == whole || junk == [0; 40] && there == whole + 1,
                 "cut at {end}: {there}"
@@ -152,23 +154,24 @@ fn what_is_missing_or_strange_is_told() {
         files.get_mut(name).unwrap().truncate(cut);
         let error = look(&files).unwrap_err();
         assert_eq!(place(&error), (name.clone(), cut as u64), "{error}");
-        // What stands behind the end that the next head names is nothing.
+        // Bytes after the end that the next header names are ignored.
         let mut files = journal().clone();
         files.get_mut(name).unwrap().extend([7; 100]);
         assert_eq!(look(&files).unwrap(), look(journal()).unwrap());
     }
-    // A segment under another's name.
+    // A segment under the name of another.
     let mut files = journal().clone();
     let other = files[&names[0]].clone();
     files.insert(names[1].clone(), other);
     assert_eq!(place(&look(&files).unwrap_err()), (names[1].clone(), 0));
-    // Files of somebody else's are none of ours.
+    // Files that are not the store's are ignored.
     let mut files = journal().clone();
     files.insert("notes.txt".into(), b"mine".to_vec());
     assert_eq!(look(&files).unwrap(), look(journal()).unwrap());
 }
 
-/// Where the newest position is there, it is known what was acknowledged: no end is taken for one that a crash has left.
+/// With the newest position file, the store knows which writes were acknowledged: a truncated end is an error
+/// then.
 #[test]
 fn an_end_that_was_acknowledged_is_missed() {
     let lost = |files: &Files| match look(files) {
@@ -194,7 +197,7 @@ fn an_end_that_was_acknowledged_is_missed() {
     let mut files = whole.clone();
     files.get_mut(last).unwrap()[bytes.len() - 1] ^= 1;
     assert_eq!(lost(&files).missing, Some(1), "the last batch has changed");
-    // All of it is gone, or was emptied.
+    // The segment is missing or empty.
     let position = |(name, _): &(String, Vec<u8>)| name == "position";
     let files: Files = whole.clone().into_iter().filter(position).collect();
     let told = lost(&files).to_string();
@@ -202,7 +205,7 @@ fn an_end_that_was_acknowledged_is_missed() {
     let emptied = whole.clone().into_iter();
     let emptied = emptied.map(|file| if position(&file) { file } else { (file.0, Vec::new()) });
     assert_eq!(lost(&emptied.collect()).missing, Some(SESSIONS));
-    // What a crash leaves behind the end is no loss, and a position in pieces says nothing.
+    // Bytes that a crash leaves after the end are no loss, and a torn position file is ignored.
     let mut files = whole.clone();
     files.get_mut(last).unwrap().extend([7; 5]);
     assert_eq!(look(&files).unwrap().torn.unwrap().bytes, 5);
@@ -225,6 +228,6 @@ fn a_loss_is_accepted_where_that_is_asked_for() {
     let accepting = Options { accept_loss: true, ..Options::default() };
     let (_, recovered) = Store::open(home.path(), accepting).unwrap();
     assert!(!recovered.sessions.is_empty());
-    // It is accepted once for all.
+    // Accepting the loss once is enough.
     assert_eq!(Store::open(home.path(), Options::default()).unwrap().1, recovered);
 }

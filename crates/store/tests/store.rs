@@ -1,5 +1,5 @@
-//! A store on a real disk, as a broker uses it: what was acknowledged is there again, whatever was cleaned
-//! meanwhile, and what is wrong is told.
+//! A store on a real disk, as a broker uses it: acknowledged entries are recovered, also after cleaning, and
+//! errors are reported.
 
 mod common;
 
@@ -22,7 +22,7 @@ const SMALL: Options = Options {
     salt: None,
 };
 
-/// Runs `work` with the store in `path`, and fails as it does; what had been in it before.
+/// Runs `work` with the store in `path`, and panics if it panics; `work` gets the recovered content too.
 fn with<F>(
     path: &Path,
     options: Options,
@@ -59,7 +59,7 @@ fn queue(number: u64, delivery: u64, message: u64) -> Record<'static> {
     Record::Queue { session, delivery, message, options: 2, properties: b"id", phase }
 }
 
-/// Waits for entries that are all under way.
+/// Waits for concurrent appends.
 async fn all(
     calls: impl IntoIterator<Item = impl Future<Output = Result<(), AppendError>>>,
 ) -> Vec<Result<(), AppendError>> {
@@ -71,7 +71,7 @@ async fn all(
     kept
 }
 
-/// A session with a bit of everything.
+/// A session with records of every kind.
 async fn everything(journal: Journal) {
     let (id, delivery) = (SessionId(1), DeliveryId(5));
     let subscribe = |filter, condition| {
@@ -151,7 +151,7 @@ fn what_is_let_go_is_cleaned() {
     });
     let files = std::fs::read_dir(home.path()).unwrap().count();
     assert!(files < 20, "{files} files");
-    // All of it was carried on, by many a segment, and no number is given again.
+    // Cleaning moved everything over many segments, and no number is used twice.
     let (_store, recovered) = Store::open(home.path(), SMALL).unwrap();
     let session = &recovered.sessions[&SessionId(1)];
     assert_eq!((session.queue.len(), session.subscriptions.len()), (3, 1));
@@ -189,7 +189,7 @@ fn what_is_full_lets_go_still() {
         journal.append(entry(&[done])).await.unwrap();
         journal.append(put(30)).await.unwrap();
         assert!(journal.append(put(31)).await.is_err());
-        // More than may wait at once, and more than fits in anywhere.
+        // More than the queue's limit, and an entry above the maximum size.
         let calls = (0..40).map(|_| journal.append(put(1)));
         let kept = all(calls).await;
         assert!(kept.iter().any(|kept| matches!(kept, Err(AppendError::Busy { .. }))), "{kept:?}");
@@ -219,7 +219,8 @@ fn who_panics_fails_its_test() {
     with(home.path(), SMALL, |_| async { panic!("what is asked for is not so") });
 }
 
-/// What clients have sent is their owner's alone, also what an older version has made for all.
+/// Files that hold client data are readable by their owner only, also those an older version created for
+/// everyone.
 #[cfg(unix)]
 #[test]
 fn others_may_not_read() {
@@ -235,7 +236,7 @@ fn others_may_not_read() {
     assert_eq!(mode(&path), 0o700);
     assert!(names().count() >= 4, "a segment, the lock, the position and the reserve");
     names().for_each(|file| assert_eq!(mode(&file), 0o600, "{}", file.display()));
-    // As they were made before, and somebody else's file.
+    // Files with the older permissions, and an unrelated file.
     std::fs::write(path.join("notes"), "mine").unwrap();
     names().for_each(|file| set_permissions(file, Permissions::from_mode(0o644)).unwrap());
     set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
@@ -253,7 +254,7 @@ fn others_may_not_read() {
     assert_eq!(Store::open(&path, options).unwrap().0.warnings().len(), 1);
 }
 
-/// A copy may be looked at by those who may only read it, and by several at once.
+/// A read-only copy can be checked, also by several processes at once.
 #[cfg(unix)]
 #[test]
 fn a_copy_that_may_only_be_read_is_checked() {

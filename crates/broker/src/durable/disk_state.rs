@@ -166,6 +166,6 @@ mod tests {
         assert!(disk.is_full());
         let lines = DiskLog::default().lines(&disk, true);
         assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines[1].starts_with("journal writes succeed again (it has changed 2 times"));
+        assert!(lines[1].starts_with("journal writes succeed again (changed 2 times"));
     }
 }

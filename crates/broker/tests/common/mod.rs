@@ -1,5 +1,5 @@
-//! A broker in this process, on each driver in turn, and clients that say packets as they are: for the suites beside this
-//! folder.
+//! A broker in the test's process, on each driver in turn, and clients that read and write packets directly:
+//! shared by the test suites in this folder.
 
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
@@ -15,10 +15,10 @@ use phalanx_mqtt::{
     Connect, Packet, PacketId, Properties, Subscribe, SubscribeOptions, SubscriptionBuffer, Version,
 };
 
-/// Longer than anything takes on a loaded machine; only a test that fails waits for so long.
+/// Longer than any step takes on a loaded machine: only a failing test waits for this long.
 const LONG: Duration = Duration::from_secs(30);
 
-/// A broker in this process, on each driver in turn.
+/// Runs `test` with a broker in this process, on each driver in turn.
 pub(crate) fn on_each_driver(processors: usize, test: impl Fn(SocketAddr)) {
     let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
     for driver in [DriverChoice::Uring, DriverChoice::Poll] {
@@ -27,7 +27,7 @@ pub(crate) fn on_each_driver(processors: usize, test: impl Fn(SocketAddr)) {
         }
         let mut config = Config::new();
         config.listen = vec![Listen::mqtt((Ipv4Addr::LOCALHOST, 0))];
-        // What it tells of itself is not of a message.
+        // No `$SYS` messages: they would change the counts.
         config.system_interval = Duration::ZERO;
         let runtime = &mut config.runtime;
         (runtime.driver, runtime.pin, runtime.signals) = (driver, false, false);
@@ -57,7 +57,7 @@ pub(crate) fn bytes(packet: &Packet<'_>) -> Vec<u8> {
     bytes
 }
 
-/// A client that was let in.
+/// Connects a client.
 pub(crate) fn client(address: SocketAddr, name: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
@@ -77,7 +77,7 @@ pub(crate) fn client(address: SocketAddr, name: &str) -> TcpStream {
     stream
 }
 
-/// An answer whose length is in one byte, and that it went well.
+/// Reads one packet whose remaining length fits in one byte.
 pub(crate) fn answer(stream: &mut TcpStream) {
     let mut head = [0; 2];
     stream.read_exact(&mut head).unwrap();

@@ -1,5 +1,5 @@
-//! The broker loses its power: at any moment, again and again. The clients go on with what they know, and in the end
-//! nothing that was acknowledged is lost, of QoS 2 nothing has come twice, and each topic's order is kept.
+//! The broker loses power at any moment, repeatedly. Clients continue with their own state. In the end no
+//! acknowledged message is lost, no QoS 2 message arrives twice, and the order of each topic is kept.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -10,7 +10,7 @@ use phalanx::sim::{self, World};
 use crate::lives::{Cut, Everybody, copied, handles, lives};
 use crate::{PUBLISHERS, Shared, publisher, subscriber};
 
-/// What everybody knows.
+/// State shared by all clients.
 #[derive(Clone)]
 struct Known {
     publishers: Vec<publisher::Memory>,
@@ -40,7 +40,7 @@ impl Everybody for Clients {
     }
 }
 
-/// All who publish and subscribe, with what they know.
+/// Adds all publishers and subscribers, with their state.
 fn enter(world: &mut World, breaks: bool, known: &Known) -> Clients {
     let Known { publishers, subscribers } = known;
     let own = Rc::new(Shared::default());
@@ -70,7 +70,7 @@ fn what_is_acknowledged_survives_crashes() {
             cleaned.set(cleaned.get() + usize::from(is_cleaned));
         });
     });
-    // What is looked for did happen.
+    // The test reached the intended situations.
     let figures = [&torn, &cleaned, &begun].map(Cell::get);
     println!("torn and cleaned journals, messages in the middle of QoS 2: {figures:?}");
     let alone = std::env::var_os("PHALANX_SEED").is_some();

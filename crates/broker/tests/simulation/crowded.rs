@@ -1,4 +1,5 @@
-//! A processor has no place for another operation while somebody publishes: what is refused then was not kept either.
+//! A worker reaches its limit of operations while a client publishes: messages that the broker refuses are
+//! not stored either.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -17,21 +18,21 @@ use crate::lives::{Files, begin_beside, survivors};
 use crate::subscriber::ask_for;
 use crate::wire::{Lost, Wire};
 
-/// So many operations there may be.
+/// The limit of operations.
 const PLACES: usize = 60;
 
-/// Operations that take all places of each processor but some, while they are to.
+/// Operations that occupy all but some of each worker's slots while the test wants them to.
 #[derive(Default)]
 struct Crowd {
-    /// How many places are left.
+    /// The number of slots to leave free; `None` releases all.
     leaves: Cell<Option<u64>>,
-    /// On so many processors they are there.
+    /// The number of workers that the crowd occupies.
     there: Cell<usize>,
-    /// None comes any more.
+    /// No further crowd arrives.
     is_over: Cell<bool>,
 }
 
-/// Has a crowd come and go.
+/// Makes the crowd occupy and release the slots repeatedly.
 async fn comes_and_goes(stage: SharedStage<()>, crowd: Rc<Crowd>) {
     let mut is_there = false;
     while !crowd.is_over.get() {
@@ -56,7 +57,7 @@ async fn comes_and_goes(stage: SharedStage<()>, crowd: Rc<Crowd>) {
     }
 }
 
-/// Says a message, as often as it takes; whether at once.
+/// Publishes a message, repeatedly until it is acknowledged. Returns whether the first attempt succeeded.
 async fn publish(net: &Net, number: u16, mut wire: Option<Wire>) -> bool {
     for tries in 0.. {
         let mut own = match wire.take() {
@@ -92,7 +93,8 @@ async fn say(wire: &mut Wire, number: u16) -> Result<(), Lost> {
     loop {
         let came = wire.next().await?;
         match came.packet() {
-            // There is no place for who would bring it to the disk: it is not kept, and comes again.
+            // There is no slot for the journal write: the message is not stored, and the client sends it
+            // again.
             Packet::PubAck(ack) | Packet::PubRec(ack) if ack.reason == Reason::QUOTA_EXCEEDED => {
                 return Err(Lost);
             }
@@ -109,7 +111,7 @@ async fn say(wire: &mut Wire, number: u16) -> Result<(), Lost> {
     }
 }
 
-/// Takes all that comes; its numbers are `got`.
+/// Receives all messages; adds their numbers to `got`.
 async fn receive(wire: &mut Wire, got: &RefCell<Vec<u8>>) -> Result<Infallible, Lost> {
     loop {
         let came = wire.next().await?;
@@ -129,7 +131,7 @@ async fn receive(wire: &mut Wire, got: &RefCell<Vec<u8>>) -> Result<Infallible, 
     }
 }
 
-/// Whether anything is left on the disk that waits for somebody, in a while.
+/// Whether the disk still holds a message for a client after a while.
 async fn is_left(net: &Net) -> bool {
     for _ in 0..100 {
         net.sleep(Duration::from_secs(1)).await;
@@ -141,7 +143,7 @@ async fn is_left(net: &Net) -> bool {
     true
 }
 
-/// Publishes while it is crowded. Whether that went at once.
+/// Publishes while the workers are crowded. Returns whether the first attempt succeeded.
 fn publishes(seed: u64) -> bool {
     let at_once = Rc::new(Cell::new(false));
     let of_world = at_once.clone();
@@ -188,7 +190,7 @@ fn publishes(seed: u64) -> bool {
             };
             assert!(!left, "something is kept for somebody who has all");
             let got = got.take();
-            // Of QoS 1 it may come again.
+            // A QoS 1 message may arrive again.
             let last = got.len() - 1;
             let is_once = last == 1 || number == 2 && got[1..last].iter().all(|own| *own == 2);
             assert!(is_once && got[0] == number as u8 && got[last] == 4, "{got:?}");
@@ -197,7 +199,7 @@ fn publishes(seed: u64) -> bool {
     at_once.get()
 }
 
-/// Does both.
+/// Runs both futures to the end.
 async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
     let (mut one, mut other) = (Box::pin(one), Box::pin(other));
     match select(one.as_mut(), other.as_mut()).await {

@@ -1,4 +1,4 @@
-//! The disk takes no writes: who would have to wait for it is told so, and others are served.
+//! The disk stops accepting writes: clients that need a write get an error, and others are served.
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
@@ -14,7 +14,7 @@ use crate::lives::{Files, begin, survivors};
 use crate::subscriber::ask_for;
 use crate::wire::{Lost, Wire};
 
-/// What a broker has kept that a client was with, who has subscribed to `t`.
+/// The files of a broker with a durable session that has subscribed to `t`.
 fn with_a_session(seed: u64) -> Files {
     let files: Rc<RefCell<Files>> = Rc::default();
     let of_world = files.clone();
@@ -47,22 +47,22 @@ fn nobody_waits_for_a_disk_that_takes_nothing() {
                 for name in ["known", "known", "new"] {
                     assert_eq!(ask(name, 60).await, Reason::SERVER_UNAVAILABLE, "{name}");
                 }
-                // Of whom nothing is kept.
+                // A client without a durable session.
                 assert_eq!(ask("guest", 0).await, Reason::SUCCESS);
                 assert!(net.now() - begun < Duration::from_secs(60), "{:?}", net.now() - begun);
-                // The program gives up what it cannot write.
+                // Shutdown abandons the writes that do not succeed.
                 net.drain();
             });
         });
     });
 }
 
-/// How a publisher was answered.
+/// The broker's answer to a publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Taken,
     Refused,
-    /// The connection was closed: nobody knows.
+    /// The connection was closed without an answer.
     Closed,
 }
 
@@ -100,9 +100,10 @@ fn id(number: u16) -> PacketId {
     PacketId::new(number).unwrap()
 }
 
-/// The disk stops to take anything while somebody publishes. It is not told that what it publishes is kept, nor does it wait
-/// without end; and when the disk is well again it goes on where it was, and what it has sent again arrives once. How it and
-/// somebody whose session is not kept were answered.
+/// The disk stops accepting writes while a client publishes. The broker does not acknowledge the message as
+/// stored, and does not let the client wait forever. When the disk works again, the client's session
+/// continues, and messages sent again arrive once. Returns the answers to this client and to a client without
+/// a durable session.
 fn publishes_to_no_disk(seed: u64) -> [Answer; 2] {
     let files = with_a_session(seed);
     let answers: Rc<Cell<Option<[Answer; 2]>>> = Rc::default();
@@ -118,7 +119,7 @@ fn publishes_to_no_disk(seed: u64) -> [Answer; 2] {
             assert_eq!(answer(&mut writer).await, Answer::Taken);
             net.set_faults(Faults { full: 1000, ..Faults::NONE });
             let begun = net.now();
-            // What is noted, and what is refused before it is, whichever is first.
+            // A PUBLISH that is written to the journal, or one that is refused before.
             let said = match seed % 2 {
                 0 => publish(&mut writer, Delivery::ExactlyOnce(id(2)), false).await,
                 _ => writer.say(&Packet::PubRel(Ack::of(id(1)))).await,
@@ -130,16 +131,16 @@ fn publishes_to_no_disk(seed: u64) -> [Answer; 2] {
             assert_ne!(of_guest, Answer::Taken);
             assert_ne!(of_writer, Answer::Taken);
             let took = net.now() - begun;
-            // Five seconds in which the broker is awake; the world's time jumps besides.
+            // The broker is awake for five seconds of it; the rest is jumps of the simulated clock.
             assert!(took < Duration::from_secs(600), "{took:?}");
-            // Others are served.
+            // Other clients are served.
             let mut other = Wire::ask(&net, "other", 0).await.ok().expect("it is let in").0;
             assert!(publish(&mut other, Delivery::AtMostOnce, false).await.is_ok());
             let alive = other.say(&Packet::PingReq).await.is_ok();
             let came = other.next().await.ok().filter(|_| alive).expect("it is answered");
             assert!(matches!(came.packet(), Packet::PingResp));
             net.set_faults(Faults::NONE);
-            // The broker learns of it when it tries again.
+            // The broker notices at its next attempt to write.
             net.sleep(Duration::from_secs(1)).await;
             let mut writer = Wire::connect(&net, "writer").await;
             assert!(writer.is_present);
@@ -148,7 +149,7 @@ fn publishes_to_no_disk(seed: u64) -> [Answer; 2] {
             assert!(matches!(came.packet(), Packet::PubComp(_)), "{:?}", came.packet());
             assert!(publish(&mut writer, Delivery::ExactlyOnce(id(2)), true).await.is_ok());
             assert_eq!(answer(&mut writer).await, Answer::Taken);
-            // Each came once that is of QoS 2.
+            // Each QoS 2 message arrived once.
             let mut known = Wire::connect(&net, "known").await;
             assert!(publish(&mut writer, Delivery::ExactlyOnce(id(4)), false).await.is_ok());
             assert_eq!(answer(&mut writer).await, Answer::Taken);
@@ -192,8 +193,9 @@ fn who_publishes_is_not_left_waiting() {
     assert!(alone || closed.get() > 0 && refused.get() > 0, "{closed:?} {refused:?}");
 }
 
-/// Of whom nothing is promised does not wait for the disk, though others wait for it who have published at the same time: who
-/// publishes with QoS 0, be it retained or not, and who subscribes for as long as it is connected.
+/// Operations without durable state do not wait for the disk, even when others that do wait arrived at the
+/// same time: a QoS 0 message, retained or not, and a subscription of a session that ends with its
+/// connection.
 #[test]
 fn qos_0_does_not_wait_for_the_disk() {
     let waits = Rc::new(Cell::new(0));
@@ -231,7 +233,7 @@ fn qos_0_does_not_wait_for_the_disk() {
                 });
                 match select(all.as_mut(), answered).await {
                     Either::Left(()) => waits.set(waits.get() + 1),
-                    // What others have had kept before has not gone to the disk.
+                    // State that the other clients stored before has not reached the disk.
                     Either::Right(Answer::Refused) => all.await,
                     Either::Right(_) => panic!("the writer is answered before guests are"),
                 }
@@ -250,7 +252,7 @@ async fn retain(wire: &mut Wire) -> Result<(), Lost> {
     wire.say(&Packet::Publish(publish)).await
 }
 
-/// Takes one packet, and says whether there are more before who asked whether the broker is there is answered.
+/// Reads one packet. Returns whether more packets precede the PINGRESP.
 async fn is_answered(guest: &mut Wire) -> bool {
     let Ok(came) = guest.next().await else { panic!("not answered") };
     match came.packet() {
@@ -264,11 +266,11 @@ async fn is_answered(guest: &mut Wire) -> bool {
     }
 }
 
-/// Where time jumps by seconds, as it does for who was suspended, a disk that is well is not taken for one that takes
-/// nothing.
+/// Where the clock jumps by seconds, as on a suspended machine, the broker does not take a working disk for a
+/// stalled one.
 #[test]
 fn who_has_slept_refuses_nobody() {
-    // Each was sent away by a broker that looked at the clock alone.
+    // With each of these seeds, a broker that looked at the clock alone refused clients.
     for seed in [124, 163, 287, 375, 381] {
         publishes_to_no_disk(seed);
     }

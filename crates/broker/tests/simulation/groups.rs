@@ -1,5 +1,5 @@
-//! A shared subscription while the broker loses its power: what was acknowledged is with one member of the group, of QoS 2
-//! once, and with none who has left it.
+//! A shared subscription while the broker loses power: one member of the group receives each acknowledged
+//! message, a QoS 2 message exactly once; a member that left receives none.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use crate::lives::{Cut, Everybody, copied, handles, lives};
 use crate::subscriber::Errand;
 use crate::{MESSAGES, PUBLISHERS, Shared, publisher, qos, subscriber};
 
-/// What everybody knows.
+/// State shared by all clients.
 #[derive(Clone)]
 struct Known {
     publishers: Vec<publisher::Memory>,
@@ -52,7 +52,7 @@ impl Everybody for Clients {
     }
 }
 
-/// Who is sent a group's message is sent it to the end, so no other has it; but for one of QoS 1 that was published again.
+/// Only one member receives a message of the group, unless it is a QoS 1 message that was published again.
 fn look(known: &Known) {
     for (number, publisher) in known.publishers.iter().enumerate() {
         let topic = format!("from/{number}");
@@ -70,7 +70,7 @@ fn look(known: &Known) {
             assert!(late.is_none(), "{late:?} of {topic} came to who had left before {from}");
         }
     }
-    // What is sent again may come to another, for whom it is new and behind what is later.
+    // A message sent again may go to another member, for which it is new and out of order.
     let once = |topic: &str, message| {
         let publisher: usize = topic.trim_start_matches("from/").parse().unwrap();
         known.publishers[publisher].sent(message) == 1
@@ -90,7 +90,7 @@ fn enter(world: &mut World, breaks: bool, known: &Known, leaves_after: usize) ->
         let errand = Errand {
             name: format!("member {number}"),
             filter: "$share/group/from/+",
-            // The first stays.
+            // The first member does not leave.
             leaves_after: if number == 1 { leaves_after } else { usize::MAX },
             from_now: Box::new(move || publishers.iter().map(|own| own.borrow().next()).collect()),
             comes: Box::new(|_, _| ()),
@@ -124,7 +124,7 @@ fn a_group_has_each_message_once_over_crashes() {
         let have_some = known.members.iter().filter(|own| !own.got("from/0").is_empty());
         both.set(both.get() + usize::from(have_some.count() > 1));
     });
-    // What is looked for did happen.
+    // The test reached the intended situations.
     let alone = std::env::var_os("PHALANX_SEED").is_some();
     assert!(alone || left.get() > 0 && both.get() > 0, "{left:?} {both:?}");
 }

@@ -1,26 +1,27 @@
-//! What a client gets, and what it answers by the rules.
+//! The messages a client has received, and the acknowledgements it owes.
 
 use std::collections::BTreeSet;
 
 use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Publish};
 
-/// What it would keep of that on a disk of its own.
+/// The client's persistent state.
 #[derive(Clone, Default)]
 pub(crate) struct Inbox {
-    /// Packets that it has got.
+    /// The number of packets received.
     pub(crate) heard: u64,
-    /// Messages of QoS 2 that it has, and whose packet identifiers are still taken.
+    /// Packet identifiers of QoS 2 messages that are received but not released.
     begun: BTreeSet<PacketId>,
 }
 
-/// A message that is new, if it is; and what is to be said, once that is noted.
+/// A message, if it is new; and the answer to send once the client has stored it.
 pub(crate) type Taken<'p> = (Option<Publish<'p>>, Option<Packet<'static>>);
 
 impl Inbox {
-    /// Takes a packet of a message's way.
+    /// Handles a packet of a delivery.
     ///
     /// # Panics
-    /// When it is another.
+    ///
+    /// On any other packet.
     pub(crate) fn take<'p>(&mut self, packet: Packet<'p>) -> Taken<'p> {
         match packet {
             Packet::Publish(publish) => match publish.delivery {
@@ -39,7 +40,7 @@ impl Inbox {
         }
     }
 
-    /// Whether nothing is in the middle of QoS 2.
+    /// Whether no QoS 2 delivery is in progress.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.begun.is_empty()
     }

@@ -1,5 +1,5 @@
-//! A broker that keeps what it has and loses its power, at any moment, on a disk that writes in pieces; and clients who
-//! go on with what they know.
+//! A broker with durable state that loses power at any moment, on a disk that writes in pieces; clients
+//! continue with their own state.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -17,25 +17,25 @@ use phalanx_store::{Options, Store};
 use crate::config;
 use crate::wire::{address, until};
 
-/// What is on a disk.
+/// The files on a disk.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
-/// All who live in a world.
+/// All clients of a world.
 pub(crate) trait Everybody: 'static {
-    /// What they know, at one moment.
+    /// A copy of their state at one moment.
     type Moment: 'static;
 
-    /// Packets that they have got, all together.
+    /// The number of packets that all clients have received.
     fn heard(&self) -> u64;
 
-    /// Whether nobody waits for anything any more.
+    /// Whether all clients are done.
     fn are_through(&self) -> bool;
 
     fn moment(&self) -> Self::Moment;
 }
 
-/// When the power is cut, if not everybody is through before: when so many packets more were heard, less than this; and
-/// sometimes after a time, less than this, besides.
+/// When to cut the power, unless all clients are done before: after a random number of packets below this,
+/// and sometimes a random time below this later.
 #[derive(Clone, Copy)]
 pub(crate) struct Cut {
     pub(crate) heard: u64,
@@ -43,19 +43,21 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// In the midst of what publishers publish.
+    /// In the middle of publishing.
     pub(crate) const MIDST: Self = Self { heard: 60, later: Duration::from_millis(2) };
 }
 
-/// What a power cut would leave of a disk now, where segments had numbers to `highest` at the beginning.
+/// The files that a power cut now would leave. `highest` is the highest segment number that existed at the
+/// start.
 pub(crate) fn survivors(net: &Net, highest: u64) -> Files {
     let segments = (1..highest + 1000).map(|number| format!("{number:012}.journal"));
     let names = segments.chain(["position".to_owned()]);
     names.filter_map(|name| Some((name.clone(), net.survivors(&name)?))).collect()
 }
 
-/// Has brokers live one after the other, each with what the one before has left, among those who `enter` and go on with what
-/// they know. What is on the disk is shown to `left` each time. Gives what is known in the end.
+/// Runs brokers one after the other, each with the files that a power cut of the previous one left. Calls
+/// `enter` to add the clients, which continue with their own state, and `left` with the files after each
+/// life. Returns the clients' final state.
 pub(crate) fn lives<E: Everybody>(
     seed: u64,
     cut: Cut,
@@ -74,9 +76,9 @@ pub(crate) fn lives<E: Everybody>(
     known
 }
 
-/// Has a broker go on with `files`, from a time of day on, among those who `enter`, who are told whether connections break,
-/// until all are through. Gives what a power cut would have left at a moment on the way, and when that was; what came behind
-/// it belongs to a future that has not been.
+/// Runs a broker with `files`, starting at a time of day, until all clients are done. Calls `enter` with
+/// whether connections break. Returns the files that a power cut at a moment in between would leave, the
+/// clients' state at that moment and its time; everything after it is discarded.
 fn live<E: Everybody>(
     seed: u64,
     (files, begins): (&Files, Option<Duration>),
@@ -90,7 +92,7 @@ fn live<E: Everybody>(
         begins.into_iter().for_each(|begins| world.set_time_of_day(begins));
         let breaks = world.draw(3) > 0;
         let faults = if world.draw(2) == 0 { Faults::MILD } else { Faults::drawn(seed) };
-        // A disk that refuses has clients send again later, in another order.
+        // When the disk refuses writes, clients send messages again later, in another order.
         world.set_faults(Faults { open: 0, disk: 0, full: 0, ..faults });
         begin(world, seed, files);
         let everybody = enter(world, breaks);
@@ -99,7 +101,7 @@ fn live<E: Everybody>(
         let net = world.net();
         world.client(async move {
             let enough = everybody.heard() + net.draw(cut.heard);
-            // Looked at whenever anything has changed: as soon as somebody was told something, or while nobody is.
+            // Checked after each change of the world: right after a client received something, or in between.
             until(|| everybody.heard() >= enough || everybody.are_through()).await;
             if net.draw(2) == 0 {
                 net.sleep(Duration::from_micros(net.draw(cut.later.as_micros() as u64))).await;
@@ -111,17 +113,17 @@ fn live<E: Everybody>(
     left.take().expect("the cut has come")
 }
 
-/// The number of a segment; none for another file.
+/// The number of a segment; `None` for other files.
 fn number(name: &str) -> Option<u64> {
     name.strip_suffix(".journal")?.parse().ok()
 }
 
-/// The broker, with what there is.
+/// Starts the broker with `files`.
 pub(crate) fn begin(world: &mut World, seed: u64, files: &Files) {
     begin_beside(world, seed, files, (Graph::new(), |_: &StartContext| Ok(())));
 }
 
-/// The same beside others, who have stages in the same graph and a start of their own.
+/// Starts the broker beside other stages in the same graph, which have their own start.
 pub(crate) fn begin_beside(
     world: &mut World,
     seed: u64,
@@ -133,7 +135,7 @@ pub(crate) fn begin_beside(
 
 fn options(seed: u64) -> Options {
     Options {
-        // Some are cleaned on the way.
+        // Small sizes make the store clean segments during the test.
         segment_bytes: [300, 2000, 1 << 20][seed as usize % 3],
         max_bytes: u64::MAX,
         max_pending_bytes: usize::MAX,
@@ -143,7 +145,7 @@ fn options(seed: u64) -> Options {
     }
 }
 
-/// The broker, with a disk that sets three segments' bytes aside.
+/// Starts the broker with a disk reserve of three segments.
 pub(crate) fn begin_with_reserve(
     world: &mut World,
     seed: u64,
@@ -176,12 +178,12 @@ fn begin_with(
     begun
 }
 
-/// What somebody remembers, for each of these.
+/// A shared handle to each client's state.
 pub(crate) fn handles<M: Clone>(all: &[M]) -> Vec<Rc<RefCell<M>>> {
     all.iter().map(|memory| Rc::new(RefCell::new(memory.clone()))).collect()
 }
 
-/// And again what they remember now.
+/// A copy of each client's state.
 pub(crate) fn copied<M: Clone>(all: &[Rc<RefCell<M>>]) -> Vec<M> {
     all.iter().map(|memory| memory.borrow().clone()).collect()
 }

@@ -1,6 +1,6 @@
-//! The broker in simulation: publishers and subscribers whose connections break at any time, over a network that
-//! fails, and who come back to their sessions. What was acknowledged arrives; of QoS 2 exactly once; each
-//! publisher's messages of one QoS in their order; and when all are through nothing is left.
+//! The broker in simulation: connections of publishers and subscribers break at any time, over a network that
+//! fails, and the clients resume their sessions. Acknowledged messages arrive; QoS 2 messages exactly once;
+//! messages of one publisher and one QoS in order; when all clients are done the broker holds no messages.
 
 mod crashes;
 mod crowded;
@@ -32,16 +32,16 @@ use crate::wire::address;
 const PUBLISHERS: usize = 2;
 const MESSAGES: usize = 12;
 
-/// What clients know of each other, outside of the world.
+/// What clients know of each other, outside of the simulated network.
 #[derive(Default)]
 struct Shared {
-    /// Subscribers that are still to subscribe.
+    /// The number of subscribers that have not subscribed yet.
     absent: Cell<usize>,
     /// Whether connections break.
     breaks: Cell<bool>,
 }
 
-/// The QoS that a publisher sends its message of this number with.
+/// The QoS of a publisher's message with this number.
 fn qos(number: usize) -> QoS {
     if number.is_multiple_of(3) { QoS::AtLeastOnce } else { QoS::ExactlyOnce }
 }
@@ -51,7 +51,7 @@ fn config(world: &World) -> Config {
     config.runtime.workers = world.processors();
     config.limits.connect = Duration::from_secs(3600);
     config.limits.send = Duration::from_secs(3600);
-    // Mostly publishers are held back.
+    // Usually a low limit, so that publishers are throttled.
     config.limits.inflight_deliveries =
         [1, 2, 5, config.limits.inflight_deliveries][world.seed() as usize / 3 % 4];
     config

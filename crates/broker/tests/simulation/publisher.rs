@@ -1,4 +1,4 @@
-//! A publisher that keeps to the rules: what was not answered to the end it sends again.
+//! A publisher that follows the standard: it sends again what was not fully acknowledged.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,51 +13,51 @@ use phalanx_mqtt::{
 use crate::wire::{Lost, Wire};
 use crate::{MESSAGES, Shared, qos};
 
-/// What it would keep on a disk of its own.
+/// The client's persistent state.
 #[derive(Clone, Default)]
 pub(crate) struct Memory {
-    /// The broker has told it that it has a session.
+    /// The broker has confirmed the session.
     is_known: bool,
-    /// Packets that it has got.
+    /// The number of packets received.
     heard: u64,
     /// The number of the next message.
     next: usize,
     own: VecDeque<Own>,
-    /// How often each was sent.
+    /// How often each message was sent.
     sent: [u32; MESSAGES],
-    /// The times of day when each was sent first, and when it was answered last.
+    /// For each message, the times of day of its first PUBLISH and of the last acknowledgement.
     times: [(Duration, Duration); MESSAGES],
 }
 
-/// What a publisher publishes under a number.
+/// A message to publish.
 pub(crate) struct Said {
     pub(crate) topic: String,
     pub(crate) payload: String,
     pub(crate) qos: QoS,
     pub(crate) retain: bool,
-    /// Seconds after which it is worth nothing.
+    /// The message expiry interval in seconds.
     pub(crate) expiry: Option<u32>,
 }
 
-/// Its number, to a topic of its own.
+/// The message number `number`, to a topic of its publisher.
 pub(crate) fn number(publisher: usize, number: usize) -> Said {
     let (topic, payload) = (format!("from/{publisher}"), number.to_string());
     Said { topic, payload, qos: qos(number), retain: false, expiry: None }
 }
 
-/// A publisher's number, and what it says.
+/// A publisher's number, and the function that makes its messages.
 type Script = (usize, fn(usize, usize) -> Said);
 
-/// A message on its way.
+/// A message that is not fully acknowledged.
 #[derive(Clone)]
 struct Own {
     number: usize,
     id: PacketId,
-    /// The broker has it; only its number is still taken.
+    /// The broker has received it; only its packet identifier is still in use.
     is_received: bool,
 }
 
-/// Has publishers enter, with what they know; all say the same under their numbers.
+/// Adds publishers with their state; all use the same function to make messages.
 pub(crate) fn enter(
     world: &mut World,
     shared: &Rc<Shared>,
@@ -70,7 +70,7 @@ pub(crate) fn enter(
     }
 }
 
-/// Publishes all its messages that it has not yet.
+/// Publishes all messages that are not published yet.
 async fn run(net: Net, shared: Rc<Shared>, script: Script, memory: Rc<RefCell<Memory>>) {
     let (publisher, _) = script;
     while shared.absent.get() > 0 {
@@ -92,22 +92,22 @@ async fn run(net: Net, shared: Rc<Shared>, script: Script, memory: Rc<RefCell<Me
 }
 
 impl Memory {
-    /// How many packets it has got.
+    /// The number of packets received.
     pub(crate) fn heard(&self) -> u64 {
         self.heard
     }
 
-    /// The number of the next message: those before have been sent.
+    /// The number of the next message: all before were sent.
     pub(crate) fn next(&self) -> usize {
         self.next
     }
 
-    /// Whether the broker has said that it has this message.
+    /// Whether the broker has acknowledged this message.
     pub(crate) fn is_answered(&self, number: usize) -> bool {
         number < self.next && !self.own.iter().any(|own| own.number == number && !own.is_received)
     }
 
-    /// The times of day between which the broker has got this message, which was sent.
+    /// The times of day between which the broker received this message, which must have been sent.
     pub(crate) fn times(&self, number: usize) -> (Duration, Duration) {
         let (first, answered) = self.times[number];
         (first, if self.is_answered(number) { answered } else { Duration::MAX })
@@ -118,7 +118,7 @@ impl Memory {
         self.sent[number]
     }
 
-    /// Whether it was before.
+    /// Marks the session as confirmed. Returns whether it was before.
     fn is_let_in(&mut self) -> bool {
         self.heard += 1;
         std::mem::replace(&mut self.is_known, true)
@@ -132,7 +132,7 @@ impl Memory {
         self.next < MESSAGES && self.own.len() < 4
     }
 
-    /// The next message, which is under way now, by the lowest identifier that is free.
+    /// Starts the next message, with the lowest free packet identifier.
     fn begin(&mut self) -> Own {
         let mut ids = (1..).filter_map(PacketId::new);
         let id = ids.find(|id| self.own.iter().all(|own| own.id != *id)).expect("few are taken");
@@ -142,7 +142,7 @@ impl Memory {
         own
     }
 
-    /// The broker has a message, and says so at this time.
+    /// Handles the acknowledgement of a message at this time.
     fn is_received(&mut self, id: PacketId, now: Duration) {
         let of = self.own.iter_mut().find(|own| own.id == id).expect("it was published");
         of.is_received = true;
@@ -154,7 +154,7 @@ impl Memory {
     }
 }
 
-/// Goes on until all is published, the connection is lost, or so many steps were taken.
+/// Continues until all messages are published, the connection is lost, or the number of steps is reached.
 async fn publish(
     net: &Net,
     wire: &mut Wire,
@@ -195,7 +195,7 @@ async fn publish(
                 wire.say(&Packet::PubRel(Ack::of(ack.id))).await?;
             }
             Packet::PubComp(ack) => memory.borrow_mut().is_done(ack.id),
-            // The disk takes long.
+            // The disk is slow.
             Packet::Disconnect(why) if why.reason == Reason::SERVER_UNAVAILABLE => {
                 return Err(Lost);
             }

@@ -1,5 +1,5 @@
-//! Retained messages while the broker loses its power: who asks gets what was acknowledged last, or what was sent since;
-//! and what was deleted stays so.
+//! Retained messages while the broker loses power: a subscriber receives the message that was acknowledged
+//! last, or one sent since; a deleted message stays deleted.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -16,12 +16,12 @@ use crate::subscriber::{ask_for, look_at};
 use crate::wire::{Lost, Wire};
 use crate::{MESSAGES, PUBLISHERS, Shared, publisher, returning, subscriber};
 
-/// Each publisher has so many topics of its own.
+/// Topics of each publisher.
 const TOPICS: usize = 3;
 
 pub(crate) type Publishers = Vec<Rc<RefCell<publisher::Memory>>>;
 
-/// Numbers of messages.
+/// Message numbers by topic.
 pub(crate) type ByTopics = BTreeMap<String, Vec<usize>>;
 
 fn topic(publisher: usize, number: usize) -> String {
@@ -34,12 +34,12 @@ pub(crate) fn of_topic(topic: &str) -> (usize, impl Iterator<Item = usize> + Clo
     (levels.next().unwrap(), (levels.next().unwrap()..MESSAGES).step_by(TOPICS))
 }
 
-/// Whether a message deletes what is retained. The last of some topics does.
+/// Whether a message deletes the retained message. The last message of some topics does.
 pub(crate) fn deletes(publisher: usize, number: usize) -> bool {
     (number / TOPICS + number % TOPICS + publisher) % 3 == 2
 }
 
-/// The messages of a publisher's one topic behind the other.
+/// The messages of a publisher, to one topic after the other.
 fn says(publisher: usize, number: usize) -> Said {
     let payload = if deletes(publisher, number) { String::new() } else { number.to_string() };
     Said {
@@ -51,17 +51,18 @@ fn says(publisher: usize, number: usize) -> Said {
     }
 }
 
-/// Messages of one topic expire soon.
+/// The messages of one topic expire soon.
 pub(crate) fn expiry(number: usize) -> Option<u32> {
     (number % TOPICS == 2).then_some(1 + number as u32 / TOPICS as u32 % 2)
 }
 
-/// One for each topic: what is sent again of QoS 1 is published again, and would come behind what is later and of QoS 2.
+/// The same QoS for all messages of a topic: a QoS 1 message that is sent again would come after later
+/// messages of QoS 2.
 pub(crate) fn qos(number: usize) -> QoS {
     [QoS::AtLeastOnce, QoS::ExactlyOnce, QoS::AtLeastOnce][number % TOPICS]
 }
 
-/// What everybody knows.
+/// State shared by all clients.
 #[derive(Clone)]
 struct Known {
     publishers: Vec<publisher::Memory>,
@@ -70,7 +71,7 @@ struct Known {
 
 struct Clients {
     publishers: Publishers,
-    /// What who asks has got.
+    /// The number of packets that the reader received.
     heard: Rc<Cell<u64>>,
     is_over: Rc<Cell<bool>>,
     returning: Rc<RefCell<returning::Memory>>,
@@ -94,7 +95,7 @@ impl Everybody for Clients {
     }
 }
 
-/// The messages of each topic that were answered, or sent.
+/// The acknowledged messages of each topic, and the sent ones.
 pub(crate) fn by_topics(
     publishers: &Publishers,
     is: impl Fn(&publisher::Memory, usize) -> bool,
@@ -109,7 +110,8 @@ pub(crate) fn by_topics(
     all
 }
 
-/// What somebody may find for a topic who has asked in this time, when a message was the last for it.
+/// The retained messages that a reader may receive if message `number` is the last of its topic; `None` stands
+/// for no message. `asked` and `told` are the times of the SUBSCRIBE and of the answer.
 fn may_find(
     publisher: (usize, &publisher::Memory),
     number: usize,
@@ -123,17 +125,17 @@ fn may_find(
     let (first, last) = memory.times(number);
     let expires = |at: Duration| at.saturating_add(Duration::from_secs(expiry.into()));
     let may = [(expires(last) >= asked).then_some(Some(number))];
-    // It is kept to the millisecond.
+    // Times are stored in milliseconds.
     let gone = expires(first) <= told + Duration::from_millis(1);
     may.into_iter().chain([gone.then_some(None)]).flatten().collect()
 }
 
-/// Somebody who asks what is retained, again and again, with a new session each time, until all is published.
+/// A reader that subscribes repeatedly, each time with a new session, until all messages are published.
 async fn asks(net: Net, seed: u64, publishers: Publishers, heard: Rc<Cell<u64>>) {
     for round in 0.. {
         let is_last = publishers.iter().all(|own| own.borrow().is_through());
         if is_last && net.draw(2) == 0 {
-            // What expires has.
+            // Messages that expire have expired.
             net.sleep(Duration::from_secs(3)).await;
         }
         let name = format!("asker {seed} {round}");
@@ -142,7 +144,7 @@ async fn asks(net: Net, seed: u64, publishers: Publishers, heard: Rc<Cell<u64>>)
         if let Ok(got) = ask(&net, (&name, "kept/#"), &heard).await {
             let sent = by_topics(&publishers, |own, number| number < own.next());
             for (topic, sent) in &sent {
-                // What was answered last, or any that was sent since; none where that deletes.
+                // The message that was acknowledged last, or one sent since; none if that message deletes.
                 let answered = answered[topic].last();
                 let (publisher, _) = of_topic(topic);
                 let own = got.get(topic).map(|own| own.number);
@@ -166,16 +168,16 @@ async fn asks(net: Net, seed: u64, publishers: Publishers, heard: Rc<Cell<u64>>)
     }
 }
 
-/// A message that is retained.
+/// A retained message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) number: usize,
     pub(crate) qos: QoS,
-    /// In so many seconds.
+    /// The remaining expiry interval in seconds.
     pub(crate) expires: Option<u32>,
 }
 
-/// What is retained, by topics, where somebody asks who was never here.
+/// The retained messages by topic, as a new session receives them.
 pub(crate) async fn ask(
     net: &Net,
     (name, filter): (&str, &str),
@@ -184,7 +186,7 @@ pub(crate) async fn ask(
     let expiry = [0, 1000][net.draw(2) as usize];
     let (mut wire, reason) = Wire::ask(net, name, expiry).await?;
     if reason != Reason::SUCCESS {
-        // The disk takes long.
+        // The disk is slow.
         assert_eq!(reason, Reason::SERVER_UNAVAILABLE);
         return Err(Lost);
     }
@@ -196,7 +198,7 @@ pub(crate) async fn ask(
         let came = wire.next().await?;
         heard.set(heard.get() + 1);
         let packet = match came.packet() {
-            // What is retained may come before this, and what is published now behind that.
+            // Retained messages may arrive before the SUBACK; other messages arrive after it.
             Packet::SubAck(ack) => {
                 look_at(&ack)?;
                 wire.say(&Packet::Publish(Publish {
@@ -214,7 +216,7 @@ pub(crate) async fn ask(
                 assert!(!reason.is_failure(), "{reason:?}");
                 continue;
             }
-            // The disk takes long.
+            // The disk is slow.
             Packet::Disconnect(why) if why.reason == Reason::SERVER_UNAVAILABLE => {
                 return Err(Lost);
             }
@@ -228,7 +230,7 @@ pub(crate) async fn ask(
         if publish.topic == end {
             return Ok(got);
         }
-        // Others are published just now.
+        // Messages that are not retained were just published.
         if publish.retain {
             let number = std::str::from_utf8(publish.payload).unwrap().parse().unwrap();
             let qos = publish.delivery.qos();
@@ -256,7 +258,7 @@ fn enter(world: &mut World, breaks: bool, known: &Known) -> Clients {
     Clients { publishers, heard, is_over, returning }
 }
 
-/// Lets brokers live, and shows what is on their disks.
+/// Runs brokers, and calls `left` with the files on their disks.
 fn lives_of(seed: u64, left: impl FnMut(&Files)) {
     let publishers = vec![Default::default(); PUBLISHERS];
     let known = Known { publishers, returning: Default::default() };
@@ -268,7 +270,7 @@ fn what_is_retained_survives_crashes() {
     sim::explore_each(20, |seed| lives_of(seed, |_| ()));
 }
 
-/// In which order what lies beneath a filter is told decides on all that comes after it.
+/// The order in which retained messages of a filter are sent changes everything after it.
 #[test]
 fn the_same_seed_leaves_the_same_disks() {
     for seed in 0..5 {
@@ -281,7 +283,7 @@ fn the_same_seed_leaves_the_same_disks() {
     }
 }
 
-/// That of each kind there is one.
+/// There is one file of each kind.
 #[test]
 fn some_topics_end_with_nothing() {
     let last = |publisher, topic| deletes(publisher, MESSAGES - TOPICS + topic);

@@ -1,5 +1,5 @@
-//! Somebody who asks once for what is retained, in the midst of it, and whose session goes on: what was retained then waits for
-//! it over crashes, and so does what is published from then on.
+//! A client that subscribes once, while messages are published, and whose session persists: the messages
+//! retained at that moment and all later messages reach it in spite of crashes.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,24 +18,24 @@ use crate::subscriber::{ask_for, look_at};
 use crate::wire::{Lost, Wire, until};
 use crate::{Shared, publisher};
 
-/// What it would keep on a disk of its own.
+/// The client's persistent state.
 #[derive(Clone, Default)]
 pub(crate) struct Memory {
     inbox: Inbox,
     heard: u64,
-    /// So often it has asked.
+    /// How often it has subscribed.
     times: usize,
     asked: Option<Asked>,
-    /// The numbers of messages that it has got, by topics; and whether they were retained.
+    /// The numbers of the messages received, by topic, and whether they were retained.
     got: BTreeMap<String, Vec<(usize, bool)>>,
 }
 
-/// What there was to get when it asked.
+/// The messages to expect from a subscription.
 #[derive(Clone)]
 struct Asked {
-    /// Messages that had been answered before.
+    /// Messages acknowledged before the SUBSCRIBE.
     answered: ByTopics,
-    /// Messages that had been sent when it was told that it is subscribed.
+    /// Messages sent before the SUBACK.
     sent: ByTopics,
 }
 
@@ -45,7 +45,7 @@ impl Memory {
     }
 
     fn note(&mut self, publish: &Publish<'_>) {
-        // Others see to it that what is deleted stays so.
+        // Other tests check deleted messages.
         if !publish.payload.is_empty() {
             let number = std::str::from_utf8(publish.payload).unwrap().parse().unwrap();
             let of = self.got.entry(publish.topic.to_owned()).or_default();
@@ -53,8 +53,8 @@ impl Memory {
         }
     }
 
-    /// Whether it has all: of each topic what was retained, and what was published since. Of
-    /// what expires nobody knows.
+    /// Whether it has received everything: the retained message of each topic, and later messages. Messages
+    /// that expire are not counted.
     pub(crate) fn has_all(&self) -> bool {
         let Some(Asked { answered, sent }) = &self.asked else { return false };
         let has_all = |topic: &String| {
@@ -74,7 +74,8 @@ impl Memory {
         sent.keys().all(has_all)
     }
 
-    /// Of QoS 2 nothing has come twice that was published once, and nothing was retained for it that it has not asked for.
+    /// No QoS 2 message that was published once arrived twice, and no retained message arrived without a
+    /// subscription.
     fn look(&self) {
         for (topic, got) in &self.got {
             for own in got.iter().filter(|own| qos(own.0) == QoS::ExactlyOnce) {
@@ -86,7 +87,7 @@ impl Memory {
     }
 }
 
-/// Asks, and receives until it has all.
+/// Subscribes, and receives until it has everything.
 pub(crate) async fn run(
     net: Net,
     shared: Rc<Shared>,
@@ -117,7 +118,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Takes what comes, and asks first if it has not yet. `Ok` once it has all.
+/// Receives packets, after a SUBSCRIBE if there was none yet. `Ok` when it has everything.
 async fn receive(
     wire: &mut Wire,
     publishers: &Publishers,
@@ -145,7 +146,7 @@ async fn receive(
                 memory.borrow_mut().asked = Some(Asked { answered, sent });
                 continue;
             }
-            // The disk takes long.
+            // The disk is slow.
             Packet::Disconnect(why) if why.reason == Reason::SERVER_UNAVAILABLE => {
                 return Err(Lost);
             }

@@ -1,4 +1,4 @@
-//! A subscriber that keeps to the rules, and in the end looks at what it has got.
+//! A subscriber that follows the standard, and checks the received messages at the end.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,35 +18,35 @@ use crate::inbox::Inbox;
 use crate::wire::{Lost, Wire, until};
 use crate::{MESSAGES, PUBLISHERS, Shared, qos};
 
-/// What it would keep on a disk of its own.
+/// The client's persistent state.
 #[derive(Clone, Default)]
 pub(crate) struct Memory {
     pub(crate) is_subscribed: bool,
-    /// It was told that it is subscribed no more; and what may come in spite of that.
+    /// Set once the subscription has ended: the messages that may still arrive.
     pub(crate) left: Option<Vec<usize>>,
     inbox: Inbox,
-    /// What it has got, by topics: messages' numbers, and their QoS.
+    /// The messages received by topic: their numbers and QoS.
     got: BTreeMap<String, Vec<(usize, QoS)>>,
 }
 
-/// What somebody subscribes to, and for how long.
+/// What to subscribe to, and until when.
 pub(crate) struct Errand {
     pub(crate) name: String,
     pub(crate) filter: &'static str,
-    /// Unsubscribes when it has so many messages.
+    /// Unsubscribes after this many messages.
     pub(crate) leaves_after: usize,
-    /// The numbers from which on nothing may come any more, of each publisher, if it has left now.
+    /// For each publisher, the number from which on no message may arrive if the client unsubscribes now.
     pub(crate) from_now: Box<dyn Fn() -> Vec<usize>>,
-    /// Looks at a message when it has come: its number, and in how many seconds it expires.
+    /// Called for each message, with its number and its expiry interval in seconds.
     pub(crate) comes: Box<dyn Fn(usize, Option<u32>)>,
-    /// Whether there is nothing to wait for any more.
+    /// Whether there is nothing to wait for.
     pub(crate) is_done: Box<dyn Fn() -> bool>,
-    /// It stays for so long then, to see what comes too much.
+    /// The time to stay afterwards, to detect superfluous messages.
     pub(crate) lingers: Duration,
 }
 
 impl Errand {
-    /// Stays subscribed to `from/+` until it has all.
+    /// Stays subscribed to `from/+` until it has all messages.
     fn for_all(number: usize, memory: &Rc<RefCell<Memory>>) -> Self {
         let memory = memory.clone();
         Self {
@@ -63,7 +63,7 @@ impl Errand {
     }
 }
 
-/// Has subscribers enter who want all messages, with what they know; in the end they look at what they have got.
+/// Adds subscribers for all messages, with their state; they check the received messages at the end.
 pub(crate) fn enter(world: &mut World, shared: &Rc<Shared>, all: &[Rc<RefCell<Memory>>]) {
     for (number, memory) in all.iter().enumerate() {
         let errand = Errand::for_all(number, memory);
@@ -75,7 +75,7 @@ pub(crate) fn enter(world: &mut World, shared: &Rc<Shared>, all: &[Rc<RefCell<Me
     }
 }
 
-/// Subscribes, and receives until its errand is done.
+/// Subscribes, and receives until `errand` is done.
 pub(crate) async fn run(net: Net, shared: Rc<Shared>, errand: Errand, memory: Rc<RefCell<Memory>>) {
     let name = &errand.name;
     let mut breaks = 4;
@@ -108,7 +108,7 @@ pub(crate) async fn run(net: Net, shared: Rc<Shared>, errand: Errand, memory: Rc
     }
 }
 
-/// Subscribes, while nothing else comes.
+/// Subscribes, while no other packet arrives.
 async fn subscribe(wire: &mut Wire, filter: &str) -> Result<(), Lost> {
     ask_for(wire, &[filter]).await?;
     let came = wire.next().await?;
@@ -116,7 +116,7 @@ async fn subscribe(wire: &mut Wire, filter: &str) -> Result<(), Lost> {
     look_at(&ack)
 }
 
-/// Asks to be subscribed, with QoS 2.
+/// Sends a SUBSCRIBE with QoS 2.
 pub(crate) async fn ask_for(wire: &mut Wire, filters: &[&str]) -> Result<(), Lost> {
     let mut wanted = SubscriptionBuffer::new();
     let options = SubscribeOptions { qos: QoS::ExactlyOnce, ..SubscribeOptions::default() };
@@ -127,9 +127,9 @@ pub(crate) async fn ask_for(wire: &mut Wire, filters: &[&str]) -> Result<(), Los
     wire.say(&Packet::Subscribe(Subscribe { id, filters, properties: Properties::NONE })).await
 }
 
-/// Whether somebody is subscribed who has asked for it.
+/// Checks a SUBACK.
 pub(crate) fn look_at(ack: &SubAck<'_>) -> Result<(), Lost> {
-    // The disk takes long.
+    // The disk is slow.
     if ack.reasons.contains(&Reason::SERVER_BUSY.0) {
         return Err(Lost);
     }
@@ -144,7 +144,7 @@ async fn unsubscribe(wire: &mut Wire, filter: &str) -> Result<(), Lost> {
     wire.say(&Packet::Unsubscribe(Unsubscribe { id, filters, properties: Properties::NONE })).await
 }
 
-/// Takes what comes. `Ok` once the errand is done.
+/// Receives packets. `Ok` when the errand is done.
 async fn receive(
     wire: &mut Wire,
     errand: &Errand,
@@ -166,13 +166,13 @@ async fn receive(
         let packet = came.packet();
         memory.borrow_mut().inbox.heard += 1;
         if let Packet::UnsubAck(ack) = packet {
-            // It may have been so before, and the answer was lost.
+            // The subscription may have been removed before, with the answer lost.
             let is_gone = [Reason::SUCCESS, Reason::NO_SUBSCRIPTION_EXISTED].map(|own| own.0);
             match *ack.reasons {
                 [reason] if is_gone.contains(&reason) => {
                     memory.borrow_mut().left = Some((errand.from_now)());
                 }
-                // The disk takes long.
+                // The disk is slow.
                 [reason] if reason == Reason::SERVER_BUSY.0 => return Err(Lost),
                 _ => panic!("{ack:?}"),
             }
@@ -191,7 +191,7 @@ async fn receive(
     Err(Lost)
 }
 
-/// In how many seconds a message expires, if it does.
+/// The message expiry interval in seconds, if set.
 pub(crate) fn expiry(publish: &Publish<'_>) -> Option<u32> {
     publish.properties.iter().find_map(|own| match own {
         Property::MessageExpiry(seconds) => Some(seconds),
@@ -207,17 +207,17 @@ impl Memory {
         number
     }
 
-    /// How many packets it has got.
+    /// The number of packets received.
     pub(crate) fn heard(&self) -> u64 {
         self.inbox.heard
     }
 
-    /// How many messages it has got.
+    /// The number of messages received.
     fn count(&self) -> usize {
         self.got.values().map(Vec::len).sum()
     }
 
-    /// What it has got of a topic: messages' numbers, and their QoS.
+    /// The messages received on a topic: their numbers and QoS.
     pub(crate) fn got(&self, topic: &str) -> &[(usize, QoS)] {
         self.got.get(topic).map_or(&[], Vec::as_slice)
     }
@@ -228,7 +228,8 @@ impl Memory {
         (0..PUBLISHERS).all(|number| distinct(self.got(&format!("from/{number}"))) == MESSAGES)
     }
 
-    /// Of QoS 2 exactly once, of QoS 1 at least; each in the order of its publisher.
+    /// Each QoS 2 message arrived exactly once, each QoS 1 message at least once, in the order of its
+    /// publisher.
     fn look(&self) {
         self.look_at_order(|_, _| true);
         for of in (0..PUBLISHERS).map(|number| self.got(&format!("from/{number}"))) {
@@ -238,7 +239,8 @@ impl Memory {
         }
     }
 
-    /// Each is in the order of its publisher; of QoS 2 none has come twice. Of QoS 1 only those are looked at that count.
+    /// The messages are in the order of their publisher, and no QoS 2 message arrived twice. Of QoS 1
+    /// messages only those that `counts` accepts are checked.
     pub(crate) fn look_at_order(&self, counts: impl Fn(&str, usize) -> bool) {
         for (topic, of) in &self.got {
             let exactly = of.iter().filter(|own| own.1 == QoS::ExactlyOnce);

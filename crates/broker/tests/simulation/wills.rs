@@ -1,9 +1,10 @@
-//! Wills while the broker loses its power. A client comes again and again under one name, each time with a will of a
-//! number of its own, and leaves in all ways that there are; somebody watches which wills are published.
+//! Wills while the broker loses power. A client connects repeatedly under one name, each time with a will of
+//! another number, and disconnects in all possible ways; an observer records which wills are published.
 //!
-//! What has to be so: a will whose client was told that it is let in comes, if the client goes without a word, or asks for
-//! it; but not before its delay is over or the session, and maybe not at all if the client comes back before. It never
-//! comes where the client has said goodbye and that was taken; and in each life of the broker it comes no more than once.
+//! Expected: the will of a client that received its CONNACK is published if the connection breaks or the
+//! client asks for it; not before its delay or its session ends, and possibly not at all if the client comes
+//! back before. It is never published after a DISCONNECT that was processed. Each life of the broker
+//! publishes it at most once.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -18,51 +19,51 @@ use crate::retained::{Found, ask};
 use crate::subscriber::{self, Errand};
 use crate::wire::{Asking, Wire};
 
-/// So often a client is let in.
+/// The number of connections of a client.
 const TIMES: usize = 5;
 const TOPIC: &str = "will";
-/// Some wills are worth something for so many seconds: longer than a world lasts.
+/// The expiry interval of some wills in seconds: longer than a test runs.
 const LASTS: u32 = 100_000;
 
-/// What a client has said in the end.
+/// The client's last packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Goodbye {
-    /// Nothing, or what may have been lost.
+    /// None, or one that may have been lost.
     #[default]
     None,
-    /// It was taken, in this life of the broker.
+    /// Processed, in this life of the broker.
     Taken,
-    /// And that is on the disk.
+    /// Processed and stored on the disk.
     Kept,
 }
 
-/// One time that a client has come.
+/// One connection of a client.
 #[derive(Clone, Debug, Default)]
 struct Visit {
     delay: Duration,
     expiry: u32,
     clean_start: bool,
     qos: QoS,
-    /// Whether its will is retained, and the seconds for which that is worth something.
+    /// Whether its will is retained, and its expiry interval in seconds.
     retain: bool,
     lasts: Option<u32>,
     is_let_in: bool,
-    /// Its will is to come.
+    /// Its will must be published.
     must: bool,
-    /// It was, before the client asked to be let in the next time.
+    /// It had to be published before the client's next CONNECT.
     had_to: bool,
     goodbye: Goodbye,
-    /// Whether it has begun in this life of the broker, and when it has ended then.
+    /// Whether it began in this life of the broker, and when it ended.
     is_new: bool,
     left: Option<Duration>,
-    /// In so many lives of the broker its will may have been published.
+    /// The number of lives of the broker that may have published its will.
     lives: usize,
 }
 
-/// What a client would keep on a disk of its own.
+/// The client's persistent state.
 #[derive(Clone, Default)]
 struct Memory {
-    /// Packets that it has got, and times that it has asked to be let in.
+    /// The number of packets received, and of CONNECT packets sent.
     heard: u64,
     visits: Vec<Visit>,
 }
@@ -72,7 +73,7 @@ impl Memory {
         self.visits.iter().filter(|visit| visit.is_let_in).count()
     }
 
-    /// The broker begins anew.
+    /// The broker starts again.
     fn goes_on(&mut self) {
         for visit in &mut self.visits {
             (visit.is_new, visit.left) = (false, None);
@@ -83,7 +84,7 @@ impl Memory {
         }
     }
 
-    /// Asks to be let in. Wills that wait may be taken back by that.
+    /// Starts a connection. The CONNECT may cancel pending wills.
     fn asks(&mut self, net: &Net) -> (usize, Visit) {
         self.heard += 1;
         for visit in &mut self.visits {
@@ -113,13 +114,13 @@ impl Memory {
                 visit.goodbye = Goodbye::Kept;
             }
         }
-        // Its session was over, so its will has come.
+        // Its session had ended, so its will was published.
         if let Some(last) = self.visits[..number].last_mut().filter(|_| !is_present) {
             last.must |= last.had_to;
         }
     }
 
-    /// Looks at a will that has come.
+    /// Checks a published will.
     fn comes(&self, number: usize, lasts: Option<u32>, now: Duration) {
         let visit = &self.visits[number];
         assert_eq!(visit.goodbye, Goodbye::None, "the will {number} has come: {visit:?}");
@@ -131,7 +132,7 @@ impl Memory {
                 earliest.is_some_and(|at| at <= now),
                 "{number} has come at {now:?}: {visit:?}"
             );
-            // From when it is published on, and that is not before.
+            // The expiry interval starts when the will is published, not earlier.
             let least = LASTS - (now - earliest.unwrap_or(now)).as_secs() as u32 - 1;
             assert!(lasts.is_none_or(|own| own >= least), "{number} is worth {lasts:?}: {visit:?}");
         }
@@ -152,14 +153,14 @@ impl Clients {
         visits.iter().enumerate().filter(|(n, visit)| visit.must && !has_come(*n)).count()
     }
 
-    /// What is retained in the end is the last will that was to be, of those that have come.
+    /// The message retained at the end is the last required will of those that arrived.
     fn look_at_retained(&self, found: Option<&Found>) {
         let (watcher, mortal) = (self.watcher.borrow(), self.mortal.borrow());
         let numbers = watcher.got(TOPIC).iter().map(|own| own.0);
         let came: Vec<_> = numbers.filter(|number| mortal.visits[*number].retain).collect();
         let Some(found) = found else { return assert!(came.is_empty(), "nothing of {came:?}") };
         let last = came.iter().rposition(|own| *own == found.number);
-        // What was not acknowledged comes again, behind others.
+        // A will that was not acknowledged arrives again, after others.
         let later =
             last.and_then(|last| came[last + 1..].iter().find(|own| !came[..last].contains(own)));
         assert!(last.is_some() && later.is_none(), "{found:?}, of {came:?}");
@@ -167,7 +168,7 @@ impl Clients {
         assert!(found.qos == visit.qos && found.expires.is_some() == visit.lasts.is_some());
     }
 
-    /// None has come too often. (Of QoS 1 each may be sent again.)
+    /// No will arrived too often. (A QoS 1 message may be sent again.)
     fn look(&self) {
         let watcher = self.watcher.borrow();
         for (number, visit) in self.mortal.borrow().visits.iter().enumerate() {
@@ -198,7 +199,7 @@ impl Everybody for Clients {
     }
 }
 
-/// Comes and goes.
+/// Connects and disconnects repeatedly.
 async fn comes_and_goes(
     net: Net,
     shared: Rc<Shared>,
@@ -223,12 +224,12 @@ async fn comes_and_goes(
         let asking = Asking { name: "mortal", expiry, clean_start, will };
         let mut wire: Wire = match Wire::open(&net, asking).await {
             Ok((wire, Reason::SUCCESS)) => wire,
-            // The disk takes long.
+            // The disk is slow.
             Err(_) | Ok((_, Reason::SERVER_UNAVAILABLE)) => continue,
             Ok((_, reason)) => panic!("CONNECT is refused: {reason:?}"),
         };
         memory.borrow_mut().is_let_in(number, wire.is_present);
-        // It was taken over.
+        // The new connection took over the session.
         drop(before.take());
         net.sleep(Duration::from_millis(net.draw(1000))).await;
         let leave = || memory.borrow_mut().visits[number].left = Some(net.now());
@@ -257,7 +258,7 @@ async fn comes_and_goes(
     is_over.set(true);
 }
 
-/// Some are back at once, others when it is late.
+/// Sometimes short, sometimes long.
 async fn pause(net: &Net) {
     let most = [1, 20, 1000, 8000][net.draw(4) as usize];
     net.sleep(Duration::from_millis(net.draw(most))).await;
@@ -281,7 +282,7 @@ fn enter(world: &mut World, breaks: bool, known: &(Memory, subscriber::Memory)) 
         from_now: Box::new(Vec::new),
         comes: Box::new(move |number, lasts| of_mortal.borrow().comes(number, lasts, net.now())),
         is_done: Box::new(move || is_over.get() && all.missing() == 0),
-        // Whatever was to be has been.
+        // All required wills were published.
         lingers: Duration::from_secs(20),
     };
     let run = subscriber::run(world.net(), own, errand, watcher.clone());
@@ -303,7 +304,7 @@ fn enter(world: &mut World, breaks: bool, known: &(Memory, subscriber::Memory)) 
 fn wills_survive_crashes() {
     let (kept, came) = (Cell::new(0), Cell::new(0));
     sim::explore_each(60, |seed| {
-        // Some are cut where a client has just asked, others while wills wait.
+        // Some power cuts come right after a CONNECT, others while wills are pending.
         let later = [Duration::from_millis(5), Duration::from_secs(5)][seed as usize % 2];
         let cut = Cut { heard: 20, later };
         let known = lives(seed, cut, Default::default(), enter, |_| ());
@@ -311,7 +312,7 @@ fn wills_survive_crashes() {
         kept.set(kept.get() + known.0.visits.iter().filter(is_kept).count());
         came.set(came.get() + known.1.got(TOPIC).len());
     });
-    // What is looked for did happen.
+    // The test reached the intended situations.
     let alone = std::env::var_os("PHALANX_SEED").is_some();
     assert!(alone || kept.get() > 0 && came.get() > 0, "{kept:?} {came:?}");
 }

@@ -1,4 +1,4 @@
-//! A client's connection in the simulated world: packets out, packets in.
+//! A client's connection in the simulated network: packets out, packets in.
 
 use std::future::poll_fn;
 use std::io;
@@ -9,20 +9,20 @@ use std::time::Duration;
 use phalanx::sim::{Client, Net};
 use phalanx_mqtt::{Connect, Frame, Packet, Property, PropertyBuffer, Reason, Version, Will};
 
-/// Where the broker listens.
+/// The broker's address.
 pub(crate) fn address() -> SocketAddr {
     ([10, 0, 0, 1], 1883).into()
 }
 
-/// A connection on which the session goes on that has the client's name.
+/// A connection that resumes the session of the client's name.
 pub(crate) struct Wire {
     client: Client,
     input: Vec<u8>,
-    /// Whether the broker knew the session.
+    /// The session-present flag.
     pub(crate) is_present: bool,
 }
 
-/// The connection is no more.
+/// The connection is lost.
 pub(crate) struct Lost;
 
 impl From<io::Error> for Lost {
@@ -31,7 +31,7 @@ impl From<io::Error> for Lost {
     }
 }
 
-/// A packet that has come.
+/// A packet received.
 pub(crate) struct Came(Vec<u8>);
 
 impl Came {
@@ -41,23 +41,23 @@ impl Came {
     }
 }
 
-/// How a client asks to be let in.
+/// The options of a CONNECT.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Asking<'a> {
     pub(crate) name: &'a str,
-    /// Seconds that its session outlives the connection.
+    /// The session expiry interval in seconds.
     pub(crate) expiry: u32,
     pub(crate) clean_start: bool,
     pub(crate) will: Option<Will<'a>>,
 }
 
-/// Waits until something is so in the world.
+/// Waits until the condition `is` is true.
 pub(crate) async fn until(is: impl Fn() -> bool) {
     poll_fn(|_| if is() { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 impl Wire {
-    /// Connects, as often as it takes.
+    /// Connects, with as many attempts as necessary.
     pub(crate) async fn connect(net: &Net, name: &str) -> Self {
         loop {
             if let Ok(wire) = Self::try_connect(net, name).await {
@@ -70,18 +70,18 @@ impl Wire {
     async fn try_connect(net: &Net, name: &str) -> Result<Self, Lost> {
         match Self::ask(net, name, u32::MAX).await? {
             (wire, Reason::SUCCESS) => Ok(wire),
-            // The disk takes long.
+            // The disk is slow.
             (_, Reason::SERVER_UNAVAILABLE) => Err(Lost),
             (_, reason) => panic!("CONNECT is refused: {reason:?}"),
         }
     }
 
-    /// Connects once, with a session that outlives the connection by so many seconds. What is answered comes back, too.
+    /// Connects once, with a session expiry interval in seconds. Returns the CONNACK's reason too.
     pub(crate) async fn ask(net: &Net, name: &str, expiry: u32) -> Result<(Self, Reason), Lost> {
         Self::open(net, Asking { name, expiry, ..Asking::default() }).await
     }
 
-    /// As [`ask`](Self::ask), with all that can be asked for.
+    /// As [`ask`](Self::ask), with all options.
     pub(crate) async fn open(net: &Net, asking: Asking<'_>) -> Result<(Self, Reason), Lost> {
         let client = net.connect(address()).await?;
         let mut wire = Self { client, input: Vec::new(), is_present: false };
@@ -124,7 +124,7 @@ impl Wire {
         }
     }
 
-    /// Waits for the broker to close the connection. Whether it has, in order and without another word.
+    /// Waits for the broker to close the connection. Whether it closed in order and without another packet.
     pub(crate) async fn is_closed(&mut self) -> bool {
         loop {
             match self.client.read(&mut self.input).await {
@@ -135,7 +135,7 @@ impl Wire {
         }
     }
 
-    /// Breaks off.
+    /// Resets the connection.
     pub(crate) fn reset(self) {
         self.client.reset();
     }

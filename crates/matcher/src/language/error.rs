@@ -1,11 +1,11 @@
-//! What is wrong with a filter's text, and where.
+//! Errors in the text of a filter, with their position.
 
 use std::fmt;
 
 use crate::NumberError;
 
-/// Why a text is no filter. Its display names the column and what to do, so it can be handed to whoever
-/// wrote the filter.
+/// The reason why a text is not a valid filter. Its display names the column and the remedy, so it can be
+/// shown to the author of the filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError {
     pub(crate) column: usize,
@@ -21,7 +21,7 @@ pub(crate) enum Reason {
     Character(char),
     Open(&'static str),
     Number(NumberError),
-    /// What is probably meant, and how that is written.
+    /// The probable intention, and the correct way to write it.
     Hint(&'static str),
     Unordered,
     Pattern,
@@ -37,7 +37,7 @@ impl FilterError {
         FilterError { column, reason }
     }
 
-    /// Where: characters from the start, the first being 1. The text's end is one past the last.
+    /// The position, in characters, starting at 1. The end of the text is one after the last character.
     #[must_use]
     pub fn column(&self) -> usize {
         self.column
@@ -52,14 +52,14 @@ impl fmt::Display for FilterError {
             Reason::Character('&') => f.write_str("conditions are joined by AND here"),
             Reason::Character('|') => f.write_str("alternatives are joined by OR here"),
             Reason::Character(c) => {
-                write!(f, "{c:?} has no meaning here; put names with it in double quotes")
+                write!(f, "unexpected character {c:?}; names with it must be in double quotes")
             }
-            Reason::Open(quote) => write!(f, "a {quote} opens here and is not closed"),
+            Reason::Open(quote) => write!(f, "the {quote} that opens here is not closed"),
             Reason::Number(error) => write!(f, "{error}"),
             Reason::Hint(hint) => f.write_str(hint),
             Reason::Unordered => f.write_str("TRUE and FALSE have no order; use = or <>"),
             Reason::Pattern => f.write_str(
-                "LIKE takes a prefix followed by one %; write others with ESCAPE, or use =",
+                "LIKE supports a prefix followed by one %; escape other wildcards with ESCAPE, or use =",
             ),
             Reason::Escape => {
                 f.write_str("ESCAPE takes one character, which may precede only %, _ and itself")
@@ -68,18 +68,18 @@ impl fmt::Display for FilterError {
             Reason::Deep => {
                 write!(
                     f,
-                    "more than {} parentheses and NOTs in each other",
+                    "more than {} nested parentheses and NOTs",
                     crate::Filter::MAX_DEPTH
                 )
             }
             Reason::Wide => write!(
                 f,
-                "comes to more than {} alternatives; make several filters of it",
+                "expands to more than {} alternatives; split it into several filters",
                 crate::Filter::MAX_ALTERNATIVES
             ),
             Reason::Conditions => write!(
                 f,
-                "an alternative has more than {} conditions; drop some",
+                "an alternative has more than {} conditions; remove some",
                 crate::Filter::MAX_CONDITIONS
             ),
         }

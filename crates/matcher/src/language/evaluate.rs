@@ -1,15 +1,15 @@
-//! What a tree means, evaluated as it stands with SQL's three truth values: the definition that the index
-//! is tested against, and no more clever than that.
+//! Direct evaluation of a tree with SQL's three truth values: a simple definition that the index is tested
+//! against.
 
 use std::cmp::Ordering;
 
 use super::expr::{Expr, Operator, Predicate, Test};
 use crate::{Literal, Value};
 
-/// True, false, or unknown (none).
+/// True, false, or unknown (`None`).
 pub(crate) type Truth = Option<bool>;
 
-/// Whether `expr` holds for an event whose attributes `look_up` knows.
+/// Whether `expr` holds for an event; `look_up` returns the value of an attribute.
 pub(crate) fn evaluate<'a>(expr: &Expr, look_up: &dyn Fn(&str) -> Option<Value<'a>>) -> Truth {
     match expr {
         Expr::And(parts) => decide(parts, false, look_up),
@@ -19,7 +19,7 @@ pub(crate) fn evaluate<'a>(expr: &Expr, look_up: &dyn Fn(&str) -> Option<Value<'
     }
 }
 
-/// One part that is `decisive` decides the whole; else one that is unknown leaves it unknown.
+/// A `decisive` part decides the result; otherwise an unknown part makes it unknown.
 fn decide<'a>(
     parts: &[Expr],
     decisive: bool,
@@ -55,7 +55,7 @@ fn test(predicate: &Predicate, value: Option<Value<'_>>) -> Truth {
             Some(inside != *negated)
         }
         Test::In { values, negated } => {
-            // As `x = a OR x = b …`: a value of another type than some member leaves it unknown.
+            // Same as `x = a OR x = b …`: the result is unknown if a member has another type than the value.
             let mut known = true;
             for literal in values {
                 match compare(value?, literal) {
@@ -74,8 +74,8 @@ fn test(predicate: &Predicate, value: Option<Value<'_>>) -> Truth {
     }
 }
 
-/// How `value` lies to `literal`; none if it is not of its type. Strings compare by their bytes, which is
-/// by their code points.
+/// The order of `value` and `literal`; `None` if they differ in type. Strings are compared by their bytes,
+/// which is the order of their code points.
 fn compare(value: Value<'_>, literal: &Literal) -> Option<Ordering> {
     Some(match literal {
         Literal::Boolean(literal) => value.boolean()?.cmp(literal),

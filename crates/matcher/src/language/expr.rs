@@ -2,8 +2,8 @@
 
 use crate::Literal;
 
-/// A condition made of conditions. `And` and `Or` have at least two parts, none of which is of their own
-/// kind: that is what makes the written form unique.
+/// A condition. `And` and `Or` have at least two parts, and no part is of the same kind as the whole, which
+/// makes the written form unique.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Expr {
     And(Vec<Expr>),
@@ -12,7 +12,7 @@ pub(crate) enum Expr {
     Test(Predicate),
 }
 
-/// One attribute and what is asked of it.
+/// A predicate on one attribute.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Predicate {
     pub(crate) name: Box<str>,
@@ -31,7 +31,7 @@ pub(crate) enum Test {
         values: Vec<Literal>,
         negated: bool,
     },
-    /// Begins with `prefix`; where not `open`, is it.
+    /// Starts with `prefix`; if not `open`, equals it.
     Like {
         prefix: Box<str>,
         open: bool,
@@ -66,7 +66,7 @@ impl Operator {
 }
 
 impl Expr {
-    /// The parts joined; a part that is itself such a join is taken apart.
+    /// Joins the parts; a part that is a join of the same kind is flattened.
     pub(crate) fn join(and: bool, mut parts: Vec<Expr>) -> Expr {
         if parts.len() == 1
             && let Some(only) = parts.pop()

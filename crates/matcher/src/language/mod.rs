@@ -1,7 +1,7 @@
 //! The filter language: a subset of SQL's conditions.
 //!
-//! `token` cuts the text, `parse` builds an `expr`, `write` spells it again, `evaluate` is what it means.
-//! `query` reads the short form that fits behind a topic.
+//! `token` is the lexer, `parse` builds an `expr`, `write` converts it back to text, `evaluate` defines its
+//! meaning. `query` parses the short form that follows a topic.
 
 pub(crate) mod error;
 pub(crate) mod evaluate;

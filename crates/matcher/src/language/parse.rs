@@ -1,21 +1,21 @@
-//! From tokens to a tree, by recursive descent: one token of look-ahead, never a step back, and a depth
-//! that is bounded.
+//! Parses tokens to a tree by recursive descent, with one token of look-ahead, without backtracking, and with
+//! a bounded depth.
 
 use super::error::{FilterError, Reason};
 use super::expr::{Expr, Operator, Predicate, Test};
 use super::token::{Placed, Token, tokens};
 use crate::{Filter, Literal};
 
-/// Words that are no names unless quoted.
+/// Keywords; as names they must be quoted.
 pub(crate) const KEYWORDS: [&str; 11] =
     ["AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE"];
 
-/// Whether `word` is one of them, in any case.
+/// Whether `word` is a keyword, in upper or lower case.
 pub(crate) fn is_keyword(word: &str) -> bool {
     KEYWORDS.iter().any(|keyword| keyword.eq_ignore_ascii_case(word))
 }
 
-/// The tree of `text`.
+/// Parses `text` to a tree.
 pub(crate) fn parse(text: &str) -> Result<Expr, FilterError> {
     if text.len() > Filter::MAX_TEXT {
         return Err(FilterError::new(1, Reason::Long));
@@ -30,7 +30,7 @@ pub(crate) fn parse(text: &str) -> Result<Expr, FilterError> {
 
 struct Parser {
     tokens: Vec<Placed>,
-    /// The next token. The last, `End`, is never passed.
+    /// The index of the next token. It never moves past the last token, `End`.
     at: usize,
     depth: usize,
 }
@@ -204,7 +204,7 @@ impl Parser {
         }
     }
 
-    /// `'prefix%'`, or with `ESCAPE '\'` also one whose prefix has signs in it.
+    /// `'prefix%'`; with `ESCAPE '\'` the prefix may contain wildcard characters.
     fn pattern(&mut self, negated: bool) -> Result<Test, FilterError> {
         let column = self.column();
         let Token::String(text) = self.peek() else {

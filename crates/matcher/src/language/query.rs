@@ -1,13 +1,13 @@
-//! The short form of a filter, as it stands behind a topic: `k=v&k2>5&k3='a|b'`.
+//! The short form of a filter, written after a topic: `k=v&k2>5&k3='a|b'`.
 //!
-//! What looks like another language's condition is an error with a hint, and not a string that nothing is equal to. Who
-//! means such a string puts it in quotes.
+//! An unquoted value that looks like a condition of another language is an error with a hint, instead of a
+//! string that no event would equal. Such strings can be written in quotes.
 
 use super::error::{FilterError, Reason};
 use super::expr::{Expr, Operator, Predicate, Test};
 use crate::{Filter, Literal, Number, NumberError};
 
-/// Longer operators first: the first that fits is taken.
+/// Longer operators come first, because the first match is used.
 const OPERATORS: [(&str, Operator); 7] = [
     ("<>", Operator::Differs),
     ("!=", Operator::Differs),
@@ -20,7 +20,7 @@ const OPERATORS: [(&str, Operator); 7] = [
 
 const OPERATOR_SIGNS: [char; 4] = ['=', '<', '>', '!'];
 
-/// The tree of `text`.
+/// Parses `text` to a tree.
 pub(crate) fn parse(text: &str) -> Result<Expr, FilterError> {
     if text.len() > Filter::MAX_TEXT {
         return Err(FilterError::new(1, Reason::Long));
@@ -36,14 +36,14 @@ pub(crate) fn parse(text: &str) -> Result<Expr, FilterError> {
     }
 }
 
-/// The length of the first condition: up to an `&` that is not in quotes.
+/// The length of the first condition: up to an `&` outside of quotes.
 fn end_of_condition(text: &str) -> usize {
     let is_quoted = |at: usize| text[..at].ends_with(OPERATOR_SIGNS);
     let mut in_quotes = false;
     for (at, c) in text.char_indices() {
         match c {
             '\'' if in_quotes => in_quotes = false,
-            // One that opens stands behind the operator; a doubled one closes and opens.
+            // An opening quote follows the operator; a doubled quote closes and opens.
             '\'' => in_quotes = is_quoted(at) || text[..at].ends_with('\''),
             '&' if !in_quotes => return at,
             _ => (),
@@ -93,7 +93,7 @@ const CAPITALS: &str =
     "booleans are true and false in small letters; put the text in single quotes";
 const QUOTES: &str = "a string is in single quotes, each within it doubled, or in none";
 
-/// What the value at `column` spells: a number or boolean if it can, else a string.
+/// Parses the value at `column`: a number or boolean if possible, otherwise a string.
 fn literal(text: &str, column: usize) -> Result<Literal, FilterError> {
     let hint = |at: usize, hint| {
         Err(FilterError::new(column + text[..at].chars().count(), Reason::Hint(hint)))

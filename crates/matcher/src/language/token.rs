@@ -1,10 +1,10 @@
-//! Cuts a filter's text into tokens, each byte looked at once.
+//! Splits the text of a filter into tokens, in one pass.
 
 use super::error::{FilterError, Reason};
 use super::expr::Operator;
 use crate::Number;
 
-/// A token and the column where it begins.
+/// A token and the column of its first character.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Placed {
     pub(crate) token: Token,
@@ -13,9 +13,9 @@ pub(crate) struct Placed {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Token {
-    /// A name as it stands; it may be a keyword.
+    /// An unquoted name or keyword.
     Word(Box<str>),
-    /// A name in double quotes; it is none.
+    /// A name in double quotes, which is never a keyword.
     Name(Box<str>),
     String(Box<str>),
     Number(Number),
@@ -27,7 +27,7 @@ pub(crate) enum Token {
 }
 
 impl Token {
-    /// As an error shows it.
+    /// The token as error messages show it.
     pub(crate) fn show(&self) -> String {
         let clip = |text: &str, quote: &str| {
             let short: String = text.chars().take(24).collect();
@@ -48,17 +48,17 @@ impl Token {
     }
 }
 
-/// Whether a name may begin with `c` without quotes.
+/// Whether an unquoted name may begin with `c`.
 pub(crate) fn begins_name(c: char) -> bool {
     c.is_alphabetic() || c == '_' || c == '$'
 }
 
-/// Whether a name may go on with `c` without quotes.
+/// Whether an unquoted name may continue with `c`.
 pub(crate) fn within_name(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '$' | '.')
 }
 
-/// The tokens of `text`; the last is the only `End`.
+/// The tokens of `text`; the last one, and no other, is `End`.
 pub(crate) fn tokens(text: &str) -> Result<Vec<Placed>, FilterError> {
     let mut cutter = Cutter { rest: text, column: 1 };
     let mut tokens = Vec::new();
@@ -128,7 +128,7 @@ impl<'a> Cutter<'a> {
         })
     }
 
-    /// What stands up to the closing quote; a doubled quote is one of its characters.
+    /// Reads up to the closing quote; a doubled quote stands for one quote character.
     fn quoted(
         &mut self,
         quote: char,

@@ -1,4 +1,4 @@
-//! Spells a tree so that parsing it gives the same tree.
+//! Writes a tree as text that parses to the same tree.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ impl fmt::Display for Expr {
     }
 }
 
-/// A part, in parentheses if what stands around it binds more tightly.
+/// Writes a part, in parentheses if the surrounding operator binds more tightly.
 fn within(part: &Expr, tight: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match part {
         Expr::And(_) | Expr::Or(_) if tight => write!(f, "({part})"),

@@ -1,11 +1,11 @@
-//! Programs for tests, which end with what they are made for, however that ends.
+//! Test programs that end together with their work, also when it fails.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 
 use phalanx::{Graph, Runtime};
 
-/// Runs `work` on the first of so many processors in a program of `graph`, and fails as it does.
+/// Runs `work` on the first of the workers in a program of `graph`, and panics if it panics.
 pub(crate) fn run<F: Future<Output = ()> + 'static>(
     mut graph: Graph,
     processors: usize,
@@ -18,7 +18,7 @@ pub(crate) fn run<F: Future<Output = ()> + 'static>(
         if start.processor() == 0 {
             let (control, work, outcome) = (start.control(), work(), of_work.clone());
             stage.dispatch(move |_| async move {
-                // A child, so that its panic is seen here, and somebody is left to end the program.
+                // A child stage, so that its panic is caught here and the program can be stopped.
                 let ended = stage.call(|_| work).await;
                 *outcome.lock().unwrap() = Some(ended);
                 control.drain();

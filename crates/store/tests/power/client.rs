@@ -1,12 +1,12 @@
-//! Somebody who uses a store as a broker would for some of its clients: random entries, of which each
-//! does what an MQTT packet does.
+//! A user of the store, in the place of a broker with some clients: random entries, each as one MQTT packet
+//! causes.
 
 use fastrand::Rng;
 use phalanx_store::{DeliveryId, Entry, MessageId, Phase, Record, SessionId};
 
 use crate::model::Model;
 
-/// Whether an entry was kept.
+/// The result of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Unknown,
@@ -14,20 +14,19 @@ pub(crate) enum Fate {
     Refused,
 }
 
-/// A user of the store: its sessions' clients and its topics begin with its name.
+/// A user of the store: the names of its sessions' clients and its topics start with its name.
 pub(crate) struct User {
     pub(crate) name: String,
-    /// Numbers are this, and then every so many further.
+    /// Its numbers are this far apart.
     step: u64,
     next: u64,
-    /// What is there if nothing is refused.
+    /// The expected content if no append is refused.
     view: Model,
     rng: Rng,
 }
 
 impl User {
-    /// The user numbered `number` of `of`, who begins with what is there. Numbers from `next` on are
-    /// free.
+    /// The user `number` of `of`, which starts with `view`. Numbers from `next` on are free.
     pub(crate) fn new(number: u64, of: u64, next: u64, view: Model, rng: Rng) -> Self {
         let next = next.div_ceil(of) * of + number;
         Self { name: format!("{number}:"), step: of, next, view, rng }
@@ -38,7 +37,7 @@ impl User {
         self.next - self.step
     }
 
-    /// The next thing that it wants.
+    /// The next entry to append.
     pub(crate) fn entry(&mut self) -> Entry {
         let mut entry = Entry::new();
         let ids: Vec<u64> = self.view.sessions.keys().copied().collect();
@@ -88,7 +87,7 @@ impl User {
         entry
     }
 
-    /// What was refused was not done: a session that was to be new never is.
+    /// A refused entry has no effect: its new session does not exist.
     pub(crate) fn refused(&mut self, entry: &Entry) {
         for record in entry.records() {
             if let Record::Session { session, left: 0, .. } = record {
@@ -103,7 +102,7 @@ impl User {
         entry.push(&Record::Session { session, client: &client, expiry: 60, left: 0, will: &[] });
     }
 
-    /// A message that is queued for some, retained by some topic, both or neither.
+    /// Adds a message that is queued, retained, both or neither.
     fn publish(&mut self, entry: &mut Entry, session: SessionId, packet: u16) {
         let message = MessageId(self.number());
         let payload: Vec<u8> = (0..self.rng.usize(..60)).map(|_| self.rng.u8(..)).collect();

@@ -1,6 +1,6 @@
-//! A store under simulation, on a disk that is full, fails and writes in pieces: after a power cut at any
-//! moment, and after another one, what was acknowledged is there, what was refused is not, nothing was
-//! invented, and the order was kept.
+//! A store in simulation, on a disk that gets full, fails and writes in pieces. After a power cut at any
+//! moment, and after a second one, the recovered content has all acknowledged entries, none of the refused
+//! ones and nothing else, in order.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -22,18 +22,18 @@ mod model;
 
 const USERS: u64 = 3;
 
-/// What is on a disk.
+/// The files on a disk.
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// What a user has asked for, in order, and what it was told.
+/// A user's appends in order, with their results.
 type Told = Rc<RefCell<Vec<(Entry, Fate)>>>;
 
-/// What a cut has left, and what users had been told until then.
+/// The files after a power cut, and the results known to users at that moment.
 type Cut = (Files, Vec<Vec<(Entry, Fate)>>);
 
-/// A life of a store, from what was left of it until the next cut.
+/// One life of a store, from the files of the previous one to the next power cut.
 struct Life {
-    /// What was there for each user.
+    /// The content for each user at the start.
     begin: Vec<Model>,
     told: Vec<Told>,
     left: Files,
@@ -56,10 +56,10 @@ fn of(user: usize) -> impl Fn(&str) -> bool {
     move |name| name.starts_with(&format!("{user}:"))
 }
 
-/// Uses the store until the program drains.
+/// Uses the store until the program shuts down.
 async fn use_it(mut user: User, journal: phalanx_store::Journal, told: Told, mut rng: Rng) {
     while !is_draining() && told.borrow().len() < 400 {
-        // Some at once, each under way before the next is made; but a session is waited for.
+        // Several appends at once, each started before the previous one ends; but a new session is awaited.
         let (most, mut calls) = (rng.usize(1..6), Vec::new());
         while calls.len() < most {
             let (entry, place) = (user.entry(), told.borrow().len());
@@ -74,7 +74,7 @@ async fn use_it(mut user: User, journal: phalanx_store::Journal, told: Told, mut
             let fate = match call.await {
                 Ok(()) => Fate::Kept,
                 Err(AppendError::Disk { .. } | AppendError::Full { .. }) => Fate::Refused,
-                // Nobody knows, and nothing more is taken.
+                // The result is unknown, and the store accepts nothing more.
                 Err(_) => return,
             };
             let (entry, place) = &mut told.borrow_mut()[place];
@@ -116,7 +116,7 @@ fn live(
         let users = RefCell::new(users.zip(told.clone()).collect::<Vec<_>>());
         let (processors, observed) = (world.processors(), journal.clone());
         world.program(graph, move |start| {
-            // Each on one processor.
+            // Each user on its own worker.
             let mut users = users.borrow_mut();
             let all = std::mem::take(&mut *users);
             let (mine, rest) = all
@@ -139,7 +139,7 @@ fn live(
                 }
                 net.sleep(Duration::from_micros(100)).await;
             }
-            // Segments are numbered on.
+            // Segment numbers are consecutive.
             let name = |number| format!("{number:012}.journal");
             let names = (1..highest + 2000).map(name).chain(["position".to_owned()]);
             let left = names.filter_map(|name| Some((name.clone(), net.survivors(&name)?)));
@@ -149,18 +149,18 @@ fn live(
         });
     });
     let (left, known) = cut.take().expect("the cut has come");
-    // What was told later belongs to a future that has not been.
+    // Results after the power cut are discarded.
     told.iter().zip(known).for_each(|(told, known)| *told.borrow_mut() = known);
     Life { begin, told, left, segments: segments.get() }
 }
 
-/// Whether a user finds what it was told: all that was kept, nothing that was refused, and of the rest
-/// a first part.
+/// Whether the recovered content agrees with a user's results: everything acknowledged, nothing refused, and
+/// a prefix of the rest.
 fn agrees(begin: &Model, told: &[(Entry, Fate)], found: &Model) -> bool {
     let mut model = begin.clone();
     let last = told.iter().rposition(|(_, fate)| *fate == Fate::Kept).map_or(0, |last| last + 1);
     for (entry, fate) in &told[..last] {
-        // Before one that was kept there is none whose fate is unknown.
+        // No entry with an unknown result precedes an acknowledged one.
         if *fate != Fate::Refused {
             model.apply(entry.records());
         }
@@ -212,6 +212,6 @@ fn what_was_acknowledged_survives_power_cuts() {
     });
     let figures = [&all, &kept, &refused, &torn, &moved].map(Cell::get);
     println!("entries, kept, refused; torn and cleaned journals: {figures:?}");
-    // What is looked for did happen.
+    // The test reached the intended situations.
     assert!(figures.iter().all(|figure| *figure > 0), "{figures:?}");
 }

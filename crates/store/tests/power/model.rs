@@ -1,10 +1,10 @@
-//! What a store is to hold, the simple way: a part of it, told entry by entry, with nothing but maps.
+//! A simple model of the store's content, or a part of it: plain maps, updated entry by entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx_store::{Phase, Record, Recovered};
 
-/// What is kept of a message: its payload.
+/// The stored part of a message: its payload.
 type Payload = Vec<u8>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,13 +17,13 @@ pub(crate) struct Model {
 pub(crate) struct Session {
     pub(crate) about: (String, u32, u64, Payload),
     pub(crate) subscriptions: BTreeMap<String, (u8, u32, String)>,
-    /// The message is none when its receiver has it.
+    /// `None` once the receiver has the message.
     pub(crate) queue: BTreeMap<u64, (Option<Payload>, u8, Payload, Phase)>,
     pub(crate) incoming: BTreeSet<u16>,
 }
 
 impl Model {
-    /// Takes in an entry, whose messages are put in it.
+    /// Applies an entry, with its messages resolved.
     pub(crate) fn apply<'a>(&mut self, records: impl Iterator<Item = Record<'a>>) {
         let mut messages = BTreeMap::new();
         for record in records {
@@ -61,8 +61,8 @@ impl Model {
         }
     }
 
-    /// What was recovered, of those sessions and topics only for which `of` is true: it is given a
-    /// session's client or a topic.
+    /// The recovered content, limited to the sessions and topics for which `of` is true: it gets a session's
+    /// client or a topic.
     pub(crate) fn recovered(recovered: &Recovered, of: impl Fn(&str) -> bool) -> Self {
         let payload =
             |message: &phalanx_store::MessageId| recovered.messages[message].payload.to_vec();
