@@ -101,7 +101,7 @@ fn mistakes_are_told_with_their_column() {
         ("(a = 1", 7, "expected AND, OR or `)`, found the end"),
         ("a = 'x", 5, "the string that opens here is not closed"),
         ("\"a = 1", 1, "the quoted name that opens here is not closed"),
-        ("ü = 1 # 2", 7, "'#' has no meaning here; put names with it in double quotes"),
+        ("ü = 1 # 2", 7, "unexpected character '#'; names with it must be in double quotes"),
         ("a = 12x", 5, "not a number; write it like 42, -1.5 or 2e6"),
         ("a = 1e99", 5, "more than 20 digits before the point"),
         ("a = 0.1234567890123456789", 5, "more than 18 digits after the point; round it"),
@@ -114,12 +114,12 @@ fn mistakes_are_told_with_their_column() {
         (
             "a LIKE '%x'",
             8,
-            "LIKE takes a prefix followed by one %; write others with ESCAPE, or use =",
+            "LIKE supports a prefix followed by one %; escape other wildcards with ESCAPE, or use =",
         ),
         (
             "a LIKE 'x_'",
             8,
-            "LIKE takes a prefix followed by one %; write others with ESCAPE, or use =",
+            "LIKE supports a prefix followed by one %; escape other wildcards with ESCAPE, or use =",
         ),
         (
             "a LIKE 'x%' ESCAPE 'yy'",
