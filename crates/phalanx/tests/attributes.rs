@@ -103,7 +103,7 @@ async fn a_panic_fails_a_test() {
 }
 
 #[test]
-#[should_panic(expected = "nothing will ever happen")]
+#[should_panic(expected = "no event can happen")]
 fn a_simulated_test_that_waits_forever_fails() {
     sim::block_on(1, None, |_| (), |()| std::future::pending::<()>());
 }

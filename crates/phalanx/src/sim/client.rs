@@ -1,7 +1,7 @@
-//! Clients: plain async code outside of the program.
+//! Clients: async code outside of the simulated program.
 //!
-//! A client that waits is polled again whenever anything has changed in the world, so that waiting
-//! needs no registration anywhere, and a client is no part of what is tested.
+//! A waiting client is polled again after each change in the world, so waiting needs no registration. A
+//! client is not part of the program under test.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use phalanx_driver::sim::{Faults, Peer, UdpPeer, World};
 
-/// The simulated network, as clients see it. Clones are the same.
+/// The simulated network and disk, as clients see them. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Net(World, Rc<Cell<bool>>);
 
@@ -26,22 +26,22 @@ impl Net {
         Self(world, drains)
     }
 
-    /// Asks the program to finish, as a signal would, in the middle of what is going on.
+    /// Starts the program's drain, as a signal would.
     pub fn drain(&self) {
         self.1.set(true);
     }
 
-    /// Whether a client has asked the program to finish.
+    /// Whether a client has started the drain.
     pub fn is_drained(&self) -> bool {
         self.1.get()
     }
 
-    /// How often things go wrong from now on.
+    /// Sets the frequency of faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.0.set_faults(faults);
     }
 
-    /// How many bytes all files of the disk may have together from now on: more finds it full (`ENOSPC`).
+    /// Sets the disk's capacity in bytes. Writes beyond it fail with `ENOSPC`.
     pub fn set_disk_capacity(&self, bytes: u64) {
         self.0.set_disk_capacity(bytes);
     }
@@ -49,7 +49,7 @@ impl Net {
     /// Connects to a server.
     ///
     /// # Errors
-    /// `ConnectionRefused` when nobody listens at `address`.
+    /// `ConnectionRefused` if no server listens at `address`.
     pub async fn connect(&self, address: SocketAddr) -> io::Result<Client> {
         self.sleep(Duration::from_nanos(self.0.draw(1_000_000))).await;
         Ok(Client(self.0.connect(address)?))
@@ -72,24 +72,24 @@ impl Net {
         Ok(UdpClient(self.0.bind_udp(address)?))
     }
 
-    /// Lets time pass.
+    /// Waits for virtual time to pass.
     pub async fn sleep(&self, duration: Duration) {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4);
         let until = self.0.expect_after(nanoseconds);
         poll_fn(|_| if self.0.now() >= until { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
-    /// The time since the world's beginning.
+    /// The time since the start of the world.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.0.now())
     }
 
-    /// The time of day, since 1970.
+    /// The simulated time of day, since 1970.
     pub fn time_of_day(&self) -> Duration {
         self.0.time_of_day()
     }
 
-    /// A number below `bound`, from the seed.
+    /// A random number below `bound`, determined by the seed.
     ///
     /// # Panics
     /// If `bound` is zero.
@@ -97,18 +97,18 @@ impl Net {
         self.0.draw(bound)
     }
 
-    /// Gives a file new content, or makes it.
+    /// Creates a file or replaces its content.
     pub fn write_file(&self, path: &str, bytes: impl Into<Vec<u8>>) {
         self.0.write(path, bytes);
     }
 
-    /// What a power cut at this moment would leave of a file: all that was synced, and of what was
-    /// written since, some, by the seed. None if it would be gone altogether.
+    /// The content of a file after a power cut at this moment: all synced bytes, and a part of the later ones
+    /// that the seed determines. None if the file would not exist.
     pub fn survivors(&self, path: &str) -> Option<Vec<u8>> {
         self.0.survivors(path)
     }
 
-    /// Takes a file's name away. True if there was one.
+    /// Removes a file. Returns whether it existed.
     pub fn remove_file(&self, path: &str) -> bool {
         self.0.remove(path)
     }
@@ -126,7 +126,7 @@ fn unless_blocked<T>(result: io::Result<T>) -> Poll<io::Result<T>> {
 }
 
 impl Client {
-    /// Waits for bytes and appends them to `buffer`. Returns how many; zero is the end.
+    /// Waits for bytes and appends them to `buffer`. Returns their number; zero at the end of the stream.
     ///
     /// # Errors
     /// `ConnectionReset`.
@@ -149,7 +149,7 @@ impl Client {
         Ok(())
     }
 
-    /// Says that nothing more will be sent, or received.
+    /// Shuts down one or both directions of the connection.
     ///
     /// # Errors
     /// `NotConnected` after a reset.
@@ -157,7 +157,7 @@ impl Client {
         self.0.shutdown(how)
     }
 
-    /// Closes the connection so that the server loses what is on its way.
+    /// Resets the connection. The server loses bytes in flight.
     pub fn reset(self) {
         self.0.reset();
     }
@@ -190,11 +190,11 @@ impl UdpClient {
     }
 }
 
-/// A client in the scheduler's hands.
+/// A client and its wake-up state.
 pub(super) struct Task {
     future: Option<Pin<Box<dyn Future<Output = ()>>>>,
     woken: Arc<Flag>,
-    /// The world's changes that it has seen.
+    /// The number of world changes at the last poll.
     seen: u64,
 }
 
@@ -216,7 +216,7 @@ impl Task {
         self.future.is_none()
     }
 
-    /// Whether a poll may bring it further.
+    /// Whether a poll may make progress.
     pub(super) fn may_run(&self, changes: u64) -> bool {
         !self.is_finished() && (self.seen != changes || self.woken.0.load(Ordering::Relaxed))
     }

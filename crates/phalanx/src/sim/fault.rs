@@ -1,4 +1,4 @@
-//! Places in a program where a simulation may have it fail, or take time.
+//! Points in a program at which a simulation may inject a panic or a delay.
 
 use std::cell::RefCell;
 use std::panic::resume_unwind;
@@ -17,9 +17,9 @@ thread_local! {
     static PLAN: RefCell<Option<Plan>> = const { RefCell::new(None) };
 }
 
-/// A place where an operation may panic, if a simulation is to have it so
-/// ([`World::set_panics`](super::World::set_panics)): for the moments after which something could be
-/// left half done. Outside of a simulation it does nothing, and costs a look at a thread's variable.
+/// A point at which a simulation may inject a panic, with the probability set by
+/// [`World::set_panics`](super::World::set_panics). Place it where a panic could leave state half updated.
+/// SimWorld of a simulation it does nothing except read a thread-local variable.
 ///
 /// ```
 /// # fn pay(_: u32) {} fn note(_: u32) {}
@@ -35,14 +35,14 @@ pub fn fault_point(name: &'static str) {
         plan.as_mut().is_some_and(|plan| plan.rng.u32(..1000) < plan.per_mille)
     });
     if strikes {
-        // Without the hook: thousands of seeds would say it thousands of times.
+        // Skips the panic hook, which would print a message for thousands of seeds.
         resume_unwind(Box::new(name));
     }
 }
 
-/// Says that what is done here keeps a processor busy for `duration`: in a simulation, where running
-/// takes next to no time, so much virtual time passes. For programs whose load is simulated, with
-/// their admission and deadlines. Outside of a simulation it does nothing, as [`fault_point`].
+/// Lets `duration` of virtual time pass while the processor is busy. In a simulation, running code takes
+/// almost no virtual time; call this to simulate load, for example to test admission and deadlines. SimWorld
+/// of a simulation it does nothing.
 ///
 /// ```
 /// fn digest(block: &[u8]) {
@@ -60,7 +60,7 @@ pub fn spend(duration: Duration) {
     });
 }
 
-/// Fault points strike so often, in this world, until [`stop`].
+/// Enables fault points in this world until [`stop`].
 pub(super) fn start(seed: u64, per_mille: u32, world: World) {
     PLAN.set(Some(Plan { rng: Rng::with_seed(seed), per_mille, world }));
 }

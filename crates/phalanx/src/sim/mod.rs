@@ -1,17 +1,20 @@
-//! Simulation: a whole program, servers included, on one thread, in virtual time, chosen by a seed.
+//! Deterministic simulation of a whole program, in virtual time on one thread, controlled by a seed.
 //!
-//! [`run`] builds a program's processors over a simulated network and disk
-//! ([`phalanx_driver::sim`]) and drives them step by step. A seed decides which processor goes on,
-//! which stage it runs, which of its operations and how many, when completions arrive and in which
-//! order, when time jumps, when a sleeping processor is woken, early, late or for no reason, what
-//! the network and the disk do, and which [`fault_point`] panics. The same seed decides the same
-//! again, so what failed once can be looked at as often as need be.
+//! [`run`] creates a program's processors over a simulated network and disk ([`phalanx_driver::sim`]) and
+//! drives them step by step. The seed determines every choice:
 //!
-//! The calls of blocking stages are made on the one thread too, in virtual time.
+//! - which processor runs next, which stage it runs, which operations and how many
+//! - when completions arrive, and in which order
+//! - when time advances, and when a sleeping processor wakes: early, late or spuriously
+//! - faults of the network and the disk
+//! - which [`fault_point`] panics
 //!
-//! When everybody's clients have gone the program is asked to finish, and an oracle looks whether
-//! it has come to rest: nothing runs, waits, is queued, held or open any more, on any processor.
-//! A program that does not come to rest is *stuck*, and the report says what waits for what.
+//! The same seed repeats the same run, so a failure can be reproduced. Calls of blocking stages run on the
+//! same thread, in virtual time.
+//!
+//! When all clients have finished, the program drains. An oracle then checks that it is at rest: on no
+//! processor anything runs, waits, is queued or is open. If the program does not come to rest it is *stuck*,
+//! and the report lists what waits for what.
 //!
 //! ```
 //! use std::cell::RefCell;
@@ -78,31 +81,30 @@ pub use world::World;
 
 use crate::io;
 
-/// What a simulated run came to.
+/// Result of a simulated run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
-    /// Steps until rest.
+    /// Number of steps until rest.
     pub steps: u64,
-    /// How much time has passed in the simulated world.
+    /// Virtual time that has passed.
     pub time: Duration,
-    /// A hash over all that was chosen: equal for two runs that went the same way.
+    /// A hash of all choices; equal for equal runs.
     pub trace: u64,
 }
 
-/// Simulates once: `build` says what there is in the world, then it runs until it is at rest.
+/// Simulates once: `build` describes the world, which then runs until it is at rest.
 ///
 /// # Panics
-/// When the program fails to start, is stuck, or leaves something behind; when a client panics; when
-/// `build` does. What went wrong is printed with the seed. Also when it is called by an operation or a
-/// start of a program, a client of another simulation, or in their destructors.
+/// If the program fails to start, is stuck or leaks; if a client or `build` panics. The reason is printed
+/// with the seed. Also if it is called on a thread that runs a processor or another simulation.
 #[track_caller]
 pub fn run(seed: u64, build: impl FnOnce(&mut World)) -> Report {
     assert!(
         !io::is_entered() && !workers::are_simulated(),
-        "a simulation is run within a program, whose I/O it would replace; \
-         run it on a thread of its own, such as a blocking stage's"
+        "a simulation was started on a thread that runs a processor or another simulation; start it on \
+         another thread, such as one of a blocking stage"
     );
     let result = catch_unwind(AssertUnwindSafe(|| {
         let mut world = World::new(seed);
@@ -120,19 +122,19 @@ pub fn run(seed: u64, build: impl FnOnce(&mut World)) -> Report {
     }
 }
 
-/// Simulates with each of `seeds` seeds. `PHALANX_SEED=n` in the environment simulates seed n alone,
-/// `PHALANX_SEEDS=n` the first n seeds in place of `seeds`.
+/// Simulates with the seeds from 0 to `seeds` - 1. The environment variable `PHALANX_SEED=n` selects seed n
+/// alone, `PHALANX_SEEDS=n` replaces `seeds`.
 ///
 /// # Panics
-/// As [`run`], at the first seed that fails.
+/// As [`run`], for the first seed that fails.
 pub fn explore(seeds: u64, build: impl Fn(&mut World)) {
     explore_each(seeds, |seed| _ = run(seed, &build));
 }
 
-/// Calls `test` with the seeds that [`explore`] takes: for tests that look at what a run came to.
+/// Calls `test` with each seed that [`explore`] would use, for tests that examine the result of a run.
 ///
 /// # Panics
-/// When `test` does; the seed is printed.
+/// If `test` does; the seed is printed.
 pub fn explore_each(seeds: u64, test: impl Fn(u64)) {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let all = match number("PHALANX_SEED") {

@@ -1,11 +1,11 @@
-//! The oracle: what must be so when a program has come to rest, and what to say when it is not.
+//! The oracle: checks of a simulated program, and descriptions of what is wrong.
 
 use std::fmt::Write;
 
 use super::sim_processor::SimProcessor;
 
-/// What is left on all processors, in words; nothing when all is well.
-pub(super) fn left(places: &[SimProcessor]) -> String {
+/// Describes everything that remains on the processors; empty if nothing does.
+pub(super) fn describe_remaining(places: &[SimProcessor]) -> String {
     let mut text = String::new();
     for (number, place) in places.iter().enumerate() {
         for remnant in place.processor().residue() {
@@ -24,8 +24,8 @@ pub(super) fn left(places: &[SimProcessor]) -> String {
     text
 }
 
-/// Whether every processor has given everything back.
-pub(super) fn at_rest(places: &[SimProcessor]) -> Result<(), String> {
+/// Checks that every processor has released everything.
+pub(super) fn check_at_rest(places: &[SimProcessor]) -> Result<(), String> {
     let mut text = String::new();
     for (number, place) in places.iter().enumerate() {
         for remnant in place.processor().residue() {
@@ -38,26 +38,29 @@ pub(super) fn at_rest(places: &[SimProcessor]) -> Result<(), String> {
     }
     match text.is_empty() {
         true => Ok(()),
-        false => Err(format!("the program has ended, and has left:\n{text}")),
+        false => Err(format!("the program has leaked:\n{text}")),
     }
 }
 
-/// Whether what is queued at a stage is there once, and can run.
-pub(super) fn can_run(number: usize, place: &SimProcessor, stage: usize) -> Result<(), String> {
+/// Checks that each operation queued at a stage is queued once and can run.
+pub(super) fn check_queue(number: usize, place: &SimProcessor, stage: usize) -> Result<(), String> {
     let queued = place.processor().audit_queue(stage);
     queued.map(drop).map_err(|fault| format!("processor {number}: {fault}"))
 }
 
-/// Whether the books of a processor agree.
-pub(super) fn agrees(number: usize, place: &SimProcessor) -> Result<(), String> {
+/// Checks a processor's invariants.
+pub(super) fn check_invariants(number: usize, place: &SimProcessor) -> Result<(), String> {
     place.processor().audit().map_err(|fault| format!("processor {number}: {fault}"))
 }
 
-/// A processor that sleeps with mail, and that nobody is about to wake, would sleep for ever.
-pub(super) fn nobody_is_forgotten(places: &[SimProcessor]) -> Result<(), String> {
+/// Checks for lost wake-ups: a sleeping processor with messages, and no wake-up on its way.
+pub(super) fn check_wakeups(places: &[SimProcessor]) -> Result<(), String> {
     for (number, place) in places.iter().enumerate() {
-        if place.asleep.is_some() && !place.is_rung() && place.processor().stepping().has_mail() {
-            return Err(format!("processor {number} sleeps and has mail: a wake-up was lost"));
+        if place.asleep.is_some() && !place.has_wakeup() && place.processor().stepping().has_mail()
+        {
+            return Err(format!(
+                "processor {number} sleeps although messages wait: a wake-up was lost"
+            ));
         }
     }
     Ok(())

@@ -1,28 +1,26 @@
-//! How a run's scheduler behaves: drawn once a run, so that some seeds show what only happens when
-//! one thing always goes the same way.
+//! The biases of one run's scheduler. Drawing them once per run lets some seeds explore extreme schedules.
 
 use fastrand::Rng;
 use phalanx_driver::Config;
 
-/// How the choices of one run are spread.
+/// Probabilities and limits of the scheduler's choices.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScheduleBias {
     /// The largest cohort: small ones interleave operations, large ones keep them together.
     pub(super) cohort: usize,
-    /// Whether queues are shuffled before they are run from.
+    /// Whether operations are taken from queues in random order.
     pub(super) shuffles: bool,
-    /// Sleeping processors are woken for no reason, so many times out of a thousand.
+    /// Probability of a spurious wake-up, per mille.
     pub(super) spurious: u32,
-    /// A wake-up takes up to so many nanoseconds.
+    /// The longest delay of a wake-up, in nanoseconds.
     pub(super) wake_delay: u64,
-    /// Time jumps although there is something to do, so many times out of a thousand.
+    /// Probability that time advances although a processor could run, per mille.
     pub(super) jumps: u32,
-    /// An awake processor looks for what has come in, in place of running a stage, so often.
+    /// Probability that an awake processor polls for completions instead of running a stage, per mille.
     pub(super) receives: u32,
-    /// The stages whose calls run inside of their callers are chosen anew, so many times out of a
-    /// thousand.
+    /// Probability that the set of stages with direct calls changes, per mille.
     pub(super) direct: u32,
-    /// All books are checked after each step, and not just now and then.
+    /// Whether to check all invariants after each step instead of occasionally.
     pub(super) audits: bool,
 }
 
@@ -41,7 +39,7 @@ impl ScheduleBias {
     }
 }
 
-/// The sizes of the drivers: small ones run out.
+/// Sizes of the drivers' queues and buffers. Small ones run out.
 pub(super) fn sizes(rng: &mut Rng) -> Config {
     Config {
         entries: 8,

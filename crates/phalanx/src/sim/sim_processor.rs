@@ -1,4 +1,4 @@
-//! One simulated processor: the real one, its table of I/O, and its sleep.
+//! A simulated processor: a real [`Processor`] with its I/O table, and its sleep state.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,62 +12,67 @@ use crate::io::Io;
 
 const NEVER: u64 = u64::MAX;
 
-/// A processor in the scheduler's hands.
+/// A processor driven by the scheduler.
 pub(super) struct SimProcessor {
-    /// There until it is dropped, within its I/O.
+    /// None only during drop, which happens inside its I/O.
     processor: Option<Processor>,
     pub(super) io: Rc<Io>,
-    pub(super) world: Outside,
-    bell: Arc<Bell>,
-    /// Until when it sleeps, if it does.
+    pub(super) world: SimWorld,
+    waker: Arc<DelayedWaker>,
+    /// The end of its sleep, if it sleeps.
     pub(super) asleep: Option<u64>,
-    /// Its loop would have returned.
+    /// Whether its loop has ended.
     pub(super) over: bool,
 }
 
-/// The way in which others wake a processor: it rings after a while.
-pub(super) struct Bell {
+/// Wakes a processor after a delay.
+pub(super) struct DelayedWaker {
     world: World,
-    rings: AtomicU64,
+    wake_at: AtomicU64,
     delay: u64,
 }
 
-impl Bell {
+impl DelayedWaker {
     pub(super) fn new(world: World, delay: u64) -> Arc<Self> {
-        Arc::new(Self { world, rings: AtomicU64::new(NEVER), delay })
+        Arc::new(Self { world, wake_at: AtomicU64::new(NEVER), delay })
     }
 
-    pub(super) fn ring(&self) {
+    pub(super) fn wake(&self) {
         let after = if self.delay > 0 { self.world.draw(self.delay) } else { 0 };
-        self.rings.fetch_min(self.world.expect_after(after), Ordering::Relaxed);
+        self.wake_at.fetch_min(self.world.expect_after(after), Ordering::Relaxed);
     }
 }
 
 impl SimProcessor {
-    pub(super) fn new(processor: Processor, io: Rc<Io>, world: World, bell: Arc<Bell>) -> Self {
-        let outside = Outside { io: io.clone(), world, control: processor.control() };
-        Self { processor: Some(processor), io, world: outside, bell, asleep: None, over: false }
+    pub(super) fn new(
+        processor: Processor,
+        io: Rc<Io>,
+        world: World,
+        waker: Arc<DelayedWaker>,
+    ) -> Self {
+        let outside = SimWorld { io: io.clone(), world, control: processor.control() };
+        Self { processor: Some(processor), io, world: outside, waker, asleep: None, over: false }
     }
 
     pub(super) fn processor(&self) -> &Processor {
-        self.processor.as_ref().expect("there until it is dropped")
+        self.processor.as_ref().expect("set until drop")
     }
 
-    /// Takes a step, as the thread that runs this processor.
-    pub(super) fn step<R>(&self, f: impl FnOnce(Steps<'_>, &Outside) -> R) -> R {
+    /// Runs `f` as the processor's thread.
+    pub(super) fn step<R>(&self, f: impl FnOnce(Steps<'_>, &SimWorld) -> R) -> R {
         let _entered = self.io.enter();
         f(self.processor().stepping(), &self.world)
     }
 
-    /// Whether somebody is about to wake it.
-    pub(super) fn is_rung(&self) -> bool {
-        self.bell.rings.load(Ordering::Relaxed) != NEVER
+    /// Whether a wake-up is on its way.
+    pub(super) fn has_wakeup(&self) -> bool {
+        self.waker.wake_at.load(Ordering::Relaxed) != NEVER
     }
 
-    /// Why it would wake now, if it sleeps and would.
+    /// The reason for waking now, if the processor sleeps and there is one.
     pub(super) fn wakes(&self, now: u64) -> Option<&'static str> {
         let until = self.asleep?;
-        if self.bell.rings.load(Ordering::Relaxed) <= now {
+        if self.waker.wake_at.load(Ordering::Relaxed) <= now {
             Some("called")
         } else if until <= now {
             Some("timer")
@@ -78,12 +83,12 @@ impl SimProcessor {
         }
     }
 
-    /// When it will wake by itself, or since it was called.
+    /// The time of its next wake-up.
     pub(super) fn next(&self) -> u64 {
-        self.asleep.unwrap_or(NEVER).min(self.bell.rings.load(Ordering::Relaxed))
+        self.asleep.unwrap_or(NEVER).min(self.waker.wake_at.load(Ordering::Relaxed))
     }
 
-    /// Goes to sleep as the loop does: only when a whole turn has found nothing. True if it sleeps.
+    /// Tries to sleep, as the loop does after an idle turn. Returns whether it sleeps.
     pub(super) fn try_to_sleep(&mut self) -> bool {
         let expiry = self.io.next_expiry().map_or(NEVER, |at| at.as_nanos() as u64);
         let until = self.step(|steps, world| {
@@ -91,13 +96,13 @@ impl SimProcessor {
             world.submit();
             steps.sleep()
         });
-        // A ring that came before the sleep is sticky, as an unpark is.
+        // A wake-up before the sleep is kept, as unpark does.
         self.asleep = until.map(|until| until.min(expiry));
         self.asleep.is_some()
     }
 
     pub(super) fn wake(&mut self) {
-        self.bell.rings.store(NEVER, Ordering::Relaxed);
+        self.waker.wake_at.store(NEVER, Ordering::Relaxed);
         self.asleep = None;
         self.step(|steps, _| steps.wake());
     }
@@ -105,21 +110,21 @@ impl SimProcessor {
 
 impl Drop for SimProcessor {
     fn drop(&mut self) {
-        // The processor's operations go before their driver does.
+        // Drop order: the processor's operations, then their driver.
         let _entered = self.io.enter();
         self.processor = None;
     }
 }
 
-/// The world of a simulated processor.
-pub(super) struct Outside {
+/// The [`World`](phalanx_core::World) of a simulated processor.
+pub(super) struct SimWorld {
     io: Rc<Io>,
     world: World,
     control: Control,
 }
 
-impl phalanx_core::World for Outside {
-    /// Running takes time: a little, and now and then more.
+impl phalanx_core::World for SimWorld {
+    /// Each reading advances the time a little, and occasionally more.
     fn now(&self) -> u64 {
         let most = if self.world.chance(10) { 300_000 } else { 2_000 };
         self.world.advance_to(self.world.now() + self.world.draw(most));

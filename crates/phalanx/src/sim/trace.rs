@@ -1,16 +1,16 @@
-//! What was done: a hash over all of it, and the last of it in words.
+//! Trace of a run: a hash of all steps, and the last steps for the report.
 
 use std::collections::VecDeque;
 use std::fmt;
 
-use super::workers::Chore;
+use super::workers::WorkerStep;
 
-/// So many of the last steps are told of a run that fails.
-const TOLD: usize = 40;
+/// Number of steps in the report of a failed run.
+const MAX_REPORTED_STEPS: usize = 40;
 
-/// Something that the scheduler did.
+/// A step of the scheduler.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Did {
+pub(super) enum Step {
     Received { processor: usize, any: bool },
     Timers { processor: usize },
     Ran { processor: usize, stage: usize, operations: usize },
@@ -21,12 +21,12 @@ pub(super) enum Did {
     Over { processor: usize },
     Polled { client: usize, finished: bool },
     Time { now: u64 },
-    Blocked { chore: Chore },
+    Blocked { step: WorkerStep },
     Drained,
     Ended,
 }
 
-impl Did {
+impl Step {
     fn words(self) -> [u64; 4] {
         match self {
             Self::Received { processor, any } => [1, processor as u64, any.into(), 0],
@@ -43,8 +43,10 @@ impl Did {
             Self::Time { now } => [10, now, 0, 0],
             Self::Drained => [11, 0, 0, 0],
             Self::Ended => [12, 0, 0, 0],
-            Self::Blocked { chore: Chore::Begin(crew) } => [13, crew as u64, 0, 0],
-            Self::Blocked { chore: Chore::Finish(crew, call) } => [14, crew as u64, call as u64, 0],
+            Self::Blocked { step: WorkerStep::Begin(workers) } => [13, workers as u64, 0, 0],
+            Self::Blocked { step: WorkerStep::Finish(workers, call) } => {
+                [14, workers as u64, call as u64, 0]
+            }
         }
     }
 }
@@ -52,18 +54,18 @@ impl Did {
 #[derive(Default)]
 pub(super) struct Trace {
     hash: u64,
-    last: VecDeque<Did>,
+    last: VecDeque<Step>,
 }
 
 impl Trace {
-    pub(super) fn note(&mut self, did: Did) {
-        for word in did.words() {
+    pub(super) fn record(&mut self, step: Step) {
+        for word in step.words() {
             self.hash = (self.hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         }
-        if self.last.len() == TOLD {
+        if self.last.len() == MAX_REPORTED_STEPS {
             self.last.pop_front();
         }
-        self.last.push_back(did);
+        self.last.push_back(step);
     }
 
     pub(super) fn hash(&self) -> u64 {
@@ -74,6 +76,6 @@ impl Trace {
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "the last steps:")?;
-        self.last.iter().try_for_each(|did| writeln!(f, "  {did:?}"))
+        self.last.iter().try_for_each(|step| writeln!(f, "  {step:?}"))
     }
 }

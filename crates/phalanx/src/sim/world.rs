@@ -1,4 +1,4 @@
-//! What there is in a simulated world: a program, its files, its faults and its clients.
+//! The description of a simulated world: a program, its files, its faults and its clients.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -17,10 +17,10 @@ use crate::error::StartError;
 use crate::fs::Dir;
 use crate::worker_thread::StartContext;
 
-/// A program's start on one processor.
+/// The `start` of a program.
 pub(super) type StartFn = Box<dyn Fn(&StartContext) -> Result<(), StartError>>;
 
-/// A world before it runs: says what there is in it. See [`run`](super::run).
+/// Describes a world before it runs. See [`run`](super::run).
 pub struct World {
     pub(super) seed: u64,
     pub(super) rng: Rng,
@@ -29,7 +29,7 @@ pub struct World {
     pub(super) panics: u32,
     pub(super) most_steps: u64,
     pub(super) ends: bool,
-    /// A client has asked the program to finish.
+    /// Whether a client has started the drain.
     pub(super) drains: Rc<Cell<bool>>,
     pub(super) program: Option<(Graph, StartFn)>,
     pub(super) clients: Vec<Task>,
@@ -61,7 +61,7 @@ impl World {
         self.seed
     }
 
-    /// A number below `bound`, from the seed: for the parts of the world that differ from run to run.
+    /// A random number below `bound`, determined by the seed.
     ///
     /// # Panics
     /// If `bound` is zero.
@@ -69,47 +69,47 @@ impl World {
         self.rng.u64(..bound)
     }
 
-    /// How many processors the program will have: one to three, by the seed.
+    /// Number of processors of the program: one to three, determined by the seed.
     pub fn processors(&self) -> usize {
         self.processors
     }
 
-    /// Says how many processors the program will have, in place of the seed.
+    /// Sets the number of processors.
     pub fn set_processors(&mut self, count: usize) {
         self.processors = count;
     }
 
-    /// The time of day at which the world begins, since 1970. The same in all worlds, unless it is
+    /// The time of day at the start, since 1970. It is the same in all worlds unless it is
     /// [set](Self::set_time_of_day).
     pub fn time_of_day(&self) -> Duration {
         self.outside.time_of_day()
     }
 
-    /// Has the world begin at this time of day, since 1970: for one that goes on where another has
+    /// Sets the time of day at the start, since 1970, for a world that continues after another has
     /// [ended](Net::time_of_day).
     pub fn set_time_of_day(&mut self, time: Duration) {
         self.outside.set_time_of_day(time);
     }
 
-    /// How often the network and the disk fail. [`Faults::MILD`] unless said otherwise;
-    /// [`Faults::drawn`] by the seed is what finds most.
+    /// Sets the frequency of network and disk faults. The default is [`Faults::MILD`]; [`Faults::drawn`] by
+    /// the seed finds the most.
     pub fn set_faults(&mut self, faults: Faults) {
         self.outside.set_faults(faults);
     }
 
-    /// How often a [`fault_point`](super::fault_point) panics, out of a thousand times. Never unless
-    /// said otherwise.
+    /// Sets the probability that a [`fault_point`](super::fault_point) panics, per mille. The default is
+    /// zero.
     pub fn set_panics(&mut self, per_mille: u32) {
         self.panics = per_mille;
     }
 
-    /// A run that takes more steps than this is stuck. 200,000 unless said otherwise.
+    /// Sets the number of steps after which a run is considered stuck. The default is 200,000.
     pub fn set_most_steps(&mut self, steps: u64) {
         self.most_steps = steps;
     }
 
-    /// At rest the program is ended, and not asked to finish: for programs whose operations wait
-    /// for ever and do not heed the drain.
+    /// Ends the program at rest instead of draining it, for programs whose operations wait forever and ignore
+    /// the drain.
     pub fn end_at_rest(&mut self) {
         self.ends = true;
     }
@@ -132,36 +132,35 @@ impl World {
         Dir(self.outside.root())
     }
 
-    /// Puts a file on the simulated disk, with the directories it lies in.
+    /// Creates a file on the simulated disk, with its parent directories.
     pub fn file(&mut self, path: &str, bytes: impl Into<Vec<u8>>) {
         self.outside.write(path, bytes);
     }
 
-    /// Puts a symbolic link to `target` on the simulated disk.
+    /// Creates a symbolic link to `target` on the simulated disk.
     pub fn link(&mut self, path: &str, target: &str) {
         self.outside.link(path, target);
     }
 
-    /// The network, and what else clients need.
+    /// The network and disk, for clients.
     pub fn net(&self) -> Net {
         Net::new(self.outside.clone(), self.drains.clone())
     }
 
-    /// The program: its graph, and its start on each processor, as for
+    /// Sets the program: its graph, and its `start` on each processor, as for
     /// [`Runtime::run`](crate::Runtime::run).
     ///
     /// # Panics
-    /// If there is one already.
+    /// If the world already has a program.
     pub fn program<F>(&mut self, graph: Graph, start: F)
     where
         F: Fn(&StartContext) -> Result<(), StartError> + 'static,
     {
-        assert!(self.program.is_none(), "one program in a world");
+        assert!(self.program.is_none(), "the world already has a program");
         self.program = Some((graph, Box::new(start)));
     }
 
-    /// Somebody outside of the program, who uses the [`Net`]. When all clients are through, the
-    /// program is asked to finish. A client that panics fails the run.
+    /// Adds a client. When all clients have finished, the program drains. A client that panics fails the run.
     pub fn client(&mut self, client: impl Future<Output = ()> + 'static) {
         self.clients.push(Task::new(client));
     }

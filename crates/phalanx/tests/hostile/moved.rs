@@ -307,7 +307,10 @@ fn a_simulation_within_an_operation(driver: DriverChoice) {
         let refused = std::panic::catch_unwind(|| phalanx::sim::run(1, |_| ()));
         let message = refused.expect_err("it is refused");
         let message = message.downcast_ref::<&str>().copied().unwrap_or_default();
-        assert!(message.contains("a simulation is run within a program"), "{message}");
+        assert!(
+            message.contains("a simulation was started on a thread that runs a processor"),
+            "{message}"
+        );
         peer.write_all(b"still here").unwrap();
         assert_eq!(read(stream).await.0.unwrap(), b"still here");
     });
