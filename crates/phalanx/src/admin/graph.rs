@@ -1,16 +1,16 @@
-//! The graph for graphviz: `curl ADDR/graph.dot | dot -Tsvg`. A cluster for each processor, a node for
-//! each stage, coloured by the share of the processor's time that it ran; arcs in operations/s.
+//! The graph for Graphviz: `curl ADDR/graph.dot | dot -Tsvg`. Each processor is a cluster and each stage a
+//! node, colored by its share of the processor's time. Edges are labelled with operations per second.
 
 use std::fmt::Write;
 
 use crate::metrics::human::{count, percent, time};
 use crate::metrics::{Interval, StageInterval};
 
-/// More processors than this are drawn as one.
-const APART: usize = 16;
+/// Above this number, all processors are drawn as one.
+const MAX_SEPARATE_PROCESSORS: usize = 16;
 
 pub(super) fn render(interval: &Interval) -> String {
-    let many = interval.processors.len() > APART;
+    let many = interval.processors.len() > MAX_SEPARATE_PROCESSORS;
     let summed = many.then(|| interval.summed());
     let interval = summed.as_ref().unwrap_or(interval);
     let mut out = String::from("digraph phalanx {\n");
@@ -63,7 +63,7 @@ fn label_of(name: &str, stage: &StageInterval) -> String {
     )
 }
 
-/// From white to orange, by hue, saturation and brightness.
+/// Hue, saturation and value of a stage's color, from white to orange.
 fn colour(stage: &StageInterval) -> String {
     format!("0.08 {:.2} 1.0", stage.utilisation().sqrt() * 0.8)
 }

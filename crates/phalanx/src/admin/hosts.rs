@@ -1,17 +1,17 @@
 //! Protection against DNS rebinding: the host names under which the admin pages answer.
 //!
-//! A page on the internet can point its own name at 127.0.0.1 and have a browser read the admin pages as
-//! if they were its own. The browser then sends that name in `Host`, so only names that no such page
-//! controls are accepted: IP addresses, `localhost`, and what the program allows.
+//! A web page can point its own host name at 127.0.0.1, so that a browser treats the admin pages as part of
+//! that site. The browser then sends that name in `Host`. Therefore only names that no such page controls are
+//! accepted: IP addresses, `localhost`, and the names that the program allows.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Names allowed beside IP addresses and `localhost`.
+/// Accepted names in addition to IP addresses and `localhost`.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts(Box<[String]>);
 
 impl Hosts {
-    /// `names` without ports; upper and lower case are the same.
+    /// Accepts `names`, without ports and regardless of case.
     pub(crate) fn new(names: Vec<String>) -> Self {
         Self(names.into())
     }
@@ -27,7 +27,7 @@ impl Hosts {
             || self.0.iter().any(|name| same_name(name, host))
     }
 
-    /// Whether `origin`, the value of `Origin`, is a page at an accepted host. `null` is none.
+    /// Whether `origin`, the value of `Origin`, is a page at an accepted host. `null` is not accepted.
     pub(super) fn accept_origin(&self, origin: &str) -> bool {
         origin.split_once("://").is_some_and(|(_, authority)| self.accept(authority))
     }

@@ -1,4 +1,4 @@
-//! As much HTTP/1.1 as browsers and scrapers need: requests without bodies, one after the other.
+//! The part of HTTP/1.1 that browsers and scrapers need: sequential requests without bodies.
 
 use std::io;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use phalanx_driver::Payload;
 use crate::io::IoTimeout;
 use crate::net::Stream;
 
-/// A request for an admin page is short.
+/// Largest request in bytes.
 const MAX_REQUEST: usize = 8 * 1024;
-/// A client has this long for each request, and for each piece of an answer.
+/// Time limit for each request, and for each piece of a response.
 const IO_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(10));
-/// An answer is sent in pieces of this size.
-const PIECE: usize = 64 * 1024;
+/// Bytes of a response sent at once.
+const PIECE_BYTES: usize = 64 * 1024;
 
-/// What is asked for.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) method: Method,
     pub(super) path: String,
     query: String,
-    /// The value of `Host`; a request of HTTP/1.0 may have none.
+    /// The value of `Host`. An HTTP/1.0 request may have none.
     pub(super) host: Option<String>,
-    /// The value of `Origin`: the page whose script asks, if one does and it is another's.
+    /// The value of `Origin`: the page whose script sent the request, for a cross-origin request.
     pub(super) origin: Option<String>,
-    /// Whether another request may follow on the connection.
+    /// Whether the connection stays open after the response.
     keep: bool,
-    /// Whether the answer may come in chunks.
+    /// Whether the client accepts chunked encoding.
     chunks: bool,
 }
 
@@ -39,7 +39,7 @@ pub(super) enum Method {
     Other,
 }
 
-/// What a request came to before it could be answered.
+/// Result of parsing.
 #[derive(Debug, PartialEq, Eq)]
 enum Parsed {
     Complete(usize, Request),
@@ -48,7 +48,7 @@ enum Parsed {
 }
 
 impl Request {
-    /// The value of a parameter in the query; empty if it stands there without one.
+    /// The value of a query parameter; empty if it has none.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         self.query.split('&').find_map(|pair| match pair.split_once('=') {
             Some((key, value)) => (key == name).then_some(value),
@@ -99,17 +99,17 @@ fn parse(bytes: &[u8]) -> Parsed {
         query: query.to_owned(),
         host,
         origin,
-        // A body would be taken for the next request.
+        // The body would be parsed as the next request.
         keep: keep && !body,
         chunks: new,
     };
     Parsed::Complete(length, request)
 }
 
-/// The value of a field, if there is one.
+/// The value of a header field, if present.
 ///
 /// # Errors
-/// When there are several, or it is not UTF-8.
+/// If it occurs several times, or is not UTF-8.
 fn only(request: &httparse::Request<'_, '_>, name: &str) -> Result<Option<String>, ()> {
     let mut fields = request.headers.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
     match (fields.next(), fields.next()) {
@@ -122,12 +122,12 @@ fn only(request: &httparse::Request<'_, '_>, name: &str) -> Result<Option<String
     }
 }
 
-/// An answer, whole.
+/// A complete response.
 pub(super) struct Answer {
     pub(super) status: &'static str,
     pub(super) kind: &'static str,
     pub(super) body: Vec<u8>,
-    /// More lines of the head, each with its line end.
+    /// Further header fields, each with its line end.
     pub(super) fields: &'static str,
 }
 
@@ -136,17 +136,17 @@ impl Answer {
         Self { status: "200 OK", kind, body: body.into(), fields: "" }
     }
 
-    /// A line of text in the place of a page.
+    /// A response of one line of text.
     pub(super) fn text(status: &'static str, body: impl Into<Vec<u8>>) -> Self {
         Self { status, kind: "text/plain; charset=utf-8", body: body.into(), fields: "" }
     }
 }
 
-/// One client.
+/// A client's connection.
 pub(super) struct Connection {
     stream: Stream,
     buffer: Vec<u8>,
-    /// Of the request that is being answered.
+    /// Whether the current request is a HEAD request.
     head_only: bool,
     chunks: bool,
     keep: bool,
@@ -157,7 +157,7 @@ impl Connection {
         Self { stream, buffer: Vec::new(), head_only: false, chunks: false, keep: true }
     }
 
-    /// Waits for the next request. None when there is none, or no more may follow.
+    /// Waits for the next request. None at the end of the connection.
     pub(super) async fn next(&mut self) -> io::Result<Option<Request>> {
         while self.keep {
             match parse(&self.buffer) {
@@ -188,7 +188,7 @@ impl Connection {
     }
 
     fn head(&mut self, status: &str, kind: &str, fields: &str, framing: &str) -> Vec<u8> {
-        // A program that drains answers what it was asked and no more.
+        // During a drain, each connection closes after its current response.
         self.keep &= !crate::shutdown::is_draining();
         let connection = if self.keep { "keep-alive" } else { "close" };
         format!(
@@ -198,13 +198,13 @@ impl Connection {
         .into_bytes()
     }
 
-    /// Sends an answer whose length is known.
+    /// Sends a response of known length.
     pub(super) async fn answer(&mut self, answer: Answer) -> io::Result<()> {
         let length = format!("Content-Length: {}\r\n", answer.body.len());
         let mut head = self.head(answer.status, answer.kind, answer.fields, &length);
         let mut body = if self.head_only { Bytes::new() } else { Bytes::from(answer.body) };
         loop {
-            let piece = body.split_to(body.len().min(PIECE));
+            let piece = body.split_to(body.len().min(PIECE_BYTES));
             head = self.stream.write(Payload { head, body: piece }, IO_TIMEOUT).await?;
             if body.is_empty() {
                 return Ok(());
@@ -212,7 +212,7 @@ impl Connection {
         }
     }
 
-    /// Begins an answer whose length is not known. False if only its head was asked for.
+    /// Starts a response of unknown length. Returns false for a HEAD request.
     pub(super) async fn begin(&mut self, kind: &str, fields: &str) -> io::Result<bool> {
         self.keep &= self.chunks;
         let framing = if self.chunks { "Transfer-Encoding: chunked\r\n" } else { "" };
@@ -221,7 +221,7 @@ impl Connection {
         Ok(!self.head_only)
     }
 
-    /// Goes on with it.
+    /// Sends a piece of it.
     pub(super) async fn piece(&mut self, piece: String) -> io::Result<()> {
         match (piece.is_empty(), self.chunks) {
             (true, _) => Ok(()),
@@ -282,7 +282,7 @@ mod tests {
             ("GET / HTTP/1.1\r\nHost: a\r\nconnection: te, close\r\n\r\n", false),
             ("GET / HTTP/1.0\r\n\r\n", false),
             ("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", true),
-            // Its body would be read as a request.
+            // The body would be parsed as a request.
             ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n", false),
             ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", false),
             ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", true),

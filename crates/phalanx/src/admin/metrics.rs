@@ -6,10 +6,10 @@ use phalanx_core::{COHORT_BUCKETS, TIME_BUCKETS, Times, bucket_end_ns, yield_now
 
 use crate::metrics::{CounterSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot};
 
-/// What Prometheus is told that it gets.
+/// The media type of OpenMetrics.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Nanoseconds as seconds.
+/// Converts nanoseconds to seconds.
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
@@ -17,31 +17,35 @@ fn seconds(ns: u64) -> f64 {
 type PerStage = fn(&StageSnapshot) -> f64;
 type PerProcessor = fn(&ProcessorSnapshot) -> f64;
 
-/// Name, kind, unit, help and value of each figure of a stage on a processor.
+/// Name, type, unit, help and value of each metric of a stage on a processor.
 const STAGE: &[(&str, &str, &str, &str, PerStage)] = &[
-    ("queue_length", "gauge", "", "Operations queued when the last cohort began.", |s| {
+    ("queue_length", "gauge", "", "Operations queued when the last cohort started.", |s| {
         s.queue_length as f64
     }),
-    ("queue_length_max", "gauge", "", "Longest queue that a cohort found.", |s| {
+    ("queue_length_max", "gauge", "", "Longest queue found by a cohort.", |s| {
         s.queue_length_max as f64
     }),
     ("operations_suspended", "gauge", "", "Operations suspended now.", |s| s.suspended_now as f64),
-    ("suspensions", "counter", "", "Times that operations suspended.", |s| s.suspended as f64),
+    ("suspensions", "counter", "", "Suspensions of operations.", |s| s.suspended as f64),
     ("operations_started", "counter", "", "Operations started.", |s| s.started.count as f64),
-    ("operations_resumed", "counter", "", "Operations restarted after a suspension.", |s| {
+    ("operations_resumed", "counter", "", "Operations resumed after a suspension.", |s| {
         s.resumed.count as f64
     }),
     ("operations_completed", "counter", "", "Operations completed.", |s| s.completed.count as f64),
     ("operations_panicked", "counter", "", "Operations that panicked.", |s| s.panicked as f64),
-    ("operations_cancelled", "counter", "", "Operations ended with their session.", |s| {
+    ("operations_cancelled", "counter", "", "Operations cancelled with their session.", |s| {
         s.cancelled as f64
     }),
-    ("operations_rejected", "counter", "", "Invocations refused at the bound.", |s| {
+    ("operations_rejected", "counter", "", "Invocations rejected at a bound.", |s| {
         s.rejected as f64
     }),
-    ("operations_stalled", "counter", "", "Operations that ran for longer than the limit.", |s| {
-        s.stalled as f64
-    }),
+    (
+        "operations_stalled",
+        "counter",
+        "",
+        "Operations that ran for longer than the stall threshold.",
+        |s| s.stalled as f64,
+    ),
     ("start_wait_seconds", "counter", "seconds", "Wait from invocation to start, summed.", |s| {
         seconds(s.started.total_ns)
     }),
@@ -52,7 +56,7 @@ const STAGE: &[(&str, &str, &str, &str, PerStage)] = &[
         "resume_wait_seconds",
         "counter",
         "seconds",
-        "Wait from being re-enabled to running, summed.",
+        "Wait from re-enabling to resumption, summed.",
         |s| seconds(s.resumed.total_ns),
     ),
     (
@@ -71,18 +75,20 @@ const STAGE: &[(&str, &str, &str, &str, PerStage)] = &[
 
 const PROCESSOR: &[(&str, &str, &str, &str, PerProcessor)] = &[
     ("turns", "counter", "", "Turns of the loop.", |p| p.turns as f64),
-    ("parks", "counter", "", "Times the processor slept.", |p| p.parks as f64),
-    ("parked_seconds", "counter", "seconds", "Time asleep.", |p| seconds(p.parked_ns)),
+    ("parks", "counter", "", "Times the processor parked.", |p| p.parks as f64),
+    ("parked_seconds", "counter", "seconds", "Time parked.", |p| seconds(p.parked_ns)),
     ("busy_seconds", "counter", "seconds", "Time in cohorts.", |p| seconds(p.busy_ns)),
-    ("wakes_sent", "counter", "", "Other processors woken.", |p| p.wakes_sent as f64),
+    ("wakes_sent", "counter", "", "Wake-ups of other processors.", |p| p.wakes_sent as f64),
     ("system_calls", "counter", "", "System calls of the driver.", |p| p.system_calls as f64),
-    ("operations", "gauge", "", "Operations alive.", |p| p.operations as f64),
+    ("operations", "gauge", "", "Live operations.", |p| p.operations as f64),
     ("pooled_bytes", "gauge", "bytes", "Memory of the pools.", |p| p.pooled_bytes as f64),
-    ("overflow_bytes", "gauge", "bytes", "Memory beyond the region.", |p| p.overflow_bytes as f64),
+    ("overflow_bytes", "gauge", "bytes", "Memory outside the region of huge pages.", |p| {
+        p.overflow_bytes as f64
+    }),
     ("slab_bytes", "gauge", "bytes", "Memory of the slabs.", |p| p.memory_bytes as f64),
 ];
 
-/// All figures of `snapshot`. Gives way between the families, since there may be many series.
+/// Renders all metrics. Yields between families, because there may be many series.
 pub(super) async fn render(snapshot: &Snapshot) -> String {
     let mut out = String::with_capacity(16 * 1024);
     about(&mut out, snapshot);
@@ -114,19 +120,23 @@ pub(super) async fn render(snapshot: &Snapshot) -> String {
         &mut out,
         snapshot,
         "wait",
-        "Wait before a start or a restart, as its cohort's mean.",
+        "Wait before a start or resumption, as the mean of its cohort.",
         |s| (Times(s.waits.buckets), s.started.total_ns + s.resumed.total_ns),
     );
-    times(&mut out, snapshot, "run", "Time run between suspensions, as its cohort's mean.", |s| {
-        (Times(s.runs.buckets), s.completed.total_ns)
-    });
+    times(
+        &mut out,
+        snapshot,
+        "run",
+        "Run time between suspensions, as the mean of its cohort.",
+        |s| (Times(s.runs.buckets), s.completed.total_ns),
+    );
     yield_now().await;
     arcs(&mut out, snapshot);
     out.push_str("# EOF\n");
     out
 }
 
-/// The program's own. Those of one name are one family, and stand together.
+/// Renders the program's own counters. Counters of one name are adjacent and form one family.
 fn counters(out: &mut String, counters: &[CounterSnapshot]) {
     let mut before = None;
     for CounterSnapshot { name, help, label, count } in counters {
@@ -143,17 +153,17 @@ fn counters(out: &mut String, counters: &[CounterSnapshot]) {
 }
 
 fn about(out: &mut String, snapshot: &Snapshot) {
-    family(out, "phalanx_info", "gauge", "", "The program; always 1.");
+    family(out, "phalanx_info", "gauge", "", "Driver and version; always 1.");
     let (driver, version) = (escape(&snapshot.driver), env!("CARGO_PKG_VERSION"));
     let _ = writeln!(out, "phalanx_info{{driver=\"{driver}\",version=\"{version}\"}} 1");
     family(out, "phalanx_uptime_seconds", "gauge", "seconds", "Time since the start.");
     let _ = writeln!(out, "phalanx_uptime_seconds {}", seconds(snapshot.uptime_ns));
 }
 
-/// Work turned away, by reason.
+/// Renders shed operations by reason.
 fn shed(out: &mut String, snapshot: &Snapshot) {
     let name = "phalanx_stage_operations_shed";
-    family(out, name, "counter", "", "Operations turned away.");
+    family(out, name, "counter", "", "Operations shed, by reason.");
     each_stage(snapshot, |labels, stage| {
         for (reason, count) in &stage.shed {
             let _ = writeln!(out, "{name}_total{{{labels},reason=\"{}\"}} {count}", escape(reason));
@@ -161,7 +171,7 @@ fn shed(out: &mut String, snapshot: &Snapshot) {
     });
 }
 
-/// A histogram of each stage over all processors: with each processor there would be too many series.
+/// Renders a histogram of each stage, summed over processors to limit the number of series.
 fn times(
     out: &mut String,
     snapshot: &Snapshot,
@@ -212,7 +222,7 @@ fn each_stage(snapshot: &Snapshot, mut each: impl FnMut(&str, &StageSnapshot)) {
     }
 }
 
-/// A histogram: the buckets that the runtime counts in.
+/// Renders cohort sizes as a histogram with the runtime's own buckets.
 fn cohort_sizes(out: &mut String, snapshot: &Snapshot) {
     let name = "phalanx_stage_cohort_size";
     family(out, name, "histogram", "", "Operations in a cohort.");
@@ -231,10 +241,10 @@ fn cohort_sizes(out: &mut String, snapshot: &Snapshot) {
     });
 }
 
-/// Operations between stages, over all processors: a pair of processors too would be too many.
+/// Renders operations between stages, summed over processors to limit the number of series.
 fn arcs(out: &mut String, snapshot: &Snapshot) {
     let name = "phalanx_arc_operations";
-    family(out, name, "counter", "", "Operations that a stage invoked or re-enabled at another.");
+    family(out, name, "counter", "", "Operations that one stage started or resumed at another.");
     let mut sums = std::collections::BTreeMap::new();
     for arc in snapshot.processors.iter().flat_map(|p| &p.arcs) {
         *sums.entry((arc.from.as_deref().unwrap_or("external"), &*arc.to)).or_insert(0) +=

@@ -1,12 +1,12 @@
-//! The look inside, served by a stage of the program itself: a live picture at `/`, the snapshot as
-//! JSON, OpenMetrics, a graph for graphviz, and a trace for Perfetto.
+//! The admin pages, served by a stage of the program: a live view at `/`, the snapshot as JSON, OpenMetrics,
+//! a graph for Graphviz, and a trace for Perfetto.
 //!
-//! Only requests for a host that no web page controls are answered: see `hosts.rs`.
+//! Only requests for a host that no web page controls are accepted: see `hosts.rs`.
 //!
-//! It must not disturb what it shows. Its operations give way between the processors of a snapshot
-//! and between the pieces of an answer, and what waits (for a second sample, for a trace) is
-//! suspended. `snapshot.rs` is the one source of all; `interval.rs` what happened between two;
-//! `picture/`, `graph.rs`, `metrics.rs` and `timeline.rs` are pure functions of these.
+//! The pages must not disturb the program. Their operations yield between the processors of a snapshot and
+//! between the pieces of a response, and suspend while they wait for a second sample or a trace. `take.rs`
+//! takes the snapshot, which is the only source of data; `picture/`, `graph.rs`, `metrics.rs` and
+//! `timeline.rs` are pure functions of snapshots.
 
 mod graph;
 mod hosts;
@@ -33,10 +33,10 @@ use crate::stall_detector::StallCounts;
 
 pub(crate) use hosts::Hosts;
 
-/// So many clients at once; more are turned away.
+/// Largest number of clients; further connections are closed.
 const MAX_CONNECTIONS: usize = 64;
 
-/// Where the pages' figures come from.
+/// The source of the snapshot.
 pub(crate) struct Source {
     pub(crate) control: Control,
     pub(crate) driver: DriverKind,
@@ -44,7 +44,7 @@ pub(crate) struct Source {
     pub(crate) system_calls: Vec<Arc<AtomicU64>>,
     pub(crate) stalls: Arc<StallCounts>,
     pub(crate) counters: Vec<Counter>,
-    /// Host names under which the pages answer.
+    /// Accepted host names.
     pub(crate) hosts: Hosts,
 }
 
@@ -74,7 +74,7 @@ impl Admin {
         assert!(self.source.set(source).is_ok(), "described once");
     }
 
-    /// Begins to accept, on the calling processor.
+    /// Starts accepting connections on the calling processor.
     pub(crate) fn start(&self) -> Result<(), StartError> {
         let listener = self.listener.lock().expect("not poisoned").take().expect("started once");
         let (listener, stage) = (Listener::new(listener)?, self.stage);
@@ -83,7 +83,7 @@ impl Admin {
     }
 }
 
-/// Until the program drains; then its connections end too.
+/// Accepts connections until the program drains. Then it ends them.
 async fn accept(listener: Listener, stage: SharedStage<Arc<OnceLock<Source>>>) {
     let session = Session::new();
     loop {

@@ -1,4 +1,4 @@
-//! Which page is at which path.
+//! The pages and their paths.
 
 use std::time::Duration;
 
@@ -12,29 +12,29 @@ use crate::metrics::Snapshot;
 use crate::select::{Either, select};
 use crate::shutdown::draining;
 
-/// All of them.
+/// The list of pages.
 const INDEX: &str = "\
-/               the program, live
-/picture.svg    the same as a still picture
-/snapshot.json  all figures since the start
-/metrics        the same for Prometheus
-/graph.dot      stages and arcs for graphviz
-/trace.json     every cohort for some seconds, for ui.perfetto.dev; ?seconds=1 to 30
+/               live view of the program
+/picture.svg    the live view as an image
+/snapshot.json  all metrics since the start
+/metrics        metrics for Prometheus (OpenMetrics)
+/graph.dot      stages and arcs for Graphviz
+/trace.json     all cohorts of some seconds, for ui.perfetto.dev; ?seconds=0.01 to 30
 ";
 
-/// The answer to a request for a host that is not accepted.
+/// The response to a request for a host that is not accepted.
 const REFUSED: &str = "\
-The admin pages answer only requests for an IP address or localhost, as any web page can have its own
-name lead here. To allow a name: --admin-host NAME, or admin-hosts = [\"NAME\"] under [runtime] in the
-configuration file; in a program of your own, Runtime::admin_hosts.
+The admin pages accept only requests for an IP address or localhost, because any web page can point its
+own name at this address. To allow a name, use --admin-host NAME, or admin-hosts = [\"NAME\"] under [runtime]
+in the configuration file, or Runtime::admin_hosts in a program of your own.
 ";
 
 const HTML: &str = "text/html; charset=utf-8";
-/// Nothing from elsewhere, and nobody else's frame.
+/// Forbids loading from other origins, and frames.
 const SECURITY: &str = "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; \
     script-src 'unsafe-inline'; connect-src 'self'; img-src data:; frame-ancestors 'none'\r\n";
 
-/// Answers the requests of one client, one after the other.
+/// Serves a client's requests in order.
 pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::Result<()> {
     while let Some(request) = client.next().await? {
         let page = match (request.method, request.path.as_str()) {
@@ -50,7 +50,7 @@ pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::R
                 let text = metrics::render(&Snapshot::take(source).await).await;
                 Answer::new(metrics::CONTENT_TYPE, text)
             }
-            (_, "/trace.json") => match timeline::ask(&request, source) {
+            (_, "/trace.json") => match timeline::start(&request, source) {
                 Ok(asked) => {
                     timeline::serve(asked, &mut client, source).await?;
                     continue;
@@ -65,23 +65,23 @@ pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::R
     Ok(())
 }
 
-/// Whether the request is for an accepted host, and no script of another page has sent it.
+/// Whether the host is accepted, and the request does not come from a script of another origin.
 fn is_accepted(request: &Request, hosts: &Hosts) -> bool {
     let Request { host, origin, .. } = request;
     host.as_ref().is_none_or(|host| hosts.accept(host))
         && origin.as_ref().is_none_or(|origin| hosts.accept_origin(origin))
 }
 
-/// A page that shows what happens now: two snapshots, a moment apart.
+/// Renders a live page from two snapshots, taken shortly one after the other.
 async fn drawn(request: &Request, source: &Source) -> Answer {
     let moment = match request.parameter("ms").map(str::parse) {
         None => 500,
         Some(Ok(ms @ 50..=10_000)) => ms,
-        Some(_) => return Answer::text("400 Bad Request", "ms is 50 to 10000\n"),
+        Some(_) => return Answer::text("400 Bad Request", "ms must be 50 to 10000\n"),
     };
     let (before, after);
     if request.method == Method::Head {
-        // The pages' lengths are not known beforehand; nobody waits for one that is not sent.
+        // The length is unknown before rendering, so a HEAD request gets none.
         before = Snapshot::take(source).await;
         after = before.clone();
     } else {
@@ -108,7 +108,7 @@ async fn drawn(request: &Request, source: &Source) -> Answer {
     }
 }
 
-/// Sleeps, but not beyond the program's end.
+/// Sleeps, but ends early when the program drains.
 pub(super) async fn pause(time: Duration) {
     let (Either::Left(()) | Either::Right(())) = select(sleep(time), draining()).await;
 }

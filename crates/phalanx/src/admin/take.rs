@@ -92,8 +92,7 @@ fn processor(source: &Source, names: &[&'static str], index: usize) -> Processor
 }
 
 impl Snapshot {
-    /// This moment. The processor that asks does other things between the processors, since there
-    /// may be a thousand of them.
+    /// Takes a snapshot. Yields between processors, because there may be a thousand.
     pub(super) async fn take(source: &Source) -> Self {
         let names: Vec<_> = source.control.stages().collect();
         let mut snapshot = Self {
@@ -119,7 +118,7 @@ impl Snapshot {
         snapshot
     }
 
-    /// As JSON, written processor by processor for the same reason.
+    /// Renders JSON. Yields between processors.
     pub(super) async fn into_json(mut self) -> Vec<u8> {
         let processors = std::mem::take(&mut self.processors);
         let mut json = serde_json::to_vec(&self).expect("plain figures");

@@ -1,9 +1,10 @@
-//! `/trace.json?seconds=N`: every cohort of some seconds as Chrome trace events, which
-//! ui.perfetto.dev and chrome://tracing open.
+//! `/trace.json?seconds=N`: all cohorts of N seconds as Chrome trace events, for ui.perfetto.dev and
+//! chrome://tracing.
 //!
-//! A track for each processor, a slice for each cohort, a counter for each stage's queue, and an
-//! arrow from a cohort to the first one that ran what it invoked: one of each kind for a cohort, so
-//! what one sees is a sample of the invocations. One trace at a time; who else asks is told so.
+//! Each processor is a track, each cohort a slice, and each stage's queue a counter. An arrow leads from a
+//! cohort to the first cohort that ran operations it invoked. There is at most one arrow for each pair of
+//! stages in a cohort, so arrows show a sample of the invocations. Only one trace runs at a time; further
+//! requests are rejected.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -14,43 +15,43 @@ use super::Source;
 use super::http::{Answer, Connection, Method, Request};
 use super::pages::pause;
 
-/// Records over all processors: eight megabytes.
-const MOST: usize = 1 << 17;
-/// Cohorts rendered before others have their turn, some 60 KiB of text.
-const PIECE: usize = 256;
-/// An arrow is not looked for farther back than this many cohorts.
-const BACK: usize = 256;
+/// Largest number of records of all processors together: 8 MiB.
+const MAX_RECORDS: usize = 1 << 17;
+/// Cohorts rendered between yields, about 60 KiB of text.
+const COHORTS_PER_YIELD: usize = 256;
+/// Number of earlier cohorts searched for the start of an arrow.
+const MAX_ARROW_COHORTS: usize = 256;
 
-/// A request that can be answered.
-pub(super) struct Asked {
+/// An accepted request.
+pub(super) struct TraceRequest {
     trace: Option<Trace>,
     time: Duration,
 }
 
-/// Begins the trace, or says why not.
-pub(super) fn ask(request: &Request, source: &Source) -> Result<Asked, Answer> {
+/// Starts the trace, or returns the reason why not.
+pub(super) fn start(request: &Request, source: &Source) -> Result<TraceRequest, Answer> {
     let time = match request.parameter("seconds").map(str::parse::<f64>) {
         None => 1.0,
         Some(Ok(seconds)) if (0.01..=30.0).contains(&seconds) => seconds,
-        Some(_) => return Err(Answer::text("400 Bad Request", "seconds is 0.01 to 30\n")),
+        Some(_) => return Err(Answer::text("400 Bad Request", "seconds must be 0.01 to 30\n")),
     };
     let time = Duration::from_secs_f64(time);
     if request.method == Method::Head {
-        return Ok(Asked { trace: None, time });
+        return Ok(TraceRequest { trace: None, time });
     }
-    let capacity = (MOST / source.control.processors()).max(64);
+    let capacity = (MAX_RECORDS / source.control.processors()).max(64);
     match source.control.trace(capacity) {
-        Some(trace) => Ok(Asked { trace: Some(trace), time }),
+        Some(trace) => Ok(TraceRequest { trace: Some(trace), time }),
         None => {
-            let told = "somebody takes a trace now, for 30 seconds at most; ask again\n";
+            let told = "another trace is running, for at most 30 seconds; try again\n";
             Err(Answer { fields: "Retry-After: 2\r\n", ..Answer::text("409 Conflict", told) })
         }
     }
 }
 
-/// Waits, and sends what was recorded.
+/// Waits for the end of the trace and sends it.
 pub(super) async fn serve(
-    asked: Asked,
+    asked: TraceRequest,
     client: &mut Connection,
     source: &Source,
 ) -> std::io::Result<()> {
@@ -70,8 +71,8 @@ pub(super) async fn serve(
     for processor in 0..count {
         let mut pending = vec![None; stages.len()];
         let records = timeline.processors[processor].len();
-        for from in (0..records).step_by(PIECE) {
-            let to = records.min(from + PIECE);
+        for from in (0..records).step_by(COHORTS_PER_YIELD) {
+            let to = records.min(from + COHORTS_PER_YIELD);
             client.piece(timeline.piece(processor, from..to, &mut pending)).await?;
             yield_now().await;
         }
@@ -80,14 +81,14 @@ pub(super) async fn serve(
     client.end().await
 }
 
-/// What was recorded, to be rendered.
+/// A recorded trace.
 struct Timeline {
-    /// Names as JSON strings.
+    /// Stage names as JSON strings.
     stages: Vec<String>,
     processors: Vec<Vec<CohortRecord>>,
 }
 
-/// Where an arrow begins: microseconds.
+/// The start of an arrow: track and microseconds.
 type Tail = Option<(usize, f64)>;
 
 fn micros(ns: u64) -> f64 {
@@ -100,7 +101,7 @@ impl Timeline {
         Self { stages: stages.iter().map(quoted).collect(), processors }
     }
 
-    /// The beginning of the file, with the tracks' names.
+    /// Renders the start of the file, with the tracks' names.
     fn head(&self, dropped: u64) -> String {
         let mut out = format!(
             "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"dropped_cohorts\":{dropped}}},\
@@ -118,14 +119,14 @@ impl Timeline {
         out
     }
 
-    /// Some cohorts of a processor. `pending[stage]` is the last cohort that invoked there.
+    /// Renders some cohorts of a processor. `pending[stage]` is the last cohort that invoked that stage.
     fn piece(
         &self,
         processor: usize,
         range: std::ops::Range<usize>,
         pending: &mut [Tail],
     ) -> String {
-        let mut out = String::with_capacity(PIECE * 256);
+        let mut out = String::with_capacity(COHORTS_PER_YIELD * 256);
         let first = range.start;
         for (offset, record) in self.processors[processor][range].iter().enumerate() {
             let (start, end) = (micros(record.start_ns), micros(record.end_ns));
@@ -139,7 +140,7 @@ impl Timeline {
                 record.size,
                 record.queued,
             );
-            // Each processor's queues are counters of their own: the name has to tell them apart.
+            // Counters are identified by name, so the name contains the processor.
             let bare = &stage[1..stage.len() - 1];
             let _ = write!(
                 out,
@@ -164,15 +165,15 @@ impl Timeline {
         out
     }
 
-    /// The cohort on another processor from which operations of `record` came: the last one of
-    /// that stage that had begun.
+    /// The cohort on another processor that sent operations of `record`: the last one of that stage that
+    /// started before.
     fn crossed(&self, from: (u16, u8), record: &CohortRecord) -> Tail {
         let there = self.processors.get(usize::from(from.0))?;
         let begun = there.partition_point(|cohort| cohort.start_ns <= record.start_ns);
-        let mut before = there[..begun].iter().rev().take(BACK);
+        let mut before = there[..begun].iter().rev().take(MAX_ARROW_COHORTS);
         let cohort = before.find(|cohort| cohort.stage == from.1)?;
         let middle = (micros(cohort.start_ns) + micros(cohort.end_ns)) / 2.0;
-        // An arrow does not point back in time.
+        // An arrow must not point back in time.
         Some((usize::from(from.0) + 1, middle.min(micros(record.start_ns))))
     }
 }
@@ -200,7 +201,7 @@ mod tests {
         let mut text = timeline.head(3);
         for (processor, records) in timeline.processors.iter().enumerate() {
             let mut pending = vec![None; timeline.stages.len()];
-            // In two pieces: what is pending goes on from one to the other.
+            // In two pieces, to check that pending arrows are carried over.
             let cut = records.len() / 2;
             text += &timeline.piece(processor, 0..cut, &mut pending);
             text += &timeline.piece(processor, cut..records.len(), &mut pending);

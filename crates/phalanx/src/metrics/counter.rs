@@ -1,11 +1,10 @@
-//! Counters of the program's own, shown beside the runtime's.
+//! Counters of the program, published with those of the runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A count of the program's own, such as of what it had to give up, that whoever looks at the program should
-/// see: in `/snapshot.json` and `/metrics`, where [`Runtime::register_counter`](crate::Runtime::register_counter) is told of it.
-/// Copies count together.
+/// A counter of the program, published in `/snapshot.json` and `/metrics` after
+/// [`Runtime::register_counter`](crate::Runtime::register_counter). Clones share the count.
 ///
 /// ```
 /// use phalanx::metrics::Counter;
@@ -25,44 +24,49 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Begins at zero. `help` is a sentence on one line.
+    /// Creates a counter at zero. `help` is one sentence.
     ///
     /// # Panics
-    /// If `name` is more than small letters, digits and underscores, begins with none of the letters or ends
-    /// in `_total`, which `/metrics` adds; if `help` has more than one line.
+    /// If `name` contains other characters than lowercase letters, digits and underscores, does not start
+    /// with a letter, or ends in `_total`, which `/metrics` adds; if `help` has more than one line.
     pub fn new(name: &'static str, help: &'static str) -> Self {
         let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         assert!(
             name.starts_with(|first: char| first.is_ascii_lowercase())
                 && name.bytes().all(is_name)
                 && !name.ends_with("_total"),
-            "`{name}` is no name for a counter"
+            "invalid counter name `{name}`; use lowercase letters, digits and underscores, without `_total`"
         );
         assert!(!help.contains('\n'), "the help of `{name}` has more than one line");
         Self { name, help, label: None, count: Arc::default() }
     }
 
-    /// One of several counters of one name, which a label's name and value tell apart, such as `("reason", "full")`. All of
-    /// them have the same label's name and the same help.
+    /// Creates one of several counters of the same name, distinguished by a label, such as `("reason",
+    /// "full")`. All must have the same label name and the same help.
     ///
     /// # Panics
-    /// As [`new`](Self::new), and if the label's name is more than small letters and underscores.
+    /// As [`new`](Self::new), and if the label's name contains other characters than lowercase letters and
+    /// underscores.
     pub fn with_label(
         name: &'static str,
         help: &'static str,
         label: (&'static str, &'static str),
     ) -> Self {
         let is_name = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
-        assert!(label.0.bytes().all(is_name), "`{}` is no name for a label", label.0);
+        assert!(
+            label.0.bytes().all(is_name),
+            "invalid label name `{}`; use lowercase letters and underscores",
+            label.0
+        );
         Self { label: Some(label), ..Self::new(name, help) }
     }
 
-    /// Counts `more`: one atomic operation, so not for each operation of a hot path.
+    /// Adds `more`, with one atomic operation. Avoid it for each operation of a hot path.
     pub fn add(&self, more: u64) {
         self.count.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// What it has come to.
+    /// The current count.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Figures as people read them: three digits and a unit.
+//! Figures for people: three digits and a unit.
 
 /// A time in nanoseconds: `870 ns`, `1.25 µs`, `13.0 ms`, `2.00 s`. Zero is `0`.
 pub fn time(ns: f64) -> String {
@@ -31,8 +31,8 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// What was found about the size of cohorts: `cohorts 64`, `cohorts 8–64`; `calls inside` where a
-/// cohort of one is as good as any, so that calls run inside of their callers.
+/// The automatic cohort sizes: `cohorts 64` or `cohorts 8–64`; `calls inside` if a size of one is best, so
+/// that calls run inside their callers.
 ///
 /// ```
 /// assert_eq!(phalanx::metrics::human::cohorts((8, 64)), "cohorts 8–64");
@@ -45,7 +45,7 @@ pub fn cohorts((least, most): (u64, u64)) -> String {
     }
 }
 
-/// Three of them.
+/// Formats three significant digits.
 fn digits(value: f64) -> String {
     match value {
         value if value < 9.995 => format!("{value:.2}"),

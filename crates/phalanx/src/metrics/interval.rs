@@ -1,13 +1,12 @@
-//! What happened between two snapshots: what every view that moves is drawn from.
+//! Rates between two snapshots, for the live page and `phalanx top`.
 //!
-//! A pure function of the two, so that `phalanx top` and the live page show the same figures,
-//! whichever program the snapshots came from.
+//! A pure function of two snapshots, so both views show the same figures.
 
 use phalanx_core::Times;
 
 use super::snapshot::{Name, ProcessorSnapshot, Snapshot, StageSnapshot};
 
-/// What happened in a program between two snapshots.
+/// The difference of two snapshots of a program.
 ///
 /// ```no_run
 /// # let (earlier, later): (phalanx::metrics::Snapshot, phalanx::metrics::Snapshot) = unimplemented!();
@@ -18,91 +17,91 @@ use super::snapshot::{Name, ProcessorSnapshot, Snapshot, StageSnapshot};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Interval {
-    /// Its length.
+    /// Length of the interval.
     pub seconds: f64,
     /// Stage names in wavefront order.
     pub stages: Vec<Name>,
     /// By processor.
     pub processors: Vec<ProcessorInterval>,
-    /// Operations that stages invoked or re-enabled at each other; those with a count.
+    /// Operations that stages started or resumed at each other; only arcs with a count.
     pub arcs: Vec<ArcInterval>,
 }
 
-/// One processor, or all together.
+/// One processor, or the sum of all.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessorInterval {
-    /// The share of the time that it ran cohorts, from 0 to 1.
+    /// Share of the time in cohorts, from 0 to 1.
     pub utilisation: f64,
-    /// The share of the time that it slept, from 0 to 1.
+    /// Share of the time asleep, from 0 to 1.
     pub asleep: f64,
-    /// System calls of its driver.
+    /// System calls of the driver.
     pub system_calls: u64,
-    /// Operations alive at the end.
+    /// Live operations at the end.
     pub operations: u64,
     /// By stage.
     pub stages: Vec<StageInterval>,
 }
 
-/// One stage on one processor, or on all together. What is called `max` is since the program's
-/// start, since maxima cannot be subtracted; all else is of the interval or its end.
+/// One stage on one processor, or the sum over all. Fields named `max` cover the time since the program's
+/// start, because maxima cannot be subtracted. All others cover the interval, or its end.
 #[derive(Clone, Debug, Default)]
 pub struct StageInterval {
-    /// The interval's length.
+    /// Length of the interval.
     pub seconds: f64,
-    /// Processors that this is the sum of.
+    /// Number of processors in the sum.
     pub processors: usize,
-    /// Operations queued when the last cohort began; zero if there was none.
+    /// Operations queued when the last cohort started; zero if there was none.
     pub queue_length: u64,
-    /// The most that a cohort found.
+    /// The longest queue found by a cohort.
     pub queue_length_max: u64,
-    /// The sum of what cohorts found.
+    /// Sum of the queue lengths found by cohorts.
     pub queue_length_sum: f64,
     /// Operations run: started or restarted.
     pub ran: u64,
     /// Operations started.
     pub started: u64,
-    /// Operations restarted.
+    /// Operations resumed.
     pub resumed: u64,
-    /// Times that operations suspended.
+    /// Number of suspensions.
     pub suspended: u64,
     /// Operations completed.
     pub completed: u64,
     /// Operations that panicked.
     pub panicked: u64,
-    /// Work turned away.
+    /// Operations shed.
     pub shed: u64,
-    /// Operations that are suspended at the end.
+    /// Operations suspended at the end.
     pub suspended_now: u64,
     /// Cohorts run.
     pub cohorts: u64,
     /// The largest cohort.
     pub cohort_max: u64,
-    /// Nanoseconds that those started had waited.
+    /// Sum of the waits before starts, in nanoseconds.
     pub started_wait_ns: u64,
     /// The longest of these waits.
     pub started_wait_max_ns: u64,
-    /// Nanoseconds that those restarted had waited.
+    /// Sum of the waits before resumptions, in nanoseconds.
     pub resumed_wait_ns: u64,
     /// The longest of these waits.
     pub resumed_wait_max_ns: u64,
     /// Nanoseconds in cohorts.
     pub run_ns: u64,
-    /// The longest run, as a cohort's mean.
+    /// The longest run time, as a mean of a cohort.
     pub run_max_ns: u64,
-    /// Waits, by bucket.
+    /// Waits by bucket.
     pub waits: Times,
-    /// Times run, by bucket.
+    /// Run times by bucket.
     pub runs: Times,
 }
 
-/// Operations from a stage on a processor to a stage on a processor.
+/// Operations from one stage to another, each on a processor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArcInterval {
-    /// Processor and stage by number; none for the world outside.
+    /// Processor and stage; none for I/O, timers and other threads.
     pub from: Option<(usize, usize)>,
-    /// Processor and stage by number.
+    /// Processor and stage.
     pub to: (usize, usize),
-    /// Operations.
+    /// Number of operations.
     pub count: u64,
 }
 
@@ -177,32 +176,32 @@ impl StageInterval {
         }
     }
 
-    /// A count of the interval, for each second.
+    /// A count as a rate per second.
     pub fn per_second(&self, count: u64) -> f64 {
         if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
     }
 
-    /// Operations that a cohort found queued, on average.
+    /// Mean queue length found by a cohort.
     pub fn queue_length_mean(&self) -> f64 {
         if self.cohorts == 0 { 0.0 } else { self.queue_length_sum / self.cohorts as f64 }
     }
 
-    /// Operations in a cohort, on average.
+    /// Mean operations per cohort.
     pub fn cohort_mean(&self) -> f64 {
         mean(self.ran, self.cohorts)
     }
 
-    /// Nanoseconds from invocation to start, on average.
+    /// Mean nanoseconds from invocation to start.
     pub fn started_wait_mean_ns(&self) -> f64 {
         mean(self.started_wait_ns, self.started)
     }
 
-    /// Nanoseconds from being re-enabled to running, on average.
+    /// Mean nanoseconds from re-enabling to resumption.
     pub fn resumed_wait_mean_ns(&self) -> f64 {
         mean(self.resumed_wait_ns, self.resumed)
     }
 
-    /// Nanoseconds queued, on average, before a start or a restart.
+    /// Mean nanoseconds queued before a start or resumption.
     pub fn wait_mean_ns(&self) -> f64 {
         mean(self.started_wait_ns + self.resumed_wait_ns, self.ran)
     }
@@ -212,12 +211,12 @@ impl StageInterval {
         self.started_wait_max_ns.max(self.resumed_wait_max_ns)
     }
 
-    /// Nanoseconds run, on average, for each start or restart.
+    /// Mean nanoseconds of a run.
     pub fn run_mean_ns(&self) -> f64 {
         mean(self.run_ns, self.ran)
     }
 
-    /// The share of its processors' time that the stage ran, from 0 to 1.
+    /// Share of the processors' time that the stage ran, from 0 to 1.
     pub fn utilisation(&self) -> f64 {
         let time = self.seconds * 1e9 * self.processors.max(1) as f64;
         if time > 0.0 { (self.run_ns as f64 / time).min(1.0) } else { 0.0 }
@@ -225,7 +224,7 @@ impl StageInterval {
 }
 
 impl Interval {
-    /// From `before` to `after`; none if these are not of the same run of the same program.
+    /// The interval from `before` to `after`; none if they are not from the same run of a program.
     pub fn between(before: &Snapshot, after: &Snapshot) -> Option<Self> {
         let same = before.stages == after.stages
             && before.processors.len() == after.processors.len()
@@ -233,7 +232,7 @@ impl Interval {
         same.then(|| Self::new(Some(before), after))
     }
 
-    /// From the program's start to `after`.
+    /// The interval from the program's start to `after`.
     pub fn since_start(after: &Snapshot) -> Self {
         Self::new(None, after)
     }
@@ -270,7 +269,7 @@ impl Interval {
         }
     }
 
-    /// All processors together.
+    /// The sum over all processors.
     pub fn total(&self) -> ProcessorInterval {
         let count = self.processors.len().max(1) as f64;
         let stages = (0..self.stages.len()).map(|stage| {
@@ -286,7 +285,7 @@ impl Interval {
         }
     }
 
-    /// The same as if all ran on one processor.
+    /// The interval with all processors summed into one.
     #[must_use]
     pub fn summed(&self) -> Self {
         let mut arcs: Vec<ArcInterval> = Vec::new();

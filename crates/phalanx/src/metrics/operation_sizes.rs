@@ -1,48 +1,48 @@
-//! The byte table in a snapshot: what operations and their requests take of a cache.
+//! Sizes of operations and request objects in a snapshot.
 
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 use super::snapshot::Name;
 
-/// What operations and their requests take; see [`phalanx_core::ByteTable`].
+/// Memory of operations and their requests; see [`phalanx_core::ByteTable`].
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct BytesSnapshot {
-    /// Types of operations that were seen, by stage, the widest first.
+    /// Types of operations, by stage, the largest first.
     pub operations: Vec<OperationBytesSnapshot>,
-    /// What requests have beside their operations, as declared.
+    /// Declared objects that requests own in addition to their operations.
     pub objects: Vec<ObjectBytesSnapshot>,
 }
 
-/// One type of operation at one stage, in bytes.
+/// Sizes of one type of operation at one stage, in bytes.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct OperationBytesSnapshot {
     /// The stage's name.
     pub stage: Name,
-    /// The path of the function whose `async` block or body it is.
+    /// Path of the function that contains the operation's `async` block.
     pub operation: Name,
-    /// The largest of the next three: what it must have room for.
+    /// The largest of the next three, which bounds the slot.
     pub closure: usize,
-    /// What the caller hands over.
+    /// The captures of the invocation.
     pub invocation: usize,
-    /// What is alive across an `await`.
+    /// The state across an `await`.
     pub future: usize,
-    /// What it comes to.
+    /// The result.
     pub result: usize,
-    /// The slot that it lies in, header and rounding included.
+    /// The slot, with header and rounding.
     pub slot: usize,
 }
 
-/// An object that each request of a stage has.
+/// An object that each request of a stage owns.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct ObjectBytesSnapshot {
     /// The stage's name.
     pub stage: Name,
-    /// As declared.
+    /// Its declared name.
     pub name: Name,
-    /// Bytes of one.
+    /// Its size in bytes.
     pub bytes: usize,
 }

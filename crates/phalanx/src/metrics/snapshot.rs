@@ -1,7 +1,6 @@
-//! One moment of a program in figures: the one source of every view.
+//! A snapshot: all metrics of a program at one moment.
 //!
-//! Counters only grow, so the difference of two snapshots is what happened between them: an
-//! [`Interval`](super::interval::Interval).
+//! Counters only grow, so the difference of two snapshots is an [`Interval`](super::interval::Interval).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,13 +12,13 @@ use serde::{Deserialize, Serialize};
 use super::counter::Counter;
 use super::operation_sizes::BytesSnapshot;
 
-/// The version of the snapshot's form. It changes when a field changes its meaning or goes.
+/// Version of the format. It changes when a field is removed or changes its meaning.
 pub const VERSION: u32 = 1;
 
-/// A name: of our own program, or read from another's snapshot.
+/// A name: static in the own program, owned if deserialized.
 pub(crate) type Name = Cow<'static, str>;
 
-/// A program at one moment: `/snapshot.json`. Read one back with `serde_json`.
+/// The metrics of a program at one moment: `/snapshot.json`. Deserialize it with `serde_json`.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Snapshot {
@@ -33,20 +32,19 @@ pub struct Snapshot {
     pub phase: Name,
     /// Stage names in wavefront order.
     pub stages: Vec<Name>,
-    /// Where the buckets of times end, in nanoseconds; the last, which is not here, does not.
+    /// Upper bounds of the time buckets in nanoseconds, without the last bucket, which is unbounded.
     pub time_buckets_ns: Vec<u64>,
-    /// Those of the program's own.
-    // Programs that had none yet are read too.
+    /// The program's own counters. Snapshots of older programs have none.
     #[cfg_attr(feature = "serde", serde(default))]
     pub counters: Vec<CounterSnapshot>,
-    /// Bytes of a processor's second-level cache, as the runtime was told or has asked the machine.
-    // Programs that did not tell are read too.
+    /// Bytes of a core's second-level cache, configured or from the system. Zero in snapshots of older
+    /// programs.
     #[cfg_attr(feature = "serde", serde(default))]
     pub cache_bytes: u64,
-    /// What operations take of it.
+    /// Memory sizes of operations.
     #[cfg_attr(feature = "serde", serde(default))]
     pub bytes: BytesSnapshot,
-    /// By processor. The last field: it is written piece by piece.
+    /// By processor. Must be the last field, because it is written in pieces.
     pub processors: Vec<ProcessorSnapshot>,
 }
 
@@ -54,14 +52,14 @@ pub struct Snapshot {
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct CounterSnapshot {
-    /// As declared.
+    /// Its name.
     pub name: Name,
-    /// What is counted, in a sentence.
+    /// Its help text.
     pub help: Name,
-    /// The name and the value of its label, if it is one of several of its name.
+    /// Label name and value, if it has a label.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub label: Option<[Name; 2]>,
-    /// How much so far.
+    /// The count.
     pub count: u64,
 }
 
@@ -77,57 +75,55 @@ impl From<&Counter> for CounterSnapshot {
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct ProcessorSnapshot {
-    /// From zero.
+    /// Its number, from zero.
     pub processor: usize,
-    /// Turns of its loop.
+    /// Turns of the loop.
     pub turns: u64,
-    /// Times it went to sleep.
+    /// Number of parks.
     pub parks: u64,
-    /// Nanoseconds asleep.
+    /// Nanoseconds parked.
     pub parked_ns: u64,
     /// Nanoseconds in cohorts.
     pub busy_ns: u64,
-    /// Other processors that it woke.
+    /// Wake-ups of other processors.
     pub wakes_sent: u64,
-    /// System calls of its driver.
+    /// System calls of the driver.
     pub system_calls: u64,
-    /// Operations alive when it last slept or was looked at.
+    /// Live operations, as of its last park or the last request for them.
     pub operations: u64,
-    /// Bytes of its slabs.
+    /// Bytes of slabs.
     pub memory_bytes: u64,
-    /// Bytes of the pools of its requests' objects.
-    // Programs that had none of these yet are read too.
+    /// Bytes of object pools. Zero in snapshots of older programs.
     #[cfg_attr(feature = "serde", serde(default))]
     pub pooled_bytes: u64,
-    /// Objects alive in these.
+    /// Live pooled objects.
     #[cfg_attr(feature = "serde", serde(default))]
     pub pooled_objects: u64,
-    /// Of both, bytes beyond its region of huge pages.
+    /// Bytes of slabs and pools outside the region of huge pages.
     #[cfg_attr(feature = "serde", serde(default))]
     pub overflow_bytes: u64,
-    /// How large the cohorts are of stages that declare no size.
-    // Programs that had no ladder yet are read too.
+    /// Automatic cohort sizes of stages that declare no size.
     #[cfg_attr(feature = "serde", serde(default))]
     pub cohort_tuner: CohortTunerSnapshot,
     /// By stage.
     pub stages: Vec<StageSnapshot>,
-    /// Where operations were invoked or re-enabled from; those with a count.
+    /// Sources of operations that were started or resumed here; only arcs with a count.
     pub arcs: Vec<ArcSnapshot>,
 }
 
-/// What a processor has found about the size of cohorts; see [`phalanx_core::LadderView`].
+/// Results of the cohort tuner on a processor; see [`phalanx_core::LadderView`].
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct CohortTunerSnapshot {
-    /// The size in use; at 1 calls run inside of their callers. Zero before the first trial.
+    /// The size in use. At 1, calls run inside their callers. Zero before the first trial.
     pub cohort: u64,
-    /// The size that the last trial has kept; zero before it.
+    /// The size chosen by the last trial; zero before it.
     pub kept: u64,
-    /// Trials that are over.
+    /// Completed trials.
     pub trials: u64,
-    /// Whether one is under way.
+    /// Whether a trial is running.
     pub trying: bool,
-    /// Nanoseconds for an operation at 1, 8, 32, 64, 128, 256 and 512; zero for those not tried.
+    /// Nanoseconds per operation at sizes 1, 8, 32, 64, 128, 256 and 512; zero if not measured.
     pub costs_ns: Vec<f64>,
 }
 
@@ -149,57 +145,56 @@ impl From<LadderView> for CohortTunerSnapshot {
 pub struct StageSnapshot {
     /// Its name.
     pub stage: Name,
-    /// Operations queued when its last cohort began.
+    /// Operations queued when its last cohort started.
     pub queue_length: u64,
     /// The mean over all cohorts.
     pub queue_length_mean: f64,
-    /// The most that a cohort found.
+    /// The longest queue found by a cohort.
     pub queue_length_max: u64,
     /// Operations started, and their wait since the invocation.
     pub started: ColumnSnapshot,
-    /// Operations restarted after a suspension, and their wait since they were re-enabled.
+    /// Operations resumed after a suspension, and their wait since they were re-enabled.
     pub resumed: ColumnSnapshot,
-    /// Operations completed, and the time that the stage ran, per operation run.
+    /// Operations completed, and the run time per operation run.
     pub completed: ColumnSnapshot,
-    /// How long operations waited to be started or restarted; each is counted at its cohort's mean.
+    /// Waits before a start or resumption; each operation counts with the mean of its cohort.
     pub waits: TimesSnapshot,
-    /// How long operations ran, each time; each is counted at its cohort's mean.
+    /// Run times between suspensions; each operation counts with the mean of its cohort.
     pub runs: TimesSnapshot,
-    /// Of those completed, operations that ran inside of their callers.
+    /// Completed operations that ran inside their callers.
     #[cfg_attr(feature = "serde", serde(default))]
     pub direct: u64,
-    /// Times that operations suspended.
+    /// Number of suspensions.
     pub suspended: u64,
-    /// Operations that are suspended now, those that are queued to run again included.
+    /// Operations suspended now, including those queued to resume.
     pub suspended_now: u64,
     /// Operations that panicked.
     pub panicked: u64,
-    /// Operations ended with their session.
+    /// Operations cancelled with their session.
     pub cancelled: u64,
-    /// Invocations refused at the bound, or into a session that had ended.
+    /// Invocations rejected because the queue was full or the session had ended.
     pub rejected: u64,
     /// Operations that ran for longer than [`Runtime::stall_threshold`](crate::Runtime::stall_threshold).
-    // Programs that did not count these yet are read too.
     #[cfg_attr(feature = "serde", serde(default))]
     pub stalled: u64,
-    /// Cohorts that interrupted another stage's, a threshold being reached.
+    /// Cohorts that preempted another stage because a threshold was reached.
     #[cfg_attr(feature = "serde", serde(default))]
     pub preemptions: u64,
-    /// Times that the stage was passed over so that its cohort could fill.
+    /// Turns that skipped the stage so that its cohort could fill.
     #[cfg_attr(feature = "serde", serde(default))]
     pub hold_skips: u64,
-    /// Turns in which nothing was begun, the cache being taken up by what is on its way.
+    /// Turns that started nothing because operations in flight already filled the cache.
     #[cfg_attr(feature = "serde", serde(default))]
     pub throttled_turns: u64,
-    /// Times that its state was made anew after a panic.
+    /// Times that its state was rebuilt after a panic.
     #[cfg_attr(feature = "serde", serde(default))]
     pub state_rebuilds: u64,
-    /// Work that was not begun, by reason: `deadline`, its session's had passed; `admission`, no
-    /// credit for it at the stage that asked; `full`, a bound was reached (in `rejected` too).
+    /// Operations that were not started, by reason: `deadline`, the session's deadline had passed;
+    /// `admission`, the calling stage had no credit; `full`, a bound was reached (in `rejected` too).
     pub shed: BTreeMap<Name, u64>,
     /// Cohorts run.
     pub cohorts: u64,
-    /// Operations in a cohort, on average.
+    /// Mean operations per cohort.
     pub cohort_mean: f64,
     /// The largest cohort.
     pub cohort_max: u64,
@@ -207,29 +202,29 @@ pub struct StageSnapshot {
     pub cohort_sizes: [u64; COHORT_BUCKETS],
 }
 
-/// A count with the mean and the maximum of a time.
+/// A count, and the mean and maximum of a time.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct ColumnSnapshot {
     /// Operations.
     pub count: u64,
-    /// Nanoseconds, all together.
+    /// Nanoseconds, summed.
     pub total_ns: u64,
-    /// Nanoseconds, on average.
+    /// Nanoseconds, mean.
     pub mean_ns: f64,
-    /// Nanoseconds, at most.
+    /// Nanoseconds, maximum.
     pub max_ns: u64,
 }
 
-/// Operations by a time of theirs.
+/// A distribution of times.
 #[derive(Clone, Copy, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct TimesSnapshot {
-    /// Half of them took no longer, in nanoseconds.
+    /// Median in nanoseconds.
     pub p50_ns: f64,
-    /// Of a hundred, 99 took no longer, in nanoseconds.
+    /// 99th percentile in nanoseconds.
     pub p99_ns: f64,
-    /// How many in each bucket; see [`Snapshot::time_buckets_ns`].
+    /// Operations per bucket; see [`Snapshot::time_buckets_ns`].
     pub buckets: [u64; TIME_BUCKETS],
 }
 
@@ -240,24 +235,23 @@ impl From<Times> for TimesSnapshot {
     }
 }
 
-/// Operations that one stage invoked or re-enabled at another.
+/// Operations that one stage started or resumed at another.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct ArcSnapshot {
-    /// A stage, or none for the world outside: I/O, timers, other threads, and results from other
-    /// processors.
+    /// A stage; none for I/O, timers, other threads, and results from other processors.
     pub from: Option<Name>,
-    /// The processor they came from, if not this one.
+    /// The source processor, if it is another one.
     pub from_processor: Option<usize>,
     /// A stage.
     pub to: Name,
-    /// Operations.
+    /// Number of operations.
     pub count: u64,
 }
 
 impl Snapshot {
-    /// The smallest and the largest size of cohorts that processors have found and use for the stages
-    /// that declare none; none while no processor has found any.
+    /// The smallest and largest cohort size that processors have chosen automatically; none before the first
+    /// result.
     pub fn cohorts_found(&self) -> Option<(u64, u64)> {
         let found = self.processors.iter().map(|processor| &processor.cohort_tuner);
         let sizes = found.filter(|tuner| tuner.kept > 0).map(|tuner| tuner.kept);

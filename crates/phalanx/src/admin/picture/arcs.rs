@@ -1,9 +1,8 @@
-//! The arcs: operations started or restarted between two stages of two processors, as wide as they
-//! are many.
+//! Arcs: operations started or resumed between two stages. The width shows the rate.
 //!
-//! To the next stage and back they run between the boxes; farther down on the left, farther up on the
-//! right. Between processors they cross over, if all stand in one row; else, and if there are too
-//! many of them, what comes from other processors is one short arc.
+//! Arcs to the next stage and back run between the boxes. Longer arcs run on the left if they go down, and on
+//! the right if they go up. Arcs between processors cross the picture if all processors are in one row and
+//! there are not too many. Otherwise one short arc shows all operations from other processors.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,10 +12,10 @@ use super::layout::{BOX_HEIGHT, BOX_WIDTH, Layout, Place};
 use crate::metrics::Interval;
 use crate::metrics::human::count;
 
-/// More crossing arcs than this would hide each other.
-const CROSSING: usize = 40;
-/// Labels on more than this, too.
-const LABELLED: usize = 12;
+/// Largest number of crossing arcs; more would hide each other.
+const MAX_CROSSING: usize = 40;
+/// Largest number of crossing arcs with labels.
+const MAX_LABELLED: usize = 12;
 
 pub(super) fn draw(out: &mut String, layout: &Layout, interval: &Interval, class: &str) {
     let mut pen = Pen { out, layout, interval, class };
@@ -24,13 +23,13 @@ pub(super) fn draw(out: &mut String, layout: &Layout, interval: &Interval, class
         from.is_some_and(|(processor, _)| processor != to.0)
     };
     let crossing = interval.arcs.iter().filter(|arc| is_crossing(arc.from, arc.to)).count();
-    let drawn = layout.is_one_row() && crossing <= CROSSING;
+    let drawn = layout.is_one_row() && crossing <= MAX_CROSSING;
     let mut stubs: BTreeMap<(usize, usize), u64> = BTreeMap::new();
     for arc in &interval.arcs {
         match arc.from {
             None => pen.external(arc.to, arc.count),
             Some(from) if from.0 == arc.to.0 => pen.within(from, arc.to, arc.count),
-            Some(from) if drawn => pen.across(from, arc.to, arc.count, crossing <= LABELLED),
+            Some(from) if drawn => pen.across(from, arc.to, arc.count, crossing <= MAX_LABELLED),
             Some(_) => *stubs.entry(arc.to).or_default() += arc.count,
         }
     }
@@ -72,15 +71,15 @@ impl Pen<'_> {
         let _ = write!(self.out, "<text class=\"a {kind}\" x=\"{x}\" y=\"{y}\">{rate}</text>");
     }
 
-    /// From I/O, timers and other threads.
+    /// Draws the arc of operations from I/O, timers and other threads.
     fn external(&mut self, to: (usize, usize), n: u64) {
         let Place { x, y } = self.layout.place(to.0, to.1);
-        let title = format!("from external to {}", self.name(to));
+        let title = format!("from I/O, timers and other threads to {}", self.name(to));
         self.arc("out", &format!("M{} {}H{}", x - 52, y + 24, x - 2), n, &title);
         self.label("", x - 52, y + 15, n);
     }
 
-    /// From other processors, together.
+    /// Draws the short arc of operations from other processors.
     fn stub(&mut self, to: (usize, usize), n: u64) {
         let Place { x, y } = self.layout.place(to.0, to.1);
         let right = x + BOX_WIDTH;
@@ -147,7 +146,7 @@ impl Pen<'_> {
             true => (a.x + BOX_WIDTH, b.x - 2),
             false => (a.x, b.x + BOX_WIDTH + 2),
         };
-        // There and back do not lie on each other.
+        // Keep arcs in opposite directions apart.
         let (y, z) = match rightwards {
             true => (a.y + 66, b.y + 52),
             false => (a.y + 88, b.y + 102),

@@ -1,7 +1,7 @@
-//! One stage on one processor: the columns of Figure 4.
+//! The box of a stage on a processor, with the columns of the paper's Figure 4.
 //!
-//! The queue, the operations started, those restarted and those completed; of each how many, the
-//! mean and the maximum: of the queue's length, of the wait before a start or a restart, of the run.
+//! The columns are the queue and the operations started, resumed and completed. Each shows a count, and the
+//! mean and maximum of the queue length, of the wait before a start or resumption, or of the run time.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use super::layout::{BOX_HEIGHT, BOX_WIDTH, Place};
 use crate::metrics::StageInterval;
 use crate::metrics::human::{count, percent, time};
 
-/// Where the columns end.
+/// Right edges of the columns.
 const COLUMNS: [u32; 4] = [94, 160, 226, 292];
 
 pub(super) fn draw(out: &mut String, Place { x, y }: Place, name: &str, stage: &StageInterval) {
@@ -107,7 +107,7 @@ fn row(out: &mut String, y: u32, class: &str, cells: [String; 5]) {
     out.push_str("</text>");
 }
 
-/// What went wrong in the interval; nothing, mostly.
+/// Panicked and shed operations of the interval; usually empty.
 fn trouble(stage: &StageInterval) -> String {
     let mut said = Vec::new();
     if stage.shed > 0 {

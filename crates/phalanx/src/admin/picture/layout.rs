@@ -1,24 +1,24 @@
-//! Where everything stands: processors side by side, each a column of its stages in wavefront order.
+//! Layout: processors side by side, each a column of stages in wavefront order.
 
-/// Left of the boxes: what comes from outside, and arcs that go far down.
+/// Left margin of the boxes, for arcs that enter from outside or go far down.
 const LEFT: u32 = 60;
-/// Right of the boxes: arcs that go far up.
+/// Right margin of the boxes, for arcs that go far up.
 const RIGHT: u32 = 50;
 pub(super) const BOX_WIDTH: u32 = 300;
 pub(super) const BOX_HEIGHT: u32 = 121;
-/// Between two boxes: the arcs from one stage to the next.
+/// Vertical gap between boxes, for arcs between adjacent stages.
 const GAP: u32 = 34;
 const HEADING: u32 = 40;
 const PANEL: u32 = LEFT + BOX_WIDTH + RIGHT;
 
-/// A corner and whose it is.
+/// The upper left corner of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) x: u32,
     pub(super) y: u32,
 }
 
-/// The places of a whole picture.
+/// The layout of a picture.
 pub(super) struct Layout {
     stages: usize,
     processors: usize,
@@ -44,7 +44,7 @@ impl Layout {
         (column as u32 * PANEL, row as u32 * self.panel_height())
     }
 
-    /// Where a processor's name stands.
+    /// The position of a processor's heading.
     pub(super) fn heading(&self, processor: usize) -> (u32, u32) {
         let (x, y) = self.panel(processor);
         (x + LEFT, y)
@@ -56,7 +56,7 @@ impl Layout {
         Place { x: x + LEFT, y: y + HEADING + stage as u32 * (BOX_HEIGHT + GAP) }
     }
 
-    /// Whether an arc can be drawn from any box to any other: all processors stand in one row.
+    /// Whether all processors are in one row, so that arcs between any two boxes can be drawn.
     pub(super) fn is_one_row(&self) -> bool {
         self.processors <= self.columns
     }

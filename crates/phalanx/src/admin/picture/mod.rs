@@ -1,7 +1,8 @@
-//! The paper's Figure 4 (2002 §3.5), live: a box for each stage on each processor, arcs between them.
+//! A live version of the paper's Figure 4 (2002 §3.5): a box for each stage on each processor, and arcs
+//! between them.
 //!
-//! Pure functions of an interval, drawn here and not in the browser, so that the page is whole
-//! without a script; the script only asks for the next one.
+//! The server draws the SVG as a pure function of an interval, so the page works without a script. The script
+//! only requests the next picture.
 
 mod arcs;
 mod boxes;
@@ -17,10 +18,10 @@ use crate::metrics::{Interval, ProcessorInterval};
 use layout::Layout;
 pub(super) use page::{Shown, fragment, page};
 
-/// More processors than this are drawn as one.
-const APART: usize = 16;
+/// Above this number, all processors are drawn as one.
+const MAX_SEPARATE_PROCESSORS: usize = 16;
 
-/// Text inside of an element or an attribute.
+/// Escapes text for an element or an attribute.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -29,7 +30,7 @@ fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
             '"' => out.push_str("&quot;"),
-            // Not allowed in XML, even escaped.
+            // XML allows no control characters, not even escaped.
             c if c.is_control() => out.push(' '),
             c => out.push(c),
         }
@@ -37,16 +38,16 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// A picture that stands alone.
+/// A standalone SVG picture.
 pub(super) fn svg(snapshot: &Snapshot, interval: &Interval) -> String {
     let style = format!("<style>{}svg{{background:var(--page)}}</style>", style::PICTURE);
     let wide = drawing(snapshot, interval, Shown::Wide, &style);
     wide.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1)
 }
 
-/// The drawing for wide or narrow screens.
+/// The drawing for a wide or a narrow screen.
 fn drawing(snapshot: &Snapshot, interval: &Interval, shown: Shown, style: &str) -> String {
-    let many = interval.processors.len() > APART;
+    let many = interval.processors.len() > MAX_SEPARATE_PROCESSORS;
     let summed = many.then(|| interval.summed());
     let interval = summed.as_ref().unwrap_or(interval);
     let columns = match shown {
@@ -73,7 +74,7 @@ fn drawing(snapshot: &Snapshot, interval: &Interval, shown: Shown, style: &str) 
         };
         heading(&mut out, &layout, index, &name, processor, interval.seconds);
     }
-    // Arcs lie below the boxes, so that a box is never hard to read.
+    // Arcs are drawn below the boxes, so that they do not cover figures.
     arcs::draw(&mut out, &layout, interval, class);
     for (index, processor) in interval.processors.iter().enumerate() {
         for (stage, (name, figures)) in interval.stages.iter().zip(&processor.stages).enumerate() {
@@ -84,7 +85,7 @@ fn drawing(snapshot: &Snapshot, interval: &Interval, shown: Shown, style: &str) 
     out
 }
 
-/// A processor's name and how it spends its time: in cohorts, awake, asleep.
+/// Draws a processor's name and its time in cohorts, awake and asleep.
 fn heading(
     out: &mut String,
     layout: &Layout,

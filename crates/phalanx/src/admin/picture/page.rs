@@ -1,11 +1,11 @@
-//! The page around the picture.
+//! The HTML page of the picture.
 
 use super::{drawing, escape, style};
 use crate::metrics::Interval;
 use crate::metrics::Snapshot;
 use crate::metrics::human::{cohorts, count, percent, time};
 
-/// For which screens.
+/// The screens for which a drawing is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::admin) enum Shown {
     Wide,
@@ -21,7 +21,7 @@ impl Shown {
     }
 }
 
-/// Asks for the next picture when the last has come: a program that is slow is not asked more often.
+/// Requests the next picture after the last has arrived, so that a slow program is not polled faster.
 const SCRIPT: &str = "\
 const main=document.querySelector('main'),button=document.querySelector('button');\
 let paused=false;button.hidden=false;\
@@ -35,7 +35,7 @@ if(!answer.ok)throw 0;const next=await answer.text();\
 if(!paused)main.innerHTML=next;document.body.className=''}\
 catch{document.body.className='stale';await wait(1000)}}})();";
 
-/// What changes: a line of facts and the drawing, in one layout or in both.
+/// The part that changes: a line of figures, and the drawing in one or both layouts.
 pub(in crate::admin) fn fragment(
     snapshot: &Snapshot,
     interval: &Interval,

@@ -1,6 +1,6 @@
-//! How it looks, by day and by night.
+//! Style sheets, with a light and a dark theme.
 
-/// Of the drawing; also in the file that stands alone.
+/// Style of the drawing, also in the standalone SVG.
 pub(super) const PICTURE: &str = "\
 :root{--page:#f6f7f9;--box:#fff;--line:#d5d9e0;--text:#1c2330;--soft:#667085;--heat:#ff7a1a;\
 --busy:#f06a10;--rest:#dfe3ea;--arc:#7b8aa3;--cross:#2f7de1;--out:#2c9a6c;--bad:#d92d3a}\
@@ -31,7 +31,7 @@ font-variant-numeric:tabular-nums}\
 .phalanx .tip{fill:var(--text)}\
 .phalanx .idle{opacity:.7}";
 
-/// Of the page around it.
+/// Style of the page.
 pub(super) const PAGE: &str = "\
 *{box-sizing:border-box}\
 html{color-scheme:light dark}\

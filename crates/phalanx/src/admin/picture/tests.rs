@@ -1,4 +1,4 @@
-//! The picture of a made-up program.
+//! Tests with the picture of an invented program.
 
 use super::*;
 use crate::metrics::{ArcInterval, StageInterval};
@@ -44,7 +44,7 @@ fn program(processors: usize, stages: &[&'static str]) -> (Snapshot, Interval) {
     (snapshot, interval)
 }
 
-/// Every element that is opened is closed, in order: XML, as a picture that stands alone has to be.
+/// Checks that elements are closed in order, as a standalone SVG must be well-formed XML.
 fn check_nesting(svg: &str) {
     let mut open = Vec::new();
     for tag in svg.split('<').skip(1) {
@@ -75,7 +75,7 @@ fn a_box_for_each_stage_on_each_processor() {
             assert_eq!(count_of(&svg, ">front</text>"), processors);
         }
     }
-    // More than can be told apart are one.
+    // More processors than can be distinguished are drawn as one.
     let (snapshot, interval) = program(17, &["front", "back"]);
     let svg = drawing(&snapshot, &interval, Shown::Wide, "");
     assert_eq!(count_of(&svg, "class=\"box\""), 2);
@@ -105,7 +105,7 @@ fn arcs_are_as_wide_as_they_are_many() {
     assert_eq!(count_of(&svg, "class=\"arc"), 8);
     assert!(width(&svg, "b on 0 to a on 0") > 2.0 * width(&svg, "a on 0 to b on 0"));
     assert!(svg.contains("a on 0 to b on 1: 10 operations/s"));
-    // Where the processors stand below each other, what crosses is one short arc.
+    // If the processors are not in one row, one short arc shows what crosses.
     let narrow = drawing(&snapshot, &interval, Shown::Narrow, "");
     assert!(narrow.contains("from other processors to b on 1: 10 operations/s"));
     check_nesting(&narrow);

@@ -123,12 +123,17 @@ fn a_simulation_within_a_client_is_refused() {
         let stage = graph.shared("stage", ());
         world.program(graph, move |_| {
             stage.dispatch(|_| async {
-                assert!(panics(|| _ = sim::run(1, |_| ())).contains("within a program"));
+                assert!(
+                    panics(|| _ = sim::run(1, |_| ()))
+                        .contains("on a thread that runs a processor")
+                );
             })?;
             Ok(())
         });
         world.client(async {
-            assert!(panics(|| _ = sim::run(1, |_| ())).contains("within a program"));
+            assert!(
+                panics(|| _ = sim::run(1, |_| ())).contains("on a thread that runs a processor")
+            );
         });
     };
     sim::run(1, world_of);
