@@ -365,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interruption_is_told_by_the_exit_code() {
+    fn an_interruption_sets_the_exit_code() {
         let code = |error| format!("{:?}", show::<String>("web", false, Err(error)));
         assert_eq!(code(web::Error::Interrupted), format!("{:?}", ExitCode::from(130)));
         assert_eq!(code(web::Error::Nobody), format!("{:?}", ExitCode::from(2)));

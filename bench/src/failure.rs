@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_fails_where_more_comes_than_it_serves() {
+    fn a_server_fails_beyond_its_capacity() {
         let bears = |rate, stall| {
             let clock = Cell::new(0);
             let mut server =

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_regret_is_that_beside_the_best_size_over_all_processes() {
+    fn the_regret_is_relative_to_the_best_size_over_all_processes() {
         let one = report(9.0, [1.2, 1.0]);
         assert_eq!((one.worst_regret, one.pipelines[0].best), (1.2, 1));
         // The median per size first, then the worst size; not the worst of a disturbed process.

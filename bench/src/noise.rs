@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn against_the_best_so_far() {
+    fn slowdown_is_relative_to_the_best_time() {
         let ms = Duration::from_millis;
         let mut probe = NoiseProbe { steps: 1, best: ms(16) };
         assert_eq!([ms(20), ms(10), ms(15)].map(|time| probe.compare(time)), [1.25, 1.0, 1.5]);

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_whole_round_there_is_nothing() {
+    fn without_a_whole_round_there_is_no_result() {
         assert!(matches!(interrupted_in(1), Err(Error::Interrupted)));
     }
 

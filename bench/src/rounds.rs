@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_disturbed_is_taken_again() {
+    fn disturbed_rounds_are_repeated() {
         // Before and after each round: the second and the fourth are disturbed.
         let mut slowdowns = [1.0, 1.1, 1.0, 1.5, 1.0, 1.0, 1.6, 1.0, 1.0, 1.0].into_iter();
         let calm = taken(3, || slowdowns.next().unwrap());
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_is_never_calm_rounds_are_marked() {
+    fn rounds_of_a_noisy_machine_are_marked() {
         let noisy = taken(3, || 2.0);
         assert_eq!((noisy.rounds, noisy.noisy), (vec![3, 4, 5], 3));
     }

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn half_lies_between_quartiles() {
+    fn half_of_the_values_lie_between_the_quartiles() {
         assert_eq!(quartiles(&[5.0, 1.0, 4.0, 2.0, 3.0]), [2.0, 4.0]);
         assert_eq!(quartiles(&[1.0, 2.0]), [1.25, 1.75]);
         assert_eq!(quartiles(&[7.0]), [7.0, 7.0]);

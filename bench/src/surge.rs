@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_follows_the_laws() {
+    fn samples_follow_the_distributions() {
         // The median of a Pareto distribution is its minimum times 2^(1 / exponent).
         near(median(&drawn(thinking)), 2.0_f64.powf(1.0 / THINK_TIME_EXPONENT));
         near(median(&drawn(between)), 0.382 * 2.0_f64.ln().powf(1.0 / 1.46));

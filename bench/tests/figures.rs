@@ -19,7 +19,7 @@ fn options<O: clap::Args>(words: &[&str]) -> O {
 }
 
 #[test]
-fn the_pipeline_runs_in_every_way() {
+fn the_pipeline_runs_in_every_arm() {
     let report = pipeline::run(&options(&["--quick", "--kib=1,4"])).unwrap();
     println!("{report}");
     let sizes: Vec<u64> = report.sizes.iter().map(|size| size.kib_per_stage).collect();
@@ -41,7 +41,7 @@ fn the_pipeline_runs_in_every_way() {
 }
 
 #[test]
-fn what_the_runtime_finds_is_measured_beside_every_size() {
+fn the_tuned_size_is_compared_with_every_size() {
     let report = ladder::run(&options(&["--quick"])).unwrap();
     let sizes: Vec<u64> =
         report.pipelines[0].sweep.iter().map(|declared| declared.cohort).collect();
@@ -58,7 +58,7 @@ fn what_the_runtime_finds_is_measured_beside_every_size() {
 }
 
 #[test]
-fn many_requests_at_a_time_are_served_in_every_way() {
+fn concurrent_requests_are_served_in_every_arm() {
     let report = concurrency::run(&options(&["--quick", "--kib=1", "--no-servers"])).unwrap();
     println!("{report}");
     let levels: Vec<usize> = report.rows.iter().map(|row| row.in_flight).collect();
@@ -69,7 +69,7 @@ fn many_requests_at_a_time_are_served_in_every_way() {
 }
 
 #[test]
-fn every_server_bears_some_rate_and_not_any() {
+fn every_server_has_a_failure_rate() {
     let report = failure::run(&options(&["--quick", "--kib=1"])).unwrap();
     println!("{report}");
     assert_eq!(report.rows.len(), 12);
@@ -86,7 +86,7 @@ fn lookups_are_interleaved() {
 }
 
 #[test]
-fn filters_are_matched_in_every_size_of_cohort() {
+fn filters_are_matched_at_every_cohort_size() {
     let words = ["--quick", "--workload=W0,w3", "--cohort=0,64,auto", "--cores=1,2"];
     let report = matching::run(&options(&words)).unwrap().expect("a report");
     println!("{report}");
@@ -130,7 +130,7 @@ fn writes_are_measured_in_cohorts() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_an_error() {
+fn a_missing_directory_is_an_error() {
     let options: figure2::Options = options(&["--quick", "--directory=/nonexistent"]);
     assert!(figure2::run(&options).is_err());
 }

@@ -119,7 +119,7 @@ fn half(driver: DriverChoice, act: Act) -> (Report, Told) {
 }
 
 #[test]
-fn faults_are_told_apart() {
+fn errors_are_counted_by_kind() {
     for driver in drivers() {
         let (report, told) = half(driver, Act::Reset);
         assert_eq!(report.errors.reset, told.count(Act::Reset), "{report:?}");
@@ -177,7 +177,7 @@ fn a_backlog_is_reported() {
 }
 
 #[test]
-fn what_has_waited_is_asked_in_the_end() {
+fn waiting_requests_are_sent_at_the_end() {
     for driver in drivers() {
         let (url, _) = scripted(|_| Act::Late);
         let open = Options {
@@ -197,7 +197,7 @@ fn what_has_waited_is_asked_in_the_end() {
 }
 
 #[test]
-fn a_request_that_outlasts_the_measured_time_is_told() {
+fn a_request_that_outlasts_the_measurement_is_reported() {
     for driver in drivers() {
         // The stalled request began in the warm-up, so no latency includes it.
         let (url, _) = scripted(|n| if n == 0 { Act::Stall } else { Act::Answer });
@@ -210,7 +210,7 @@ fn a_request_that_outlasts_the_measured_time_is_told() {
 }
 
 #[test]
-fn what_cannot_be_is_an_error() {
+fn invalid_targets_are_errors() {
     // Bound but not listening: the port is reserved, and connections are refused.
     let taken = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     taken.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
@@ -226,7 +226,7 @@ fn what_cannot_be_is_an_error() {
 }
 
 #[test]
-fn reports_read_back() {
+fn reports_round_trip() {
     let report = run(&options(&servers::floor(DriverChoice::Poll), DriverChoice::Poll));
     let read: Report = serde_json::from_str(&report.to_json()).unwrap();
     assert_eq!((read.completed, read.errors), (report.completed, report.errors));
@@ -237,7 +237,7 @@ fn reports_read_back() {
 
 /// Latency includes the wait for a connection, service time does not.
 #[test]
-fn waits_for_a_connection_are_told_apart() {
+fn waits_for_a_connection_are_excluded_from_service_time() {
     for driver in drivers() {
         let (url, _) = scripted(|_| Act::Late);
         // Ten times the capacity of two connections.

@@ -29,7 +29,7 @@ fn drivers() -> impl Iterator<Item = DriverChoice> {
 }
 
 #[test]
-fn requests_are_asked_and_counted() {
+fn requests_are_sent_and_counted() {
     for driver in drivers() {
         for (pipeline, no_keep_alive) in [(1, false), (5, false), (1, true)] {
             let (url, seen) = sealed();
@@ -51,7 +51,7 @@ fn requests_are_asked_and_counted() {
 }
 
 #[test]
-fn who_is_not_known_is_not_believed() {
+fn untrusted_certificates_are_rejected() {
     let (url, seen) = sealed();
     let asked = Options { insecure: false, ..options(&url, DriverChoice::Poll) };
     let error = load::run(&asked).unwrap_err();
@@ -61,7 +61,7 @@ fn who_is_not_known_is_not_believed() {
 }
 
 #[test]
-fn who_does_not_shake_hands_is_told_of() {
+fn failed_handshakes_are_reported() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", silent.local_addr().unwrap());
     let patience = Duration::from_millis(100);

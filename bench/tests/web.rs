@@ -33,17 +33,17 @@ fn main() -> ExitCode {
             Part::Bench(bench) => bench.run(),
         },
         Some("--list") => {
-            println!("everybody_is_measured: test");
+            println!("all_servers_are_measured: test");
             ExitCode::SUCCESS
         }
         _ if !cfg!(target_os = "linux") => ExitCode::SUCCESS,
         _ => {
-            everybody_is_measured();
-            scenes_are_set();
-            hands_are_shaken();
-            nobody_is_left_behind();
-            what_was_measured_is_told();
-            the_other_loads_run();
+            all_servers_are_measured();
+            scenes_run();
+            scenes_with_tls_negotiate_it();
+            no_process_is_left_behind();
+            partial_results_are_reported();
+            the_other_benchmarks_run();
             ExitCode::SUCCESS
         }
     }
@@ -54,7 +54,7 @@ fn options<O: clap::Args>(arguments: &[&str]) -> O {
     Line::parse_from(words).options
 }
 
-fn everybody_is_measured() {
+fn all_servers_are_measured() {
     let executable = std::env::var_os("PHALANX_EXECUTABLE").map(PathBuf::from);
     let only = match executable {
         Some(_) => "--only=phalanx,floor,twin,nginx,lighttpd,h2o,caddy,sws",
@@ -89,7 +89,7 @@ fn everybody_is_measured() {
 }
 
 /// Other scenes, with the servers that start fastest.
-fn scenes_are_set() {
+fn scenes_run() {
     for (scene, connections) in [(Scene::Pipelined, 16), (Scene::Medium, 16), (Scene::Cold, 64)] {
         let mut options: Options = options(&["--only=floor,twin,nginx"]);
         options.scenes = vec![scene];
@@ -103,7 +103,7 @@ fn scenes_are_set() {
 }
 
 /// All servers with TLS use it; the floor and the twin have none.
-fn hands_are_shaken() {
+fn scenes_with_tls_negotiate_it() {
     let executable = std::env::var_os("PHALANX_EXECUTABLE").map(PathBuf::from);
     let mut options: Options = options(&["--only=phalanx,floor,twin,nginx,lighttpd,h2o,caddy"]);
     if executable.is_none() {
@@ -128,7 +128,7 @@ fn hands_are_shaken() {
     assert!(report.rows.iter().all(|row| !["floor", "twin"].contains(&row.server)));
 }
 
-fn nobody_is_left_behind() {
+fn no_process_is_left_behind() {
     // The other servers are running when the last one fails to start.
     let mut broken: Options = options(&[]);
     broken.runner.phalanx = Some("/nonexistent".into());
@@ -138,7 +138,7 @@ fn nobody_is_left_behind() {
 }
 
 /// Interrupted in the second round of the first of two numbers of connections.
-fn what_was_measured_is_told() {
+fn partial_results_are_reported() {
     let report = interrupted(
         "bench web --only=twin --connections=4,8 --slices=1000 --slice=0.1 --json",
         "slice 2 of 1000",
@@ -177,7 +177,7 @@ fn interrupted(arguments: &str, so_far: &str) -> serde_json::Value {
     serde_json::from_slice(&printed.stdout).unwrap()
 }
 
-fn the_other_loads_run() {
+fn the_other_benchmarks_run() {
     let executable = std::env::var_os("PHALANX_EXECUTABLE").map(PathBuf::from);
     let only = if executable.is_some() { "--only=phalanx,twin,nginx" } else { "--only=twin,nginx" };
     let mut asked: overload::Options = options(&[only]);

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_patched_is_read_again() {
+    fn patched_fields_are_decoded() {
         for (qos, properties) in
             [(QoS::AtMostOnce, 0), (QoS::AtLeastOnce, 0), (QoS::AtLeastOnce, 8)]
         {

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_summary_is_read() {
+    fn the_summary_is_parsed() {
         let text = "==7== I   refs:      1,234,567\n==7== I1  misses:         12,345\n==7== \n\
                     ==7== LL misses:           9,001  (        1,050 rd   +     7,951 wr)\n";
         let counts = Counts { instructions: 1_234_567.0, i1: 12345.0, l2: 9001.0 };
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_once_is_left_out() {
+    fn one_time_costs_cancel() {
         let of = |instructions, i1, l2| Counts { instructions, i1, l2 };
         let beyond = of(9000.0, 1100.0, 300.0).beyond(of(1000.0, 100.0, 100.0), 100);
         assert_eq!(beyond, of(80.0, 10.0, 2.0));

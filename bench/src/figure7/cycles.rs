@@ -17,7 +17,7 @@ pub(super) fn per_microsecond() -> f64 {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn it_counts_as_often_as_a_processor_may() {
+    fn the_rate_is_plausible() {
         let counted = super::per_microsecond();
         // From nanoseconds to the fastest processors.
         assert!((500.0..10_000.0).contains(&counted), "{counted}");

@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ratios_are_of_pairs() {
+    fn ratios_use_paired_slices() {
         let slice = |p50, p99, noisy| Slice { p50, p99, noisy };
         let pairs = [
             [slice(10.0, 30.0, false), slice(20.0, 20.0, false)],

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn any_framing_in_any_pieces() {
+    fn every_framing_parses_in_any_pieces() {
         let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello\
             HTTP/1.1 103 Early Hints\r\n\r\n\
             HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n\
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_found_out() {
+    fn invalid_responses_are_errors() {
         assert!(read(b"hello\r\n\r\n", 99).is_err());
         assert!(read(b"HTTP/1.1 101 Over\r\n\r\n", 99).is_err());
         assert!(read(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 99).is_err());

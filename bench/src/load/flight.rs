@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn in_order_and_out_of_it() {
+    fn answers_in_and_out_of_order() {
         let mut flight = Flight::default();
         (10..15).for_each(|start| flight.push(start));
         assert_eq!(flight.land(None), Some(10));

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_in_any_pieces() {
+    fn answers_parse_in_any_pieces() {
         let bytes = answers();
         for piece in 1..=bytes.len() {
             let mut frames = Frames::new();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_opened_again() {
+    fn windows_are_replenished() {
         let mut frames = Frames::new();
         frames.reply.clear();
         frames.take_content(WINDOW_UPDATE_THRESHOLD - 1);
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_found_out() {
+    fn invalid_frames_are_errors() {
         for (kind, flags, payload) in [
             (RST_STREAM, 0, &[0, 0, 0, 8][..]),
             (HEADERS, END_HEADERS, &[]),

@@ -66,7 +66,7 @@ mod tests {
 
     /// Pearson's statistic against its expectation: n - 1, with a variance of 2 (n - 1).
     #[test]
-    fn the_law_holds() {
+    fn samples_follow_the_distribution() {
         for (n, alpha) in [(1, 1.0), (2, 0.0), (10, 1.0), (1000, 1.0), (1000, 0.7), (300, 1.4)] {
             let draws = 1_000_000;
             let total: f64 = (1..=n).map(|rank| (rank as f64).powf(-alpha)).sum();

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters_are_of_their_kind_and_the_same_for_a_seed() {
+    fn filters_match_their_workload_and_seed() {
         for workload in Workload::value_variants() {
             let texts = |seed| {
                 let mut generator = Generator::new(*workload, seed);

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn goodput_is_compared_with_the_capacity_of_the_moment() {
+    fn goodput_is_relative_to_the_capacity_around_the_slice() {
         // In the second round the machine was half as fast, in the third it changed.
         let slices = [
             slice(1.0, 800.0, 0.0, false),

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_arms_come_to_the_same_results() {
+    fn all_arms_compute_the_same_results() {
         let results = |arm| {
             let mut line = Line::new(arm, 2, 200);
             line.run();

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_out_depends_on_every_stage_and_request() {
+    fn results_depend_on_every_stage_and_request() {
         let run = |n: usize| {
             let mut request = Request::new(n);
             all::<2>(&mut request);

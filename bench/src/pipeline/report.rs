@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn over_processes_minima_of_times_and_medians_of_ratios() {
+    fn reports_are_combined_by_minima_and_medians() {
         let report = |ns: f64, ratio: f64| Report {
             sizes: vec![Size {
                 kib_per_stage: 4,

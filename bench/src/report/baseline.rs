@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_beyond_the_noise() {
+    fn changes_beyond_the_noise_are_found() {
         let before = document(0.5, 1.0, 1.0);
         let moved = |k8, dispatch, slowdown| {
             let moves = moves(&before, &document(k8, dispatch, slowdown));

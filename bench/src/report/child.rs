@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_in_any_case() {
+    fn timeouts_and_failures_end_the_child() {
         let Outcome::Measured(report, _) = outcome("echo \"{\\\"of\\\": \\\"$2 $3\\\"}\"", 60)
         else {
             panic!("it prints JSON");

@@ -30,7 +30,7 @@ mod tests {
     use super::prose;
 
     #[test]
-    fn code_is_set_as_code() {
+    fn backquotes_become_code() {
         assert_eq!(prose("a `b < c` & d"), "a <code>b &lt; c</code> &amp; d");
     }
 }

@@ -19,7 +19,7 @@ mod tests {
     use super::html;
 
     #[test]
-    fn nothing_gets_out_of_the_attribute() {
+    fn markup_is_escaped_in_the_attribute() {
         let html = html("<svg id=\"a\"><text>50 % #1</text></svg>", "a \"b\"");
         assert!(html.starts_with("<img src=\"data:image/svg+xml,%3Csvg%20id=%22a%22%3E"), "{html}");
         assert!(html.contains("50%20%25%20%231"), "{html}");

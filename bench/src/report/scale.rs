@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_as_people_write_them() {
+    fn numbers_have_three_digits() {
         let written = [0.0, 1.0, 0.0123, 0.5, 12.34, 1234.0, 12_345.0, 2.5e6, 7e9].map(number);
         assert_eq!(written, ["0", "1", "0.0123", "0.5", "12.3", "1234", "12.3 k", "2.5 M", "7 G"]);
     }

@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plot_has_all_points_and_names_and_nothing_that_runs() {
+    fn a_plot_has_all_points_and_names_and_no_script() {
         let axis = |label| Axis { field: "", label, logarithmic: false };
         let chart = Chart {
             title: "a < b",

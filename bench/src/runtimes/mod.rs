@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ours_is_what_others_are_over() {
+    fn ratios_are_relative_to_phalanx() {
         let of = |child, cross, echo| [vec![child; 3], vec![cross; 3], vec![echo; 3]];
         let figures =
             [of(10.0, 1.0, 2.0), of(30.0, 2.0, 2.0), of(20.0, 4.0, 1.0), of(40.0, 3.0, 6.0)];

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_ours_is_foreign() {
+    fn time_of_other_processes_is_foreign() {
         let taken = Instant::now();
         let before = CpuTimes { taken, server_core: 5.0, load_core: 7.0, servers: 1.0, own: 2.0 };
         let later = |server_core, load_core| CpuTimes {

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn disturbed_slices_count_only_alone() {
+    fn disturbed_slices_count_only_without_others() {
         let mixed = row("twin", None, 64, &[0.5, 3.0, 2.0, 4.0]);
         assert_eq!((mixed.cpu_us_per_request_min, mixed.cpu_us_per_request_median), (2.0, 3.0));
         assert_eq!((mixed.slices, mixed.noisy_slices), (4, 1));
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_of_the_better_ones() {
+    fn ratios_use_the_better_variant() {
         let rows = [
             row("phalanx", Some("uring"), 64, &[6.0]),
             row("phalanx", Some("poll"), 64, &[7.0]),

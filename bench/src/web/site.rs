@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_as_promised() {
+    fn sizes_have_the_required_mean() {
         let sizes = sizes();
         assert_eq!(sizes, super::sizes(), "the same each time");
         assert!(sizes.iter().all(|size| (1024..=4096).contains(size)));

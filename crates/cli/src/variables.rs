@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_server_has_variables_of_its_own() {
+    fn each_server_has_its_own_variables() {
         let command = Command::new("web").args([
             clap::arg!(--"max-connections" <N>).env("ANY"),
             clap::arg!(--check),
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_is_blamed_for_what_it_says() {
+    fn an_invalid_variable_is_named() {
         let command =
             Command::new("all").subcommand(Command::new("web").arg(
                 clap::arg!(--idle <SECONDS>).env("IDLE").value_parser(clap::value_parser!(u8)),

@@ -12,7 +12,7 @@ fn page(directory: &Path, name: &str) -> String {
 }
 
 #[test]
-fn each_shell_gets_all_commands_but_hidden_ones() {
+fn completions_contain_all_commands_but_hidden_ones() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let output = phalanx(&["completions", shell]);
         assert!(output.status.success(), "{output:?}");

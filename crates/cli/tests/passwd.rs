@@ -15,7 +15,7 @@ fn passwd(file: &Path, user: &str, input: &str) -> Output {
 }
 
 #[test]
-fn a_line_of_the_input_is_the_password() {
+fn the_password_is_read_from_standard_input() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("users");
     for (user, password) in [("eve", "apple\n"), ("adam", "two words"), ("eve", "pear\r\n")] {

@@ -33,7 +33,7 @@ fn client(address: &str) -> TcpStream {
 }
 
 #[test]
-fn what_is_sent_comes_back() {
+fn sent_data_is_echoed() {
     let (mut server, address) = start();
     // Sequentially, concurrently, and with more than any buffer holds.
     let mut one = client(&address);

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_commands_are_told_so() {
+    fn invalid_commands_get_errors() {
         for line in ["GET", "GET a b", "MSET a", "MGET", "ECHO", "DEL", "INCRBY a", "PING a b"] {
             assert!(error(line).starts_with("ERR wrong number of arguments for '"), "{line}");
         }

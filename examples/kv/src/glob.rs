@@ -65,7 +65,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn patterns_fit_what_they_say() {
+    fn patterns_match() {
         let all = |pattern: &str, texts: &[&str], fit: bool| {
             for text in texts {
                 assert_eq!(fits(pattern.as_bytes(), text.as_bytes()), fit, "{pattern} {text}");
@@ -88,7 +88,7 @@ mod tests {
     proptest! {
         /// Compares with the plain definition, on patterns of stars and letters.
         #[test]
-        fn stars_are_understood(pattern in "[ab*?]{0,8}", text in "[ab]{0,10}") {
+        fn stars_match_any_text(pattern in "[ab*?]{0,8}", text in "[ab]{0,10}") {
             fn plain(pattern: &[u8], text: &[u8]) -> bool {
                 match (pattern, text) {
                     ([], []) => true,
@@ -103,7 +103,7 @@ mod tests {
         }
 
         #[test]
-        fn any_pattern_is_answered(pattern in proptest::collection::vec(any::<u8>(), 0..12), text in proptest::collection::vec(any::<u8>(), 0..12)) {
+        fn arbitrary_patterns_are_handled(pattern in proptest::collection::vec(any::<u8>(), 0..12), text in proptest::collection::vec(any::<u8>(), 0..12)) {
             fits(&pattern, &text);
         }
     }

@@ -85,7 +85,7 @@ mod tests {
     proptest! {
         /// Another decoder decodes the same reply, and all bytes.
         #[test]
-        fn replies_are_understood(reply in reply()) {
+        fn replies_are_decoded_by_another_implementation(reply in reply()) {
             let mut bytes = Vec::new();
             reply.write(&mut bytes);
             let (understood, length) = decode(&bytes).expect("well formed").expect("whole");

@@ -184,7 +184,7 @@ mod tests {
         /// Requests of another encoder are parsed, whatever bytes follow, and no prefix is taken for a complete
         /// request.
         #[test]
-        fn requests_are_read_whole(words in request(), behind in proptest::collection::vec(any::<u8>(), 0..9)) {
+        fn requests_are_parsed_when_complete(words in request(), behind in proptest::collection::vec(any::<u8>(), 0..9)) {
             let bytes = encoded(&words);
             for part in 0..bytes.len() {
                 prop_assert_eq!(parse(&bytes[..part]), Ok(None));
@@ -197,7 +197,7 @@ mod tests {
         /// Arbitrary input causes no panic. A parsed request has a size within the input, and malformed input
         /// remains malformed when more bytes arrive.
         #[test]
-        fn anything_may_arrive(bytes in proptest::collection::vec(
+        fn arbitrary_input_is_handled(bytes in proptest::collection::vec(
             prop_oneof![Just(b'*'), Just(b'$'), Just(b'1'), Just(b'-'), Just(b'\r'), Just(b'\n'),
                         Just(b'"'), any::<u8>()], 0..80)) {
             let mut wrong = None;
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_announced_is_bounded() {
+    fn announced_lengths_are_bounded() {
         let wrong = |bytes: &[u8]| parse(bytes).expect_err("too much").0;
         assert_eq!(wrong(b"*65537\r\n"), "invalid multibulk length");
         assert_eq!(wrong(b"*1\r\n$16777217\r\n"), "invalid bulk length");

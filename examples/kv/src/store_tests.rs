@@ -18,7 +18,7 @@ fn value(value: &'static str) -> Set {
 }
 
 #[test]
-fn set_heeds_its_conditions() {
+fn set_respects_its_conditions() {
     let mut store = Store::default();
     let (absent, present) = (Some(OnlyIf::Absent), Some(OnlyIf::Present));
     assert_eq!(set(&mut store, "k", Set { only_if: present, ..value("a") }, NOW), Reply::Nil);
@@ -30,7 +30,7 @@ fn set_heeds_its_conditions() {
 }
 
 #[test]
-fn what_has_expired_is_not_there() {
+fn expired_keys_are_absent() {
     let (mut store, second) = (Store::default(), Duration::from_secs(1));
     let left = |store: &mut Store, now| store.apply("k".into(), Action::TimeLeft(1000), now);
     set(&mut store, "k", Set { expires: Some(2 * second), ..value("a") }, NOW);
@@ -59,7 +59,7 @@ proptest! {
     /// An iteration in small steps, with removals and insertions in between, returns every key that exists
     /// throughout; a sweep leaves no expired key.
     #[test]
-    fn a_walk_misses_nothing(
+    fn a_scan_misses_nothing(
         keys in 1usize..60,
         step in 1usize..9,
         changes in proptest::collection::vec((any::<bool>(), 0usize..80), 0..60),

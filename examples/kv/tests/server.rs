@@ -187,7 +187,7 @@ fn a_scan_finds_every_key_once_at_rest() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_answered_and_left() {
+fn invalid_input_gets_an_error_and_a_close() {
     let server = Server::start();
     for (input, what) in [
         ("*1\r\n!4\r\n", "expected '$', got '!'"),
@@ -219,7 +219,7 @@ fn values_of_any_bytes_and_megabytes() {
 }
 
 #[test]
-fn too_many_clients_are_turned_away() {
+fn too_many_clients_are_rejected() {
     let server = Server::start_with(&["--processors", "1", "--max-clients", "2"]);
     let (mut one, mut two) = (server.connect(), server.connect());
     talk(&mut one, b"PING\r\n", "+PONG\r\n");
@@ -244,7 +244,7 @@ fn too_many_clients_are_turned_away() {
 /// The server stops on request, with and without idle clients.
 #[test]
 #[cfg(unix)]
-fn it_drains() {
+fn it_shuts_down_gracefully() {
     let mut server = Server::start();
     let mut idle = server.connect();
     talk(&mut idle, b"PING\r\n", "+PONG\r\n");
@@ -261,7 +261,7 @@ fn it_drains() {
 }
 
 #[test]
-fn redis_cli_talks_to_it() {
+fn redis_cli_works() {
     let server = Server::start();
     let (host, port) = server.address.rsplit_once(':').expect("a port");
     let cli = |words: &[&str]| {

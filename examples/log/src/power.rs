@@ -96,7 +96,7 @@ fn until_cut(seed: u64, left: Option<Vec<u8>>, told: &Told) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn what_was_told_survives_power_cuts() {
+fn acknowledged_lines_survive_power_failures() {
     let most = Cell::new(0);
     sim::explore_each(60, |seed| {
         let (told, mut left) = (Told::default(), None);

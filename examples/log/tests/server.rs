@@ -81,7 +81,7 @@ fn at(log: &str, place: usize) -> &str {
 }
 
 #[test]
-fn lines_are_where_the_answers_say() {
+fn lines_are_at_the_acknowledged_positions() {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("log"), "of old\nand to").unwrap();
     let server = Server::start(home.path());
@@ -132,7 +132,7 @@ fn many_clients_share_their_syncs() {
 }
 
 #[test]
-fn what_was_answered_survives_a_kill() {
+fn acknowledged_lines_survive_a_kill() {
     let home = tempfile::tempdir().unwrap();
     let mut answered = Vec::new();
     for round in 0..3 {

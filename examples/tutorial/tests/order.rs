@@ -10,7 +10,7 @@ async fn length(list: PartitionedStage<Vec<u32>>) -> Result<usize, CallError> {
 }
 
 #[test]
-fn a_call_finds_the_work_of_the_calls_before_it_done() {
+fn a_call_sees_the_effects_of_earlier_calls() {
     for processors in [1, 2] {
         let mut graph = Graph::new();
         let main = graph.shared("main", ());

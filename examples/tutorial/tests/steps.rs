@@ -83,7 +83,7 @@ fn four_forks_and_joins() {
 }
 
 #[test]
-fn five_is_bounded_ends_and_can_be_looked_into() {
+fn five_is_bounded_shuts_down_and_has_metrics() {
     let mut program = Program::start(env!("CARGO_BIN_EXE_five_bounds"), 2);
     let mut client = program.connect();
     talk(&mut client, STATE.0, STATE.1);

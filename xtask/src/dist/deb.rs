@@ -119,7 +119,7 @@ mod tests {
     use super::{FILES, control_file, newest_glibc};
 
     #[test]
-    fn all_that_is_there_is_packed() {
+    fn every_file_is_packed() {
         let folder = crate::root().join("packaging/debian");
         for entry in std::fs::read_dir(folder).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_library_is_asked_for() {
+    fn the_newest_library_is_required() {
         let program = b"..GLIBC_2.4\0GLIBC_2.34\0GLIBC_2.17\0GLIBC_2.x";
         assert_eq!(newest_glibc(program).unwrap(), "2.34");
         assert_eq!(newest_glibc(b"static"), None);

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn errors_are_reported() {
         assert_eq!(run(Command::new("echo").arg("well")).unwrap(), "well");
         let failed = run(Command::new("sh").args(["-c", "echo why >&2; exit 3"])).unwrap_err();
         assert_eq!(failed, "sh failed: why");

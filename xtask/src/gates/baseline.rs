@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn the_file_round_trips() {
         let text = baseline().write();
         assert_eq!(Baseline::read(&text).unwrap(), baseline());
         assert!(Baseline::read("\n\ncall.instructions many\n").unwrap_err().contains("line 3"));
     }
 
     #[test]
-    fn what_moves_too_far_is_worse() {
+    fn changes_beyond_the_tolerance_are_worse() {
         let judge = |name: &str, value| baseline().judge(&(name.to_owned(), value));
         assert_eq!(judge("call.instructions", 203.9), Verdict::Same);
         assert_eq!(judge("call.instructions", 204.1), Verdict::Worse);

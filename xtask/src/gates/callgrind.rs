@@ -151,7 +151,7 @@ totals: 100 20 10 5 4 3 2 1 1
     }
 
     #[test]
-    fn what_is_cut_off_is_told() {
+    fn truncated_output_is_an_error() {
         assert!(read("events: Ir\ntotals: 7\n").unwrap_err().contains("I1mr"));
         assert!(read("").is_err());
     }

@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn crates_without_a_word_are_found() {
+    fn crates_without_documentation_are_found() {
         let tree = Tree::of(&[
             ("crates/a/src/lib.rs", "//! A."),
             ("crates/b/src/lib.rs", "mod b;\n//! B."),

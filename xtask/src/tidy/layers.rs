@@ -127,22 +127,22 @@ mod tests {
 
     const CORE: (&str, &str) = ("crates/core/Cargo.toml", "[package]\nname = \"phalanx-core\"\n");
 
-    fn phalanx_beside(other: (&str, &str)) -> Vec<String> {
+    fn faults_with(other: (&str, &str)) -> Vec<String> {
         let phalanx = "[package]\nname = \"phalanx\"\n[dependencies]\nphalanx-core.workspace = true\nslab = \"0\"\n";
         let tree = Tree::of(&[CORE, ("crates/phalanx/Cargo.toml", phalanx), other]);
         check(&tree).iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn downwards_is_well() {
+    fn downward_dependencies_are_allowed() {
         let web = "[package]\nname = \"phalanx-web\"\n[dependencies]\nphalanx.workspace = true\n";
-        assert_eq!(phalanx_beside(("crates/web/Cargo.toml", web)), [""; 0]);
+        assert_eq!(faults_with(("crates/web/Cargo.toml", web)), [""; 0]);
     }
 
     #[test]
-    fn upwards_and_sidewards_are_not() {
+    fn upward_and_sideward_dependencies_are_reported() {
         let http = "[package]\nname = \"phalanx-http\"\n\n[dev-dependencies]\nphalanx = { path = \"../phalanx\" }\n";
-        let faults = phalanx_beside(("crates/http/Cargo.toml", http));
+        let faults = faults_with(("crates/http/Cargo.toml", http));
         assert!(
             faults.len() == 1 && faults[0].starts_with("crates/http/Cargo.toml:5: "),
             "{faults:?}"
@@ -150,9 +150,9 @@ mod tests {
     }
 
     #[test]
-    fn a_new_crate_must_be_given_a_layer() {
+    fn a_crate_without_a_layer_is_reported() {
         let faults =
-            phalanx_beside(("crates/fish/Cargo.toml", "[package]\nname = \"phalanx-fish\"\n"));
+            faults_with(("crates/fish/Cargo.toml", "[package]\nname = \"phalanx-fish\"\n"));
         assert!(faults.len() == 1 && faults[0].contains("`fish` has no layer"), "{faults:?}");
     }
 

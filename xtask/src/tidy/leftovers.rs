@@ -55,14 +55,14 @@ mod tests {
     }
 
     #[test]
-    fn so_is_a_merge_that_is_not_finished() {
+    fn unfinished_merges_are_found() {
         let tree = Tree::of(&[("run", "a\n<<<<<<< HEAD\nb\n=======\nc\n>>>>>>> 123\n")]);
         let lines: Vec<_> = check(&tree).into_iter().map(|fault| fault.line).collect();
         assert_eq!(lines, [2, 6]);
     }
 
     #[test]
-    fn look_alikes_are_not() {
+    fn similar_text_is_not_reported() {
         let tree =
             Tree::of(&[("a.rs", "// no todo!() here\nlet a = \"dbg!(\";"), ("b", "mktemp XXXXXX")]);
         assert_eq!(check(&tree), []);

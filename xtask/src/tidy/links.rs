@@ -16,7 +16,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
             match run {
                 Run::Prose(prose) => {
                     let dead =
-                        links(prose).into_iter().filter(|link| !link_lives(tree, path, link));
+                        links(prose).into_iter().filter(|link| !link_exists(tree, path, link));
                     faults.extend(dead.map(|link| {
                         let what = format!(
                             "the target of the link `{link}` does not exist; correct or remove it"
@@ -24,7 +24,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
                         Fault::new(path, line, what)
                     }));
                 }
-                Run::Code(code) if MAPS.contains(&path) && !path_lives(tree, code) => {
+                Run::Code(code) if MAPS.contains(&path) && !path_exists(tree, code) => {
                     let what = format!("`{code}` does not exist; correct the path");
                     faults.push(Fault::new(path, line, what));
                 }
@@ -36,7 +36,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
 }
 
 /// Whether the target of `link` in the document `from` exists or is outside the repository.
-fn link_lives(tree: &Tree, from: &str, link: &str) -> bool {
+fn link_exists(tree: &Tree, from: &str, link: &str) -> bool {
     let target = link.split(['#', '?']).next().unwrap_or(link);
     if target.is_empty() || target.contains("://") || target.starts_with("mailto:") {
         return true;
@@ -58,7 +58,7 @@ fn link_lives(tree: &Tree, from: &str, link: &str) -> bool {
 ///
 /// A path that begins with a top-level folder must be complete. Another `.rs` path may be the end of a path, so
 /// `poll/readiness.rs` suffices where the crate is clear.
-fn path_lives(tree: &Tree, code: &str) -> bool {
+fn path_exists(tree: &Tree, code: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
     if code.starts_with(['/', '.']) && !code.starts_with(".c") || !code.chars().all(plain) {
         return true;
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_from_where_they_stand() {
+    fn links_are_relative_to_their_file() {
         assert_eq!(
             faults("README.md", "[a](docs/tuning.md#top) [b](docs/) [c](#d) [e](https://f.g/h.md)"),
             [0; 0]
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_map_names_only_what_is_there() {
+    fn the_map_names_only_existing_paths() {
         let lives = "`crates/driver/src/poll/`, `poll/mod.rs`, `mod.rs`, `.ci/run`, `and/or`, `a::b`, `/proc/x.rs`";
         let dead = "`crates/driver/src/uring.rs`\n`uring/mod.rs`\n`docs/x`\n`od.rs`";
         for map in MAPS {

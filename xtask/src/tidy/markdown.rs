@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_is_told_from_prose() {
+    fn code_and_prose_are_separated() {
         let text = "a `b` c\n```rust\nd `e`\n```\nf";
         let expected = [
             (1, Run::Prose("a ")),

@@ -26,7 +26,7 @@ const REMEDY: &str = "core must be pure; let the caller pass it in";
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (path, code) in files(tree) {
-        let named = reaches_out(&code).into_iter();
+        let named = accesses(&code).into_iter();
         faults
             .extend(named.map(|(line, what)| Fault::new(path, line, format!("{what}; {REMEDY}"))));
     }
@@ -35,7 +35,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
 }
 
 /// Each access to the operating system in `code`, with its line.
-fn reaches_out(code: &str) -> Vec<(usize, String)> {
+fn accesses(code: &str) -> Vec<(usize, String)> {
     let paths = use_paths::from_crate(code, "std").into_iter();
     let mut found: Vec<_> = paths
         .filter(|(_, path)| impure(path))
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_outside_is_found_however_it_is_named() {
+    fn every_form_of_access_is_found() {
         let planted = [
             "use std::fs;",
             "use std::{cell::Cell, time::{Duration, Instant}};",
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pure_is_left_alone() {
+    fn pure_code_is_not_reported() {
         let text = "//! Calls no std::fs, no libc::read.\n\
                     use std::{sync::Mutex, time::Duration};\n\
                     std::thread_local! { static A: u8 = 0; }\n\

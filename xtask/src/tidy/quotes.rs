@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_what_stands_in_the_file() {
+    fn blocks_must_equal_the_file() {
         assert_eq!(faults("<!-- from a.rs -->\n```rust\n    b();\n    c();\n```\n"), [0; 0]);
         assert_eq!(faults("```sh\nls\n```\n"), [0; 0]);
         assert_eq!(faults("text\n\n```rust\n    b();\n```\n"), [3]);

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_that_begin_nothing_do_not_swallow_the_file() {
+    fn stray_quotes_do_not_blank_the_file() {
         assert!(code("fn r<'a>(r: &'a str) -> r#type { b'\"'; unsafe {} }").contains("unsafe"));
         assert!(code("let c = ['\\u{1F}', '\\\\', '\"']; unsafe {}").contains("unsafe"));
         assert_eq!(code("\"open\nunsafe").lines().nth(1), Some("      "));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_blanked_and_nothing_else() {
+    fn only_tests_are_blanked() {
         let source = "fn a() {}\n#[cfg(test)]\nmod tests { fn b() {} }\nfn c() {}\n\
                       #[cfg(all(loom, test))]\nmod model;\n#[cfg(not(test))]\nfn d() {}\n\
                       struct S { #[cfg(test)] e: u8 }\nfn f() {}";

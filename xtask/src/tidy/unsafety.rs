@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn named_and_argued_is_well() {
+    fn listed_files_with_an_argument_are_allowed() {
         let table = (TABLE, "# path  reason\n\na.rs  slots are initialised lazily\n");
         assert_eq!(
             faults(&[table, ("a.rs", ARGUED), ("b.rs", "// unsafe\n#![deny(unsafe_code)]")]),
@@ -73,13 +73,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_named_is_found() {
+    fn unlisted_files_are_found() {
         let found = faults(&[("a.rs", ARGUED)]);
         assert!(found.len() == 1 && found[0].starts_with("a.rs:7: "), "{found:?}");
     }
 
     #[test]
-    fn what_is_not_argued_is_found() {
+    fn missing_arguments_are_found() {
         let found = faults(&[
             (TABLE, "a.rs  reason"),
             ("a.rs", "//! A slab.\nunsafe fn f() {}\n//! Safety\n"),

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_spread() {
+    fn groups_are_expanded() {
         assert_eq!(
             paths("use std::{time::{self, Duration as D}, fs, collections::*};"),
             ["std::time::self", "std::time::Duration", "std::fs", "std::collections::*"]
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_code_ends() {
+    fn invalid_code_terminates() {
         assert_eq!(paths("use std::{a, {")[0], "std::a");
     }
 }

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn each_command_is_one() {
+    fn every_command_parses() {
         for experiment in all() {
             for command in [&experiment.quick, &experiment.full] {
                 let line = ["bench"].iter().chain(command.arguments).chain(&["--json"]);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_report_is_short_and_a_whole_one_bounded() {
+    fn durations_are_bounded() {
         let all = all();
         let time = |of: fn(&Experiment) -> &Command| -> u64 {
             all.iter().map(|experiment| of(experiment).seconds).sum()

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn configurations_name_what_they_work_on() {
+    fn configurations_name_their_files() {
         let certificate = Certificate { chain: "/d/chain.pem".into(), key: "/d/key.pem".into() };
         for (peer, tuning) in PEERS.iter().flat_map(|p| p.tunings.iter().map(move |t| (p, t))) {
             for (certificate, http2, log) in [

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_at_the_end_is_heard() {
+    fn packets_before_the_close_are_received() {
         let key = rcgen::KeyPair::generate().unwrap();
         let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         let certificate = params.self_signed(&key).unwrap().der().clone();

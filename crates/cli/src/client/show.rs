@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_has_all_of_a_message() {
+    fn json_contains_all_of_a_message() {
         let mut properties = PropertyBuffer::new();
         for property in [
             Property::User("k", "1"),

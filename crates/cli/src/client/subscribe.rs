@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_stands_under_the_column() {
+    fn the_mark_is_under_the_column() {
         let marked = caret("n >> 5", "topic filter invalid: wrong at column 4: expected").unwrap();
         assert_eq!(marked, "  n >> 5\n     ^");
         assert_eq!(caret("é>", "column 3").unwrap(), "  é>\n    ^");

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_are_none() {
+    fn invalid_responses_are_errors() {
         let whole =
             |body: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         for (answer, why) in [

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eighty_characters_are_enough() {
+    fn the_table_fits_in_eighty_columns() {
         let figures = COLUMNS.iter().filter(|column| column.from_width <= 80);
         let width: u16 = figures.map(|column| column.width + 1).sum();
         assert!(width + 11 + 3 <= 80, "{width}");

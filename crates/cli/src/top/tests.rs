@@ -139,7 +139,7 @@ fn keys_sum_pause_and_change_the_rate() {
 }
 
 #[test]
-fn a_program_that_goes_and_comes_back() {
+fn a_program_that_restarts() {
     let mut app = app();
     app.take(Err(Failure::Unreachable("a:1".to_owned(), std::io::ErrorKind::TimedOut.into())));
     assert!(screen(&app, 80, 12)[11].starts_with("cannot reach a:1"));
@@ -151,7 +151,7 @@ fn a_program_that_goes_and_comes_back() {
 }
 
 #[test]
-fn a_small_or_empty_screen_does_no_harm() {
+fn small_and_empty_screens() {
     let mut app = app();
     press(&mut app, "jjjjjjjjjjjj?");
     for (width, height) in [(1, 1), (20, 3), (80, 4), (300, 90)] {

@@ -12,14 +12,14 @@ use crate::client::{Begin, Client, id};
 use crate::server::{bare, eventually};
 
 crate::on_each_driver!(
-    users_by_their_passwords,
+    users_need_their_passwords,
     a_crowd_with_wrong_passwords,
-    everybody_where_that_is_asked_for,
-    a_session_is_its_users,
-    what_may_not_be_published,
-    what_may_not_be_received,
-    the_systems_topics_are_the_brokers,
-    files_are_read_again,
+    anonymous_clients_if_allowed,
+    a_session_belongs_to_its_user,
+    forbidden_publishes_are_rejected,
+    forbidden_messages_are_not_delivered,
+    only_the_broker_publishes_system_topics,
+    files_are_reloaded,
 );
 
 /// Password and access files of a broker.
@@ -71,7 +71,7 @@ fn adam(version: Version, id: &str) -> Begin<'_> {
     Begin { login: Some(("adam", "rib")), ..Begin::of(version, id) }
 }
 
-fn users_by_their_passwords(driver: &str) {
+fn users_need_their_passwords(driver: &str) {
     let files = Files::new("");
     let broker = files.broker_with(driver, &[]);
     for version in [Version::V3, Version::V5] {
@@ -109,7 +109,7 @@ fn a_crowd_with_wrong_passwords(driver: &str) {
     eventually("a word on it", || broker.stderr().contains("logins refused: ").then_some(()));
 }
 
-fn everybody_where_that_is_asked_for(driver: &str) {
+fn anonymous_clients_if_allowed(driver: &str) {
     let files = Files::new("");
     let broker = files.broker_with(driver, &["--allow-anonymous"]);
     Client::begin(&broker, &Begin::of(Version::V5, "a"));
@@ -119,7 +119,7 @@ fn everybody_where_that_is_asked_for(driver: &str) {
     assert_eq!(Client::refused(&broker, &begin), Reason::BAD_USER_NAME_OR_PASSWORD);
 }
 
-fn a_session_is_its_users(driver: &str) {
+fn a_session_belongs_to_its_user(driver: &str) {
     let files = Files::new("");
     let broker = files.broker_with(driver, &["--allow-anonymous"]);
     let lasting = |begin: Begin<'static>| Begin { clean: false, ..begin };
@@ -157,7 +157,7 @@ topic read garden/#
 topic read inbox/adam
 ";
 
-fn what_may_not_be_published(driver: &str) {
+fn forbidden_publishes_are_rejected(driver: &str) {
     let files = Files::new(RULES);
     let broker = files.broker(driver);
     let (mut adam, _) = Client::begin(&broker, &adam(Version::V5, "adam"));
@@ -212,7 +212,7 @@ fn what_may_not_be_published(driver: &str) {
     adam.receives("garden/old", "6");
 }
 
-fn what_may_not_be_received(driver: &str) {
+fn forbidden_messages_are_not_delivered(driver: &str) {
     let files = Files::new(RULES);
     let broker = files.broker(driver);
     let plain = SubscribeOptions::default();
@@ -252,7 +252,7 @@ fn what_may_not_be_received(driver: &str) {
     assert_eq!(anonymous.subscribe_with(&wanted, &[]), [Reason::SUCCESS, no]);
 }
 
-fn the_systems_topics_are_the_brokers(driver: &str) {
+fn only_the_broker_publishes_system_topics(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::new(&broker, "a");
     client.subscribe("$SYS/mine", QoS::AtMostOnce);
@@ -261,7 +261,7 @@ fn the_systems_topics_are_the_brokers(driver: &str) {
     client.receives_nothing();
 }
 
-fn files_are_read_again(driver: &str) {
+fn files_are_reloaded(driver: &str) {
     let files = Files::new(RULES);
     let broker = files.broker(driver);
     let (mut adam, _) = Client::begin(&broker, &adam(Version::V5, "adam"));
@@ -287,7 +287,7 @@ fn files_are_read_again(driver: &str) {
 }
 
 #[test]
-fn files_that_are_not_there() {
+fn missing_files_are_errors() {
     for flag in ["--password-file", "--acl-file"] {
         let output = bare()
             .args(["broker", "--ephemeral", "--listen", "127.0.0.1:0", flag, "/no/such/file"])

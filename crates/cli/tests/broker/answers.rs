@@ -8,12 +8,12 @@ use crate::broker::Broker;
 use crate::client::{Begin, Client, id};
 
 crate::on_each_driver!(
-    versions_that_are_not_spoken,
+    unsupported_versions,
     a_malformed_connect,
-    filters_that_are_empty,
+    empty_filters,
     connack_within_the_clients_maximum,
-    suback_and_unsuback_within_it,
-    acknowledgements_and_the_end_within_it,
+    suback_and_unsuback_within_the_clients_maximum,
+    acknowledgements_and_disconnect_within_the_clients_maximum,
 );
 
 /// All bytes that the broker sends in response, up to the end of the connection.
@@ -29,7 +29,7 @@ fn connect(name: &str, level: u8, behind: &[u8]) -> Vec<u8> {
 }
 
 /// Unsupported versions: return code 1 in 3.x, reason code 0x84 in MQTT 5.
-fn versions_that_are_not_spoken(driver: &str) {
+fn unsupported_versions(driver: &str) {
     let broker = Broker::start(driver);
     let clean_session = b"\x02\x00\x3c\x00\x01a";
     // A bridge of mosquitto sets the high bit of the level first, and retries without it.
@@ -81,7 +81,7 @@ fn a_malformed_connect(driver: &str) {
     }
 }
 
-fn filters_that_are_empty(driver: &str) {
+fn empty_filters(driver: &str) {
     let broker = Broker::start(driver);
     for version in [Version::V3, Version::V5] {
         for subscribes in [true, false] {
@@ -133,7 +133,7 @@ fn connack_within_the_clients_maximum(driver: &str) {
     }
 }
 
-fn suback_and_unsuback_within_it(driver: &str) {
+fn suback_and_unsuback_within_the_clients_maximum(driver: &str) {
     let broker = Broker::start(driver);
     let many: Vec<_> = (0..40).map(|n| format!("t/{n}")).collect();
     let wanted: Vec<_> =
@@ -166,7 +166,7 @@ fn suback_and_unsuback_within_it(driver: &str) {
     }
 }
 
-fn acknowledgements_and_the_end_within_it(driver: &str) {
+fn acknowledgements_and_disconnect_within_the_clients_maximum(driver: &str) {
     let rules = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&rules, "topic readwrite open\n").unwrap();
     let broker = Broker::start_with(driver, &["--acl-file", rules.path().to_str().unwrap()]);

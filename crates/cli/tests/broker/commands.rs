@@ -13,10 +13,10 @@ use crate::broker::Broker;
 crate::on_each_driver!(
     messages_arrive,
     lines_arrive_in_order,
-    filters_are_asked_for,
+    filters_are_applied,
     a_wrong_filter_is_marked,
-    ends_have_their_codes,
-    what_is_retained_is_told_from_what_is_new,
+    exit_codes,
+    retained_messages_have_the_flag,
     messages_arrive_over_tls
 );
 
@@ -116,7 +116,7 @@ fn lines_arrive_in_order(driver: &str) {
     }
 }
 
-fn filters_are_asked_for(driver: &str) {
+fn filters_are_applied(driver: &str) {
     let broker = Broker::start(driver);
     let of_properties = Subscriber::start(&broker, &["-t", "t", "--filter", "k > 5", "-n", "1"]);
     let fields = ["-t", "t", "--filter", "k > 5", "--json-payload", "-n", "2"];
@@ -142,7 +142,7 @@ fn a_wrong_filter_is_marked(driver: &str) {
     }
 }
 
-fn ends_have_their_codes(driver: &str) {
+fn exit_codes(driver: &str) {
     let broker = Broker::start(driver);
     let end = |command: &str, url: &str, arguments: &[&str]| {
         let output = phalanx(command, url, arguments).output().unwrap();
@@ -188,7 +188,7 @@ fn ends_have_their_codes(driver: &str) {
     drop(broker);
 }
 
-fn what_is_retained_is_told_from_what_is_new(driver: &str) {
+fn retained_messages_have_the_flag(driver: &str) {
     let broker = Broker::start(driver);
     publish(&broker, &["-t", "r", "-m", "kept", "--retain", "-q1", "--expiry", "100"]);
     let lines = Subscriber::start(&broker, &["-t", "r", "-n1", "--json"]).lines();
@@ -246,7 +246,7 @@ fn messages_arrive_over_tls(driver: &str) {
 
 /// A broker that supports only 3.1.1.
 #[test]
-fn older_brokers_are_understood() {
+fn brokers_of_3_1_1_are_supported() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("mqtt://{}", listener.local_addr().unwrap());
     let old = std::thread::spawn(move || {
@@ -270,7 +270,7 @@ fn older_brokers_are_understood() {
 
 /// A broker that imposes a shorter keep-alive than the client's.
 #[test]
-fn the_brokers_keep_alive_counts() {
+fn the_keep_alive_of_the_broker_overrides() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("mqtt://{}", listener.local_addr().unwrap());
     let strict = std::thread::spawn(move || {

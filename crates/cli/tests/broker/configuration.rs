@@ -14,9 +14,9 @@ use crate::client::{Begin, Client};
 use crate::server::{bare, eventually};
 
 crate::on_each_driver!(
-    a_file_is_followed,
-    a_file_is_read_again,
-    whole_or_nothing,
+    a_file_takes_effect,
+    a_file_is_reloaded,
+    reloads_are_atomic,
     other_authorities,
 );
 
@@ -41,7 +41,7 @@ fn print(arguments: &[&str]) -> Command {
 
 /// The configuration in the Debian package.
 #[test]
-fn the_packaged_one_is_right() {
+fn the_packaged_configuration_is_valid() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/debian/broker.toml");
     let whole = printed(&mut print(&["--config", file]));
     assert!(whole.contains("persistence-dir = \"/var/lib/phalanx-broker\""), "{whole}");
@@ -50,7 +50,7 @@ fn the_packaged_one_is_right() {
 
 /// Precedence: flag, environment variable, --set, file, default.
 #[test]
-fn the_nearer_wins() {
+fn sources_have_an_order_of_precedence() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("broker.toml");
     let text = "
@@ -182,7 +182,7 @@ fn files() -> TempDir {
 }
 
 #[test]
-fn a_check_tells_all_and_ends() {
+fn a_check_reports_all_errors() {
     let home = files();
     let file = home.path().join("broker.toml");
     let check = |text: &str| {
@@ -234,7 +234,7 @@ fn a_check_tells_all_and_ends() {
     assert!(code == Some(2) && stderr.contains("mqtts://"), "{stderr}");
 }
 
-fn a_file_is_followed(driver: &str) {
+fn a_file_takes_effect(driver: &str) {
     let home = files();
     let file = home.path().join("broker.toml");
     let text = "listen = ['127.0.0.1:0', 'ws://127.0.0.1:0']\npassword-file = 'users'\nacl-file = 'rules'\n\
@@ -257,7 +257,7 @@ fn told(broker: &Broker, said: usize) -> String {
     broker.stderr()[said..].to_owned()
 }
 
-fn a_file_is_read_again(driver: &str) {
+fn a_file_is_reloaded(driver: &str) {
     let home = files();
     let file = home.path().join("broker.toml");
     let first = "listen = '127.0.0.1:0'\npassword-file = 'users'\nacl-file = 'rules'\n";
@@ -298,7 +298,7 @@ fn a_file_is_read_again(driver: &str) {
     assert!(told.contains(&Property::MaximumPacketSize(200)), "{told:?}");
 }
 
-fn whole_or_nothing(driver: &str) {
+fn reloads_are_atomic(driver: &str) {
     let home = files();
     let file = home.path().join("broker.toml");
     let first = "listen = '127.0.0.1:0'\npassword-file = 'users'\nacl-file = 'rules'\n";

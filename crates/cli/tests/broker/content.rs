@@ -9,15 +9,15 @@ use crate::broker::Broker;
 use crate::client::{Begin, Client, id, identifiers};
 
 crate::on_each_driver!(
-    a_query_behind_the_topic,
-    a_condition_before_the_topic,
+    a_filter_after_the_topic,
+    a_filter_before_the_topic,
     groups_share_what_a_filter_matches,
-    a_condition_in_a_property,
+    a_filter_in_a_property,
     fields_of_the_payload,
     one_message_with_all_identifiers,
-    mistakes_are_told,
-    it_is_part_of_what_a_subscription_is,
-    retained_messages_are_looked_at,
+    errors_have_a_reason_string,
+    the_filter_identifies_the_subscription,
+    retained_messages_are_filtered,
     a_session_keeps_its_filters,
     many_filters,
 );
@@ -34,7 +34,7 @@ fn publish(client: &mut Client, topic: &str, payload: &str, user: &[(&str, &str)
     client.publish_with(topic, payload, Delivery::AtMostOnce, false, &properties);
 }
 
-fn a_query_behind_the_topic(driver: &str) {
+fn a_filter_after_the_topic(driver: &str) {
     let broker = Broker::start(driver);
     for version in [Version::V3, Version::V5] {
         let mut reader = Client::begin(&broker, &Begin::of(version, "reader")).0;
@@ -51,7 +51,7 @@ fn a_query_behind_the_topic(driver: &str) {
 }
 
 /// The form that all client libraries accept, also in 3.1.1.
-fn a_condition_before_the_topic(driver: &str) {
+fn a_filter_before_the_topic(driver: &str) {
     let broker = Broker::start(driver);
     for version in [Version::V3, Version::V5] {
         let mut reader = Client::begin(&broker, &Begin::of(version, "reader")).0;
@@ -115,7 +115,7 @@ fn groups_share_what_a_filter_matches(driver: &str) {
     }
 }
 
-fn a_condition_in_a_property(driver: &str) {
+fn a_filter_in_a_property(driver: &str) {
     let broker = Broker::start(driver);
     let mut reader = Client::new(&broker, "reader");
     for (name, condition) in
@@ -205,7 +205,7 @@ fn refused(client: &mut Client, filter: &str, user: &[(&str, &str)]) -> (Vec<u8>
     (ack.reasons.to_vec(), words.unwrap_or_default())
 }
 
-fn mistakes_are_told(driver: &str) {
+fn errors_have_a_reason_string(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::new(&broker, "odd");
     let none = vec![Reason::TOPIC_FILTER_INVALID.0];
@@ -251,7 +251,7 @@ fn mistakes_are_told(driver: &str) {
     assert_eq!(refused(&mut curt, "t?a", &[]), (none, String::new()));
 }
 
-fn it_is_part_of_what_a_subscription_is(driver: &str) {
+fn the_filter_identifies_the_subscription(driver: &str) {
     let broker = Broker::start(driver);
     let mut reader = Client::new(&broker, "reader");
     let where_a = [Property::User("$where", "a = 1")];
@@ -276,7 +276,7 @@ fn it_is_part_of_what_a_subscription_is(driver: &str) {
     assert_eq!(writer.publish("t", "gone"), Reason::NO_MATCHING_SUBSCRIBERS);
 }
 
-fn retained_messages_are_looked_at(driver: &str) {
+fn retained_messages_are_filtered(driver: &str) {
     let broker = Broker::start(driver);
     let mut writer = Client::new(&broker, "writer");
     for (topic, value) in [("r/1", "5"), ("r/2", "15"), ("r/3", "25")] {

@@ -9,7 +9,7 @@ use crate::broker::Broker;
 use crate::client::{Begin, Client, id};
 use crate::server::eventually;
 
-crate::on_each_driver!(retained_messages_beyond_the_bound, messages_that_are_not_passed_on);
+crate::on_each_driver!(retained_messages_beyond_the_bound, dropped_messages_are_counted);
 
 /// A broker with these keys in its file, and its admin address.
 fn start(driver: &str, keys: &str) -> (Broker, SocketAddr) {
@@ -64,7 +64,7 @@ fn retained_messages_beyond_the_bound(driver: &str) {
     assert!(said.lines().count() < 10, "{said}");
 }
 
-fn messages_that_are_not_passed_on(driver: &str) {
+fn dropped_messages_are_counted(driver: &str) {
     let rules = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(rules.path(), "topic readwrite open/#\n").unwrap();
     let keys = format!("max-queued-messages = 5\nacl-file = {:?}", rules.path());

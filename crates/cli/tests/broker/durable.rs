@@ -12,21 +12,21 @@ use crate::client::{Begin, Client, id, identifiers};
 use crate::server::{bare, eventually};
 
 crate::on_each_driver!(
-    what_waits_waits_on,
-    what_was_sent_is_sent_again,
-    a_release_goes_on,
-    a_message_begun_is_taken_once,
-    subscriptions_hold,
+    queued_messages_survive,
+    unacknowledged_messages_are_sent_again,
+    a_release_is_continued,
+    a_message_in_progress_is_accepted_once,
+    subscriptions_survive,
     retained_messages_are_kept,
     a_will_is_published_by_the_next,
-    what_was_forgotten_stays_so,
+    removed_state_stays_removed,
     a_session_expires_meanwhile,
-    a_broker_that_ends_well_keeps_too,
-    a_directory_is_for_one,
-    a_long_packet_is_done_in_pieces,
-    packets_that_could_not_be_kept,
+    state_survives_a_graceful_shutdown,
+    a_directory_is_locked,
+    a_long_packet_is_processed_in_pieces,
+    packets_too_large_for_the_journal,
     data_is_checked,
-    a_missing_journal_is_missed,
+    a_missing_journal_is_reported,
 );
 
 fn keeping(driver: &str) -> (tempfile::TempDir, Broker) {
@@ -51,7 +51,7 @@ fn back(broker: &Broker, name: &str) -> Client {
     client
 }
 
-fn what_waits_waits_on(driver: &str) {
+fn queued_messages_survive(driver: &str) {
     let (home, mut broker) = keeping(driver);
     let mut reader = lasting(&broker, "reader");
     reader.subscribe("t/+", QoS::AtLeastOnce);
@@ -87,7 +87,7 @@ fn what_waits_waits_on(driver: &str) {
     back(&broker, "reader").receives_nothing();
 }
 
-fn what_was_sent_is_sent_again(driver: &str) {
+fn unacknowledged_messages_are_sent_again(driver: &str) {
     let (home, mut broker) = keeping(driver);
     let mut reader = lasting(&broker, "reader");
     reader.subscribe("t", QoS::ExactlyOnce);
@@ -107,7 +107,7 @@ fn what_was_sent_is_sent_again(driver: &str) {
     }
 }
 
-fn a_release_goes_on(driver: &str) {
+fn a_release_is_continued(driver: &str) {
     let (home, broker) = keeping(driver);
     let mut reader = lasting(&broker, "reader");
     reader.subscribe("t", QoS::ExactlyOnce);
@@ -123,7 +123,7 @@ fn a_release_goes_on(driver: &str) {
     reader.receives_nothing();
 }
 
-fn a_message_begun_is_taken_once(driver: &str) {
+fn a_message_in_progress_is_accepted_once(driver: &str) {
     let (home, broker) = keeping(driver);
     let mut reader = lasting(&broker, "reader");
     reader.subscribe("t", QoS::AtLeastOnce);
@@ -148,7 +148,7 @@ fn a_message_begun_is_taken_once(driver: &str) {
     reader.receives_nothing();
 }
 
-fn subscriptions_hold(driver: &str) {
+fn subscriptions_survive(driver: &str) {
     let (home, broker) = keeping(driver);
     let mut reader = lasting(&broker, "reader");
     let options = SubscribeOptions { qos: QoS::AtLeastOnce, ..SubscribeOptions::default() };
@@ -236,7 +236,7 @@ fn a_will_is_published_by_the_next(driver: &str) {
     back(&broker, "heir").receives_nothing();
 }
 
-fn what_was_forgotten_stays_so(driver: &str) {
+fn removed_state_stays_removed(driver: &str) {
     let (home, broker) = keeping(driver);
     let mut reader = lasting(&broker, "reader");
     reader.subscribe("t", QoS::AtLeastOnce);
@@ -270,7 +270,7 @@ fn a_session_expires_meanwhile(driver: &str) {
     assert!(!Client::begin(&broker, &short("short")).1);
 }
 
-fn a_broker_that_ends_well_keeps_too(driver: &str) {
+fn state_survives_a_graceful_shutdown(driver: &str) {
     let (home, mut broker) = keeping(driver);
     let mut reader = lasting(&broker, "reader");
     reader.subscribe("t", QoS::AtLeastOnce);
@@ -281,7 +281,7 @@ fn a_broker_that_ends_well_keeps_too(driver: &str) {
     back(&broker, "reader").receives("t", "x");
 }
 
-fn a_directory_is_for_one(driver: &str) {
+fn a_directory_is_locked(driver: &str) {
     let (home, broker) = keeping(driver);
     let mut second = bare();
     second.args(["broker", "--listen", "127.0.0.1:0", "--driver", driver]);
@@ -292,7 +292,7 @@ fn a_directory_is_for_one(driver: &str) {
 }
 
 /// More subscriptions than are processed at once; all are answered in order and stored.
-fn a_long_packet_is_done_in_pieces(driver: &str) {
+fn a_long_packet_is_processed_in_pieces(driver: &str) {
     let (home, broker) = keeping(driver);
     let mut reader = lasting(&broker, "reader");
     let plain = SubscribeOptions::default();
@@ -313,7 +313,7 @@ fn a_long_packet_is_done_in_pieces(driver: &str) {
     assert_eq!(reader.unsubscribe_all(&filters), expected);
 }
 
-fn packets_that_could_not_be_kept(driver: &str) {
+fn packets_too_large_for_the_journal(driver: &str) {
     let home = tempfile::tempdir().unwrap();
     let mut command = bare();
     command.args(["broker", "--listen", "127.0.0.1:0", "--driver", driver]);
@@ -371,7 +371,7 @@ fn data_is_checked(driver: &str) {
     assert!(said.contains("000000000001.journal: byte "), "{said}");
 }
 
-fn a_missing_journal_is_missed(driver: &str) {
+fn a_missing_journal_is_reported(driver: &str) {
     let (home, broker) = keeping(driver);
     let data = home.path().join("data");
     let mut reader = lasting(&broker, "reader");

@@ -7,13 +7,13 @@ use crate::client::{Begin, Client, id};
 
 crate::on_each_driver!(
     exactly_once_in_both_directions,
-    no_more_than_the_client_takes,
-    what_is_sent_twice_is_taken_once,
-    a_number_that_is_not_known,
-    the_order_is_kept_through_much,
-    what_is_too_long_for_a_client_is_not_sent,
-    aliases_stand_for_topics,
-    numbers_are_used_again,
+    the_receive_maximum_is_respected,
+    duplicates_are_accepted_once,
+    an_unknown_packet_identifier,
+    the_order_is_preserved_under_load,
+    messages_beyond_the_clients_maximum_are_not_sent,
+    topic_aliases,
+    packet_identifiers_are_reused,
 );
 
 fn exactly_once_in_both_directions(driver: &str) {
@@ -37,7 +37,7 @@ fn exactly_once_in_both_directions(driver: &str) {
 }
 
 /// With a receive maximum of 2 the third message waits for an acknowledgement.
-fn no_more_than_the_client_takes(driver: &str) {
+fn the_receive_maximum_is_respected(driver: &str) {
     let broker = Broker::start(driver);
     let begin =
         Begin { properties: vec![Property::ReceiveMaximum(2)], ..Begin::of(Version::V5, "slow") };
@@ -61,7 +61,7 @@ fn no_more_than_the_client_takes(driver: &str) {
     }
 }
 
-fn what_is_sent_twice_is_taken_once(driver: &str) {
+fn duplicates_are_accepted_once(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::new(&broker, "both");
     client.subscribe("t", QoS::AtMostOnce);
@@ -91,7 +91,7 @@ fn what_is_sent_twice_is_taken_once(driver: &str) {
     assert!(kinds.contains(&true) && kinds.contains(&false));
 }
 
-fn a_number_that_is_not_known(driver: &str) {
+fn an_unknown_packet_identifier(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::new(&broker, "odd");
     client.say(&Packet::PubRel(Ack::of(id(3))));
@@ -105,7 +105,7 @@ fn a_number_that_is_not_known(driver: &str) {
 }
 
 /// More than any buffer holds, with every QoS: the order per QoS is preserved.
-fn the_order_is_kept_through_much(driver: &str) {
+fn the_order_is_preserved_under_load(driver: &str) {
     const COUNT: usize = 3000;
     let broker = Broker::start(driver);
     let mut subscriber = Client::new(&broker, "reader");
@@ -138,7 +138,7 @@ fn the_order_is_kept_through_much(driver: &str) {
     writer.join().unwrap();
 }
 
-fn what_is_too_long_for_a_client_is_not_sent(driver: &str) {
+fn messages_beyond_the_clients_maximum_are_not_sent(driver: &str) {
     let broker = Broker::start(driver);
     let properties = vec![Property::MaximumPacketSize(100)];
     let begin = Begin { properties, ..Begin::of(Version::V5, "small") };
@@ -150,7 +150,7 @@ fn what_is_too_long_for_a_client_is_not_sent(driver: &str) {
     small.receives("t", "short");
 }
 
-fn aliases_stand_for_topics(driver: &str) {
+fn topic_aliases(driver: &str) {
     let broker = Broker::start(driver);
     let begin =
         Begin { properties: vec![Property::TopicAliasMaximum(1)], ..Begin::of(Version::V5, "c") };
@@ -176,7 +176,7 @@ fn aliases_stand_for_topics(driver: &str) {
 }
 
 /// More messages than packet identifiers.
-fn numbers_are_used_again(driver: &str) {
+fn packet_identifiers_are_reused(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::new(&broker, "round");
     client.subscribe("t", QoS::AtLeastOnce);

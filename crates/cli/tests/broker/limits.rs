@@ -11,9 +11,9 @@ use crate::server::eventually;
 crate::on_each_driver!(
     subscriptions_of_a_client,
     connections_of_an_address,
-    connections_that_come_too_often,
-    messages_that_come_too_often,
-    the_oldest_goes,
+    the_connection_rate_of_an_address,
+    the_message_rate_of_a_client,
+    the_oldest_message_is_dropped,
     more_clients_than_descriptors,
 );
 
@@ -50,7 +50,7 @@ fn connections_of_an_address(driver: &str) {
     });
 }
 
-fn connections_that_come_too_often(driver: &str) {
+fn the_connection_rate_of_an_address(driver: &str) {
     let broker = Broker::start_with(driver, &["--max-connection-rate", "2"]);
     let begun = Instant::now();
     let mut clients = Vec::new();
@@ -80,7 +80,7 @@ fn connections_that_come_too_often(driver: &str) {
     });
 }
 
-fn messages_that_come_too_often(driver: &str) {
+fn the_message_rate_of_a_client(driver: &str) {
     let broker = Broker::start_with(driver, &["--max-message-rate", "100"]);
     let mut client = Client::new(&broker, "a");
     let begun = Instant::now();
@@ -100,7 +100,7 @@ fn messages_that_come_too_often(driver: &str) {
 }
 
 /// A client that does not read receives the newest messages.
-fn the_oldest_goes(driver: &str) {
+fn the_oldest_message_is_dropped(driver: &str) {
     let broker = Broker::start_with(driver, &["--max-queued-messages", "10", "--drop-oldest"]);
     let mut slow = Client::new(&broker, "slow");
     slow.subscribe("t", QoS::AtMostOnce);

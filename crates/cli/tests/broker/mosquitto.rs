@@ -9,7 +9,7 @@ crate::on_each_driver!(
     a_message_arrives,
     many_messages_arrive_in_order,
     a_will_is_published,
-    a_condition_before_the_topic,
+    a_filter_before_the_topic,
 );
 
 /// Whether they are installed; prints a message if not.
@@ -113,7 +113,7 @@ fn a_will_is_published(driver: &str) {
 }
 
 /// mosquitto_sub itself rejects `#?…`.
-fn a_condition_before_the_topic(driver: &str) {
+fn a_filter_before_the_topic(driver: &str) {
     if !are_here() {
         return;
     }

@@ -8,15 +8,15 @@ use crate::server::bare;
 
 crate::on_each_driver!(
     broken_packets,
-    what_is_too_long,
-    filters_that_are_none,
-    aliases_that_are_none,
-    more_than_may_be_begun,
+    packets_that_are_too_long,
+    invalid_filters,
+    invalid_aliases,
+    more_than_the_receive_maximum,
     a_keep_alive_that_is_too_long,
     authentication_in_steps,
-    who_says_nothing_for_long,
+    connections_without_a_connect,
     too_many_connections,
-    the_broker_ends,
+    clients_are_told_of_the_shutdown,
 );
 
 fn broken_packets(driver: &str) {
@@ -47,7 +47,7 @@ fn broken_packets(driver: &str) {
     assert!(client.try_next().is_none());
 }
 
-fn what_is_too_long(driver: &str) {
+fn packets_that_are_too_long(driver: &str) {
     let broker = Broker::start_with(driver, &["--max-packet-size", "1000"]);
     let mut client = Client::new(&broker, "long");
     client.publish_with("t", &"x".repeat(900), Delivery::AtLeastOnce(id(1)), false, &[]);
@@ -59,7 +59,7 @@ fn what_is_too_long(driver: &str) {
     assert_eq!(client.ended(), Some(Reason::TOPIC_NAME_INVALID));
 }
 
-fn filters_that_are_none(driver: &str) {
+fn invalid_filters(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::new(&broker, "odd");
     let plain = SubscribeOptions::default();
@@ -81,7 +81,7 @@ fn filters_that_are_none(driver: &str) {
     assert_eq!(reasons, [Reason::UNSPECIFIED_ERROR, granted]);
 }
 
-fn aliases_that_are_none(driver: &str) {
+fn invalid_aliases(driver: &str) {
     let broker = Broker::start(driver);
     for (topic, alias, reason) in [
         ("t", 0, Reason::TOPIC_ALIAS_INVALID),
@@ -96,7 +96,7 @@ fn aliases_that_are_none(driver: &str) {
 }
 
 /// A client that continues to send receives the reason nevertheless.
-fn more_than_may_be_begun(driver: &str) {
+fn more_than_the_receive_maximum(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::new(&broker, "many");
     for number in 1..=1100 {
@@ -133,7 +133,7 @@ fn authentication_in_steps(driver: &str) {
 }
 
 /// It is closed after ten seconds. This test checks that other clients are served meanwhile.
-fn who_says_nothing_for_long(driver: &str) {
+fn connections_without_a_connect(driver: &str) {
     let broker = Broker::start(driver);
     let mut silent = Client::silent(&broker, Version::V5);
     silent.say_bytes(b"\x10");
@@ -170,7 +170,7 @@ fn too_many_connections(driver: &str) {
     }
 }
 
-fn the_broker_ends(driver: &str) {
+fn clients_are_told_of_the_shutdown(driver: &str) {
     let mut broker = Broker::start(driver);
     let mut client = Client::new(&broker, "there");
     let (mut waiting, _) = Client::begin(&broker, &Begin::lasting("waiting"));
@@ -181,7 +181,7 @@ fn the_broker_ends(driver: &str) {
 }
 
 #[test]
-fn addresses_that_others_reach_are_not_taken() {
+fn public_addresses_need_authentication() {
     let arguments = ["broker", "--ephemeral", "--listen", "0.0.0.0:0"];
     let output = bare().args(arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

@@ -6,14 +6,14 @@ use crate::broker::Broker;
 use crate::client::Client;
 
 crate::on_each_driver!(
-    the_last_one_is_kept,
-    an_empty_one_ends_it,
+    the_last_one_is_retained,
+    an_empty_one_deletes_it,
     when_they_are_sent,
     the_flag_is_that_of_publishing_if_asked_for,
     they_expire,
 );
 
-fn the_last_one_is_kept(driver: &str) {
+fn the_last_one_is_retained(driver: &str) {
     let broker = Broker::start(driver);
     let mut publisher = Client::new(&broker, "writer");
     publisher.retain("a/b", "old");
@@ -31,7 +31,7 @@ fn the_last_one_is_kept(driver: &str) {
     reader.receives_nothing();
 }
 
-fn an_empty_one_ends_it(driver: &str) {
+fn an_empty_one_deletes_it(driver: &str) {
     let broker = Broker::start(driver);
     let mut publisher = Client::new(&broker, "writer");
     publisher.retain("a", "kept");

@@ -8,19 +8,19 @@ use crate::broker::Broker;
 use crate::client::{Begin, Client, id};
 
 crate::on_each_driver!(
-    messages_wait_for_who_is_away,
-    what_was_in_flight_is_sent_again,
+    messages_are_queued_for_disconnected_clients,
+    messages_in_flight_are_sent_again,
     a_clean_start_forgets,
     a_session_is_taken_over,
-    a_session_of_one_connection_is_not_taken_over,
-    too_many_at_once_are_none,
+    a_session_of_one_connection_is_not_resumed,
+    too_many_messages_in_flight,
     a_session_expires,
-    a_name_is_given,
+    a_client_id_is_assigned,
     a_release_is_repeated,
-    the_queue_has_an_end,
+    the_queue_is_bounded,
 );
 
-fn messages_wait_for_who_is_away(driver: &str) {
+fn messages_are_queued_for_disconnected_clients(driver: &str) {
     let broker = Broker::start(driver);
     let old = Begin { clean: false, ..Begin::of(Version::V3, "old") };
     for begin in [Begin::lasting("new"), old] {
@@ -42,7 +42,7 @@ fn messages_wait_for_who_is_away(driver: &str) {
     }
 }
 
-fn what_was_in_flight_is_sent_again(driver: &str) {
+fn messages_in_flight_are_sent_again(driver: &str) {
     let broker = Broker::start(driver);
     let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
     reader.subscribe("t", QoS::ExactlyOnce);
@@ -140,7 +140,7 @@ fn a_session_expires(driver: &str) {
     assert_eq!(client.ended(), Some(Reason::PROTOCOL_ERROR));
 }
 
-fn a_name_is_given(driver: &str) {
+fn a_client_id_is_assigned(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::silent(&broker, Version::V5);
     client.connect(&Begin::of(Version::V5, ""));
@@ -161,7 +161,7 @@ fn a_name_is_given(driver: &str) {
     assert!(client.try_next().is_none());
 }
 
-fn the_queue_has_an_end(driver: &str) {
+fn the_queue_is_bounded(driver: &str) {
     let broker = Broker::start_with(driver, &["--max-queued-messages", "3"]);
     let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
     reader.subscribe("t", QoS::AtLeastOnce);
@@ -178,7 +178,7 @@ fn the_queue_has_an_end(driver: &str) {
 }
 
 /// MQTT-3.1.2-6: a session that was to end with its connection is not resumed by another.
-fn a_session_of_one_connection_is_not_taken_over(driver: &str) {
+fn a_session_of_one_connection_is_not_resumed(driver: &str) {
     let broker = Broker::start(driver);
     for version in [Version::V3, Version::V5] {
         let mut first = Client::begin(&broker, &Begin::of(version, "name")).0;
@@ -196,7 +196,7 @@ fn a_session_of_one_connection_is_not_taken_over(driver: &str) {
 }
 
 /// Messages beyond the receive maximum (1,024) end the connection, and count as new when they are sent again.
-fn too_many_at_once_are_none(driver: &str) {
+fn too_many_messages_in_flight(driver: &str) {
     let broker = Broker::start(driver);
     let mut reader = Client::new(&broker, "reader");
     reader.subscribe("late", QoS::AtLeastOnce);

@@ -6,14 +6,14 @@ use crate::broker::Broker;
 use crate::client::{Begin, Client, identifiers};
 
 crate::on_each_driver!(
-    wildcards_are_followed,
+    wildcards_match,
     one_message_for_all_subscriptions_of_a_client,
-    nothing_of_ones_own,
+    no_local,
     a_subscription_is_replaced,
-    unsubscribed_is_unsubscribed,
-    a_group_shares,
+    unsubscribing_ends_delivery,
+    a_group_shares_messages,
     properties_are_passed_on,
-    nobody_is_there,
+    no_subscribers,
 );
 
 const PLAIN: SubscribeOptions = SubscribeOptions {
@@ -23,7 +23,7 @@ const PLAIN: SubscribeOptions = SubscribeOptions {
     retain_handling: phalanx_mqtt::RetainHandling::Send,
 };
 
-fn wildcards_are_followed(driver: &str) {
+fn wildcards_match(driver: &str) {
     let broker = Broker::start(driver);
     let mut publisher = Client::new(&broker, "writer");
     for (filter, wanted, unwanted) in
@@ -56,7 +56,7 @@ fn one_message_for_all_subscriptions_of_a_client(driver: &str) {
     client.receives_nothing();
 }
 
-fn nothing_of_ones_own(driver: &str) {
+fn no_local(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::new(&broker, "both");
     let own = SubscribeOptions { no_local: true, ..PLAIN };
@@ -86,7 +86,7 @@ fn a_subscription_is_replaced(driver: &str) {
     client.receives_nothing();
 }
 
-fn unsubscribed_is_unsubscribed(driver: &str) {
+fn unsubscribing_ends_delivery(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::new(&broker, "reader");
     client.subscribe("t", QoS::AtMostOnce);
@@ -97,7 +97,7 @@ fn unsubscribed_is_unsubscribed(driver: &str) {
 }
 
 /// Each message goes to one member of the group, and all members get some.
-fn a_group_shares(driver: &str) {
+fn a_group_shares_messages(driver: &str) {
     let broker = Broker::start(driver);
     let mut members: Vec<_> = ["a", "b", "c"].map(|name| Client::new(&broker, name)).into();
     members.iter_mut().for_each(|member| member.subscribe("$share/g/jobs/#", QoS::AtMostOnce));
@@ -157,7 +157,7 @@ fn properties_are_passed_on(driver: &str) {
     old.receives("t", "21");
 }
 
-fn nobody_is_there(driver: &str) {
+fn no_subscribers(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::new(&broker, "writer");
     assert_eq!(client.publish("nobody/listens", "x"), Reason::NO_MATCHING_SUBSCRIBERS);

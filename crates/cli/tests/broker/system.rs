@@ -5,7 +5,11 @@ use phalanx_mqtt::{QoS, SubscribeOptions, Version};
 use crate::broker::Broker;
 use crate::client::{Begin, Client};
 
-crate::on_each_driver!(what_is_told, not_to_those_who_ask_for_all, nothing_where_none_is_wanted);
+crate::on_each_driver!(
+    system_topics_are_published,
+    not_matched_by_a_leading_wildcard,
+    disabled_by_an_interval_of_zero
+);
 
 /// Waits until `topic` has this value; earlier values are ignored.
 fn becomes(client: &mut Client, topic: &str, value: &str) {
@@ -18,7 +22,7 @@ fn becomes(client: &mut Client, topic: &str, value: &str) {
     }
 }
 
-fn what_is_told(driver: &str) {
+fn system_topics_are_published(driver: &str) {
     let broker = Broker::start_with(driver, &["--sys-interval", "1"]);
     let mut client = Client::new(&broker, "reader");
     // Before the first update there is no retained value; it is published with the update.
@@ -53,7 +57,7 @@ fn what_is_told(driver: &str) {
     }
 }
 
-fn not_to_those_who_ask_for_all(driver: &str) {
+fn not_matched_by_a_leading_wildcard(driver: &str) {
     let broker = Broker::start_with(driver, &["--sys-interval", "1"]);
     let mut witness = Client::new(&broker, "witness");
     witness.subscribe("$SYS/broker/uptime", QoS::AtMostOnce);
@@ -65,7 +69,7 @@ fn not_to_those_who_ask_for_all(driver: &str) {
     client.receives_nothing();
 }
 
-fn nothing_where_none_is_wanted(driver: &str) {
+fn disabled_by_an_interval_of_zero(driver: &str) {
     let broker = Broker::start_with(driver, &["--sys-interval", "0"]);
     let mut client = Client::new(&broker, "reader");
     client.subscribe("$SYS/#", QoS::AtMostOnce);

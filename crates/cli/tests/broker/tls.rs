@@ -12,9 +12,9 @@ use crate::server::{TIMEOUT, eventually};
 
 crate::on_each_driver!(
     messages_of_all_sizes,
-    users_by_their_certificates,
+    users_are_named_by_certificates,
     a_certificate_is_renewed,
-    who_does_not_shake_hands,
+    clients_without_a_handshake,
 );
 
 fn are_here() -> bool {
@@ -79,7 +79,7 @@ fn messages_of_all_sizes(driver: &str) {
     assert_eq!(broker.stderr(), "");
 }
 
-fn users_by_their_certificates(driver: &str) {
+fn users_are_named_by_certificates(driver: &str) {
     if !are_here() {
         return;
     }
@@ -133,7 +133,7 @@ fn a_certificate_is_renewed(driver: &str) {
     eventually("a word on it", || broker.stderr().contains("was reloaded").then_some(()));
 }
 
-fn who_does_not_shake_hands(driver: &str) {
+fn clients_without_a_handshake(driver: &str) {
     let authority = Authority::new();
     let (broker, address) = start(driver, &authority.sign("a", &["localhost"]), &[]);
     let mut stream = TcpStream::connect(address).unwrap();

@@ -7,11 +7,11 @@ use crate::broker::Broker;
 use crate::client::{Begin, Client, id};
 
 crate::on_each_driver!(
-    a_response_topic_that_is_none,
+    an_invalid_response_topic,
     texts_with_disallowed_code_points,
-    payloads_that_are_said_to_be_text,
-    wills_that_cannot_be_passed_on,
-    what_a_version_before_has_kept,
+    payloads_declared_as_text,
+    invalid_wills,
+    messages_stored_by_an_earlier_version,
 );
 
 /// Properties of a PUBLISH or a will that the broker rejects, with the reason code for the publisher.
@@ -39,7 +39,7 @@ fn nothing_has_come(broker: &Broker, reader: &mut Client, name: &str) {
     late.receives_nothing();
 }
 
-fn a_response_topic_that_is_none(driver: &str) {
+fn an_invalid_response_topic(driver: &str) {
     let broker = Broker::start(driver);
     let mut reader = Client::new(&broker, "reader");
     reader.subscribe("t", QoS::ExactlyOnce);
@@ -79,7 +79,7 @@ fn texts_with_disallowed_code_points(driver: &str) {
 }
 
 /// The broker drops such a message at QoS 0, and otherwise answers its publisher; the connection stays open.
-fn payloads_that_are_said_to_be_text(driver: &str) {
+fn payloads_declared_as_text(driver: &str) {
     let broker = Broker::start(driver);
     let mut reader = Client::new(&broker, "reader");
     reader.subscribe("t", QoS::ExactlyOnce);
@@ -122,7 +122,7 @@ fn payloads_that_are_said_to_be_text(driver: &str) {
     reader.receives_nothing();
 }
 
-fn wills_that_cannot_be_passed_on(driver: &str) {
+fn invalid_wills(driver: &str) {
     let broker = Broker::start(driver);
     for (topic, properties, reason) in invalid() {
         let will = Some((topic, "gone", QoS::AtMostOnce, true, properties.clone()));
@@ -144,7 +144,7 @@ fn wills_that_cannot_be_passed_on(driver: &str) {
 /// response topic `a/#`, `queued/control\u{1}`, `queued/format` whose text is not UTF-8, and `queued/good`. It
 /// retains `kept/poison` with an empty response topic, `kept/user` with a line break in a user property, and
 /// `kept/good`.
-fn what_a_version_before_has_kept(driver: &str) {
+fn messages_stored_by_an_earlier_version(driver: &str) {
     let data = tempfile::tempdir().unwrap();
     let journal = include_bytes!("journals/unvalidated.journal");
     std::fs::write(data.path().join("000000000001.journal"), journal).unwrap();

@@ -12,11 +12,11 @@ use crate::client::Client;
 use crate::server::TIMEOUT;
 
 crate::on_each_driver!(
-    packets_however_they_are_cut,
-    pings_and_the_end,
-    what_is_broken_is_closed,
-    pages_of_others,
-    what_is_no_websocket,
+    packets_in_any_fragments,
+    pings_and_the_close,
+    invalid_frames_close_the_connection,
+    other_origins,
+    invalid_upgrade_requests,
     over_tls,
 );
 
@@ -128,7 +128,7 @@ fn publish(payload: &str) -> Vec<u8> {
     bytes
 }
 
-fn packets_however_they_are_cut(driver: &str) {
+fn packets_in_any_fragments(driver: &str) {
     let (broker, address) = start(driver, &[]);
     let mut plain = Client::new(&broker, "plain");
     plain.subscribe("t", QoS::AtMostOnce);
@@ -169,7 +169,7 @@ fn packets_however_they_are_cut(driver: &str) {
     }
 }
 
-fn pings_and_the_end(driver: &str) {
+fn pings_and_the_close(driver: &str) {
     let (broker, address) = start(driver, &[]);
     let mut socket = Socket::open(address);
     // Before the CONNECT, within a message, and after it.
@@ -195,7 +195,7 @@ fn pings_and_the_end(driver: &str) {
     drop(Client::new(&broker, "well"));
 }
 
-fn what_is_broken_is_closed(driver: &str) {
+fn invalid_frames_close_the_connection(driver: &str) {
     let (_broker, address) = start(driver, &[]);
     // (bytes, close code)
     let table: [(Vec<u8>, u16); 4] = [
@@ -227,7 +227,7 @@ fn what_is_broken_is_closed(driver: &str) {
     assert!(bytes[..at].contains(&Reason::PROTOCOL_ERROR.0), "{bytes:x?}");
 }
 
-fn pages_of_others(driver: &str) {
+fn other_origins(driver: &str) {
     let allowed =
         ["--allowed-origins", "https://a.test", "--allowed-origins", "http://b.test:8080"];
     for (more, origin, status) in [
@@ -244,7 +244,7 @@ fn pages_of_others(driver: &str) {
     }
 }
 
-fn what_is_no_websocket(driver: &str) {
+fn invalid_upgrade_requests(driver: &str) {
     let (_broker, address) = start(driver, &[]);
     for (request, status) in [
         ("GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 426),

@@ -6,12 +6,12 @@ use crate::broker::Broker;
 use crate::client::{Begin, Client};
 
 crate::on_each_driver!(
-    who_vanishes_has_a_will,
-    who_leaves_has_none,
-    unless_it_asks_for_it,
-    who_comes_back_in_time_has_none,
+    a_lost_connection_publishes_the_will,
+    a_disconnect_discards_the_will,
+    a_disconnect_with_will_publishes_it,
+    reconnecting_within_the_delay_discards_the_will,
     a_delay_ends_with_the_session,
-    who_is_silent_is_lost,
+    a_keep_alive_timeout_publishes_the_will,
 );
 
 fn with_will<'a>(begin: Begin<'a>, properties: Vec<Property<'a>>) -> Begin<'a> {
@@ -26,7 +26,7 @@ fn start(driver: &str) -> (Broker, Client) {
     (broker, heir)
 }
 
-fn who_vanishes_has_a_will(driver: &str) {
+fn a_lost_connection_publishes_the_will(driver: &str) {
     let (broker, mut heir) = start(driver);
     for version in [Version::V3, Version::V5] {
         Client::begin(&broker, &with_will(Begin::of(version, "a"), Vec::new())).0.vanish();
@@ -39,20 +39,20 @@ fn who_vanishes_has_a_will(driver: &str) {
     heir.receives("wills", "gone");
 }
 
-fn who_leaves_has_none(driver: &str) {
+fn a_disconnect_discards_the_will(driver: &str) {
     let (broker, mut heir) = start(driver);
     Client::begin(&broker, &with_will(Begin::of(Version::V5, "a"), Vec::new())).0.leave();
     heir.receives_nothing();
 }
 
-fn unless_it_asks_for_it(driver: &str) {
+fn a_disconnect_with_will_publishes_it(driver: &str) {
     let (broker, mut heir) = start(driver);
     let mut client = Client::begin(&broker, &with_will(Begin::of(Version::V5, "a"), Vec::new())).0;
     client.say(&Packet::Disconnect(Disconnect::because(Reason::DISCONNECT_WITH_WILL)));
     heir.receives("wills", "gone");
 }
 
-fn who_comes_back_in_time_has_none(driver: &str) {
+fn reconnecting_within_the_delay_discards_the_will(driver: &str) {
     let (broker, mut heir) = start(driver);
     let begin = || with_will(Begin::lasting("a"), vec![Property::WillDelay(3600)]);
     Client::begin(&broker, &begin()).0.vanish();
@@ -75,7 +75,7 @@ fn a_delay_ends_with_the_session(driver: &str) {
     assert_eq!(properties, [Property::User("why", "it knows")], "the delay is the broker's");
 }
 
-fn who_is_silent_is_lost(driver: &str) {
+fn a_keep_alive_timeout_publishes_the_will(driver: &str) {
     let (broker, mut heir) = start(driver);
     let begin = Begin { keep_alive: 1, ..Begin::of(Version::V5, "a") };
     let mut client = Client::begin(&broker, &with_will(begin, Vec::new())).0;

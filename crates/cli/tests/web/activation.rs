@@ -14,7 +14,7 @@ use crate::on_each_driver;
 use crate::server::{Server, TIMEOUT, bare, eventually};
 use crate::site::Site;
 
-on_each_driver!(the_socket_that_is_there, by_its_name, over_a_reload);
+on_each_driver!(an_inherited_socket_is_used, the_name_selects_the_protocol, over_a_reload);
 
 /// Passes its standard input as descriptor 3 and executes the server in the same process, as systemd does.
 const HAND_OVER: &str = "exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"";
@@ -43,7 +43,7 @@ fn site() -> Site {
     site
 }
 
-fn the_socket_that_is_there(driver: &'static str) {
+fn an_inherited_socket_is_used(driver: &'static str) {
     let site = site();
     let (socket, address) = bound();
     // A client that connects before the server starts waits for it.
@@ -64,7 +64,7 @@ fn the_socket_that_is_there(driver: &'static str) {
     server.exits_well(TIMEOUT);
 }
 
-fn by_its_name(driver: &'static str) {
+fn the_name_selects_the_protocol(driver: &'static str) {
     let (site, authority) = (site(), Authority::new());
     let pair = authority.sign("a", &["a.test"]);
     let [_, certificate, _, key] = pair.arguments();
@@ -107,7 +107,7 @@ fn over_a_reload(driver: &'static str) {
 }
 
 #[test]
-fn what_is_no_listener_is_refused() {
+fn other_descriptors_are_rejected() {
     let site = site();
     let pair = std::os::unix::net::UnixStream::pair().unwrap();
     let (listener, address) = bound();

@@ -10,7 +10,12 @@ use crate::openmetrics::{Labels, parse, peers};
 use crate::server::{Server, eventually};
 use crate::site::{Site, noise};
 
-on_each_driver!(hits_stay_where_they_are, figures_grow, metrics_are_the_same_figures, drains_too);
+on_each_driver!(
+    hits_stay_on_their_processor,
+    figures_grow,
+    metrics_are_the_same_figures,
+    drains_too
+);
 
 /// A current snapshot.
 pub(crate) fn snapshot(admin: SocketAddr) -> Value {
@@ -51,7 +56,7 @@ pub(crate) const STAGES: [&str; 11] = [
 ];
 
 /// A file belongs to one processor; the other does not send it a request for each access.
-fn hits_stay_where_they_are(driver: &'static str) {
+fn hits_stay_on_their_processor(driver: &'static str) {
     let site = Site::new();
     site.file("small", "small");
     let text = "listen = '127.0.0.1:0'\n[host]\nroot = 'root'\n[timeouts]\nrevalidate = '1h'";
@@ -205,7 +210,7 @@ fn drains_too(driver: &'static str) {
 
 /// A non-loopback address requires a second flag; `arguments.rs` tests the rejection.
 #[test]
-fn public_if_it_is_said_twice() {
+fn public_with_a_second_flag() {
     let site = Site::new();
     let arguments = ["--admin", "0.0.0.0:0", "--admin-public"];
     let server = Server::start_with("poll", &site.root(), &arguments);

@@ -45,7 +45,7 @@ fn a_port_alone() {
 }
 
 #[test]
-fn what_is_asked_for_wrongly_is_named() {
+fn bad_arguments_are_named() {
     // (arguments, text in the message)
     let table: &[(&[&str], &str)] = &[
         (&["--listen", "nonsense"], "--listen"),
@@ -114,7 +114,7 @@ fn the_environment_is_named_too() {
 }
 
 #[test]
-fn what_cannot_be_had_is_one_line() {
+fn unavailable_resources_are_reported_in_one_line() {
     let site = Site::new();
     let root = site.root();
     let root = root.to_str().unwrap();

@@ -12,7 +12,12 @@ use crate::on_each_driver;
 use crate::server::{Server, bare, eventually};
 use crate::site::Site;
 
-on_each_driver!(who_may_and_who_may_not, no_way_around, by_http2, while_it_runs);
+on_each_driver!(
+    only_users_of_the_rule_have_access,
+    every_spelling_is_protected,
+    by_http2,
+    users_are_reloaded
+);
 
 /// By `htpasswd -nbB`: the password of eve is `apple`, that of adam `rib: ü`.
 const USERS: &str = "eve:$2y$05$S/mVIKWr68CdjrqHTDjpi.6gEo.A9MT0cPoxs97RVEcxqRRom0j4e\n\
@@ -39,7 +44,7 @@ fn site() -> Site {
     site
 }
 
-fn who_may_and_who_may_not(driver: &'static str) {
+fn only_users_of_the_rule_have_access(driver: &'static str) {
     let site = site();
     site.file("denied.html", "no entry");
     let more = "error-pages = { 401 = '/denied.html' }\n[[host.cache-control]]\npath = '/**'\n\
@@ -88,7 +93,7 @@ fn who_may_and_who_may_not(driver: &'static str) {
 }
 
 /// Every spelling of a path to a file requires the password, whether the file exists or not.
-fn no_way_around(driver: &'static str) {
+fn every_spelling_is_protected(driver: &'static str) {
     let site = site();
     site.file("pages/secret.key", "key");
     // The index of a directory is protected by the file's own path.
@@ -172,7 +177,7 @@ fn by_http2(driver: &'static str) {
 }
 
 /// A reload adds and removes users, including users with cached passwords.
-fn while_it_runs(driver: &'static str) {
+fn users_are_reloaded(driver: &'static str) {
     let site = site();
     let server = start(driver, &site, "");
     let mut client = Client::connect(server.address);
@@ -204,7 +209,7 @@ fn while_it_runs(driver: &'static str) {
 
 /// Many concurrent guesses are rejected, and known users are not delayed by them.
 #[test]
-fn guessing_keeps_nobody_out() {
+fn guessing_does_not_delay_users() {
     let site = site();
     let server = start("poll", &site, "");
     let mut known = Client::connect(server.address);
@@ -228,7 +233,7 @@ fn guessing_keeps_nobody_out() {
 }
 
 #[test]
-fn what_is_wrong_with_users_is_told() {
+fn errors_in_password_files_are_reported() {
     let site = site();
     let file = site.outside().join("web.toml");
     let users = site.outside().join("users");
@@ -275,7 +280,7 @@ fn what_is_wrong_with_users_is_told() {
 
 /// Output of the current htpasswd.
 #[test]
-fn htpasswd_is_understood() {
+fn htpasswd_files_are_supported() {
     let site = site();
     let Ok(made) = Command::new("htpasswd").args(["-nbB", "eve", "apple"]).output() else {
         println!("skipped: there is no htpasswd");

@@ -6,12 +6,12 @@ use crate::on_each_driver;
 use crate::server::Server;
 use crate::site::Site;
 
-on_each_driver!(a_page_with_all_that_belongs_to_it);
+on_each_driver!(a_page_with_all_its_resources);
 
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome-headless-shell"];
 
 /// The page's title lists the loaded resources; only a script can have written it.
-fn a_page_with_all_that_belongs_to_it(driver: &'static str) {
+fn a_page_with_all_its_resources(driver: &'static str) {
     let has = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
     let Some(browser) = NAMES.iter().find(has) else {
         println!("skipped: no Chromium is installed");

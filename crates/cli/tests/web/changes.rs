@@ -8,16 +8,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::client::{Client, Response, get};
-use crate::crowd::slow_client;
 use crate::on_each_driver;
 use crate::server::{Server, TIMEOUT, eventually, program};
 use crate::site::{Site, age, noise, same};
+use crate::slow_clients::slow_client;
 
 on_each_driver!(
-    noticed_soon,
-    old_or_new_and_never_mixed,
+    changes_are_noticed,
+    versions_are_never_mixed,
     replaced_while_it_is_sent,
-    cut_off_while_it_is_sent,
+    truncated_while_it_is_sent,
 );
 
 /// A cached file is revalidated after a second, so a request slightly more than a second after a change gets the
@@ -52,7 +52,7 @@ fn replace(path: &Path, content: &[u8]) {
     fs::rename(&beside, path).unwrap();
 }
 
-fn noticed_soon(driver: &'static str) {
+fn changes_are_noticed(driver: &'static str) {
     let site = Site::new();
     let told = program(driver, &site.root()).arg("--print-config").output().unwrap().stdout;
     assert!(String::from_utf8_lossy(&told).contains("revalidate = \"1s\""), "{told:?}");
@@ -129,7 +129,7 @@ fn noticed_soon(driver: &'static str) {
 }
 
 /// Every response is one version of the file with the tag of that version.
-fn old_or_new_and_never_mixed(driver: &'static str) {
+fn versions_are_never_mixed(driver: &'static str) {
     let site = Site::new();
     let states = [noise(1, 60_000), noise(2, 60_000)];
     let path = site.file("file", &states[0]);
@@ -183,7 +183,7 @@ fn replaced_while_it_is_sent(driver: &'static str) {
     same(&slow.response().body, &old);
 }
 
-fn cut_off_while_it_is_sent(driver: &'static str) {
+fn truncated_while_it_is_sent(driver: &'static str) {
     let site = Site::new();
     let content = noise(1, 24 << 20);
     let path = site.file("file", &content);

@@ -16,7 +16,7 @@ use crate::process::anonymous;
 use crate::server::{Server, TIMEOUT};
 use crate::site::{Site, same};
 
-on_each_driver!(many_large_files, whoever_takes_nothing_else);
+on_each_driver!(many_large_files, clients_that_reject_identity);
 
 /// The largest file that is compressed.
 const LENGTH: usize = 4 << 20;
@@ -106,7 +106,7 @@ fn many_large_files(driver: &'static str) {
 }
 
 /// They wait, or get a 503: the memory for them is bounded as well.
-fn whoever_takes_nothing_else(driver: &'static str) {
+fn clients_that_reject_identity(driver: &'static str) {
     let (site, _) = site();
     let server = start(driver, &site);
     let most = ask_for_all(&server, "gzip, identity;q=0", |response| match response.status {

@@ -7,7 +7,7 @@ use crate::on_each_driver;
 use crate::server::{Server, eventually};
 use crate::site::{Site, age, noise};
 
-on_each_driver!(what_the_client_has_is_not_sent, a_part_of_what_has_changed_is_not_sent, fresh);
+on_each_driver!(unmodified_files_are_not_sent, ranges_of_changed_files_are_not_sent, fresh);
 
 /// A small file and one that is served in blocks: the same rules apply to both.
 fn site() -> Site {
@@ -22,7 +22,7 @@ const PATHS: [&str; 2] = ["/small.txt", "/large.bin"];
 const PAST: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 const FUTURE: &str = "Sat, 06 Nov 2094 08:49:37 GMT";
 
-fn what_the_client_has_is_not_sent(driver: &'static str) {
+fn unmodified_files_are_not_sent(driver: &'static str) {
     let site = site();
     let server = Server::start(driver, &site.root());
     let mut client = Client::connect(server.address);
@@ -79,7 +79,7 @@ fn check_unchanged(response: &Response, whole: &Response) {
     }
 }
 
-fn a_part_of_what_has_changed_is_not_sent(driver: &'static str) {
+fn ranges_of_changed_files_are_not_sent(driver: &'static str) {
     let site = site();
     let server = Server::start(driver, &site.root());
     let mut client = Client::connect(server.address);

@@ -15,7 +15,7 @@ fn run(command: &mut Command) -> (Option<i32>, String, String) {
 
 /// The configuration in the Debian package.
 #[test]
-fn the_packaged_one_is_right() {
+fn the_packaged_configuration_is_valid() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/debian/web.toml");
     let (code, whole, stderr) = run(bare().args(["web", "--print-config", "--config", file]));
     assert_eq!((code, &stderr[..]), (Some(0), ""));
@@ -24,7 +24,7 @@ fn the_packaged_one_is_right() {
 
 /// Precedence: flag, environment variable, --set, file, default.
 #[test]
-fn the_nearer_wins() {
+fn sources_have_an_order_of_precedence() {
     let site = Site::new();
     let file = site.outside().join("web.toml");
     let text = "
@@ -57,7 +57,7 @@ fn the_nearer_wins() {
 
 /// Relative paths, including the default root, are based at the current directory of the command that prints.
 #[test]
-fn what_is_printed_means_the_same_elsewhere() {
+fn the_printed_configuration_is_independent_of_the_directory() {
     let (site, other) = (Site::new(), Site::new());
     let here = site.outside().canonicalize().unwrap();
     let print = |arguments: &[&str]| {
@@ -77,7 +77,7 @@ fn what_is_printed_means_the_same_elsewhere() {
 }
 
 #[test]
-fn a_check_tells_all_and_ends() {
+fn a_check_reports_all_errors() {
     let site = Site::new();
     let file = site.outside().join("web.toml");
     let check = |text: &str| {

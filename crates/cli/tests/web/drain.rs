@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::client::{Client, End, Response};
-use crate::crowd::slow_client;
 use crate::on_each_driver;
 use crate::server::{Server, TIMEOUT, eventually};
 use crate::site::{Site, noise, same};
+use crate::slow_clients::slow_client;
 
 on_each_driver!(
     interrupted,
     terminated,
-    a_request_half_way_is_answered,
+    a_partial_request_is_answered,
     the_second_signal_ends_it,
     the_deadline_ends_it,
-    at_rest,
+    without_connections,
     under_load,
 );
 
@@ -34,11 +34,11 @@ fn site() -> Site {
 }
 
 fn interrupted(driver: &'static str) {
-    finishes_what_is_under_way(driver, Signal::INT);
+    requests_in_progress_complete(driver, Signal::INT);
 }
 
 fn terminated(driver: &'static str) {
-    finishes_what_is_under_way(driver, Signal::TERM);
+    requests_in_progress_complete(driver, Signal::TERM);
 }
 
 /// Waits until the server does not listen any more.
@@ -46,7 +46,7 @@ fn refuses(server: &Server) {
     eventually("a refused connection", || TcpStream::connect(server.address).err());
 }
 
-fn finishes_what_is_under_way(driver: &str, signal: Signal) {
+fn requests_in_progress_complete(driver: &str, signal: Signal) {
     let site = site();
     let mut server = Server::start_with(driver, &site.root(), &["--shutdown-timeout", "60"]);
     let mut idle: Vec<_> = (0..10).map(|_| Client::connect(server.address)).collect();
@@ -69,7 +69,7 @@ fn finishes_what_is_under_way(driver: &str, signal: Signal) {
     assert_eq!(server.stderr(), "");
 }
 
-fn a_request_half_way_is_answered(driver: &'static str) {
+fn a_partial_request_is_answered(driver: &'static str) {
     let site = site();
     let mut server = Server::start_with(driver, &site.root(), &["--shutdown-timeout", "60"]);
     let mut client = Client::connect(server.address);
@@ -117,7 +117,7 @@ fn the_deadline_ends_it(driver: &'static str) {
     server.exits_well(TIMEOUT);
 }
 
-fn at_rest(driver: &'static str) {
+fn without_connections(driver: &'static str) {
     let site = site();
     for signal in [Signal::INT, Signal::TERM] {
         let mut server = Server::start(driver, &site.root());

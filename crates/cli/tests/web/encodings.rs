@@ -10,11 +10,11 @@ use crate::server::{Server, eventually};
 use crate::site::{Site, age, noise, same};
 
 on_each_driver!(
-    neighbours,
-    neighbours_come_and_go,
-    compressed_once_for_all,
-    whoever_refuses_the_file_waits,
-    what_is_not_worth_it,
+    precompressed_files,
+    precompressed_files_are_added_and_removed,
+    compressed_once,
+    clients_that_reject_identity_wait,
+    incompressible_files,
     identity_refused,
     curl_reads_them_all,
 );
@@ -34,7 +34,7 @@ fn coding(response: &Response) -> &str {
     response.field("Content-Encoding").unwrap_or("none")
 }
 
-fn neighbours(driver: &'static str) {
+fn precompressed_files(driver: &'static str) {
     let site = Site::new();
     // Not the result of compression, so that it is clear which file is sent.
     let contents =
@@ -104,7 +104,7 @@ fn neighbours(driver: &'static str) {
     }
 }
 
-fn neighbours_come_and_go(driver: &'static str) {
+fn precompressed_files_are_added_and_removed(driver: &'static str) {
     let site = Site::new();
     site.file("a.css", "as it is");
     let server = Server::start_with(driver, &site.root(), &["--precompressed"]);
@@ -136,7 +136,7 @@ fn until_encoded(client: &mut Client, path: &str, accept: &str, own: &[u8]) -> R
     })
 }
 
-fn compressed_once_for_all(driver: &'static str) {
+fn compressed_once(driver: &'static str) {
     let site = Site::new();
     let (small, large) = (text(20_000), text(600_000));
     site.file("small.html", &small);
@@ -180,7 +180,7 @@ fn compressed_once_for_all(driver: &'static str) {
     });
 }
 
-fn whoever_refuses_the_file_waits(driver: &'static str) {
+fn clients_that_reject_identity_wait(driver: &'static str) {
     let site = Site::new();
     let content = text(300_000);
     site.file("a.txt", &content);
@@ -217,7 +217,7 @@ fn identity_refused(driver: &'static str) {
     }
 }
 
-fn what_is_not_worth_it(driver: &'static str) {
+fn incompressible_files(driver: &'static str) {
     let site = Site::new();
     let content = noise(5, 30_000);
     site.file("noise.txt", &content);

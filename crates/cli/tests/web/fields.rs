@@ -8,10 +8,10 @@ use crate::on_each_driver;
 use crate::server::Server;
 use crate::site::Site;
 
-on_each_driver!(by_tls_only_where_it_is_tls, types_as_they_are_said, on_every_kind_of_answer);
+on_each_driver!(transport_security_over_tls_only, configured_media_types, on_every_kind_of_answer);
 
 /// RFC 6797 §7.2: on all responses over TLS, and on no others.
-fn by_tls_only_where_it_is_tls(driver: &'static str) {
+fn transport_security_over_tls_only(driver: &'static str) {
     let (site, authority) = (Site::new(), Authority::new());
     site.file("file", "content");
     site.file("directory/file", "content");
@@ -54,7 +54,7 @@ fn by_tls_only_where_it_is_tls(driver: &'static str) {
     }
 }
 
-fn types_as_they_are_said(driver: &'static str) {
+fn configured_media_types(driver: &'static str) {
     let site = Site::new();
     let long = "many words, and the same again. ".repeat(100);
     for path in ["README", "a.html", "a.log", "data.bin", "old/a.html"] {

@@ -12,7 +12,7 @@ fn bench(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn the_live_server_tells_of_its_stages() {
+fn the_running_server_is_profiled() {
     // Repeated if the machine stalled during the interval.
     let report = eventually("work of the server's", || {
         let output = bench(&["figure4", "--connections=16"]);

@@ -15,7 +15,7 @@ on_each_driver!(
     cut_at_every_byte,
     closing,
     old_clients,
-    bodies_are_passed_over,
+    bodies_are_skipped,
     answers_are_not_lost_with_a_bad_body,
     a_bad_body_is_answered,
     expectations,
@@ -135,7 +135,7 @@ fn old_clients(driver: &'static str) {
     }
 }
 
-fn bodies_are_passed_over(driver: &'static str) {
+fn bodies_are_skipped(driver: &'static str) {
     let site = site();
     let server = Server::start(driver, &site.root());
     let mut client = Client::connect(server.address);

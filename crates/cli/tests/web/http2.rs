@@ -16,17 +16,17 @@ use crate::server::{Server, TIMEOUT, bare, eventually};
 use crate::site::{Site, noise, same};
 
 on_each_driver!(
-    requests_at_once,
+    concurrent_requests,
     within_the_window,
     bodies,
     malformed_requests,
-    pings_in_masses,
+    ping_floods,
     rapid_reset,
     idle,
     drained,
-    only_when_asked_for,
+    disabled_by_default,
     by_the_conformance_suite,
-    by_our_own_load,
+    with_phalanx_load,
 );
 
 const NO_ERROR: u32 = 0;
@@ -47,7 +47,7 @@ pub(crate) fn start(driver: &str, site: &Site, more: &[&str]) -> Server {
 }
 
 /// `phalanx load --http2`, with prior knowledge and negotiated by TLS: every response is HTTP/2.
-fn by_our_own_load(driver: &'static str) {
+fn with_phalanx_load(driver: &'static str) {
     let (site, authority) = (site(), Authority::new());
     let pair = authority.sign("pair", &["localhost"]);
     let (chain, key) = (pair.certificate.to_str().unwrap(), pair.key.to_str().unwrap());
@@ -72,7 +72,7 @@ fn by_our_own_load(driver: &'static str) {
     }
 }
 
-fn requests_at_once(driver: &'static str) {
+fn concurrent_requests(driver: &'static str) {
     let site = site();
     let server = start(driver, &site, &[]);
     let mut client = Connection::open(server.address, &[]);
@@ -156,7 +156,7 @@ fn malformed_requests(driver: &'static str) {
     assert_eq!(client.goodbye(), PROTOCOL_ERROR);
 }
 
-fn pings_in_masses(driver: &'static str) {
+fn ping_floods(driver: &'static str) {
     let site = site();
     let server = start(driver, &site, &[]);
     let mut client = Connection::open(server.address, &[]);
@@ -203,7 +203,7 @@ fn drained(driver: &'static str) {
     server.exits_well(TIMEOUT);
 }
 
-fn only_when_asked_for(driver: &'static str) {
+fn disabled_by_default(driver: &'static str) {
     let site = site();
     let server = Server::start(driver, &site.root());
     let mut client = Client::connect(server.address);

@@ -9,8 +9,8 @@ use crate::site::{noise, same};
 
 on_each_driver!(
     resets_below_the_bound,
-    frames_that_ask_for_nothing,
-    updates_for_what_was_sent,
+    useless_frames,
+    window_updates_for_sent_data,
     stalled_streams,
     blanks_around_values,
     fragments,
@@ -60,7 +60,7 @@ fn resets_below_the_bound(driver: &'static str) {
     }
 }
 
-fn frames_that_ask_for_nothing(driver: &'static str) {
+fn useless_frames(driver: &'static str) {
     let site = site();
     let server = start(driver, &site, &[]);
     let ping = bytes(kind::PING, ACK, 0, &[1; 8]);
@@ -87,7 +87,7 @@ fn frames_that_ask_for_nothing(driver: &'static str) {
 }
 
 /// Two updates per KiB, more than 2,000 in total, which accompany useful work.
-fn updates_for_what_was_sent(driver: &'static str) {
+fn window_updates_for_sent_data(driver: &'static str) {
     let site = site();
     let server = start(driver, &site, &[]);
     let mut client = Connection::open(server.address, &[(WINDOW, 1024)]);

@@ -10,13 +10,19 @@ use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
 
 use crate::client::{Client, get};
-use crate::crowd::slow_client;
 use crate::on_each_driver;
 use crate::process::anonymous;
 use crate::server::{Server, eventually};
 use crate::site::{Site, noise, same};
+use crate::slow_clients::slow_client;
 
-on_each_driver!(no_memory_of_ours, not_in_memory, parts_of_it, cut_off_anywhere, gone_clients);
+on_each_driver!(
+    files_use_no_server_memory,
+    uncached_files,
+    ranges,
+    truncated_anywhere,
+    gone_clients
+);
 
 const LARGE: usize = 24 << 20;
 
@@ -31,7 +37,7 @@ fn tells(path: &Path) -> bool {
     read.is_ok()
 }
 
-fn no_memory_of_ours(driver: &'static str) {
+fn files_use_no_server_memory(driver: &'static str) {
     let site = Site::new();
     let content = noise(1, LARGE);
     let path = site.file("large", &content);
@@ -58,7 +64,7 @@ fn forget(path: &Path, offset: u64) {
     fadvise(&file, offset, None, Advice::DontNeed).unwrap();
 }
 
-fn not_in_memory(driver: &'static str) {
+fn uncached_files(driver: &'static str) {
     let site = Site::new();
     let content = noise(2, (3 << 20) + 7);
     let path = site.file("large", &content);
@@ -73,7 +79,7 @@ fn not_in_memory(driver: &'static str) {
     }
 }
 
-fn parts_of_it(driver: &'static str) {
+fn ranges(driver: &'static str) {
     let site = Site::new();
     let content = noise(3, 5 << 20);
     site.file("large", &content);
@@ -95,7 +101,7 @@ fn parts_of_it(driver: &'static str) {
 }
 
 /// The client receives only bytes of the file, without zeros after truncation.
-fn cut_off_anywhere(driver: &'static str) {
+fn truncated_anywhere(driver: &'static str) {
     let site = Site::new();
     let content = noise(4, LARGE);
     let server = Server::start(driver, &site.root());

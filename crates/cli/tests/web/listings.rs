@@ -9,12 +9,12 @@ use crate::server::{Server, eventually};
 use crate::site::Site;
 
 on_each_driver!(
-    a_page_whose_links_lead_there,
+    links_lead_to_the_files,
     sorted_by_links,
     json_for_programs,
-    a_listing_follows_its_directory,
-    off_unless_asked_for,
-    compressed_as_files_are,
+    a_listing_reflects_changes,
+    off_by_default,
+    compressed_like_files,
 );
 
 const LISTING: &[&str] = &["--listing"];
@@ -25,7 +25,7 @@ fn links(page: &str) -> Vec<String> {
     links.map(|link| link.replace("&amp;", "&")).collect()
 }
 
-fn a_page_whose_links_lead_there(driver: &'static str) {
+fn links_lead_to_the_files(driver: &'static str) {
     let site = Site::new();
     let names: [&[u8]; 9] = [
         b"plain.txt",
@@ -136,7 +136,7 @@ fn json_for_programs(driver: &'static str) {
     }
 }
 
-fn a_listing_follows_its_directory(driver: &'static str) {
+fn a_listing_reflects_changes(driver: &'static str) {
     let site = Site::new();
     site.file("first", "");
     let server = Server::start_with(driver, &site.root(), LISTING);
@@ -154,7 +154,7 @@ fn a_listing_follows_its_directory(driver: &'static str) {
     });
 }
 
-fn off_unless_asked_for(driver: &'static str) {
+fn off_by_default(driver: &'static str) {
     let site = Site::new();
     site.file("sub/a", "");
     let server = Server::start(driver, &site.root());
@@ -163,7 +163,7 @@ fn off_unless_asked_for(driver: &'static str) {
     }
 }
 
-fn compressed_as_files_are(driver: &'static str) {
+fn compressed_like_files(driver: &'static str) {
     let site = Site::new();
     for n in 0..1000 {
         fs::write(site.root().join(format!("file {n}")), "").unwrap();

@@ -5,7 +5,7 @@ use crate::on_each_driver;
 use crate::server::Server;
 use crate::site::{Site, noise, same};
 
-on_each_driver!(several_parts, fewer_than_were_asked_for, a_boundary_for_each_file);
+on_each_driver!(several_parts, merged_and_dropped_ranges, a_boundary_for_each_file);
 
 const BLOCK: usize = 128 * 1024;
 const LENGTHS: [usize; 3] = [300, 40_000, 5 * BLOCK + 77];
@@ -79,7 +79,7 @@ fn several_parts(driver: &'static str) {
     }
 }
 
-fn fewer_than_were_asked_for(driver: &'static str) {
+fn merged_and_dropped_ranges(driver: &'static str) {
     let site = site();
     let server = Server::start(driver, &site.root());
     let mut client = Client::connect(server.address);

@@ -11,8 +11,8 @@ use crate::server::{Server, bare, eventually};
 use crate::site::{Site, noise, same};
 
 on_each_driver!(
-    refusals_are_explicit,
-    nothing_is_refused_when_told_so,
+    rejections_are_explicit,
+    disabled_overload_control_rejects_nothing,
     files_that_wait_to_be_sent_are_an_overload
 );
 
@@ -61,7 +61,7 @@ fn start(driver: &str, site: &Site, wait: &str) -> Server {
     Server::launch(command)
 }
 
-fn refusals_are_explicit(driver: &'static str) {
+fn rejections_are_explicit(driver: &'static str) {
     let site = Site::new();
     let content = noise(1, 4 << 20);
     site.file("large", &content);
@@ -75,7 +75,7 @@ fn refusals_are_explicit(driver: &'static str) {
     assert!(shed(&server) > 0, "refusals are counted");
 }
 
-fn nothing_is_refused_when_told_so(driver: &'static str) {
+fn disabled_overload_control_rejects_nothing(driver: &'static str) {
     let site = Site::new();
     let content = noise(1, 4 << 20);
     site.file("large", &content);

@@ -8,7 +8,7 @@ use crate::on_each_driver;
 use crate::server::Server;
 use crate::site::{Site, noise, same};
 
-on_each_driver!(parts, borders, unsatisfiable, unheeded, resumed_by_curl);
+on_each_driver!(parts, borders, unsatisfiable, ignored, resumed_by_curl);
 
 const BLOCK: usize = 128 * 1024;
 
@@ -97,7 +97,7 @@ fn unsatisfiable(driver: &'static str) {
     assert_eq!(client.get_with("/empty.bin", "Range: bytes=0-\r\n").status, 416);
 }
 
-fn unheeded(driver: &'static str) {
+fn ignored(driver: &'static str) {
     let site = site();
     let server = Server::start(driver, &site.root());
     let mut client = Client::connect(server.address);

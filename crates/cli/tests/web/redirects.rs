@@ -7,7 +7,7 @@ use crate::on_each_driver;
 use crate::server::Server;
 use crate::site::Site;
 
-on_each_driver!(redirect_https, under_names_of_its_own);
+on_each_driver!(redirect_https, names_of_hosts);
 
 fn site() -> Site {
     let site = Site::new();
@@ -42,13 +42,13 @@ fn redirect_https(driver: &'static str) {
 }
 
 /// A client does not control the target: an unknown host name is not repeated.
-fn under_names_of_its_own(driver: &'static str) {
+fn names_of_hosts(driver: &'static str) {
     let (site, authority) = (site(), Authority::new());
     let pair = authority.sign("a", &["a.test"]);
     let [_, certificate, _, key] = pair.arguments();
     let host = |names: &str| {
         format!(
-            "[[host]]\nroot = 'root'\nnames = {names}\ntls = {{ certificate = {certificate:?}, key = {key:?} }}\n"
+            "[[host]]\nroot = 'root'\nserver-names = {names}\ntls = {{ certificate = {certificate:?}, key = {key:?} }}\n"
         )
     };
     let own = host("['*.b.test', 'a.test']");

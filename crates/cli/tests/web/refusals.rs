@@ -5,7 +5,7 @@ use crate::on_each_driver;
 use crate::server::Server;
 use crate::site::Site;
 
-on_each_driver!(the_table, however_much_follows);
+on_each_driver!(the_table, rejections_are_readable_despite_further_data);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
@@ -131,7 +131,7 @@ fn the_table(driver: &'static str) {
 }
 
 /// A client that is rejected while it is sending can read the response and is not reset.
-fn however_much_follows(driver: &'static str) {
+fn rejections_are_readable_despite_further_data(driver: &'static str) {
     let site = Site::new();
     site.file("a", "letter");
     let server = Server::start(driver, &site.root());

@@ -21,9 +21,9 @@ use crate::site::Site;
 on_each_driver!(
     a_new_configuration_is_served,
     nothing_is_lost,
-    addresses_come_and_go,
+    addresses_are_added_and_removed,
     certificates_are_replaced,
-    systemd_is_told,
+    systemd_is_notified,
 );
 
 /// A server whose configuration file changes.
@@ -83,10 +83,7 @@ fn a_new_configuration_is_served(driver: &'static str) {
         changing.reload(&text("cache = 5\nruntime.batch-delay = '1ms'\nhost.root = 'root/two'"));
     assert!(said.contains("reloaded; configuration version 2"), "{said}");
     for key in ["cache", "runtime.batch-delay"] {
-        assert!(
-            said.contains(&format!("phalanx: {key}: has changed, and needs a restart")),
-            "{said}"
-        );
+        assert!(said.contains(&format!("phalanx: {key}: changed; restart to apply")), "{said}");
     }
     assert_eq!(said.lines().count(), 3, "{said}");
     assert_eq!(client.get("/file").body, b"two");
@@ -164,7 +161,7 @@ fn nothing_is_lost(driver: &'static str) {
     changing.server.exits_well(TIMEOUT);
 }
 
-fn addresses_come_and_go(driver: &'static str) {
+fn addresses_are_added_and_removed(driver: &'static str) {
     let site = Site::new();
     site.file("file", "content");
     let text = |listen: &str| format!("listen = [{listen}]\nhost.root = 'root'");
@@ -242,7 +239,7 @@ fn certificates_are_replaced(driver: &'static str) {
 }
 
 /// Notifications to systemd in order (sd_notify(3), `Type=notify-reload`).
-fn systemd_is_told(driver: &'static str) {
+fn systemd_is_notified(driver: &'static str) {
     let site = Site::new();
     site.file("file", "content");
     let socket = site.outside().join("notify");
@@ -281,7 +278,7 @@ fn systemd_is_told(driver: &'static str) {
 
 /// Deployment by a symbolic link that is switched to the next version.
 #[test]
-fn a_root_that_is_turned_to_another_directory() {
+fn a_root_that_is_a_switched_link() {
     let site = Site::new();
     for name in ["one", "two"] {
         site.file(format!("{name}/file"), name);

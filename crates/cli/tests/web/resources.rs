@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use crate::admin::snapshot;
 use crate::client::{Client, get};
-use crate::crowd::slow_client;
 use crate::on_each_driver;
 use crate::process::{descriptors, processor_time, resident};
 use crate::server::{Server, eventually};
 use crate::site::{Site, noise};
+use crate::slow_clients::slow_client;
 
-on_each_driver!(an_idle_server_sleeps, all_is_given_back, memory_does_not_grow);
+on_each_driver!(an_idle_server_sleeps, resources_are_released, memory_does_not_grow);
 
 fn site() -> Site {
     let site = Site::new();
@@ -51,7 +51,7 @@ fn operations(admin: SocketAddr) -> u64 {
     processors.iter().map(|processor| processor["operations"].as_u64().unwrap()).sum()
 }
 
-fn all_is_given_back(driver: &'static str) {
+fn resources_are_released(driver: &'static str) {
     let site = site();
     let server = Server::start_with(driver, &site.root(), &["--admin", "127.0.0.1:0"]);
     let (address, admin) = (server.address, server.admin());

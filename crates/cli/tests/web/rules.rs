@@ -5,14 +5,14 @@ use crate::on_each_driver;
 use crate::server::Server;
 use crate::site::Site;
 
-on_each_driver!(hosts_have_their_own, rules_are_followed);
+on_each_driver!(hosts_have_their_own_files, rules_apply);
 
 /// A server with a configuration file, whose relative paths are based beside the served folder.
 fn start(driver: &str, site: &Site, text: &str) -> Server {
     Server::configured(driver, site.outside(), text, &["--listen", "127.0.0.1:0"])
 }
 
-fn hosts_have_their_own(driver: &'static str) {
+fn hosts_have_their_own_files(driver: &'static str) {
     let site = Site::new();
     for host in ["default", "a", "wild"] {
         site.file(format!("{host}/index.html"), host);
@@ -52,7 +52,7 @@ fn hosts_have_their_own(driver: &'static str) {
     assert_eq!((code("b"), code("other")), ("200".into(), "421".into()));
 }
 
-fn rules_are_followed(driver: &'static str) {
+fn rules_apply(driver: &'static str) {
     let site = Site::new();
     site.file("index.html", "home");
     site.file("app.html", "app");

@@ -20,11 +20,11 @@ on_each_driver!(
     versions_and_protocols,
     sessions_are_resumed,
     renewed_while_it_runs,
-    a_broken_renewal_leaves_the_old,
-    plain_requests_are_told,
-    half_a_handshake_is_not_waited_for,
+    an_invalid_renewal_is_ignored,
+    plain_requests_get_an_error,
+    incomplete_handshakes_time_out,
     drained,
-    however_it_is_cut,
+    records_in_any_segments,
     by_name,
 );
 
@@ -172,7 +172,7 @@ fn renewed_while_it_runs(driver: &'static str) {
     assert_eq!(ask_well(&authority, &server, "/small", &[]), b"small");
 }
 
-fn a_broken_renewal_leaves_the_old(driver: &'static str) {
+fn an_invalid_renewal_is_ignored(driver: &'static str) {
     let (site, authority) = (site(), Authority::new());
     let pair = authority.sign("a", &["a.test"]);
     let server = start(driver, &site, &pair, &[]);
@@ -200,7 +200,7 @@ fn a_broken_renewal_leaves_the_old(driver: &'static str) {
     });
 }
 
-fn plain_requests_are_told(driver: &'static str) {
+fn plain_requests_get_an_error(driver: &'static str) {
     let (site, authority) = (site(), Authority::new());
     let pair = authority.sign("a", &["a.test"]);
     let server = start(driver, &site, &pair, &[]);
@@ -217,7 +217,7 @@ fn plain_requests_are_told(driver: &'static str) {
     assert_eq!(ask_well(&authority, &server, "/small", &[]), b"small");
 }
 
-fn half_a_handshake_is_not_waited_for(driver: &'static str) {
+fn incomplete_handshakes_time_out(driver: &'static str) {
     let (site, authority) = (site(), Authority::new());
     let pair = authority.sign("a", &["a.test"]);
     let server = start(driver, &site, &pair, &["--set", "timeouts.handshake = '1s'"]);
@@ -285,7 +285,7 @@ fn cutter(server: SocketAddr, size: usize) -> SocketAddr {
     address
 }
 
-fn however_it_is_cut(driver: &'static str) {
+fn records_in_any_segments(driver: &'static str) {
     let (site, authority) = (site(), Authority::new());
     site.file("middle", noise(2, 100_000));
     let pair = authority.sign("a", &["a.test"]);
@@ -332,7 +332,7 @@ fn by_name(driver: &'static str) {
 
 /// Errors of certificates are reported at the start, with the file name.
 #[test]
-fn faults_are_named() {
+fn errors_are_reported() {
     let (site, authority) = (site(), Authority::new());
     let pair = authority.sign("a", &["a.test"]);
     let other = authority.sign("b", &["b.test"]);
@@ -367,7 +367,7 @@ fn faults_are_named() {
 
 /// An expired certificate is used nevertheless, with a warning.
 #[test]
-fn an_expired_certificate_is_told() {
+fn an_expired_certificate_is_reported() {
     let (site, authority) = (site(), Authority::new());
     let pair = authority.sign_until("a", &["a.test"], 2001);
     let server = start("poll", &site, &pair, &[]);

@@ -57,7 +57,7 @@ fn a_plain_table(driver: &'static str) {
 }
 
 #[test]
-fn nobody_there() {
+fn an_unreachable_address() {
     // Bound but not listening: the port is reserved, and connections are refused.
     let taken = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     taken.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
@@ -71,7 +71,7 @@ fn nobody_there() {
 }
 
 #[test]
-fn somebody_else_there() {
+fn another_server() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let other = thread::spawn(move || {
@@ -84,7 +84,7 @@ fn somebody_else_there() {
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.contains("no admin address of a Phalanx program") && said.contains("404"),
+        said.contains("not the admin address of a Phalanx program") && said.contains("404"),
         "{said}"
     );
 }

@@ -14,10 +14,10 @@ use crate::site::{Site, noise, same};
 
 on_each_driver!(
     a_cache_too_small,
-    three_hundred_at_once,
+    three_hundred_connections,
     clients_that_never_read,
-    clients_that_go_away,
-    more_than_may_connect,
+    clients_that_disconnect,
+    more_connections_than_allowed,
 );
 
 /// Requests `path` and does not read. The receive buffer is small, so that most of a large response stays in the
@@ -59,7 +59,7 @@ fn a_cache_too_small(driver: &'static str) {
     });
 }
 
-fn three_hundred_at_once(driver: &'static str) {
+fn three_hundred_connections(driver: &'static str) {
     let site = Site::new();
     let content = noise(1, 50_000);
     site.file("file", &content);
@@ -108,7 +108,7 @@ fn clients_that_never_read(driver: &'static str) {
     same(&slow.pop().unwrap().response().body, &noise(1, 24 << 20));
 }
 
-fn clients_that_go_away(driver: &'static str) {
+fn clients_that_disconnect(driver: &'static str) {
     let site = Site::new();
     site.file("large", noise(1, 24 << 20));
     site.file("small", "small");
@@ -136,7 +136,7 @@ fn clients_that_go_away(driver: &'static str) {
     assert_eq!(get(server.address, "/small").body, b"small");
 }
 
-fn more_than_may_connect(driver: &'static str) {
+fn more_connections_than_allowed(driver: &'static str) {
     let site = Site::new();
     site.file("small", "small");
     let limit = ["--max-connections", "8", "--workers", "1"];

@@ -8,16 +8,16 @@ use crate::server::{Server, eventually};
 use crate::site::{Site, noise, same};
 
 on_each_driver!(
-    the_first_index_that_is_there,
+    the_first_existing_index,
     no_index_at_all,
-    a_program_of_one_page,
+    a_single_page_application,
     error_pages_of_the_hosts_own,
-    error_pages_that_are_not_there,
+    missing_error_pages,
 );
 
 const PAGE: &str = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n";
 
-fn the_first_index_that_is_there(driver: &'static str) {
+fn the_first_existing_index(driver: &'static str) {
     let site = Site::new();
     site.file("one/index.html", "html");
     site.file("one/index.txt", "text");
@@ -49,7 +49,7 @@ fn no_index_at_all(driver: &'static str) {
     assert!(page.contains("href=\"./index.html\""), "{page}");
 }
 
-fn a_program_of_one_page(driver: &'static str) {
+fn a_single_page_application(driver: &'static str) {
     let site = Site::new();
     site.file("app.html", "the program");
     site.file("real.txt", "real");
@@ -123,7 +123,7 @@ fn error_pages_of_the_hosts_own(driver: &'static str) {
     drop(large);
 }
 
-fn error_pages_that_are_not_there(driver: &'static str) {
+fn missing_error_pages(driver: &'static str) {
     let site = Site::new();
     let large = noise(3, 200_000);
     site.file("large.html", &large);

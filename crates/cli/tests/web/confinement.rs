@@ -14,11 +14,11 @@ use crate::on_each_driver;
 use crate::server::{Server, TIMEOUT, program};
 use crate::site::Site;
 
-on_each_driver!(no_way_out, hidden, links, no_files, unreadable);
+on_each_driver!(paths_outside_the_root, hidden, links, special_files, unreadable);
 
 const SECRET: &str = "this is secret";
 
-fn no_way_out(driver: &'static str) {
+fn paths_outside_the_root(driver: &'static str) {
     let site = Site::new();
     fs::write(site.outside().join("secret"), SECRET).unwrap();
     site.file("a/b/file", "public");
@@ -140,7 +140,7 @@ fn links(driver: &'static str) {
 }
 
 /// Opening a pipe must not block, and a socket cannot be opened at all.
-fn no_files(driver: &'static str) {
+fn special_files(driver: &'static str) {
     let site = Site::new();
     site.file("file", "public");
     let pipe = site.root().join("pipe");
