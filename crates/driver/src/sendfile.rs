@@ -108,23 +108,23 @@ impl FileSend {
     ) -> io::Result<Step> {
         let mut step = *turn;
         // Bytes in the page cache.
-        let mut there = 0;
+        let mut cached = 0;
         loop {
             let wanted = self.left.min(step as u64) as usize;
-            if there == 0 && wanted > 0 {
-                there = self.there(wanted, calls)?;
+            if cached == 0 && wanted > 0 {
+                cached = self.sendable(wanted, calls)?;
             }
             let head = &self.head[self.begun..];
-            if head.is_empty() && there == 0 {
+            if head.is_empty() && cached == 0 {
                 return Ok(if wanted == 0 && self.left > 0 { Step::Paused } else { Step::Over });
             }
-            match self.send(socket, there, calls) {
+            match self.send(socket, cached, calls) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(sent) => {
                     let of_head = sent.min(self.head.len() - self.begun);
                     let of_file = sent - of_head;
                     self.begun += of_head;
-                    (there, step, *turn) = (there - of_file, step - of_file, *turn - of_file);
+                    (cached, step, *turn) = (cached - of_file, step - of_file, *turn - of_file);
                     self.offset += of_file as u64;
                     self.sent += of_file as u64;
                     self.left -= of_file as u64;
@@ -142,25 +142,25 @@ impl FileSend {
     }
 
     /// How many of the next `wanted` bytes can be sent without waiting for a disk.
-    fn there(&mut self, wanted: usize, calls: &mut u64) -> io::Result<usize> {
-        let there = page_cache::resident(self.file.as_fd(), self.offset, wanted, calls)?;
-        if there == 0 {
+    fn sendable(&mut self, wanted: usize, calls: &mut u64) -> io::Result<usize> {
+        let cached = page_cache::resident(self.file.as_fd(), self.offset, wanted, calls)?;
+        if cached == 0 {
             return Ok(0);
         }
         let held = self.window.as_ref().map_or(0, |window| window.holds(self.offset));
-        if there == wanted && held > 0 {
+        if cached == wanted && held > 0 {
             // The last byte was in the page cache, so the file is at least this long.
-            return Ok(held.min(there as u64) as usize);
+            return Ok(held.min(cached as u64) as usize);
         }
         let length = self.length(calls)?;
-        let there = length.saturating_sub(self.offset).min(there as u64);
-        if there == 0 {
+        let cached = length.saturating_sub(self.offset).min(cached as u64);
+        if cached == 0 {
             return Ok(0);
         }
         // If it cannot be mapped, treat it as not cached.
         self.window = self.file.window(self.offset, length).ok();
         let held = self.window.as_ref().map_or(0, |window| window.holds(self.offset));
-        Ok(held.min(there) as usize)
+        Ok(held.min(cached) as usize)
     }
 
     /// The file's current length.
@@ -169,12 +169,12 @@ impl FileSend {
         page_cache::metadata(self.file.as_fd()).map(|metadata| metadata.length)
     }
 
-    /// One system call: the rest of the head, and `there` bytes of the file.
-    fn send(&self, socket: BorrowedFd<'_>, there: usize, calls: &mut u64) -> io::Result<usize> {
+    /// One system call: the rest of the head, and `cached` bytes of the file.
+    fn send(&self, socket: BorrowedFd<'_>, cached: usize, calls: &mut u64) -> io::Result<usize> {
         *calls += 1;
         let head = &self.head[self.begun..];
         match &self.window {
-            Some(window) if there > 0 => window.send(socket, head, self.offset, there),
+            Some(window) if cached > 0 => window.send(socket, head, self.offset, cached),
             _ => socket2::SockRef::from(&socket).send_with_flags(head, FLAGS),
         }
     }

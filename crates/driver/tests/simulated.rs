@@ -1,4 +1,4 @@
-//! The simulated world by itself: it repeats, and its faults come.
+//! The simulated world by itself: runs are reproducible, and faults happen at their rates.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -9,8 +9,8 @@ use phalanx_driver::{
     Access, Config, Done, Driver, FileKind, Links, OpenHow, Payload, Request, Socket, Token,
 };
 
-/// What a driver is asked in one run, and what it answers: in words, to compare two runs by.
-fn talk(seed: u64, faults: Faults) -> Vec<String> {
+/// The completions of one run as text, to compare two runs.
+fn run(seed: u64, faults: Faults) -> Vec<String> {
     let world = World::new(seed);
     world.set_faults(faults);
     world.write("a/file", vec![7; 1000]);
@@ -56,15 +56,15 @@ fn talk(seed: u64, faults: Faults) -> Vec<String> {
 fn a_world_repeats() {
     for seed in 0..20 {
         let faults = Faults::drawn(seed);
-        assert_eq!(talk(seed, faults), talk(seed, faults));
+        assert_eq!(run(seed, faults), run(seed, faults));
     }
-    assert_ne!(talk(1, Faults::MILD), talk(2, Faults::MILD));
+    assert_ne!(run(1, Faults::MILD), run(2, Faults::MILD));
 }
 
 #[test]
-fn faults_come_when_they_are_asked_for_and_only_then() {
+fn faults_happen_only_at_their_rates() {
     let errors = |faults: Faults| -> BTreeSet<String> {
-        let told = (0..10).flat_map(|seed| talk(seed, faults));
+        let told = (0..10).flat_map(|seed| run(seed, faults));
         let errors = told.filter_map(|text| Some(text.split_once("Err(")?.1.to_owned()));
         errors.map(|text| text.split(',').next().unwrap().to_owned()).collect()
     };
@@ -77,7 +77,7 @@ fn faults_come_when_they_are_asked_for_and_only_then() {
     codes(Faults { accept: 300, ..Faults::NONE }, &[libc::ECONNABORTED, libc::EMFILE]);
     codes(Faults { open: 300, ..Faults::NONE }, &[libc::EIO, libc::EMFILE]);
     codes(Faults { disk: 300, ..Faults::NONE }, &[libc::EIO]);
-    // Who has been told, and sends all the same, is told otherwise.
+    // The first call returns the reset; later sends return EPIPE.
     codes(Faults { reset: 100, ..Faults::NONE }, &[libc::ECONNRESET, libc::EPIPE]);
 }
 
@@ -92,9 +92,9 @@ fn an_endpoint_stays_in_its_world() {
     assert!(one.connect(address).is_err(), "closed in its own world");
 }
 
-/// What the caller passes in runs without the world's lock: else this hangs.
+/// Conversions of the caller run without the world's lock; otherwise this test hangs.
 #[test]
-fn callers_use_the_world_in_what_they_pass() {
+fn conversions_may_use_the_world() {
     struct Content(World);
     impl From<Content> for Vec<u8> {
         fn from(content: Content) -> Self {

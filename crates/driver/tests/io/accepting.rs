@@ -10,16 +10,16 @@ use socket2::{Domain, Socket, Type};
 use crate::harness::Harness;
 
 crate::on_all!(
-    echo_between_two_of_our_own,
+    echo_within_one_driver,
     many_connections,
-    connections_before_anybody_asks,
-    a_refused_connect_says_so,
+    connections_before_an_accept,
+    a_refused_connect_fails,
     a_cancelled_accept_loses_no_connection,
     accept_of_a_connection_fails,
     a_cancelled_connect_ends,
 );
 
-fn echo_between_two_of_our_own(io: &mut Harness) {
+fn echo_within_one_driver(io: &mut Harness) {
     let (listener, address) = io.listener();
     let accept = io.start(Request::Accept { listener });
     let connect = io.start(Request::Connect { address: address.into() });
@@ -69,9 +69,9 @@ fn many_connections(io: &mut Harness) {
     }
 }
 
-fn connections_before_anybody_asks(io: &mut Harness) {
+fn connections_before_an_accept(io: &mut Harness) {
     let (listener, address) = io.listener();
-    // The first accept lets a driver run ahead; more come than it may keep.
+    // The first accept lets the driver run ahead. More connections follow than it may store.
     let accept = io.start(Request::Accept { listener });
     io.driver.submit().unwrap();
     let mut peers: Vec<_> = (0..60).map(|_| io.outside.connect(address).unwrap()).collect();
@@ -90,8 +90,8 @@ fn connections_before_anybody_asks(io: &mut Harness) {
     assert_eq!(numbers, (0..60).collect::<Vec<u8>>());
 }
 
-fn a_refused_connect_says_so(io: &mut Harness) {
-    // Bound and not listening: nobody else gets it, and nobody answers.
+fn a_refused_connect_fails(io: &mut Harness) {
+    // Bound, but not listening: no other socket gets the port, and connections are refused.
     let taken = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     taken.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let address = taken.local_addr().unwrap().as_socket().unwrap();
@@ -121,7 +121,7 @@ fn accept_of_a_connection_fails(io: &mut Harness) {
 }
 
 fn a_cancelled_connect_ends(io: &mut Harness) {
-    // Nobody answers in this network, if there is a route to it at all.
+    // No host answers in this network, if there is a route to it at all.
     let address = "192.0.2.1:9".parse::<std::net::SocketAddr>().unwrap();
     let connect = io.start(Request::Connect { address: address.into() });
     io.driver.submit().unwrap();

@@ -1,4 +1,4 @@
-//! What has come while its caller has enough to do.
+//! Submits of a processor that has a backlog.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use crate::harness::{DriverKind, Harness, read_slowly, write_all};
 
 const MOMENT: Duration = Duration::from_millis(5);
 
-// A simulation has no line to wait in.
-crate::on_both!(how_long_it_waits_is_told, who_has_slept_has_left_nobody_waiting);
-crate::on_all!(what_is_left_outside_comes_later, what_is_handed_over_is_done);
+// In a simulation, completions do not queue.
+crate::on_both!(the_queue_delay_is_measured, parking_resets_the_queue_delay);
+crate::on_all!(completions_stay_in_the_kernel, requests_are_submitted);
 
-fn what_is_left_outside_comes_later(io: &mut Harness) {
+fn completions_stay_in_the_kernel(io: &mut Harness) {
     let (socket, peer) = io.pair();
     let token = io.receive(socket);
     io.driver.submit().unwrap();
@@ -19,31 +19,31 @@ fn what_is_left_outside_comes_later(io: &mut Harness) {
     assert_eq!(&io.chunk(token).unwrap()[..], b"x");
 }
 
-fn what_is_handed_over_is_done(io: &mut Harness) {
+fn requests_are_submitted(io: &mut Harness) {
     let (socket, peer) = io.pair();
     let (token, got) = (io.send(socket, b"", "hello".as_bytes()), read_slowly(peer, 5));
     io.driver.submit_backlogged().unwrap();
     if io.kind == DriverKind::Sim {
         io.sent(token).unwrap();
     }
-    // The others have sent it: nobody turns the driver meanwhile.
+    // The submit alone has sent it: the driver is not called meanwhile.
     assert_eq!(got.join().unwrap(), b"hello");
 }
 
-fn how_long_it_waits_is_told(io: &mut Harness) {
+fn the_queue_delay_is_measured(io: &mut Harness) {
     io.idle(MOMENT);
-    assert_eq!(io.driver.queue_delay(), Duration::ZERO, "nothing was left outside");
+    assert_eq!(io.driver.queue_delay(), Duration::ZERO, "reaping was not skipped");
     io.driver.submit_backlogged().unwrap();
-    assert_eq!(io.driver.queue_delay(), Duration::ZERO, "something is sent now to find out");
+    assert_eq!(io.driver.queue_delay(), Duration::ZERO, "the probe is sent now");
     std::thread::sleep(MOMENT);
-    assert!(io.driver.queue_delay() >= MOMENT, "it still waits");
+    assert!(io.driver.queue_delay() >= MOMENT, "the probe is still queued");
     io.driver.submit().unwrap();
     io.driver.reap(&mut Vec::new()).unwrap();
-    assert!(io.driver.queue_delay() >= MOMENT, "it has come by since");
-    assert_eq!(io.driver.queue_delay(), Duration::ZERO, "nothing was left outside since");
+    assert!(io.driver.queue_delay() >= MOMENT, "the probe was reaped since");
+    assert_eq!(io.driver.queue_delay(), Duration::ZERO, "reaping was not skipped since");
 }
 
-fn who_has_slept_has_left_nobody_waiting(io: &mut Harness) {
+fn parking_resets_the_queue_delay(io: &mut Harness) {
     io.idle(MOMENT);
     io.driver.submit_backlogged().unwrap();
     io.driver.queue_delay();

@@ -56,7 +56,7 @@ fn close_reaches_the_peer(io: &mut Harness) {
 fn a_stale_socket_is_bad(io: &mut Harness) {
     let (socket, _peer) = io.pair();
     io.driver.close(socket);
-    // The slot is used again, the handle stays stale.
+    // The slot is reused, but the old handle is stale.
     let (other, _other_peer) = io.pair();
     assert_ne!(socket, other);
     let receive = io.receive(socket);
@@ -87,7 +87,7 @@ fn a_socket_of_another_driver_is_bad(io: &mut Harness) {
     assert_eq!(&received, b"mine");
 }
 
-/// Sockets of ours that are open towards `port`: other tests run beside this one.
+/// The number of our open sockets that are connected to `port`. Other tests run at the same time.
 fn open_towards(io: &mut Harness, peers: &mut [Peer]) -> usize {
     io.idle(Duration::from_millis(20));
     let mut open = 0;
@@ -134,7 +134,7 @@ fn drop_with_requests_in_flight(io: &mut Harness) {
     inner.receive(busy);
     let outside = inner.outside.clone();
     drop(inner);
-    // All is closed: the peer reads what was sent, then the end; nobody listens any more.
+    // Everything is closed: the peer reads the bytes that were sent, then the end. Nothing listens any more.
     let mut bytes = Vec::new();
     let end = peer.read_to_end(&mut bytes);
     assert!(end.is_ok() || end.unwrap_err().raw_os_error() == Some(libc::ECONNRESET));

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::harness::{DriverKind, Harness};
 
-crate::on_both!(an_echo_costs_what_it_should, an_idle_reap_is_cheap);
+crate::on_both!(an_echo_takes_few_system_calls, an_idle_reap_is_cheap);
 
-fn an_echo_costs_what_it_should(io: &mut Harness) {
+fn an_echo_takes_few_system_calls(io: &mut Harness) {
     const SOCKETS: usize = 32;
     const ROUNDS: u64 = 100;
     let mut pairs: Vec<_> = (0..SOCKETS).map(|_| io.pair()).collect();
@@ -38,9 +38,9 @@ fn an_echo_costs_what_it_should(io: &mut Harness) {
     let requests = ROUNDS * SOCKETS as u64;
     println!("{:?}: {:.3} system calls per request", io.kind, calls as f64 / requests as f64);
     match io.kind {
-        // The kernel runs about 20 receives per call, and the sends go with another.
+        // The kernel completes about 20 receives per call, and another call submits the sends.
         DriverKind::Uring => assert!(calls <= ROUNDS * 6, "{calls}"),
-        // A receive and a send each, and waits for few batches.
+        // A receive and a send each, and one wait per batch.
         _ => assert!(calls <= 2 * requests + ROUNDS * 6, "{calls}"),
     }
 }

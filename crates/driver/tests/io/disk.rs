@@ -8,7 +8,7 @@ use std::path::Path;
 use phalanx_driver::{Access, File, Links, OpenHow, sim};
 use tempfile::TempDir;
 
-/// Deleted with the test.
+/// Deleted at the end of the test.
 pub(crate) enum Disk {
     Real(TempDir),
     Simulated(sim::World),
@@ -33,7 +33,7 @@ impl Disk {
         }
     }
 
-    /// Opens what is at `path`, from outside of the driver.
+    /// Opens the file at `path`, outside the driver.
     pub(crate) fn open(&self, path: &str) -> File {
         match self {
             Self::Real(root) => fs::File::open(root.path().join(Path::new(path))).unwrap().into(),

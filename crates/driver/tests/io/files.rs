@@ -13,10 +13,10 @@ crate::on_all!(
     impossible_reads_fail,
     opening_stays_beneath,
     many_files_at_once,
-    cancelling_a_read_answers_it,
+    a_cancelled_read_completes,
 );
 
-crate::on_both!(a_pipe_does_not_stop_anybody);
+crate::on_both!(a_pipe_does_not_block);
 
 fn file(io: &Harness, bytes: &[u8]) -> (Disk, File) {
     let disk = io.disk();
@@ -26,7 +26,7 @@ fn file(io: &Harness, bytes: &[u8]) -> (Disk, File) {
 }
 
 fn read(io: &mut Harness, file: &File, offset: u64, length: usize) -> Vec<u8> {
-    // Old contents and room to spare must not show.
+    // Old content and spare capacity must not show.
     let buffer = vec![9; 1000];
     let file = file.clone();
     let token = io.start(Request::ReadAt { file, buffer, offset, length });
@@ -111,7 +111,7 @@ fn opening_stays_beneath(io: &mut Harness) {
     }
 }
 
-fn a_pipe_does_not_stop_anybody(io: &mut Harness) {
+fn a_pipe_does_not_block(io: &mut Harness) {
     let root = tempfile::tempdir().unwrap();
     let path = CString::new(root.path().join("pipe").to_str().unwrap()).unwrap();
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
@@ -145,7 +145,7 @@ fn many_files_at_once(io: &mut Harness) {
     }
 }
 
-fn cancelling_a_read_answers_it(io: &mut Harness) {
+fn a_cancelled_read_completes(io: &mut Harness) {
     let (_disk, file) = file(io, &pattern(4 << 20));
     for _ in 0..20 {
         let file = file.clone();

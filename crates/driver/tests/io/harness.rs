@@ -1,4 +1,4 @@
-//! A driver with a caller that waits for its requests, and never for longer than a few seconds.
+//! A driver, and a caller that waits a bounded time for its requests.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -19,7 +19,7 @@ use crate::peer::{Outside, Peer};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Which driver.
+/// The driver under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DriverKind {
     Uring,
@@ -35,8 +35,8 @@ pub(crate) struct Harness {
     arrived: HashMap<Token, io::Result<Done>>,
 }
 
-/// Runs a test on a thread of its own, and fails when it hangs. Without io_uring its half of the
-/// suite is skipped, unless `PHALANX_REQUIRE_URING=1`.
+/// Runs a test on its own thread, and fails if it hangs. Without io_uring, the tests of that driver are
+/// skipped, unless `PHALANX_REQUIRE_URING=1`.
 pub(crate) fn run(kind: DriverKind, test: fn(&mut Harness)) {
     run_with(kind, Config::default(), test);
 }
@@ -85,35 +85,34 @@ impl Harness {
         assert_eq!(count, batch.len());
         for Completion { token, result } in batch {
             let twice = self.arrived.insert(token, result);
-            assert!(twice.is_none(), "{token:?} was answered twice");
+            assert!(twice.is_none(), "{token:?} completed twice");
         }
     }
 
-    /// The answer to `token`, if it has come.
+    /// The result of `token`, if it has completed.
     pub(crate) fn take(&mut self, token: Token) -> Option<io::Result<Done>> {
         self.arrived.remove(&token)
     }
 
-    /// Waits for the answer to `token`.
+    /// Waits for the result of `token`.
     pub(crate) fn finish(&mut self, token: Token) -> io::Result<Done> {
         let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(result) = self.take(token) {
                 return result;
             }
-            assert!(Instant::now() < deadline, "{token:?} was not answered");
+            assert!(Instant::now() < deadline, "{token:?} did not complete");
             self.turn(Duration::from_secs(1));
         }
     }
 
-    /// Waits for the error of `token`.
+    /// Waits for `token` to fail, and returns the error code.
     pub(crate) fn error(&mut self, token: Token) -> i32 {
         let error = self.finish(token).unwrap_err();
         error.raw_os_error().unwrap_or_else(|| panic!("{error}"))
     }
 
-    /// Runs the driver for a while without expecting anything: for some turns at least, however long
-    /// one of them takes.
+    /// Runs the driver for `time`, and for at least four turns, however long they take.
     pub(crate) fn idle(&mut self, time: Duration) {
         let end = Instant::now() + time;
         for turns in 0.. {
@@ -178,7 +177,7 @@ impl Harness {
         self.start(Request::SendFile { socket, head, file, offset, length })
     }
 
-    /// Waits for it. How much of the file was sent.
+    /// Waits for the send, and returns the number of bytes of the file that were sent.
     pub(crate) fn sent_file(&mut self, token: Token) -> io::Result<u64> {
         match self.finish(token)? {
             Done::SentFile { head, bytes } => {
@@ -189,7 +188,7 @@ impl Harness {
         }
     }
 
-    /// Waits for what is read.
+    /// Waits for a read, and returns its bytes.
     pub(crate) fn read(&mut self, token: Token) -> Vec<u8> {
         match self.finish(token).unwrap() {
             Done::Read(bytes) => bytes,
@@ -197,7 +196,7 @@ impl Harness {
         }
     }
 
-    /// A listening socket in the driver's care, and where it listens.
+    /// A listening socket of the driver, and its address.
     pub(crate) fn listener(&mut self) -> (Socket, std::net::SocketAddr) {
         let endpoint = match &self.outside.0 {
             None => TcpListener::bind("127.0.0.1:0").unwrap().into(),
@@ -207,13 +206,13 @@ impl Harness {
         (socket, self.driver.local_addr(socket).unwrap())
     }
 
-    /// A connection: our end in the driver's care, the other a plain blocking one.
+    /// A connection: one end belongs to the driver, the other one is a plain blocking socket.
     pub(crate) fn pair(&mut self) -> (Socket, Peer) {
         let (ours, peer) = self.ends();
         (self.driver.adopt(ours).unwrap(), peer)
     }
 
-    /// A connection: our end before anybody has it.
+    /// A connection whose end no driver has adopted yet.
     pub(crate) fn ends(&mut self) -> (Endpoint, Peer) {
         if let Some(world) = &self.outside.0 {
             let (ours, end) = world.pair();
@@ -246,8 +245,8 @@ impl Harness {
     }
 }
 
-/// A world that lets requests wait, and has as much room as a kernel. Here small messages arrive
-/// whole, and within a moment.
+/// A world in which requests wait, and connections hold as many bytes as in a kernel. Small messages arrive
+/// whole, and soon.
 fn world() -> sim::World {
     let world = sim::World::new(5);
     world.set_faults(sim::Faults { short: 0, slow: 0, ..sim::Faults::MILD });
@@ -255,12 +254,12 @@ fn world() -> sim::World {
     world
 }
 
-/// Bytes that show where in a stream they are.
+/// Bytes that identify their position in a stream.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect()
 }
 
-/// Reads so many bytes on a thread of its own, and rests now and then.
+/// Reads `length` bytes on a thread of its own, with pauses.
 pub(crate) fn read_slowly(mut peer: Peer, length: usize) -> thread::JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let (mut got, mut part) = (Vec::new(), vec![0; 48 << 10]);
@@ -276,7 +275,7 @@ pub(crate) fn read_slowly(mut peer: Peer, length: usize) -> thread::JoinHandle<V
     })
 }
 
-/// Writes in the background, since the kernel may not take it all at once.
+/// Writes in the background, because the kernel may not accept everything at once.
 pub(crate) fn write_all(peer: &Peer, bytes: impl Into<Arc<[u8]>>) -> thread::JoinHandle<()> {
     let (mut peer, bytes) = (peer.try_clone().unwrap(), bytes.into());
     thread::spawn(move || peer.write_all(&bytes).unwrap())

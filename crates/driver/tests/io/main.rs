@@ -1,5 +1,5 @@
-//! One suite of I/O tests, run against every driver: the two of the machine, and the simulated one
-//! as far as a test asks for nothing that only a kernel has.
+//! The I/O tests, run against every driver: the two of the machine, and the simulated one, except for tests
+//! of properties that only a kernel has.
 
 mod accepting;
 mod backlogged;
@@ -39,7 +39,7 @@ macro_rules! on_both {
 }
 pub(crate) use on_both;
 
-/// The same, and `name::sim`.
+/// As `on_both`, and `name::sim`.
 macro_rules! on_all {
     ($($name:ident),* $(,)?) => {$(
         mod $name {

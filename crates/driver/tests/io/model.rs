@@ -1,4 +1,4 @@
-//! Random schedules against the model of a connection: a pipe of bytes in each direction.
+//! Random schedules, compared with the model of a connection: a pipe of bytes in each direction.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -13,7 +13,7 @@ use crate::peer::Peer;
 
 crate::on_all!(streams_stay_streams);
 
-/// Bytes in a file.
+/// The length of a file, in bytes.
 const FILE: usize = 9000;
 
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
     prop::collection::vec((0_usize..3, step), 1..120)
 }
 
-/// One connection: what each side has written, and what has arrived.
+/// A connection: the bytes that each side has written, and those that have arrived.
 struct Stream {
     socket: Socket,
     peer: Peer,
@@ -54,7 +54,7 @@ struct Stream {
     peer_got: Vec<u8>,
     receive: Option<Token>,
     send: Option<Token>,
-    /// What of a file may leave, if it is one that is sent.
+    /// The rest of a file that may be sent, if this is the send of a file.
     file: Vec<u8>,
     ended: bool,
     seen_end: bool,
@@ -133,7 +133,7 @@ fn follow(kind: DriverKind, steps: &[(usize, Step)]) {
             stream.collect(&mut io, Some(&mut held));
         }
     }
-    // Whatever the schedule was, all bytes arrive, once and in order.
+    // With any schedule, all bytes arrive, once and in order.
     held.clear();
     for stream in &mut streams {
         while stream.send.is_some() {
@@ -188,12 +188,12 @@ impl Stream {
         self.peer.set_nonblocking(false).unwrap();
     }
 
-    /// Takes the answers that have come, and keeps chunks in `held` to make buffers scarce.
+    /// Takes completions, and keeps chunks in `held` so that buffers are scarce.
     fn collect(&mut self, io: &mut Harness, held: Option<&mut Vec<phalanx_driver::Chunk>>) {
         if let Some(result) = self.send.and_then(|token| io.take(token)) {
             match result.unwrap() {
                 Done::Sent(_) => {}
-                // As much of it as was in memory.
+                // As much of it as was in the page cache.
                 Done::SentFile { bytes, .. } => {
                     self.from_us.extend_from_slice(&self.file[..bytes as usize]);
                 }

@@ -5,18 +5,18 @@ use std::time::{Duration, Instant};
 
 use crate::harness::{DriverKind, Harness};
 
-// In a simulation time passes at once.
-crate::on_both!(park_ends_after_its_timeout, gathering_ends_after_its_limit);
-crate::on_all!(what_was_gathered_is_reaped);
+// In a simulation, no real time passes.
+crate::on_both!(park_ends_after_its_timeout, coalescing_ends_after_its_limit);
+crate::on_all!(coalesced_completions_are_reaped);
 
 crate::on_all!(
     unpark_during_a_park,
-    unpark_before_a_park_sticks,
+    an_unpark_before_a_park_ends_it,
     many_unparks_lose_no_wakeup,
-    park_of_nothing_is_for_nothing,
+    parks_do_not_return_early_without_reason,
 );
 
-/// Parks until the driver has nothing old to say.
+/// Parks until the driver has no more old completions.
 fn settle(io: &mut Harness) {
     io.idle(Duration::from_millis(10));
 }
@@ -29,7 +29,7 @@ fn park_ends_after_its_timeout(io: &mut Harness) {
     assert!(time >= Duration::from_millis(45) && time < Duration::from_secs(5), "{time:?}");
 }
 
-fn gathering_ends_after_its_limit(io: &mut Harness) {
+fn coalescing_ends_after_its_limit(io: &mut Harness) {
     settle(io);
     let start = Instant::now();
     io.driver.coalesce(2, Duration::from_millis(50)).unwrap();
@@ -37,8 +37,8 @@ fn gathering_ends_after_its_limit(io: &mut Harness) {
     assert!(time >= Duration::from_millis(45) && time < Duration::from_secs(5), "{time:?}");
 }
 
-/// Only a ring can be asked for several; the others may take their time.
-fn what_was_gathered_is_reaped(io: &mut Harness) {
+/// Only io_uring can wait for several completions. The other drivers may return later.
+fn coalesced_completions_are_reaped(io: &mut Harness) {
     let pairs = [io.pair(), io.pair(), io.pair()];
     let tokens = pairs.each_ref().map(|(socket, _)| io.receive(*socket));
     settle(io);
@@ -74,13 +74,13 @@ fn unpark_during_a_park(io: &mut Harness) {
     }
 }
 
-fn unpark_before_a_park_sticks(io: &mut Harness) {
+fn an_unpark_before_a_park_ends_it(io: &mut Harness) {
     let unparker = io.driver.unparker();
     for _ in 0..20 {
         settle(io);
         unparker.unpark();
         unparker.unpark();
-        // Reaping in between does not take it away.
+        // A reap in between does not clear it.
         io.driver.reap(&mut Vec::new()).unwrap();
         let start = Instant::now();
         io.driver.park(Some(Duration::from_secs(10))).unwrap();
@@ -100,7 +100,7 @@ fn many_unparks_lose_no_wakeup(io: &mut Harness) {
             for round in 1..=ROUNDS {
                 sent.store(round, Ordering::Release);
                 unparker.unpark();
-                // In lock step at times, racing ahead at others.
+                // Sometimes in lock step, sometimes ahead.
                 while round % 3 == 0 && seen.load(Ordering::Acquire) < round {
                     thread::yield_now();
                 }
@@ -119,8 +119,8 @@ fn many_unparks_lose_no_wakeup(io: &mut Harness) {
     other.join().unwrap();
 }
 
-fn park_of_nothing_is_for_nothing(io: &mut Harness) {
-    // A machine that stands still does so now and then, and not each time.
+fn parks_do_not_return_early_without_reason(io: &mut Harness) {
+    // A stalled machine is slow now and then, but not every time.
     let slow = (0..100).filter(|_| {
         let start = Instant::now();
         io.driver.park(Some(Duration::ZERO)).unwrap();

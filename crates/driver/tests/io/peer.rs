@@ -9,13 +9,13 @@ use std::time::Duration;
 use phalanx_driver::sim;
 use socket2::SockRef;
 
-/// What a test holds of a connection.
+/// The test's end of a connection.
 pub(crate) enum Peer {
     Real(TcpStream),
     Simulated { world: sim::World, end: Arc<sim::Peer>, blocks: bool },
 }
 
-/// Connects from outside of the driver, also when the driver is gone.
+/// Connects outside the driver, even after the driver was dropped.
 #[derive(Clone)]
 pub(crate) struct Outside(pub(crate) Option<sim::World>);
 
@@ -56,7 +56,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Closes it so that the other end loses what is on its way.
+    /// Closes it so that the other end loses the bytes in transit.
     pub(crate) fn reset(self) {
         match self {
             Self::Real(stream) => {
@@ -67,7 +67,7 @@ impl Peer {
     }
 }
 
-/// Repeats a call that says it would block, while the world's time passes.
+/// Repeats a call that would block, and advances the world's time.
 fn wait(
     world: &sim::World,
     blocks: bool,

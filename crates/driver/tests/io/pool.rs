@@ -1,4 +1,4 @@
-//! What happens when the receive buffers run out.
+//! Receives when the buffers run out.
 
 use std::io::Write;
 use std::time::Duration;
@@ -34,7 +34,7 @@ macro_rules! on_all_with_few_buffers {
 
 on_all_with_few_buffers!(
     receives_wait_for_buffers,
-    running_ahead_does_not_lock_others_out,
+    running_ahead_does_not_starve_others,
     many_more_sockets_than_buffers,
     more_requests_than_the_queue_holds,
     cancelled_while_waiting_for_a_buffer,
@@ -56,7 +56,7 @@ fn receives_wait_for_buffers(io: &mut Harness) {
     writer.join().unwrap();
 }
 
-fn running_ahead_does_not_lock_others_out(io: &mut Harness) {
+fn running_ahead_does_not_starve_others(io: &mut Harness) {
     let (greedy, peer) = io.pair();
     let receive = io.receive(greedy);
     io.driver.submit().unwrap();
@@ -75,14 +75,14 @@ fn many_more_sockets_than_buffers(io: &mut Harness) {
     let mut pairs: Vec<_> = (0..50).map(|_| io.pair()).collect();
     for round in 0..5_u8 {
         let receives: Vec<_> = pairs.iter().map(|(socket, _)| io.receive(*socket)).collect();
-        // Only some have bytes at first: the others must not keep buffers from them.
+        // Only some receive bytes at first; the others must not occupy buffers.
         for part in [1, 0] {
             for (number, (_, peer)) in pairs.iter_mut().enumerate() {
                 if number % 2 == part {
                     peer.write_all(&[number as u8, round]).unwrap();
                 }
             }
-            // In the order of arrival: an answer that is not looked at keeps its buffer.
+            // In the order of arrival, because a completion that was not taken keeps its buffer.
             let mut missing = receives.len() / 2;
             while missing > 0 {
                 io.turn(Duration::from_secs(5));

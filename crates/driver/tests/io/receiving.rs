@@ -1,4 +1,4 @@
-//! Receiving: order, ends of streams, and how far it runs ahead.
+//! Receiving: order, ends of streams, and how far the driver runs ahead.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -10,14 +10,14 @@ use crate::harness::{Harness, pattern, write_all};
 
 crate::on_all!(
     pipelined_small_messages,
-    data_and_the_end_in_one_go,
+    bytes_and_the_end_together,
     half_close,
     a_reset_is_an_error,
     only_one_receive_at_a_time,
     a_cancelled_receive_loses_no_bytes,
-    much_sent_while_nobody_asks,
+    many_bytes_without_a_receive,
     data_before_adoption,
-    what_is_skipped_is_counted_and_the_rest_is_whole,
+    skipped_bytes_are_counted,
     skipping_ends_with_the_stream,
     a_receive_takes_no_more_than_its_limit,
 );
@@ -39,7 +39,7 @@ fn pipelined_small_messages(io: &mut Harness) {
     assert_eq!(got, expected);
 }
 
-fn data_and_the_end_in_one_go(io: &mut Harness) {
+fn bytes_and_the_end_together(io: &mut Harness) {
     for asked_before in [false, true] {
         let (socket, mut peer) = io.pair();
         let early = asked_before.then(|| io.receive(socket));
@@ -48,7 +48,7 @@ fn data_and_the_end_in_one_go(io: &mut Harness) {
         peer.shutdown(Shutdown::Write).unwrap();
         let receive = early.unwrap_or_else(|| io.receive(socket));
         assert_eq!(*io.chunk(receive).unwrap(), *b"last words");
-        // The end stays the end.
+        // Further receives return the end as well.
         assert!(io.received(socket).unwrap().is_empty());
         assert!(io.received(socket).unwrap().is_empty());
     }
@@ -100,15 +100,15 @@ fn a_cancelled_receive_loses_no_bytes(io: &mut Harness) {
     }
 }
 
-fn much_sent_while_nobody_asks(io: &mut Harness) {
+fn many_bytes_without_a_receive(io: &mut Harness) {
     const LENGTH: usize = 1 << 20;
     let (socket, mut peer) = io.pair();
-    // The first receive is what lets a driver run ahead.
+    // After the first receive, the driver may run ahead.
     peer.write_all(b"first").unwrap();
     assert_eq!(*io.received(socket).unwrap(), *b"first");
     let writer = write_all(&peer, pattern(LENGTH));
     io.idle(Duration::from_millis(100));
-    // Others get buffers although this one had its fill, and nobody waits for long.
+    // Other sockets still get buffers, and do not wait long.
     let (other, mut other_peer) = io.pair();
     other_peer.write_all(b"other").unwrap();
     assert_eq!(*io.received(other).unwrap(), *b"other");
@@ -126,7 +126,7 @@ fn data_before_adoption(io: &mut Harness) {
     assert!(io.received(socket).unwrap().is_empty());
 }
 
-fn what_is_skipped_is_counted_and_the_rest_is_whole(io: &mut Harness) {
+fn skipped_bytes_are_counted(io: &mut Harness) {
     const LENGTH: usize = 700_000;
     let (socket, peer) = io.pair();
     let sent = pattern(LENGTH);

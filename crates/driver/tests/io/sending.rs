@@ -1,4 +1,4 @@
-//! Sending: all of it, in order, also to those who read slowly.
+//! Sending: everything, in order, and also to slow readers.
 
 use std::io::Read;
 use std::net::Shutdown;
@@ -11,9 +11,9 @@ use phalanx_driver::{Done, Payload, Request};
 use crate::harness::{Harness, pattern, read_slowly};
 
 crate::on_all!(
-    head_and_body_in_every_mixture,
+    head_and_body_in_every_combination,
     many_parts_in_order,
-    much_to_a_slow_reader,
+    many_bytes_to_a_slow_reader,
     the_head_comes_back,
     only_one_send_at_a_time,
     a_cancelled_send_ends,
@@ -21,7 +21,7 @@ crate::on_all!(
     a_shut_down_socket_sends_no_more,
 );
 
-fn head_and_body_in_every_mixture(io: &mut Harness) {
+fn head_and_body_in_every_combination(io: &mut Harness) {
     let (socket, mut peer) = io.pair();
     for (head, body) in [("", ""), ("head", ""), ("", "body"), ("head", "body")] {
         let send = io.send(socket, head.as_bytes(), body);
@@ -54,7 +54,7 @@ fn many_parts_in_order(io: &mut Harness) {
     }
 }
 
-fn much_to_a_slow_reader(io: &mut Harness) {
+fn many_bytes_to_a_slow_reader(io: &mut Harness) {
     const LENGTH: usize = 8 << 20;
     let (socket, peer) = io.pair();
     if let Some(fd) = io.driver.fd(socket) {

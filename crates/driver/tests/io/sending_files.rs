@@ -1,4 +1,4 @@
-//! Files to sockets: in order, no more than there is, and nobody waits for them.
+//! Sending files: in order, no more than the file contains, and without delaying other requests.
 
 use std::fs;
 use std::io::Read;
@@ -13,21 +13,21 @@ use crate::harness::{DriverKind, Harness, pattern, read_slowly};
 use crate::peer::Peer;
 
 crate::on_all!(
-    head_and_file_in_every_mixture,
-    much_to_a_slow_reader,
+    head_and_file_in_every_combination,
+    many_bytes_to_a_slow_reader,
     no_more_than_there_is,
-    what_no_file_has,
+    ranges_beyond_any_file,
     only_one_at_a_time,
     a_cancelled_one_ends,
     closing_ends_it,
     dropped_under_way,
-    a_client_that_has_gone,
+    a_client_that_has_left,
 );
 crate::on_both!(
-    in_memory_it_takes_few_calls,
+    a_cached_file_takes_few_system_calls,
     cut_off_under_way,
-    a_turn_is_short_and_all_have_theirs,
-    how_long_files_wait_is_told
+    every_file_gets_its_turn,
+    the_delay_of_files_is_measured
 );
 
 const MIB: usize = 1 << 20;
@@ -40,7 +40,7 @@ fn file(io: &Harness, length: usize) -> (Disk, File) {
     (disk, file)
 }
 
-/// Sends all of this part: what the kernel does not have in memory, from ours.
+/// Sends all of this part. Bytes that are not in the page cache are read and sent.
 fn send_all(io: &mut Harness, socket: Socket, head: &str, file: &File, offset: u64, length: u64) {
     let token = io.send_file(socket, head, file, offset, length);
     let mut sent = io.sent_file(token).unwrap();
@@ -56,7 +56,7 @@ fn send_all(io: &mut Harness, socket: Socket, head: &str, file: &File, offset: u
     }
 }
 
-fn head_and_file_in_every_mixture(io: &mut Harness) {
+fn head_and_file_in_every_combination(io: &mut Harness) {
     let (socket, mut peer) = io.pair();
     let (_disk, file) = file(io, 300_000);
     for head in ["", "head"] {
@@ -71,7 +71,7 @@ fn head_and_file_in_every_mixture(io: &mut Harness) {
     }
 }
 
-fn much_to_a_slow_reader(io: &mut Harness) {
+fn many_bytes_to_a_slow_reader(io: &mut Harness) {
     const LENGTH: usize = 8 * MIB;
     let (socket, peer) = io.pair();
     if let Some(fd) = io.driver.fd(socket) {
@@ -101,7 +101,7 @@ fn no_more_than_there_is(io: &mut Harness) {
     }
 }
 
-fn what_no_file_has(io: &mut Harness) {
+fn ranges_beyond_any_file(io: &mut Harness) {
     let (socket, _peer) = io.pair();
     let (_disk, file) = file(io, 10);
     for (offset, length) in [(u64::MAX, 1), (1, u64::MAX), (1 << 63, 0)] {
@@ -118,7 +118,7 @@ fn what_no_file_has(io: &mut Harness) {
 fn stuck(io: &mut Harness, file: &File) -> (Socket, Peer, Token) {
     let (socket, peer) = io.pair();
     if let Some(world) = &io.outside.0 {
-        // All of it in memory: it does not end early.
+        // All of the file is cached, so that the send does not end early.
         world.set_faults(phalanx_driver::sim::Faults::NONE);
     }
     let token = io.send_file(socket, "head", file, 0, 16 * MIB as u64);
@@ -137,7 +137,7 @@ fn only_one_at_a_time(io: &mut Harness) {
     drop(peer);
     let error = io.error(first);
     assert!([libc::EPIPE, libc::ECONNRESET].contains(&error), "{error}");
-    // And the other way round.
+    // And in the other order.
     let (socket, _peer) = io.pair();
     let first = io.send(socket, b"head", vec![7; 64 << 20]);
     io.idle(Duration::from_millis(5));
@@ -151,7 +151,7 @@ fn a_cancelled_one_ends(io: &mut Harness) {
     let (socket, mut peer, token) = stuck(io, &file);
     io.driver.cancel(token);
     assert_eq!(io.error(token), libc::ECANCELED);
-    // Nothing of it comes behind what is sent next.
+    // None of its bytes follow the next send.
     let next = io.send(socket, b"the end", "");
     let reader = thread::spawn(move || {
         let mut got = Vec::new();
@@ -167,7 +167,7 @@ fn a_cancelled_one_ends(io: &mut Harness) {
     let got = reader.join().unwrap();
     let length = got.len() - 4 - 7;
     assert!(length < 16 * MIB && got[4..4 + length] == pattern(length));
-    // One that was not begun.
+    // A send that was not started.
     let token = io.send_file(socket, "head", &file, 0, 1);
     io.driver.cancel(token);
     assert_eq!(io.error(token), libc::ECANCELED);
@@ -197,7 +197,7 @@ fn dropped_under_way(io: &mut Harness) {
     }
 }
 
-fn a_client_that_has_gone(io: &mut Harness) {
+fn a_client_that_has_left(io: &mut Harness) {
     let (socket, peer) = io.pair();
     let (_disk, file) = file(io, 16 * MIB);
     if let Some(world) = &io.outside.0 {
@@ -209,17 +209,17 @@ fn a_client_that_has_gone(io: &mut Harness) {
     drop(peer);
 }
 
-/// The kernel's file, if it says that all of it is in memory.
+/// A file of the kernel, if the file system reports that all of it is cached.
 fn known(io: &Harness, length: usize) -> Option<(Disk, File)> {
     let (disk, file) = file(io, length);
     let all = file.read_now(&mut vec![0; length], 0).unwrap();
     if !all.complete {
-        println!("skipped: this file system does not tell what is in memory");
+        println!("skipped: this file system does not report what is cached");
     }
     all.complete.then_some((disk, file))
 }
 
-fn in_memory_it_takes_few_calls(io: &mut Harness) {
+fn a_cached_file_takes_few_system_calls(io: &mut Harness) {
     let Some((_disk, file)) = known(io, MIB) else { return };
     let (socket, mut peer) = io.pair();
     if let Some(fd) = io.driver.fd(socket) {
@@ -232,7 +232,7 @@ fn in_memory_it_takes_few_calls(io: &mut Harness) {
     assert_eq!(io.sent_file(token).unwrap(), MIB as u64);
     let calls = io.driver.system_calls() - before;
     println!("{:?}: {calls} system calls for a mebibyte", io.kind);
-    // Four steps of five looks and a call; more where the reader is slow.
+    // Four steps of five probes and a send; more if the reader is slow.
     assert!(calls < 160, "{calls}");
     reader.join().unwrap().unwrap();
 }
@@ -253,10 +253,10 @@ fn cut_off_under_way(io: &mut Harness) {
     io.driver.close(socket);
     let got = reader.join().unwrap();
     assert_eq!(got.len() as u64, 4 + sent);
-    assert!(got[4..] == pattern(got.len() - 4), "what the file had, and nothing else");
+    assert!(got[4..] == pattern(got.len() - 4), "only the content of the file");
 }
 
-fn a_turn_is_short_and_all_have_theirs(io: &mut Harness) {
+fn every_file_gets_its_turn(io: &mut Harness) {
     const FILES: usize = 8;
     let Some((_disk, file)) = known(io, 4 * MIB) else { return };
     let mut pairs: Vec<_> = (0..FILES).map(|_| io.pair()).collect();
@@ -280,21 +280,21 @@ fn a_turn_is_short_and_all_have_theirs(io: &mut Harness) {
                 *got += read;
             }
         }
-        // Of all turns until now, since the network may be late with what an earlier one has sent.
+        // Bytes of all turns so far, because the network may deliver those of an earlier turn late.
         assert!(got.iter().sum::<usize>() <= turns * 2 * MIB, "{turns} turns: {got:?}");
         io.driver.reap(&mut Vec::new()).unwrap();
         if got.iter().all(|got| *got > 0) {
             return;
         }
     }
-    panic!("somebody waits for ever: {got:?}");
+    panic!("a file waits forever: {got:?}");
 }
 
-fn how_long_files_wait_is_told(io: &mut Harness) {
+fn the_delay_of_files_is_measured(io: &mut Harness) {
     const FILES: usize = 48;
     const MOMENT: Duration = Duration::from_millis(5);
     let Some((_disk, file)) = known(io, 16 * MIB) else { return };
-    // What waits for its client does not wait for us.
+    // A file that waits for its client is not delayed by the driver.
     let (_socket, _peer, _token) = stuck(io, &file);
     while io.driver.queue_delay() > Duration::ZERO {
         io.idle(MOMENT);
@@ -308,12 +308,12 @@ fn how_long_files_wait_is_told(io: &mut Harness) {
     }
     io.driver.submit().unwrap();
     assert!(io.driver.queue_delay() <= begun.elapsed());
-    // More than a turn of them are left.
+    // More than one turn of them is left.
     let submitted = Instant::now();
     while submitted.elapsed() < MOMENT {
         thread::yield_now();
     }
     io.driver.submit().unwrap();
     assert!(io.driver.queue_delay() >= MOMENT);
-    assert_eq!(io.driver.queue_delay(), Duration::ZERO, "it is told once");
+    assert_eq!(io.driver.queue_delay(), Duration::ZERO, "it is reported once");
 }

@@ -11,7 +11,7 @@ use crate::harness::{Harness, pattern};
 
 crate::on_all!(
     a_connection_by_path,
-    nobody_at_a_path,
+    no_listener_at_a_path,
     a_path_that_is_too_long,
     large_messages_both_ways,
 );
@@ -57,7 +57,7 @@ fn a_connection_by_path(io: &mut Harness) {
     assert!(io.received(client).unwrap().is_empty());
 }
 
-fn nobody_at_a_path(io: &mut Harness) {
+fn no_listener_at_a_path(io: &mut Harness) {
     let directory = tempfile::tempdir().unwrap();
     let error = connect(io, &directory.path().join("none")).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::ENOENT));

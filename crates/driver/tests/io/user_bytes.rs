@@ -1,4 +1,4 @@
-//! Payloads whose destructors panic: the driver drops them wherever a request ends.
+//! Payloads whose destructors panic. The driver drops them wherever a request ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,19 +10,19 @@ use phalanx_driver::{Config, Done, Request};
 use crate::harness::{Harness, write_all};
 
 crate::on_all!(
-    a_batch_of_sends_is_answered,
-    a_refused_send_is_answered,
-    a_closed_socket_answers_all_requests,
-    a_cancelled_send_is_answered,
-    a_reset_connection_answers,
+    a_batch_of_sends_completes,
+    a_refused_send_completes,
+    requests_of_a_closed_socket_complete,
+    a_cancelled_send_completes,
+    a_reset_connection_completes_requests,
     a_driver_is_dropped_with_sends_in_flight,
-    writes_to_a_file_are_answered,
+    writes_to_a_file_complete,
 );
 
-/// More than a connection holds.
+/// More than the buffers of a connection hold.
 const LONG: usize = 64 << 20;
 
-/// Counts its drops. Each panics.
+/// Bytes that count their drops; each drop panics.
 #[derive(Clone, Default)]
 struct Drops(Arc<AtomicUsize>);
 
@@ -37,7 +37,7 @@ impl AsRef<[u8]> for Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         self.1.0.fetch_add(1, Ordering::SeqCst);
-        // The panic's own payload panics too.
+        // The panic's own payload panics as well.
         std::panic::panic_any(Again);
     }
 }
@@ -69,7 +69,7 @@ fn serves(io: &mut Harness) {
     io.driver.close(socket);
 }
 
-fn a_batch_of_sends_is_answered(io: &mut Harness) {
+fn a_batch_of_sends_completes(io: &mut Harness) {
     let drops = Drops::default();
     let pairs: Vec<_> = (0..5).map(|_| io.pair()).collect();
     let sends: Vec<_> = (0..5)
@@ -80,7 +80,7 @@ fn a_batch_of_sends_is_answered(io: &mut Harness) {
     serves(io);
 }
 
-fn a_refused_send_is_answered(io: &mut Harness) {
+fn a_refused_send_completes(io: &mut Harness) {
     let drops = Drops::default();
     let (socket, _peer) = io.pair();
     let first = io.send(socket, b"", drops.bytes(LONG));
@@ -94,7 +94,7 @@ fn a_refused_send_is_answered(io: &mut Harness) {
     serves(io);
 }
 
-fn a_closed_socket_answers_all_requests(io: &mut Harness) {
+fn requests_of_a_closed_socket_complete(io: &mut Harness) {
     let drops = Drops::default();
     for begun in [false, true] {
         let (socket, _peer) = io.pair();
@@ -110,7 +110,7 @@ fn a_closed_socket_answers_all_requests(io: &mut Harness) {
     serves(io);
 }
 
-fn a_cancelled_send_is_answered(io: &mut Harness) {
+fn a_cancelled_send_completes(io: &mut Harness) {
     let drops = Drops::default();
     let (socket, _peer) = io.pair();
     let send = io.send(socket, b"head", drops.bytes(LONG));
@@ -121,7 +121,7 @@ fn a_cancelled_send_is_answered(io: &mut Harness) {
     serves(io);
 }
 
-fn a_reset_connection_answers(io: &mut Harness) {
+fn a_reset_connection_completes_requests(io: &mut Harness) {
     let drops = Drops::default();
     let (socket, peer) = io.pair();
     let send = io.send(socket, b"head", drops.bytes(LONG));
@@ -146,13 +146,13 @@ fn a_driver_is_dropped_with_sends_in_flight(io: &mut Harness) {
     assert_eq!(drops.count(), 4);
 }
 
-fn writes_to_a_file_are_answered(io: &mut Harness) {
+fn writes_to_a_file_complete(io: &mut Harness) {
     let drops = Drops::default();
     let disk = io.disk();
     disk.write("file", b"");
     let root = disk.open(".");
     let file = crate::writing::open(io, &root, "file", phalanx_driver::Access::Write).unwrap();
-    // More than there are helper threads.
+    // More requests than helper threads.
     for round in 0..6 {
         let (file, bytes) = (file.clone(), drops.bytes(5));
         let write = io.start(Request::WriteAt { file, bytes, offset: 5 * round });

@@ -1,4 +1,4 @@
-//! Writing files: all of it or an error, and to the disk when asked.
+//! Writing files: all bytes or an error, and flushing them to the disk.
 
 use std::ffi::CString;
 use std::fs;
@@ -13,20 +13,20 @@ use rustix::process::{Resource, getrlimit};
 use crate::harness::{Harness, pattern};
 
 crate::on_both!(
-    what_is_written_is_read,
+    written_bytes_are_read,
     parts_are_continued,
     a_full_disk_is_an_error,
     impossible_writes_fail,
-    a_file_that_may_not_grow,
-    making_files_stays_beneath,
+    a_file_size_limit,
+    files_are_created_beneath,
     many_writes_at_once,
-    cancelling_a_write_answers_it,
-    a_cancelled_write_is_over,
+    a_cancelled_write_completes,
+    a_cancelled_write_has_ended,
 );
 
-crate::on_all!(what_is_made_is_written_and_read, what_is_removed_is_gone);
+crate::on_all!(created_files_are_written_and_read, removed_files_are_gone);
 
-fn what_is_removed_is_gone(io: &mut Harness) {
+fn removed_files_are_gone(io: &mut Harness) {
     let disk = io.disk();
     disk.write("there", b"before");
     disk.write("deep/inside", b"");
@@ -36,15 +36,15 @@ fn what_is_removed_is_gone(io: &mut Harness) {
     let remove = |name| root.remove(name).map_err(|error| error.raw_os_error().unwrap());
     assert_eq!(remove(c"there"), Ok(()));
     assert_eq!(open(io, &root, "there", Access::Read).unwrap_err(), libc::ENOENT);
-    assert_eq!(reader.metadata().unwrap().length, 6, "who has it open keeps it");
+    assert_eq!(reader.metadata().unwrap().length, 6, "an open file stays usable");
     assert_eq!(remove(c"there"), Err(libc::ENOENT));
-    assert_eq!(remove(c"link"), Ok(()), "a link itself, wherever it leads");
+    assert_eq!(remove(c"link"), Ok(()), "the link itself");
     assert_eq!(remove(c"deep"), Err(libc::EISDIR));
     assert_eq!(remove(c"deep/inside"), Err(libc::EINVAL));
     assert_eq!(remove(c"../out"), Err(libc::EINVAL));
 }
 
-fn what_is_made_is_written_and_read(io: &mut Harness) {
+fn created_files_are_written_and_read(io: &mut Harness) {
     let disk = io.disk();
     disk.write("there", b"before");
     disk.write("deep/inside", b"");
@@ -64,7 +64,7 @@ fn what_is_made_is_written_and_read(io: &mut Harness) {
     };
     let token = io.start(read);
     assert!(matches!(io.finish(token), Ok(Done::Read(bytes)) if bytes == b"andafter"));
-    // What is there is kept, or refused where it should be new.
+    // Existing content is kept, or the open fails where the file must be new.
     let there = open(io, &root, "there", create).unwrap();
     assert_eq!(there.metadata().unwrap().length, 6);
     assert_eq!(open(io, &root, "there", new).unwrap_err(), libc::EEXIST);
@@ -102,7 +102,7 @@ fn sync(io: &mut Harness, file: &File, data_only: bool) -> Result<(), i32> {
     }
 }
 
-fn what_is_written_is_read(io: &mut Harness) {
+fn written_bytes_are_read(io: &mut Harness) {
     let (named, file) = new_file();
     write(io, &file, &b"0123456789"[..], 0).unwrap();
     write(io, &file, &b"ab"[..], 4).unwrap();
@@ -115,12 +115,12 @@ fn what_is_written_is_read(io: &mut Harness) {
     let large = pattern((6 << 20) + 123);
     write(io, &file, large.clone(), 1).unwrap();
     assert!(fs::read(named.path()).unwrap()[1..] == large);
-    // A directory keeps its names.
+    // A directory flushes its names.
     let root = tempfile::tempdir().unwrap();
     sync(io, &fs::File::open(root.path()).unwrap().into(), false).unwrap();
 }
 
-/// The kernel writes no more than 2 GiB at once. Nothing of this memory is ever touched.
+/// The kernel writes at most 2 GiB in one call. This memory is never accessed.
 #[cfg(target_pointer_width = "64")]
 fn parts_are_continued(io: &mut Harness) {
     let sink = fs::File::options().write(true).open("/dev/null").unwrap();
@@ -137,7 +137,7 @@ fn impossible_writes_fail(io: &mut Harness) {
     for (offset, bytes) in [(u64::MAX, "x"), (i64::MAX as u64, "x"), (u64::MAX, "")] {
         assert_eq!(write(io, &file, bytes, offset), Err(libc::EINVAL));
     }
-    // Wherever this file system ends: as a plain write has it.
+    // At the limit of this file system, a plain write behaves in the same way.
     let far = i64::MAX as u64 - 1;
     let plain = fs::File::options().write(true).open(named.path()).unwrap().write_at(b"x", far);
     let plain = plain.map(drop).map_err(|error| error.raw_os_error().unwrap());
@@ -148,13 +148,13 @@ fn impossible_writes_fail(io: &mut Harness) {
     assert_eq!(sync(io, &File::from(std::os::fd::OwnedFd::from(pipe)), true), Err(libc::EINVAL));
 }
 
-/// At a limit the kernel takes a part, and refuses the rest: the part is there, and the error is
-/// told. The limit is for a whole process, so it is another one that runs this.
-fn a_file_that_may_not_grow(io: &mut Harness) {
+/// At a file size limit, the kernel writes a part and refuses the rest. The part is written, and the request
+/// fails. The limit applies to a whole process, so another process runs this.
+fn a_file_size_limit(io: &mut Harness) {
     const LIMITED: &str = "PHALANX_TEST_FILE_LIMIT";
     if std::env::var_os(LIMITED).is_none() {
         let script = r#"trap '' XFSZ; ulimit -f 1; exec "$0" --exact "$1""#;
-        let name = format!("writing::a_file_that_may_not_grow::{}", io.driver.name());
+        let name = format!("writing::a_file_size_limit::{}", io.driver.name());
         let mut limited = Command::new("sh");
         limited.args(["-c", script]).arg(std::env::current_exe().unwrap()).arg(name);
         let output = limited.env(LIMITED, "1").output().unwrap();
@@ -187,7 +187,7 @@ pub(crate) fn open(
     }
 }
 
-fn making_files_stays_beneath(io: &mut Harness) {
+fn files_are_created_beneath(io: &mut Harness) {
     let outside = tempfile::tempdir().unwrap();
     let root = outside.path().join("root");
     fs::create_dir_all(root.join("sub")).unwrap();
@@ -218,7 +218,7 @@ fn making_files_stays_beneath(io: &mut Harness) {
         }
         assert_eq!(open(io, &directory, path, Access::Create).unwrap_err(), libc::EXDEV);
     }
-    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1, "nothing is made outside");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1, "nothing is created outside");
 }
 
 fn many_writes_at_once(io: &mut Harness) {
@@ -238,7 +238,7 @@ fn many_writes_at_once(io: &mut Harness) {
     assert!(fs::read(named.path()).unwrap() == bytes);
 }
 
-fn cancelling_a_write_answers_it(io: &mut Harness) {
+fn a_cancelled_write_completes(io: &mut Harness) {
     let bytes = Bytes::from(pattern(4 << 20));
     let (_named, file) = new_file();
     for _ in 0..20 {
@@ -254,8 +254,8 @@ fn cancelling_a_write_answers_it(io: &mut Harness) {
     }
 }
 
-/// When a cancelled write has been answered, nobody writes any more, so nobody has its bytes.
-fn a_cancelled_write_is_over(io: &mut Harness) {
+/// When a cancelled write has completed, no thread writes any more, so no thread owns its bytes.
+fn a_cancelled_write_has_ended(io: &mut Harness) {
     let (_named, file) = new_file();
     let bytes = Bytes::from(vec![1; 8 << 20]);
     for round in 0..10 {
@@ -273,6 +273,6 @@ fn a_cancelled_write_is_over(io: &mut Harness) {
                 assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
             }
         }
-        assert!(bytes.is_unique(), "a straggler writes");
+        assert!(bytes.is_unique(), "a thread still writes");
     }
 }
