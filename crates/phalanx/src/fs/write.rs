@@ -1,8 +1,7 @@
-//! Writing files: made and opened beneath a directory, written by the driver, brought to the disk
-//! when asked.
+//! Writing files: creating and opening them beneath a directory, writing, and flushing to the disk.
 //!
-//! Nothing here is cached or gathered: a write is one request to the kernel, and where it goes is
-//! the caller's to say. A log knows its own end, and a cohort of it shares one [`File::sync_data`].
+//! Nothing is buffered or coalesced here: a write is one request to the kernel, at an offset that the caller chooses. A
+//! log tracks its own end, and the operations of a cohort share one [`File::sync_data`].
 
 use std::ffi::CString;
 use std::io;
@@ -14,9 +13,9 @@ use super::{Dir, File, Space};
 use crate::io::{IoTimeout, request};
 
 impl Dir {
-    /// Opens `path` for reading and writing, beneath this directory; makes it when it is not there
-    /// and keeps its content when it is. `follow_links` as in [`open_file`](Self::open_file).
-    /// The new name is on the disk after a [`sync`](Self::sync) of the directory.
+    /// Opens `path` for reading and writing, beneath this directory. Creates the file if it does not exist, and keeps its
+    /// content if it does. `follow_links` as in [`open_file`](Self::open_file). The new name is on the disk after a
+    /// [`sync`](Self::sync) of the directory.
     ///
     /// # Errors
     /// As [`open_file`](Self::open_file), and `EISDIR`, `EACCES`, `ENOSPC` as `open(2)`.
@@ -24,15 +23,15 @@ impl Dir {
         self.open_for(path, OpenHow { links: follow_links.into(), access: Access::Create }).await
     }
 
-    /// As [`create`](Self::create), without following links; a file that is made is its owner's alone (mode 0600).
+    /// As [`create`](Self::create), without following links. A new file is accessible to its owner only (mode 0600).
     ///
     /// # Errors
-    /// As there.
+    /// As [`create`](Self::create).
     pub async fn create_private(&self, path: &[u8]) -> io::Result<File> {
         self.open_for(path, OpenHow { links: Links::Refused, access: Access::CreatePrivate }).await
     }
 
-    /// The room of the file system that this directory is in. This call may block: it is for a
+    /// The size of the file system that contains this directory, and its free space. This call may block: use it on a
     /// [blocking stage](crate::blocking::blocking).
     ///
     /// # Errors
@@ -41,19 +40,19 @@ impl Dir {
         self.0.space()
     }
 
-    /// As [`create`](Self::create), and it is this call that makes the file.
+    /// As [`create`](Self::create), but the file must not exist.
     ///
     /// # Errors
-    /// As there; [`AlreadyExists`](io::ErrorKind::AlreadyExists) when the name is taken, be it by a
-    /// link to nowhere.
+    /// As [`create`](Self::create); [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the name exists, even as a link to
+    /// a missing file.
     pub async fn create_new(&self, path: &[u8]) -> io::Result<File> {
         self.open_for(path, OpenHow { links: Links::Refused, access: Access::CreateNew }).await
     }
 
-    /// Opens `path`, which is there, for reading and writing, beneath this directory.
+    /// Opens the existing file `path` for reading and writing, beneath this directory.
     ///
     /// # Errors
-    /// As [`create`](Self::create); [`NotFound`](io::ErrorKind::NotFound) when it is not there.
+    /// As [`create`](Self::create); [`NotFound`](io::ErrorKind::NotFound) if it does not exist.
     pub async fn open_write(&self, path: &[u8], follow_links: bool) -> io::Result<File> {
         self.open_for(path, OpenHow { links: follow_links.into(), access: Access::Write }).await
     }
@@ -63,18 +62,18 @@ impl Dir {
         self.open_by_driver(path, how).await
     }
 
-    /// Takes the file called `name` out of this directory; who has it open keeps it. This call may
-    /// block: it is for a [blocking stage](crate::blocking::blocking), to which a directory may be sent.
+    /// Removes the file `name` from this directory. An open file stays usable. This call may block: use it on a
+    /// [blocking stage](crate::blocking::blocking), to which a directory may be moved.
     ///
     /// # Errors
-    /// As `unlink(2)`: [`NotFound`](io::ErrorKind::NotFound) when it is not there. `InvalidInput` for a
-    /// path that leads through other directories, or has a zero byte.
+    /// As `unlink(2)`: [`NotFound`](io::ErrorKind::NotFound) if it does not exist. `InvalidInput` for a name with a slash
+    /// or a zero byte.
     pub fn remove(&self, name: &[u8]) -> io::Result<()> {
         let name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
         self.0.remove(&name)
     }
 
-    /// Has the names in this directory reach the disk, those of files made before this call.
+    /// Flushes the names in this directory to the disk, including those of files created before this call.
     ///
     /// # Errors
     /// As `fsync(2)`.
@@ -84,9 +83,9 @@ impl Dir {
 }
 
 impl File {
-    /// Writes all of `bytes` at `offset`, to where it can be read again; [`sync_data`] brings it to
-    /// the disk. Two writes in flight at once are in no order. Dropping the future gives up the
-    /// write, of which nothing, a part or all is done then.
+    /// Writes all of `bytes` at `offset`, to the page cache; [`sync_data`] flushes them to the disk. Two writes in flight
+    /// at the same time are not ordered. Dropping the future cancels the write; nothing, a part or all of it is then
+    /// written.
     ///
     /// ```
     /// # use phalanx::{Graph, Runtime, fs::Dir};
@@ -115,42 +114,41 @@ impl File {
     /// ```
     ///
     /// # Errors
-    /// As `pwrite(2)`: `ENOSPC`, `EFBIG`, `EBADF` for a file opened for reading. A part may have been
-    /// written then. `InvalidInput` for what lies beyond any file's end, 2⁶³ bytes.
+    /// As `pwrite(2)`: `ENOSPC`, `EFBIG`, `EBADF` for a file opened for reading. A part may then be written.
+    /// `InvalidInput` for a range that ends beyond 2⁶³ bytes.
     ///
     /// [`sync_data`]: Self::sync_data
     pub async fn write_at(&self, offset: u64, bytes: impl Into<Bytes>) -> io::Result<()> {
         let write = Request::WriteAt { file: self.0.clone(), bytes: bytes.into(), offset };
         match request(write, IoTimeout::NONE).await? {
             Done::Written => Ok(()),
-            other => unreachable!("write came to {other:?}"),
+            other => unreachable!("write completed with {other:?}"),
         }
     }
 
-    /// Has the file system set room aside for the first `length` bytes of this file, which is that long then at least. This
-    /// call may block: it is for a [blocking stage](crate::blocking::blocking).
+    /// Allocates disk space for the first `length` bytes of this file, and extends the file to that length if it is
+    /// shorter. This call may block: use it on a [blocking stage](crate::blocking::blocking).
     ///
     /// # Errors
-    /// As `fallocate(2)`: `ENOSPC` when there is too little room, of which some may be taken then;
-    /// [`Unsupported`](io::ErrorKind::Unsupported) where the file system or the operating system has no such call.
+    /// As `fallocate(2)`: `ENOSPC` if there is too little space, part of which may be allocated;
+    /// [`Unsupported`](io::ErrorKind::Unsupported) if the file system or the operating system has no such call.
     pub fn allocate(&self, length: u64) -> io::Result<()> {
         self.0.allocate(length)
     }
 
-    /// Has what was written before this call, and was answered, reach the disk, with what is needed
-    /// to read it again (`fdatasync`). The usual call for a log.
+    /// Flushes completed writes to the disk, with the metadata needed to read them (`fdatasync`). The usual call for a log.
     ///
     /// # Errors
-    /// As `fsync(2)`. An error is told once, and then nobody knows what was kept: write it anew,
-    /// elsewhere, or stop.
+    /// As `fsync(2)`. The kernel reports an error only once. Afterwards it is unknown which bytes are on the disk: write
+    /// them again to another file, or stop.
     pub async fn sync_data(&self) -> io::Result<()> {
         sync(Request::Sync { file: self.0.clone(), data_only: true }).await
     }
 
-    /// As [`sync_data`](Self::sync_data), with all that is known of the file (`fsync`).
+    /// As [`sync_data`](Self::sync_data), with all metadata (`fsync`).
     ///
     /// # Errors
-    /// As there.
+    /// As [`sync_data`](Self::sync_data).
     pub async fn sync_all(&self) -> io::Result<()> {
         sync(Request::Sync { file: self.0.clone(), data_only: false }).await
     }
@@ -159,6 +157,6 @@ impl File {
 async fn sync(sync: Request) -> io::Result<()> {
     match request(sync, IoTimeout::NONE).await? {
         Done::Synced => Ok(()),
-        other => unreachable!("sync came to {other:?}"),
+        other => unreachable!("sync completed with {other:?}"),
     }
 }

@@ -45,7 +45,7 @@ async fn reader_on_1(stage: SharedStage<()>) -> (phalanx::Call<Vec<u8>>, std::ne
     });
     loop {
         match peers.try_recv() {
-            // The reader has begun its read when it next suspends, and only then are we told.
+            // The reader has begun its read when it next suspends, and only then sends this message.
             Ok(peer) => break (call, peer),
             Err(_) => sleep(Duration::from_millis(1)).await,
         }
@@ -86,12 +86,12 @@ fn a_read_that_has_begun_on_another_processor(driver: DriverChoice) {
         let moved = stage.call_on(1, move |_| async move {
             let (result, stream) = reading.await;
             assert_eq!(elsewhere(result), Elsewhere::AnotherProcessor);
-            // It may go home and be used there.
+            // It may return to its processor, where it works again.
             stream
         });
         let stream = moved.await.unwrap();
         their_peer.write_all(b"theirs").unwrap();
-        assert_eq!(theirs.await.unwrap(), b"theirs", "the rightful reader has its bytes");
+        assert_eq!(theirs.await.unwrap(), b"theirs", "the other reader has its bytes");
         (&my_peer).write_all(b"mine").unwrap();
         assert_eq!(read(stream).await.0.unwrap(), b"mine");
         closed(my_peer).await;
@@ -146,7 +146,7 @@ fn an_answer_that_waits_for_a_read_that_left(driver: DriverChoice) {
         let mut reading = read(mine);
         assert!(poll_once(&mut reading).await.is_pending());
         my_peer.write_all(b"in the buffer").unwrap();
-        // The answer waits here, in a buffer of the driver's, when the read is moved.
+        // The result waits in a buffer of the driver when the read moves.
         sleep(Duration::from_millis(20)).await;
         let moved = stage.call_on(1, move |_| async move { elsewhere(reading.await.0) });
         assert_eq!(moved.await.unwrap(), Elsewhere::AnotherProcessor);
@@ -219,7 +219,7 @@ fn two_runtimes_at_once(driver: DriverChoice) {
         assert_eq!(read(mine).await.0.unwrap(), b"mine");
         (peer, begun_peer)
     });
-    // Closed by the other runtime, while it runs.
+    // The other runtime closes it while it runs.
     assert_closed(peers.0);
     assert_closed(peers.1);
     finish.send(()).unwrap();
@@ -235,7 +235,7 @@ fn a_listener_on_another_processor(driver: DriverChoice) {
             assert_eq!(elsewhere(listener.accept().await), Elsewhere::AnotherProcessor);
         });
         moved.await.unwrap();
-        // It was closed at home: nobody listens.
+        // Its own processor has closed it, so nothing listens.
         while Stream::connect(address, IoTimeout::after(LONG)).await.is_ok() {
             sleep(Duration::from_millis(1)).await;
         }
@@ -257,7 +257,7 @@ fn a_file_on_another_processor(driver: DriverChoice) {
             if begun {
                 assert_eq!(elsewhere(syncing.await), Elsewhere::AnotherProcessor);
             }
-            // A file is not of a driver: it is open in the whole program.
+            // A file does not belong to a driver: it is open in the whole program.
             file.write_at(0, "written on 1").await.unwrap();
             file.read_at(0, 100).await.unwrap()
         });
@@ -271,7 +271,7 @@ fn a_drain_awaited_on_another_processor(driver: DriverChoice) {
         for wait in &mut waits {
             assert!(poll_once(wait).await.is_pending());
         }
-        // Of this, too, something is in the table there.
+        // The table of that processor has an entry for this, too.
         let there = stage.call_on(1, |_| draining());
         let [moved, dropped] = waits;
         let moved = stage.call_on(1, move |_| async move {
@@ -297,7 +297,7 @@ fn a_timer_on_another_processor(driver: DriverChoice) {
         let panicked = stage.call_on(1, move |_| async move { reset.reset(Duration::ZERO) }).await;
         assert!(matches!(panicked, Err(CallError::Panicked { .. })), "{panicked:?}");
         thread::spawn(move || drop(dropped)).join().unwrap();
-        // And the program, which is asked to finish now, has no timer left.
+        // And the program, which drains now, has no timer left.
     });
 }
 

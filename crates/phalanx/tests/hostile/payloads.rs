@@ -1,4 +1,4 @@
-//! Payloads whose destructors panic while the driver drops them. Only the write ends.
+//! Payloads whose destructors panic while the driver drops them. Only the write fails.
 
 use std::future::Future;
 use std::io::{self, Read, Write};
@@ -26,10 +26,10 @@ on_each_driver!(
     in_flight_at_the_end,
 );
 
-/// More than a connection holds.
-const MUCH: usize = 64 << 20;
+/// More than the buffers of a connection hold.
+const LARGE: usize = 64 << 20;
 
-/// Counts payloads that were dropped.
+/// Counts dropped payloads.
 #[derive(Clone, Default)]
 pub(crate) struct Drops(Arc<AtomicUsize>);
 
@@ -61,7 +61,7 @@ impl Drops {
 
 type Writing = Pin<Box<dyn Future<Output = (io::Result<Vec<u8>>, Stream)> + Send>>;
 
-/// A write with all that it needs, begun.
+/// A write, with everything that it needs, that has begun.
 async fn begun(stream: Stream, payload: impl Into<Payload>, timeout: IoTimeout) -> Writing {
     let payload = payload.into();
     let mut writing: Writing = Box::pin(async move {
@@ -99,7 +99,7 @@ async fn reads_all(mut peer: TcpStream, expected: &'static [u8]) {
 fn written(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let drops = Drops::default();
-        // Their completions come together.
+        // They complete in one batch.
         let mut writes = Vec::new();
         for head in ["head", ""] {
             let (stream, peer) = pair().await;
@@ -110,7 +110,7 @@ fn written(driver: DriverChoice) {
             assert!(writing.await.0.unwrap().is_empty());
             reads_all(peer, expected.as_bytes()).await;
         }
-        // Nothing to write is answered when it is started.
+        // An empty write completes when it is started.
         let (stream, _peer) = pair().await;
         stream.write(drops.bytes(0), IoTimeout::after(LONG)).await.unwrap();
         assert_eq!(drops.count(), 3);
@@ -124,7 +124,7 @@ fn refused(driver: DriverChoice) {
         let (stream, _peer) = pair().await;
         let stream = Arc::new(stream);
         let other = stream.clone();
-        let (first, second) = (drops.bytes(MUCH), drops.bytes(4));
+        let (first, second) = (drops.bytes(LARGE), drops.bytes(4));
         let mut first = Box::pin(async move { other.write(first, IoTimeout::NONE).await });
         assert!(poll_once(&mut first).await.is_pending());
         // One write at a time.
@@ -138,7 +138,7 @@ fn reset(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let drops = Drops::default();
         let (stream, mut peer) = pair().await;
-        let writing = begun(stream, drops.bytes(MUCH), IoTimeout::after(LONG)).await;
+        let writing = begun(stream, drops.bytes(LARGE), IoTimeout::after(LONG)).await;
         // It has unread bytes when it is closed, which resets the connection.
         let peer = thread::spawn(move || peer.read_exact(&mut [0]).unwrap());
         assert!(writing.await.0.is_err());
@@ -153,7 +153,7 @@ fn timed_out(driver: DriverChoice) {
         let drops = Drops::default();
         let (stream, _peer) = pair().await;
         let soon = IoTimeout::after(Duration::from_millis(1));
-        let error = stream.write(drops.bytes(MUCH), soon).await.unwrap_err();
+        let error = stream.write(drops.bytes(LARGE), soon).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert_eq!(drops.count(), 1);
         serves().await;
@@ -164,10 +164,10 @@ fn dropped(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let drops = Drops::default();
         let ((one, one_peer), (two, two_peer)) = (pair().await, pair().await);
-        // One before the driver has begun it, one after.
-        let two = begun(two, drops.bytes(MUCH), IoTimeout::NONE).await;
+        // One before the driver has started it, and one after.
+        let two = begun(two, drops.bytes(LARGE), IoTimeout::NONE).await;
         sleep(Duration::from_millis(20)).await;
-        drop(begun(one, drops.bytes(MUCH), IoTimeout::NONE).await);
+        drop(begun(one, drops.bytes(LARGE), IoTimeout::NONE).await);
         drop(two);
         for mut peer in [one_peer, two_peer] {
             let drained = thread::spawn(move || io::copy(&mut peer, &mut io::sink()));
@@ -188,7 +188,7 @@ fn written_to_a_file(driver: DriverChoice) {
     program(driver, 1, |_| async move {
         let drops = Drops::default();
         let file = dir.create(b"file", false).await.unwrap();
-        // More than there are helper threads.
+        // More than the number of helper threads.
         for n in 0..6 {
             file.write_at(4 * n, drops.bytes(4)).await.unwrap();
         }
@@ -206,7 +206,7 @@ fn in_flight_at_the_end(driver: DriverChoice) {
     let ((), ended) = run(driver, 1, |_| async move {
         for n in 0..3 {
             let (stream, peer) = pair().await;
-            let writing = begun(stream, bytes.bytes(MUCH), IoTimeout::NONE).await;
+            let writing = begun(stream, bytes.bytes(LARGE), IoTimeout::NONE).await;
             keep.lock().unwrap().push((writing, peer));
             if n == 0 {
                 sleep(Duration::from_millis(20)).await;

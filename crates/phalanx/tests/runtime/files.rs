@@ -1,4 +1,4 @@
-//! Files: beneath the directory only, all of what is asked for, from memory or from the disk.
+//! Files: opened beneath a directory only, and read completely, from the page cache or from the disk.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -103,19 +103,19 @@ fn reads(driver: DriverChoice) {
             let read = file.read_at(offset as u64, length).await.unwrap();
             assert!(read == content[offset..offset + length], "{length} at {offset}");
         }
-        // Fewer only at the end.
+        // Fewer bytes only at the end of the file.
         assert!(file.read_at(0, whole + 5).await.unwrap() == content);
         assert_eq!(file.read_at(whole as u64 - 2, 100).await.unwrap(), content[whole - 2..]);
         assert_eq!(file.read_at(whole as u64, 100).await.unwrap(), b"");
         assert_eq!(file.read_at(whole as u64 + 999, 100).await.unwrap(), b"");
-        // A clone shares it, and outlives it.
+        // A clone shares the file, and outlives it.
         let clone = file.clone();
         drop(file);
         assert_eq!(clone.read_at(0, 4).await.unwrap(), content[..4]);
     });
 }
 
-/// What the kernel does not have in memory, and what it has in part, comes just as whole.
+/// Data that is not in the page cache, or partly, is read completely as well.
 fn from_the_disk(driver: DriverChoice) {
     let tree = tree();
     let content = pattern(6 << 20);
@@ -123,7 +123,7 @@ fn from_the_disk(driver: DriverChoice) {
     fs::write(&path, &content).unwrap();
     let written = fs::File::open(&path).unwrap();
     let forget = move |from: u64, length: u64| {
-        // Only what is on the disk can be forgotten.
+        // The kernel can only drop clean pages.
         written.sync_all().unwrap();
         fadvise(&written, from, std::num::NonZero::new(length), Advice::DontNeed).unwrap();
     };
@@ -136,7 +136,7 @@ fn from_the_disk(driver: DriverChoice) {
             forget(hole, 1 << 20);
             assert!(file.read_at(0, content.len()).await.unwrap() == content, "a hole at {hole}");
         }
-        // Many at once.
+        // Many reads at once.
         forget(0, 6 << 20);
         let calls: Vec<_> = (0..48)
             .map(|n: u64| {
@@ -167,7 +167,7 @@ fn far_into_a_file(driver: DriverChoice) {
         }
         assert_eq!(file.metadata().unwrap().length, far + 8);
         assert_eq!(file.read_at(1 << 40, 10).await.unwrap(), b"");
-        // Offsets that no file has are an error or the end, but nothing worse.
+        // Impossible offsets are an error or the end of the file.
         for offset in [i64::MAX as u64 - 1, i64::MAX as u64, 1 << 63, u64::MAX - 1, u64::MAX] {
             match file.read_at(offset, 10).await {
                 Ok(read) => assert!(read.is_empty()),
@@ -208,7 +208,7 @@ fn what_is_no_file(driver: DriverChoice) {
         let directory = dir.open_file(b"a", false).await.unwrap();
         assert_eq!(directory.metadata().unwrap().kind, FileKind::Directory);
         assert_eq!(directory.read_at(0, 10).await.unwrap_err().kind(), ErrorKind::IsADirectory);
-        // Nobody writes to the pipe: opening it for reading would wait for somebody.
+        // The pipe has no writer: opening it for reading would block.
         let pipe = dir.open_file(b"pipe", false).await.unwrap();
         assert_eq!(pipe.metadata().unwrap().kind, FileKind::Other);
     });

@@ -1,4 +1,4 @@
-//! Limits on waiting: no more than so long, and nothing lost by it.
+//! Time limits on I/O: they end waits, and lose no bytes.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
@@ -19,7 +19,7 @@ use crate::on_each_driver;
 
 on_each_driver!(
     reads,
-    what_came_in_time,
+    bytes_within_the_limit,
     nothing_is_lost,
     writes,
     connects,
@@ -29,7 +29,7 @@ on_each_driver!(
 
 const SHORT: Duration = Duration::from_millis(150);
 
-/// That it took at least the limit; and not for ever, which would be another kind of failure.
+/// Asserts that the wait took at least the limit, and not much longer.
 #[track_caller]
 fn about(limit: Duration, begun: Instant) {
     let took = begun.elapsed();
@@ -37,8 +37,8 @@ fn about(limit: Duration, begun: Instant) {
     assert!(took < limit + LONG / 3, "after {took:?} only");
 }
 
-/// The time before a turn of its own: the clock of a cohort stands still while it runs, so a limit counts from before the
-/// call that has it.
+/// The time before a new turn. The clock of a cohort does not advance while the cohort runs, so a limit
+/// counts from before the call.
 async fn before_a_turn() -> Instant {
     let begun = Instant::now();
     sleep(Duration::from_millis(1)).await;
@@ -54,8 +54,8 @@ fn reads(driver: DriverChoice) {
         let error = stream.read(&mut buffer, IoTimeout::after(SHORT)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         about(SHORT, begun);
-        // Several limits at once, each its own; the longest first, so that it is not the one looked at. It is
-        // not waited for.
+        // Several limits at the same time. The longest one comes first, so that it is not the earliest. It is
+        // not awaited.
         let (peer, _) = listener.accept().unwrap();
         let waits = |limit| {
             stage.call(move |_| async move {
@@ -72,18 +72,18 @@ fn reads(driver: DriverChoice) {
             ended.unwrap();
         }
         drop(longest);
-        // The connection is as good as before.
+        // The connection is still usable.
         (&peer).write_all(b"late").unwrap();
         assert_eq!(stream.read(&mut buffer, IoTimeout::after(LONG)).await.unwrap(), 4);
         assert_eq!(buffer, b"late");
-        // No time at all is a limit too, but what is there already may come.
+        // A limit of zero is a limit too, but bytes that have already arrived may be read.
         let error = stream.read(&mut buffer, IoTimeout::after(Duration::ZERO)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
     });
 }
 
-/// Bytes that come while the processor does something else, until long after the limit: they were in time.
-fn what_came_in_time(driver: DriverChoice) {
+/// Bytes that arrive within the limit are read, even if the processor was busy until long after it.
+fn bytes_within_the_limit(driver: DriverChoice) {
     const LIMIT: Duration = Duration::from_millis(400);
     let (listener, address) = listener();
     one(driver, move |stage| async move {
@@ -100,7 +100,7 @@ fn what_came_in_time(driver: DriverChoice) {
             let in_time = begun.elapsed() < LIMIT;
             thread::sleep(2 * LIMIT);
             let read = read.await.unwrap();
-            // Unless the machine stood still before.
+            // Unless the machine was stalled before.
             if in_time {
                 return assert_eq!(read.unwrap(), b"in time");
             }
@@ -108,12 +108,12 @@ fn what_came_in_time(driver: DriverChoice) {
     });
 }
 
-/// Bytes that arrive while a read is being cancelled belong to the next one, or to this one after all.
+/// Bytes that arrive while a read is being cancelled are returned by this read or by the next one.
 fn nothing_is_lost(driver: DriverChoice) {
     let (listener, address) = listener();
     let sender = thread::spawn(move || {
         let (mut peer, _) = listener.accept().unwrap();
-        // Around the moments at which limits are looked at.
+        // Around the times at which limits are checked.
         for (number, piece) in pattern(400).chunks(4).enumerate() {
             thread::sleep(Duration::from_micros(9_700 + number as u64 * 7 % 600));
             peer.write_all(piece).unwrap();
@@ -138,8 +138,8 @@ fn nothing_is_lost(driver: DriverChoice) {
 
 fn writes(driver: DriverChoice) {
     let (listener, address) = listener();
-    // More than sockets hold, to a peer that does not read. Made before, for it takes a while: limits
-    // count from the beginning of the cohort.
+    // More than the buffers of a connection hold, for a peer that does not read. Made before the call,
+    // because it takes time and limits count from the beginning of the cohort.
     let body = Bytes::from(pattern(32 << 20));
     one(driver, move |_| async move {
         let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
@@ -149,9 +149,9 @@ fn writes(driver: DriverChoice) {
         let error = stream.write(payload, IoTimeout::after(SHORT)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         about(SHORT, begun);
-        assert!(body.is_unique(), "the runtime has given the buffer back");
+        assert!(body.is_unique(), "the runtime has released the buffer");
         drop(stream);
-        // What was sent is the beginning of the payload, however much it was.
+        // The bytes that were sent are a prefix of the payload.
         let received = elsewhere(move || rest_of(peer)).await;
         assert!(received.len() < 32 << 20 && received.starts_with(b"head"));
         assert!(body.starts_with(&received[4..]));
@@ -159,7 +159,7 @@ fn writes(driver: DriverChoice) {
 }
 
 fn connects(driver: DriverChoice) {
-    // A listener that accepts nobody and whose queue is full: the kernel leaves callers waiting.
+    // A listener that does not accept, and whose backlog is full: connections wait in the kernel.
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
     socket.listen(0).unwrap();
@@ -182,7 +182,7 @@ fn connects(driver: DriverChoice) {
     drop(fill);
 }
 
-/// That it is the error of idle I/O at the drain, and that `std::io` hands it on in place of reading
+/// Asserts that the error is that of idle I/O at a drain, and that `std::io` returns it instead of reading
 /// again.
 #[track_caller]
 fn assert_drained(error: io::Error) {
@@ -209,7 +209,7 @@ fn drained(driver: DriverChoice) {
     let told = Mutex::new(Some(told));
     let peer = thread::spawn(move || {
         let accepted: Vec<_> = (0..2).map(|_| listener.accept().unwrap().0).collect();
-        // Long after the drain has begun, and the idle read with it has ended.
+        // Long after the drain has begun, and has ended the idle read.
         if is_told.recv().is_ok() {
             thread::sleep(Duration::from_millis(300));
             accepted.iter().for_each(|mut peer| peer.write_all(b"late").unwrap());
@@ -238,7 +238,7 @@ fn drained(driver: DriverChoice) {
         stage.dispatch(move |_| async move {
             let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
             let read = stream.read(&mut Vec::new(), IoTimeout::after(LONG)).await;
-            assert_eq!(read.unwrap(), 4, "it is not idle, and is waited for");
+            assert_eq!(read.unwrap(), 4, "it is not idle, so the drain waits for it");
             count.fetch_add(1, Ordering::SeqCst);
         })?;
         let control = start.control();
@@ -253,7 +253,7 @@ fn drained(driver: DriverChoice) {
     assert_eq!(done.load(Ordering::SeqCst), 3, "panics are above");
 }
 
-/// Limits of seconds on thousands of reads, none of which takes long.
+/// Limits of seconds on thousands of short reads.
 fn most_limits_are_not_reached(driver: DriverChoice) {
     let (listener, address) = listener();
     let peer = thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! A server's listening sockets: one for each processor, and accepting until the drain.
+//! A server's listening sockets: one for each processor, accepting until the program drains.
 
 use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, TcpStream};
@@ -23,7 +23,7 @@ fn accepting_ends_with_the_drain(driver: DriverChoice) {
             let stream = patient(TcpStream::connect(address).unwrap());
             assert_eq!(rest_of(stream), b"hello there");
         }
-        // The last one says that all is well by going on to the end of the program.
+        // The last one stays connected until the program ends.
         TcpStream::connect(address).unwrap()
     });
     let start = |start: &phalanx::runtime::StartContext| {
@@ -34,7 +34,7 @@ fn accepting_ends_with_the_drain(driver: DriverChoice) {
             listener.accept_each(move |stream| {
                 stage
                     .dispatch(move |_| async move {
-                        // Plain bytes of either kind are a payload.
+                        // Vectors and static slices are payloads.
                         stream.write(b"hello".to_vec(), IoTimeout::NONE).await.unwrap();
                         let there = Bytes::from_static(b" there");
                         stream.write(there, IoTimeout::NONE).await.unwrap();
@@ -48,7 +48,7 @@ fn accepting_ends_with_the_drain(driver: DriverChoice) {
         .run_and(graph, start, |up| {
             let control = up.control.clone();
             std::thread::spawn(move || {
-                let mut last = patient(clients.join().expect("the clients are content"));
+                let mut last = patient(clients.join().expect("no client failed"));
                 let mut answer = [0; 11];
                 last.read_exact(&mut answer).unwrap();
                 control.drain();

@@ -1,4 +1,4 @@
-//! TCP: what is sent arrives, what cannot be had is said.
+//! TCP: listeners, connections and their errors.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
@@ -14,17 +14,17 @@ use socket2::{Domain, Socket, Type};
 use crate::harness::{LONG, listener, one, patient, pattern, program};
 use crate::on_each_driver;
 
-on_each_driver!(echo, both_ends, refused, a_taken_address, nobody_there);
+on_each_driver!(echo, both_ends, refused, a_taken_address, a_reset_connection);
 
 pub(crate) fn payload(bytes: &[u8]) -> Payload {
     Payload { head: bytes.to_vec(), body: Bytes::new() }
 }
 
-/// Sends back whatever comes, until the end.
+/// Echoes everything, until the end of the stream.
 async fn echo_all(stream: Stream) -> std::io::Result<()> {
     let mut buffer = Vec::new();
     while stream.read(&mut buffer, IoTimeout::NONE.until_shutdown()).await? > 0 {
-        // Alternately as head and as body: both ways to send.
+        // Alternately as head and as body, to test both.
         let bytes = std::mem::take(&mut buffer);
         let payload = match bytes.len() % 2 {
             0 => Payload { head: bytes, body: Bytes::new() },
@@ -81,13 +81,13 @@ fn exchange(address: std::net::SocketAddr, lengths: &[usize]) {
             scope.spawn(|| writer.write_all(&sent).unwrap());
             (&stream).read_exact(&mut received).unwrap();
         });
-        assert!(received == sent, "{length} bytes came back changed");
+        assert!(received == sent, "{length} bytes came back different");
     }
     stream.shutdown(Shutdown::Write).unwrap();
     assert_eq!((&stream).read(&mut [0]).unwrap(), 0, "and nothing more");
 }
 
-/// Connecting, addresses, a large payload of two parts, half a close, the end.
+/// Connecting, addresses, a large payload of two parts, shutting down one direction, and the end.
 fn both_ends(driver: DriverChoice) {
     let (listener, address) = listener();
     let peer = thread::spawn(move || {
@@ -106,15 +106,18 @@ fn both_ends(driver: DriverChoice) {
             .write(Payload { head: [head, b"head".to_vec()].concat(), body }, IoTimeout::NONE)
             .await
             .unwrap();
-        assert!(head.is_empty() && head.capacity() >= 4, "the head's memory comes back, empty");
-        // Nothing to send is sent at once.
+        assert!(
+            head.is_empty() && head.capacity() >= 4,
+            "the memory of the head is returned, empty"
+        );
+        // An empty payload completes at once.
         stream.write(payload(b""), IoTimeout::NONE).await.unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         let mut answer = b"> ".to_vec();
         while stream.read(&mut answer, IoTimeout::after(LONG)).await.unwrap() > 0 {}
-        assert_eq!(answer, b"> got it", "what is read is appended");
+        assert_eq!(answer, b"> got it", "the bytes are appended");
         let again = stream.read(&mut answer, IoTimeout::after(LONG)).await;
-        assert_eq!(again.unwrap(), 0, "the end stays the end");
+        assert_eq!(again.unwrap(), 0, "further reads return the end");
         let error = stream.write(payload(b"x"), IoTimeout::NONE).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BrokenPipe);
     });
@@ -123,7 +126,7 @@ fn both_ends(driver: DriverChoice) {
 }
 
 fn refused(driver: DriverChoice) {
-    // Bound and not listening: nobody else gets it, and nobody answers.
+    // Bound, but not listening: no other socket gets the port, and connections are refused.
     let taken = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     taken.bind(&std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
     let address = taken.local_addr().unwrap().as_socket().unwrap();
@@ -142,7 +145,7 @@ fn a_taken_address(driver: DriverChoice) {
         let error = bind(address, processors).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AddrInUse);
     }
-    // Also one of ours: it shares its port with its own only.
+    // Also one of our own groups: it shares its port within the group only.
     let ours = bind((Ipv4Addr::LOCALHOST, 0).into(), 2).unwrap();
     let address = ours[0].local_addr().unwrap();
     assert_eq!(bind(address, 2).unwrap_err().kind(), ErrorKind::AddrInUse);
@@ -150,15 +153,15 @@ fn a_taken_address(driver: DriverChoice) {
         let listener = Listener::new(ours.into_iter().next().unwrap()).unwrap();
         assert_eq!(listener.local_addr().unwrap(), address);
         drop(listener);
-        // As soon as it is dropped, or a little later.
+        // The driver closes it when it is dropped, or a little later.
         while bind(address, 2).is_err() {
             phalanx::sleep(std::time::Duration::from_millis(1)).await;
         }
     });
 }
 
-/// A peer that resets: the read says so, and the processor goes on.
-fn nobody_there(driver: DriverChoice) {
+/// A peer that resets: the read fails, and the processor continues.
+fn a_reset_connection(driver: DriverChoice) {
     let (listener, address) = listener();
     one(driver, move |_| async move {
         let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();

@@ -1,4 +1,4 @@
-//! Files that the kernel sends: whole, in order, and for as long as somebody takes them.
+//! Sending files: all of them, in order, while the client reads.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -12,11 +12,11 @@ use phalanx::runtime::DriverChoice;
 use crate::harness::{LONG, elsewhere, listener, one, patient, pattern, rest_of};
 use crate::on_each_driver;
 
-on_each_driver!(head_and_file, more_than_there_is, nobody_reads);
+on_each_driver!(head_and_file, more_than_there_is, a_client_that_does_not_read);
 
 const LENGTH: usize = 3_000_001;
 
-/// A directory with a file, open.
+/// A directory with a file.
 fn tree() -> (tempfile::TempDir, Dir) {
     let tree = tempfile::tempdir().unwrap();
     fs::write(tree.path().join("file"), pattern(LENGTH)).unwrap();
@@ -37,14 +37,14 @@ fn head_and_file(driver: DriverChoice) {
             let memory = head.as_ptr();
             let sent = stream.send_file(head, &file, 1, LENGTH as u64 - 1, IoTimeout::NONE).await;
             let sent = sent.unwrap();
-            assert!(sent.head.is_empty() && sent.head.as_ptr() == memory, "its memory comes back");
+            assert!(sent.head.is_empty() && sent.head.as_ptr() == memory, "its memory is returned");
             let mut at = 1 + sent.bytes;
             while at < LENGTH as u64 {
                 let more = file.read_at(at, 100_000).await.unwrap();
                 at += more.len() as u64;
                 stream.write(Bytes::from(more), IoTimeout::NONE).await.unwrap();
             }
-            // Beyond the end there is nothing, and beyond any end it is refused.
+            // Beyond the end of the file nothing is sent; a range beyond 2⁶³ bytes is an error.
             let none = stream.send_file(Vec::new(), &file, at, 1, IoTimeout::NONE).await.unwrap();
             assert_eq!(none.bytes, 0);
             let wrong = stream.send_file(Vec::new(), &file, 1, u64::MAX, IoTimeout::NONE).await;
@@ -55,7 +55,7 @@ fn head_and_file(driver: DriverChoice) {
     assert!(received == [&b"head"[..], &pattern(LENGTH)[1..]].concat());
 }
 
-/// Runs both at once. What the first comes to.
+/// Runs both futures at the same time. Returns the output of the first.
 async fn both<T>(first: impl Future<Output = T>, second: impl Future<Output = ()>) -> T {
     let (mut first, mut second) = (std::pin::pin!(first), std::pin::pin!(second));
     let (mut done, mut result) = (false, None);
@@ -95,8 +95,8 @@ fn more_than_there_is(driver: DriverChoice) {
     });
 }
 
-/// The limit ends it, and the connection can be closed.
-fn nobody_reads(driver: DriverChoice) {
+/// The timeout ends it, and the connection can be closed.
+fn a_client_that_does_not_read(driver: DriverChoice) {
     let (tree, dir) = tree();
     File::options().write(true).open(tree.path().join("file")).unwrap().set_len(64 << 20).unwrap();
     let (listener, address) = listener();
@@ -104,14 +104,16 @@ fn nobody_reads(driver: DriverChoice) {
         let stream = Stream::connect(address, IoTimeout::after(LONG)).await.unwrap();
         let (_peer, _) = listener.accept().unwrap();
         let file = dir.open_file(b"file", false).await.unwrap();
-        // In memory, so that it is sent.
+        // Cached, so that it is sent.
         for at in (0..64).map(|mib| mib << 20) {
             file.read_at(at, 1 << 20).await.unwrap();
         }
         let limit = IoTimeout::after(Duration::from_millis(300));
         match stream.send_file(Vec::new(), &file, 0, 64 << 20, limit).await {
             Err(error) => assert_eq!(error.kind(), ErrorKind::TimedOut),
-            Ok(sent) => assert!(sent.bytes < 64 << 20, "forgotten meanwhile, or never known"),
+            Ok(sent) => {
+                assert!(sent.bytes < 64 << 20, "no longer cached, or not reported as cached")
+            }
         }
         drop(stream);
     });

@@ -13,7 +13,7 @@ use phalanx::runtime::{DriverChoice, StartContext, Started};
 use crate::harness::{LONG, one, pattern, program};
 use crate::on_each_driver;
 
-on_each_driver!(a_server_on_two_processors, a_connection_of_operations, nobody_there);
+on_each_driver!(a_server_on_two_processors, a_connection_of_operations, no_listener);
 
 fn path() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
@@ -90,7 +90,7 @@ fn a_connection_of_operations(driver: DriverChoice) {
     });
 }
 
-fn nobody_there(driver: DriverChoice) {
+fn no_listener(driver: DriverChoice) {
     let (_directory, path) = path();
     one(driver, |_| async move {
         let error = Stream::connect_unix(&path, IoTimeout::NONE).await.unwrap_err();

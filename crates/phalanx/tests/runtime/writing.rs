@@ -1,4 +1,4 @@
-//! Files written and synced, by operations.
+//! Writing and flushing files in operations.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -29,7 +29,7 @@ fn written_and_read_again(driver: DriverChoice) {
         file.sync_data().await.unwrap();
         file.sync_all().await.unwrap();
         dir.sync().await.unwrap();
-        // What is there is kept; what is opened for reading is not written.
+        // Existing content is kept; a file opened for reading cannot be written.
         let again = dir.create(b"data", false).await.unwrap();
         assert_eq!(again.read_at(0, 7).await.unwrap(), b"1234567");
         let reader = dir.open_file(b"data", false).await.unwrap();
@@ -88,7 +88,7 @@ fn bytes(of: &[u8]) -> phalanx::net::Bytes {
     phalanx::net::Bytes::copy_from_slice(of)
 }
 
-/// The end waits until the kernel has no more of its bytes, and what is there is a part of them.
+/// The session's end waits until the kernel has released the bytes. A part of them may be written.
 fn a_session_ends_its_writes(driver: DriverChoice) {
     let home = tempfile::tempdir().unwrap();
     let dir = Dir::open(home.path()).unwrap();

@@ -9,7 +9,7 @@ use crate::harness::read;
 use crate::payloads::Drops;
 
 /// More than a connection holds.
-const MUCH: usize = 256 << 10;
+const LARGE: usize = 256 << 10;
 
 async fn talks_to_every_connection(net: Net) {
     let mut kept = Vec::new();
@@ -40,7 +40,7 @@ fn writes_end_alone() {
             stream.write(drops.bytes(4), IoTimeout::NONE).await.unwrap();
             drop(stream);
             let stream = here.listener.accept().await.unwrap();
-            assert!(stream.write(drops.bytes(MUCH), IoTimeout::NONE).await.is_err());
+            assert!(stream.write(drops.bytes(LARGE), IoTimeout::NONE).await.is_err());
             assert_eq!(drops.count(), 2);
             let (bytes, _stream) = read(here.listener.accept().await.unwrap()).await;
             let bytes = bytes.unwrap();

@@ -51,7 +51,7 @@ fn streams_and_reads_leave_their_processor() {
             let other = talk(&net, 1);
             let mut other = std::pin::pin!(other);
             let mut zero = std::pin::pin!(async {
-                // Both are held at once.
+                // Both are connected at the same time.
                 let mut clients = Vec::new();
                 for _ in 0..2 {
                     let mut client = net.connect(address(0)).await.unwrap();
@@ -79,7 +79,7 @@ fn reads_are_dropped_elsewhere() {
         plain,
         |here| async move {
             let one = begun(read(here.listener.accept().await.unwrap())).await;
-            // The next client comes when this one is closed.
+            // The next client connects when this one is closed.
             (one, here.listener)
         },
         |here, (one, listener)| async move {
@@ -100,7 +100,7 @@ thread_local! {
     static KEPT: RefCell<Option<(Stream, Reading)>> = const { RefCell::new(None) };
 }
 
-/// A program that keeps a stream and a read beyond its world, and has those of the world before.
+/// A program that keeps a stream and a read beyond its world, and uses those of the world before.
 fn keeper(world: &mut sim::World) {
     world.set_processors(1);
     world.set_faults(Faults::NONE);
@@ -140,7 +140,7 @@ fn keeper(world: &mut sim::World) {
 #[test]
 fn streams_stay_in_their_world() {
     sim::explore_each(SEEDS, |seed| {
-        // The simulation finds what is kept.
+        // The simulation reports what was kept.
         let left = panics(|| _ = sim::run(seed, keeper));
         assert!(left.contains("1 requests to the driver"), "{left}");
         assert!(KEPT.with_borrow(Option::is_some));
