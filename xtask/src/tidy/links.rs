@@ -2,7 +2,7 @@
 //!
 //! Covers relative links in every Markdown file, and in the pages on the architecture also paths between backticks.
 
-use super::markdown::{Run, links, runs};
+use super::markdown::{Run, anchors, links, runs};
 use super::{Fault, Tree};
 
 /// The documents whose backticked paths are checked.
@@ -35,14 +35,16 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// Whether the target of `link` in the document `from` exists or is outside the repository.
+/// Whether the target of `link` in the document `from` exists, with the heading it names, or is outside the repository.
 fn link_exists(tree: &Tree, from: &str, link: &str) -> bool {
-    let target = link.split(['#', '?']).next().unwrap_or(link);
-    if target.is_empty() || target.contains("://") || target.starts_with("mailto:") {
+    if link.contains("://") || link.starts_with("mailto:") {
         return true;
     }
+    let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
     let mut parts: Vec<&str> = from.split('/').collect();
-    parts.pop();
+    if !target.is_empty() {
+        parts.pop();
+    }
     for part in target.split('/') {
         match part {
             "" | "." => {}
@@ -51,7 +53,9 @@ fn link_exists(tree: &Tree, from: &str, link: &str) -> bool {
             name => parts.push(name),
         }
     }
-    tree.exists(&parts.join("/"))
+    let path = parts.join("/");
+    let has_anchor = |text: &str| anchor.is_empty() || anchors(text).iter().any(|a| a == anchor);
+    tree.exists(&path) && (!path.ends_with(".md") || tree.text(&path).is_none_or(has_anchor))
 }
 
 /// Whether `code` exists as a path in the repository, or does not look like one.
@@ -78,7 +82,7 @@ mod tests {
 
     fn faults(path: &str, text: &str) -> Vec<usize> {
         let others =
-            [("docs/tuning.md", ""), ("crates/driver/src/poll/mod.rs", ""), (".ci/run", "")];
+            [("docs/tuning.md", "# Top"), ("crates/driver/src/poll/mod.rs", ""), (".ci/run", "")];
         let mut files = others.to_vec();
         files.push((path, text));
         check(&Tree::of(&files)).into_iter().map(|f| f.line).collect()
@@ -87,9 +91,13 @@ mod tests {
     #[test]
     fn links_are_relative_to_their_file() {
         assert_eq!(
-            faults("README.md", "[a](docs/tuning.md#top) [b](docs/) [c](#d) [e](https://f.g/h.md)"),
+            faults(
+                "README.md",
+                "[a](docs/tuning.md#top) [b](docs/) [c](#d) [e](https://f.g/h.md)\n# D"
+            ),
             [0; 0]
         );
+        assert_eq!(faults("README.md", "[a](docs/tuning.md#bottom)\n[b](#none)\n# D"), [1, 2]);
         assert_eq!(
             faults("docs/a.md", "[a](tuning.md)\n[b](../docs/tuning.md)\n[c](../.ci/run)"),
             [0; 0]

@@ -28,6 +28,23 @@ pub(crate) fn runs(text: &str) -> Vec<(usize, Run<'_>)> {
     runs
 }
 
+/// The anchors of the headings of `text`, as GitHub derives them: lower case, without punctuation, hyphens for spaces.
+pub(crate) fn anchors(text: &str) -> Vec<String> {
+    let mut in_fence = false;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        in_fence ^= line.trim_start().starts_with("```");
+        let title = line.trim_start_matches('#');
+        if in_fence || !line.starts_with('#') || !title.starts_with(' ') {
+            continue;
+        }
+        let kept = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_' | ' ');
+        let plain: String = title.trim().to_lowercase().chars().filter(kept).collect();
+        found.push(plain.replace(' ', "-"));
+    }
+    found
+}
+
 /// The link targets in `prose`: `[text](here)`, `[label]: here`, `src="here"`, `href="here"`.
 pub(crate) fn links(prose: &str) -> Vec<&str> {
     let mut found = Vec::new();
@@ -48,6 +65,12 @@ pub(crate) fn links(prose: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn headings_have_anchors() {
+        let text = "# The `b` page\n```sh\n# no heading\n```\n## Monitoring: `$SYS`\n#tag\n### a-b";
+        assert_eq!(anchors(text), ["the-b-page", "monitoring-sys", "a-b"]);
+    }
 
     #[test]
     fn code_and_prose_are_separated() {

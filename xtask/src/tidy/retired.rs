@@ -51,8 +51,9 @@ fn has_text(line: &str, text: &str) -> bool {
     let starts = text.starts_with(continues);
     let ends = text.ends_with(continues);
     line.match_indices(text).any(|(at, _)| {
-        !(starts && line[..at].ends_with(continues))
-            && !(ends && line[at + text.len()..].starts_with(continues))
+        let is_part = starts && line[..at].ends_with(continues)
+            || ends && line[at + text.len()..].starts_with(continues);
+        !is_part
     })
 }
 
