@@ -19,8 +19,8 @@ impl Runtime {
     /// program drains when `main` returns: operations that it started may finish, up to
     /// [the limit](Self::drain).
     ///
-    /// `declare` declares the other stages. What it returns, usually their handles, is passed to `main`. The first
-    /// SIGINT or SIGTERM asks `main` to finish ([`draining`](crate::shutdown::draining)); the second, or the limit,
+    /// `declare` declares the other stages. Its result, usually their handles, is passed to `main`. The first
+    /// SIGINT or SIGTERM starts the drain, to which `main` should react ([`draining`](crate::shutdown::draining)); the second, or the limit,
     /// ends it.
     ///
     /// A server that accepts connections on each processor uses [`run`](Self::run), which starts operations on all

@@ -1,4 +1,4 @@
-//! What a program has leaked when it has ended.
+//! Leaks of a program that has ended.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub struct ExitReport {
     pub processors: Vec<Leaks>,
 }
 
-/// What a processor had not released when it ended. All counts are zero, except after a fault, or if a device
+/// Resources that a processor had not released when it ended. All counts are zero, except after a fault, or if a device
 /// does not answer: the runtime waits two seconds for cancelled requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

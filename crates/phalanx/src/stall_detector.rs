@@ -144,7 +144,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// What a processor runs, seen by the operation that it runs.
+    /// The record of an operation, read by that operation.
     fn one_that_runs() -> Running {
         let mut graph = phalanx_core::Graph::new();
         let work = graph.shared("work", ());

@@ -1,4 +1,4 @@
-//! What a program tells the crate `tracing`.
+//! Events for the crate `tracing`.
 
 #![cfg(feature = "tracing")]
 
@@ -15,7 +15,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 /// Whether the subscriber panics after each line.
 static PANICS: AtomicBool = AtomicBool::new(false);
 
-/// Writes a line for each event of a level that it listens to.
+/// A subscriber that writes one line for each event up to a level.
 #[derive(Clone)]
 struct Lines(Arc<Mutex<Vec<String>>>, Level);
 
@@ -46,7 +46,7 @@ impl Subscriber for Lines {
     fn exit(&self, _: &Id) {}
 }
 
-/// All in one test: a process has one global subscriber, since processors are threads of their own.
+/// One test for all cases, because a process has one global subscriber.
 #[test]
 fn a_life_in_lines() {
     let lines = Lines(Arc::default(), Level::TRACE);
@@ -74,7 +74,7 @@ fn a_life_in_lines() {
     }
 }
 
-/// A program's life, with one operation that panics.
+/// Runs a program in which one operation panics.
 fn live() -> Result<ExitReport, RunError> {
     let mut graph = Graph::new();
     let stage = graph.shared("work", ());

@@ -14,7 +14,7 @@
 //!
 //! When all clients have finished, the program drains. An oracle then checks that it is at rest: on no
 //! processor anything runs, waits, is queued or is open. If the program does not come to rest it is *stuck*,
-//! and the report lists what waits for what.
+//! and the report lists the waiting operations.
 //!
 //! ```
 //! use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! The oracle: checks of a simulated program, and descriptions of what is wrong.
+//! The oracle: checks of a simulated program, and descriptions of violations.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Programs on two processors, on each driver that this machine has.
+//! Programs on two processors, with each available driver.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ use phalanx::net::{Elsewhere, IoTimeout, Stream};
 use phalanx::runtime::{DriverChoice, ExitReport, RunError};
 use phalanx::{CallError, Graph, Runtime, SharedStage};
 
-/// Longer than anything takes on a loaded machine; only a test that fails waits for so long.
+/// A timeout that only a failing test reaches.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 /// Makes each named function a test per driver, `name::uring` and `name::poll`.
@@ -37,8 +37,8 @@ macro_rules! on_each_driver {
 }
 pub(crate) use on_each_driver;
 
-/// Runs a test on a thread of its own, and fails when it hangs. Without the driver it is skipped,
-/// unless `PHALANX_REQUIRE_URING=1`; so is it when `PHALANX_DRIVER` names the other.
+/// Runs a test on a thread and fails it if it hangs. Without the driver the test is skipped, unless
+/// `PHALANX_REQUIRE_URING=1`; it is also skipped if `PHALANX_DRIVER` names the other driver.
 pub(crate) fn on(driver: DriverChoice, test: fn(DriverChoice)) {
     let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
     if ["uring", "poll"].contains(&named.as_str()) && named != driver.to_string() {
@@ -69,8 +69,8 @@ fn runtime(driver: DriverChoice, processors: usize) -> Runtime {
     Runtime::new().driver(driver).processors(processors).pin(false).signals(false)
 }
 
-/// A program whose first operation runs on processor 0 and drains the program when it is over. It
-/// must come to its end by itself and leave nothing.
+/// Runs a program whose first operation runs on processor 0 and then drains the program. Asserts that the
+/// program ends by itself without leaks.
 pub(crate) fn program<F, Fut, T>(driver: DriverChoice, processors: usize, operation: F) -> T
 where
     F: FnOnce(SharedStage<()>) -> Fut + Send + 'static,
@@ -82,7 +82,7 @@ where
     result
 }
 
-/// As [`program`], which may leave something.
+/// Like [`program`], but allows leaks.
 pub(crate) fn run<F, Fut, T>(
     driver: DriverChoice,
     processors: usize,
@@ -104,7 +104,7 @@ where
         let operation = operation.lock().unwrap().take().expect("one processor begins");
         let (control, result) = (start.control(), result.clone());
         stage.dispatch(move |_| async move {
-            // A child, so that a panic is seen here.
+            // As a child, so that its panic is seen here.
             let outcome = stage.call(move |_| operation(stage)).await;
             *result.lock().unwrap() = Some(outcome);
             control.drain();
@@ -115,7 +115,7 @@ where
     (result.unwrap_or_else(|error| panic!("{error}")), ended.expect("the program runs"))
 }
 
-/// Why `result` failed: the handle was away from its processor.
+/// The [`Elsewhere`] error of `result`.
 pub(crate) fn elsewhere<T>(result: io::Result<T>) -> Elsewhere {
     let error = result.err().expect("it fails");
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Elsewhere>());
@@ -134,7 +134,7 @@ pub(crate) fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// A connection of this processor, and the test's end of it.
+/// A stream of this processor, and the test's end of the connection.
 pub(crate) async fn pair() -> (Stream, TcpStream) {
     let (listener, address) = listener();
     let stream = Stream::connect(address, IoTimeout::after(LONG)).await.unwrap();
@@ -143,10 +143,10 @@ pub(crate) async fn pair() -> (Stream, TcpStream) {
     (stream, peer)
 }
 
-/// A read that owns its stream: the future of its result and the stream.
+/// A future of a read's result and of the stream, which it owns.
 pub(crate) type Reading = Pin<Box<dyn Future<Output = (io::Result<Vec<u8>>, Stream)> + Send>>;
 
-/// A read with all that it needs, which may be moved.
+/// A read that owns its stream, so that it can be moved.
 pub(crate) fn read(stream: Stream) -> Reading {
     Box::pin(async move {
         let mut bytes = Vec::new();
@@ -155,7 +155,7 @@ pub(crate) fn read(stream: Stream) -> Reading {
     })
 }
 
-/// That the peer's connection was closed, and by its end.
+/// Asserts that the peer's connection was closed without further data.
 pub(crate) fn assert_closed(mut peer: TcpStream) {
     match peer.read(&mut [0; 16]) {
         Ok(0) => (),
@@ -164,7 +164,8 @@ pub(crate) fn assert_closed(mut peer: TcpStream) {
     }
 }
 
-/// The same, for operations: their processor may have to close it.
+/// Like [`assert_closed`], for operations: it does not block the processor, which may have to close the
+/// connection.
 pub(crate) async fn closed(peer: TcpStream) {
     let closed = thread::spawn(move || assert_closed(peer));
     while !closed.is_finished() {

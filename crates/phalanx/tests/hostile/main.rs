@@ -15,7 +15,7 @@ mod sockets;
 
 use phalanx::{Graph, Runtime};
 
-/// A destructor that panics in an operation ends that operation and not the program.
+/// A destructor that panics in an operation ends only that operation.
 #[test]
 fn a_panicking_destructor_does_not_end_the_program() {
     struct Bomb;

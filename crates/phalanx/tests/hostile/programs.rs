@@ -1,4 +1,4 @@
-//! Whole programs whose operations, hooks and blocking calls panic.
+//! Programs whose operations, hooks and blocking calls panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use phalanx::runtime::DriverChoice;
 use phalanx::{Graph, Runtime, Session, join, sleep};
 use tokio::sync::Notify;
 
-/// Longer than anything takes; only a program that hangs waits for so long.
+/// A timeout that only a hanging program reaches.
 const LONG: Duration = Duration::from_secs(240);
 
-/// Rounds of each processor.
+/// Rounds on each processor.
 const ROUNDS: usize = 20;
 
-/// Panics when it is dropped, but not while another panic unwinds: that would abort the process.
+/// Panics when it is dropped, except during unwinding, which would abort the process.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -28,14 +28,14 @@ impl Drop for Bomb {
     }
 }
 
-/// Runs `program` on a thread of its own, and fails when it hangs.
+/// Runs `program` on a thread and fails if it hangs.
 fn in_time<T: Send + 'static>(program: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, finished) = channel();
     std::thread::spawn(move || done.send(program()));
     finished.recv_timeout(LONG).expect("the program ends")
 }
 
-/// The drivers that are there; the one that `PHALANX_DRIVER` names, if it names one.
+/// The available drivers; only the one that `PHALANX_DRIVER` names, if it is set.
 fn drivers() -> impl Iterator<Item = DriverChoice> {
     let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
     let both = [DriverChoice::Poll, DriverChoice::Uring].into_iter();
@@ -48,8 +48,8 @@ fn drivers() -> impl Iterator<Item = DriverChoice> {
     })
 }
 
-/// Processors that are nearly full send each other operations whose destructors panic, end them, and
-/// wait in a `Notify` of tokio's, which has pointers into their futures.
+/// Processors with almost full slabs send each other operations whose destructors panic, end them, and wait
+/// in tokio's `Notify`, which stores pointers into their futures.
 #[test]
 fn a_full_program_of_panicking_destructors_ends_and_leaves_nothing() {
     for driver in drivers() {
@@ -87,7 +87,7 @@ fn a_full_program_of_panicking_destructors_ends_and_leaves_nothing() {
                         drop(session.end());
                         join(calls).await;
                         session.end().await;
-                        // Its result is a bomb, too.
+                        // The result panics on drop, too.
                         std::mem::forget(thread.await);
                         drop(threads.call(|()| Bomb));
                     }
@@ -103,7 +103,7 @@ fn a_full_program_of_panicking_destructors_ends_and_leaves_nothing() {
     }
 }
 
-/// The hook that says that all is ready panics: the program ends, and the panic comes out of it.
+/// A panic in the `ready` hook ends the program and is propagated to the caller.
 #[test]
 fn a_panic_in_the_hook_for_readiness_ends_the_program() {
     for driver in drivers() {

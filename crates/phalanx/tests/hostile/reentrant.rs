@@ -1,4 +1,4 @@
-//! Foreign code that a processor's I/O runs: wakers and payloads that panic, or do I/O themselves.
+//! Foreign code called by a processor's I/O: wakers and payloads that panic or do I/O.
 
 use std::future::Future;
 use std::io::Write;
@@ -22,7 +22,7 @@ on_each_driver!(
     what_is_sent_has_streams_of_its_own,
 );
 
-/// Does something when it is dropped, and panics when it is woken.
+/// A waker that runs a closure when it is dropped and panics when it is woken.
 struct Hostile(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
 impl Wake for Hostile {
@@ -43,7 +43,7 @@ fn hostile(act: impl FnOnce() + Send + 'static) -> Waker {
     Waker::from(Arc::new(Hostile(Mutex::new(Some(Box::new(act))))))
 }
 
-/// Polls once, with a waker that nobody keeps but the future.
+/// Polls once, with a waker that only the future keeps.
 fn poll_with<F: Future + Unpin>(future: &mut F, waker: Waker) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(&waker))
 }
@@ -82,7 +82,7 @@ fn a_waker_that_panics(driver: DriverChoice) {
         let mut reading = read(stream);
         assert!(poll_with(&mut reading, hostile(|| ())).is_pending());
         peer.write_all(b"here").unwrap();
-        // The answer comes meanwhile, and nobody hears of it.
+        // The completion arrives meanwhile and wakes nobody.
         sleep(Duration::from_millis(50)).await;
         assert_eq!(reading.await.0.unwrap(), b"here");
     });
@@ -103,7 +103,7 @@ fn wakers_of_the_drain_that_panic(driver: DriverChoice) {
     });
 }
 
-/// Bytes whose destructor does I/O, inside of the driver that has sent them.
+/// Bytes whose destructor does I/O, inside the driver that has sent them.
 struct Owner(Vec<u8>, Option<Box<dyn FnOnce() + Send>>);
 
 impl AsRef<[u8]> for Owner {

@@ -1,4 +1,4 @@
-//! Blocking stages: calls on threads of their own.
+//! Blocking stages: calls on threads.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -23,7 +23,7 @@ on_each_driver!(
     used_again_by_another_program,
 );
 
-/// Runs one operation of a program with a blocking stage of one thread and a queue of two.
+/// Runs an operation in a program with a blocking stage of one thread and a queue of two.
 fn with_one_thread<F, Fut>(driver: DriverChoice, operation: F)
 where
     F: FnOnce(SharedStage<()>, BlockingStage<Slow>) -> Fut + Send + 'static,
@@ -48,7 +48,7 @@ where
     assert!(passed.load(Ordering::SeqCst), "the operation's panic is above");
 }
 
-/// Calls that wait until they are told to go on.
+/// Calls that block until they are released.
 struct Slow;
 
 impl Slow {
@@ -58,7 +58,7 @@ impl Slow {
     }
 }
 
-/// Has the only thread wait. The sender lets it go on.
+/// Blocks the only thread until the sender is used or dropped.
 async fn occupy(slow: BlockingStage<Slow>) -> (phalanx::blocking::BlockingCall<()>, Sender<()>) {
     let (go, wait) = channel();
     let begun = Arc::new(AtomicBool::new(false));
@@ -120,7 +120,7 @@ fn many_calls(driver: DriverChoice) {
 fn no_more_than_may_wait(driver: DriverChoice) {
     with_one_thread(driver, |_, slow| async move {
         let (first, go) = occupy(slow).await;
-        // The processor is free while its call blocks: these run.
+        // The processor is free while its call blocks, so these run.
         let mut waiting: Vec<_> = (0..3).map(|n| Box::pin(slow.call(move |_| n))).collect();
         yield_now().await;
         let (mut full, mut done) = (0, 0);
@@ -155,7 +155,7 @@ fn panics_are_contained(driver: DriverChoice) {
             let message = format!("number {message}").into();
             assert_eq!(result, Err(BlockingError::Panicked { stage: "slow", message }));
         }
-        // A payload and a result that panic when they are dropped.
+        // A panic payload and a result that panic when they are dropped.
         let result = slow.call(|_| -> u32 { std::panic::panic_any(Bomb) }).await;
         assert!(matches!(result, Err(BlockingError::Panicked { .. })));
         let (first, go) = occupy(slow).await;
@@ -168,7 +168,7 @@ fn panics_are_contained(driver: DriverChoice) {
             slow.wait(&noted, &wait);
             Bomb
         });
-        // A call that no thread has begun would be withdrawn when it is dropped.
+        // If no thread had started the call, dropping it would withdraw it.
         until(&begun).await;
         drop(bomb);
         go.send(()).unwrap();
@@ -190,7 +190,7 @@ fn given_up_before_it_began(driver: DriverChoice) {
         drop(given_up);
         sleep(Duration::from_millis(2)).await;
         assert_eq!(Arc::strong_count(&done), 2, "what was given up is dropped at once");
-        // And makes room.
+        // Dropping it frees a place in the queue.
         let another = call();
         go.send(()).unwrap();
         kept.await.unwrap();
@@ -218,8 +218,7 @@ fn a_session_waits_for_its_threads(driver: DriverChoice) {
             stage.dispatch_in(&session, caller).unwrap();
         }
         until(&begun).await;
-        // The one that has begun goes on, for its sender goes with its caller; the other never
-        // begins.
+        // The started call continues, because its sender is dropped with its caller. The other never starts.
         session.end().await;
         assert_eq!(session.operations(), 0);
         assert_eq!(done.load(Ordering::SeqCst), 1, "the end waited for the thread");
@@ -240,7 +239,8 @@ fn the_end_waits_for_threads(driver: DriverChoice) {
         stage.dispatch(move |_| async move {
             let count = done.clone();
             let seen = begun.clone();
-            // Goes with this operation, behind the calls: until then the first goes on, and the second waits.
+            // Dropped with this operation, after the calls. Until then the first call blocks and the second
+            // waits.
             let (_go, wait) = channel::<()>();
             let first = slow.call(move |()| {
                 Slow.wait(&begun, &wait);
@@ -260,7 +260,7 @@ fn the_end_waits_for_threads(driver: DriverChoice) {
     assert_eq!(Arc::strong_count(&done), 1);
 }
 
-/// One program after another, and two at once, each with its threads.
+/// Programs one after another, and two at once, each with its own threads.
 fn used_again_by_another_program(driver: DriverChoice) {
     let program = move || {
         with_one_thread(driver, |_, slow| async move {

@@ -1,5 +1,5 @@
-//! Operations that go away while the kernel works for them: it gives back what it has, and the
-//! processor goes on.
+//! Operations that are dropped while the kernel works for them: the kernel returns its buffers, and the
+//! processor continues.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -28,7 +28,7 @@ async fn pair(listener: &TcpListener, address: SocketAddr) -> (Stream, TcpStream
     (stream, patient(listener.accept().unwrap().0))
 }
 
-/// That I/O still works on this processor.
+/// Asserts that I/O still works on this processor.
 async fn still_works(listener: &TcpListener, address: SocketAddr) {
     let (stream, mut peer) = pair(listener, address).await;
     peer.write_all(b"ping").unwrap();
@@ -49,7 +49,7 @@ fn a_read_that_is_dropped(driver: DriverChoice) {
             let read = stream.read(&mut buffer, IoTimeout::NONE);
             assert!(timeout(Duration::from_millis(1), read).await.is_err());
         }
-        // Where bytes are on their way meanwhile, the connection may lose them, nothing else may.
+        // Dropping a read may lose bytes of this connection, but nothing else.
         for number in 0..200 {
             let (stream, mut peer) = pair(&listener, address).await;
             let mut buffer = Vec::new();
@@ -93,7 +93,7 @@ fn a_session_that_receives(driver: DriverChoice) {
     });
 }
 
-/// Memory that counts itself.
+/// Memory whose instances are counted.
 struct Counted(Vec<u8>, Arc<AtomicUsize>);
 
 impl AsRef<[u8]> for Counted {
@@ -104,7 +104,7 @@ impl AsRef<[u8]> for Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        // So that a kernel that still reads it would send what is seen below.
+        // If the kernel still reads it, this pattern is received below.
         self.0.fill(0xdd);
         self.1.fetch_add(1, Ordering::Relaxed);
     }
@@ -124,7 +124,8 @@ fn a_session_that_sends(driver: DriverChoice) {
                 unreachable!("the peer does not read");
             };
             stage.dispatch_in(&session, operation).unwrap();
-            // In the first round before it has even begun; later while sockets fill up, or are full.
+            // In the first round the write is dropped before it starts; later while the socket's buffer
+            // fills, or is full.
             if round > 1 {
                 sleep(Duration::from_millis(round)).await;
             }
@@ -140,7 +141,7 @@ fn a_session_that_sends(driver: DriverChoice) {
     });
 }
 
-/// One of a session ends it: the others are ended, and it is when it waits for that.
+/// An operation ends its own session: the other operations are ended, and it is ended when it awaits the end.
 fn a_session_ended_by_its_own(driver: DriverChoice) {
     let (listener, address) = listener();
     one(driver, move |stage| async move {
@@ -197,7 +198,7 @@ fn a_panic_with_io_in_flight(driver: DriverChoice) {
     });
 }
 
-/// A connection that comes about after nobody waits for it any more is closed.
+/// A connection that is established after its future was dropped is closed.
 fn a_connect_that_is_dropped(driver: DriverChoice) {
     let (listener, address) = listener();
     one(driver, move |_| async move {

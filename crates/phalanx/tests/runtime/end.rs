@@ -1,4 +1,4 @@
-//! The end of a program: when all is done, when it is asked for, when time is up.
+//! The end of a program: when all work is done, on request, and at the deadline.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,11 +18,11 @@ on_each_driver!(
     what_is_under_way_is_finished,
     the_deadline,
     ended_at_once,
-    told_from_outside,
+    drained_by_another_thread,
     signals_are_left_alone,
 );
 
-/// Counts those of its kind that are alive.
+/// Counts live instances.
 struct Alive(Arc<AtomicUsize>);
 
 impl Alive {
@@ -48,19 +48,19 @@ fn what_is_under_way_is_finished(driver: DriverChoice) {
             stage.dispatch(move |_| async move {
                 assert!(!is_draining());
                 begun.fetch_add(1, Ordering::SeqCst);
-                // Waiting again for what has come is no wait.
+                // Awaiting a resolved future again does not wait.
                 let mut told = draining();
                 (&mut told).await;
                 (&mut told).await;
                 draining().await;
                 assert!(is_draining());
-                // Work that goes on, and work that is new: both are allowed.
+                // Running work and new work are both allowed.
                 sleep(Duration::from_millis(10 * n)).await;
                 stage.call(move |_| yield_now()).await.unwrap();
                 finished.fetch_add(1, Ordering::SeqCst);
             })?;
         }
-        // One that gives up waiting, and one that waits with others and is dropped.
+        // An operation that stops waiting after a timeout.
         stage.dispatch(|_| async {
             let _ = phalanx::timeout(Duration::from_millis(1), draining()).await;
         })?;
@@ -85,7 +85,7 @@ fn what_is_under_way_is_finished(driver: DriverChoice) {
     assert_eq!(finished.load(Ordering::SeqCst), 20);
 }
 
-/// Fills a program with operations that never end by themselves: asleep, in I/O, at work.
+/// Fills a program with operations that never end: sleeping, in I/O, and running.
 fn endless(runtime: Runtime, alive: &Arc<AtomicUsize>, ready: impl FnOnce(&Control)) -> Duration {
     let (_listener, address) = listener();
     let mut graph = Graph::new();
@@ -109,7 +109,7 @@ fn endless(runtime: Runtime, alive: &Arc<AtomicUsize>, ready: impl FnOnce(&Contr
                 yield_now().await;
             }
         })?;
-        // One that waits for a child, on its own processor or the other.
+        // An operation that awaits a child on either processor.
         let key = start.processor() as u64;
         stage.dispatch(move |_| async move {
             let _alive = parent;
@@ -144,8 +144,8 @@ fn ended_at_once(driver: DriverChoice) {
     assert!(took < LONG / 2, "{took:?}");
 }
 
-/// By a thread that is no processor's, while all of them sleep.
-fn told_from_outside(driver: DriverChoice) {
+/// A drain by a foreign thread while all processors sleep.
+fn drained_by_another_thread(driver: DriverChoice) {
     let (up, is_up) = channel::<Control>();
     let teller = thread::spawn(move || {
         let control = is_up.recv().unwrap();
@@ -163,14 +163,14 @@ fn told_from_outside(driver: DriverChoice) {
     let runtime = program(driver, 2);
     runtime.run_and(graph, start, |started| up.send(started.control.clone()).unwrap()).unwrap();
     assert!(begun.elapsed() < LONG / 2);
-    // A handle on a program that is no more does no harm.
+    // A handle on a program that has ended has no effect.
     let control = teller.join().unwrap();
     control.drain();
     control.end();
     assert_eq!(control.phase(), Phase::Ending);
 }
 
-/// All tests here say `signals(false)`: then nobody has set handlers.
+/// All tests use `signals(false)`, so no handlers may be installed.
 fn signals_are_left_alone(driver: DriverChoice) {
     crate::harness::one(driver, |_| async {
         let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return };

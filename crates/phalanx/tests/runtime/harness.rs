@@ -1,4 +1,4 @@
-//! Programs for tests: small, quiet about signals, and never for ever.
+//! Small programs for tests, without signal handlers and with time limits.
 
 use std::future::Future;
 use std::io::{ErrorKind, Read};
@@ -11,11 +11,11 @@ use std::time::Duration;
 use phalanx::runtime::{DriverChoice, RunError};
 use phalanx::{CallError, Graph, Runtime, SharedStage};
 
-/// Longer than anything takes on a loaded machine; only a test that fails waits for so long.
+/// A timeout that only a failing test reaches.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-/// Runs a test on a thread of its own, and fails when it hangs. Without the driver it is skipped,
-/// unless `PHALANX_REQUIRE_URING=1`; so is it when `PHALANX_DRIVER` names the other.
+/// Runs a test on a thread and fails it if it hangs. Without the driver the test is skipped, unless
+/// `PHALANX_REQUIRE_URING=1`; it is also skipped if `PHALANX_DRIVER` names the other driver.
 pub(crate) fn on(driver: DriverChoice, test: fn(DriverChoice)) {
     let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
     if ["uring", "poll"].contains(&named.as_str()) && named != driver.to_string() {
@@ -42,12 +42,12 @@ pub(crate) fn on(driver: DriverChoice, test: fn(DriverChoice)) {
     }
 }
 
-/// A runtime that leaves signals and cores alone: many tests share them.
+/// A runtime without signal handlers and pinning, because tests run in parallel.
 pub(crate) fn program(driver: DriverChoice, processors: usize) -> Runtime {
     Runtime::new().driver(driver).processors(processors).pin(false).signals(false)
 }
 
-/// Runs one operation, given the stage that it runs on, and ends the program with it.
+/// Runs one operation, which receives the stage that it runs on, and then ends the program.
 pub(crate) fn one<F, Fut, T>(driver: DriverChoice, operation: F) -> T
 where
     F: FnOnce(SharedStage<()>) -> Fut + Send + 'static,
@@ -57,13 +57,13 @@ where
     let operation = Mutex::new(Some(operation));
     let result: Arc<Mutex<Option<Result<T, CallError>>>> = Arc::default();
     let mut graph = Graph::new();
-    // In order, so that what is due at the same time on a busy machine runs in order too.
+    // FIFO, so that operations that become due at the same time on a busy machine run in order.
     let stage = graph.stage("test").shared(());
     let ran = program(driver, 1).run(graph, |start| {
         let operation = operation.lock().unwrap().take().expect("one processor");
         let (control, result) = (start.control(), result.clone());
         stage.dispatch(move |_| async move {
-            // A child, so that a panic is seen here and not lost in the runtime.
+            // As a child, so that its panic is seen here.
             let outcome = stage.call(move |_| operation(stage)).await;
             *result.lock().unwrap() = Some(outcome);
             control.end();
@@ -75,21 +75,21 @@ where
     result.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A listening socket of the test's own, for operations to connect to.
+/// A listening socket of the test, to which operations connect.
 pub(crate) fn listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)
 }
 
-/// The test's end of a connection, which gives up after a while.
+/// The test's end of a connection, with timeouts.
 pub(crate) fn patient(stream: TcpStream) -> TcpStream {
     stream.set_read_timeout(Some(LONG)).unwrap();
     stream.set_write_timeout(Some(LONG)).unwrap();
     stream
 }
 
-/// All that still comes, up to the end or a reset.
+/// Reads everything until the end of the stream or a reset.
 pub(crate) fn rest_of(stream: TcpStream) -> Vec<u8> {
     let mut received = Vec::new();
     match patient(stream).read_to_end(&mut received) {
@@ -98,8 +98,8 @@ pub(crate) fn rest_of(stream: TcpStream) -> Vec<u8> {
     }
 }
 
-/// Runs what blocks on a thread of its own, so that the processor can do its part meanwhile: an
-/// operation that waited for its peer itself would keep it from what the peer waits for.
+/// Runs blocking code on a thread. An operation that blocked for its peer would keep the processor from
+/// serving that peer.
 pub(crate) async fn elsewhere<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
     let thread = thread::spawn(f);
     while !thread.is_finished() {
@@ -108,7 +108,7 @@ pub(crate) async fn elsewhere<T: Send + 'static>(f: impl FnOnce() -> T + Send + 
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Bytes by which each place can be told from its neighbours.
+/// Bytes in which each position differs from its neighbors.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
     (0..length.div_ceil(4) as u32).flat_map(u32::to_le_bytes).take(length).collect()
 }

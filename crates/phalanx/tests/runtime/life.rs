@@ -1,5 +1,5 @@
-//! Structured life: programs that are asked to finish, or ended, at random moments end in a bounded
-//! time and leave nothing behind: no operation, timer, request or buffer, and no captured value.
+//! Random programs that are drained or ended at random moments end in bounded time and leak nothing: no
+//! operation, timer, request, buffer or captured value.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ use crate::on_each_driver;
 
 on_each_driver!(ended_at_random, a_leak_is_seen);
 
-/// A random number generator of a few lines: the seed is in the failure's message.
+/// A small random number generator. The failure message contains the seed.
 #[derive(Clone)]
 struct Random(u64);
 
@@ -42,7 +42,7 @@ impl Random {
     }
 }
 
-/// Counts those of its kind that are alive.
+/// Counts live instances.
 struct Alive(Arc<AtomicUsize>);
 
 impl Drop for Alive {
@@ -51,7 +51,7 @@ impl Drop for Alive {
     }
 }
 
-/// All that an operation may use.
+/// The resources that an operation may use.
 #[derive(Clone)]
 struct Town {
     shared: SharedStage<()>,
@@ -71,7 +71,7 @@ impl Town {
     }
 }
 
-/// Something to do, with whatever it leads to; now and then for ever.
+/// A random action with its consequences; some never end.
 fn life(town: Town, mut random: Random, depth: u32) -> Pin<Box<dyn Future<Output = u64>>> {
     let alive = town.alive();
     Box::pin(async move {
@@ -182,7 +182,7 @@ async fn file(town: &Town, key: u64) -> std::io::Result<()> {
     file.read_at(0, 50_000).await.map(drop)
 }
 
-/// Some bytes come, then nothing for ever.
+/// Sends some bytes, then waits forever.
 async fn connection(town: &Town, key: u64) -> std::io::Result<()> {
     let stream = Stream::connect(town.peer, IoTimeout::NONE).await?;
     let mut input = Vec::new();
@@ -195,7 +195,7 @@ async fn connection(town: &Town, key: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Fills a program with lives, ends it at some moment, and looks what is left.
+/// Fills a program with random operations, ends it at a random moment, and checks for leaks.
 fn round(driver: DriverChoice, seed: u64) {
     let mut random = Random(seed);
     let (listener, peer) = listener();
@@ -204,7 +204,7 @@ fn round(driver: DriverChoice, seed: u64) {
         for client in listener.incoming() {
             let mut client = client.unwrap();
             let _ = client.write_all(&[1; 5000]);
-            // The last client says something.
+            // The last client sends a byte.
             let mut bye = [0];
             client.set_nonblocking(true).unwrap();
             if matches!(client.peek(&mut bye), Ok(1)) {
@@ -238,7 +238,7 @@ fn round(driver: DriverChoice, seed: u64) {
                 let life = life(town.clone(), seed, 3);
                 town.shared.dispatch(move |_| async move { _ = life.await })?;
             }
-            // One of the lives is the world outside: it fires what others wait for.
+            // A thread triggers the events that operations await.
             let triggers = town.triggers.clone();
             if start.processor() == 0 {
                 town.shared.dispatch(move |_| async move {
@@ -264,7 +264,7 @@ fn round(driver: DriverChoice, seed: u64) {
     assert!(ended.is_clean(), "seed {seed:#x}: {ended:?}");
     town.triggers.lock().unwrap().clear();
     assert_eq!(town.alive.load(Ordering::SeqCst), 0, "seed {seed:#x}: some still live");
-    // The server may look before the byte is there: then it sees the next one's.
+    // The server may check before the byte arrives; then it reads the next one's.
     while !server.is_finished() {
         if let Ok(mut client) = std::net::TcpStream::connect(peer) {
             let _ = client.write_all(b"!");
@@ -282,7 +282,7 @@ fn ended_at_random(driver: DriverChoice) {
     }
 }
 
-/// The report is no constant: an operation whose future is leaked leaves its timer armed.
+/// The report is not constant: a leaked future leaves its timer armed.
 fn a_leak_is_seen(driver: DriverChoice) {
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());

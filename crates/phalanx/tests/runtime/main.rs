@@ -1,4 +1,4 @@
-//! The runtime through its public face, on every driver that this machine has.
+//! Tests of the runtime's public API, with each available driver.
 
 #![cfg(unix)]
 
@@ -10,11 +10,11 @@ mod harness;
 mod io_timeout;
 mod life;
 mod listeners;
-mod long;
 mod many;
 mod net;
 mod panics;
 mod sending;
+mod stalls;
 mod start;
 mod streams;
 mod stuck;

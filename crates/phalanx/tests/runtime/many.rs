@@ -1,4 +1,4 @@
-//! More processors than cores, and more programs than one.
+//! More processors than cores, and several programs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use crate::on_each_driver;
 
 on_each_driver!(more_than_cores, one_after_the_other, at_once, one_within_another);
 
-/// Every processor asks every partition, so each talks with each.
+/// Each processor calls each partition, so all pairs of processors communicate.
 fn more_than_cores(driver: DriverChoice) {
     let processors = 2 * thread::available_parallelism().map_or(1, usize::from) + 5;
     let answers = Arc::new(AtomicUsize::new(0));
@@ -47,7 +47,7 @@ fn more_than_cores(driver: DriverChoice) {
                 control.drain();
             }
         })?;
-        // Stays until the last has its answers.
+        // Runs until the last caller has its results.
         ask.dispatch(|_| async { draining().await })?;
         Ok(())
     });
@@ -55,7 +55,7 @@ fn more_than_cores(driver: DriverChoice) {
     assert_eq!(answers.load(Ordering::SeqCst), processors);
 }
 
-/// Nothing of a program is left for the next.
+/// A program leaves nothing behind for the next one.
 fn one_after_the_other(driver: DriverChoice) {
     #[cfg(target_os = "linux")]
     let threads = || {
@@ -107,7 +107,7 @@ fn start_is_last(total: &AtomicUsize, all: usize) -> bool {
     total.load(Ordering::SeqCst) == all
 }
 
-/// An operation that runs a whole program, on a thread of its own as it blocks.
+/// An operation that runs a whole program, on a thread because it blocks.
 fn one_within_another(driver: DriverChoice) {
     let outer = one(driver, move |_| async move {
         let inner = thread::spawn(move || {

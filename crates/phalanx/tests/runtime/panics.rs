@@ -1,4 +1,4 @@
-//! Reports of panics and of misuse to the program's author.
+//! Reports of panics and of misuse.
 
 use std::future::ready;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,8 +23,8 @@ async fn parse() {
     panic!("by intent");
 }
 
-/// The hook receives every panic of an operation that nobody awaits, with stage, operation and line. It
-/// panics itself, without effect.
+/// The hook receives every panic of an operation that nobody awaits, with stage, operation and line. The
+/// hook's own panic has no effect.
 fn all_are_reported(driver: DriverChoice) {
     let mut graph = Graph::new();
     let work = graph.shared("work", ());
@@ -122,7 +122,7 @@ fn a_runtime_inside_of_a_runtime(driver: DriverChoice) {
     one(driver, move |_| async move {
         let nested = program(driver, 1).run(Graph::new(), |_| Ok(()));
         assert!(matches!(nested, Err(RunError::Nested)), "{nested:?}");
-        // On a thread of its own it is a program like others.
+        // On another thread it works.
         let (done, is_done) = channel();
         std::thread::spawn(move || {
             let ran = program(driver, 1).run(Graph::new(), |start| {

@@ -1,4 +1,4 @@
-//! The beginning of a program: on all processors or on none.
+//! The start of a program: on all processors or on none.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ fn ready_comes_last(driver: DriverChoice) {
     let stage = graph.shared("test", ());
     let start = |start: &phalanx::runtime::StartContext| {
         assert_eq!(readies.load(Ordering::SeqCst), 0, "ready before all have started");
-        // So that they do not all start at once.
+        // Delays the processors differently.
         std::thread::sleep(Duration::from_millis(30 * start.processor() as u64));
         started.lock().unwrap().push(start.processor());
         stage.dispatch(|_| async { phalanx::shutdown::draining().await })?;
@@ -40,7 +40,7 @@ fn ready_comes_last(driver: DriverChoice) {
     assert_eq!(readies.load(Ordering::SeqCst), 1);
 }
 
-/// Runs a program whose processor 1 begins with `fault`, and whose others would run for ever.
+/// Runs a program in which processor 1 fails with `fault` and the others would run forever.
 fn with_a_fault(
     driver: DriverChoice,
     fault: impl Fn() -> Result<(), phalanx::runtime::StartError> + Send + Sync,

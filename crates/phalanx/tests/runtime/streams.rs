@@ -41,7 +41,7 @@ fn exact_reads_take_no_more(driver: DriverChoice) {
             if received.len() == LENGTH {
                 break;
             }
-            // What follows is there for other reads too.
+            // Later bytes stay available for other reads.
             if length == 5 {
                 stream.read(&mut received, IoTimeout::after(LONG)).await.unwrap();
             }

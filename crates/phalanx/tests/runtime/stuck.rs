@@ -23,10 +23,10 @@ on_each_driver!(
     reported_where_signals_are_not_handled,
 );
 
-/// The line that the child writes when it does what never ends.
+/// The line that the child writes when it is stuck.
 const STUCK: &str = "stuck now";
 
-/// The child that a test runs itself in, with stderr up to [`STUCK`] read. In the child: none.
+/// The child process in which a test runs itself, with stderr read up to [`STUCK`]. In the child: none.
 fn child(name: &str, driver: DriverChoice) -> Option<(Child, BufReader<ChildStderr>)> {
     const CHILD: &str = "PHALANX_TEST_CHILD";
     if std::env::var_os(CHILD).is_some() {
@@ -75,7 +75,7 @@ fn endless() {
     }
 }
 
-/// Blocks the thread, like an executor that does not know of the processor.
+/// Blocks the thread, as an executor does that is not aware of the processor.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     loop {
@@ -150,7 +150,7 @@ fn a_blocking_call(driver: DriverChoice) {
     unreachable!("{ran:?}");
 }
 
-/// The supervisor's own thread is kept: the thread that listens to signals ends the process.
+/// The supervisor's thread is blocked, so the signal thread exits the process.
 fn a_callback_of_the_program(driver: DriverChoice) {
     if let Some(child) = child("a_callback_of_the_program", driver) {
         let (code, said) = signal(child, u32::MAX);

@@ -1,4 +1,4 @@
-//! Time passes in order.
+//! Timers fire in order.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -27,7 +27,7 @@ fn sleeps_end_in_order(driver: DriverChoice) {
                     let due = now() + wait * MS;
                     sleep(wait * MS).await;
                     assert!(now() >= due, "by the runtime's clock");
-                    // By another clock: the runtime's stands still during a cohort.
+                    // By another clock: the runtime's does not advance during a cohort.
                     assert!(begun.elapsed() + 5 * MS >= wait * MS);
                     order.borrow_mut().push(due);
                 })
@@ -36,7 +36,7 @@ fn sleeps_end_in_order(driver: DriverChoice) {
         for result in join(calls).await {
             result.unwrap();
         }
-        // Those that did not begin in one cohort need not end as they would have.
+        // Sleeps that started in different cohorts may end in another order.
         assert!(order.borrow().len() == 6 && order.borrow().is_sorted(), "{order:?}");
     });
 }
@@ -62,7 +62,7 @@ fn timeouts(driver: DriverChoice) {
         assert_eq!(timeout(LONG, sleep(20 * MS)).await, Ok(()));
         assert_eq!(timeout(LONG, timeout(20 * MS, sleep(LONG))).await, Ok(Err(TimedOut)));
         assert_eq!(timeout(20 * MS, timeout(LONG, sleep(LONG))).await, Err(TimedOut));
-        // An operation that is waited for no longer runs on.
+        // An operation continues after its timeout.
         let done = Rc::new(Cell::new(false));
         let flag = done.clone();
         let (trigger, told) = event();
@@ -76,7 +76,7 @@ fn timeouts(driver: DriverChoice) {
         while !done.get() {
             sleep(5 * MS).await;
         }
-        // A sleep can be begun anew.
+        // A sleep can be restarted.
         let began = now();
         let mut nap = Box::pin(sleep(10 * MS));
         nap.as_mut().get_mut().reset(50 * MS);

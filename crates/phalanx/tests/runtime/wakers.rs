@@ -1,4 +1,4 @@
-//! Operations that wait for threads that are no processors.
+//! Operations that wait for other threads than processors.
 
 use std::future::poll_fn;
 use std::sync::mpsc::{Sender, channel};
@@ -15,7 +15,7 @@ use crate::on_each_driver;
 
 on_each_driver!(woken_by_threads, woken_too_often, woken_too_late);
 
-/// A place for a value from elsewhere.
+/// A slot for a value from another thread.
 #[derive(Default)]
 struct Slot {
     value: Option<usize>,
@@ -46,12 +46,12 @@ fn fill(slot: &Shared, value: usize) {
     }
 }
 
-/// Hands each slot that it is sent back, filled, some while later.
+/// Fills each slot that it receives, after a while.
 fn filler() -> Sender<(Shared, usize)> {
     let (sender, slots) = channel::<(Shared, usize)>();
     thread::spawn(move || {
         for (slot, value) in slots {
-            // Sometimes at once, sometimes when the processor sleeps.
+            // Sometimes immediately, sometimes while the processor sleeps.
             if value % 10 == 0 {
                 thread::sleep(Duration::from_millis(1));
             }
@@ -77,7 +77,7 @@ fn woken_by_threads(driver: DriverChoice) {
         for result in join(calls).await {
             result.unwrap();
         }
-        // With nothing else to do: the processor is asleep when the wake comes.
+        // With nothing else to do: the processor sleeps when it is woken.
         for number in 0..20 {
             let slot = Shared::default();
             let other = slot.clone();
@@ -91,7 +91,7 @@ fn woken_by_threads(driver: DriverChoice) {
     });
 }
 
-/// By many, again and again, though one would do.
+/// By several threads, repeatedly.
 fn woken_too_often(driver: DriverChoice) {
     one(driver, |_| async {
         let slot = Shared::default();
@@ -116,7 +116,7 @@ fn woken_too_often(driver: DriverChoice) {
     });
 }
 
-/// When the operation is gone, when its slot is another's, when the program is gone.
+/// After the end of the operation, after its slot was reused, and after the end of the program.
 fn woken_too_late(driver: DriverChoice) {
     let wakers = one(driver, |stage| async move {
         let slots: Vec<_> = (0..50).map(|_| Shared::default()).collect();
@@ -127,7 +127,7 @@ fn woken_too_late(driver: DriverChoice) {
             });
             assert_eq!(operation.await, Ok(true), "nobody came");
         }
-        // Others in their place, which must not be disturbed for good.
+        // New operations in the same slots, which must not be disturbed permanently.
         let others: Vec<_> = (0..50)
             .map(|_| stage.call(|_| async { sleep(Duration::from_millis(20)).await }))
             .collect();

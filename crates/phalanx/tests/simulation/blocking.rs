@@ -1,4 +1,4 @@
-//! Blocking stages in simulation: no thread, virtual time, an order by the seed.
+//! Blocking stages in simulation: no threads, virtual time, and an order determined by the seed.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use phalanx::{Graph, Session, sleep, yield_now};
 
 const CALLS: u32 = 6;
 
-/// What was done, by its number, in the order in which it was.
+/// Numbers of the finished calls in order.
 type Done = Arc<Mutex<Vec<u32>>>;
 
 fn program(world: &mut World, done: Done) {
@@ -34,7 +34,7 @@ fn program(world: &mut World, done: Done) {
             assert!(ran.into_iter().eq(0..CALLS), "each ran once");
             let panics: Result<(), _> = slow.call(|_| resume_unwind(Box::new("of its own"))).await;
             assert!(matches!(panics, Err(BlockingError::Panicked { .. })));
-            // One that is given up: done, or not; and its session's end waits for it.
+            // This call is dropped and may or may not run; its session's end waits for it.
             let session = Session::new();
             main.dispatch_in(&session, move |_| async move {
                 let _ = call(slow, 100, here).await;

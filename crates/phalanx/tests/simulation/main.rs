@@ -1,5 +1,4 @@
-//! Simulations: that they repeat, that the oracle finds what is wrong, and that programs of random
-//! stages come to rest whatever happens.
+//! Simulations: repeated runs, faults detected by the oracle, and random programs.
 
 mod blocking;
 mod oracle;

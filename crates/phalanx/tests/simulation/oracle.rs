@@ -1,4 +1,4 @@
-//! Planted faults, in the scheduler and in programs: the oracle finds each within few seeds.
+//! Injected faults in the scheduler and in programs: the oracle finds each within a few seeds.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -13,7 +13,7 @@ use phalanx::time::now;
 use phalanx::{Graph, Session, SharedStage, sleep, yield_now};
 use phalanx_core::plant::{Fault, plant, uproot};
 
-/// Calls within a processor and between two, and some sleeping.
+/// A world with calls within a processor and between two, and with sleeps.
 fn busy_world(world: &mut World) {
     world.set_processors(2);
     let mut graph = Graph::new();
@@ -37,9 +37,9 @@ fn busy_world(world: &mut World) {
     });
 }
 
-/// What is said of the first seed that fails. The sound program passes with all of them.
+/// The failure of the first seed that fails, if any. The correct program passes with all of them.
 fn found(within: u64, build: impl Fn(&mut World)) -> Option<String> {
-    // What is found is said to nobody: it is meant to be there.
+    // The panic message of an expected failure is suppressed.
     (0..within).find_map(|seed| {
         let failed = catch_unwind(AssertUnwindSafe(|| sim::run(seed, &build))).err()?;
         let text = failed.downcast_ref::<String>().cloned();
@@ -86,7 +86,7 @@ fn a_double_run_is_found() {
     finds(Fault::DoubleRun, &["queued twice", "cannot run", "freed with something alive"]);
 }
 
-/// An event that forgets who waits when it is asked a second time before it happens.
+/// An event that forgets its waiter when it is polled twice before it is triggered.
 #[derive(Default)]
 struct Forgetful {
     happened: Cell<bool>,
@@ -128,7 +128,7 @@ fn a_program_that_forgets_who_waits_is_stuck() {
                     sleep(Duration::from_millis(3)).await;
                     other.happen();
                 });
-                // Polled once more than it waits for, if the nap is over before.
+                // If the nap ends first, the event is polled once more.
                 let nap = sleep(Duration::from_millis(1));
                 let _ = phalanx::select(forgetful.wait(), async {
                     nap.await;
@@ -151,7 +151,7 @@ fn waiting_in_a_circle_is_stuck_and_told() {
         world.program(graph, move |_| {
             one.dispatch(move |_| async move {
                 let (trigger, happens): (_, Event<()>) = event();
-                // The child waits for what its parent does after the child.
+                // The child waits for an event that its parent triggers only after the child has returned.
                 let _ = other.call(move |_| happens).await;
                 trigger.fire(());
             })?;
@@ -174,7 +174,7 @@ fn a_client_without_an_answer_is_stuck() {
             let listener = listeners.borrow_mut().pop().unwrap();
             stage.dispatch(move |_| async move {
                 let listener = phalanx::net::Listener::new(listener).unwrap();
-                // Accepts, and then says nothing.
+                // Accepts the connection and never responds.
                 let _stream = listener.accept().await;
                 phalanx::shutdown::draining().await;
             })?;

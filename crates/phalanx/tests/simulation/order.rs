@@ -1,4 +1,4 @@
-//! Each caller's operations start in the order of their invocation, whatever a simulation chooses.
+//! Each caller's operations start in invocation order, for every schedule.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use fastrand::Rng;
 use phalanx::sim::{self, World};
 use phalanx::{ExclusiveStage, Graph, PartitionedStage, SharedStage, sleep, yield_now};
 
-/// By caller, stage and place, the numbers of the invocations in the order of their start.
+/// Numbers of the invocations in the order of their start, by caller, stage and processor.
 type Started = Arc<Mutex<HashMap<(u64, &'static str, usize), Vec<u32>>>>;
 
 #[derive(Clone, Copy)]
@@ -20,7 +20,7 @@ struct Stages {
     exclusive: ExclusiveStage<()>,
 }
 
-/// Invokes one operation after the other, and now and then waits.
+/// Invokes operations in sequence, with occasional waits.
 async fn caller(stages: Stages, seed: u64, processors: usize, started: Started) {
     let mut rng = Rng::with_seed(seed);
     for n in 0..rng.u32(1..20) {

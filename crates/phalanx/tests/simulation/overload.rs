@@ -1,5 +1,5 @@
-//! Overload in virtual time: admission refuses while too much comes, and none when it is over. Whether
-//! work waits for long depends on how a seed's scheduler goes about; not each has a congestion.
+//! Overload in virtual time: admission rejects requests during overload and none afterwards. Not every seed's
+//! schedule causes congestion.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -11,13 +11,13 @@ use phalanx::overload::Admission;
 use phalanx::sim::{self, spend};
 use phalanx::{Graph, SharedStage, join, sleep};
 
-/// What one request costs.
+/// Processing time of a request.
 const SERVICE: Duration = Duration::from_micros(100);
 const TARGET: Duration = Duration::from_millis(5);
 
 type Stage = SharedStage<()>;
 
-/// `count` requests at once. How many were refused.
+/// Sends `count` requests at once. Returns the number rejected.
 async fn burst(entry: Stage, work: Stage, admission: Rc<Admission>, count: usize) -> usize {
     let refused = Rc::new(Cell::new(0));
     let calls: Vec<_> = (0..count)
@@ -50,14 +50,14 @@ fn overload_is_shed_and_gets_over() {
                 let (shed, over) = (shed.clone(), over.clone());
                 main.dispatch(move |_| async move {
                     let admission = Rc::new(Admission::with_target(TARGET));
-                    // Six times what the target lets wait, over and over, until some is refused.
+                    // Six times as much as the target allows, repeatedly, until some are rejected.
                     for _ in 0..8 {
                         if burst(entry, work, admission.clone(), 300).await > 0 {
                             shed.fetch_add(1, Ordering::Relaxed);
                             break;
                         }
                     }
-                    // Then next to nothing, until there is no limit any more.
+                    // Then almost no load, until the limit is gone.
                     let mut rounds = 0;
                     while admission.limit().is_some() {
                         rounds += 1;

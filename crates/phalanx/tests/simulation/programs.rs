@@ -1,5 +1,5 @@
-//! Programs of random stages: whatever they do, each operation runs once, each caller hears of its
-//! callee, ended sessions are empty, and at last everything is given back.
+//! Random programs: each operation runs once, each caller receives its callee's result, ended sessions are
+//! empty, and everything is released at the end.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -17,7 +17,7 @@ use phalanx::{
     timeout, yield_now,
 };
 
-/// A panic in an operation is contained, so faults are noted here and looked at in the end.
+/// Records faults for the end of the run, because a panic in an operation would be caught.
 #[derive(Default)]
 struct Ledger {
     alive: AtomicUsize,
@@ -42,25 +42,25 @@ enum Stage {
     Balanced(BalancedStage<AtomicU64>),
 }
 
-/// What all operations of one program know.
+/// The parameters shared by all operations of a program.
 struct Plan {
     stages: Vec<Stage>,
     processors: usize,
-    /// Operations may panic.
+    /// Whether operations may panic.
     panics: bool,
-    /// There may be too many operations.
+    /// Whether the operation limit may be reached.
     crowded: bool,
     ledger: Arc<Ledger>,
 }
 
-/// One operation: what it does follows from its number, whenever it is run.
+/// An operation. Its number determines its behavior, independent of when it runs.
 struct Work {
     plan: Arc<Plan>,
     id: u64,
     depth: u32,
-    /// The session that it belongs to, wherever it runs, as a count of its members.
+    /// The number of operations in its session, on all processors.
     group: Option<Arc<AtomicUsize>>,
-    /// Somebody may end it.
+    /// Whether it may be ended.
     may_end: bool,
 }
 
@@ -92,7 +92,7 @@ impl Work {
         child
     }
 
-    /// Calls `number`, on some stage and somewhere.
+    /// Calls operation `number` on a random stage and processor.
     fn call(&self, rng: &mut Rng, number: u64) -> (u64, Call<u64>) {
         let stage = self.plan.stages[rng.usize(..self.plan.stages.len())];
         let (key, target) = (rng.u64(..), rng.usize(..self.plan.processors));
@@ -137,14 +137,14 @@ impl Work {
         }
     }
 
-    /// Notes an answer that cannot be.
+    /// Records a fault if this result is impossible.
     fn check(&self, id: u64, answer: Result<u64, CallError>) {
         let Plan { panics, crowded, ledger, .. } = &*self.plan;
         let may_be = match &answer {
             Ok(answer) => *answer == id,
             Err(CallError::Panicked { .. }) => *panics,
             Err(CallError::Full { .. }) => *crowded,
-            // A child elsewhere that found no room is ended too.
+            // A child on another processor that was rejected for lack of space is ended, too.
             Err(CallError::Ended) => self.may_end || *crowded,
             Err(_) => false,
         };
@@ -193,7 +193,7 @@ impl Work {
                 yield_now().await;
                 sim::fault_point("after a pause");
             }
-            // Nobody waits for it.
+            // A call that nobody awaits.
             7 => drop(self.call(rng, number)),
             8 => {
                 let (id, call) = self.call(rng, number);
@@ -217,7 +217,7 @@ impl Work {
         }
     }
 
-    /// A session whose operations are ended in the middle of what they do.
+    /// A session whose operations are ended while they run.
     async fn group(&self, rng: &mut Rng, number: u64) {
         let Some(Stage::Shared(stage)) = self.plan.stages.first().copied() else { return };
         let (session, members) = (Session::new(), Arc::new(AtomicUsize::new(0)));
@@ -241,7 +241,7 @@ impl Work {
     }
 }
 
-/// A program of some stages and some work for them.
+/// A program with random stages and work.
 fn program(world: &mut World, ledger: &Arc<Ledger>) {
     let mut graph = Graph::new();
     let mut stages = Vec::new();

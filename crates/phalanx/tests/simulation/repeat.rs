@@ -1,4 +1,4 @@
-//! The same seed, the same run.
+//! The same seed gives the same run.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -45,7 +45,7 @@ fn echo_world(world: &mut World) {
     for _ in 0..3 {
         let net = world.net();
         world.client(async move {
-            // The network may fail; what it delivers is right.
+            // The network may fail, but it delivers only correct data.
             let Ok(mut client) = net.connect(address).await else { return };
             let sent: Vec<u8> = (0..net.draw(3000)).map(|n| (n % 251) as u8).collect();
             if client.write_all(&sent).await.is_err() {

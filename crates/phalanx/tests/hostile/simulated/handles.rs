@@ -70,7 +70,7 @@ fn an_operation_is_ended_from_elsewhere() {
         plain,
         |here| async move { [here.stage.call(|_| std::future::pending::<()>())] },
         |_, [call]| async move {
-            // Without this the program would never be done.
+            // Without this the program would never end.
             call.end();
         },
         no_client,
@@ -185,7 +185,7 @@ fn sessions_leave_their_processor() {
             ] {
                 assert!(message.contains(AWAY), "{message}");
             }
-            // The end that waits for it at home is complete then.
+            // The end that waits for it on its own processor can complete now.
             drop(hold);
             drop((session, second));
         },
@@ -193,12 +193,12 @@ fn sessions_leave_their_processor() {
     );
 }
 
-/// An item that takes its reply away.
+/// Receives the reply of an item.
 type Taken = Rc<Cell<Option<Reply<u32>>>>;
 
 #[test]
 fn replies_leave_their_processor() {
-    // The stage is declared beside the other, and has the next number of the same graph.
+    // The second stage is declared in the same graph and has the next number.
     thread_local! {
         static ITEMS: Cell<Option<phalanx::stage::CohortStage<Taken, u32>>> = const { Cell::new(None) };
     }

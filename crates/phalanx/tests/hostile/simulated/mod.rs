@@ -1,5 +1,5 @@
-//! Handles away from their processors, in simulation: all processors share a thread there, so that
-//! handles which are not `Send` leave their processors too.
+//! Handles on other processors than their own, in simulation. All processors share a thread there, so handles
+//! that are not `Send` can be moved as well.
 
 mod handles;
 mod payloads;
@@ -18,10 +18,10 @@ use phalanx::{Graph, SharedStage, sleep};
 
 use crate::harness::poll_once;
 
-/// Each test takes so many seeds.
+/// Number of seeds of each test.
 const SEEDS: u64 = if cfg!(miri) { 3 } else { 100 };
 
-/// Where the processor with this number listens.
+/// Listening address of the processor with this number.
 fn address(processor: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], 1 + processor as u16))
 }
@@ -33,8 +33,8 @@ struct Here {
     listener: Rc<Listener>,
 }
 
-/// Runs `on_0` on processor 0, and then `on_1` on processor 1 with what `on_0` has come to. The run
-/// fails if anything is left on either.
+/// Runs `on_0` on processor 0, and then `on_1` on processor 1 with the output of `on_0`. Fails if either
+/// processor leaks.
 fn two<T: 'static, Fut0, Fut1>(
     stage: impl Fn(&mut Graph) -> SharedStage<()>,
     on_0: impl Fn(Here) -> Fut0 + Copy + 'static,
@@ -80,7 +80,7 @@ fn two<T: 'static, Fut0, Fut1>(
         let net = world.net();
         world.client(async move {
             client(net.clone()).await;
-            // A panic in an operation is contained. Then one is missing.
+            // A panic in an operation is caught, so a result would be missing.
             for _ in 0..10_000 {
                 if ended.get() == 2 {
                     return;
@@ -137,7 +137,7 @@ fn a_simulation_within_a_client_is_refused() {
         });
     };
     sim::run(1, world_of);
-    // And after one that has failed the thread is as before.
+    // After a failed simulation the thread is usable again.
     let failed = catch_unwind(|| {
         sim::run(1, |world| {
             world.program(Graph::new(), |_| panic!("hostile start"));

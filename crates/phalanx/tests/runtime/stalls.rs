@@ -1,4 +1,4 @@
-//! Operations that run for too long are told, and a program that sleeps is not looked at.
+//! Stalled operations are reported, and the supervisor does not poll a sleeping program.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -12,35 +12,39 @@ use phalanx::{Graph, sleep};
 use crate::harness::{patient, program};
 use crate::on_each_driver;
 
-on_each_driver!(told_while_it_runs_and_after, told_to_nobody, nobody_looks_at_sleepers);
+on_each_driver!(
+    reported_while_it_runs_and_after,
+    zero_disables_the_reports,
+    sleeping_programs_are_not_polled
+);
 
-/// Keeps its processor.
+/// Keeps its processor busy.
 async fn busy(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// No machine stands still for so long in the middle of a short operation.
+/// Longer than any pause of the machine in a short operation.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Runs this very test in a process of its own, whose stderr it returns. In that process: none.
+/// Runs the test in a child process and returns its stderr. In the child: none.
 fn output_of(name: &str, driver: DriverChoice) -> Option<String> {
     const CHILD: &str = "PHALANX_TEST_CHILD";
     if std::env::var_os(CHILD).is_some() {
         return None;
     }
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", &format!("long::{name}::{driver}"), "--nocapture"]);
+    child.args(["--exact", &format!("stalls::{name}::{driver}"), "--nocapture"]);
     let output = child.env(CHILD, "1").output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{stderr}");
     Some(stderr)
 }
 
-fn told_while_it_runs_and_after(driver: DriverChoice) {
-    if let Some(stderr) = output_of("told_while_it_runs_and_after", driver) {
+fn reported_while_it_runs_and_after(driver: DriverChoice) {
+    if let Some(stderr) = output_of("reported_while_it_runs_and_after", driver) {
         let lines: Vec<_> = stderr.lines().filter(|line| line.contains("phalanx: ")).collect();
         let [first, last] = lines[..] else { panic!("two lines, not {lines:?}") };
-        let what = "phalanx: processor 0, stage \"work\": runtime::long::busy (";
+        let what = "phalanx: processor 0, stage \"work\": runtime::stalls::busy (";
         let rest = first.strip_prefix(what).unwrap_or_else(|| panic!("{first:?}"));
         let (site, rest) = rest.split_once(") ").unwrap();
         assert!(site.starts_with(file!()), "{site}");
@@ -64,7 +68,7 @@ fn told_while_it_runs_and_after(driver: DriverChoice) {
         let (control, tell) = (start.control(), tell.clone());
         let is_up = is_up.lock().unwrap().take().unwrap();
         stage.dispatch(move |_| async move {
-            // Short ones are not told, however many.
+            // Short operations are not reported.
             for _ in 0..400 {
                 work.call(|_| busy(Duration::from_millis(1))).await.unwrap();
             }
@@ -102,8 +106,8 @@ fn told_while_it_runs_and_after(driver: DriverChoice) {
     assert!(test.split("\"stage\"").next().unwrap().contains("\"stalled\":0"));
 }
 
-fn told_to_nobody(driver: DriverChoice) {
-    if let Some(stderr) = output_of("told_to_nobody", driver) {
+fn zero_disables_the_reports(driver: DriverChoice) {
+    if let Some(stderr) = output_of("zero_disables_the_reports", driver) {
         assert!(!stderr.contains("phalanx: "), "{stderr}");
         return;
     }
@@ -118,7 +122,7 @@ fn told_to_nobody(driver: DriverChoice) {
     ran.unwrap();
 }
 
-/// How often a thread of this process has gone to sleep.
+/// How often a thread of this process has slept.
 fn sleeps(thread: rustix::thread::Pid) -> Option<u64> {
     let path = format!("/proc/self/task/{}/status", thread.as_raw_nonzero());
     let status = std::fs::read_to_string(path).ok()?;
@@ -126,7 +130,7 @@ fn sleeps(thread: rustix::thread::Pid) -> Option<u64> {
     count.trim().parse().ok()
 }
 
-fn nobody_looks_at_sleepers(driver: DriverChoice) {
+fn sleeping_programs_are_not_polled(driver: DriverChoice) {
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
     // The thread that runs the program becomes its supervisor.
@@ -150,7 +154,7 @@ fn nobody_looks_at_sleepers(driver: DriverChoice) {
     });
     ran.unwrap();
     if let Some((before, after)) = told.recv().unwrap() {
-        // 300 looks, were it to look all the while.
+        // Continuous polling would wake it 300 times.
         assert!(after - before < 60, "{} times awake", after - before);
     }
 }
