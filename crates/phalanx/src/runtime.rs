@@ -1,11 +1,12 @@
 //! Running a program: threads, drivers, signals and shutdown.
 //!
-//! The supervisor's thread becomes the supervisor. Shutdown has these steps:
+//! The caller's thread becomes the supervisor:
 //!
-//! 1. The supervisor starts a thread for each processor and waits until all have started. 2. The first
-//! signal, or [`Control::drain`], starts the drain: listeners stop and operations finish. 3. At the deadline,
-//! or at a second signal, the remaining operations are ended. 4. If a processor still makes no progress, the
-//! supervisor reports its operation, and exits the process if the runtime handles signals ([`crate::stuck`]).
+//! 1. It starts a thread for each processor and waits until all have started.
+//! 2. The first signal, or [`Control::drain`], starts the drain: listeners stop and operations finish.
+//! 3. At the deadline, or at a second signal, the remaining operations are ended.
+//! 4. If a processor still makes no progress, the supervisor reports its operation. It then exits the process if the
+//!    runtime handles signals ([`crate::stuck`]).
 
 #[cfg(feature = "admin")]
 use std::net::SocketAddr;

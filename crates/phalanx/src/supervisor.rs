@@ -1,4 +1,4 @@
-//! Supervision of a running program, on the supervisor's thread: start, drain, deadline, stall detection and
+//! Supervision of a running program, on the thread that called `run`: start, drain, deadline, stall detection and
 //! exit.
 //!
 //! Processors send an [`Event`] for each change. Stalls are the exception: the supervisor polls for them, and

@@ -4,8 +4,10 @@
 //! resolver, a database client, compressing a large file) go to a blocking stage. It is a stage like others,
 //! with its queue, waits and operations in the metrics; its operations pass the call to a thread and suspend.
 //!
-//! | file | contents | |---|---| | `call` | one call, from the caller to a thread and back | | `pool` | the
-//! threads and their bounded queue |
+//! | file | contents |
+//! |---|---|
+//! | `call` | one call, from the caller to a thread and back |
+//! | `pool` | the threads and their bounded queue |
 
 mod call;
 mod pool;
