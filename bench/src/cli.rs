@@ -270,7 +270,7 @@ where
     R: serde::Serialize + std::fmt::Display,
 {
     let code = match report {
-        Err(web::Error::Nobody) => Some(2),
+        Err(web::Error::NoServers) => Some(2),
         // Interrupted before the first result.
         Err(web::Error::Interrupted) => Some(INTERRUPTED),
         _ => None,
@@ -368,6 +368,6 @@ mod tests {
     fn an_interruption_sets_the_exit_code() {
         let code = |error| format!("{:?}", show::<String>("web", false, Err(error)));
         assert_eq!(code(web::Error::Interrupted), format!("{:?}", ExitCode::from(130)));
-        assert_eq!(code(web::Error::Nobody), format!("{:?}", ExitCode::from(2)));
+        assert_eq!(code(web::Error::NoServers), format!("{:?}", ExitCode::from(2)));
     }
 }

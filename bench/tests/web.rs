@@ -113,7 +113,7 @@ fn scenes_with_tls_negotiate_it() {
     options.scenes = vec![Scene::Tls];
     let report = match web::run(&options) {
         // None of the peers is installed.
-        Err(Error::Nobody) => return,
+        Err(Error::NoServers) => return,
         report => report.unwrap_or_else(|error| panic!("{error}")),
     };
     println!("{report}");
@@ -133,7 +133,7 @@ fn no_process_is_left_behind() {
     let mut broken: Options = options(&[]);
     broken.runner.phalanx = Some("/nonexistent".into());
     assert!(matches!(web::run(&broken), Err(Error::Server { .. })));
-    assert!(matches!(web::run(&options(&["--only=iis"])), Err(Error::Nobody)));
+    assert!(matches!(web::run(&options(&["--only=iis"])), Err(Error::NoServers)));
     assert_eq!(family(std::process::id()).unwrap(), [std::process::id()], "all are gone");
 }
 
@@ -206,7 +206,7 @@ fn the_other_benchmarks_run() {
         assert!(report.rows.iter().all(|row| row.p50_us > 0.0 && row.cpu_us_per_request > 0.0));
     }
     let nobody: overload::Options = options(&["--only=lighttpd"]);
-    assert!(matches!(overload::run(&nobody), Err(Error::Nobody)));
+    assert!(matches!(overload::run(&nobody), Err(Error::NoServers)));
     if executable.is_some() {
         let mut asked: light::Options = options(&[]);
         asked.runner.phalanx = executable;

@@ -32,13 +32,13 @@ pub(super) struct Clients {
     setting: Setting,
     payload: usize,
     began: Instant,
-    pub(super) tally: Tally,
+    pub(super) counts: Counts,
     pub(super) latency: Histogram<u64>,
 }
 
 /// Number of events so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct Counts {
     pub(super) delivered: u64,
     pub(super) acknowledged: u64,
 }
@@ -105,7 +105,7 @@ impl Clients {
             setting,
             payload: options.payload,
             began: Instant::now(),
-            tally: Tally::default(),
+            counts: Counts::default(),
             latency: Histogram::new_with_bounds(1, 60_000_000_000, 3)
                 .expect("the bounds are right"),
         })
@@ -167,9 +167,9 @@ impl Clients {
         let copies = self.setting.shape.copies();
         for n in 0..self.publishers.len() {
             let Publisher { owed, unacknowledged, .. } = self.publishers[n];
-            let under_way = copies.map_or(0, |copies| owed.div_ceil(copies)).max(unacknowledged);
-            if under_way <= window / 2 && self.clients[n].out.is_empty() {
-                self.publish(n, window - under_way, Instant::now())?;
+            let in_flight = copies.map_or(0, |copies| owed.div_ceil(copies)).max(unacknowledged);
+            if in_flight <= window / 2 && self.clients[n].out.is_empty() {
+                self.publish(n, window - in_flight, Instant::now())?;
             }
         }
         Ok(())
@@ -197,7 +197,7 @@ impl Clients {
         }
         let now = self.began.elapsed().as_nanos() as u64;
         let paced = self.setting.shape.rate().is_some();
-        let Self { publishers, tally, latency, payload, .. } = self;
+        let Self { publishers, counts, latency, payload, .. } = self;
         let mut wrong = None;
         for event in &self.events {
             let Token(n) = event.token();
@@ -205,7 +205,7 @@ impl Clients {
             if event.is_readable() || event.is_read_closed() {
                 client.receive(|packet, out| match kind(packet) {
                     Some(Kind::Publish) => {
-                        tally.delivered += 1;
+                        counts.delivered += 1;
                         let (from, at) = sent(packet, *payload);
                         let publisher = &mut publishers[from as usize];
                         publisher.owed = publisher.owed.saturating_sub(1);
@@ -219,7 +219,7 @@ impl Clients {
                         }
                     }
                     Some(Kind::PubAck) => {
-                        tally.acknowledged += 1;
+                        counts.acknowledged += 1;
                         publishers[n].unacknowledged -= 1;
                         if packet.len() > 4 && packet[4] >= 0x80 {
                             wrong = Some("the broker rejected a message");

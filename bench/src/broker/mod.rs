@@ -21,7 +21,7 @@ use crate::procfs::run_time;
 use crate::stats::median;
 use crate::web::cores::{Bound, Cores};
 use crate::web::interference::{CpuTimes, MAX_FOREIGN_SHARE};
-use crate::web::{Error, Machine, heed_signals, interrupted};
+use crate::web::{Error, Machine, install_signal_handlers, interrupted};
 use clients::Clients;
 use server::Server;
 use shape::Setting;
@@ -52,7 +52,7 @@ struct Slice {
 /// # Errors
 /// When a measurement fails; all child processes are ended.
 pub fn run(options: &Options) -> Result<Report, Error> {
-    heed_signals()?;
+    install_signal_handlers()?;
     let options = options.settled();
     let cores = Cores::choose(options.runner.server_core, options.runner.load_core);
     let cores = cores.map_err(Error::Io)?;
@@ -195,7 +195,7 @@ fn slice(
     clients.run(length / 5)?;
     let moment = CpuTimes::take(cores, &server.process.family)?;
     clients.latency.reset();
-    let (before, began) = (clients.tally, Instant::now());
+    let (before, began) = (clients.counts, Instant::now());
     let (server_before, own_before) = (run_time(&server.process.family)?, run_time(&own)?);
     clients.run(length)?;
     if options.quick {
@@ -203,7 +203,7 @@ fn slice(
         clients.settle()?;
     }
     let (server_after, own_after) = (run_time(&server.process.family)?, run_time(&own)?);
-    let (after, seconds) = (clients.tally, began.elapsed().as_secs_f64());
+    let (after, seconds) = (clients.counts, began.elapsed().as_secs_f64());
     let foreign = moment.foreign_until(&CpuTimes::take(cores, &server.process.family)?, cores);
     clients.settle()?;
     let count = match shape.unit() {

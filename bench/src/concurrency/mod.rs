@@ -24,7 +24,7 @@ pub(crate) use arms::{ARMS, Server, server};
 pub(crate) use measure::second_level;
 pub(crate) use misses::walk;
 
-use crate::web::{Error, heed_signals, is_interrupted};
+use crate::web::{Error, install_signal_handlers, is_interrupted};
 
 /// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
 /// reported.
@@ -32,7 +32,7 @@ use crate::web::{Error, heed_signals, is_interrupted};
 /// # Errors
 /// When a measurement fails, or on a signal before the first result; all child processes are ended.
 pub fn run(options: &Options) -> Result<Report, Error> {
-    heed_signals()?;
+    install_signal_handlers()?;
     let rows = measure::run(options).map_err(Error::Io)?;
     if rows.is_empty() && is_interrupted() {
         return Err(Error::Interrupted);

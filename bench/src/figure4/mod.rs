@@ -74,7 +74,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         ..Plan::small(&wants, options.quick)
     };
     let runner = Runner::start(&options.runner, &plan)?;
-    let server = runner.servers.first().ok_or(Error::Nobody)?;
+    let server = runner.servers.first().ok_or(Error::NoServers)?;
     eprintln!("{} connections", options.connections);
     let shot = Shot::closed(options.connections, 1, RESPONSE_TIMEOUT);
     let (load, seen) = std::thread::scope(|scope| {

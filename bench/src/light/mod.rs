@@ -125,7 +125,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let runner = Runner::start(&options.runner, &Plan::small(&wants, options.quick))?;
     let pair = |name: &str| runner.servers.iter().find(|server| server.server == name);
     let (Some(phalanx), Some(twin)) = (pair("phalanx"), pair("twin")) else {
-        return Err(Error::Nobody);
+        return Err(Error::NoServers);
     };
     let full = |server| runner.capacity(server, slice, FULL);
     let capacity = full(phalanx)?.min(full(twin)?);

@@ -10,11 +10,11 @@ use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx::{select, sleep};
 
-use super::answers::Answer;
+use super::counts::Failure;
 use super::drive::Drive;
-use super::flight::Flight;
-use super::talk::Talk;
-use super::tally::Failure;
+use super::in_flight::InFlight;
+use super::protocol::Protocol;
+use super::responses::Answer;
 use super::wire::Wire;
 use crate::surge;
 
@@ -32,10 +32,10 @@ struct Asked {
 /// the previous ones was), over as many TCP connections as needed.
 pub(crate) struct Client {
     drive: Rc<Drive>,
-    talk: Talk,
+    protocol: Protocol,
     /// Requests that are not sent yet.
     out: Vec<u8>,
-    flight: Flight<Asked>,
+    in_flight: InFlight<Asked>,
     /// Start of the wait for the next answer.
     since: Duration,
     back_off: Duration,
@@ -49,9 +49,9 @@ impl Client {
     pub(crate) fn new(drive: &Rc<Drive>) -> Self {
         Self {
             drive: drive.clone(),
-            talk: Talk::new(drive.plan.http2),
+            protocol: Protocol::new(drive.plan.http2),
             out: Vec::new(),
-            flight: Flight::default(),
+            in_flight: InFlight::default(),
             since: Duration::ZERO,
             back_off: BACK_OFF.0,
             objects: 0,
@@ -60,14 +60,14 @@ impl Client {
     }
 
     /// Runs until the end of the run.
-    pub(crate) async fn live(mut self) {
+    pub(crate) async fn run(mut self) {
         let plan = &self.drive.plan;
         let stays = plan.keep_alive && plan.think.is_none();
-        if stays { self.stay().await } else { self.come_and_go().await }
+        if stays { self.keep_alive().await } else { self.reconnect_for_each().await }
     }
 
     /// Uses a connection for as long as the server keeps it open. Connecting does not count to any request.
-    async fn stay(&mut self) {
+    async fn keep_alive(&mut self) {
         let mut first = true;
         while !self.drive.is_finished() {
             self.begin();
@@ -77,12 +77,12 @@ impl Client {
             }
             match connected {
                 Ok(mut wire) => {
-                    let failure = self.converse(&mut wire).await.err();
+                    let failure = self.exchange(&mut wire).await.err();
                     self.settle(failure);
                 }
                 Err(_) => {
                     self.drive.fail_to_connect();
-                    self.leave_alone().await;
+                    self.back_off().await;
                 }
             }
         }
@@ -90,7 +90,7 @@ impl Client {
 
     /// Opens a connection for each request, or for each page of a user. The connection setup counts to the first
     /// request.
-    async fn come_and_go(&mut self) {
+    async fn reconnect_for_each(&mut self) {
         self.drive.gathered.set(self.drive.gathered.get() + 1);
         loop {
             self.pause(surge::thinking).await;
@@ -99,44 +99,44 @@ impl Client {
             self.begin();
             self.ask(start);
             let failure = match self.connect().await {
-                Ok(mut wire) => self.converse(&mut wire).await.err(),
+                Ok(mut wire) => self.exchange(&mut wire).await.err(),
                 Err(failure) => Some(failure),
             };
             self.settle(failure);
             if failure == Some(Failure::Connect) {
-                self.leave_alone().await;
+                self.back_off().await;
             }
         }
     }
 
-    async fn leave_alone(&mut self) {
+    async fn back_off(&mut self) {
         sleep(self.back_off).await;
         self.back_off = (self.back_off * 2).min(BACK_OFF.1);
     }
 
     /// Resets the state for a new connection.
     fn begin(&mut self) {
-        self.talk.reset();
-        self.flight.reset();
+        self.protocol.reset();
+        self.in_flight.reset();
     }
 
     async fn connect(&mut self) -> Result<Wire, Failure> {
         self.since = now();
         let plan = &self.drive.plan;
-        let connected = Wire::connect(plan.address, plan.tls.as_ref(), self.patience()).await;
+        let connected = Wire::connect(plan.address, plan.tls.as_ref(), self.remaining_time()).await;
         let wire = connected.map_err(|_| Failure::Connect)?;
         self.back_off = BACK_OFF.0;
         Ok(wire)
     }
 
     /// Sends and receives until there are no more requests, or the connection cannot be reused.
-    async fn converse(&mut self, wire: &mut Wire) -> Result<(), Failure> {
-        self.greet(wire).await?;
+    async fn exchange(&mut self, wire: &mut Wire) -> Result<(), Failure> {
+        self.set_up(wire).await?;
         while self.fill().await {
             self.since = now();
-            self.drive.stir();
-            self.say(wire).await?;
-            if !self.hear(wire).await? {
+            self.drive.wake_up();
+            self.send(wire).await?;
+            if !self.receive(wire).await? {
                 break;
             }
         }
@@ -145,14 +145,14 @@ impl Client {
 
     /// Performs the protocol's connection setup, if it has one: sends the preface and receives the server's
     /// settings.
-    async fn greet(&mut self, wire: &mut Wire) -> Result<(), Failure> {
-        while self.talk.room().is_none() {
-            self.say(wire).await?;
-            let patience = self.patience();
+    async fn set_up(&mut self, wire: &mut Wire) -> Result<(), Failure> {
+        while self.protocol.room().is_none() {
+            self.send(wire).await?;
+            let patience = self.remaining_time();
             if self.read(wire, patience).await.map_err(|error| broken(&error))? == 0 {
                 return Err(Failure::Closed);
             }
-            if !matches!(self.talk.next(), Ok(None)) {
+            if !matches!(self.protocol.next(), Ok(None)) {
                 return Err(Failure::Malformed);
             }
         }
@@ -160,12 +160,12 @@ impl Client {
     }
 
     /// Sends all pending bytes.
-    async fn say(&mut self, wire: &mut Wire) -> Result<(), Failure> {
-        self.talk.reply(&mut self.out);
+    async fn send(&mut self, wire: &mut Wire) -> Result<(), Failure> {
+        self.protocol.reply(&mut self.out);
         if !self.out.is_empty() {
             let out = std::mem::take(&mut self.out);
-            let sent = wire.write(out, self.patience()).await;
-            self.drive.stir();
+            let sent = wire.write(out, self.remaining_time()).await;
+            self.drive.wake_up();
             self.out = sent.map_err(|error| broken(&error))?;
         }
         Ok(())
@@ -194,31 +194,31 @@ impl Client {
 
     /// Queues requests up to the pipeline depth. Returns false if there are none.
     async fn fill(&mut self) -> bool {
-        let room = self.talk.room().unwrap_or(usize::MAX).min(self.drive.plan.depth);
-        while self.flight.len() < room {
-            let next = match self.flight.is_empty() {
+        let room = self.protocol.room().unwrap_or(usize::MAX).min(self.drive.plan.depth);
+        while self.in_flight.len() < room {
+            let next = match self.in_flight.is_empty() {
                 true => self.await_next().await,
                 false => self.drive.next(),
             };
             let Some(start) = next else { break };
             self.ask(start);
         }
-        !self.flight.is_empty()
+        !self.in_flight.is_empty()
     }
 
     fn ask(&mut self, intended: u64) {
         let open = self.drive.plan.arrivals.is_some();
         let begun = if open { self.drive.clock() } else { intended };
-        self.flight.push(Asked { intended, begun });
+        self.in_flight.push(Asked { intended, begun });
         let random = &mut self.drive.random.borrow_mut();
-        self.talk.ask(self.drive.plan.requests.draw(random), &mut self.out);
+        self.protocol.ask(self.drive.plan.requests.draw(random), &mut self.out);
     }
 
     /// Reads until a request is answered. Returns false if the connection cannot be reused.
-    async fn hear(&mut self, wire: &mut Wire) -> Result<bool, Failure> {
+    async fn receive(&mut self, wire: &mut Wire) -> Result<bool, Failure> {
         loop {
             let mut any = false;
-            while let Some(answer) = self.talk.next().map_err(|_| Failure::Malformed)? {
+            while let Some(answer) = self.protocol.next().map_err(|_| Failure::Malformed)? {
                 any = true;
                 if !self.complete(answer)? {
                     return Ok(false);
@@ -227,13 +227,13 @@ impl Client {
             if any {
                 return Ok(true);
             }
-            self.say(wire).await?;
-            let patience = self.patience();
+            self.send(wire).await?;
+            let patience = self.remaining_time();
             let read = self.read(wire, patience).await;
-            self.drive.stir();
+            self.drive.wake_up();
             match read.map_err(|error| broken(&error))? {
                 0 => {
-                    let last = self.talk.close().ok_or(Failure::Closed)?;
+                    let last = self.protocol.close().ok_or(Failure::Closed)?;
                     return self.complete(last);
                 }
                 bytes => self.drive.bytes.set(self.drive.bytes.get() + bytes),
@@ -244,21 +244,21 @@ impl Client {
     /// Reads, discarding bytes of which only the count matters. Copying them would saturate the load's core at
     /// high rates.
     async fn read(&mut self, wire: &mut Wire, patience: IoTimeout) -> io::Result<u64> {
-        let ahead = self.talk.ahead();
-        let space = self.talk.space();
+        let ahead = self.protocol.ahead();
+        let space = self.protocol.space();
         if ahead == 0 {
             return Ok(wire.read(space, patience).await? as u64);
         }
         let skipped = wire.skip(ahead, space, patience).await?;
         let behind = space.len() as u64;
-        self.talk.skipped(skipped);
+        self.protocol.skipped(skipped);
         Ok(skipped + behind)
     }
 
     /// Counts an answer. Returns whether the connection can be reused.
     fn complete(&mut self, answer: Answer) -> Result<bool, Failure> {
         let Asked { intended, begun } =
-            self.flight.land(answer.number).ok_or(Failure::Malformed)?;
+            self.in_flight.complete(answer.number).ok_or(Failure::Malformed)?;
         self.drive.complete(answer, intended, begun);
         Ok(answer.keep_alive && self.drive.plan.keep_alive)
     }
@@ -266,16 +266,16 @@ impl Client {
     /// Counts the unanswered requests of a lost connection.
     fn settle(&mut self, failure: Option<Failure>) {
         self.out.clear();
-        if let (Some(failure), true) = (failure, self.flight.is_empty()) {
+        if let (Some(failure), true) = (failure, self.in_flight.is_empty()) {
             self.drive.fail(failure, self.drive.clock());
         }
-        for asked in self.flight.drain() {
+        for asked in self.in_flight.drain() {
             self.drive.fail(failure.unwrap_or(Failure::Closed), asked.intended);
         }
     }
 
     /// Remaining time for an answer.
-    fn patience(&self) -> IoTimeout {
+    fn remaining_time(&self) -> IoTimeout {
         IoTimeout::after(self.drive.plan.patience.saturating_sub(now().saturating_sub(self.since)))
     }
 }

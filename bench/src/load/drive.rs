@@ -8,10 +8,10 @@ use std::sync::mpsc::Sender;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::answers::Answer;
+use super::counts::{Counts, Failure};
 use super::pace::Arrivals;
 use super::requests::Requests;
-use super::tally::{Failure, Tally};
+use super::responses::Answer;
 use super::tls::Tls;
 
 /// Phase of a run.
@@ -62,7 +62,7 @@ pub(crate) struct Drive {
     pub(crate) answered: Cell<u64>,
     pub(crate) bytes: Cell<u64>,
     /// Number of times a connection made progress.
-    pub(crate) stirs: Cell<u64>,
+    pub(crate) wakeups: Cell<u64>,
     /// Open loop: nanoseconds spent polling the clock without other work.
     pub(crate) idled: Cell<u64>,
     arrivals: RefCell<Option<Arrivals>>,
@@ -71,12 +71,12 @@ pub(crate) struct Drive {
     backlog: RefCell<VecDeque<u64>>,
     /// Idle connections, the longest idle first.
     idle: RefCell<VecDeque<Waker>>,
-    tally: RefCell<Tally>,
-    report: Sender<(Tally, u64)>,
+    counts: RefCell<Counts>,
+    report: Sender<(Counts, u64)>,
 }
 
 impl Drive {
-    pub(crate) fn new(plan: Plan, random: fastrand::Rng, report: Sender<(Tally, u64)>) -> Self {
+    pub(crate) fn new(plan: Plan, random: fastrand::Rng, report: Sender<(Counts, u64)>) -> Self {
         Self {
             arrivals: RefCell::new(plan.arrivals.clone()),
             plan,
@@ -88,11 +88,11 @@ impl Drive {
             gathered: Cell::default(),
             answered: Cell::default(),
             bytes: Cell::default(),
-            stirs: Cell::default(),
+            wakeups: Cell::default(),
             idled: Cell::default(),
             backlog: RefCell::default(),
             idle: RefCell::default(),
-            tally: RefCell::default(),
+            counts: RefCell::default(),
             report,
         }
     }
@@ -142,12 +142,12 @@ impl Drive {
 
     /// Open loop: assigns the requests with an intended start up to `now` and returns the start of the next one.
     /// Closed loop: returns `None`.
-    pub(crate) fn let_arrive(&self, now: u64) -> Option<u64> {
+    pub(crate) fn admit_arrivals(&self, now: u64) -> Option<u64> {
         let mut arrivals = self.arrivals.borrow_mut();
         let arrivals = arrivals.as_mut()?;
         while let Some(intended) = arrivals.next().filter(|next| *next <= now) {
             arrivals.step();
-            self.stir();
+            self.wake_up();
             self.offer(intended);
             self.backlog.borrow_mut().push_back(intended);
             let waiting = self.idle.borrow_mut().pop_front();
@@ -160,7 +160,7 @@ impl Drive {
 
     fn offer(&self, intended: u64) {
         if intended >= self.begin.get() {
-            self.tally.borrow_mut().offered += 1;
+            self.counts.borrow_mut().offered += 1;
         }
     }
 
@@ -194,8 +194,8 @@ impl Drive {
     }
 
     /// Records that a connection made progress.
-    pub(crate) fn stir(&self) {
-        self.stirs.set(self.stirs.get() + 1);
+    pub(crate) fn wake_up(&self) {
+        self.wakeups.set(self.wakeups.get() + 1);
     }
 
     /// Counts an answer to the request with intended start `start`, sent at `begun`.
@@ -204,23 +204,23 @@ impl Drive {
         if start >= self.begin.get() {
             let now = self.clock();
             let (latency, served) = (now.saturating_sub(start), now.saturating_sub(begun));
-            self.tally.borrow_mut().complete(answer, latency, served);
+            self.counts.borrow_mut().complete(answer, latency, served);
         } else if self.is_over() {
-            self.tally.borrow_mut().starved += 1;
+            self.counts.borrow_mut().starved += 1;
         }
     }
 
     pub(crate) fn fail(&self, failure: Failure, start: u64) {
         if start >= self.begin.get() {
-            self.tally.borrow_mut().fail(failure);
+            self.counts.borrow_mut().fail(failure);
         } else if self.is_over() {
-            self.tally.borrow_mut().starved += 1;
+            self.counts.borrow_mut().starved += 1;
         }
     }
 
     /// Counts a failure to connect that belongs to no request.
     pub(crate) fn fail_to_connect(&self) {
-        self.tally.borrow_mut().fail(Failure::Connect);
+        self.counts.borrow_mut().fail(Failure::Connect);
     }
 }
 
@@ -229,6 +229,6 @@ impl Drop for Drive {
     fn drop(&mut self) {
         let begin = self.begin.get();
         let backlog = self.backlog.get_mut().iter().filter(|start| **start >= begin).count();
-        let _ = self.report.send((self.tally.take(), backlog as u64));
+        let _ = self.report.send((self.counts.take(), backlog as u64));
     }
 }

@@ -6,7 +6,7 @@
 
 use phalanx_http::client::BadResponse;
 
-use super::answers::Answer;
+use super::responses::Answer;
 
 /// The client connection preface (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

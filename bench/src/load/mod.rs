@@ -1,23 +1,23 @@
 //! `phalanx load`: HTTP load from one thread, and its report.
 //!
 //! It is built on the runtime that it measures: one processor, and a stage whose operations are connections. Read
-//! [`Options`] first, then `conduct` (the phases of a run), `drive` (state shared by the connections),
-//! `connection`, and `talk` (the protocols).
+//! [`Options`] first, then `phases` (the phases of a run), `drive` (state shared by the connections),
+//! `connection`, and `protocol` (the protocols).
 
-mod answers;
-mod conduct;
 mod connection;
+mod counts;
 mod drive;
-mod flight;
 mod http2;
-mod human;
+mod in_flight;
 mod options;
 mod pace;
+mod phases;
 mod progress;
+mod protocol;
 mod report;
 mod requests;
-mod talk;
-mod tally;
+mod responses;
+mod text;
 pub(crate) mod tls;
 mod url;
 mod wire;
@@ -32,18 +32,18 @@ use std::time::Duration;
 use phalanx::runtime::{RunError, StartContext};
 use phalanx::{Graph, Runtime};
 
+pub use counts::{Errors, Statuses};
 pub use options::Options;
 pub(crate) use options::seconds;
 pub use report::{Latency, Report};
 pub use requests::PathsError;
-pub use tally::{Errors, Statuses};
 pub use url::{Url, UrlError};
 pub use zipf::Zipf;
 
-use conduct::{Schedule, arrive, conduct};
 use connection::Client;
 use drive::{Drive, Plan};
 use pace::{Arrivals, Pace};
+use phases::{Schedule, arrive, run_phases};
 use requests::{Form, Requests, read_paths};
 use tls::Tls;
 
@@ -159,7 +159,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let schedule =
         Schedule { warmup: options.warmup, duration: options.duration, gather: patience, watched };
 
-    let (tallied, tallies) = channel();
+    let (tallied, counts) = channel();
     let (measured, measurements) = channel();
     let mut graph = Graph::new();
     let conductor = graph.shared("conductor", ());
@@ -169,7 +169,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         let drive = Rc::new(Drive::new(plan.clone(), random.clone(), tallied.clone()));
         for _ in 0..options.connections {
             let client = Client::new(&drive);
-            connections.dispatch(move |_| client.live())?;
+            connections.dispatch(move |_| client.run())?;
         }
         if drive.plan.arrivals.is_some() {
             let drive = drive.clone();
@@ -181,7 +181,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         }
         let (control, schedule, measured) = (start.control(), schedule.clone(), measured.clone());
         conductor.dispatch(move |_| async move {
-            let _ = measured.send(conduct(drive, schedule).await);
+            let _ = measured.send(run_phases(drive, schedule).await);
             control.drain();
         })?;
         Ok(())
@@ -195,10 +195,10 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         .drain(options.finish + patience + Duration::from_secs(1))
         .run_and(graph, start, |up| driver = Some(up.driver))?;
     let measured = measurements.try_recv().map_err(|_| Error::Ended)?;
-    let (tally, backlog) = tallies.try_recv().map_err(|_| Error::Ended)?;
+    let (counts, backlog) = counts.try_recv().map_err(|_| Error::Ended)?;
     let mut report = Report::new(options, driver.ok_or(Error::Ended)?);
     report.tls = agreed;
-    report.fill(tally, backlog, measured, options.objective);
+    report.fill(counts, backlog, measured, options.objective);
     Ok(report)
 }
 

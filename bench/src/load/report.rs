@@ -6,9 +6,9 @@ use hdrhistogram::Histogram;
 use phalanx::runtime::DriverKind;
 use serde::{Deserialize, Serialize};
 
-use super::conduct::Measured;
+use super::counts::{Counts, Errors, Statuses};
 use super::options::Options;
-use super::tally::{Errors, Statuses, Tally};
+use super::phases::Measured;
 
 /// The report of a run. Unless stated otherwise, figures cover the requests with an intended start within the
 /// measured interval; `offered = completed + errors + backlog`, except that `errors.connect` counts connections
@@ -146,29 +146,29 @@ impl Report {
     /// Adds the counts and readings.
     pub(crate) fn fill(
         &mut self,
-        tally: Tally,
+        counts: Counts,
         backlog: u64,
         measured: Measured,
         objective: Duration,
     ) {
         let each = |seconds: f64| seconds * 1e6 / measured.answered.max(1) as f64;
         self.seconds = measured.seconds;
-        self.offered = tally.offered;
-        self.completed = tally.completed;
+        self.offered = counts.offered;
+        self.completed = counts.completed;
         self.backlog = backlog;
-        self.starved = tally.starved;
+        self.starved = counts.starved;
         self.requests_per_second = measured.answered as f64 / measured.seconds.max(1e-9);
         self.bytes = measured.bytes;
-        self.latency = Latency::of(&tally.latency);
-        self.success_latency = Latency::of(&tally.success);
-        self.served_latency = Latency::of(&tally.served);
-        self.good = tally.success.count_between(0, objective.as_nanos() as u64);
-        self.status = tally.statuses;
-        self.errors = tally.errors;
+        self.latency = Latency::of(&counts.latency);
+        self.success_latency = Latency::of(&counts.success);
+        self.served_latency = Latency::of(&counts.served);
+        self.good = counts.success.count_between(0, objective.as_nanos() as u64);
+        self.status = counts.statuses;
+        self.errors = counts.errors;
         self.client_cpu_us_per_request = each(measured.client_cpu);
         self.client_busy = measured.client_busy / measured.seconds.max(1e-9);
         self.server_cpu_us_per_request = measured.server_cpu.map(each);
-        self.histogram = Some(tally.latency);
+        self.histogram = Some(counts.latency);
     }
 
     /// The report as indented JSON.

@@ -32,7 +32,7 @@ use experiment::{Command, Experiment};
 
 use crate::broker::mosquitto_version;
 use crate::noise::{NoiseProbe, is_noisy};
-use crate::web::{heed_signals, is_interrupted, machine, peer_versions};
+use crate::web::{install_signal_handlers, is_interrupted, machine, peer_versions};
 
 /// Steps of the noise probe around each experiment: tens of milliseconds.
 const PROBE_STEPS: u64 = 20_000_000;
@@ -116,7 +116,7 @@ fn measure_all(
 ) -> Result<Made, Error> {
     let phalanx = std::env::current_exe()?;
     let mut document = document(options);
-    heed_signals().map_err(|error| io::Error::other(error.to_string()))?;
+    install_signal_handlers().map_err(|error| io::Error::other(error.to_string()))?;
 
     let total: u64 = chosen.iter().map(|own| own.command(options.full).seconds).sum();
     let bar = bar(total);

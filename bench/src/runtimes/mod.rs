@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::process;
 use crate::stats::median;
 use crate::web::cores::{Bound, Cores};
-use crate::web::{Error, heed_signals, interrupted};
+use crate::web::{Error, install_signal_handlers, interrupted};
 
 mod echo;
 
@@ -96,7 +96,7 @@ type Figures = [Vec<f64>; 3];
 /// # Errors
 /// When the program is missing or fails.
 pub fn run(options: &Options) -> Result<Report, Error> {
-    heed_signals()?;
+    install_signal_handlers()?;
     let missing = || Error::Server {
         name: PROGRAM.to_owned(),
         why: format!("it is not here; get it by `{INSTALL}`, or name it by --program"),

@@ -6,7 +6,7 @@
 
 mod certificate;
 pub(crate) mod cores;
-pub(crate) mod demands;
+pub(crate) mod features;
 pub(crate) mod interference;
 pub(crate) mod machine;
 mod options;
@@ -70,7 +70,7 @@ pub enum Error {
     #[error(
         "--only selects no available server; known are phalanx, floor, twin, nginx, lighttpd, h2o, caddy, sws"
     )]
-    Nobody,
+    NoServers,
     /// A signal ended the run.
     #[error("interrupted")]
     Interrupted,
@@ -83,7 +83,7 @@ fn interruption() -> &'static Arc<AtomicBool> {
 }
 
 /// Makes SIGINT and SIGTERM end the run and all servers.
-pub(crate) fn heed_signals() -> Result<(), Error> {
+pub(crate) fn install_signal_handlers() -> Result<(), Error> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, interruption().clone()).map_err(Error::Io)?;
     }
@@ -126,7 +126,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             site: &|directory| scene.site(directory, options.quick),
             check_noise: !options.quick,
             cold: scene.cold(),
-            demands: scene.demands(),
+            features: scene.features(),
         };
         let measured = Runner::start(&options.runner, &plan).and_then(|runner| {
             place = Some((runner.machine.clone(), runner.versions.clone()));
@@ -137,7 +137,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             measured => measured?,
         }
     }
-    let (machine, peers) = place.ok_or(Error::Nobody)?;
+    let (machine, peers) = place.ok_or(Error::NoServers)?;
     let ratios = ratios(&rows);
     Ok(Report {
         phalanx_over_nginx: judged(&ratios, |ratios| ratios.phalanx_over_nginx, false),

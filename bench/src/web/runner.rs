@@ -8,14 +8,14 @@ use tempfile::TempDir;
 
 use super::certificate::Certificate;
 use super::cores::{Bound, Cores};
-use super::demands::Demands;
+use super::features::Features;
 use super::interference::{self, CpuTimes};
 use super::machine::Machine;
-use super::server::{Recipe, Server};
+use super::server::{Server, ServerSpec};
 use super::servers::{Selection, Versions, web};
 use super::site::Site;
 use super::slice::{Load, Shot};
-use super::{Error, MAX_REPEATS, SETTLE_TIME, heed_signals};
+use super::{Error, MAX_REPEATS, SETTLE_TIME, install_signal_handlers};
 use crate::load::Report;
 
 /// Options common to all benchmarks of servers.
@@ -61,7 +61,7 @@ pub(crate) struct Plan<'a> {
     /// Whether to evict the site from the page cache before each slice.
     pub(crate) cold: bool,
     /// Features of the servers; servers without them are left out.
-    pub(crate) demands: Demands,
+    pub(crate) features: Features,
 }
 
 impl<'a> Plan<'a> {
@@ -73,7 +73,7 @@ impl<'a> Plan<'a> {
             site: &Site::make,
             check_noise: !quick,
             cold: false,
-            demands: Demands::NONE,
+            features: Features::NONE,
         }
     }
 }
@@ -81,7 +81,7 @@ impl<'a> Plan<'a> {
 impl Runner {
     /// Starts the servers, and binds this thread to the load's core until they are stopped.
     pub(crate) fn start(options: &RunnerOptions, plan: &Plan<'_>) -> Result<Self, Error> {
-        heed_signals()?;
+        install_signal_handlers()?;
         let cores = Cores::choose(options.server_core, options.load_core).map_err(Error::Io)?;
         let allowed = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let machine = Machine::here(allowed, cores);
@@ -93,7 +93,8 @@ impl Runner {
         let directory =
             tempfile::Builder::new().prefix("phalanx-bench-").tempdir().map_err(Error::Io)?;
         let site = (plan.site)(directory.path()).map_err(Error::Io)?;
-        let certificate = plan.demands.tls.then(|| Certificate::make(directory.path())).transpose();
+        let certificate =
+            plan.features.tls.then(|| Certificate::make(directory.path())).transpose();
         let certificate = certificate.map_err(Error::Io)?;
         let selection = Selection {
             wants: plan.wants,
@@ -102,14 +103,14 @@ impl Runner {
             directory: directory.path(),
             site: &site,
             certificate: certificate.as_ref(),
-            demands: plan.demands,
+            features: plan.features,
         };
-        let (recipes, versions) = selection.recipes().map_err(Error::Io)?;
-        if recipes.is_empty() {
-            return Err(Error::Nobody);
+        let (specs, versions) = selection.specs().map_err(Error::Io)?;
+        if specs.is_empty() {
+            return Err(Error::NoServers);
         }
-        let start = |recipe| Server::start(recipe, cores.server, directory.path(), &site);
-        let servers = recipes.into_iter().map(start).collect::<Result<Vec<_>, Error>>()?;
+        let start = |spec| Server::start(spec, cores.server, directory.path(), &site);
+        let servers = specs.into_iter().map(start).collect::<Result<Vec<_>, Error>>()?;
         // Keep this process off the servers' core.
         let bound = Bound::to(cores.load).map_err(Error::Io)?;
         let Plan { check_noise, cold, .. } = *plan;
@@ -134,9 +135,9 @@ impl Runner {
         driver: &'static str,
         arguments: &[&str],
     ) -> Result<(), Error> {
-        let recipe = web(&self.phalanx, &self.site, driver, arguments, self.certificate.as_ref());
-        let recipe = Recipe { name: format!("{}-{}", recipe.name, self.servers.len()), ..recipe };
-        let server = Server::start(recipe, self.cores.server, self.directory.path(), &self.site)?;
+        let spec = web(&self.phalanx, &self.site, driver, arguments, self.certificate.as_ref());
+        let spec = ServerSpec { name: format!("{}-{}", spec.name, self.servers.len()), ..spec };
+        let server = Server::start(spec, self.cores.server, self.directory.path(), &self.site)?;
         self.servers.push(server);
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::demands::Demands;
+use super::features::Features;
 use super::site::Site;
 
 const KIB: usize = 1024;
@@ -78,8 +78,8 @@ impl Scene {
     }
 
     /// Required features; the floor and the twin have none.
-    pub(crate) fn demands(self) -> Demands {
-        Demands {
+    pub(crate) fn features(self) -> Features {
+        Features {
             tls: matches!(self, Self::Tls | Self::Http2),
             http2: self == Self::Http2,
             log: self == Self::Logged,

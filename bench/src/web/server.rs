@@ -10,13 +10,13 @@ use phalanx_http::Body;
 use phalanx_http::client::Content;
 
 use super::Error;
-use super::demands::Demands;
+use super::features::Features;
 use super::site::{PROBE, Site};
 use crate::load::tls::Tls;
 use crate::process::{Process, ReservedPort, START_TIMEOUT};
 
 /// A server to start.
-pub(crate) struct Recipe {
+pub(crate) struct ServerSpec {
     /// Name with driver or tuning, as in `phalanx-uring`.
     pub(crate) name: String,
     /// Name without.
@@ -28,7 +28,7 @@ pub(crate) struct Recipe {
     /// Whether it serves the site, rather than one answer for all requests.
     pub(crate) serves_files: bool,
     /// Its features.
-    pub(crate) demands: Demands,
+    pub(crate) features: Features,
 }
 
 /// A running web server.
@@ -37,27 +37,27 @@ pub(crate) struct Server {
     pub(crate) server: &'static str,
     pub(crate) driver: Option<&'static str>,
     /// Its features.
-    pub(crate) demands: Demands,
+    pub(crate) features: Features,
     pub(crate) process: Process,
 }
 
 impl Server {
     /// Starts it on `core` and waits until it answers with a file of `site`.
     pub(crate) fn start(
-        recipe: Recipe,
+        spec: ServerSpec,
         core: usize,
         directory: &Path,
         site: &Site,
     ) -> Result<Self, Error> {
-        let Recipe { name, server, driver, command, port, serves_files, demands } = recipe;
+        let ServerSpec { name, server, driver, command, port, serves_files, features } = spec;
         let process = Process::start(&name, command, port, core, directory, |address| {
-            match ask(address, demands.tls) {
+            match ask(address, features.tls) {
                 Ok(body) if !serves_files || body == site.probe => Ok(()),
                 Ok(body) => Err(format!("wrong answer to {PROBE}: {} bytes", body.len())),
                 Err(error) => Err(format!("no answer from {address}: {error}")),
             }
         })?;
-        Ok(Self { name, server, driver, demands, process })
+        Ok(Self { name, server, driver, features, process })
     }
 }
 

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::Command;
 
 use super::certificate::Certificate;
-use super::demands::Demands;
+use super::features::Features;
 use super::peers::PEERS;
-use super::server::Recipe;
+use super::server::ServerSpec;
 use super::site::Site;
 
 /// Versions of the peers; `None` if not installed.
@@ -27,7 +27,7 @@ pub(crate) struct Selection<'a> {
     /// The certificate, if TLS is required.
     pub(crate) certificate: Option<&'a Certificate>,
     /// Required features. Servers without them are left out.
-    pub(crate) demands: Demands,
+    pub(crate) features: Features,
 }
 
 impl Selection<'_> {
@@ -35,31 +35,31 @@ impl Selection<'_> {
     ///
     /// # Errors
     /// When a configuration file cannot be written.
-    pub(crate) fn recipes(&self) -> io::Result<(Vec<Recipe>, Versions)> {
-        let Self { wants, phalanx, site, certificate, demands, .. } = *self;
-        let mut recipes = Vec::new();
+    pub(crate) fn specs(&self) -> io::Result<(Vec<ServerSpec>, Versions)> {
+        let Self { wants, phalanx, site, certificate, features, .. } = *self;
+        let mut specs = Vec::new();
         let mut versions = Versions::new();
         for driver in ["uring", "poll"] {
             let web = web(phalanx, site, driver, self.arguments, certificate);
-            recipes.push(logging(web, self.directory, demands));
+            specs.push(logging(web, self.directory, features));
             let mut floor = Command::new(phalanx);
             floor.args(["bench", "floor-server", "--driver", driver]);
-            recipes.push(own("floor", Some(driver), false, floor));
+            specs.push(own("floor", Some(driver), false, floor));
         }
         let mut twin = Command::new(phalanx);
         twin.args(["bench", "twin-server"]).arg(&site.root);
-        recipes.push(own("twin", None, true, twin));
+        specs.push(own("twin", None, true, twin));
         for peer in &PEERS {
             let path = peer.find();
             versions.insert(peer.name(), path.as_deref().and_then(|path| peer.version(path)));
             match path {
                 Some(path) => {
-                    recipes.extend(peer.recipes(
+                    specs.extend(peer.specs(
                         &path,
                         self.directory,
                         &site.root,
                         certificate,
-                        demands,
+                        features,
                     )?);
                 }
                 None if wants(peer.name()) => {
@@ -68,13 +68,13 @@ impl Selection<'_> {
                 None => (),
             }
         }
-        recipes.retain(|recipe| wants(&recipe.name) && recipe.demands == demands);
+        specs.retain(|spec| wants(&spec.name) && spec.features == features);
         // Without io_uring its driver cannot be measured.
         if let Err(error) = phalanx_driver::choose(phalanx::runtime::DriverChoice::Uring) {
             eprintln!("skipping the uring driver: {error}");
-            recipes.retain(|recipe| recipe.driver != Some("uring"));
+            specs.retain(|spec| spec.driver != Some("uring"));
         }
-        Ok((recipes, versions))
+        Ok((specs, versions))
     }
 }
 
@@ -92,25 +92,25 @@ pub(crate) fn web(
     driver: &'static str,
     arguments: &[&str],
     certificate: Option<&Certificate>,
-) -> Recipe {
+) -> ServerSpec {
     let mut web = Command::new(phalanx);
     web.arg("web").arg(&site.root).args(["--listen", "127.0.0.1:0", "--workers", "1"]);
     web.args(["--driver", driver]).args(arguments);
     if let Some(Certificate { chain, key }) = certificate {
         web.arg("--tls-certificate").arg(chain).arg("--tls-key").arg(key);
     }
-    let demands = Demands { tls: certificate.is_some(), ..Demands::NONE };
-    Recipe { demands, ..own("phalanx", Some(driver), true, web) }
+    let features = Features { tls: certificate.is_some(), ..Features::NONE };
+    ServerSpec { features, ..own("phalanx", Some(driver), true, web) }
 }
 
 /// Adds the required features to `phalanx web`.
-fn logging(mut web: Recipe, directory: &Path, demands: Demands) -> Recipe {
-    if demands.log {
+fn logging(mut web: ServerSpec, directory: &Path, features: Features) -> ServerSpec {
+    if features.log {
         let log = directory.join(format!("{}.access.log", web.name));
         web.command.arg("--set").arg(format!("access-log.target = '{}'", log.display()));
     }
     // It supports HTTP/2 wherever it supports TLS.
-    Recipe { demands, ..web }
+    ServerSpec { features, ..web }
 }
 
 fn own(
@@ -118,7 +118,7 @@ fn own(
     driver: Option<&'static str>,
     serves_files: bool,
     command: Command,
-) -> Recipe {
+) -> ServerSpec {
     let name = driver.map_or(server.to_owned(), |driver| format!("{server}-{driver}"));
-    Recipe { name, server, driver, command, port: None, serves_files, demands: Demands::NONE }
+    ServerSpec { name, server, driver, command, port: None, serves_files, features: Features::NONE }
 }

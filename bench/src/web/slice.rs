@@ -84,11 +84,11 @@ impl Load<'_> {
             .arg("load")
             .arg(format!(
                 "http{}://{}/",
-                if server.demands.tls { "s" } else { "" },
+                if server.features.tls { "s" } else { "" },
                 server.process.address
             ))
-            .args(server.demands.tls.then_some("--insecure"))
-            .args(server.demands.http2.then_some("--http2"))
+            .args(server.features.tls.then_some("--insecure"))
+            .args(server.features.http2.then_some("--http2"))
             .args(["--connections", &shot.connections.to_string()])
             .args(["--seed", &shot.seed.to_string()])
             .args((shot.pipeline > 1).then(|| format!("--pipeline={}", shot.pipeline)))

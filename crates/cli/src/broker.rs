@@ -160,7 +160,7 @@ impl Broker {
         }
         let config = match self.load() {
             Ok(config) => config,
-            Err(errors) => return settings::mistaken(&errors),
+            Err(errors) => return settings::invalid(&errors),
         };
         if self.file.print_config {
             return settings::print(&config.to_toml(), |text, here| {

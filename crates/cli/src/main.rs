@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches)).unwrap_or_else(|error| {
         let _ = error.print();
         let variable = |name: &str| std::env::var(name).ok();
-        if let Some(name) = variables::blamed(&error, &command(), variable) {
+        if let Some(name) = variables::source_variable(&error, &command(), variable) {
             status::print(format_args!("the value comes from the environment variable {name}"));
         }
         std::process::exit(error.exit_code())

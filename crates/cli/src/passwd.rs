@@ -43,7 +43,7 @@ fn read(user: &str) -> Result<String, String> {
     let asked = |prompt: &str| -> io::Result<String> {
         eprint!("{prompt}");
         io::stderr().flush()?;
-        let password = quietly(line)?;
+        let password = without_echo(line)?;
         eprintln!();
         Ok(password)
     };
@@ -66,7 +66,7 @@ fn line() -> io::Result<String> {
 }
 
 /// Calls `read` with the echo of the terminal disabled.
-fn quietly<T>(read: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+fn without_echo<T>(read: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let stdin = io::stdin();
     let shown = tcgetattr(&stdin)?;
     let mut hidden = shown.clone();

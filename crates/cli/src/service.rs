@@ -10,18 +10,18 @@ pub(crate) struct Service {
     web: Web,
     /// Listening sockets inherited from the parent process, which replace configured addresses.
     given: Option<Vec<Listen>>,
-    teller: StatusReporter,
+    status: StatusReporter,
 }
 
 impl Service {
     pub(crate) fn new(web: Web, given: Option<Vec<Listen>>) -> Self {
-        Self { web, given, teller: StatusReporter::from_environment() }
+        Self { web, given, status: StatusReporter::from_environment() }
     }
 }
 
 impl Operator for Service {
     fn ready(&self, serving: &Serving<'_>) {
-        self.teller.ready(serving.up, serving.warnings, serving.urls());
+        self.status.ready(serving.up, serving.warnings, serving.urls());
     }
 
     fn reload(&self, reloader: &mut Reloader) {
@@ -31,10 +31,10 @@ impl Operator for Service {
             let done = format!("reloaded; configuration version {version}");
             Ok::<_, ServeError>(ReloadReport { warnings, needs_restart, added, done })
         };
-        self.teller.reload(read, "not reloaded; the old configuration remains in effect");
+        self.status.reload(read, "not reloaded; the old configuration remains in effect");
     }
 
     fn stopping(&self) {
-        self.teller.stopping();
+        self.status.stopping();
     }
 }

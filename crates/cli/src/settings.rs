@@ -149,7 +149,7 @@ pub(crate) fn set<T>(to: &mut T, from: Option<T>) {
 }
 
 /// Prints configuration errors.
-pub(crate) fn mistaken(errors: &[ConfigError]) -> ExitCode {
+pub(crate) fn invalid(errors: &[ConfigError]) -> ExitCode {
     errors.iter().for_each(status::print);
     ExitCode::from(2)
 }

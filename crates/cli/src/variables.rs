@@ -16,7 +16,7 @@ pub(crate) fn named(command: Command, prefix: &str) -> Command {
 }
 
 /// The variable that contains an invalid value, if any. Clap's message names only the flag.
-pub(crate) fn blamed(
+pub(crate) fn source_variable(
     error: &Error,
     command: &Command,
     variable: impl Fn(&str) -> Option<String>,
@@ -62,8 +62,12 @@ mod tests {
             command.clone().try_get_matches_from(["all", "web", "--idle", value]).unwrap_err()
         };
         let variable = |name: &str| (name == "IDLE").then(|| "ten".to_owned());
-        assert_eq!(blamed(&parse("ten"), &command, variable).as_deref(), Some("IDLE"));
-        assert_eq!(blamed(&parse("two"), &command, variable), None, "the command line says that");
-        assert_eq!(blamed(&parse("ten"), &command, |_| None), None);
+        assert_eq!(source_variable(&parse("ten"), &command, variable).as_deref(), Some("IDLE"));
+        assert_eq!(
+            source_variable(&parse("two"), &command, variable),
+            None,
+            "the command line says that"
+        );
+        assert_eq!(source_variable(&parse("ten"), &command, |_| None), None);
     }
 }

@@ -101,7 +101,7 @@ impl Web {
         let given = inherited.listen();
         let config = match self.load(given.as_deref()) {
             Ok(config) => config,
-            Err(errors) => return settings::mistaken(&errors),
+            Err(errors) => return settings::invalid(&errors),
         };
         if self.file.print_config {
             return settings::print(&config.to_toml(), |text, here| {

@@ -1,7 +1,7 @@
 //! Caddy, with one processor of Go.
 
 use super::super::certificate::Certificate;
-use super::{Ground, Peer, Tuning};
+use super::{Environment, Peer, Tuning};
 
 pub(super) const CADDY: Peer = Peer {
     program: "caddy",
@@ -17,16 +17,16 @@ pub(super) const CADDY: Peer = Peer {
     environment: &[("GOMAXPROCS", "1"), ("GOGC", "400")],
 };
 
-fn caddy(ground: &Ground<'_>) -> String {
-    let (port, root) = (ground.port, ground.root.display());
-    let here = ground.directory.display();
-    let tls = match ground.certificate {
+fn caddy(environment: &Environment<'_>) -> String {
+    let (port, root) = (environment.port, environment.root.display());
+    let here = environment.directory.display();
+    let tls = match environment.certificate {
         None => String::new(),
         Some(Certificate { chain, key }) => {
             format!("\ttls {} {}\n", chain.display(), key.display())
         }
     };
-    let log = match ground.demands.log {
+    let log = match environment.features.log {
         true => format!(
             "\tlog {{\n\t\toutput file {here}/caddy-{port}.access.log {{\n\t\t\troll_disabled\n\t\t}}\n\t}}\n"
         ),

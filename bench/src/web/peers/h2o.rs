@@ -1,7 +1,7 @@
 //! h2o with one thread. Its defaults are tuned for files.
 
 use super::super::certificate::Certificate;
-use super::{Ground, Peer, Tuning};
+use super::{Environment, Peer, Tuning};
 
 pub(super) const H2O: Peer = Peer {
     program: "h2o",
@@ -16,9 +16,9 @@ pub(super) const H2O: Peer = Peer {
     environment: &[],
 };
 
-fn h2o(ground: &Ground<'_>) -> String {
-    let Ground { port, root_user, certificate, demands, .. } = *ground;
-    let (here, root) = (ground.directory.display(), ground.root.display());
+fn h2o(environment: &Environment<'_>) -> String {
+    let Environment { port, root_user, certificate, features, .. } = *environment;
+    let (here, root) = (environment.directory.display(), environment.root.display());
     let user = if root_user { "user: root\n" } else { "" };
     let ssl = match certificate {
         None => String::new(),
@@ -29,7 +29,7 @@ fn h2o(ground: &Ground<'_>) -> String {
             key.display()
         ),
     };
-    let log = match demands.log {
+    let log = match features.log {
         true => format!("access-log: {here}/h2o-{port}.access.log\n"),
         false => String::new(),
     };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::super::certificate::Certificate;
-use super::{Ground, Peer, Tuning};
+use super::{Environment, Peer, Tuning};
 
 pub(super) const LIGHTTPD: Peer = Peer {
     program: "lighttpd",
@@ -12,24 +12,24 @@ pub(super) const LIGHTTPD: Peer = Peer {
     tunings: &[
         Tuning {
             name: "lighttpd",
-            configuration: |ground| lighttpd(ground, "writev"),
+            configuration: |environment| lighttpd(environment, "writev"),
             arguments: &["-D", "-f", "{}"],
         },
         Tuning {
             name: "lighttpd-sf",
-            configuration: |ground| lighttpd(ground, "sendfile"),
+            configuration: |environment| lighttpd(environment, "sendfile"),
             arguments: &["-D", "-f", "{}"],
         },
     ],
     // In a separate package: lighttpd-mod-openssl.
-    can: |demands| !demands.tls || Path::new("/usr/lib/lighttpd/mod_openssl.so").exists(),
+    can: |features| !features.tls || Path::new("/usr/lib/lighttpd/mod_openssl.so").exists(),
     environment: &[],
 };
 
-fn lighttpd(ground: &Ground<'_>, backend: &str) -> String {
-    let port = ground.port;
-    let (here, root) = (ground.directory.display(), ground.root.display());
-    let ssl = match ground.certificate {
+fn lighttpd(environment: &Environment<'_>, backend: &str) -> String {
+    let port = environment.port;
+    let (here, root) = (environment.directory.display(), environment.root.display());
+    let ssl = match environment.certificate {
         None => String::new(),
         Some(Certificate { chain, key }) => format!(
             "server.modules += ( \"mod_openssl\" )\nssl.engine = \"enable\"\n\
@@ -38,7 +38,7 @@ fn lighttpd(ground: &Ground<'_>, backend: &str) -> String {
             key.display()
         ),
     };
-    let log = match ground.demands.log {
+    let log = match environment.features.log {
         true => format!(
             "server.modules += ( \"mod_accesslog\" )\n\
              accesslog.filename = \"{here}/lighttpd-{port}.access.log\"\n"
@@ -66,12 +66,12 @@ fn lighttpd(ground: &Ground<'_>, backend: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::ground;
+    use super::super::tests::environment;
     use super::*;
 
     #[test]
     fn it_writes_whole() {
-        let text = lighttpd(&ground(false), "writev");
+        let text = lighttpd(&environment(false), "writev");
         assert!(text.contains("server.network-backend = \"writev\"\n"));
         assert!(text.contains("server.port = 81\n") && text.contains("\"/d/site\"\n"));
     }

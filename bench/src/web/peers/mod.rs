@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::certificate::Certificate;
-use super::demands::Demands;
-use super::server::Recipe;
+use super::features::Features;
+use super::server::ServerSpec;
 use crate::process::{self, ReservedPort};
 
 /// All known peers.
@@ -30,7 +30,7 @@ pub(crate) struct Peer {
     /// Tunings. With TLS only the first is used, since the way from file to socket does not matter there.
     tunings: &'static [Tuning],
     /// Whether the installed peer has these features.
-    can: fn(Demands) -> bool,
+    can: fn(Features) -> bool,
     environment: &'static [(&'static str, &'static str)],
 }
 
@@ -38,13 +38,13 @@ pub(crate) struct Peer {
 struct Tuning {
     name: &'static str,
     /// Text of its configuration file.
-    configuration: fn(&Ground<'_>) -> String,
+    configuration: fn(&Environment<'_>) -> String,
     /// Arguments; `{}` stands for the configuration file.
     arguments: &'static [&'static str],
 }
 
 /// Environment of a server.
-struct Ground<'a> {
+struct Environment<'a> {
     /// Folder of its own files.
     directory: &'a Path,
     /// Folder to serve.
@@ -54,7 +54,7 @@ struct Ground<'a> {
     root_user: bool,
     /// The certificate, with TLS.
     certificate: Option<&'a Certificate>,
-    demands: Demands,
+    features: Features,
 }
 
 impl Peer {
@@ -79,22 +79,28 @@ impl Peer {
     ///
     /// # Errors
     /// When a configuration cannot be written.
-    pub(crate) fn recipes(
+    pub(crate) fn specs(
         &self,
         path: &Path,
         directory: &Path,
         root: &Path,
         certificate: Option<&Certificate>,
-        demands: Demands,
-    ) -> io::Result<Vec<Recipe>> {
+        features: Features,
+    ) -> io::Result<Vec<ServerSpec>> {
         let root_user = rustix::process::geteuid().is_root();
-        let recipe = |tuning: &Tuning| {
+        let spec = |tuning: &Tuning| {
             let port = ReservedPort::take()?;
             let port_number = port.number();
-            let ground =
-                Ground { directory, root, port: port_number, root_user, certificate, demands };
+            let environment = Environment {
+                directory,
+                root,
+                port: port_number,
+                root_user,
+                certificate,
+                features,
+            };
             let file = directory.join(format!("{}.conf", tuning.name));
-            fs::write(&file, (tuning.configuration)(&ground))?;
+            fs::write(&file, (tuning.configuration)(&environment))?;
             let mut command = Command::new(path);
             command.envs(self.environment.iter().copied());
             for argument in tuning.arguments {
@@ -103,18 +109,18 @@ impl Peer {
                     argument => command.arg(argument),
                 };
             }
-            Ok(Recipe {
+            Ok(ServerSpec {
                 name: tuning.name.to_owned(),
                 server: tuning.name,
                 driver: None,
                 command,
                 port: Some(port),
                 serves_files: true,
-                demands,
+                features,
             })
         };
-        let count = match (self.can)(demands) {
-            true if demands.tls => 1,
+        let count = match (self.can)(features) {
+            true if features.tls => 1,
             true => self.tunings.len(),
             false => {
                 eprintln!(
@@ -124,7 +130,7 @@ impl Peer {
                 0
             }
         };
-        self.tunings[..count].iter().map(recipe).collect()
+        self.tunings[..count].iter().map(spec).collect()
     }
 }
 
@@ -143,9 +149,16 @@ fn parse_version(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    pub(super) fn ground(root_user: bool) -> Ground<'static> {
+    pub(super) fn environment(root_user: bool) -> Environment<'static> {
         let (directory, root) = (Path::new("/d"), Path::new("/d/site"));
-        Ground { directory, root, port: 81, root_user, certificate: None, demands: Demands::NONE }
+        Environment {
+            directory,
+            root,
+            port: 81,
+            root_user,
+            certificate: None,
+            features: Features::NONE,
+        }
     }
 
     #[test]
@@ -171,11 +184,15 @@ mod tests {
                 (Some(&certificate), false, false),
                 (Some(&certificate), true, false),
             ] {
-                let demands = Demands { tls: certificate.is_some(), http2, log };
-                if !(peer.can)(demands) && demands != Demands::NONE {
+                let features = Features { tls: certificate.is_some(), http2, log };
+                if !(peer.can)(features) && features != Features::NONE {
                     continue;
                 }
-                let text = (tuning.configuration)(&Ground { certificate, demands, ..ground(true) });
+                let text = (tuning.configuration)(&Environment {
+                    certificate,
+                    features,
+                    ..environment(true)
+                });
                 let braces = |which: char| text.matches(which).count();
                 assert!(text.contains("/d/site") && text.contains("81"), "{}: {text}", tuning.name);
                 assert_eq!(braces('{'), braces('}'), "{}: {text}", tuning.name);

@@ -1,7 +1,7 @@
 //! nginx with one worker, with and without `sendfile`; without it is faster with small files.
 
 use super::super::certificate::Certificate;
-use super::{Ground, Peer, Tuning};
+use super::{Environment, Peer, Tuning};
 
 pub(super) const NGINX: Peer = Peer {
     program: "nginx",
@@ -10,12 +10,12 @@ pub(super) const NGINX: Peer = Peer {
     tunings: &[
         Tuning {
             name: "nginx",
-            configuration: |ground| nginx(ground, true),
+            configuration: |environment| nginx(environment, true),
             arguments: &["-c", "{}"],
         },
         Tuning {
             name: "nginx-nosf",
-            configuration: |ground| nginx(ground, false),
+            configuration: |environment| nginx(environment, false),
             arguments: &["-c", "{}"],
         },
     ],
@@ -23,9 +23,9 @@ pub(super) const NGINX: Peer = Peer {
     environment: &[],
 };
 
-fn nginx(ground: &Ground<'_>, sendfile: bool) -> String {
-    let Ground { port, root_user, certificate, demands, .. } = *ground;
-    let (here, root) = (ground.directory.display(), ground.root.display());
+fn nginx(environment: &Environment<'_>, sendfile: bool) -> String {
+    let Environment { port, root_user, certificate, features, .. } = *environment;
+    let (here, root) = (environment.directory.display(), environment.root.display());
     let send = if sendfile { "sendfile on;\n  tcp_nopush on;" } else { "sendfile off;" };
     // Workers drop root's rights and could not read the temporary directory.
     let user = if root_user { "user root;\n" } else { "" };
@@ -38,10 +38,10 @@ fn nginx(ground: &Ground<'_>, sendfile: bool) -> String {
         Some(Certificate { chain, key }) => {
             let (chain, key) = (chain.display(), key.display());
             let lines = format!("    ssl_certificate {chain};\n    ssl_certificate_key {key};\n");
-            (if demands.http2 { " ssl http2" } else { " ssl" }, lines)
+            (if features.http2 { " ssl http2" } else { " ssl" }, lines)
         }
     };
-    let log = match demands.log {
+    let log = match features.log {
         true => format!("{here}/nginx-{port}.access.log combined buffer=64k flush=1s"),
         false => "off".to_owned(),
     };
@@ -76,12 +76,12 @@ fn nginx(ground: &Ground<'_>, sendfile: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::ground;
+    use super::super::tests::environment;
     use super::*;
 
     #[test]
     fn both_tunings() {
-        let fast = nginx(&ground(false), true);
+        let fast = nginx(&environment(false), true);
         for line in [
             "  sendfile on;\n",
             "  tcp_nopush on;\n",
@@ -94,7 +94,7 @@ mod tests {
             assert!(fast.contains(line), "{line:?} in {fast}");
         }
         assert_eq!(fast.matches('{').count(), fast.matches('}').count());
-        let plain = nginx(&ground(true), false);
+        let plain = nginx(&environment(true), false);
         assert!(!fast.contains("user ") && plain.contains("\nuser root;\n"));
         assert!(plain.contains("  sendfile off;\n") && !plain.contains("nopush"));
     }

@@ -1,21 +1,21 @@
 //! static-web-server with one thread, configured by arguments.
 
 use super::super::certificate::Certificate;
-use super::{Ground, Peer, Tuning};
+use super::{Environment, Peer, Tuning};
 
 pub(super) const SWS: Peer = Peer {
     program: "static-web-server",
     version: &["--version"],
     install: "cargo install static-web-server",
     // It has TLS with HTTP/2 only, and its log contains more than requests.
-    can: |demands| demands.tls == demands.http2 && !demands.log,
+    can: |features| features.tls == features.http2 && !features.log,
     tunings: &[Tuning { name: "sws", configuration: sws, arguments: &["--config-file", "{}"] }],
     environment: &[],
 };
 
-fn sws(ground: &Ground<'_>) -> String {
-    let (port, root) = (ground.port, ground.root.display());
-    let tls = match ground.certificate {
+fn sws(environment: &Environment<'_>) -> String {
+    let (port, root) = (environment.port, environment.root.display());
+    let tls = match environment.certificate {
         None => String::new(),
         Some(Certificate { chain, key }) => format!(
             "http2 = true\nhttp2-tls-cert = \"{}\"\nhttp2-tls-key = \"{}\"\n",

@@ -8,18 +8,18 @@ use crate::status::{ReloadReport, StatusReporter};
 /// A broker started with these arguments.
 pub(super) struct Service {
     broker: Broker,
-    teller: StatusReporter,
+    status: StatusReporter,
 }
 
 impl Service {
     pub(super) fn new(broker: Broker) -> Self {
-        Self { broker, teller: StatusReporter::from_environment() }
+        Self { broker, status: StatusReporter::from_environment() }
     }
 }
 
 impl Operator for Service {
     fn ready(&self, serving: &Serving<'_>) {
-        self.teller.ready(serving.up, serving.warnings, serving.urls());
+        self.status.ready(serving.up, serving.warnings, serving.urls());
     }
 
     fn reload(&self, reloader: &mut Reloader) {
@@ -34,10 +34,10 @@ impl Operator for Service {
             };
             Ok::<_, ServeError>(ReloadReport { warnings, needs_restart, added: Vec::new(), done })
         };
-        self.teller.reload(read, "not reloaded; the old configuration remains in effect");
+        self.status.reload(read, "not reloaded; the old configuration remains in effect");
     }
 
     fn stopping(&self) {
-        self.teller.stopping();
+        self.status.stopping();
     }
 }

@@ -13,11 +13,11 @@ pub(super) enum Failure {
     /// The broker is unreachable or rejected a request: exit code 1.
     Broker(String),
     /// Timeout: exit code 3.
-    Late(String),
+    Timeout(String),
     /// Interrupted by a signal: exit code 130.
     Interrupted,
     /// The reader of the output closed it, so the work is done: exit code 0.
-    Unread,
+    OutputClosed,
 }
 
 impl Failure {
@@ -26,13 +26,13 @@ impl Failure {
     }
 
     /// Prints the error to stderr and returns the exit code.
-    pub(super) fn tell(&self, command: &str) -> ExitCode {
+    pub(super) fn report(&self, command: &str) -> ExitCode {
         let (text, code) = match self {
             Self::Usage(text) => (text, 2),
             Self::Broker(text) => (text, 1),
-            Self::Late(text) => (text, 3),
+            Self::Timeout(text) => (text, 3),
             Self::Interrupted => return ExitCode::from(130),
-            Self::Unread => return ExitCode::SUCCESS,
+            Self::OutputClosed => return ExitCode::SUCCESS,
         };
         for line in text.lines() {
             match line.starts_with(' ') {
@@ -45,7 +45,7 @@ impl Failure {
 }
 
 /// A reason code with the broker's reason string, if any, and a remedy.
-pub(super) fn words(reason: Reason, properties: Properties<'_>) -> String {
+pub(super) fn reason_text(reason: Reason, properties: Properties<'_>) -> String {
     let own = properties.iter().find_map(|property| match property {
         Property::ReasonString(text) => Some(text),
         _ => None,

@@ -1,15 +1,15 @@
 //! `phalanx pub` and `phalanx sub`: clients for any MQTT broker, for interactive use and scripts.
 //!
-//! `address.rs` parses broker addresses; `wire.rs` is a socket, optionally with TLS; `link.rs` a connection that
-//! waits for several events; `begin.rs` opens a session; `publish.rs` and `subscribe.rs` are the commands;
-//! `show.rs` prints messages; `failure.rs` defines errors and exit codes.
+//! `address.rs` parses broker addresses; `wire.rs` is a socket, optionally with TLS; `connection.rs` a connection that
+//! waits for several events; `connect.rs` opens a session; `publish.rs` and `subscribe.rs` are the commands;
+//! `output.rs` prints messages; `failure.rs` defines errors and exit codes.
 
 mod address;
-mod begin;
+mod connect;
+mod connection;
 mod failure;
-mod link;
+mod output;
 mod publish;
-mod show;
 mod subscribe;
 mod wire;
 

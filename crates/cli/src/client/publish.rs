@@ -12,9 +12,9 @@ use phalanx_mqtt::{
 };
 
 use super::To;
-use super::begin::{Granted, begin};
-use super::failure::{Failure, words};
-use super::link::{Came, Happened, Link};
+use super::connect::{Accepted, connect};
+use super::connection::{Connection, Event, ReceivedPacket};
+use super::failure::{Failure, reason_text};
 
 /// Publish messages to an MQTT broker
 ///
@@ -81,7 +81,7 @@ impl Pub {
     pub(crate) fn run(self) -> ExitCode {
         match self.publish() {
             Ok(()) => ExitCode::SUCCESS,
-            Err(failure) => failure.tell("pub"),
+            Err(failure) => failure.report("pub"),
         }
     }
 
@@ -92,23 +92,23 @@ impl Pub {
         }
         let mut source = self.what.open()?;
         let patience = Duration::from_secs(self.timeout);
-        let Granted { link, receive_maximum } = begin(&self.to, patience)?;
+        let Accepted { connection, receive_maximum } = connect(&self.to, patience)?;
         let mut properties = PropertyBuffer::new();
         let user = self.user_properties.iter().map(|(name, value)| Property::User(name, value));
         for property in user.chain(self.expiry.map(Property::MessageExpiry)) {
             let pushed = properties.push(property);
             pushed.map_err(|error| Failure::Usage(error.what().to_owned()))?;
         }
-        if link.version == Version::V3 && !properties.get().is_empty() {
+        if connection.version == Version::V3 && !properties.get().is_empty() {
             let why =
                 "user properties and expiry require MQTT 5, but the connection uses MQTT 3.1.1";
             return Err(Failure::Usage(why.into()));
         }
-        let under_way = Vec::new();
+        let in_flight = Vec::new();
         let most = receive_maximum.min(MAX_INFLIGHT);
-        let mut sending = Sending { own: self, link, properties, under_way, next: 0, most };
+        let mut sending = Sending { own: self, connection, properties, in_flight, next: 0, most };
         sending.send(&mut source, patience)?;
-        sending.link.leave()
+        sending.connection.disconnect()
     }
 }
 
@@ -118,9 +118,9 @@ const MAX_INFLIGHT: usize = 256;
 /// State of the transfer.
 struct Sending<'a> {
     own: &'a Pub,
-    link: Link,
+    connection: Connection,
     properties: PropertyBuffer,
-    under_way: Vec<PacketId>,
+    in_flight: Vec<PacketId>,
     next: u16,
     most: usize,
 }
@@ -134,7 +134,7 @@ impl Sending<'_> {
                 self.publish(&payload)?;
                 has_room = self.has_room();
             }
-            let is_done = self.under_way.is_empty() && self.link.is_flushed();
+            let is_done = self.in_flight.is_empty() && self.connection.is_flushed();
             if source.is_ended() && is_done {
                 return Ok(());
             }
@@ -142,20 +142,20 @@ impl Sending<'_> {
             let input = (has_room && !source.is_ended()).then(|| stdin.as_fd());
             // Waiting for input has no timeout.
             let until = (!is_done).then(|| Instant::now() + patience);
-            match self.link.next(until, input)? {
-                Happened::Came(came) => self.answered(&came)?,
-                Happened::Input => source.read()?,
-                Happened::Late => {
-                    let missing = self.under_way.len();
+            match self.connection.next(until, input)? {
+                Event::Packet(received) => self.answered(&received)?,
+                Event::Input => source.read()?,
+                Event::Timeout => {
+                    let missing = self.in_flight.len();
                     let why = format!("the broker does not answer; {missing} messages may be lost");
-                    return Err(Failure::Late(why));
+                    return Err(Failure::Timeout(why));
                 }
             }
         }
     }
 
     fn has_room(&self) -> bool {
-        self.under_way.len() < self.most && self.link.is_flushed()
+        self.in_flight.len() < self.most && self.connection.is_flushed()
     }
 
     fn publish(&mut self, payload: &[u8]) -> Result<(), Failure> {
@@ -164,7 +164,7 @@ impl Sending<'_> {
             QoS::AtLeastOnce => Delivery::AtLeastOnce(self.id()),
             QoS::ExactlyOnce => Delivery::ExactlyOnce(self.id()),
         };
-        self.link.say(&Packet::Publish(Publish {
+        self.connection.send(&Packet::Publish(Publish {
             topic: &self.own.topic,
             payload,
             delivery,
@@ -179,30 +179,30 @@ impl Sending<'_> {
         loop {
             self.next = self.next.wrapping_add(1);
             if let Some(id) = PacketId::new(self.next)
-                && !self.under_way.contains(&id)
+                && !self.in_flight.contains(&id)
             {
-                self.under_way.push(id);
+                self.in_flight.push(id);
                 return id;
             }
         }
     }
 
-    fn answered(&mut self, came: &Came) -> Result<(), Failure> {
-        let done = match came.packet()? {
+    fn answered(&mut self, received: &ReceivedPacket) -> Result<(), Failure> {
+        let done = match received.packet()? {
             Packet::PubAck(ack) | Packet::PubRec(ack) if ack.reason.is_failure() => {
-                let why = words(ack.reason, ack.properties);
+                let why = reason_text(ack.reason, ack.properties);
                 return Err(Failure::Broker(format!("the broker rejected the message: {why}")));
             }
-            Packet::PubRec(ack) => return self.link.say(&Packet::PubRel(Ack::of(ack.id))),
+            Packet::PubRec(ack) => return self.connection.send(&Packet::PubRel(Ack::of(ack.id))),
             Packet::PubAck(ack) => ack.id,
             Packet::PubComp(Ack { id, reason: Reason::SUCCESS, .. }) => id,
             Packet::PubComp(ack) => {
-                let why = words(ack.reason, ack.properties);
+                let why = reason_text(ack.reason, ack.properties);
                 return Err(Failure::Broker(format!("the message may have arrived twice: {why}")));
             }
             _ => return Ok(()),
         };
-        self.under_way.retain(|id| *id != done);
+        self.in_flight.retain(|id| *id != done);
         Ok(())
     }
 }

@@ -12,10 +12,10 @@ use phalanx_mqtt::{
 };
 
 use super::To;
-use super::begin::begin;
-use super::failure::{Failure, words};
-use super::link::{Happened, Link};
-use super::show::Form;
+use super::connect::connect;
+use super::connection::{Connection, Event};
+use super::failure::{Failure, reason_text};
+use super::output::Form;
 
 /// Subscribe to topics of an MQTT broker and print the messages
 ///
@@ -73,7 +73,7 @@ impl Sub {
     pub(crate) fn run(self) -> ExitCode {
         match self.subscribe() {
             Ok(()) => ExitCode::SUCCESS,
-            Err(failure) => failure.tell("sub"),
+            Err(failure) => failure.report("sub"),
         }
     }
 
@@ -81,8 +81,8 @@ impl Sub {
         let until = self.timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         let patience = left.map_or(TIMEOUT, |left| left.min(TIMEOUT));
-        let link = begin(&self.to, patience)?.link;
-        if link.version == Version::V3 && self.filter.is_some() {
+        let connection = connect(&self.to, patience)?.connection;
+        if connection.version == Version::V3 && self.filter.is_some() {
             let why = "filters require MQTT 5, but the connection uses MQTT 3.1.1; append the filter to the topic: 'a/b?k>5'";
             return Err(Failure::Usage(why.into()));
         }
@@ -92,8 +92,8 @@ impl Sub {
             (false, false) => Form::Payload,
         };
         let left = self.count.map(NonZero::get);
-        let mut listening = Listening { link, form, left, begun: HashSet::new() };
-        listening.link.say(&Packet::Subscribe(Subscribe {
+        let mut listening = Listening { connection, form, left, begun: HashSet::new() };
+        listening.connection.send(&Packet::Subscribe(Subscribe {
             id: PacketId::MIN,
             filters: self.wanted()?.to_subscribe(),
             properties: self.properties()?.get(),
@@ -101,28 +101,33 @@ impl Sub {
         let mut asked = Some(Instant::now() + patience);
         // Retained messages may arrive before SUBACK.
         while listening.left != Some(0) || asked.is_some() {
-            let came = match listening.link.next(asked.or(until), None)? {
-                Happened::Came(came) => came,
+            let received = match listening.connection.next(asked.or(until), None)? {
+                Event::Packet(received) => received,
                 _ if asked.is_some() => {
-                    return Err(Failure::Late("the broker does not answer SUBSCRIBE".into()));
+                    return Err(Failure::Timeout("the broker does not answer SUBSCRIBE".into()));
                 }
                 _ => match listening.left {
                     Some(left) => {
-                        return Err(Failure::Late(format!("timeout; {left} messages are missing")));
+                        return Err(Failure::Timeout(format!(
+                            "timeout; {left} messages are missing"
+                        )));
                     }
                     None => break,
                 },
             };
-            match came.packet()? {
+            match received.packet()? {
                 Packet::SubAck(ack) => {
                     asked = None;
-                    self.granted(ack.reasons, &words(first_failure(ack.reasons), ack.properties))?;
+                    self.granted(
+                        ack.reasons,
+                        &reason_text(first_failure(ack.reasons), ack.properties),
+                    )?;
                 }
                 packet => listening.take(packet)?,
             }
         }
         // All messages were received, so errors of the disconnect do not matter.
-        let _ = listening.link.leave();
+        let _ = listening.connection.disconnect();
         Ok(())
     }
 
@@ -186,7 +191,7 @@ fn caret(filter: &str, why: &str) -> Option<String> {
 
 /// An active subscription.
 struct Listening {
-    link: Link,
+    connection: Connection,
     form: Form,
     /// Number of messages still to receive.
     left: Option<u64>,
@@ -200,7 +205,7 @@ impl Listening {
             Packet::Publish(message) => self.print(&message),
             Packet::PubRel(ack) => {
                 self.begun.remove(&ack.id);
-                self.link.say(&Packet::PubComp(Ack::of(ack.id)))
+                self.connection.send(&Packet::PubComp(Ack::of(ack.id)))
             }
             _ => Ok(()),
         }
@@ -218,8 +223,8 @@ impl Listening {
         }
         match message.delivery {
             Delivery::AtMostOnce => Ok(()),
-            Delivery::AtLeastOnce(id) => self.link.say(&Packet::PubAck(Ack::of(id))),
-            Delivery::ExactlyOnce(id) => self.link.say(&Packet::PubRec(Ack::of(id))),
+            Delivery::AtLeastOnce(id) => self.connection.send(&Packet::PubAck(Ack::of(id))),
+            Delivery::ExactlyOnce(id) => self.connection.send(&Packet::PubRec(Ack::of(id))),
         }
     }
 }

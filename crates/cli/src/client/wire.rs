@@ -76,7 +76,7 @@ impl Wire {
     ///
     /// # Errors
     /// When the broker's certificate or the connection is bad.
-    pub(super) fn seal(
+    pub(super) fn handshake(
         stream: TcpStream,
         host: &str,
         config: Arc<ClientConfig>,
@@ -101,18 +101,18 @@ impl Wire {
     }
 
     /// Makes the socket non-blocking.
-    pub(super) fn unblock(&self) -> io::Result<()> {
+    pub(super) fn set_nonblocking(&self) -> io::Result<()> {
         self.socket().set_nodelay(true)?;
         self.socket().set_nonblocking(true)
     }
 
     /// Whether written data is buffered.
-    pub(super) fn holds_back(&self) -> bool {
+    pub(super) fn has_unsent(&self) -> bool {
         matches!(self, Self::Tls(sealed) if sealed.conn.wants_write())
     }
 
     /// Whether decrypted data is buffered; polling the socket does not report it.
-    pub(super) fn has_more(&self) -> bool {
+    pub(super) fn has_unread(&self) -> bool {
         matches!(self, Self::Tls(sealed) if !sealed.conn.wants_read())
     }
 

@@ -19,7 +19,7 @@ pub(super) enum Failure {
     /// The address is unreachable.
     Unreachable(String, io::Error),
     /// The response is not that of a compatible Phalanx program.
-    Strange(String, String),
+    Incompatible(String, String),
     /// The program was restarted between two snapshots.
     Restarted,
     /// The terminal failed.
@@ -34,7 +34,7 @@ impl std::fmt::Display for Failure {
                 "cannot reach {name}: {error}; start the program with its admin address, as in \
                  `phalanx web --admin 127.0.0.1:8081`"
             ),
-            Self::Strange(name, why) => {
+            Self::Incompatible(name, why) => {
                 write!(f, "{name} is not the admin address of a Phalanx program: {why}")
             }
             Self::Restarted => f.write_str("the program was restarted; try again"),
@@ -66,8 +66,8 @@ impl Target {
     /// Fetches a snapshot.
     pub(super) fn snapshot(&self) -> Result<Snapshot, Failure> {
         let answer = self.get().map_err(|error| Failure::Unreachable(self.0.clone(), error))?;
-        let strange = |why: String| Failure::Strange(self.0.clone(), why);
-        read(&answer).map_err(strange)
+        let incompatible = |why: String| Failure::Incompatible(self.0.clone(), why);
+        read(&answer).map_err(incompatible)
     }
 
     fn get(&self) -> io::Result<Vec<u8>> {

@@ -45,7 +45,7 @@ pub(crate) struct Schedule {
 }
 
 /// Conducts the run; ends early when the program is asked to shut down.
-pub(crate) async fn conduct(drive: Rc<Drive>, schedule: Schedule) -> Measured {
+pub(crate) async fn run_phases(drive: Rc<Drive>, schedule: Schedule) -> Measured {
     let mut draining = draining();
     let mut waited = Duration::ZERO;
     while drive.gathered.get() < drive.plan.connections && waited < schedule.gather {
@@ -63,7 +63,7 @@ pub(crate) async fn conduct(drive: Rc<Drive>, schedule: Schedule) -> Measured {
     pause(schedule.duration, &mut draining).await;
     let (end, client_after) = (drive.clock(), thread_time().as_secs_f64());
     // Include requests whose intended start passed while the thread was busy.
-    drive.let_arrive(end);
+    drive.admit_arrivals(end);
     drive.enter(Phase::Over);
     let after = Reading::take(&drive, &schedule.watched);
     Measured {
@@ -107,18 +107,18 @@ pub(crate) async fn arrive(drive: Rc<Drive>) {
     let mut looked = None;
     while !drive.is_over() {
         let now = drive.clock();
-        if let Some((then, stirs)) = looked.take()
-            && stirs == drive.stirs.get()
+        if let Some((then, wakeups)) = looked.take()
+            && wakeups == drive.wakeups.get()
         {
             drive.idled.set(drive.idled.get() + now - then);
         }
-        let Some(next) = drive.let_arrive(now) else { return };
+        let Some(next) = drive.admit_arrivals(now) else { return };
         match next.saturating_sub(now) {
             long @ MIN_SLEEP_NANOS.. => {
                 sleep(Duration::from_nanos(long / 2).min(MAX_SLEEP)).await;
             }
             _ => {
-                looked = Some((now, drive.stirs.get()));
+                looked = Some((now, drive.wakeups.get()));
                 yield_now().await;
             }
         }

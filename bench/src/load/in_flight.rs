@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// Data of each unanswered request, oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Flight<T> {
+pub(crate) struct InFlight<T> {
     /// `None` for requests answered out of order.
     asked: VecDeque<Option<T>>,
     /// Index of the first of these on the connection.
@@ -12,7 +12,7 @@ pub(crate) struct Flight<T> {
     open: usize,
 }
 
-impl<T: Default> Flight<T> {
+impl<T: Default> InFlight<T> {
     /// Resets the state for a new connection.
     pub(crate) fn reset(&mut self) {
         *self = Self { asked: std::mem::take(&mut self.asked), ..Self::default() };
@@ -33,7 +33,7 @@ impl<T: Default> Flight<T> {
     }
 
     /// Removes the request of index `number`, by default the oldest. `None` if there is no such request.
-    pub(crate) fn land(&mut self, number: Option<u64>) -> Option<T> {
+    pub(crate) fn complete(&mut self, number: Option<u64>) -> Option<T> {
         let at = usize::try_from(number.unwrap_or(self.first).checked_sub(self.first)?).ok()?;
         let asked = self.asked.get_mut(at)?.take()?;
         self.open -= 1;
@@ -58,20 +58,26 @@ mod tests {
 
     #[test]
     fn answers_in_and_out_of_order() {
-        let mut flight = Flight::default();
+        let mut flight = InFlight::default();
         (10..15).for_each(|start| flight.push(start));
-        assert_eq!(flight.land(None), Some(10));
-        assert_eq!(flight.land(Some(3)), Some(13));
-        assert_eq!((flight.land(Some(3)), flight.land(Some(9)), flight.len()), (None, None, 3));
-        assert_eq!((flight.land(None), flight.land(None), flight.len()), (Some(11), Some(12), 1));
+        assert_eq!(flight.complete(None), Some(10));
+        assert_eq!(flight.complete(Some(3)), Some(13));
+        assert_eq!(
+            (flight.complete(Some(3)), flight.complete(Some(9)), flight.len()),
+            (None, None, 3)
+        );
+        assert_eq!(
+            (flight.complete(None), flight.complete(None), flight.len()),
+            (Some(11), Some(12), 1)
+        );
         flight.push(15);
-        assert_eq!(flight.land(Some(5)), Some(15));
+        assert_eq!(flight.complete(Some(5)), Some(15));
         assert_eq!(flight.drain().collect::<Vec<_>>(), [14]);
         assert!(flight.is_empty());
         flight.push(16);
-        assert_eq!((flight.land(Some(0)), flight.land(Some(6))), (None, Some(16)));
+        assert_eq!((flight.complete(Some(0)), flight.complete(Some(6))), (None, Some(16)));
         flight.reset();
         flight.push(17);
-        assert_eq!(flight.land(Some(0)), Some(17));
+        assert_eq!(flight.complete(Some(0)), Some(17));
     }
 }

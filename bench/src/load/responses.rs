@@ -26,7 +26,7 @@ pub(crate) struct Answer {
 
 /// Parser of the responses of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Answers {
+pub(crate) struct ResponseParser {
     /// Received bytes; the unparsed ones begin at `at`.
     buffer: Vec<u8>,
     at: usize,
@@ -43,7 +43,7 @@ enum State {
     UntilClose(Answer),
 }
 
-impl Answers {
+impl ResponseParser {
     /// The buffer to which received bytes are appended.
     pub(crate) fn space(&mut self) -> &mut Vec<u8> {
         self.buffer.drain(..self.at);
@@ -148,7 +148,7 @@ mod tests {
 
     /// Parses all answers in `bytes`, fed in pieces.
     fn read(bytes: &[u8], piece: usize) -> Result<Vec<(u16, bool)>, BadResponse> {
-        let (mut answers, mut found) = (Answers::default(), Vec::new());
+        let (mut answers, mut found) = (ResponseParser::default(), Vec::new());
         for piece in bytes.chunks(piece) {
             answers.space().extend_from_slice(piece);
             while let Some(answer) = answers.next()? {

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::answers::Answer;
+use super::responses::Answer;
 
 /// Failed requests by kind. Each failed request counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +69,7 @@ pub(crate) enum Failure {
 }
 
 /// Counts of the requests with an intended start within the measured interval.
-pub(crate) struct Tally {
+pub(crate) struct Counts {
     pub(crate) offered: u64,
     pub(crate) completed: u64,
     /// Requests in flight from before the start of the measured interval to its end.
@@ -84,7 +84,7 @@ pub(crate) struct Tally {
     pub(crate) served: Histogram<u64>,
 }
 
-impl Default for Tally {
+impl Default for Counts {
     fn default() -> Self {
         // The histogram resizes itself, so every value fits.
         let latency = Histogram::new(3).expect("three digits are possible");
@@ -94,7 +94,7 @@ impl Default for Tally {
     }
 }
 
-impl Tally {
+impl Counts {
     pub(crate) fn complete(&mut self, answer: Answer, latency: u64, served: u64) {
         self.completed += 1;
         self.statuses.count(answer.status);

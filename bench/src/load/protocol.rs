@@ -2,19 +2,23 @@
 
 use phalanx_http::client::BadResponse;
 
-use super::answers::{Answer, Answers};
 use super::http2::Frames;
+use super::responses::{Answer, ResponseParser};
 
 /// Client state of one connection.
 #[derive(Debug)]
-pub(crate) enum Talk {
-    One(Answers),
+pub(crate) enum Protocol {
+    One(ResponseParser),
     Two(Box<Frames>),
 }
 
-impl Talk {
+impl Protocol {
     pub(crate) fn new(http2: bool) -> Self {
-        if http2 { Self::Two(Box::new(Frames::new())) } else { Self::One(Answers::default()) }
+        if http2 {
+            Self::Two(Box::new(Frames::new()))
+        } else {
+            Self::One(ResponseParser::default())
+        }
     }
 
     /// Resets the state for a new connection; with HTTP/1.1 keeps the memory.

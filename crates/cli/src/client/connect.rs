@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 use phalanx_mqtt::{Connect, Packet, Properties, Property, Reason, Version};
 
 use super::To;
-use super::failure::{Failure, words};
-use super::link::{Came, Happened, Link};
+use super::connection::{Connection, Event, ReceivedPacket};
+use super::failure::{Failure, reason_text};
 use super::wire::{self, Wire};
 
 /// An accepted session.
-pub(super) struct Granted {
-    pub(super) link: Link,
+pub(super) struct Accepted {
+    pub(super) connection: Connection,
     /// Maximum number of messages of QoS 1 and 2 in flight to the broker.
     pub(super) receive_maximum: usize,
 }
 
 /// Connects; `patience` limits each connection attempt and the wait for CONNACK.
-pub(super) fn begin(to: &To, patience: Duration) -> Result<Granted, Failure> {
+pub(super) fn connect(to: &To, patience: Duration) -> Result<Accepted, Failure> {
     let password = password(to)?;
     if password.is_some() && to.broker.user.is_none() {
         let why = "a password requires a user name: --broker mqtt://USER@HOST";
@@ -61,16 +61,17 @@ fn ask(
     patience: Duration,
     version: Version,
     password: Option<&[u8]>,
-) -> Result<Option<Granted>, Failure> {
+) -> Result<Option<Accepted>, Failure> {
     let stream = reach(to, patience)?;
     let wire = match to.broker.tls {
         false => Wire::Plain(stream),
-        true => Wire::seal(stream, &to.broker.host, wire::config(to)?, patience)
+        true => Wire::handshake(stream, &to.broker.host, wire::config(to)?, patience)
             .map_err(|error| Failure::of_system(&format!("no TLS with {}", to.broker), &error))?,
     };
-    let link = Link::new(wire, version, to.keep_alive);
-    let mut link = link.map_err(|error| Failure::of_system("cannot use a socket", &error))?;
-    link.say(&Packet::Connect(Connect {
+    let connection = Connection::new(wire, version, to.keep_alive);
+    let mut connection =
+        connection.map_err(|error| Failure::of_system("cannot use a socket", &error))?;
+    connection.send(&Packet::Connect(Connect {
         version,
         client_id: to.client_id.as_deref().unwrap_or_default(),
         clean_start: true,
@@ -81,28 +82,28 @@ fn ask(
         properties: Properties::NONE,
     }))?;
     let until = Instant::now() + patience;
-    let came = match link.next(Some(until), None)? {
-        Happened::Came(came) => came,
-        _ => return Err(Failure::Late(format!("{} does not answer", to.broker))),
+    let received = match connection.next(Some(until), None)? {
+        Event::Packet(received) => received,
+        _ => return Err(Failure::Timeout(format!("{} does not answer", to.broker))),
     };
-    if is_other_version(&came) {
+    if is_other_version(&received) {
         return Ok(None);
     }
-    match came.packet()? {
+    match received.packet()? {
         Packet::ConnAck(ack) if ack.reason == Reason::SUCCESS => {
             let mut receive_maximum = usize::from(u16::MAX);
             for property in ack.properties {
                 match property {
                     Property::ReceiveMaximum(most) => receive_maximum = most.into(),
-                    Property::ServerKeepAlive(seconds) => link.keeps_alive(seconds),
+                    Property::ServerKeepAlive(seconds) => connection.set_keep_alive(seconds),
                     _ => (),
                 }
             }
-            Ok(Some(Granted { link, receive_maximum }))
+            Ok(Some(Accepted { connection, receive_maximum }))
         }
         Packet::ConnAck(ack) if ack.reason == Reason::UNSUPPORTED_PROTOCOL_VERSION => Ok(None),
         Packet::ConnAck(ack) => {
-            let why = words(ack.reason, ack.properties);
+            let why = reason_text(ack.reason, ack.properties);
             Err(Failure::Broker(format!("{} refuses: {why}", to.broker)))
         }
         _ => Err(Failure::Broker(format!("{} does not answer like a broker", to.broker))),
@@ -110,8 +111,8 @@ fn ask(
 }
 
 /// Whether a broker of version 3.1.1 rejected MQTT 5 in its own format.
-fn is_other_version(came: &Came) -> bool {
-    matches!(came.bytes(), [0x20, 2, _, 1])
+fn is_other_version(received: &ReceivedPacket) -> bool {
+    matches!(received.bytes(), [0x20, 2, _, 1])
 }
 
 /// Connects to the first reachable address of the broker.

@@ -2,7 +2,7 @@
 
 /// Required features; servers without one of them are left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Demands {
+pub(crate) struct Features {
     /// Serve over TLS.
     pub(crate) tls: bool,
     /// Serve HTTP/2 over TLS.
@@ -11,7 +11,7 @@ pub(crate) struct Demands {
     pub(crate) log: bool,
 }
 
-impl Demands {
+impl Features {
     /// No features.
     pub(crate) const NONE: Self = Self { tls: false, http2: false, log: false };
 }

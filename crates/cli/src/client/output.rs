@@ -35,7 +35,7 @@ impl Form {
         line.push(b'\n');
         let mut stdout = io::stdout().lock();
         stdout.write_all(&line).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure::Unread,
+            io::ErrorKind::BrokenPipe => Failure::OutputClosed,
             _ => Failure::of_system("cannot print", &error),
         })
     }

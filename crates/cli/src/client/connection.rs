@@ -9,7 +9,7 @@ use phalanx_mqtt::{Disconnect, Error, Frame, Packet, Reason, Version};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::failure::{Failure, words};
+use super::failure::{Failure, reason_text};
 use super::wire::Wire;
 
 /// Timeout for answers of the broker.
@@ -19,22 +19,22 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// An event.
-pub(super) enum Happened {
+pub(super) enum Event {
     /// A packet arrived.
-    Came(Came),
+    Packet(ReceivedPacket),
     /// The input is readable.
     Input,
     /// The deadline has passed.
-    Late,
+    Timeout,
 }
 
 /// A received packet.
-pub(super) struct Came {
+pub(super) struct ReceivedPacket {
     bytes: Vec<u8>,
     version: Version,
 }
 
-impl Came {
+impl ReceivedPacket {
     /// # Errors
     /// When the bytes are not a valid packet.
     pub(super) fn packet(&self) -> Result<Packet<'_>, Failure> {
@@ -55,7 +55,7 @@ fn wrong(error: Error) -> Failure {
 struct Signals(UnixStream);
 
 impl Signals {
-    fn heed() -> io::Result<Self> {
+    fn install() -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
         signal_hook::low_level::pipe::register(SIGTERM, write.try_clone()?)?;
         signal_hook::low_level::pipe::register(SIGINT, write)?;
@@ -64,7 +64,7 @@ impl Signals {
 }
 
 /// A connection.
-pub(super) struct Link {
+pub(super) struct Connection {
     wire: Wire,
     signals: Signals,
     pub(super) version: Version,
@@ -77,32 +77,32 @@ pub(super) struct Link {
     /// Whether the broker closed its end.
     closed: bool,
     /// Time of the last sent packet, and of an unanswered ping.
-    said: Instant,
+    last_sent: Instant,
     pinged: Option<Instant>,
 }
 
-impl Link {
+impl Connection {
     /// Creates the connection. From here on signals are only noticed by [`next`](Self::next).
     pub(super) fn new(wire: Wire, version: Version, keep_alive: u16) -> io::Result<Self> {
-        wire.unblock()?;
-        let mut link = Self {
+        wire.set_nonblocking()?;
+        let mut connection = Self {
             wire,
-            signals: Signals::heed()?,
+            signals: Signals::install()?,
             version,
             keep_alive: None,
             input: Vec::new(),
             output: Vec::new(),
             lost: false,
             closed: false,
-            said: Instant::now(),
+            last_sent: Instant::now(),
             pinged: None,
         };
-        link.keeps_alive(keep_alive);
-        Ok(link)
+        connection.set_keep_alive(keep_alive);
+        Ok(connection)
     }
 
     /// Sets the keep-alive interval in seconds; 0 disables pings.
-    pub(super) fn keeps_alive(&mut self, seconds: u16) {
+    pub(super) fn set_keep_alive(&mut self, seconds: u16) {
         self.keep_alive = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
     }
 
@@ -110,7 +110,7 @@ impl Link {
     ///
     /// # Errors
     /// When the packet is too long, or the connection is lost.
-    pub(super) fn say(&mut self, packet: &Packet<'_>) -> Result<(), Failure> {
+    pub(super) fn send(&mut self, packet: &Packet<'_>) -> Result<(), Failure> {
         let encoded = packet.encode(self.version, &mut self.output);
         encoded.map_err(|error| Failure::Usage(error.what().to_owned()))?;
         self.flush()
@@ -118,7 +118,7 @@ impl Link {
 
     /// Whether all queued data was sent.
     pub(super) fn is_flushed(&self) -> bool {
-        self.output.is_empty() && !self.wire.holds_back()
+        self.output.is_empty() && !self.wire.has_unsent()
     }
 
     fn flush(&mut self) -> Result<(), Failure> {
@@ -136,10 +136,10 @@ impl Link {
                     return Ok(());
                 }
             }
-            self.said = Instant::now();
+            self.last_sent = Instant::now();
         }
         self.output.drain(..sent);
-        if self.wire.holds_back() {
+        if self.wire.has_unsent() {
             // Send as much as possible; the rest follows when the socket is writable.
             let _ = self.wire.flush();
         }
@@ -151,19 +151,19 @@ impl Link {
         &mut self,
         until: Option<Instant>,
         input: Option<BorrowedFd<'_>>,
-    ) -> Result<Happened, Failure> {
+    ) -> Result<Event, Failure> {
         loop {
             let frame = Frame::split(&self.input, Frame::MAX_BODY).map_err(wrong)?;
             if let Some(length) = frame.map(|frame| frame.length()) {
                 let bytes = self.input.drain(..length).collect();
-                let came = Came { bytes, version: self.version };
-                match came.packet() {
+                let received = ReceivedPacket { bytes, version: self.version };
+                match received.packet() {
                     Ok(Packet::PingResp) => self.pinged = None,
                     Ok(Packet::Disconnect(Disconnect { reason, properties })) => {
-                        let why = words(reason, properties);
+                        let why = reason_text(reason, properties);
                         return Err(Failure::Broker(format!("the broker disconnected: {why}")));
                     }
-                    _ => return Ok(Happened::Came(came)),
+                    _ => return Ok(Event::Packet(received)),
                 }
                 continue;
             }
@@ -173,9 +173,9 @@ impl Link {
             }
             let now = Instant::now();
             if until.is_some_and(|until| until <= now) {
-                return Ok(Happened::Late);
+                return Ok(Event::Timeout);
             }
-            let next_ping = self.look_after(now)?;
+            let next_ping = self.ping_if_due(now)?;
             let wait = until.map_or(next_ping, |until| until.min(next_ping));
             let timeout = Timespec::try_from(wait.saturating_duration_since(now)).ok();
             let mut sockets = PollFlags::IN;
@@ -198,13 +198,13 @@ impl Link {
                 self.receive()?;
             }
             if woken.get(2) == Some(&true) {
-                return Ok(Happened::Input);
+                return Ok(Event::Input);
             }
         }
     }
 
     /// Sends a ping if it is due, and returns the time of the next check.
-    fn look_after(&mut self, now: Instant) -> Result<Instant, Failure> {
+    fn ping_if_due(&mut self, now: Instant) -> Result<Instant, Failure> {
         if let Some(pinged) = self.pinged {
             let until = pinged + TIMEOUT;
             if until <= now {
@@ -214,13 +214,13 @@ impl Link {
             return Ok(until);
         }
         // Ping early, to allow for the transit time.
-        let due = self.said + self.keep_alive.map_or(NEVER, |silence| silence * 3 / 4);
+        let due = self.last_sent + self.keep_alive.map_or(NEVER, |silence| silence * 3 / 4);
         if due > now {
             return Ok(due);
         }
         self.pinged = Some(now);
-        self.said = now;
-        self.say(&Packet::PingReq)?;
+        self.last_sent = now;
+        self.send(&Packet::PingReq)?;
         Ok(now + TIMEOUT)
     }
 
@@ -238,7 +238,7 @@ impl Link {
                     _ => return Err(Failure::of_system("the connection is lost", &error)),
                 },
             }
-            if !self.wire.has_more() {
+            if !self.wire.has_unread() {
                 return Ok(());
             }
         }
@@ -248,9 +248,9 @@ impl Link {
     ///
     /// # Errors
     /// When the delivery is uncertain: the broker closed the connection or did not respond.
-    pub(super) fn leave(mut self) -> Result<(), Failure> {
+    pub(super) fn disconnect(mut self) -> Result<(), Failure> {
         let goodbye = Packet::Disconnect(Disconnect::because(Reason::SUCCESS));
-        self.say(&goodbye)?;
+        self.send(&goodbye)?;
         let until = Instant::now() + TIMEOUT;
         // The broker closes the connection after reading DISCONNECT. Packets received until then are ignored.
         loop {
@@ -259,12 +259,12 @@ impl Link {
                 self.wire.finish();
             }
             match self.next(Some(until), None) {
-                Ok(Happened::Came(_)) => (),
+                Ok(Event::Packet(_)) => (),
                 // The broker has read everything.
                 Ok(_) if left => return Ok(()),
                 Err(_) if self.closed && left => return Ok(()),
                 Ok(_) => {
-                    return Err(Failure::Late("the broker does not read the sent data".into()));
+                    return Err(Failure::Timeout("the broker does not read the sent data".into()));
                 }
                 Err(failure) => return Err(failure),
             }
@@ -335,17 +335,19 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| refuses(&listener, Arc::new(server)));
-            let wire = Wire::seal(stream, "localhost", Arc::new(client), TIMEOUT).unwrap();
-            let mut link = Link::new(wire, Version::V5, 0).unwrap();
+            let wire = Wire::handshake(stream, "localhost", Arc::new(client), TIMEOUT).unwrap();
+            let mut connection = Connection::new(wire, Version::V5, 0).unwrap();
             let until = Some(Instant::now() + TIMEOUT);
             // Everything has arrived before the client reads.
             std::thread::sleep(Duration::from_millis(100));
-            let Ok(Happened::Came(came)) = link.next(until, None) else { panic!("not heard") };
-            let packet = came.packet().unwrap_or_else(|_| panic!("no packet"));
+            let Ok(Event::Packet(received)) = connection.next(until, None) else {
+                panic!("not heard")
+            };
+            let packet = received.packet().unwrap_or_else(|_| panic!("no packet"));
             let Packet::ConnAck(ack) = packet else { panic!("not why") };
             assert_eq!(ack.reason, Reason::BAD_USER_NAME_OR_PASSWORD);
             // Then the end of the stream, not a timeout.
-            assert!(matches!(link.next(until, None), Err(Failure::Broker(_))));
+            assert!(matches!(connection.next(until, None), Err(Failure::Broker(_))));
         });
     }
 }
