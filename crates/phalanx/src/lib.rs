@@ -1,39 +1,55 @@
-//! A runtime for servers that runs similar work of different requests together.
+//! A runtime for servers that runs similar operations of different requests together.
 //!
-//! A server is a set of *stages*, declared on a [`Graph`]: each a name, some state and a policy by
-//! which operations reach that state. An *operation* is an asynchronous call on a stage, written as
-//! an `async` closure. Each processor (a thread on a core) runs a whole *cohort* of one stage's
-//! operations before it goes on to the next, so code, data and system calls are paid for once a
-//! cohort instead of once a request.
+//! A server is a set of *stages*, declared on a [`Graph`]. A stage has a name, state, and a policy that determines how
+//! operations access the state. An *operation* is an asynchronous call on a stage, written as an `async` closure. Each
+//! processor (a thread on a core) runs a whole *cohort* of one stage's operations before it visits the next stage, so
+//! the cost of cache misses and system calls is paid once per cohort instead of once per request.
 //!
 //! ```
+//! use std::collections::HashMap;
+//! use phalanx::{CallError, Graph, PartitionedStage};
+//!
+//! type Counts = PartitionedStage<HashMap<u64, u32>>;
+//!
+//! fn declare(graph: &mut Graph) -> Counts {
+//!     graph.partitioned("counts", |_partition| HashMap::new())
+//! }
+//!
+//! #[phalanx::main(workers = 2, stages = declare)]
+//! async fn main(counts: Counts) -> Result<(), CallError> {
+//!     for key in [3, 5, 3] {
+//!         // Runs on the processor that owns the key, so the map needs no lock.
+//!         let count = counts.call(key, move |counts| async move {
+//!             counts.with(|counts| *counts.entry(key).and_modify(|n| *n += 1).or_insert(1))
+//!         });
+//!         println!("{key}: {}", count.await?);
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! [`macro@main`] suits programs with one main function. A server starts operations on each processor, with
+//! [`Runtime::run`]:
+//!
+//! ```no_run
+//! use phalanx::net::{IoTimeout, Listeners};
 //! use phalanx::{Graph, Runtime};
 //!
 //! let mut graph = Graph::new();
-//! let front = graph.shared("front", ());
-//! let counts = graph.partitioned("counts", |_| std::collections::HashMap::<u64, u32>::new());
-//!
-//! Runtime::new().processors(2).run(graph, move |start| {
-//!     let control = start.control();
-//!     if start.processor() > 0 {
-//!         return Ok(()); // one processor asks; the key's processor answers
-//!     }
-//!     front.dispatch(move |_| async move {
-//!         for key in [3, 5, 3] {
-//!             let seen = counts.call(key, move |counts| async move {
-//!                 counts.with(|counts| {
-//!                     let count = counts.entry(key).or_default();
-//!                     *count += 1;
-//!                     *count
-//!                 })
+//! let clients = graph.shared("clients", ());
+//! let listeners = Listeners::bind("127.0.0.1:7000".parse()?, 2)?;
+//! Runtime::new().processors(2).run(graph, |start| {
+//!     let listener = listeners.listener(start)?;
+//!     clients.dispatch(move |_| {
+//!         listener.accept_each(move |stream| {
+//!             let _ = clients.dispatch(move |_| async move {
+//!                 let _ = stream.write(b"hello\n".to_vec(), IoTimeout::NONE).await;
 //!             });
-//!             println!("{key}: {}", seen.await.unwrap());
-//!         }
-//!         control.drain();
+//!         })
 //!     })?;
 //!     Ok(())
 //! })?;
-//! # Ok::<(), phalanx::runtime::RunError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! The root contains the names that nearly every program uses. The rest is in modules:
@@ -60,7 +76,7 @@
 //! | `admin` | the admin pages: [`Runtime::admin`]; implies `serde` |
 //! | `serde` | `Serialize` and `Deserialize` for the snapshots in [`metrics`] |
 //! | `sim` | the module [`sim`] |
-//! | `macros` | the attributes [`main`] and [`test`] |
+//! | `macros` | the attributes [`macro@main`] and [`macro@test`] |
 //! | `tracing` | events for the crate `tracing` |
 //!
 //! The scheduler is the crate `phalanx-core`; the drivers for io_uring, epoll and kqueue are in `phalanx-driver`.

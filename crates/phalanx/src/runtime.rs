@@ -6,7 +6,7 @@
 //! 2. The first signal, or [`Control::drain`], starts the drain: listeners stop and operations finish.
 //! 3. At the deadline, or at a second signal, the remaining operations are ended.
 //! 4. If a processor still makes no progress, the supervisor reports its operation. It then exits the process if the
-//!    runtime handles signals ([`crate::stuck`]).
+//!    runtime handles signals (see [`EXIT_STUCK`]).
 
 #[cfg(feature = "admin")]
 use std::net::SocketAddr;
@@ -196,8 +196,8 @@ impl Runtime {
     /// drain. The second, or the limit of [`drain`](Self::drain), ends the remaining operations.
     ///
     /// An operation that does not suspend cannot be ended. If signals are handled, the process exits with the
-    /// code [`EXIT_STUCK`](crate::runtime::EXIT_STUCK) after another signal, or after
-    /// [`END_LIMIT`](crate::runtime::END_LIMIT) without progress. Otherwise [`run`](Self::run) waits until
+    /// code [`EXIT_STUCK`] after another signal, or after
+    /// [`END_LIMIT`] without progress. Otherwise [`run`](Self::run) waits until
     /// the operation suspends. In both cases a line on stderr names each such operation: its stage, its type,
     /// and the file and line of its invocation.
     #[must_use]
