@@ -4,8 +4,8 @@
 //! buffers and do not allocate. `PHALANX_ALLOCATIONS=1` prints the stacks of the calls.
 
 mod common;
-#[path = "../../web/tests/common/counted.rs"]
-mod counted;
+#[path = "../../web/tests/common/counting_allocator.rs"]
+mod counting_allocator;
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -47,9 +47,9 @@ fn calls(
     };
     // Warm up the pools.
     pass(messages);
-    let fewest = counted::fewest(|| pass(messages));
+    let fewest = counting_allocator::fewest(|| pass(messages));
     println!("{fewest} calls of the allocator for {messages} messages by {burst} to {subscribers}");
-    counted::show(|| pass(2 * burst));
+    counting_allocator::show(|| pass(2 * burst));
     fewest
 }
 

@@ -19,22 +19,22 @@ fn read(text: &str) -> Result<Config, Vec<ConfigError>> {
 }
 
 #[test]
-fn mistakes_name_their_place() {
+fn errors_name_their_position() {
     // (text, the beginning of the message, a part of the rest)
     let table: &[(&str, &str, &str)] = &[
         ("listen = ", "b.toml:1:", ""),
         (
             "max-queued-mesages = 1",
             "b.toml:1:1: max-queued-mesages: ",
-            "is it `max-queued-messages`?",
+            "did you mean `max-queued-messages`?",
         ),
-        ("zzzzzzzzz = 1", "b.toml:1:1: zzzzzzzzz: ", "there are listen, persistence-dir,"),
+        ("zzzzzzzzz = 1", "b.toml:1:1: zzzzzzzzz: ", "expected one of listen, persistence-dir,"),
         ("listen = 'x'", "b.toml:1:10: listen: found 'x', expected a list", "mqtts://"),
         ("listen = 'http://127.0.0.1:1'", "b.toml:1:10: listen: ", "wss://"),
         ("listen = []", "b.toml:1:10: listen: ", "no listen address"),
         (
             "listen = ['127.0.0.1:1883', 'ws://[::1]:1883', 'ws://127.0.0.1:1883']",
-            "b.toml:1:10: listen: 127.0.0.1:1883 stands there twice",
+            "b.toml:1:10: listen: 127.0.0.1:1883 is listed twice",
             "",
         ),
         (
@@ -51,7 +51,7 @@ fn mistakes_name_their_place() {
         ("listen = 'mqtts://127.0.0.1:8883'", "b.toml:1:10: listen: ", "--tls-certificate"),
         ("\n[tls]\nkey = 'k'", "b.toml:2:1: tls: `certificate` is missing", ""),
         ("tls = { certificate = 'c' }", "b.toml:1:7: tls: `key` is missing", ""),
-        ("tls.certificat = 'c'", "b.toml:1:5: tls.certificat: ", "is it `certificate`?"),
+        ("tls.certificat = 'c'", "b.toml:1:5: tls.certificat: ", "did you mean `certificate`?"),
         (
             "persistence-dir = 'd'\nephemeral = true",
             "b.toml:2:13: ephemeral: ",
@@ -59,12 +59,12 @@ fn mistakes_name_their_place() {
         ),
         (
             "persistence-dir = ''",
-            "b.toml:1:19: persistence-dir: found '', expected a path",
+            "b.toml:1:19: persistence-dir: found '', expected a quoted path",
             "false for none",
         ),
-        ("password-file = 1", "b.toml:1:17: password-file: found 1, expected a path", ""),
+        ("password-file = 1", "b.toml:1:17: password-file: found 1, expected a quoted path", ""),
         ("allow-anonymous = 'no'", "b.toml:1:19: allow-anonymous: ", "true or false"),
-        ("max-packet-size = '1X'", "b.toml:1:19: max-packet-size: found '1X'", "no unit of memory"),
+        ("max-packet-size = '1X'", "b.toml:1:19: max-packet-size: found '1X'", "unknown unit"),
         (
             "max-packet-size = 127",
             "b.toml:1:19: max-packet-size: found 127, expected 128 to 268435455",
@@ -94,13 +94,13 @@ fn mistakes_name_their_place() {
             "without a port",
         ),
     ];
-    servers::mistakes_are_told(read, table);
+    servers::errors_are_reported(read, table);
     let all = read("listn = 1\nmax-queued-messages = 'x'\n[tls]\ncert = 3").unwrap_err();
     assert_eq!(all.len(), 3, "all at once: {all:?}");
 }
 
 #[test]
-fn what_is_read() {
+fn keys_are_read() {
     let text = "
         listen = ['127.0.0.1:80', 'wss://[::1]:443']
         password-file = 'users'
@@ -146,7 +146,7 @@ fn every_key_is_documented() {
         config == Config::new()
     };
     let tables = &["tls."];
-    servers::page_is_right(page, &Config::keys(), tables, is_default);
+    servers::check_page(page, &Config::keys(), tables, is_default);
     let config = read(servers::example(page)).expect("the example is right");
     assert_eq!((config.listen.len(), config.limits.queued_messages), (3, 1000));
 }
@@ -159,7 +159,7 @@ fn path() -> impl Strategy<Value = PathBuf> {
 
 proptest! {
     #[test]
-    fn what_is_printed_reads_the_same(
+    fn printed_configurations_read_back(
         ports in prop::collection::vec((any::<u16>(), any::<bool>(), any::<bool>()), 0..4),
         (data, passwords, access) in (prop::option::of(path()), prop::option::of(path()), prop::option::of(path())),
         tls in prop::option::of((path(), path(), prop::option::of(path()))),

@@ -18,12 +18,11 @@ pub fn amount(text: &str) -> Result<usize, String> {
         "k" | "kb" | "kib" => 10,
         "m" | "mb" | "mib" => 20,
         "g" | "gb" | "gib" => 30,
-        unit => return Err(format!("{unit:?} is no unit of memory; use K, M or G")),
+        unit => return Err(format!("unknown unit {unit:?}; use K, M or G")),
     };
-    let count: usize = digits
-        .parse()
-        .map_err(|_| format!("{text:?} is no number of bytes such as 64K or 256M"))?;
-    count.checked_mul(1 << shift).ok_or_else(|| format!("{text} is more than this machine counts"))
+    let count: usize =
+        digits.parse().map_err(|_| format!("{text:?} is not an amount such as 64K or 256M"))?;
+    count.checked_mul(1 << shift).ok_or_else(|| format!("{text} is too large"))
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@
 //!     phalanx_config::read(&mut garden, text, "garden.toml", "".as_ref(), &mut origins).unwrap_err();
 //! assert_eq!(
 //!     errors[0].to_string(),
-//!     "garden.toml:2:1: gaet: there is no such key; is it `gate`?"
+//!     "garden.toml:2:1: gaet: unknown key; did you mean `gate`?"
 //! );
 //! ```
 

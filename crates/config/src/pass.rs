@@ -82,7 +82,7 @@ impl Pass<'_, '_> {
         keys(&mut pass);
         match pass.0 {
             Kind::Print(table) => table,
-            _ => unreachable!("a pass stays what it is"),
+            _ => unreachable!("a pass does not change its kind"),
         }
     }
 
@@ -310,10 +310,10 @@ impl<'a> Reading<'a, '_> {
                 .filter(|(distance, known)| *distance <= (known.len() / 2).clamp(1, 3))
                 .min();
             let hint = match near {
-                Some((_, known)) => format!("is it `{known}`?"),
-                None => format!("there are {}", known.join(", ")),
+                Some((_, known)) => format!("did you mean `{known}`?"),
+                None => format!("expected one of {}", known.join(", ")),
             };
-            let what = format!("there is no such key; {hint}");
+            let what = format!("unknown key; {hint}");
             reader.error(key.span().start, &format!("{prefix}{name}"), what);
         }
     }

@@ -26,7 +26,7 @@ use toml::de::DeValue;
 ///
 ///     fn read(value: &Given<'_>) -> Result<(u8, u8), String> {
 ///         let (one, two) = value.as_str().and_then(|text| text.split_once(':')).ok_or("")?;
-///         let number = |text: &str| text.parse().map_err(|_| format!("{text} is no small number"));
+///         let number = |text: &str| text.parse().map_err(|_| format!("{text} is not a small number"));
 ///         Ok((number(one)?, number(two)?))
 ///     }
 ///
@@ -41,7 +41,7 @@ pub trait Value<T = Self> {
     /// Parses a value.
     ///
     /// # Errors
-    /// The reason if it says more than what was expected; an empty text otherwise.
+    /// The reason, or an empty text if the [expected](Self::expected) form says enough.
     fn read(value: &DeValue<'_>) -> Result<T, String>;
     /// Formats a value such that it parses to the same.
     fn print(value: &T) -> toml::Value;
@@ -115,7 +115,7 @@ impl Value for usize {
 
 impl Value for f64 {
     fn expected() -> String {
-        "a number that is not negative".into()
+        "a non-negative number".into()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
@@ -133,7 +133,7 @@ impl Value for f64 {
 
 impl Value for String {
     fn expected() -> String {
-        "a text in quotes".into()
+        "a quoted string".into()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
@@ -147,7 +147,7 @@ impl Value for String {
 
 impl Value for PathBuf {
     fn expected() -> String {
-        "a path in quotes".into()
+        "a quoted path".into()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
@@ -231,7 +231,7 @@ impl<T: Value> Value for Option<T> {
 /// A list; a single element needs no brackets.
 impl<T: Value> Value for Vec<T> {
     fn expected() -> String {
-        format!("a list in brackets, each {}", T::expected())
+        format!("a list in brackets; each element is {}", T::expected())
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_connections_as_it_may_have() {
+    fn connections_are_limited() {
         let table = table(Some(2), None, 0);
         let (one, other) = (AddressKey::new(5), AddressKey::new(6));
         let first = table.open(one, at(0)).unwrap();
@@ -216,7 +216,7 @@ mod tests {
 
     /// Only entries without information are evicted.
     #[test]
-    fn a_full_set_keeps_those_that_are_limited() {
+    fn a_full_set_keeps_limited_addresses() {
         let table = table(Some(9), Some(1.0), 0);
         // All in one set.
         let key = |n: u64| AddressKey::new((n + 1) * (SHARDS * SETS) as u64 + 3);
@@ -240,7 +240,7 @@ mod tests {
 
     /// Behaves like an unbounded map as long as the addresses fit.
     #[test]
-    fn counts_as_a_map_does() {
+    fn counts_like_a_map() {
         let table = table(Some(3), Some(2.0), 1);
         let mut random = 88172645463325252u64;
         let mut draw = |bound: u64| {

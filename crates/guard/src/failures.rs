@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_counted_than_there_is_room_for() {
+    fn the_table_is_bounded() {
         let mut failures = Failures::default();
         (0..3).for_each(|_| failures.failed(1, at(1)));
         for key in 2..CAPACITY as u64 + 200 {

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_right_comes_first() {
+    fn known_logins_come_first() {
         let logins = Logins::default();
         logins.record_result(login(1, 1, 7), true, NOW);
         (0..400).for_each(|n| enters(&logins, login(1, 1, 100 + n), n));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_right_is_not_locked_out() {
+    fn known_logins_are_not_locked_out() {
         let logins = Logins::default();
         logins.record_result(login(1, 1, 7), true, NOW);
         for n in 0..2 * u64::from(CLIENT_FAILURES) {
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_wait_as_may() {
+    fn the_queue_is_bounded() {
         let logins = Logins::default();
         for client in 0..2000 {
             logins.enter(login(client % 3, client, 1), client, NOW);

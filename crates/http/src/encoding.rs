@@ -164,7 +164,7 @@ mod tests {
             (
                 "gzip, deflate, br, zstd",
                 "br zstd gzip identity",
-                "as browsers say it; ours decides",
+                "as sent by browsers; our order decides",
             ),
             ("", "identity", "12.5.3: an empty field wants no coding"),
             ("gzip", "gzip identity", "12.5.3: identity is acceptable unless excluded"),
@@ -179,10 +179,10 @@ mod tests {
             ("identity;q=0", "", "12.5.3: nothing is left: 406"),
             ("identity;q=0, br", "br", "12.5.3"),
             ("gzip;q=0.5, identity", "identity gzip", "12.5.3: identity preferred"),
-            ("gzip;q=0.5, identity;q=0.5", "gzip identity", "equal: ours decides"),
+            ("gzip;q=0.5, identity;q=0.5", "gzip identity", "equal: our order decides"),
             ("gzip;q=0.5, *;q=0.7", "br zstd identity gzip", "12.5.3"),
             ("X-GZIP", "gzip identity", "8.4.1.3, and codings have no case (8.4.1)"),
-            ("GZip;Q=0.8", "gzip identity", "12.4.2: Q has no case"),
+            ("GZip;Q=0.8", "gzip identity", "12.4.2: Q is case-insensitive"),
             (
                 "gzip ; q=0.8 ,, br;q=0",
                 "gzip identity",
@@ -240,7 +240,7 @@ mod tests {
     proptest! {
         /// A coding that is explicitly rejected is never accepted.
         #[test]
-        fn what_is_refused_is_not_taken(
+        fn rejected_codings_are_not_chosen(
             line in "((gzip|br|zstd|identity|[*])(;q=(0|1|0[.][0-9]{1,3}))?,? ?){0,8}",
             refused in 0..4usize,
             at_start: bool,

@@ -7,7 +7,7 @@ use crate::framing::Framing;
 use crate::host::is_authority;
 use crate::{Reject, Request, Status};
 
-/// Results of the pass besides the fields stored in the request.
+/// Results of the pass that are not stored in the request.
 #[derive(Default)]
 pub(crate) struct Gathered {
     pub(crate) framing: Framing,
@@ -118,7 +118,7 @@ mod tests {
     use crate::bytes::is_token;
 
     #[test]
-    fn only_the_case_is_taken_off() {
+    fn only_case_is_ignored() {
         for byte in (0..=255u8).filter(|byte| is_token(*byte)) {
             for wanted in (b'a'..=b'z').chain([b'-']) {
                 let equal = byte.eq_ignore_ascii_case(&wanted);

@@ -122,7 +122,12 @@ mod tests {
             ("/a?b?c", Method::Get, Some((None, "/a", Some("b?c"))), "RFC 3986, 3.4"),
             ("//a/b", Method::Get, Some((None, "//a/b", None)), "3.2.1: a path, not an authority"),
             ("http://h/a?b", Method::Get, Some((Some("h"), "/a", Some("b"))), "3.2.2"),
-            ("HTTP://h:80/", Method::Get, Some((Some("h:80"), "/", None)), "schemes have no case"),
+            (
+                "HTTP://h:80/",
+                Method::Get,
+                Some((Some("h:80"), "/", None)),
+                "schemes are case-insensitive",
+            ),
             ("https://h/", Method::Get, Some((Some("h"), "/", None)), "3.2.2"),
             ("http://h", Method::Get, Some((Some("h"), "/", None)), "RFC 9110, 4.2.3"),
             ("http://h?q", Method::Get, Some((Some("h"), "/", Some("q"))), "RFC 9110, 4.2.3"),

@@ -90,9 +90,10 @@ fn version(name: &[u8; 8]) -> Result<u8, Reject> {
         b"HTTP/1.1" => Ok(1),
         b"HTTP/1.0" => Ok(0),
         [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Ok(1),
-        [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => {
-            Err(Reject::new(Status::VersionNotSupported, "only HTTP/1.0 and HTTP/1.1 are spoken"))
-        }
+        [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => Err(Reject::new(
+            Status::VersionNotSupported,
+            "only HTTP/1.0 and HTTP/1.1 are supported",
+        )),
         _ => Err(Reject::bad("invalid version")),
     }
 }

@@ -130,7 +130,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back(
+        fn written_parts_read_back(
             content in prop::collection::vec(prop_oneof![Just(b'\r'), Just(b'\n'), Just(b'-'), any::<u8>()], 40..200),
             ranges in prop::collection::vec((0..100u64, 0..9u64), 2..range::MAX_RANGES),
             boundary: u128,

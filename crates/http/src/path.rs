@@ -10,7 +10,7 @@ use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_encode};
 
 use crate::Status;
 
-/// Properties of a resolved path, besides the bytes written.
+/// Properties of a resolved path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resolved {
     /// Whether the path names a directory: it ends with a slash, or is empty.

@@ -189,7 +189,7 @@ mod tests {
             ("bytes=100-9999", 2048, part(100, 2048), "14.1.2: clamped"),
             ("bytes=-100", 2048, part(1948, 2048), "14.1.2: the last 100"),
             ("bytes=-9999", 2048, part(0, 2048), "14.1.2: suffix longer than all"),
-            ("BYTES=0-1", 2048, part(0, 2), "14.1: units have no case"),
+            ("BYTES=0-1", 2048, part(0, 2), "14.1: units are case-insensitive"),
             ("bytes=0-1,", 2048, part(0, 2), "5.6.1.2: empty elements do not count"),
             ("bytes= 0-1 ", 2048, part(0, 2), "5.6.1: white space around elements"),
             ("bytes=2048-", 2048, Unsatisfiable, "14.1.2"),
@@ -253,7 +253,7 @@ mod tests {
 
         /// Every requested byte is in exactly one part, and no other byte is.
         #[test]
-        fn parts_are_what_is_asked_for(
+        fn parts_contain_the_requested_bytes(
             ranges in prop::collection::vec((0..60u64, 0..20u64), 2..MAX_RANGES),
         ) {
             let list: Vec<_> =

@@ -85,7 +85,7 @@ impl<'a> Request<'a> {
         let target = Target::parse(target, method)?;
         let headers = match httparse::parse_headers(fields, headers) {
             Ok(httparse::Status::Complete((end, headers))) if end == fields.len() => headers,
-            Ok(_) => return Err(Reject::bad("the head does not end where it should")),
+            Ok(_) => return Err(Reject::bad("misplaced end of the head")),
             Err(error) => return Err(Reject::bad(explain(error))),
         };
         let mut request = Request {

@@ -73,7 +73,7 @@ impl Reply {
 /// );
 /// ```
 #[derive(Debug)]
-#[must_use = "a head is whole only after `finish`"]
+#[must_use = "the head is complete only after `finish`"]
 pub struct Head<'a> {
     out: &'a mut Vec<u8>,
     status: Status,

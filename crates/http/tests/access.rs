@@ -1,4 +1,4 @@
-//! Access log lines: the forms, and that no client can write one of its own.
+//! Access log lines: their formats, and that clients cannot forge lines.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn the_three_forms() {
 }
 
 #[test]
-fn what_is_escaped() {
+fn special_characters_are_escaped() {
     let table: &[(&[u8], &str, &str)] = &[
         (b"", "-", "null"),
         (b"-", "-", "\"-\""),
@@ -71,7 +71,7 @@ fn addresses_and_times() {
     assert!(from("2001:db8::1").starts_with("2001:db8::1 - "));
     assert!(from("::ffff:10.0.0.9").starts_with("10.0.0.9 - "), "as what it is");
 
-    // One that is kept: the second changes with it, back and forth.
+    // A cached time is updated when the second changes, in either direction.
     let (mut time, mut out) = (LogTime::default(), Vec::new());
     for second in [951_782_399, 951_782_400, 951_782_400, 0, 1_709_164_800] {
         Access { began: Duration::from_secs(second), ..access(b"x", b"") }.write(
@@ -94,7 +94,7 @@ fn addresses_and_times() {
     );
 }
 
-/// Undoes a text form's escapes.
+/// Reverses the escapes of a text format.
 fn unescaped(text: &str) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let Some((first, after)) = rest.split_first() {
@@ -117,7 +117,7 @@ fn unescaped(text: &str) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn whatever_is_sent_stays_in_its_field(
+    fn client_data_stays_in_its_field(
         line in prop::collection::vec(any::<u8>(), 1..60),
         referer in prop::collection::vec(any::<u8>(), 1..40),
         agent in prop::collection::vec(any::<u8>(), 1..40),
@@ -133,7 +133,7 @@ proptest! {
         let combined = written(asked, LogFormat::Combined);
         prop_assert!(combined.bytes().all(|byte| byte == b'\n' || matches!(byte, b' '..=b'~')));
         prop_assert_eq!(combined.matches('\n').count(), 1);
-        // As a reader takes it apart: at the quotes that are not escaped.
+        // Split at unescaped quotes, as a reader would.
         let mut quotes = Vec::new();
         let mut bytes = combined.bytes().enumerate();
         while let Some((at, byte)) = bytes.next() {

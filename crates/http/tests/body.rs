@@ -1,8 +1,8 @@
-//! Bodies that are read and thrown away. Sections are those of RFC 9112.
+//! Discarding bodies. Section numbers refer to RFC 9112.
 
 use phalanx_http::{Body, Discard, Limits};
 
-/// How many bytes of a chunked body were taken, or the status of the rejection; `None` if it goes on.
+/// Bytes consumed of a chunked body, or the status of the rejection; `None` if it is incomplete.
 type Found = Result<Option<usize>, u16>;
 
 fn read(bytes: &[u8], limits: &Limits) -> Found {
@@ -13,7 +13,7 @@ fn read(bytes: &[u8], limits: &Limits) -> Found {
 
 #[test]
 fn chunks() {
-    // (bytes, taken or status, why)
+    // (bytes, consumed bytes or status, reason)
     let table: &[(&str, Found, &str)] = &[
         ("0\r\n\r\n", Ok(Some(5)), "7.1: nothing but the last chunk"),
         ("5\r\nhello\r\n0\r\n\r\n", Ok(Some(15)), "7.1"),
@@ -21,9 +21,9 @@ fn chunks() {
         ("a\r\n0123456789\r\nA\r\n0123456789\r\n0\r\n\r\n", Ok(Some(35)), "7.1: either case"),
         ("0005\r\nhello\r\n000\r\n\r\n", Ok(Some(20)), "7.1: leading zeros"),
         ("2\r\n\r\n\r\n0\r\n\r\n", Ok(Some(12)), "7.1: data may look like line ends"),
-        ("5;a=b\r\nhello\r\n0;c\r\n\r\n", Ok(Some(21)), "7.1.1: extensions are passed by"),
+        ("5;a=b\r\nhello\r\n0;c\r\n\r\n", Ok(Some(21)), "7.1.1: extensions are ignored"),
         ("5 ;a=\"b;c\"\r\nhello\r\n0\r\n\r\n", Ok(Some(24)), "7.1.1: white space before them"),
-        ("0\r\nX: y\r\nZ:\r\n\r\n", Ok(Some(15)), "7.1.2: trailers are passed by"),
+        ("0\r\nX: y\r\nZ:\r\n\r\n", Ok(Some(15)), "7.1.2: trailers are ignored"),
         ("5\r\nhel", Ok(None), "goes on"),
         ("", Ok(None), "goes on"),
         ("0\r\n\r", Ok(None), "goes on"),
@@ -41,7 +41,7 @@ fn chunks() {
         ("5\nhello\r\n0\r\n\r\n", Err(400), "7.1: bare LF after the size"),
         ("5\rhello\r\n", Err(400), "7.1: bare CR after the size"),
         ("5;a;b=c;d=\"e\"\r\nhello\r\n0\r\n\r\n", Ok(Some(27)), "7.1.1: several"),
-        ("0 \t; \ta \t= \tb \t; c\r\n\r\n", Ok(Some(22)), "7.1.1: bad white space is borne"),
+        ("0 \t; \ta \t= \tb \t; c\r\n\r\n", Ok(Some(22)), "7.1.1: bad white space is accepted"),
         ("0;a=\"\"\r\n\r\n", Ok(Some(10)), "RFC 9110, 5.6.4: an empty string"),
         ("0;a=\"\\\"\\\\\t\u{e9}\"\r\n\r\n", Ok(Some(17)), "RFC 9110, 5.6.4: escapes, obs-text"),
         ("0;!#$%&'*+-.^_`|~=1\r\n\r\n", Ok(Some(23)), "RFC 9110, 5.6.2: a token"),
@@ -103,7 +103,7 @@ fn chunks() {
 #[test]
 fn limits() {
     let limits = Limits { body: 10, head: 20, chunk_extensions: 20, ..Limits::default() };
-    // (bytes, taken or status, why)
+    // (bytes, consumed bytes or status, reason)
     let table: &[(&str, Found, &str)] = &[
         ("a\r\n0123456789\r\n0\r\n\r\n", Ok(Some(20)), "ten bytes"),
         ("b\r\n", Err(413), "eleven, known from the size"),

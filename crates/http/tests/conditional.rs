@@ -1,4 +1,4 @@
-//! Conditions and ranges, through whole requests. Sections are those of RFC 9110.
+//! Conditions and ranges in complete requests. Section numbers refer to RFC 9110.
 
 use phalanx_http::{Limits, Outcome, Parse, Ranged, Validators, evaluate, parse, range};
 
@@ -7,7 +7,7 @@ const SAME: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 const MODIFIED: u64 = 784_111_777;
 
-/// A request with these lines, the names and dates in short.
+/// A request with these lines, in which names and dates are abbreviated.
 fn head(method: &str, lines: &str) -> String {
     let mut head = format!("{method} / HTTP/1.1\r\nHost: a\r\n");
     for line in lines.split('|').filter(|line| !line.is_empty()) {
@@ -36,7 +36,7 @@ fn conditions() {
     use Outcome::{NotModified, PreconditionFailed, Proceed};
     let strong = "\"a\"";
     let weak = "W/\"a\"";
-    // (own tag, method, lines, outcome, why)
+    // (current tag, method, lines, outcome, reason)
     let table: &[(&str, &str, &str, Outcome, &str)] = &[
         (strong, "GET", "", Proceed, "no conditions"),
         (strong, "GET", "INM \"a\"", NotModified, "13.1.2"),
@@ -102,7 +102,7 @@ fn conditions() {
 fn ranges() {
     use Ranged::{Full, Unsatisfiable};
     let part = || Ranged::Partial { start: 0, end: 10 };
-    // (own tag, method, lines, part(), why)
+    // (current tag, method, lines, part(), reason)
     let table: &[(&str, &str, &str, Ranged, &str)] = &[
         ("\"a\"", "GET", "", Full, "14.2: not asked for"),
         ("\"a\"", "GET", "Range bytes=0-9", part(), "14.2"),

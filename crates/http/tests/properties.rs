@@ -1,4 +1,4 @@
-//! What holds for all inputs, checked on many drawn ones.
+//! Properties of all inputs, checked on random ones.
 
 use phalanx_http::{
     Body, DateLine, Discard, Limits, Parse, Ranged, Scan, Validators, evaluate, parse, parse_date,
@@ -6,7 +6,7 @@ use phalanx_http::{
 };
 use proptest::prelude::*;
 
-/// Bytes with a good chance of being nearly a request.
+/// Bytes that often resemble a request.
 fn nearly_a_request() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just(b"GET / HTTP/1.1\r\n".to_vec()),
@@ -45,7 +45,7 @@ fn a_request() -> impl Strategy<Value = String> {
         })
 }
 
-/// The bytes cut into pieces of the given lengths, over and over.
+/// Splits the bytes into pieces of the given lengths, cyclically.
 fn cut<'a>(bytes: &'a [u8], lengths: &'a [usize]) -> impl Iterator<Item = &'a [u8]> {
     let mut rest = bytes;
     lengths.iter().cycle().map_while(move |length| {
@@ -55,7 +55,7 @@ fn cut<'a>(bytes: &'a [u8], lengths: &'a [usize]) -> impl Iterator<Item = &'a [u
     })
 }
 
-/// How many bytes were taken and whether that was all, or the reason for refusing.
+/// Bytes consumed and whether the body is complete, or the reason for rejecting it.
 fn swallow<'a>(
     body: Body,
     pieces: impl Iterator<Item = &'a [u8]>,
@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_refused_stays_refused(bytes in nearly_a_request()) {
+    fn rejected_input_stays_rejected(bytes in nearly_a_request()) {
         let whole = parse(&bytes, &Limits::default());
         for end in 0..bytes.len() {
             match parse(&bytes[..end], &Limits::default()) {
@@ -103,7 +103,7 @@ proptest! {
     }
 
     #[test]
-    fn a_request_cut_anywhere_is_the_same(head in a_request()) {
+    fn a_request_may_be_split_anywhere(head in a_request()) {
         let limits = Limits::default();
         let whole = parse(head.as_bytes(), &limits);
         let Ok(Parse::Complete(_, length)) = whole else { panic!("{whole:?}") };
@@ -119,7 +119,7 @@ proptest! {
     }
 
     #[test]
-    fn a_scan_says_what_parse_says(bytes in nearly_a_request(), lengths in prop::collection::vec(1usize..20, 1..5)) {
+    fn scan_and_parse_agree(bytes in nearly_a_request(), lengths in prop::collection::vec(1usize..20, 1..5)) {
         let limits = Limits { request_line: 24, head: 60, headers: 2, body: 0, chunk_extensions: 0 };
         let (mut scan, mut end) = (Scan::default(), 0);
         for piece in cut(&bytes, &lengths) {
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn cuts_make_no_difference_to_a_body(
+    fn a_body_may_be_split_anywhere(
         text in "([0-9a-fA-F]{1,2}|5\r\nhello\r\n|0\r\n|\r\n|\n|;[a-z]|X: y\r\n|Host:|[ -~]|\r){0,12}",
         lengths in prop::collection::vec(1usize..9, 1..5),
         known in prop::option::of(0u64..120),

@@ -1,4 +1,4 @@
-//! Whole request heads, good and bad. Sections are those of RFC 9112 unless it says otherwise.
+//! Complete request heads, valid and invalid. Section numbers refer to RFC 9112 unless stated otherwise.
 
 use phalanx_http::{Body, Limits, Method, Parse, Reject, Request, Scan, parse};
 
@@ -12,7 +12,7 @@ fn request(head: &str) -> Result<Request<'_>, Reject> {
     }
 }
 
-/// The status of the rejection; 0 if the head was accepted, 1 if it is incomplete.
+/// The status of the rejection; 0 if the head is accepted, 1 if it is incomplete.
 fn status(head: &[u8]) -> u16 {
     match parse(head, &Limits::default()) {
         Ok(Parse::Complete(..)) => 0,
@@ -22,12 +22,12 @@ fn status(head: &[u8]) -> u16 {
 }
 
 #[test]
-fn heads_are_taken_or_refused() {
-    // (head, status or 0, why)
+fn heads_are_accepted_or_rejected() {
+    // (head, status or 0, reason)
     let table: &[(&str, u16, &str)] = &[
         // Host: 3.2
         ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", 0, "3.2"),
-        ("GET / HTTP/1.1\r\nhOsT: a\r\n\r\n", 0, "5: names have no case"),
+        ("GET / HTTP/1.1\r\nhOsT: a\r\n\r\n", 0, "5: names are case-insensitive"),
         ("GET / HTTP/1.1\r\nHost:a\r\n\r\n", 0, "5: white space is optional"),
         ("GET / HTTP/1.1\r\nHost: \t a \t \r\n\r\n", 0, "5: white space is optional"),
         ("GET / HTTP/1.1\r\n\r\n", 400, "3.2: no Host"),
@@ -75,7 +75,11 @@ fn heads_are_taken_or_refused() {
         ),
         // Transfer-Encoding: 6.1
         ("GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", 0, "6.1"),
-        ("GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: CHUNKED\r\n\r\n", 0, "7: no case"),
+        (
+            "GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: CHUNKED\r\n\r\n",
+            0,
+            "7: case-insensitive",
+        ),
         ("GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: ,chunked\r\n\r\n", 0, "an empty element"),
         ("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "6.1: not in 1.0"),
         ("GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n", 501, "6.1: unknown"),
@@ -145,8 +149,8 @@ fn heads_are_taken_or_refused() {
 }
 
 #[test]
-fn what_cannot_become_a_request_is_refused_at_once() {
-    // (bytes so far, status, or 1 for incomplete, why)
+fn invalid_input_is_rejected_early() {
+    // (bytes so far, status, or 1 if incomplete, reason)
     let table: &[(&[u8], u16, &str)] = &[
         (b"", 1, "nothing yet"),
         (b"\r", 1, "maybe an empty line"),
@@ -172,7 +176,7 @@ fn limits_hold_for_whole_and_unfinished_heads() {
         Err(reject) => reject.status.code(),
     };
     let field = |length: usize| format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "x".repeat(length));
-    // (head, status, why), RFC 9110, 15.5.15 and RFC 6585, 5
+    // (head, status, reason), RFC 9110, 15.5.15 and RFC 6585, 5
     let table: &[(String, u16, &str)] = &[
         ("GET /345678 HTTP/1.1\r\nHost: a\r\n\r\n".into(), 0, "a line of 20"),
         ("GET /3456789 HTTP/1.1\r\nHost: a\r\n\r\n".into(), 414, "a line of 21"),
@@ -191,7 +195,7 @@ fn limits_hold_for_whole_and_unfinished_heads() {
     for (head, wanted, why) in table {
         assert_eq!(status(head), *wanted, "{head:?}: {why}");
     }
-    // The array that the fields go to has its own end.
+    // The array of fields has a limit of its own.
     let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(200));
     let limits = Limits { headers: usize::MAX, ..Limits::default() };
     assert_eq!(parse(many.as_bytes(), &limits).unwrap_err().status.code(), 431);
@@ -199,11 +203,11 @@ fn limits_hold_for_whole_and_unfinished_heads() {
 
 #[test]
 fn connections_stay_open_or_close() {
-    // (version, Connection lines, keep alive, why), 9.3
+    // (version, Connection lines, persistent, reason), 9.3
     let table: &[(u8, &[&str], bool, &str)] = &[
         (1, &[], true, "9.3: the default"),
         (1, &["close"], false, "9.6"),
-        (1, &["Close"], false, "RFC 9110, 7.6.1: no case"),
+        (1, &["Close"], false, "RFC 9110, 7.6.1: case-insensitive"),
         (1, &["keep-alive"], true, "9.3"),
         (1, &["keep-alive, close"], false, "9.3: close wins"),
         (1, &["upgrade,\tclose"], false, "RFC 9110, 7.6.1: a list"),
@@ -211,7 +215,7 @@ fn connections_stay_open_or_close() {
         (1, &["closed"], true, "another option"),
         (0, &[], false, "9.3: the default"),
         (0, &["keep-alive"], true, "9.3"),
-        (0, &["Keep-Alive"], true, "RFC 9110, 7.6.1: no case"),
+        (0, &["Keep-Alive"], true, "RFC 9110, 7.6.1: case-insensitive"),
         (0, &["close, keep-alive"], false, "9.3: close wins"),
     ];
     for (minor, lines, wanted, why) in table {
@@ -222,7 +226,7 @@ fn connections_stay_open_or_close() {
 }
 
 #[test]
-fn everything_is_found() {
+fn all_parts_are_parsed() {
     let head = "GET http://b:81/p?q HTTP/1.1\r\nHost: a\r\nIf-Match: 1\r\nIf-None-Match: 2\r\n\
                 If-Modified-Since: 3\r\nIf-Unmodified-Since: 4\r\nIf-Range: 5\r\nRange: 6\r\n\
                 Accept-Encoding: 7\r\nUser-Agent: 8\r\nReferer: 9\r\nX-Other: 10\r\n\
@@ -265,7 +269,7 @@ fn repeated_fields() {
 
 #[test]
 fn bodies_and_expectations() {
-    // (method and version, field, body, expectation, why)
+    // (method and version, field, body, expectation, reason)
     let table: &[(&str, &str, Body, bool, &str)] = &[
         ("1.1", "X: y", Body::None, false, "6.3: neither field"),
         ("1.1", "Content-Length: 0", Body::None, false, "6.3: nothing follows"),

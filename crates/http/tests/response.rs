@@ -1,4 +1,4 @@
-//! Responses as they stand on the wire, read back by the client's side.
+//! Responses as sent, parsed by the client side.
 
 use phalanx_http::client::{Content, parse_response, write_get};
 use phalanx_http::{
@@ -16,7 +16,7 @@ fn text(write: impl FnOnce(&mut Vec<u8>, &DateLine)) -> String {
 }
 
 #[test]
-fn every_page_is_framed_rightly() {
+fn every_page_has_correct_framing() {
     for &status in Status::ALL {
         for reply in [OPEN, HEAD, OPEN.closing(), Reply { minor: 0, ..OPEN }] {
             let page = text(|out, date| error_page(out, status, date, reply));
@@ -49,7 +49,7 @@ fn a_head_request_gets_the_same_head() {
 }
 
 #[test]
-fn special_answers() {
+fn special_responses() {
     let unsatisfiable = |whole| {
         let status = Status::RangeNotSatisfiable;
         let lines = error_lines(status, Some(whole));
@@ -95,7 +95,7 @@ fn files() {
 }
 
 #[test]
-fn no_allocation_where_there_is_room() {
+fn no_allocation_with_sufficient_capacity() {
     let mut out = Vec::with_capacity(2048);
     let (start, date) = (out.as_ptr(), DateLine::new(0));
     error_page(&mut out, Status::NotFound, &date, OPEN);
@@ -103,7 +103,7 @@ fn no_allocation_where_there_is_room() {
 }
 
 #[test]
-fn what_the_client_writes_the_server_reads() {
+fn the_server_parses_the_client_requests() {
     for keep_alive in [true, false] {
         let mut out = Vec::new();
         write_get(&mut out, "localhost:80", "/a?b", keep_alive);
@@ -118,7 +118,7 @@ fn what_the_client_writes_the_server_reads() {
 #[test]
 fn responses() {
     let framed = Content::Framed;
-    // (head, (content, keep alive) or none for a bad one, why), RFC 9112
+    // (head, (content, persistent) or none if invalid, reason), RFC 9112
     type Found = Option<(Content, bool)>;
     let table: &[(&str, Found, &str)] = &[
         ("HTTP/1.1 200 OK\r\nContent-Length: 5", Some((framed(Body::Length(5)), true)), "6.3"),

@@ -24,7 +24,7 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
 pub fn port_hint(address: &SocketAddr, error: &io::Error) -> &'static str {
     let refused = error.kind() == io::ErrorKind::PermissionDenied;
     if refused && (1..1024).contains(&address.port()) {
-        "; a port below 1024 asks for root or the capability CAP_NET_BIND_SERVICE (in a systemd unit \
+        "; ports below 1024 require root or the capability CAP_NET_BIND_SERVICE (in a systemd unit \
          AmbientCapabilities=CAP_NET_BIND_SERVICE)"
     } else {
         ""
@@ -36,7 +36,7 @@ pub fn duplicate_addresses(addresses: impl IntoIterator<Item = SocketAddr>) -> V
     let (mut seen, mut wrong) = (Vec::new(), Vec::new());
     for address in addresses {
         if address.port() != 0 && seen.contains(&address) {
-            wrong.push(format!("{address} stands there twice"));
+            wrong.push(format!("{address} is listed twice"));
         }
         seen.push(address);
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_and_ports_alone() {
+    fn addresses_and_bare_ports() {
         let table = [
             ("8080", Some("127.0.0.1:8080")),
             ("0", Some("127.0.0.1:0")),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn low_ports_that_are_refused_are_explained() {
+    fn refused_low_ports_are_explained() {
         let hint = |address: &str, kind: io::ErrorKind| {
             port_hint(&address.parse().unwrap(), &kind.into()).contains("CAP_NET_BIND_SERVICE")
         };
@@ -88,9 +88,9 @@ mod tests {
     }
 
     #[test]
-    fn each_but_the_first_is_told() {
+    fn each_repetition_is_reported() {
         let list = ["127.0.0.1:1", "127.0.0.1:0", "127.0.0.1:2", "127.0.0.1:0", "127.0.0.1:1"];
         let twice = duplicate_addresses(list.map(|address| address.parse().unwrap()));
-        assert_eq!(twice, ["127.0.0.1:1 stands there twice"]);
+        assert_eq!(twice, ["127.0.0.1:1 is listed twice"]);
     }
 }

@@ -30,14 +30,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_connection_has_its_share() {
+    fn descriptors_are_reserved() {
         assert_eq!(reserved(20_000, 256, 2), 832);
         assert_eq!(reserved(20_000, 0, 2), 576);
-        assert_eq!(reserved(1024, 256, 4), 512, "half of what is there");
+        assert_eq!(reserved(1024, 256, 4), 512, "at most half of the limit");
         assert_eq!(reserved(64, 256, 2), 32);
         assert_eq!(reserved(0, 256, 2), 0);
         let runtime = RuntimeConfig::default();
-        assert_eq!(runtime.connection_limit(3, 256), 3, "as asked for, where that is less");
+        assert_eq!(runtime.connection_limit(3, 256), 3, "the wanted limit, if it is lower");
         assert!(runtime.connection_limit(usize::MAX, 256) < usize::MAX);
     }
 }

@@ -106,8 +106,8 @@ impl RuntimeConfig {
             && !self.admin_public
         {
             let what = format!(
-                "{admin} can be reached by others and shows them all about this server; use a \
-                 loopback address, or say --admin-public (runtime.admin-public)"
+                "{admin} can be reached by other machines, and the admin pages have no password; use a \
+                 loopback address, or set --admin-public (runtime.admin-public)"
             );
             errors.push(ConfigError::of("runtime.admin", what));
         }

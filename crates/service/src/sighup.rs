@@ -6,7 +6,7 @@ use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::{Handle, Signals};
 
 /// Handles SIGHUP on a thread of its own until dropped.
-#[must_use = "dropped, it does not listen any more"]
+#[must_use = "the handler is removed when dropped"]
 pub struct SighupHandler {
     handle: Handle,
     thread: Option<JoinHandle<()>>,
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_heard_and_the_end_too() {
+    fn each_sighup_and_the_end_are_handled() {
         let (say, said) = mpsc::channel();
         let last = say.clone();
         let run = move || say.send("hangup").unwrap();

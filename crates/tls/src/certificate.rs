@@ -40,7 +40,7 @@ pub enum CertificateError {
     },
     /// A file contains no certificate.
     #[error(
-        "{} has no certificate; expected PEM with `-----BEGIN CERTIFICATE-----`, the server's own first",
+        "{} has no certificate; expected PEM with `-----BEGIN CERTIFICATE-----`, starting with the server's certificate",
         path.display()
     )]
     NoCertificate {
@@ -49,7 +49,7 @@ pub enum CertificateError {
     },
     /// A file contains no unencrypted private key.
     #[error(
-        "{} has no private key; expected PEM with `-----BEGIN PRIVATE KEY-----`, not encrypted",
+        "{} has no private key; expected PEM with `-----BEGIN PRIVATE KEY-----`, unencrypted",
         path.display()
     )]
     NoKey {
@@ -65,7 +65,7 @@ pub enum CertificateError {
         key: PathBuf,
     },
     /// Certificates of authorities are unusable.
-    #[error("cannot trust the authorities in {}: {why}", path.display())]
+    #[error("cannot use the authorities in {}: {why}", path.display())]
     Authority {
         /// Path of the file.
         path: PathBuf,
@@ -103,8 +103,8 @@ pub(crate) fn load(certificate: &Path, key: &Path) -> Result<CertifiedKey, Certi
 }
 
 /// Created by `openssl x509 -req` by default, and rejected by current clients.
-const OLD_VERSION: &str = "the certificate is of X.509's version 1 or 2; expected one of version 3, which `openssl x509 -req` \
-    makes with -extfile FILE and `subjectAltName=DNS:…` in it";
+const OLD_VERSION: &str = "the certificate has X.509 version 1 or 2; expected version 3, which `openssl x509 -req` creates \
+    with -extfile FILE and a line `subjectAltName=DNS:…`";
 
 /// Whether a certificate has a version before 3 (RFC 5280 §4.1.2.1), which cannot contain host names.
 fn is_old(certificate: &CertificateDer<'_>) -> bool {
@@ -162,7 +162,9 @@ pub(crate) fn warnings_for(
     let path = path.display();
     let Some(first) = certificate.cert.first() else { return Vec::new() };
     let Ok((_, parsed)) = X509Certificate::from_der(first) else {
-        return vec![format!("the certificate in {path} cannot be read: its time is not checked")];
+        return vec![format!(
+            "the certificate in {path} cannot be parsed; its validity was not checked"
+        )];
     };
     let mut warnings = Vec::new();
     let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
@@ -176,7 +178,7 @@ pub(crate) fn warnings_for(
         warnings.push(format!("the certificate in {path} expires on {until}"));
     }
     let missing = names.iter().filter(|name| !is_for(&parsed, name));
-    warnings.extend(missing.map(|name| format!("the certificate in {path} is not for {name}")));
+    warnings.extend(missing.map(|name| format!("the certificate in {path} does not cover {name}")));
     warnings
 }
 
@@ -216,7 +218,7 @@ Lho7K7KO4S/rwC4iDQb2Lou91Z75YUgcW3NYATm8mJPpd+1iRzkwDjPT
 ";
 
     #[test]
-    fn a_certificate_of_version_1_is_called_so() {
+    fn version_1_certificates_are_reported() {
         let place = tempfile::tempdir().unwrap();
         let both = place.path().join("both.pem");
         fs::write(&both, VERSION_1).unwrap();

@@ -94,7 +94,7 @@ impl Certificates {
                     held.certificate = Arc::new(new);
                     changed = true;
                 }
-                Err(error) => told.push(format!("{error}; the certificate from before stays")),
+                Err(error) => told.push(format!("{error}; the previous certificate stays in use")),
             }
         }
         if changed {

@@ -70,7 +70,7 @@ impl Clients {
                 self.put(&mut held, Held { path, stamp, verifier });
                 Some(told)
             }
-            Err(error) => Some(format!("{error}; the authorities from before stay")),
+            Err(error) => Some(format!("{error}; the previous authorities stay in use")),
         }
     }
 
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whom_a_certificate_names() {
+    fn common_names_of_certificates() {
         for (names, named) in [(&["eve"][..], Some("eve")), (&[], None), (&[""], None)] {
             let mut params = CertificateParams::new(Vec::new()).unwrap();
             params.distinguished_name = rcgen::DistinguishedName::new();
@@ -141,12 +141,12 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_no_authorities() {
+    fn files_without_authorities_are_rejected() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("ca.pem");
         for (text, said) in [
             ("", "no certificate"),
-            ("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n", "cannot trust"),
+            ("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n", "cannot use"),
         ] {
             std::fs::write(&path, text).unwrap();
             let error = Clients::of_authorities(&path).unwrap_err().to_string();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn authorities_that_change_while_they_are_asked_for() {
+    fn authorities_are_reloaded_and_replaced() {
         let home = tempfile::tempdir().unwrap();
         let (path, other) = (home.path().join("ca.pem"), home.path().join("other.pem"));
         std::fs::write(&path, authority()).unwrap();
@@ -185,6 +185,6 @@ mod tests {
         clients.follow(&Clients::of_authorities(&other).unwrap());
         assert!(clone.number() != second);
         std::fs::write(&path, "").unwrap();
-        assert_eq!(clone.reload_changed(), None, "the first file is not looked at any more");
+        assert_eq!(clone.reload_changed(), None, "the first file is no longer checked");
     }
 }

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_name_wins() {
+    fn the_most_specific_name_wins() {
         let hosts: [&[&str]; 4] = [
             &["a.example"],
             &[],
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_host_is_the_default_where_none_says_so() {
+    fn the_first_host_is_the_fallback_default() {
         let (names, certificates) = names(&[&["a"], &["b"]]);
         assert_eq!(found(&names, &certificates, None), 0);
         assert!(Names::default().find(Some("a")).is_none());

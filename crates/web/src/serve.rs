@@ -64,7 +64,7 @@ pub enum ServeError {
     #[error(transparent)]
     Users(#[from] UsersError),
     /// The new configuration contains a change that requires a restart.
-    #[error("{0}: restart the server for it")]
+    #[error("{0} requires a restart")]
     NeedsRestart(&'static str),
     /// The runtime failed.
     #[error(transparent)]
@@ -122,7 +122,10 @@ impl Server {
         config: &Config,
         roots: impl IntoIterator<Item = Dir>,
     ) -> Result<Self, ServeError> {
-        assert!(config.hosts.iter().all(|host| host.auth.is_empty()), "passwords are for `serve`");
+        assert!(
+            config.hosts.iter().all(|host| host.auth.is_empty()),
+            "only `serve` supports passwords"
+        );
         let roots = roots.into_iter().map(Root::from).collect();
         let log = config.access_log.as_ref().map(|log| open_log(&log.target)).transpose()?;
         let (certificates, _) = certificates(config)?;
@@ -245,7 +248,7 @@ fn open_log(target: &LogTarget) -> Result<Sink, ServeError> {
 
 fn where_to(target: &LogTarget) -> String {
     match target {
-        LogTarget::Stdout => " to the standard output".to_owned(),
+        LogTarget::Stdout => " to standard output".to_owned(),
         LogTarget::File(path) => format!(" {}", path.display()),
     }
 }

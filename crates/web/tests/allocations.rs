@@ -4,8 +4,8 @@
 //! including the server's threads; `PHALANX_ALLOCATIONS=1` shows their origins.
 
 mod common;
-#[path = "common/counted.rs"]
-mod counted;
+#[path = "common/counting_allocator.rs"]
+mod counting_allocator;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -34,7 +34,7 @@ fn ask(stream: &mut TcpStream, times: usize) {
 }
 
 #[test]
-fn a_request_on_a_connection_that_is_kept_calls_no_allocator() {
+fn a_request_on_a_persistent_connection_does_not_allocate() {
     let configure = |home: &std::path::Path| {
         fs::write(home.join("small"), "content of a small file").unwrap();
         Config::of(home)
@@ -43,9 +43,9 @@ fn a_request_on_a_connection_that_is_kept_calls_no_allocator() {
         let mut stream = connect(server);
         // Pools grow, the file gets cached, and the next check of the disk is some time away.
         ask(&mut stream, 300);
-        let fewest = counted::fewest(|| ask(&mut stream, 200));
+        let fewest = counting_allocator::fewest(|| ask(&mut stream, 200));
         println!("{fewest} calls of the allocator for 200 requests");
-        counted::show(|| ask(&mut stream, 2));
+        counting_allocator::show(|| ask(&mut stream, 2));
         // Timers and checks of the disk cause a few calls independent of the requests.
         assert!(fewest < 20, "{fewest} calls for 200 requests");
     });

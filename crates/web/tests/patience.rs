@@ -13,7 +13,7 @@ use common::{LARGE, ask, rest};
 const LIMIT: Duration = Duration::from_millis(600);
 
 #[test]
-fn who_does_not_read_is_cut_off() {
+fn a_client_that_does_not_read_is_disconnected() {
     let configure = |home: &std::path::Path| {
         let mut config = common::small_and_large(home);
         config.timeouts.send = LIMIT;

@@ -120,7 +120,7 @@ fn owner_matches() {
         // Changing the owner of a link requires root.
         let own = |name: &str, owner| lchown(root.join(name), Some(owner), Some(owner));
         if own("in", 1001).is_err() {
-            println!("skipped: only root gives files away");
+            println!("skipped: only root may change owners");
             return;
         }
         assert_eq!(get(server, "/in").0, 403, "the file is not the link's owner's");
@@ -145,7 +145,7 @@ impl Drop for Stop<'_> {
 
 /// While requests run, a directory is repeatedly replaced by a link out of the root, and a file likewise.
 #[test]
-fn nobody_gets_out_by_moving_things() {
+fn moving_files_does_not_escape_the_root() {
     for policy in [Symlinks::Deny, Symlinks::OwnerMatches, Symlinks::Follow] {
         let outside = tree();
         let root = outside.path().join("root");

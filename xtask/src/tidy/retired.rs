@@ -14,6 +14,17 @@ const EXTENSIONS: &[&str] = &[".rs", ".md", ".toml"];
 /// Retired text and its replacement. A name with an ordinary meaning is listed as part of an unambiguous text, for
 /// example `fn first_of`.
 const RETIRED: &[(&str, &str)] = &[
+    // web and the crates that both servers share
+    ("DoorStages", "AcceptStages"),
+    ("Entrances", "Listeners"),
+    ("Hangups", "SighupHandler"),
+    ("Mistake", "ConfigError"),
+    ("core-cache", "l2-cache-size"),
+    ("listed_twice", "duplicate_addresses"),
+    ("long-operation", "stall-threshold"),
+    ("look_closer", "load_or_revalidate"),
+    ("target-wait", "max-queue-delay"),
+    ("to-tls", "redirect-https"),
     // bench and the command
     ("Fleet", "Clients"),
     ("Lineup", "Selection"),

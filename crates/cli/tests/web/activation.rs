@@ -119,7 +119,7 @@ fn other_descriptors_are_rejected() {
         let output = command.stdin(stdin).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
-        assert!(said.contains("the socket 0 (\"odd\") that was handed over"), "{said}");
+        assert!(said.contains("inherited socket 0 (\"odd\")"), "{said}");
     }
     // Sockets for another process are ignored.
     let (socket, _) = bound();

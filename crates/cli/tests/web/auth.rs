@@ -270,7 +270,7 @@ fn errors_in_password_files_are_reported() {
     }
     fs::write(site.root().join("users"), USERS).unwrap();
     let (code, said) = check(USERS, "127.0.0.1:80", "[[host.auth]]\nusers = 'root/users'");
-    assert!(code == Some(0) && said.contains("beneath a host's root"), "{said}");
+    assert!(code == Some(0) && said.contains("below a host's root"), "{said}");
     // The server does not start with such a configuration either.
     fs::write(&users, apr1).unwrap();
     fs::write(&file, format!("listen = '127.0.0.1:0'\nhost.root = 'root'\n{rule}")).unwrap();

@@ -108,7 +108,7 @@ fn a_check_reports_all_errors() {
     assert_eq!((code, stderr.lines().count()), (Some(1), 5), "{stderr}");
     for (page, why) in [
         ("the page for 404, no.html", "No such file"),
-        ("the page for 403, link.html", "follows none"),
+        ("the page for 403, link.html", "`symlinks` denies"),
         ("the page for 500, out.html", "out of there"),
         ("the page for 503, dir", "is no file"),
         ("the fallback, app.html", "No such file"),

@@ -183,7 +183,7 @@ fn an_invalid_renewal_is_ignored(driver: &'static str) {
         replace(&pair.key, broken);
         eventually("a word about it", || {
             assert_eq!(shown(&server), before);
-            server.stderr()[told..].contains("the certificate from before stays").then_some(())
+            server.stderr()[told..].contains("the previous certificate stays in use").then_some(())
         });
     }
     // The key of another certificate.

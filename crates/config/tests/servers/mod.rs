@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use phalanx_config::ConfigError;
 
 /// Texts with errors, each with the start of the first message and another part of it. Messages are one line.
-pub(crate) fn mistakes_are_told<C: Debug>(
+pub(crate) fn errors_are_reported<C: Debug>(
     read: impl Fn(&str) -> Result<C, Vec<ConfigError>>,
     table: &[(&str, &str, &str)],
 ) {
@@ -21,7 +21,7 @@ pub(crate) fn mistakes_are_told<C: Debug>(
 /// Checks that a page of the documentation has a row for each key and for nothing else, with its type and
 /// default. `is_default` returns whether `key = default` is the default. It is not called for keys in
 /// `tables`, because setting one creates the table.
-pub(crate) fn page_is_right(
+pub(crate) fn check_page(
     page: &str,
     keys: &[String],
     tables: &[&str],

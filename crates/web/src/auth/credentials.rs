@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_field_says() {
+    fn authorization_fields() {
         // (field, name and password)
         let table: [(&str, Option<(&str, &str)>); 12] = [
             // The example of RFC 7617 §2.

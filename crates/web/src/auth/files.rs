@@ -14,7 +14,7 @@ use crate::config::{Config, HostConfig};
 #[non_exhaustive]
 pub enum UsersError {
     /// The file cannot be read.
-    #[error("cannot read the users in {}: {source}", path.display())]
+    #[error("cannot read the password file {}: {source}", path.display())]
     Read {
         /// Path of the file.
         path: PathBuf,
@@ -63,7 +63,7 @@ pub(crate) fn warnings(config: &Config) -> Vec<String> {
     for listen in &config.listen {
         if !listen.tls && !listen.redirect_https && !listen.address.ip().is_loopback() {
             warnings.push(format!(
-                "passwords are asked for at {} without TLS: whoever is on the way can read them",
+                "passwords are requested at {} without TLS and can be intercepted",
                 listen.address
             ));
         }
@@ -75,7 +75,7 @@ pub(crate) fn warnings(config: &Config) -> Vec<String> {
         if roots.iter().any(|root| users.starts_with(root)) {
             let users = rule.users.display();
             warnings.push(format!(
-                "the users in {users} lie beneath a host's root, where they are served"
+                "the password file {users} is below a host's root, where clients may download it"
             ));
         }
     }

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn known_for_a_while() {
+    fn verified_credentials_are_cached() {
         let passwords = passwords();
         let right = Credentials::parse(b"Basic YTpi").unwrap();
         let wrong = Credentials::parse(b"Basic YTpj").unwrap();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_so_many_are_known() {
+    fn the_cache_is_bounded() {
         let passwords = passwords();
         for n in 0..CACHE_ENTRIES as u64 + 5 {
             let mut tag = [0; 32];

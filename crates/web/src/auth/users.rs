@@ -40,14 +40,14 @@ impl Users {
                 Ok((name, hash, own)) => {
                     cost = cost.max(own);
                     if hashes.insert(name.into(), hash.into()).is_some() {
-                        wrong.push((n + 1, format!("{} is there already", shown(name))));
+                        wrong.push((n + 1, format!("duplicate user {}", shown(name))));
                     }
                 }
                 Err(what) => wrong.push((n + 1, what)),
             }
         }
         if hashes.is_empty() && wrong.is_empty() {
-            wrong.push((0, "there is no user in it: make one with `htpasswd -B`".into()));
+            wrong.push((0, "no users; create one with `htpasswd -B`".into()));
         }
         let nobody = format!("$2b${cost:02}${}", ".".repeat(53)).into();
         if wrong.is_empty() { Ok(Self { hashes, nobody }) } else { Err(wrong) }
@@ -67,14 +67,14 @@ fn user(line: &[u8]) -> Result<(&[u8], &str, u32), String> {
     let mut parts = line.split(|byte| *byte == b':');
     let name = parts.next().unwrap_or_default();
     let Some(hash) = parts.next() else {
-        return Err("expected a name, a colon and a hash, as `htpasswd -B` writes them".into());
+        return Err("expected a line `name:hash`, as written by `htpasswd -B`".into());
     };
     if name.is_empty() || name.iter().any(u8::is_ascii_control) {
-        return Err(format!("found {}, expected the name of a user", shown(name)));
+        return Err(format!("found {}, expected a user name", shown(name)));
     }
     let weak = |kind: &str| {
         format!(
-            "the password of {} is {kind}, which is soon guessed; expected bcrypt: set it anew with \
+            "the password of {} is {kind}, which is easy to crack; expected bcrypt: set it again with \
              `htpasswd -B`",
             shown(name)
         )
@@ -86,11 +86,11 @@ fn user(line: &[u8]) -> Result<(&[u8], &str, u32), String> {
             return Err(weak("hashed with MD5"));
         }
         _ if hash.starts_with("{SHA}") => return Err(weak("hashed with SHA-1, without salt")),
-        _ if hash.starts_with('$') => return Err(weak("hashed in a way that is not taken")),
+        _ if hash.starts_with('$') => return Err(weak("hashed with an unsupported algorithm")),
         _ => return Err(weak("hashed with DES, or not at all")),
     }
     let Ok(parts) = hash.parse::<HashParts>() else {
-        return Err(format!("the hash of {} is broken", shown(name)));
+        return Err(format!("the hash of {} is invalid", shown(name)));
     };
     let cost = parts.get_cost();
     if !COSTS.contains(&cost) {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_which_password() {
+    fn passwords_are_verified() {
         let text = format!("# people\n\n eve:{}:comment\r\nadam:{}", hash("apple"), hash("rib"));
         let users = Users::parse(text.as_bytes()).ok().unwrap();
         // (name, password, right)
@@ -137,28 +137,28 @@ mod tests {
 
     /// Verifying an unknown user takes as long as the costliest known one.
     #[test]
-    fn nobody_costs_what_somebody_costs() {
+    fn unknown_users_take_as_long_as_known_ones() {
         let dear = hash("x").replacen("$04$", "$09$", 1);
         let users = Users::parse(format!("a:{}\nb:{dear}", hash("y")).as_bytes()).ok().unwrap();
         assert_eq!(users.nobody.parse::<HashParts>().unwrap().get_cost(), 9);
     }
 
     #[test]
-    fn what_is_not_taken_is_told() {
+    fn invalid_lines_are_reported() {
         let good = hash("x");
         // (text, line, message)
         let table = [
-            ("".to_owned(), 0, "no user"),
-            ("eve".to_owned(), 1, "expected a name, a colon"),
-            ("\n:x".to_owned(), 2, "expected the name"),
+            ("".to_owned(), 0, "no users"),
+            ("eve".to_owned(), 1, "expected a line `name:hash`"),
+            ("\n:x".to_owned(), 2, "expected a user name"),
             (format!("e\x07ve:{good}"), 1, "\\x07"),
-            (format!("eve:{good}\neve:{good}"), 2, "already"),
+            (format!("eve:{good}\neve:{good}"), 2, "duplicate"),
             ("eve:$apr1$l3jMlOmB$kJZkRpCOYyEO5CtV.Ilcs1".to_owned(), 1, "MD5"),
             ("eve:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=".to_owned(), 1, "SHA-1"),
-            ("eve:$6$rounds=5000$x$y".to_owned(), 1, "not taken"),
+            ("eve:$6$rounds=5000$x$y".to_owned(), 1, "unsupported"),
             ("eve:rqXexS6ZhobKA".to_owned(), 1, "DES"),
             ("eve:apple".to_owned(), 1, "htpasswd -B"),
-            ("eve:$2y$04$short".to_owned(), 1, "broken"),
+            ("eve:$2y$04$short".to_owned(), 1, "invalid"),
             (format!("eve:{}", good.replacen("$04$", "$17$", 1)), 1, "cost 17"),
         ];
         for (text, line, wanted) in table {

@@ -11,16 +11,16 @@ impl Config {
         let mut errors = Vec::new();
         let mut wrong = |key: String, what: String| errors.push(ConfigError::of(key, what));
         if self.listen.is_empty() {
-            wrong("listen".into(), "there is no address to listen on".into());
+            wrong("listen".into(), "expected at least one address".into());
         }
         let tls = self.listen.iter().any(|listen| listen.tls);
         if tls && self.hosts.iter().all(|host| host.tls.is_none()) {
-            let what = "an address has TLS, and no host has a certificate: host.tls, or \
+            let what = "an address uses TLS, but no host has a certificate; set host.tls, or \
                         --tls-certificate and --tls-key";
             wrong("listen".into(), what.into());
         }
         if !tls && self.listen.iter().any(|listen| listen.redirect_https) {
-            let what = "an address redirects to TLS, and none has it";
+            let what = "an address redirects to TLS, but no address uses TLS";
             wrong("listen".into(), what.into());
         }
         for what in duplicate_addresses(self.listen.iter().map(|listen| listen.address)) {
@@ -34,16 +34,16 @@ impl Config {
             ("limits.headers", limits.headers),
         ] {
             if bound == 0 {
-                wrong(key.into(), "found 0, which would serve nobody; expected 1 at least".into());
+                wrong(key.into(), "found 0, expected at least 1".into());
             }
         }
         let address = &self.per_address;
         if address.connections == Some(0) {
-            let what = "found 0, expected 1 at least, or false for none";
+            let what = "found 0, expected at least 1, or false for no limit";
             wrong("per-address.connections".into(), what.into());
         }
         if address.requests_per_second == Some(0.0) {
-            let what = "found 0, expected more, or false for none";
+            let what = "found 0, expected more than 0, or false for no limit";
             wrong("per-address.requests-per-second".into(), what.into());
         }
         for (name, time) in [
@@ -54,13 +54,13 @@ impl Config {
             ("send", self.timeouts.send),
         ] {
             if time.is_zero() {
-                wrong(format!("timeouts.{name}"), "no time at all would serve nobody".into());
+                wrong(format!("timeouts.{name}"), "found 0, expected a positive time".into());
             }
         }
         if let Some(path) = self.health.as_ref().filter(|path| !path.starts_with('/')) {
             wrong(
                 "health".into(),
-                format!("found {path:?}, expected a path with a slash in front"),
+                format!("found {path:?}, expected a path that starts with a slash"),
             );
         }
         self.check_hosts(&mut wrong);
@@ -70,7 +70,7 @@ impl Config {
 
     fn check_hosts(&self, wrong: &mut impl FnMut(String, String)) {
         if self.hosts.is_empty() {
-            wrong("host".into(), "there is no host to serve".into());
+            wrong("host".into(), "expected at least one host".into());
         }
         let mut seen = std::collections::HashMap::new();
         for (n, host) in self.hosts.iter().enumerate() {
@@ -88,8 +88,8 @@ impl Config {
                 }
                 if let Some(other) = seen.insert(name.to_ascii_lowercase(), n) {
                     let what = match name.is_empty() {
-                        true => "has no names, so it would be the default, as would".to_owned(),
-                        false => format!("{name:?} is already the name of"),
+                        true => "a host without names is the default host, but so is".to_owned(),
+                        false => format!("{name:?} is also a name of"),
                     };
                     wrong(key("server-names"), format!("{what} host {}", other + 1));
                 }

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_change_is_named() {
+    fn unchangeable_keys_are_reported() {
         let running = Config::new();
         let mut new = Config::of("elsewhere");
         new.timeouts.idle *= 2;
@@ -65,7 +65,7 @@ mod tests {
 
     /// Each key is either reloadable or reported.
     #[test]
-    fn every_key_is_one_or_the_other() {
+    fn every_key_is_reloadable_or_reported() {
         let mut keys = Config::keys();
         keys.retain(|key| CHANGE.contains(&key.split('.').next().unwrap_or_default()));
         for known in CHANGE {

@@ -55,7 +55,7 @@ fn of_host(host: &HostConfig) -> Vec<String> {
             for (what, page) in pages.chain(fallback) {
                 if let Err(why) = servable(host, page) {
                     let root = host.root.display();
-                    missing.push(format!("the {what}, {page} in {root}, cannot be shown: {why}"));
+                    missing.push(format!("cannot serve the {what}, {page} in {root}: {why}"));
                 }
             }
         }
@@ -75,14 +75,14 @@ fn servable(host: &HostConfig, page: &str) -> Result<(), String> {
     let named: PathBuf = root.join(page.trim_start_matches('/'));
     let found = fs::canonicalize(&named).map_err(text)?;
     if !found.starts_with(&root) {
-        return Err("it leads out of there".to_owned());
+        return Err("it is outside the root".to_owned());
     }
     if found != named && host.symlinks == Symlinks::Deny {
-        return Err("a symbolic link leads there, and `symlinks` follows none".to_owned());
+        return Err("its path contains a symbolic link, which `symlinks` denies".to_owned());
     }
     let file = File::open(&found).map_err(text)?;
     match file.metadata().map_err(text)?.is_file() {
         true => Ok(()),
-        false => Err("it is no file".to_owned()),
+        false => Err("it is not a file".to_owned()),
     }
 }

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_one_is_the_next() {
+    fn the_pool_is_a_stack() {
         recycle(Vec::with_capacity(100));
         recycle(vec![7; 200]);
         recycle(Vec::new());
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_connection_keeps_little() {
+    fn an_idle_connection_keeps_a_small_buffer() {
         let mut small = Vec::with_capacity(MAX_IDLE_BYTES);
         shrink_idle(&mut small);
         assert_eq!(small.capacity(), MAX_IDLE_BYTES);
@@ -67,6 +67,6 @@ mod tests {
         assert_eq!(large.capacity(), 0);
         let mut used = vec![7; MAX_IDLE_BYTES + 1];
         shrink_idle(&mut used);
-        assert_eq!(used.len(), MAX_IDLE_BYTES + 1, "what is not read yet stays");
+        assert_eq!(used.len(), MAX_IDLE_BYTES + 1, "unread input is kept");
     }
 }

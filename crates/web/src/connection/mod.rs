@@ -141,7 +141,7 @@ impl Connection {
     }
 
     /// Serves until the connection closes.
-    #[expect(clippy::manual_async_fn, reason = "which would have room for the connection twice")]
+    #[expect(clippy::manual_async_fn, reason = "its future would contain the connection twice")]
     pub(crate) fn serve(mut self) -> impl Future<Output = ()> {
         async move {
             loop {

@@ -64,13 +64,13 @@ mod tests {
     }
 
     #[test]
-    fn the_least_rate_is_an_average() {
+    fn the_minimum_rate_is_an_average() {
         let seconds = |seconds| IoTimeout::after(Duration::from_secs(seconds));
         assert_eq!(pace(None).timeout(2 * BLOCK - 1), seconds(30));
-        assert_eq!(pace(None).timeout(8 * BLOCK + 300), seconds(240), "as eight pieces");
+        assert_eq!(pace(None).timeout(8 * BLOCK + 300), seconds(240), "eight blocks");
         let mut pace = pace(Some(1000));
-        assert_eq!(pace.timeout(2000), seconds(7), "two at the rate, and five of grace");
-        assert_eq!(pace.timeout(BLOCK), seconds(30), "no more than for any piece");
+        assert_eq!(pace.timeout(2000), seconds(7), "two seconds at the rate, and five of grace");
+        assert_eq!(pace.timeout(BLOCK), seconds(30), "at most the limit of a block");
         pace.sent(10_000, Duration::from_secs(1));
         assert_eq!(pace.timeout(2000), seconds(5 + 12 - 1));
         pace.sent(2_000, Duration::from_secs(16));

@@ -54,7 +54,7 @@ pub(crate) fn page(out: &mut Vec<u8>, status: Status, reply: Reply) {
 /// Appends the response to plain HTTP on a TLS port. The client is mostly a user with a browser.
 #[cold]
 pub(crate) fn plain_http_page(out: &mut Vec<u8>, status: Status, reply: Reply) {
-    const TEXT: &[u8] = b"TLS is spoken here: ask for the same with https:// in front.\n";
+    const TEXT: &[u8] = b"This port requires TLS. Use https:// instead of http://.\n";
     with_date(|date| {
         Head::new(out, status, date, reply)
             .block(b"Content-Type: text/plain; charset=utf-8\r\n")

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_that_leaves_in_pieces() {
+    fn a_response_sent_in_pieces() {
         let mut stats = ResponseStats::default();
         let mut gathered = b"HTTP/1.1 200 OK\r\n\r\nbefore".to_vec();
         stats.begin(&gathered);

@@ -139,7 +139,7 @@ mod tests {
     /// Offset and length.
     type At = (u64, usize);
     type Gather = CohortStage<Read, Answer>;
-    /// Handles a run in place of the disk stage.
+    /// Handles a run instead of the disk stage.
     type Then = fn(Run);
     type Merged = Arc<Mutex<(Option<Then>, Vec<At>)>>;
 
@@ -213,13 +213,13 @@ mod tests {
         let (_, answers) = ask(gather, merged, drop, file, &asked).await;
         for answer in answers {
             let unanswered = matches!(answer, Err(CallError::Unanswered { .. }));
-            assert!(unanswered, "whoever waits hears of it");
+            assert!(unanswered, "the caller gets an error");
         }
     }
 
     /// Runs as a program, because only an operation can open a file or call a stage.
     #[test]
-    fn adjacent_reads_become_one() {
+    fn adjacent_reads_are_merged() {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("file"), "").unwrap();
         let merged = Merged::default();

@@ -231,8 +231,8 @@ impl FileCache {
     }
 
     fn evict(&mut self) {
-        let key = self.hand.pop_front().expect("what is over the budget is in the round");
-        let record = self.records.get_mut(&key).expect("in the round and kept");
+        let key = self.hand.pop_front().expect("a cache above its budget has entries");
+        let record = self.records.get_mut(&key).expect("each key of the clock has a record");
         if std::mem::take(&mut record.used) {
             self.hand.push_back(key);
         } else {
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_budget_holds_and_the_used_stay() {
+    fn the_budget_holds_and_used_entries_stay() {
         let mut cache = FileCache::new(5 * (1000 + size_of::<Record>()), 8);
         for n in 0..5 {
             cache.insert(u64::from(n), block(n));
@@ -324,8 +324,8 @@ mod tests {
         cache.insert(5, block(5));
         cache.insert(6, block(6));
         assert!(cache.used <= cache.budget && cache.records.len() == cache.hand.len());
-        assert!(get(&mut cache, 0).is_some(), "used since it came");
-        assert!(get(&mut cache, 2).is_none(), "the oldest that was not");
+        assert!(get(&mut cache, 0).is_some(), "used since the hand passed");
+        assert!(get(&mut cache, 2).is_none(), "the oldest unused entry");
         cache.insert(
             7,
             Value::Block {
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_not_taken_for_a_name() {
+    fn equal_keys_of_different_paths() {
         let mut cache = FileCache::new(1 << 20, 8);
         cache.insert(1, block(1));
         assert!(cache.block(1, FileId::of_length(2), 0).is_none());

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_reads_back() {
+    fn encoded_content_decodes() {
         let text: Vec<u8> = (0..20_000)
             .flat_map(|n: u32| format!("line {} of it\n", n * n % 977).into_bytes())
             .collect();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_saves_nothing_is_left() {
+    fn incompressible_content_is_left_alone() {
         let mut state = 1u64;
         let noise: Vec<u8> = (0..10_000)
             .map(|_| {

@@ -163,7 +163,7 @@ mod tests {
     fn content_counts_until_its_last_slice_is_dropped() {
         let budget = Budget::new(100);
         let bytes = budget.reserve(1000).hold(vec![7; 60]);
-        assert_eq!(used(&budget), 60, "as much as there is, not as was expected");
+        assert_eq!(used(&budget), 60, "the actual size, not the reserved one");
         let slice = bytes.slice(10..12);
         drop(bytes);
         assert_eq!((used(&budget), &slice[..]), (60, &[7, 7][..]), "a slice keeps all of it");
@@ -178,14 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn a_small_cache_has_room_beside_it() {
+    fn a_small_cache_leaves_memory_for_clients() {
         for (cache, limit) in [(0, MIN_SPARE), (64 << 20, 96 << 20), (1 << 30, 3 << 29)] {
             assert_eq!(Memory::new(cache).content.0.limit, limit);
         }
     }
 
     #[test]
-    fn reads_are_small_at_the_bound() {
+    fn reads_are_small_at_the_limit() {
         let memory = Memory::new(0);
         assert_eq!(memory.read_size(1 << 20), 1 << 20);
         let held = memory.content.reserve(MIN_SPARE);

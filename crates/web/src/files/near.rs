@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_near_until_it_is_to_be_looked_at() {
+    fn entries_expire() {
         let (one, other) = (site(), site());
         let host = one[one.host(None).unwrap()].id;
         let entry = Arc::new(Entry::of("text"));
@@ -101,11 +101,14 @@ mod tests {
         assert!(!found(&one, 7, b"a", 0));
         keep(&one, 7, host, b"a", &entry, at(10));
         assert!(found(&one, 7, b"a", 9));
-        assert!(!found(&one, 7, b"a", 10), "it is time to look");
-        assert!(!found(&one, 7, b"b", 9) && !found(&one, 8, b"a", 9), "others of its place");
+        assert!(!found(&one, 7, b"a", 10), "expired");
+        assert!(
+            !found(&one, 7, b"b", 9) && !found(&one, 8, b"a", 9),
+            "other keys of the same entry"
+        );
         assert!(!found(&other, 7, b"a", 9), "of another site");
         keep(&one, 8, host, b"b", &entry, at(10));
-        assert!(found(&one, 8, b"b", 9) && !found(&one, 7, b"a", 9), "one in each place");
+        assert!(found(&one, 8, b"b", 9) && !found(&one, 7, b"a", 9), "one per entry");
         keep(&other, 7, host, b"a", &entry, at(10));
         assert!(found(&other, 7, b"a", 9) && !found(&one, 8, b"b", 9), "of one site only");
         let _full = other.memory.content.reserve(1 << 40);

@@ -10,7 +10,7 @@ use phalanx_http::{Accepted, Coding};
 
 use crate::files::entry::{Entry, FileId};
 
-/// The encodings of a file besides its own, one per element of [`Coding::ENCODED`].
+/// The other encodings of a file, one per element of [`Coding::ENCODED`].
 pub(crate) struct Variants([Variant; Coding::ENCODED.len()]);
 
 /// A file in one encoding.
@@ -169,14 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed_is_not_waited_for() {
+    fn compression_is_not_waited_for() {
         let variants = Variants::new([Source::Made; 3]).unwrap();
         assert_eq!(chosen(&variants, "gzip, br"), "own br", "the best is begun");
         assert_eq!(chosen(&variants, "gzip"), "own gzip");
-        assert_eq!(chosen(&variants, "gzip, br"), "own ", "by one only");
-        assert_eq!(chosen(&variants, "gzip, *;q=0"), "wait gzip", "all that it takes");
+        assert_eq!(chosen(&variants, "gzip, br"), "own ", "begun once only");
+        assert_eq!(chosen(&variants, "gzip, *;q=0"), "wait gzip", "nothing else is acceptable");
         variants.set(Coding::Gzip, Some(entry(Some(Coding::Gzip))));
-        assert_eq!(chosen(&variants, "gzip, br"), "gzip ", "the best that is here");
+        assert_eq!(chosen(&variants, "gzip, br"), "gzip ", "the best available");
         assert_eq!(chosen(&variants, "zstd, gzip, br"), "gzip zstd");
         variants.give_up(Coding::Brotli);
         assert_eq!(chosen(&variants, "gzip, br"), "gzip br", "it is begun again");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_waited_for() {
+    fn precompressed_files_are_waited_for() {
         let id = FileId::of_length(3);
         let sources = [Source::Made, Source::None, Source::Neighbour(id)];
         let variants = Variants::new(sources).unwrap();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn each_coding_has_its_tag() {
+    fn each_encoding_has_its_tag() {
         let (own, gzip) = (entry(None), entry(Some(Coding::Gzip)));
         assert_eq!(own.validators().etag, "\"0-4\"");
         assert_eq!(gzip.validators().etag, "\"0-4-4-gzip\"");

@@ -78,7 +78,7 @@ impl StreamAnswer {
         while !bytes.is_empty() {
             // Content beyond the promised length is a bug, and must not reach another stream.
             let State::Content(stream, left) = &mut self.state else {
-                return Err(io::Error::other("content behind the end of an answer"));
+                return Err(io::Error::other("content behind the end of a response"));
             };
             stream.reserve_capacity(bytes.len().min(MAX_RESERVED_BYTES));
             // Capacity is nearly always available; then no timer is needed.
@@ -92,7 +92,7 @@ impl StreamAnswer {
             if let Some(left) = left {
                 *left = left
                     .checked_sub(piece.len() as u64)
-                    .ok_or_else(|| io::Error::other("more content than an answer's length"))?;
+                    .ok_or_else(|| io::Error::other("more content than the declared length"))?;
             }
             let last = *left == Some(0);
             stream.send_data(piece, last).map_err(error)?;
@@ -138,7 +138,7 @@ async fn room(stream: &mut SendStream<Bytes>) -> io::Result<usize> {
 /// Parses the head at the start of `bytes`. Also returns the length of the content, if specified, and the
 /// length of the head.
 fn take_head(bytes: &[u8], head_only: bool) -> io::Result<(Response<()>, Option<u64>, usize)> {
-    let ours = || io::Error::other("an answer whose head is not one");
+    let ours = || io::Error::other("invalid response head");
     let end = memmem::find(bytes, b"\r\n\r\n").ok_or_else(ours)?;
     // Each ends with a line feed; line feeds within values were replaced by spaces.
     let lines = memchr_iter(b'\n', &bytes[..end + 2]);

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_field_is_had_again_and_no_other() {
+    fn fields_are_cached() {
         let values: Vec<_> =
             (0..4 * CACHE_ENTRIES).map(|n| format!("value {n}, and {n} again")).collect();
         for _ in 0..2 {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_field_is_refused_each_time() {
+    fn invalid_fields_are_rejected_each_time() {
         for _ in 0..2 {
             assert!(field(b"a b", b"c").is_err());
             assert!(field(b"a", b"b\n").is_err());

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_earns_credits() {
+    fn sent_frames_earn_credits() {
         let mut flood = Flood::new();
         for _ in 0..10 * MAX_PER_WINDOW {
             // Two windows are updated for each KiB, and four frames come with a small response.
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn time_heals() {
+    fn a_new_window_resets_the_counts() {
         let mut flood = Flood::new();
         for second in 0..100 {
             flood.at(Duration::from_secs(second));

@@ -99,7 +99,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn frames_are_found_however_they_are_cut() {
+    fn frames_may_be_split_anywhere() {
         let mut bytes = vec![0; PREFACE];
         bytes.extend(frame(kind::SETTINGS, 0, 0, &[]));
         bytes.extend(frame(kind::DATA, 1, 0x8000_0003, &[0xff; 1000]));
@@ -119,7 +119,7 @@ pub(super) mod tests {
             assert_eq!(ends, heads.len());
             let wanted = [(0, kind::SETTINGS, 0, 0), (1000, kind::DATA, 1, 3), (3, 77, 0xff, 5)]
                 .map(|(length, kind, flags, stream)| Frame { length, kind, flags, stream });
-            assert_eq!(heads, wanted, "cut at {cut}");
+            assert_eq!(heads, wanted, "split at {cut}");
             assert_eq!(payloads, [&[0xff; 1000][..], &[1, 2, 3]].concat());
         }
     }

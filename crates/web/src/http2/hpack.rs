@@ -184,7 +184,7 @@ mod tests {
 
     /// The examples of RFC 7541 §C.3 to §C.6, with their table sizes.
     #[test]
-    fn the_table_is_followed() {
+    fn the_dynamic_table_is_tracked() {
         let requests = [
             ("8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d", 57),
             ("8286 84be 5808 6e6f 2d63 6163 6865", 110),
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_block_is_told() {
+    fn invalid_blocks_are_reported() {
         for block in ["be", "7f", "04 05 2f", "ffffffffffff00", "3fe21f", "04", "7e 01 61"] {
             assert_eq!(Fields::new().has_fragment(&bytes(block)), None, "{block}");
         }

@@ -185,7 +185,7 @@ mod tests {
             let monitor = Monitor::new();
             bytes.chunks(cut).for_each(|piece| monitor.received(piece, Duration::ZERO));
             let found = [1, 3, 5, 7, 9, 11, 13].map(|stream| monitor.is_malformed(stream));
-            assert_eq!(found, [true, false, true, true, false, true, false], "cut at {cut}");
+            assert_eq!(found, [true, false, true, true, false, true, false], "split at {cut}");
             assert!(!monitor.is_flooded());
             assert!(monitor.state.borrow().requests.malformed.is_empty());
         }

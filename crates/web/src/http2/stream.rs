@@ -87,7 +87,7 @@ pub(super) fn accept(
 async fn serve(streams: Streams, request: Request<RecvStream>, response: SendResponse<Bytes>) {
     let Streams { stages, site, entry, peer, sealed, .. } = streams;
     let head_only = request.method() == Method::HEAD;
-    // What follows a CONNECT request is tunnel data without an end.
+    // A CONNECT request is followed by tunnel data without an end.
     let is_connect = request.method() == Method::CONNECT;
     let answer = StreamAnswer::new(response, head_only, sealed);
     let (began, mut head) = (now(), buffers::get());

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn views_are_told_apart() {
+    fn views_have_distinct_bytes() {
         let all: Vec<u8> = (0..=255).filter(|byte| View::from_byte(*byte).is_some()).collect();
         assert_eq!(all.len(), 2 * 6);
         for byte in all {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_served_is_not_shown() {
+    fn hidden_files_are_not_listed() {
         for name in [&b".git"[..], b"a\\b", b"a\nb", b"a\x7fb"] {
             assert!(!is_shown(name), "{name:?}");
         }

@@ -100,10 +100,7 @@ fn foot(out: &mut String, names: &[DirEntry], cut: bool) {
         |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
     out.push_str("<p>");
     if cut {
-        let _ = write!(
-            out,
-            "<strong>Only {MAX_ENTRIES} of this directory's names are shown.</strong> "
-        );
+        let _ = write!(out, "<strong>This listing shows only {MAX_ENTRIES} names.</strong> ");
     }
     let _ = writeln!(
         out,
@@ -132,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_text_and_links_stay_here() {
+    fn names_are_escaped_and_links_are_relative() {
         let bad = "\"><script>alert(1)</script>";
         let names = [
             (bad, DirEntryKind::File),
@@ -149,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_up() {
+    fn links_to_parent_directories() {
         let deep = page("a/b", &[], false, "");
         assert!(
             deep.contains("<a href=\"../../\">⌂</a><i>/</i><wbr><a href=\"../\">a</a>"),
@@ -161,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn headings_turn_the_order_round() {
+    fn headings_reverse_the_order() {
         let text = page("", &[], false, "sort=size");
         assert!(
             text.contains("<th aria-sort=\"ascending\"><a href=\"?sort=size&amp;order=desc\">")
@@ -172,10 +169,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_says_so() {
+    fn truncation_is_mentioned() {
         let names = [("a", DirEntryKind::File), ("d", DirEntryKind::Directory)];
         let text = page("", &names, true, "");
-        assert!(text.contains("Only 10000 of this directory's names are shown"), "{text}");
+        assert!(text.contains("This listing shows only 10000 names"), "{text}");
         assert!(text.contains("1 directory, 1 file, 2.0 KiB"), "{text}");
         assert!(!page("", &names, false, "").contains("Only"));
     }

@@ -31,7 +31,7 @@ struct LogRecord {
 }
 
 thread_local! {
-    #[expect(clippy::vec_box, reason = "they travel boxed, and are kept as they travel")]
+    #[expect(clippy::vec_box, reason = "records are passed in boxes, which are reused")]
     static POOL: RefCell<Vec<Box<LogRecords>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_beyond_all_bounds_is_cut() {
+    fn long_text_is_truncated() {
         let mut records = LogRecords::of(Ipv4Addr::LOCALHOST.into());
         records.push(Duration::ZERO, [&[b'x'; 70_000], b"h", b"", b"end"]);
         let mut out = Vec::new();

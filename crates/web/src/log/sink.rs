@@ -61,7 +61,8 @@ impl Sink {
                 Target::File { path: path.clone(), file: Stream::append_to(path)? }
             }
         };
-        let lost = Counter::new("phalanx_web_log_lines_lost", "Lines that the access log lacks.");
+        let lost =
+            Counter::new("phalanx_web_log_lines_lost", "Lines of the access log that were lost.");
         Ok(Self { target: Mutex::new(target), reopen: Arc::default(), lost })
     }
 
@@ -78,7 +79,7 @@ impl Sink {
     /// Appends complete lines. Reports lost lines on stderr.
     pub(super) fn append(&self, lines: &[u8], mut lost: u64) {
         let mut target = self.target.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut why = String::from("the log could not follow");
+        let mut why = String::from("the log file is too slow");
         if let Target::File { path, file } = &mut *target
             && (self.reopen.swap(false, Ordering::Relaxed) || !file.is(path))
         {
@@ -86,7 +87,7 @@ impl Sink {
                 Ok(new) => *file = new,
                 // Continue with the file that is open.
                 Err(error) => {
-                    eprintln!("phalanx: access log: cannot open {} anew: {error}", path.display());
+                    eprintln!("phalanx: access log: cannot reopen {}: {error}", path.display());
                 }
             }
         }
@@ -153,7 +154,7 @@ impl Stream {
             if self.waits
                 && !writable(self.file.as_fd(), PIPE_TIMEOUT.saturating_sub(begun.elapsed()))
             {
-                return Err((taken, io::Error::other("nobody reads it")));
+                return Err((taken, io::Error::other("the pipe has no reader")));
             }
             match self.file.write(rest) {
                 Ok(0) => return Err((taken, io::ErrorKind::WriteZero.into())),
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_moved_away_is_made_anew() {
+    fn a_renamed_file_is_recreated() {
         let home = tempfile::tempdir().unwrap();
         let (path, old) = (home.path().join("log"), home.path().join("old"));
         std::fs::write(&path, "before\n").unwrap();
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_stands_still_is_not_waited_for() {
+    fn a_stalled_reader_is_not_waited_for() {
         let (mut reader, writer) = io::pipe().unwrap();
         let file = File::from(std::os::fd::OwnedFd::from(writer));
         let mut stream = Stream::new(file).unwrap();

@@ -30,10 +30,10 @@ impl Inherited {
         let sockets = (0..handed.len()).map(|n| {
             let name = names.next().unwrap_or_default();
             let wrong = |why: String| {
-                let what = format!("the socket {n} ({name:?}) that was handed over: {why}");
+                let what = format!("inherited socket {n} ({name:?}): {why}");
                 io::Error::new(io::ErrorKind::InvalidInput, what)
             };
-            let expected = || wrong("expected one of TCP that listens".to_owned());
+            let expected = || wrong("expected a listening TCP socket".to_owned());
             let socket = handed.take_tcp_listener(n).map_err(|error| wrong(error.to_string()))?;
             let socket = socket.ok_or_else(expected)?;
             if !SockRef::from(&socket).is_listener()? {

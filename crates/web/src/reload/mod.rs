@@ -70,7 +70,7 @@ impl Reloader {
         config.max_connections =
             config.runtime.connection_limit(config.max_connections, config.open_files);
         if self.certificates.is_none() && config.listen.iter().any(|listen| listen.tls) {
-            return Err(ServeError::NeedsRestart("listen: the first address with TLS"));
+            return Err(ServeError::NeedsRestart("listen: adding the first address with TLS"));
         }
         let roots = open_roots(&config)?;
         let change = self.listeners.prepare(&config)?;

@@ -22,10 +22,10 @@ impl CrossOrigin {
     pub(crate) fn new(cors: &Cors) -> Result<Self, (&'static str, String)> {
         let any = cors.origins.iter().any(|origin| origin == "*");
         if cors.origins.is_empty() {
-            return Err(("origins", "there is none; \"*\" is any".into()));
+            return Err(("origins", "expected at least one origin, or \"*\" for all".into()));
         }
         if any && cors.credentials {
-            let what = "credentials are not for any origin \"*\": name the origins";
+            let what = "credentials are not allowed with the origin \"*\"; list the origins";
             return Err(("credentials", what.into()));
         }
         for origin in cors.origins.iter().filter(|origin| *origin != "*") {

@@ -61,9 +61,9 @@ impl Host {
     /// # Panics
     /// If the configuration contains an error.
     pub(crate) fn new(id: HostId, config: HostConfig, root: Root) -> Self {
-        let Ok(rules) = Rules::new(&config) else { panic!("a host whose rules were not checked") };
+        let Ok(rules) = Rules::new(&config) else { panic!("the rules of a host were not checked") };
         let Root { dir, passwords, place } = root;
-        assert_eq!(config.auth.len(), passwords.len(), "passwords lie in files of the machine's");
+        assert_eq!(config.auth.len(), passwords.len(), "one password file for each rule");
         Self { id, root: dir, config, rules, passwords, place }
     }
 

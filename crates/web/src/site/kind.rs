@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_type_is_told() {
+    fn invalid_types_are_reported() {
         for (path, value) in [("[", "text/plain"), ("/a", "text"), ("/a", "te xt/a"), ("/a", "")] {
             assert_eq!(kinds(None, &[(path, value)]).1.len(), 1, "{path} {value}");
         }

@@ -35,7 +35,9 @@ impl Pattern {
         let glob = GlobBuilder::new(&(anywhere + text)).literal_separator(true).build();
         match glob {
             Ok(glob) => Ok(Self::Glob(glob.compile_matcher())),
-            Err(error) => Err(format!("found {text:?}, which is no glob: {}", error.kind())),
+            Err(error) => {
+                Err(format!("found {text:?}, which is not a valid glob: {}", error.kind()))
+            }
         }
     }
 
@@ -63,7 +65,7 @@ mod tests {
     use super::Pattern;
 
     #[test]
-    fn what_matches_what() {
+    fn patterns_match_paths() {
         // (pattern, path, rest)
         let table: &[(&str, &str, Option<&str>)] = &[
             ("/a", "/a", Some("")),

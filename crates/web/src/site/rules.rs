@@ -59,7 +59,7 @@ impl Target {
         };
         if !pattern.has_rest() {
             return Err(format!(
-                "{REST_PLACEHOLDER} stands for nothing: `from` does not end in /**"
+                "{REST_PLACEHOLDER} has no value because `from` does not end in /**"
             ));
         }
         Ok(Self { before: before.to_owned(), behind: Some(behind.to_owned()) })
@@ -216,7 +216,7 @@ impl Rules {
         &self.auth[rule].1
     }
 
-    /// Header fields of a file's responses, besides those that describe it; or of a listing (`made`), whose
+    /// Additional header fields of a file's responses; or of a listing (`made`), whose
     /// age caches must not guess.
     pub(crate) fn fields(&self, path: &[u8], made: bool) -> Vec<(&str, Cow<'_, str>)> {
         let mut fields: Vec<(&str, Cow<'_, str>)> = Vec::new();
@@ -281,9 +281,7 @@ fn private(value: &str) -> String {
 fn challenge(realm: &str) -> Result<Vec<u8>, String> {
     is_value(realm)?;
     if realm.contains(['"', '\\']) || !realm.is_ascii() {
-        return Err(format!(
-            "found {realm:?}, expected plain words: no quotes, backslashes or umlauts"
-        ));
+        return Err(format!("found {realm:?}, expected ASCII text without quotes and backslashes"));
     }
     Ok(format!("WWW-Authenticate: Basic realm=\"{realm}\", charset=\"UTF-8\"\r\n").into_bytes())
 }
@@ -298,7 +296,7 @@ fn is_hsts(value: &str) -> Result<(), String> {
     });
     match seconds.is_some_and(|seconds| seconds.parse::<u64>().is_ok()) {
         true => Ok(()),
-        false => Err(format!("found {value:?}, expected something as \"max-age=31536000\"")),
+        false => Err(format!("found {value:?}, expected a value such as \"max-age=31536000\"")),
     }
 }
 
@@ -317,10 +315,10 @@ fn redirect(rule: &Redirect) -> Result<(Pattern, Target, Status), Refused> {
     if authority.starts_with(REST_PLACEHOLDER)
         || authority.split(['/', '?']).next().unwrap_or("").contains('$')
     {
-        return refuse("in which a client would choose the host; put a slash before $rest");
+        return refuse("with which clients could choose the host; put a slash before $rest");
     }
     if !to.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return refuse("expected it percent-encoded");
+        return refuse("expected a percent-encoded URL");
     }
     let status = match rule.status {
         RedirectStatus::MovedPermanently => Status::MovedPermanently,
@@ -334,7 +332,7 @@ fn redirect(rule: &Redirect) -> Result<(Pattern, Target, Status), Refused> {
 fn rewrite(rule: &Rewrite) -> Result<(Pattern, Target), Refused> {
     let pattern = Pattern::new(&rule.from).map_err(|what| ("from", what))?;
     let target = Target::new(&rule.to, &pattern).map_err(|what| ("to", what))?;
-    // A client must not reach a hidden file by what it appends to a dot in the target.
+    // A client must not reach a hidden file by appending its name to a dot in the target.
     let plain = rule.to.replacen(REST_PLACEHOLDER, "rest", 1);
     let splits = target.behind.is_some() && !target.before.ends_with('/');
     let encoded = plain.contains(['%', '?', '#']);
@@ -343,7 +341,13 @@ fn rewrite(rule: &Rewrite) -> Result<(Pattern, Target), Refused> {
         Ok(_) if splits => {
             Err(("to", format!("found {:?}, expected a slash before $rest", rule.to)))
         }
-        Ok(_) => Err(("to", format!("found {:?}, expected a path as files have it", rule.to))),
+        Ok(_) => Err((
+            "to",
+            format!(
+                "found {:?}, expected a path without percent-encoding, query and fragment",
+                rule.to
+            ),
+        )),
         Err(error) => Err(("to", format!("found {:?}, expected a path: {error}", rule.to))),
     }
 }
@@ -383,10 +387,10 @@ const OWN: [&str; 12] = [
 fn is_field(name: &str, value: &str) -> Result<(), Refused> {
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.is_empty() || !name.chars().all(token) {
-        return Err(("name", format!("found {name:?}, expected the name of a field")));
+        return Err(("name", format!("found {name:?}, expected a field name")));
     }
     if OWN.contains(&&name.to_ascii_lowercase()[..]) {
-        return Err(("name", format!("{name} is said by the server itself")));
+        return Err(("name", format!("{name} is set by the server itself")));
     }
     is_value(value).map_err(|what| ("value", what))
 }
@@ -395,7 +399,7 @@ pub(super) fn is_value(value: &str) -> Result<(), String> {
     let visible = |c: char| c == '\t' || !c.is_control();
     match !value.is_empty() && value.chars().all(visible) && value.trim() == value {
         true => Ok(()),
-        false => Err(format!("found {value:?}, expected the value of a field, on one line")),
+        false => Err(format!("found {value:?}, expected a field value on one line")),
     }
 }
 

@@ -120,7 +120,7 @@ pub(crate) fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) 
         if let Some(found) = attempt() {
             return found;
         }
-        assert!(begun.elapsed() < LONG, "in vain: {what}");
+        assert!(begun.elapsed() < LONG, "timed out: {what}");
         thread::sleep(Duration::from_millis(10));
     }
 }

@@ -23,7 +23,7 @@ fn ask(stream: &mut TcpStream) -> String {
 }
 
 #[test]
-fn connections_at_once() {
+fn concurrent_connections_are_limited() {
     on_each_driver(
         |config, _| config.per_address.connections = Some(3),
         |server, _| {

@@ -5,7 +5,7 @@ use std::io::Write;
 use crate::harness::{all, connect, get, on_each_driver, rest, until};
 
 #[test]
-fn well_and_then_draining() {
+fn healthy_then_draining() {
     on_each_driver(
         |config, _| {
             config.health = Some("/healthz".into());
@@ -38,7 +38,7 @@ fn well_and_then_draining() {
 }
 
 #[test]
-fn without_one_it_is_a_path_like_others() {
+fn without_a_health_check_it_is_an_ordinary_path() {
     on_each_driver(
         |_, _| (),
         |server, _| {

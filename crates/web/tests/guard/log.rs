@@ -35,7 +35,7 @@ fn without_time(line: &str) -> &str {
 }
 
 #[test]
-fn what_was_asked_and_answered() {
+fn requests_and_responses_are_logged() {
     on_each_driver(logged(LogFormat::Combined), |server, home| {
         // One after another, so that the order of the lines is known.
         let mut count = 0;
@@ -79,7 +79,7 @@ fn what_was_asked_and_answered() {
 }
 
 #[test]
-fn a_pipeline_is_a_line_for_each() {
+fn a_pipelined_request_has_its_own_line() {
     on_each_driver(logged(LogFormat::Json), |server, home| {
         let mut client = connect(server);
         let requests: String =
@@ -135,7 +135,7 @@ fn no_line_is_lost_at_the_end() {
 
 /// A log that cannot be opened is a startup error that names it.
 #[test]
-fn a_log_that_cannot_be() {
+fn a_log_that_cannot_be_opened() {
     let root = tempfile::tempdir().unwrap();
     let mut config = Config::of(root.path());
     let path = root.path().join("no").join("log");

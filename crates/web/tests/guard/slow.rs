@@ -11,7 +11,7 @@ use crate::harness::{LONG, Server, connect, get, on_each_driver, rest};
 
 /// A body has its own time limit, separate from that of the head.
 #[test]
-fn a_body_that_trickles() {
+fn a_slow_body_times_out() {
     on_each_driver(
         |config, _| {
             config.timeouts.request = LONG;
@@ -49,7 +49,7 @@ fn slow(server: &Server) -> TcpStream {
 
 /// A client that always receives something, but below the minimum rate.
 #[test]
-fn less_than_the_least_rate() {
+fn below_the_minimum_rate() {
     on_each_driver(
         |config, _| {
             config.timeouts.min_send_rate = Some(100 << 20);

@@ -140,13 +140,13 @@ fn web(world: &mut World) {
 }
 
 #[test]
-fn whatever_is_answered_is_right() {
+fn every_response_is_correct() {
     let seeds = std::env::var("PHALANX_SEEDS").ok().and_then(|text| text.parse().ok());
     sim::explore(seeds.unwrap_or(1000), web);
 }
 
 #[test]
-fn the_same_seed_goes_the_same_way() {
+fn a_seed_is_reproducible() {
     for seed in 1000..1010 {
         assert_eq!(sim::run(seed, web), sim::run(seed, web));
     }

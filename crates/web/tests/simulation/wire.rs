@@ -169,7 +169,7 @@ fn open(session: &mut ClientConnection, mut raw: &[u8], opened: &mut Vec<u8>) ->
 /// A small record received together with the end of the largest one exceeds what a session holds; its
 /// plaintext has to be read before more input is accepted.
 #[test]
-fn a_client_takes_records_however_they_are_cut() {
+fn a_client_accepts_records_split_anywhere() {
     let [certificate, key] = IDENTITY.files();
     let provider = rustls::crypto::ring::default_provider();
     let config = rustls::ServerConfig::builder_with_provider(provider.into())

@@ -33,7 +33,7 @@ impl Config {
     ///     .unwrap_err();
     /// assert_eq!(
     ///     errors[0].to_string(),
-    ///     "web.toml:3:1: host.listin: there is no such key; is it `listing`?"
+    ///     "web.toml:3:1: host.listin: unknown key; did you mean `listing`?"
     /// );
     /// ```
     pub fn read(

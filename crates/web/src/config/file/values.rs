@@ -21,7 +21,7 @@ impl Value<Vec<(u16, String)>> for ErrorPages {
             let status = status.get_ref();
             match status.parse() {
                 Ok(code @ 400..=599) => Ok((code, String::read(page.get_ref())?)),
-                _ => Err(format!("{status} is no status of an error")),
+                _ => Err(format!("{status} is not an error status")),
             }
         });
         let mut pages = pages.collect::<Result<Vec<_>, _>>()?;
@@ -38,7 +38,7 @@ impl Value<Vec<(u16, String)>> for ErrorPages {
 /// An address with an optional prefix: `tls:` for TLS, `redirect-https:` for redirecting to TLS.
 impl Value for Listen {
     fn expected() -> String {
-        format!("{EXPECTED_ADDRESS}, with tls: or redirect-https: in front or without")
+        format!("{EXPECTED_ADDRESS}, with an optional prefix tls: or redirect-https:")
     }
 
     fn read(value: &Given<'_>) -> Result<Self, String> {
@@ -115,7 +115,7 @@ impl Value for RedirectStatus {
 
 impl Value for LogTarget {
     fn expected() -> String {
-        "\"stdout\", or a path with a slash in it".into()
+        "\"stdout\", or a path that contains a slash".into()
     }
 
     fn read(value: &Given<'_>) -> Result<Self, String> {

@@ -21,7 +21,7 @@ fn redirects(rules: &[(&str, &str)], rewrites: &[(&str, &str)]) -> Result<Rules,
 }
 
 #[test]
-fn paths_lead_elsewhere() {
+fn redirects_and_rewrites() {
     let rules = redirects(
         &[
             ("/old", "/new"),
@@ -65,7 +65,7 @@ fn paths_lead_elsewhere() {
 }
 
 #[test]
-fn targets_that_would_let_clients_choose_are_refused() {
+fn unsafe_targets_are_rejected() {
     for to in [
         "",
         "new",

@@ -8,25 +8,25 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-struct Counted;
+struct CountingAllocator;
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
 static TRACED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    static TELLING: Cell<bool> = const { Cell::new(false) };
+    static TRACING: Cell<bool> = const { Cell::new(false) };
 }
 
 fn count() {
     CALLS.fetch_add(1, Ordering::Relaxed);
-    if TRACED.load(Ordering::Relaxed) && !TELLING.replace(true) {
+    if TRACED.load(Ordering::Relaxed) && !TRACING.replace(true) {
         eprintln!("{}", std::backtrace::Backtrace::force_capture());
-        TELLING.set(false);
+        TRACING.set(false);
     }
 }
 
 // SAFETY: forwards to the system allocator with the same arguments.
-unsafe impl GlobalAlloc for Counted {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
         // SAFETY: the caller's promise.
@@ -46,7 +46,7 @@ unsafe impl GlobalAlloc for Counted {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counted = Counted;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// The smallest count in five runs of `work`, which excludes occasional calls of other threads.
 pub(crate) fn fewest(mut work: impl FnMut()) -> u64 {
