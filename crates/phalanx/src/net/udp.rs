@@ -9,13 +9,17 @@ use phalanx_driver::{Datagram, Done, Endpoint, Request};
 
 use crate::io::{HomeSocket, IoTimeout, with};
 
+/// No datagram is longer, so a receive needs no larger buffer.
+const MAX_DATAGRAM_BYTES: usize = 65_535;
+
 /// A UDP socket of this processor. Dropping it closes it.
 ///
 /// Datagrams may be lost, duplicated and reordered on their way. One receive may wait at a time; a second one fails with
 /// `ResourceBusy`. Any number of operations may send at the same time, in any order.
 ///
 /// The kernel's receive buffer is bounded (`net.core.rmem_default`, about 208 KiB on Linux): when it is full, the kernel
-/// drops datagrams and [counts](Self::drops) them. A waiting receive holds a buffer of the length that it was given.
+/// drops datagrams and [counts](Self::drops) them. A waiting receive holds a buffer of the length that it was given, up to
+/// 64 KiB.
 ///
 /// As a [`Stream`](super::Stream), the socket stays on its processor. For a server on several processors see
 /// [`bind_udp`](super::bind_udp).
@@ -145,7 +149,7 @@ impl UdpSocket {
     /// an earlier datagram.
     pub async fn recv_from(&self, buffer: &mut [u8], timeout: IoTimeout) -> io::Result<Received> {
         let spare = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
-        let max = buffer.len();
+        let max = buffer.len().min(MAX_DATAGRAM_BYTES);
         let receive = |socket| Request::ReceiveFrom { socket, buffer: spare, max };
         match self.socket.request(receive, timeout).await? {
             Done::Datagram(datagram) => {
