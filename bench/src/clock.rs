@@ -24,7 +24,7 @@ impl World for Clock {
     }
     fn submit(&self) {}
     fn park(&self, _timeout: Option<u64>) {}
-    fn worked(&self) -> u64 {
+    fn thread_cpu_time(&self) -> u64 {
         thread_time().as_nanos() as u64
     }
 }

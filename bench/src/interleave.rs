@@ -212,7 +212,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
     let keys = table.entries.len() as u64;
     let mut graph = Graph::new();
     let stage = graph.stage("lookup").max_cohort(COHORT).shared(table);
-    let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+    let processor = graph.build(1).remove(0).build(Box::new(|| ()));
     let clock = Clock::new();
     let bench = Bench { processor, clock, stage, keys, lookups, sum: Rc::default() };
     eprintln!("{rounds} rounds of {lookups} lookups with and without prefetches");

@@ -69,7 +69,7 @@ impl One {
         let front = graph.stage("front").max_cohort(COHORT).shared(());
         let back = graph.stage("back").max_cohort(COHORT);
         let back = if direct { back.direct() } else { back }.shared(());
-        let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+        let processor = graph.build(1).remove(0).build(Box::new(|| ()));
         Self { processor, world: Steps(Cell::new(0)), front, back }
     }
 

@@ -99,7 +99,7 @@ impl One {
     fn new() -> Self {
         let mut graph = Graph::new();
         let (front, back) = (graph.shared("front", ()), graph.shared("back", ()));
-        let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+        let processor = graph.build(1).remove(0).build(Box::new(|| ()));
         Self { processor, clock: Clock::new(), front, back }
     }
 
@@ -196,7 +196,7 @@ fn cross(operations: usize) {
             let (sender, receiver) = mpsc::channel();
             scope.spawn(move || {
                 let (index, control) = (seed.index(), seed.control());
-                let processor = seed.grow(Box::new(move || {
+                let processor = seed.build(Box::new(move || {
                     let _ = sender.send(());
                 }));
                 processor.enter(|| {

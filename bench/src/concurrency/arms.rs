@@ -111,7 +111,7 @@ impl<M: Memory> Events<M> {
     fn new(world: World) -> Self {
         let mut graph = Graph::new();
         let _ = graph.shared("events", ());
-        let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+        let processor = graph.build(1).remove(0).build(Box::new(|| ()));
         let random = fastrand::Rng::with_seed(1);
         Self { processor, world, on_their_way: Vec::new(), random, next: 0 }
     }
@@ -189,7 +189,7 @@ impl<M: Memory> Stages<M> {
             let begins = stage == 0 && budget.is_some();
             if begins { options.entry() } else { options }.shared(())
         });
-        let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+        let processor = graph.build(1).remove(0).build(Box::new(|| ()));
         let line = Way {
             world,
             stages,

@@ -173,7 +173,7 @@ impl Runtime {
         // All other options are the runtime's defaults.
         let handles =
             names.map(|name| graph.stage(name).max_cohort(cohort).cohort_time(time).shared(()));
-        let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+        let processor = graph.build(1).remove(0).build(Box::new(|| ()));
         let done = RefCell::new(Vec::with_capacity(count));
         let stages = Rc::new(Stages { handles, done });
         Self { processor, clock: Clock::new(), stages }

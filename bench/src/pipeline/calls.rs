@@ -42,7 +42,7 @@ struct Work {
 impl Calls {
     pub(crate) fn new(setting: Setting) -> Self {
         let mut graph = Graph::new();
-        graph.find_cohorts(setting == Setting::Auto);
+        graph.tune_cohorts(setting == Setting::Auto);
         let mut stage = |name| {
             let options = graph.stage(name);
             let options = match setting {
@@ -54,7 +54,7 @@ impl Calls {
         };
         let connections = stage("connections");
         let stages = ["1", "2", "3", "4", "5", "6", "7", "8"].map(stage);
-        let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+        let processor = graph.build(1).remove(0).build(Box::new(|| ()));
         let work = Work { stages, next: Cell::new(0), requests: RefCell::default() };
         Self { processor, clock: Clock::new(), connections, work: Rc::new(work) }
     }

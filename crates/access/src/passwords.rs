@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use phalanx::blocking::{BlockingError, BlockingStage, blocking};
-use phalanx::sync::{RemoteTrigger, remote_event};
+use phalanx::sync::oneshot;
 use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx::{Graph, select};
@@ -54,7 +54,7 @@ struct LoginQueue {
 struct Job {
     users: Arc<Users>,
     attempt: Attempt,
-    reply: RemoteTrigger<Result<bool, Refusal>>,
+    reply: oneshot::Sender<Result<bool, Refusal>>,
 }
 
 impl Passwords {
@@ -69,7 +69,7 @@ impl Passwords {
     /// # Errors
     /// The reason why it was not verified: the client should try again later.
     pub async fn verify(&self, users: &Arc<Users>, attempt: Attempt) -> Result<bool, Refusal> {
-        let (reply, answer) = remote_event();
+        let (reply, answer) = oneshot::shared();
         let (at, login) = (now(), self.queue.login(&attempt));
         let job = Job { users: users.clone(), attempt, reply };
         self.queue.latest.fetch_max(at.as_nanos() as u64, Ordering::Relaxed);
@@ -106,18 +106,18 @@ impl LoginQueue {
         while let Some((login, job)) = self.logins.next(self.now()) {
             let Job { users, attempt, reply } = job;
             // The client has disconnected.
-            if reply.is_abandoned() {
+            if reply.is_closed() {
                 continue;
             }
             let mut memory = self.pool.take();
             let is_right = users.verify_in(&attempt.name, &attempt.password, &mut memory);
             self.pool.give_back(memory, !self.logins.is_empty());
             refuse(self.logins.record_result(login, is_right, self.now()));
-            return reply.fire(Ok(is_right));
+            return reply.send(Ok(is_right));
         }
     }
 }
 
 fn refuse(refused: Vec<(Job, Refusal)>) {
-    refused.into_iter().for_each(|(job, why)| job.reply.fire(Err(why)));
+    refused.into_iter().for_each(|(job, why)| job.reply.send(Err(why)));
 }

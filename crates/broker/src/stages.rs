@@ -42,8 +42,8 @@ impl Stages {
         let partitions = config.runtime.workers;
         let control =
             graph.stage("control").max_cohort(SOCKET_COHORT).capacity(CONTROL_QUEUE).shared(());
-        let sessions = graph.keep("sessions");
-        let routing = graph.keep("routing");
+        let sessions = graph.reserve("sessions");
+        let routing = graph.reserve("routing");
         let delivery = graph.stage("delivery").shared(());
         let (wal, restored) = match store {
             None => (Wal::default(), RecoveredState::nothing(partitions)),
@@ -62,7 +62,7 @@ impl Stages {
         let awaited = delivery_limiter.clone();
         // Cohorts run in order, which preserves the order of each publisher's messages.
         let sessions =
-            graph.stage_at(sessions).partitions(partitions).partitioned(move |partition| {
+            graph.declare(sessions).partitions(partitions).partitioned(move |partition| {
                 let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
                 let restored = all[partition].take().unwrap_or_default();
                 let (settings, counters) = (of_sessions.clone(), of_all.clone());

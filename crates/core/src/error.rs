@@ -35,7 +35,7 @@ impl Refused {
     pub(crate) fn reason(self, stage_name: impl FnOnce(u8) -> &'static str) -> CallError {
         let bound = self.bound as usize;
         match self.whose {
-            Self::NOBODY => CallError::Ended,
+            Self::NOBODY => CallError::Cancelled,
             Self::PROCESSOR => CallError::Full { stage: None, bound },
             stage => CallError::Full { stage: Some(stage_name(stage as u8)), bound },
         }
@@ -55,8 +55,8 @@ pub enum CallError {
         message: Box<str>,
     },
     /// The operation's session was ended before the operation was done.
-    #[error("the operation was ended with its session")]
-    Ended,
+    #[error("the operation was cancelled with its session")]
+    Cancelled,
     /// The deadline of the operation's session had passed before the operation was started
     /// ([`Session::set_deadline`](crate::Session::set_deadline)); it was not.
     #[error("the deadline passed before the operation was started")]

@@ -1,6 +1,6 @@
 //! Stages, operations and cohorts: the pure scheduler under Phalanx.
 //!
-//! A [`Graph`] declares a program's stages in wavefront order. Built, it gives a [`Seed`] for each
+//! A [`Graph`] declares a program's stages in wavefront order. Built, it gives a [`ProcessorBuilder`] for each
 //! processor, which becomes a [`Processor`] on its thread and runs there, handed a [`World`]: a clock
 //! and the way to I/O. This crate itself never calls the operating system, starts a thread, reads a
 //! clock or draws a random number.
@@ -44,50 +44,51 @@ mod sync;
 mod world;
 
 pub use crate::error::{CallError, MoveError};
-pub use crate::future::admission::{Admission, DEFAULT_TARGET_WAIT, Permit, Shed};
+pub use crate::future::admission::{Admission, DEFAULT_MAX_QUEUE_DELAY, Permit, Shed};
 pub use crate::future::call::Call;
-pub use crate::future::capacity::Room;
+pub use crate::future::capacity::WaitForCapacity;
 pub use crate::future::cohort::{Cohort, Entry};
 pub use crate::future::drain::drain;
-pub use crate::future::event::{Event, Trigger, event};
 pub use crate::future::join::{Children, Join, join};
+pub use crate::future::oneshot;
 pub use crate::future::pooled::Pooled;
 pub use crate::future::prefetch::{Prefetch, prefetch};
-pub use crate::future::remote_event::{RemoteEvent, RemoteTrigger, remote_event};
 pub use crate::future::reply::Reply;
-pub use crate::future::select::{FirstOf, first_of};
-pub use crate::future::session::{Hold, Session, SessionEnd};
+pub use crate::future::select::{SelectAll, select_all};
+pub use crate::future::session::{Session, SessionEnd, SessionGuard};
 pub use crate::future::sleep::{Sleep, TimedOut, now, sleep, timeout, yield_now};
-pub use crate::handle::balanced::{BalancedStage, HomedOptions, HomedStage};
+pub use crate::handle::balanced::{AffineOptions, AffineStage, BalancedStage};
 pub use crate::handle::cohort::{CohortStage, PartitionedCohortStage};
 pub use crate::handle::custom::{Policy, Stage};
-pub use crate::handle::graph::{Graph, Place, StageOptions};
+pub use crate::handle::graph::{Graph, StageOptions, StageSlot};
 pub use crate::handle::handles::{ExclusiveStage, PartitionedStage, SharedStage};
 pub use crate::handle::rebuild_options::Rebuilding;
 pub use crate::handle::within::Within;
-#[cfg(feature = "plant")]
+#[cfg(feature = "fault-injection")]
 #[doc(hidden)]
-pub use crate::mailbox::fault_injection as plant;
+pub use crate::mailbox::fault_injection;
 pub use crate::mailbox::parking::Unpark;
 pub use crate::memory::region::Region;
-pub use crate::metrics::histogram::{COHORT_BUCKETS, TIME_BUCKETS, Times, bucket_end_ns};
-pub use crate::metrics::operation_types::{OperationBytes, WIDE_OPERATION};
+pub use crate::metrics::histogram::{COHORT_BUCKETS, HISTOGRAM_BUCKETS, Histogram, bucket_end_ns};
+pub use crate::metrics::operation_types::{LARGE_OPERATION, OperationBytes};
 pub use crate::metrics::recorder::CohortRecord;
-pub use crate::metrics::tuner::LadderView;
-pub use crate::metrics::view::{Column, Crossings, ProcessorView, Profile, ShedView, StageView};
+pub use crate::metrics::tuner::CohortTunerView;
+pub use crate::metrics::view::{
+    Crossings, DurationStats, ProcessorView, Profile, ShedView, StageView,
+};
 pub use crate::operation::id::MAX_OPERATIONS;
 pub use crate::operation::interleave_ring::MAX_INTERLEAVED;
 pub use crate::panic::PanicReport;
-pub use crate::processor::prefetch_next::load_ahead;
+pub use crate::processor::prefetch_next::prefetch_wakers;
 pub use crate::processor::processor::Processor;
 pub use crate::processor::turn::Turn;
 pub use crate::processor::waker::wake_contained;
 pub use crate::program::operation_sizes::{ByteTable, ObjectBytes};
 pub use crate::program::processor_id::ProcessorId;
-pub use crate::program::program::{Control, Phase, Seed};
+pub use crate::program::program::{Control, Phase, ProcessorBuilder};
 pub use crate::program::running::Running;
 pub use crate::program::trace::Trace;
-pub use crate::sim::leak_check::Remnant;
+pub use crate::sim::leak_check::Leak;
 pub use crate::sim::stepping::Steps;
 pub use crate::stage::declaration::{
     DEFAULT_COHORT_TIME, DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR,

@@ -8,7 +8,7 @@ const DEFAULT_SLEEP_COST: u64 = 3_000;
 /// What a processor is handed: a clock, and the way to completions of I/O. All else of the outside
 /// stays outside, so that a simulation can take its place.
 ///
-/// A panic in [`panicked`](Self::panicked), [`wide`](Self::wide) or [`cohort`](Self::cohort) is contained: these may tell
+/// A panic in [`panicked`](Self::panicked), [`on_large_operation`](Self::on_large_operation) or [`cohort`](Self::cohort) is contained: these may tell
 /// subscribers of a user's. A panic in another method leaves the turn, and no operation is lost by it.
 pub trait World {
     /// Nanoseconds of a clock that never goes back, the same for all processors of a program:
@@ -21,7 +21,7 @@ pub trait World {
     /// As [`submit`](Self::submit), while operations wait here for their turn: what comes meanwhile is better left
     /// outside than to wait among them, and the next [`reap`](Self::reap) may be some turns away. No different by default.
     #[inline]
-    fn hand_over(&self) {
+    fn submit_backlogged(&self) {
         self.submit();
     }
     /// Submits, then sleeps until something has completed, the processor's
@@ -31,7 +31,7 @@ pub trait World {
     /// little for more than one thing to come, `timeout` nanoseconds at most. Nothing ends such a
     /// wait from this program, so it is to be short. None by default.
     #[inline]
-    fn gather(&self, timeout: Option<u64>) {
+    fn coalesce(&self, timeout: Option<u64>) {
         let _ = timeout;
     }
     /// Told of a panic in an operation, a handler or a hook of a stage, which was contained. It is
@@ -40,8 +40,8 @@ pub trait World {
         let _ = report;
     }
     /// Told once of each type of operation of `stage` whose closure takes more than
-    /// [`WIDE_OPERATION`](crate::WIDE_OPERATION) bytes.
-    fn wide(&self, stage: &'static str, operation: &'static str, bytes: usize) {
+    /// [`LARGE_OPERATION`](crate::LARGE_OPERATION) bytes.
+    fn on_large_operation(&self, stage: &'static str, operation: &'static str, bytes: usize) {
         let _ = (stage, operation, bytes);
     }
     /// Told of every cohort: its stage, its operations and its nanoseconds. To do anything here
@@ -51,15 +51,15 @@ pub trait World {
         let _ = (stage, operations, ns);
     }
     /// Nanoseconds that this thread has been running, without those in which the machine ran others:
-    /// by it the sizes of cohorts are compared ([`Graph::find_cohorts`](crate::Graph::find_cohorts)),
+    /// by it the sizes of cohorts are compared ([`Graph::tune_cohorts`](crate::Graph::tune_cohorts)),
     /// some ten times in a million operations. The [time](Self::now) where that cannot be told.
-    fn worked(&self) -> u64 {
+    fn thread_cpu_time(&self) -> u64 {
         self.now()
     }
     /// Nanoseconds that what costs this thread's time has waited out here for its turn: work that operations have asked for,
-    /// and what has come and was [left outside](Self::hand_over). [`Admission`](crate::Admission) adds it to what is
+    /// and what has come and was [left outside](Self::submit_backlogged). [`Admission`](crate::Admission) adds it to what is
     /// waited in the stages. None by default; asked some hundred times a second.
-    fn waited(&self) -> u64 {
+    fn external_queue_delay(&self) -> u64 {
         0
     }
     /// Nanoseconds of processor time that one more [`park`](Self::park) costs this thread. By it a

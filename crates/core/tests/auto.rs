@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use common::alone;
-use phalanx_core::{Graph, LadderView, Processor, SharedStage, World};
+use phalanx_core::{CohortTunerView, Graph, Processor, SharedStage, World};
 
 /// A clock that is advanced by what is done.
 #[derive(Clone, Default)]
@@ -48,7 +48,7 @@ impl World for Machine {
         self.0.stolen.set(self.0.stolen.get() + stolen);
         self.0.now.set(self.0.now.get() + 100 + 10 * operations as u64 + stolen);
     }
-    fn worked(&self) -> u64 {
+    fn thread_cpu_time(&self) -> u64 {
         self.0.now.get() - self.0.stolen.get()
     }
 }
@@ -65,7 +65,7 @@ async fn connection(machine: Machine, stages: [SharedStage<()>; 4]) {
 /// 128 connections, each through four stages over and over.
 fn start(machine: &Machine, bound: Option<usize>) -> Processor {
     let mut graph = Graph::new();
-    graph.find_cohorts(true);
+    graph.tune_cohorts(true);
     let mut stage = |name| match bound {
         Some(bound) => graph.stage(name).max_cohort(bound).shared(()),
         None => graph.shared(name, ()),
@@ -82,12 +82,12 @@ fn start(machine: &Machine, bound: Option<usize>) -> Processor {
     processor
 }
 
-fn ladder(processor: &Processor) -> LadderView {
-    processor.control().processor(0).ladder
+fn ladder(processor: &Processor) -> CohortTunerView {
+    processor.control().processor(0).cohort_tuner
 }
 
 /// Turns until so many trials are over.
-fn turn_until(processor: &Processor, machine: &Machine, trials: u64) -> LadderView {
+fn turn_until(processor: &Processor, machine: &Machine, trials: u64) -> CohortTunerView {
     for _ in 0..1_000_000 {
         processor.turn(machine);
         let ladder = ladder(processor);
@@ -103,7 +103,7 @@ fn where_code_is_small_calls_come_to_run_inside_of_their_callers() {
     let machine = Machine::default();
     let processor = start(&machine, None);
     let before = processor.control().processor(0);
-    assert_eq!((before.ladder, before.stages[1].direct), (LadderView::default(), 0));
+    assert_eq!((before.cohort_tuner, before.stages[1].direct), (CohortTunerView::default(), 0));
     let ladder = turn_until(&processor, &machine, 1);
     assert_eq!((ladder.kept, ladder.rung), (1, 1), "{ladder:?}");
     let direct = |processor: &Processor| processor.control().processor(0).stages[1].direct;
@@ -136,7 +136,7 @@ fn time_that_the_machine_gives_to_others_does_not_count() {
 #[test]
 fn nothing_is_tried_where_the_graph_says_so() {
     let (machine, mut graph) = (Machine::default(), Graph::new());
-    graph.find_cohorts(false);
+    graph.tune_cohorts(false);
     let stages = ["one", "two", "three", "four"].map(|name| graph.shared(name, ()));
     let processor = alone(graph);
     processor.enter(|| {
@@ -152,7 +152,7 @@ fn nothing_is_tried_where_the_graph_says_so() {
     let view = processor.control().processor(0);
     let started: u64 = view.stages.iter().map(|stage| stage.started.count).sum();
     assert!(started > 50_000, "enough for a trial: {started}");
-    assert_eq!((view.ladder, view.stages[2].direct), (LadderView::default(), 0));
+    assert_eq!((view.cohort_tuner, view.stages[2].direct), (CohortTunerView::default(), 0));
 }
 
 #[test]
@@ -175,6 +175,6 @@ fn what_is_declared_is_not_touched() {
         processor.turn(&machine);
     }
     let view = processor.control().processor(0);
-    assert_eq!((view.ladder, view.stages[2].direct), (LadderView::default(), 0));
+    assert_eq!((view.cohort_tuner, view.stages[2].direct), (CohortTunerView::default(), 0));
     assert_eq!(view.stages[2].cohort_max, 24);
 }

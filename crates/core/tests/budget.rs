@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use common::{Bench, alone};
-use phalanx_core::{Graph, Processor, SharedStage, Trigger, event, yield_now};
+use phalanx_core::{Graph, Processor, SharedStage, oneshot, yield_now};
 
 type Object = [u8; 8192];
 /// Half of it has room for seven requests: their slots take some bytes, too.
@@ -64,7 +64,7 @@ fn rush(is_entry: bool) -> (usize, u64) {
     });
     while processor.turn(&world).ran > 0 {}
     assert_eq!((requests.begun.get(), requests.now.get(), processor.live()), (REQUESTS, 0, 0));
-    (requests.most.get(), processor.control().processor(0).stages[0].postponed)
+    (requests.most.get(), processor.control().processor(0).stages[0].throttled_turns)
 }
 
 #[test]
@@ -81,13 +81,13 @@ fn no_more_are_begun_than_fit_while_others_could_run() {
 fn what_waits_does_not_count() {
     let (processor, first, _) = program(true);
     let (world, requests) = (Bench::default(), Rc::new(OnTheirWay::default()));
-    let waiting: Rc<RefCell<Vec<Trigger<()>>>> = Rc::default();
+    let waiting: Rc<RefCell<Vec<oneshot::LocalSender<()>>>> = Rc::default();
     processor.enter(|| {
         for _ in 0..REQUESTS {
             let (requests, waiting) = (requests.clone(), waiting.clone());
             let begin = move |_| async move {
                 requests.begins();
-                let (trigger, event) = event();
+                let (trigger, event) = oneshot::local();
                 waiting.borrow_mut().push(trigger);
                 event.await;
                 requests.ends();
@@ -103,7 +103,7 @@ fn what_waits_does_not_count() {
     assert!(turns < REQUESTS / 2, "{turns} turns");
     // All wait at once, though no more than seven fit.
     assert_eq!((requests.begun.get(), requests.now.get()), (REQUESTS, REQUESTS));
-    processor.enter(|| waiting.take().into_iter().for_each(|trigger| trigger.fire(())));
+    processor.enter(|| waiting.take().into_iter().for_each(|trigger| trigger.send(())));
     while processor.turn(&world).ran > 0 {}
     assert_eq!((requests.now.get(), processor.live()), (0, 0));
 }

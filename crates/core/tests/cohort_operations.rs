@@ -156,7 +156,7 @@ fn who_is_not_answered_hears_of_it() {
     let profile = processor.control().profile();
     let stage = &profile.processors[0].stages[1];
     assert_eq!((stage.started.count, stage.panicked, stage.suspended), (11, 4, 1));
-    assert_eq!((stage.ended, stage.suspended_now()), (1, 0), "the one that was kept in vain");
+    assert_eq!((stage.cancelled, stage.suspended_now()), (1, 0), "the one that was kept in vain");
     let _ = std::panic::take_hook();
 }
 
@@ -193,7 +193,7 @@ fn a_session_ends_items_wherever_they_are() {
         front.dispatch(move |_| async move { end.end().await }).unwrap();
         while processor.turn(&world).ran > 0 {}
         assert_eq!(session.operations(), 0);
-        assert_eq!(keep.dispatch_in(&session, true), Err(CallError::Ended));
+        assert_eq!(keep.dispatch_in(&session, true), Err(CallError::Cancelled));
         // Replies to those that are gone are dropped, and harm nobody who has their slots now.
         front
             .dispatch(move |_| async move {
@@ -332,7 +332,7 @@ fn options_hold_and_the_end_of_a_cohort_is_told() {
         assert!(!gather.has_room());
         assert_eq!(gather.dispatch(4), Err(CallError::Full { stage: Some("gather"), bound: 4 }));
         near.dispatch(move |_| async move {
-            gather.room().await;
+            gather.wait_for_capacity().await;
             gather.dispatch(9).unwrap();
         })
         .unwrap();

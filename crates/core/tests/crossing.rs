@@ -172,7 +172,7 @@ fn a_session_ends_its_children_elsewhere() {
                     })
                     .unwrap();
                     // Something that is not given back at once, as a buffer in the kernel.
-                    let hold = Session::current().unwrap().hold();
+                    let hold = Session::current().unwrap().guard();
                     far.dispatch(move |_| async move { drop(hold) }).unwrap();
                     std::future::pending::<()>().await;
                     drop(inner);

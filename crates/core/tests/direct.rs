@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::{Bench, alone, settle};
 use phalanx_core::{
-    CallError, Graph, Processor, Session, SharedStage, StageView, event, join, sleep, yield_now,
+    CallError, Graph, Processor, Session, SharedStage, StageView, join, oneshot, sleep, yield_now,
 };
 
 type Log = Rc<RefCell<Vec<&'static str>>>;
@@ -33,7 +33,7 @@ fn beside<Fut: Future<Output = ()> + 'static>(
         world.now.set(world.now.get() + 1_000_000);
         settle(&processor, &world, || ());
     }
-    assert_eq!((processor.live(), processor.audit()), (0, Ok(())));
+    assert_eq!((processor.live(), processor.check_invariants()), (0, Ok(())));
     (log.take(), view(&processor, 1))
 }
 
@@ -67,14 +67,14 @@ fn a_child_runs_when_it_is_awaited_and_not_before() {
 
 #[test]
 fn a_child_that_suspends_is_an_operation_like_any_other() {
-    let (trigger, happens) = event::<u8>();
+    let (trigger, happens) = oneshot::local::<u8>();
     let (log, view) = beside(|b, log| async move {
         let inner = log.clone();
         let child = b.call(move |_| async move {
             inner.borrow_mut().push("waits");
             happens.await
         });
-        let _other = b.dispatch(move |_| async move { trigger.fire(5) });
+        let _other = b.dispatch(move |_| async move { trigger.send(5) });
         log.borrow_mut().push("parent waits");
         // The other was queued later, and waits for its cohort.
         assert_eq!(child.await, Ok(Some(5)));
@@ -90,10 +90,10 @@ fn a_child_that_suspends_is_an_operation_like_any_other() {
 #[test]
 fn wakes_of_the_caller_are_not_lost_while_a_child_runs_inside() {
     let (log, _) = beside(|b, log| async move {
-        let (trigger, happens) = event::<u8>();
+        let (trigger, happens) = oneshot::local::<u8>();
         // Awaited first, so that the event knows its waiter; then the child wakes that.
         let mut happens = std::pin::pin!(happens);
-        let mut child = Box::pin(b.call(move |_| async move { trigger.fire(1) }));
+        let mut child = Box::pin(b.call(move |_| async move { trigger.send(1) }));
         let mut done = false;
         let value = std::future::poll_fn(|context| {
             let value = happens.as_mut().poll(context);
@@ -225,11 +225,11 @@ fn sessions_and_deadlines_hold_inside() {
             own.end().await;
             waits.borrow_mut().push("and goes on");
         });
-        assert_eq!(call.await, Err(CallError::Ended));
+        assert_eq!(call.await, Err(CallError::Cancelled));
         ended.end().await;
         assert!(Session::current().is_none(), "the caller's own again");
         let call = b.call_in(&ended, |_| async {});
-        assert_eq!(call.await, Err(CallError::Ended));
+        assert_eq!(call.await, Err(CallError::Cancelled));
     });
     assert_eq!(log, ["ends itself"]);
 }
@@ -249,12 +249,12 @@ fn a_caller_that_is_ended_by_its_child_goes_no_further_than_its_next_wait() {
                 yield_now().await;
                 inner.borrow_mut().push("went on");
             });
-            assert_eq!(parent.await, Err(CallError::Ended));
+            assert_eq!(parent.await, Err(CallError::Cancelled));
             session.end().await;
         }
     });
     assert_eq!(*log.borrow(), ["child is done"]);
-    assert_eq!(view.ended, 1);
+    assert_eq!(view.cancelled, 1);
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn few_operations_go_to_the_state_and_many_have_it_come() {
     let mut graph = Graph::new();
     let main = graph.shared("main", ());
     // As many lines as 16 operations.
-    let index = graph.stage("index").state_bytes(16 * 8 * 64).exclusive(0usize);
+    let index = graph.stage("index").cache_affinity(16 * 8 * 64).exclusive(0usize);
     let several = Several::new(graph, 2);
     let ran = |at: usize| {
         several.processors[0].control().profile().processors[at].stages[1].completed.count
@@ -51,7 +51,7 @@ fn a_program_that_ends_drops_what_was_on_its_way() {
     let sent = std::sync::Arc::new(());
     let mut graph = Graph::new();
     let main = graph.shared("main", ());
-    let index = graph.stage("index").state_bytes(1 << 20).exclusive(());
+    let index = graph.stage("index").cache_affinity(1 << 20).exclusive(());
     let several = Several::new(graph, 2);
     several.processors[0].enter(|| index.dispatch(|_| async {}).unwrap());
     several.settle(3);

@@ -10,7 +10,7 @@ use phalanx_core::{Graph, Pooled, Processor, Region};
 
 fn figures(processor: &Processor) -> (u64, u64, u64) {
     let view = processor.control().processor(0);
-    (view.pooled_bytes, view.pooled_objects, view.spilled_bytes)
+    (view.pooled_bytes, view.pooled_objects, view.overflow_bytes)
 }
 
 /// Until the figures have been published.
@@ -52,8 +52,8 @@ fn objects_are_reused_last_freed_first_and_go_with_their_operation() {
 fn beyond_the_region_is_spilled_and_counted() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let seed = graph.build(1).remove(0).live_in(Region::new(vec![0u8; 128 << 10]));
-    let (processor, world) = (seed.grow(Box::new(|| ())), Bench::default());
+    let seed = graph.build(1).remove(0).with_region(Region::new(vec![0u8; 128 << 10]));
+    let (processor, world) = (seed.build(Box::new(|| ())), Bench::default());
     let fill = |count: usize| {
         settle(&processor, &world, || {
             stage
@@ -112,23 +112,23 @@ fn types_are_found_with_their_bytes_and_wide_ones_told() {
             stage.dispatch(move |_| small()).unwrap();
             while processor.turn(&world).ran > 0 {}
             let handed = [0u8; 3000];
-            stage.dispatch(move |_| wide(handed)).unwrap();
+            stage.dispatch(move |_| on_large_operation(handed)).unwrap();
             while processor.turn(&world).ran > 0 {}
         }
     });
     let table = processor.control().bytes();
     let names: Vec<_> = table.operations.iter().map(|each| each.operation).collect();
-    assert_eq!(names, ["memory::wide", "memory::small"]);
+    assert_eq!(names, ["memory::on_large_operation", "memory::small"]);
     let wide = table.operations[0];
     assert_eq!((wide.invocation, wide.result, wide.stage), (3000, 0, 0));
     assert!(wide.future >= 5000 && wide.closure() == wide.future && wide.slot == 8192 + 64);
     assert_eq!((table.objects[0].name, table.objects[0].bytes), ("buffer", 1024));
-    assert_eq!(*world.wide.borrow(), [("stage", "memory::wide")]);
+    assert_eq!(*world.wide.borrow(), [("stage", "memory::on_large_operation")]);
 }
 
 async fn small() {}
 
-async fn wide(handed: [u8; 3000]) {
+async fn on_large_operation(handed: [u8; 3000]) {
     let made = [handed[0]; 2000];
     phalanx_core::yield_now().await;
     assert_eq!(made[1999] + handed[2999], 0);
@@ -150,8 +150,8 @@ impl phalanx_core::World for Told {
     }
     fn submit(&self) {}
     fn park(&self, _timeout: Option<u64>) {}
-    fn wide(&self, stage: &'static str, operation: &'static str, bytes: usize) {
-        assert!(bytes > phalanx_core::WIDE_OPERATION);
+    fn on_large_operation(&self, stage: &'static str, operation: &'static str, bytes: usize) {
+        assert!(bytes > phalanx_core::LARGE_OPERATION);
         self.wide.borrow_mut().push((stage, operation));
     }
 }

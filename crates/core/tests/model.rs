@@ -224,7 +224,7 @@ impl Env {
                     }
                 });
                 if let Err(error) = root {
-                    assert_eq!(error, CallError::Ended);
+                    assert_eq!(error, CallError::Cancelled);
                     fate.refused.fetch_add(1, Relaxed);
                 }
                 for _ in 0..yields {
@@ -261,7 +261,7 @@ impl Env {
 fn detached(fate: &Fate, call: Call<u32>) {
     if let Err(error) = call.detach() {
         let (refused, started) = (fate.refused.load(Relaxed), fate.started.load(Relaxed));
-        assert_eq!((error, refused, started), (CallError::Ended, 1, 0));
+        assert_eq!((error, refused, started), (CallError::Cancelled, 1, 0));
     }
 }
 
@@ -273,7 +273,7 @@ fn check(fate: &Fate, result: Result<u32, CallError>) {
         Err(CallError::Panicked { message, .. }) => {
             assert_eq!((&*message, completed, panics), ("as planned", 0, 1));
         }
-        Err(CallError::Ended) => assert_eq!((completed, panics), (0, 0)),
+        Err(CallError::Cancelled) => assert_eq!((completed, panics), (0, 0)),
         Err(error) => panic!("{error}"),
     }
 }
@@ -301,7 +301,7 @@ fn run(plan: &Plan, order: &[u8]) {
         fates: Arc::default(),
     };
     let processors: Vec<_> =
-        graph.build(PROCESSORS).into_iter().map(|seed| seed.grow(Box::new(|| ()))).collect();
+        graph.build(PROCESSORS).into_iter().map(|seed| seed.build(Box::new(|| ()))).collect();
     let (world, failed) = (Bench::default(), Rc::new(RefCell::new(None)));
     processors[0].enter(|| {
         let (inner, plan, failed) = (env.clone(), plan.clone(), failed.clone());
@@ -360,9 +360,9 @@ fn count(env: &Env, profile: &phalanx_core::Profile, direct: bool) {
     assert_eq!(all(|s| s.started.count), started);
     assert_eq!(all(|s| s.completed.count), sum(|fate| &fate.completed) + 1);
     assert_eq!(all(|s| s.panicked), sum(|fate| &fate.panics));
-    assert_eq!(all(|s| s.refused), sum(|fate| &fate.refused));
+    assert_eq!(all(|s| s.rejected), sum(|fate| &fate.refused));
     let taken = fates.len() as u64 + 1 - sum(|fate| &fate.refused);
-    let over = all(|s| s.completed.count) + all(|s| s.panicked) + all(|s| s.ended);
+    let over = all(|s| s.completed.count) + all(|s| s.panicked) + all(|s| s.cancelled);
     assert_eq!(over, taken, "each invocation that was taken is over in one way");
     for stage in stages {
         let run = stage.started.count + stage.resumed.count;

@@ -76,7 +76,7 @@ fn churn(events: &[Event]) {
                 let (id, done) = (calls, done.clone());
                 calls += 1;
                 let asking = main.dispatch(move |_| async move {
-                    if yields == 0 && table.at_once(key, |log| log.seen.push(id)).is_some() {
+                    if yields == 0 && table.try_with_local(key, |log| log.seen.push(id)).is_some() {
                         done.borrow_mut().push(id);
                         return;
                     }
@@ -292,7 +292,7 @@ fn at_once_is_here_or_not_at_all() {
         processor.enter(|| {
             let asking = main.dispatch(move |_| async move {
                 for key in [0, 1] {
-                    let ran = table.at_once(key, |n| *n += 1).is_some();
+                    let ran = table.try_with_local(key, |n| *n += 1).is_some();
                     assert_eq!(ran, table.is_local(key));
                 }
             });

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use common::{Bench, alone, settle};
-use phalanx_core::{CallError, Graph, Session, event, join, sleep, timeout, yield_now};
+use phalanx_core::{CallError, Graph, Session, join, oneshot, sleep, timeout, yield_now};
 
 type Log = Rc<RefCell<Vec<&'static str>>>;
 
@@ -183,7 +183,7 @@ fn ending_a_session_ends_children_first_and_waits_for_holds() {
     let (seen, slot) = (log.clone(), hold.clone());
     settle(&processor, &world, || {
         let session = Session::new();
-        *slot.borrow_mut() = Some(session.hold());
+        *slot.borrow_mut() = Some(session.guard());
         let parent = seen.clone();
         a.dispatch_in(&session, move |_| async move {
             let _say = Say(parent.clone(), "parent");
@@ -242,8 +242,8 @@ fn events_wake_whoever_waits_also_when_abandoned() {
     let a = graph.shared("a", ());
     let (processor, world) = (alone(graph), Bench::default());
     let got = Rc::new(RefCell::new(Vec::new()));
-    let (fired, wait_fired) = event::<u8>();
-    let (dropped, wait_dropped) = event::<u8>();
+    let (fired, wait_fired) = oneshot::local::<u8>();
+    let (dropped, wait_dropped) = oneshot::local::<u8>();
     settle(&processor, &world, || {
         for event in [wait_fired, wait_dropped] {
             let got = got.clone();
@@ -256,7 +256,7 @@ fn events_wake_whoever_waits_also_when_abandoned() {
     });
     assert!(got.borrow().is_empty());
     settle(&processor, &world, || {
-        fired.fire(9);
+        fired.send(9);
         drop(dropped);
     });
     got.borrow_mut().sort();
@@ -309,7 +309,7 @@ fn handles_belong_to_their_graph() {
 #[should_panic(expected = "\"kept\" was not declared")]
 fn a_position_that_is_kept_is_declared_at() {
     let mut graph = Graph::new();
-    let _place = graph.keep("kept");
+    let _place = graph.reserve("kept");
     graph.shared("a", ());
     graph.build(1);
 }
@@ -318,6 +318,6 @@ fn a_position_that_is_kept_is_declared_at() {
 #[should_panic(expected = "by another graph")]
 fn a_position_belongs_to_its_graph() {
     let (mut graph, mut other) = (Graph::new(), Graph::new());
-    let place = graph.keep("kept");
-    other.stage_at(place).shared(());
+    let place = graph.reserve("kept");
+    other.declare(place).shared(());
 }

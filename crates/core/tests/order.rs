@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::{Bench, Several, alone, settle};
 use phalanx_core::{
     Cohort, CohortStage, ExclusiveStage, Graph, PartitionedStage, Session, SharedStage,
-    StageOptions, event, yield_now,
+    StageOptions, oneshot, yield_now,
 };
 use proptest::prelude::*;
 
@@ -105,7 +105,7 @@ fn woken_operations_queue_with_the_invoked() {
         let ran = ran.clone();
         move || ran.borrow_mut().push(name)
     };
-    let (trigger, happens) = event::<()>();
+    let (trigger, happens) = oneshot::local::<()>();
     let (woken, before, behind) = (note("woken"), note("before"), note("behind"));
     settle(&processor, &world, || {
         let waits = async move {
@@ -123,7 +123,7 @@ fn woken_operations_queue_with_the_invoked() {
         };
         stage.dispatch(move |_| yields).unwrap();
         stage.dispatch(move |_| async move { before() }).unwrap();
-        trigger.fire(());
+        trigger.send(());
         stage.dispatch(move |_| async move { behind() }).unwrap();
     });
     assert_eq!(*ran.borrow(), ["yields", "before", "woken", "behind", "yielded"]);

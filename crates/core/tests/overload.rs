@@ -55,7 +55,7 @@ fn what_starts_too_late_is_not_started() {
     let profile = processor.control().profile();
     let stages = &profile.processors[0].stages;
     assert_eq!((stages[0].shed.deadline, stages[0].shed.admission), (1, 0));
-    assert_eq!((stages[1].shed.deadline, stages[1].ended, stages[1].started.count), (2, 0, 2));
+    assert_eq!((stages[1].shed.deadline, stages[1].cancelled, stages[1].started.count), (2, 0, 2));
     assert_eq!(processor.live(), 0);
 }
 
@@ -137,7 +137,7 @@ fn a_cohort_operation_is_not_given_what_is_late() {
         .unwrap();
     });
     let stage = &processor.control().profile().processors[0].stages[1];
-    assert_eq!((stage.shed.deadline, stage.ended), (1, 0));
+    assert_eq!((stage.shed.deadline, stage.cancelled), (1, 0));
     assert_eq!((stage.started.count, stage.completed.count, stage.suspended_now()), (2, 2, 0));
     assert_eq!(processor.live(), 0);
 }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use common::{Bench, alone, settle};
-use phalanx_core::{CallError, Graph, MAX_INTERLEAVED, Session, StageView, event, prefetch};
+use phalanx_core::{CallError, Graph, MAX_INTERLEAVED, Session, StageView, oneshot, prefetch};
 
 fn stage(processor: &phalanx_core::Processor, index: usize) -> StageView {
     processor.control().profile().processors[0].stages[index].clone()
@@ -185,7 +185,7 @@ fn a_session_that_ends_takes_those_that_wait_with_it() {
     });
     assert_eq!((went_on.get(), Rc::strong_count(&dropped), processor.live()), (0, 1, 0));
     let view = stage(&processor, 0);
-    assert_eq!((view.ended, view.completed.count), (3, 1));
+    assert_eq!((view.cancelled, view.completed.count), (3, 1));
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_wake_up_while_it_waits_runs_it_once() {
     let ends = Rc::new(Cell::new(0));
     let out = ends.clone();
     settle(&processor, &world, || {
-        let (trigger, mut value) = event::<u32>();
+        let (trigger, mut value) = oneshot::local::<u32>();
         a.dispatch(move |_| async move {
             // The event has this operation's waker before the prefetch suspends it.
             let mut early = None;
@@ -213,7 +213,7 @@ fn a_wake_up_while_it_waits_runs_it_once() {
             out.set(out.get() + 1);
         })
         .unwrap();
-        a.dispatch(move |_| async move { trigger.fire(7) }).unwrap();
+        a.dispatch(move |_| async move { trigger.send(7) }).unwrap();
     });
     assert_eq!((ends.get(), processor.live()), (1, 0));
     assert_eq!(stage(&processor, 0).completed.count, 2);
@@ -277,7 +277,7 @@ fn what_comes_from_other_processors_is_interleaved_too() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let mut seeds = graph.build(2);
-    let [here, there] = [seeds.remove(0), seeds.remove(0)].map(|seed| seed.grow(Box::new(|| ())));
+    let [here, there] = [seeds.remove(0), seeds.remove(0)].map(|seed| seed.build(Box::new(|| ())));
     let world = Bench::default();
     let log = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     here.enter(|| {

@@ -69,7 +69,8 @@ fn a_torn_partition_is_dropped_and_made_anew() {
     assert_eq!(*seen.lock().unwrap(), [(1, 9), (1, 1), (0, 0), (1, 1)]);
     assert_eq!(Arc::strong_count(&alive), states, "the torn one is gone");
     let profile = processor.control().profile();
-    let rebuilt: Vec<_> = profile.processors[0].stages.iter().map(|stage| stage.rebuilt).collect();
+    let rebuilt: Vec<_> =
+        profile.processors[0].stages.iter().map(|stage| stage.state_rebuilds).collect();
     assert_eq!(rebuilt, [0, 1]);
 }
 
@@ -108,7 +109,7 @@ fn an_exclusive_state_is_made_anew_for_all_processors() {
     let _ = std::panic::take_hook();
     assert_eq!((MADE.load(Ordering::Relaxed), SEEN.load(Ordering::Relaxed)), (2, 0));
     let profile = control.profile();
-    assert_eq!(profile.processors[1].stages[1].rebuilt, 1, "by the one who needed it");
+    assert_eq!(profile.processors[1].stages[1].state_rebuilds, 1, "by the one who needed it");
 }
 
 #[test]
@@ -148,5 +149,5 @@ fn a_handlers_state_is_made_anew_and_a_failing_constructor_is_tried_again() {
     });
     let _ = std::panic::take_hook();
     assert_eq!(*seen.borrow(), [Ok(0), Err("torn".into()), Err("not yet".into()), Ok(2)]);
-    assert_eq!(processor.control().profile().processors[0].stages[1].rebuilt, 1);
+    assert_eq!(processor.control().profile().processors[0].stages[1].state_rebuilds, 1);
 }

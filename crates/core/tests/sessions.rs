@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use common::Several;
 use phalanx_core::{
-    BalancedStage, CallError, Graph, PartitionedStage, Session, SharedStage, first_of, join, sleep,
-    yield_now,
+    BalancedStage, CallError, Graph, PartitionedStage, Session, SharedStage, join, select_all,
+    sleep, yield_now,
 };
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ enum Tree {
     Stuck,
     Sleep(u8),
     /// Gives a hold to an operation outside of the session, which drops it later.
-    Hold(u8),
+    SessionGuard(u8),
     /// Ends the session from inside.
     End,
     Await(usize, Box<Tree>),
@@ -39,7 +39,7 @@ fn tree() -> impl Strategy<Value = Tree> {
     let leaf = prop_oneof![
         4 => Just(Tree::Stuck),
         2 => (0u8..4).prop_map(Tree::Sleep),
-        1 => (0u8..4).prop_map(Tree::Hold),
+        1 => (0u8..4).prop_map(Tree::SessionGuard),
     ];
     leaf.prop_recursive(6, 60, 4, |inner| {
         let boxed = || inner.clone().prop_map(Box::new);
@@ -70,8 +70,8 @@ fn grow(env: Env, tree: Tree) -> Pin<Box<dyn Future<Output = ()>>> {
         match tree {
             Tree::Stuck => std::future::pending().await,
             Tree::Sleep(ms) => sleep(std::time::Duration::from_millis(ms.into())).await,
-            Tree::Hold(yields) => {
-                let hold = Session::current().expect("in the session").hold();
+            Tree::SessionGuard(yields) => {
+                let hold = Session::current().expect("in the session").guard();
                 let outside = Session::new();
                 let kept = env.stage.dispatch_in(&outside, move |_| async move {
                     for _ in 0..yields {
@@ -185,7 +185,7 @@ fn the_first_of_several_ends_the_rest() {
                     n
                 })
             });
-            let (at, result) = first_of(calls.collect()).await;
+            let (at, result) = select_all(calls.collect()).await;
             winner.set(Some((at, result.unwrap())));
             sleep(std::time::Duration::from_millis(5)).await;
             assert_eq!(Arc::strong_count(&alive), 2, "the rest are ended, also elsewhere");
@@ -223,7 +223,7 @@ fn a_child_is_ended_wherever_it_is() {
             waiting.unwrap();
         });
         several.settle(10);
-        let expected = if turns < 3 { Err(CallError::Ended) } else { Ok(7) };
+        let expected = if turns < 3 { Err(CallError::Cancelled) } else { Ok(7) };
         assert_eq!(outcome.take(), Some(expected), "after {turns} turns");
         assert_eq!(several.live(), [0, 0]);
     }

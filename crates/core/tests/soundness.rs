@@ -74,7 +74,7 @@ fn a_turn_is_its_own_processors_whoever_was_entered() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let mut seeds = graph.build(2);
-    let [one, two] = [seeds.remove(0), seeds.remove(0)].map(|seed| seed.grow(Box::new(|| ())));
+    let [one, two] = [seeds.remove(0), seeds.remove(0)].map(|seed| seed.build(Box::new(|| ())));
     let world = Bench::default();
     two.enter(|| {
         a.dispatch(move |_| async move { a.dispatch(|_| std::future::pending()).unwrap() })
@@ -160,7 +160,7 @@ fn a_foreign_waker_that_panics_stops_nobody() {
             let mut timer = pin!(sleep(Duration::ZERO + Duration::from_nanos(1)));
             assert!(poll_once(&mut timer, &bad).is_pending());
             let session = Session::new();
-            let hold = session.hold();
+            let hold = session.guard();
             assert!(poll_once(&mut session.end(), &bad).is_pending());
             drop(hold);
             world.now.set(10_000_000);
@@ -195,11 +195,11 @@ fn a_foreign_wakers_destructor_may_use_timers() {
         }
     });
     settle(&processor, &world, || {
-        let (trigger, event) = phalanx_core::event::<u8>();
+        let (trigger, event) = phalanx_core::oneshot::local::<u8>();
         let mut event = pin!(event);
         assert!(poll_once(&mut event, &Waker::from(Arc::new(Timer))).is_pending());
         assert!(poll_once(&mut event, Waker::noop()).is_pending());
-        trigger.fire(1);
+        trigger.send(1);
     });
 }
 
@@ -243,7 +243,7 @@ fn destructors_invoke_in_vain_when_their_processor_goes() {
         b.dispatch(move |_| async move { drop(last_words) }).unwrap();
     });
     drop(processor);
-    assert_eq!(refused.take(), Some(Err(CallError::Ended)));
+    assert_eq!(refused.take(), Some(Err(CallError::Cancelled)));
     assert_eq!(Rc::strong_count(&alive), 1);
 }
 
@@ -325,7 +325,7 @@ fn a_session_ended_by_its_own_operation_tells_those_outside() {
         })
         .unwrap();
     });
-    assert_eq!(*seen.borrow(), Some(vec![Err(CallError::Ended), Err(CallError::Ended)]));
+    assert_eq!(*seen.borrow(), Some(vec![Err(CallError::Cancelled), Err(CallError::Cancelled)]));
     assert_eq!(processor.live(), 0);
 }
 
@@ -335,7 +335,7 @@ fn a_processor_that_goes_first_answers_those_that_wait() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let mut seeds = graph.build(2);
-    let [one, two] = [seeds.remove(0), seeds.remove(0)].map(|seed| seed.grow(Box::new(|| ())));
+    let [one, two] = [seeds.remove(0), seeds.remove(0)].map(|seed| seed.build(Box::new(|| ())));
     let (world, results) = (Bench::default(), Rc::new(RefCell::new(Vec::new())));
     let (out, count) = (results.clone(), dropped.clone());
     settle(&one, &world, || {
@@ -367,13 +367,13 @@ fn a_call_that_strays_is_over() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let mut seeds = graph.build(2);
-    let [one, two] = [seeds.remove(0), seeds.remove(0)].map(|seed| seed.grow(Box::new(|| ())));
+    let [one, two] = [seeds.remove(0), seeds.remove(0)].map(|seed| seed.build(Box::new(|| ())));
     let mut call = one.enter(|| a.call(|_| async { 1 }));
     let mut late = one.enter(|| a.call(|_| async { 2 }));
     let elsewhere = two.enter(|| poll_once(&mut call, Waker::noop()));
     assert_eq!(elsewhere, Poll::Ready(Err(CallError::Elsewhere)));
     drop(one);
-    assert_eq!(poll_once(&mut late, Waker::noop()), Poll::Ready(Err(CallError::Ended)));
+    assert_eq!(poll_once(&mut late, Waker::noop()), Poll::Ready(Err(CallError::Cancelled)));
 }
 
 #[test]
@@ -383,7 +383,7 @@ fn a_destructor_in_a_cohort_wakes_the_one_that_just_suspended() {
     let (processor, world, done) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
     let out = done.clone();
     settle(&processor, &world, || {
-        let (session, (trigger, event)) = (Session::new(), phalanx_core::event::<u8>());
+        let (session, (trigger, event)) = (Session::new(), phalanx_core::oneshot::local::<u8>());
         a.dispatch_in(&session, move |_| async move { drop(trigger) }).unwrap();
         // Taken first, being the newest; then the one that has been ended in the queue.
         a.dispatch(move |_| async move {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{Bench, alone};
-use phalanx_core::{Graph, Remnant, Session, event, join, sleep};
+use phalanx_core::{Graph, Leak, Session, join, oneshot, sleep};
 
 #[test]
 fn what_is_chosen_runs_and_no_more() {
@@ -38,7 +38,7 @@ fn what_is_chosen_runs_and_no_more() {
     assert_eq!(ran.take(), [0, 1, 2, 3, 4]);
     assert!(steps.is_idle() && steps.sleep() == Some(u64::MAX));
     steps.wake();
-    assert_eq!((processor.residue(), processor.audit()), (vec![], Ok(())));
+    assert_eq!((processor.leaks(), processor.check_invariants()), (vec![], Ok(())));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn everything_that_is_left_has_a_name() {
     let parent = graph.shared("parent", ());
     let child = graph.shared("child", ());
     let (processor, world) = (alone(graph), Bench::default());
-    let (trigger, happens) = event::<()>();
+    let (trigger, happens) = oneshot::local::<()>();
     processor.enter(|| {
         let session = Session::new();
         parent
@@ -65,27 +65,27 @@ fn everything_that_is_left_has_a_name() {
             steps.run(stage, 9, |left| left - 1, &world);
         }
     }
-    let left = processor.residue();
+    let left = processor.leaks();
     let operations = |name| {
-        let is = |left: &&Remnant| {
-            matches!(left, Remnant::Operation { stage, state: "suspended", queued: false, .. }
+        let is = |left: &&Leak| {
+            matches!(left, Leak::Operation { stage, state: "suspended", queued: false, .. }
                 if *stage == name)
         };
         left.iter().filter(is).count()
     };
     assert_eq!((operations("parent"), operations("child")), (1, 2), "{left:?}");
-    let session = Remnant::Session { operations: 3, holds: 0, waiting: 0 };
-    for remnant in [session, Remnant::Joins(1), Remnant::Timers(1)] {
+    let session = Leak::Session { operations: 3, holds: 0, waiting: 0 };
+    for remnant in [session, Leak::Joins(1), Leak::Timers(1)] {
         assert!(left.contains(&remnant), "{remnant:?} is not in {left:?}");
     }
     assert_eq!(left.len(), 6, "{left:?}");
-    processor.enter(|| trigger.fire(()));
+    processor.enter(|| trigger.send(()));
     world.now.set(10_000_000);
     steps.timers(&world);
     while let Some(stage) = steps.ready().next() {
         steps.run(stage, 9, |_| 0, &world);
     }
-    assert_eq!(processor.residue(), []);
+    assert_eq!(processor.leaks(), []);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn two_processors_on_one_thread() {
     let woken = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
     let grown = graph.build(2).into_iter().zip(&woken).map(|(seed, woken)| {
         let woken = woken.clone();
-        seed.grow(Box::new(move || _ = woken.fetch_add(1, Ordering::Relaxed)))
+        seed.build(Box::new(move || _ = woken.fetch_add(1, Ordering::Relaxed)))
     });
     let processors: Vec<_> = grown.collect();
     let [one, other] = [0, 1].map(|n| processors[n].stepping());
@@ -108,14 +108,14 @@ fn two_processors_on_one_thread() {
     });
     assert_eq!(other.sleep(), Some(u64::MAX));
     assert_eq!(one.run(0, 1, |_| 0, &world), 1);
-    assert!(!one.is_idle() && processors[0].residue().contains(&Remnant::Outbox(1)));
+    assert!(!one.is_idle() && processors[0].leaks().contains(&Leak::Outbox(1)));
     assert!(!other.has_mail() && !one.flush() && other.has_mail());
     assert_eq!(woken[1].load(Ordering::Relaxed), 1);
-    let waiting = Remnant::Invocations { stage: "stage", count: 1 };
-    assert_eq!(processors[1].residue(), [waiting]);
+    let waiting = Leak::Invocations { stage: "stage", count: 1 };
+    assert_eq!(processors[1].leaks(), [waiting]);
     other.wake();
     assert!(other.receive(&world) && other.run(0, 9, |_| 0, &world) == 1 && !other.flush());
-    assert_eq!(processors[0].residue().last(), Some(&Remnant::Replies(1)));
+    assert_eq!(processors[0].leaks().last(), Some(&Leak::Replies(1)));
     assert!(one.receive(&world) && one.run(0, 9, |_| 0, &world) == 1);
     assert_eq!(answer.get(), 42);
     processors[0].control().drain();

@@ -54,7 +54,7 @@ fn a_long_queue_interrupts_and_the_interrupted_stage_resumes() {
     assert_eq!(log.take(), "nnnfffnnnfffnf");
     let profile = processor.control().profile();
     let stages = &profile.processors[0].stages;
-    assert_eq!((stages[0].cohorts, stages[1].cohorts, stages[1].interruptions), (1, 3, 2));
+    assert_eq!((stages[0].cohorts, stages[1].cohorts, stages[1].preemptions), (1, 3, 2));
     assert_eq!(profile.processors[0].arcs[0], [0, 7], "the row is put back");
 }
 
@@ -157,7 +157,7 @@ fn operations_from_other_processors_count() {
     let many = graph.stage("many").threshold(3, None).shared(());
     let old = graph.stage("old").threshold(None, Duration::from_micros(150)).shared(());
     let [one, two] =
-        &graph.build(2).into_iter().map(|seed| seed.grow(Box::new(|| ()))).collect::<Vec<_>>()[..]
+        &graph.build(2).into_iter().map(|seed| seed.build(Box::new(|| ()))).collect::<Vec<_>>()[..]
     else {
         panic!("two processors")
     };
@@ -269,7 +269,7 @@ fn a_held_stage_waits_for_its_count_or_its_time_while_others_run() {
     });
     let stage = &processor.control().profile().processors[0].stages[1];
     assert_eq!(stage.cohorts, 2);
-    assert!(stage.held >= 5, "{}", stage.held);
+    assert!(stage.hold_skips >= 5, "{}", stage.hold_skips);
 }
 
 #[test]

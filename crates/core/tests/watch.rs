@@ -105,7 +105,7 @@ fn the_line_of_an_invocation_is_known_whatever_handle_it_is_by() {
     let parts = graph.partitioned("parts", |_| ());
     let exclusive = graph.exclusive("exclusive", ());
     let balanced = graph.stage("balanced").balanced(());
-    let homed = graph.stage("homed").state_bytes(64).exclusive(());
+    let homed = graph.stage("homed").cache_affinity(64).exclusive(());
     let tell = told.clone();
     let items = graph.stage("items").max_cohort(1).cohort(
         |_| (),

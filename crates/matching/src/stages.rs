@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::stage::{Cohort, CohortStage};
-use phalanx::sync::{Trigger, event};
+use phalanx::sync::oneshot;
 use phalanx::{Call, CallError, Graph, SharedStage, Stage, join, yield_now};
 use phalanx_matcher::{Event, Snapshot};
 
@@ -50,7 +50,7 @@ impl<I> Copy for Matching<I> {}
 enum Item<I> {
     Event(I),
     /// Use this snapshot for later events, and fire the trigger once it is in use.
-    Adopt(Snapshot, Trigger<()>),
+    Adopt(Snapshot, oneshot::LocalSender<()>),
 }
 
 /// The stages after `events`.
@@ -76,13 +76,13 @@ impl<I: 'static> Matching<I> {
         let Options { age, capacity } = options;
         assert!(capacity > 0 && u32::try_from(capacity).is_ok(), "1 to 2³²−1 events may wait");
         let adopt = graph.stage("snapshots").policy(Everywhere);
-        let events = graph.keep("events");
+        let events = graph.reserve("events");
         // At most one operation waits here; the hold length of two is never reached.
         let wait = graph.stage("waiting").hold(2, age).shared(());
         let pieces = graph.stage("pieces").shared(());
         let behind = Behind { wait, pieces };
         let make = move |_| Rc::new(RefCell::new(Local::new(capacity)));
-        let events = graph.stage_at(events).cohort(
+        let events = graph.declare(events).cohort(
             make,
             move |local: &mut Rc<RefCell<Local<I>>>, cohort: &mut Cohort<Item<I>, Matched<I>>| {
                 let panic = take_in(local, cohort, &code);
@@ -126,9 +126,9 @@ impl<I: 'static> Matching<I> {
     ) -> Call<Result<At, CallError>> {
         let (events, snapshot) = (self.events, snapshot.clone());
         self.adopt.call(processor, move |at| async move {
-            let (taken, over) = event();
+            let (taken, over) = oneshot::local();
             events.dispatch(Item::Adopt(snapshot, taken))?;
-            over.await.map(|()| at).ok_or(CallError::Ended)
+            over.await.map(|()| at).ok_or(CallError::Cancelled)
         })
     }
 }
@@ -149,7 +149,7 @@ fn take_in<I>(
             }
             Item::Adopt(snapshot, taken) => {
                 local.adopt(snapshot);
-                taken.fire(());
+                taken.send(());
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The scheduler without the runtime, for programs that bring their own event loop.
 //!
-//! [`Graph::build`](crate::Graph::build) returns a [`Seed`] per processor. On its thread each becomes a [`Processor`],
+//! [`Graph::build`](crate::Graph::build) returns a [`ProcessorBuilder`] per processor. On its thread each becomes a [`Processor`],
 //! which runs against a [`World`]: a clock and the source of I/O completions. The crate `phalanx-core` contains these
 //! items and no others of this crate.
 //!
@@ -20,7 +20,7 @@
 //!
 //! let mut graph = Graph::new();
 //! let stage = graph.shared("stage", ());
-//! let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+//! let processor = graph.build(1).remove(0).build(Box::new(|| ()));
 //! let control = processor.control();
 //! processor.enter(|| stage.dispatch(move |_| async move { control.drain() }))?;
 //! processor.run(&Still, 0);
@@ -29,6 +29,6 @@
 
 #[doc(inline)]
 pub use phalanx_core::{
-    Processor, ProcessorId, Region, Remnant, Seed, Steps, Turn, Unpark, World, load_ahead,
-    wake_contained,
+    Leak, Processor, ProcessorBuilder, ProcessorId, Region, Steps, Turn, Unpark, World,
+    prefetch_wakers, wake_contained,
 };

@@ -29,7 +29,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use phalanx_core::{Hold, ProcessorId, Session, load_ahead, now, wake_contained};
+use phalanx_core::{ProcessorId, Session, SessionGuard, now, prefetch_wakers, wake_contained};
 use phalanx_driver::{Completion, Done, Driver, Request, Token};
 use slab::Slab;
 
@@ -74,7 +74,7 @@ struct Entry {
     /// Why this table cancelled it, if it did.
     cancelled: Option<Cause>,
     /// Delays the session's end until the kernel has released the buffers.
-    _hold: Option<Hold>,
+    _hold: Option<SessionGuard>,
 }
 
 enum State {
@@ -193,7 +193,7 @@ impl Io {
         if completed.len() < 2 || requests.len() < MIN_PREFETCH {
             return;
         }
-        load_ahead(completed.iter().filter_map(|completion| {
+        prefetch_wakers(completed.iter().filter_map(|completion| {
             match &requests.get(completion.token.0 as usize)?.state {
                 State::Waiting(waker) => Some(waker),
                 _ => None,
@@ -265,7 +265,7 @@ impl Io {
             expires,
             ends_with_drain: timeout.ends_with_drain,
             cancelled: drained.then_some(Cause::Drained),
-            _hold: Session::current().map(|session| session.hold()),
+            _hold: Session::current().map(|session| session.guard()),
         };
         // Not `try_driver`: a closure would copy the request once more.
         let mut driver = self.driver.try_borrow_mut().map_err(|_| in_driver())?;

@@ -1,7 +1,7 @@
 //! Overload control: admission, load shedding and backpressure.
 //!
 //! An [`Admission`] limits the requests in flight so that their queueing delay stays below a target, and rejects the
-//! rest with [`Shed`]. [`Room`] waits until a stage's bounded queue has capacity. See the page
+//! rest with [`Shed`]. [`WaitForCapacity`] waits until a stage's bounded queue has capacity. See the page
 //! `docs/mechanisms/overload.md`.
 //!
 //! ```
@@ -26,4 +26,4 @@
 //! ```
 
 #[doc(inline)]
-pub use phalanx_core::{Admission, DEFAULT_TARGET_WAIT, Permit, Room, Shed};
+pub use phalanx_core::{Admission, DEFAULT_MAX_QUEUE_DELAY, Permit, Shed, WaitForCapacity};

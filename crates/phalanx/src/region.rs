@@ -4,14 +4,14 @@
 //! operations exceed the second-level cache.
 
 use memmap2::MmapMut;
-use phalanx_core::{Region, Seed};
+use phalanx_core::{ProcessorBuilder, Region};
 
 /// Adds a region of this size to the processor, or none if the kernel refuses.
-pub(crate) fn with_region(bytes: usize, seed: Seed) -> Seed {
+pub(crate) fn with_region(bytes: usize, seed: ProcessorBuilder) -> ProcessorBuilder {
     let memory = if bytes > 0 { MmapMut::map_anon(bytes).ok() } else { None };
     let Some(memory) = memory else { return seed };
     // Without huge pages, ordinary pages are used.
     #[cfg(target_os = "linux")]
     let _ = memory.advise(memmap2::Advice::HugePage);
-    seed.live_in(Region::new(memory))
+    seed.with_region(Region::new(memory))
 }

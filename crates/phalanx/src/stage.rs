@@ -21,9 +21,9 @@
 
 #[doc(inline)]
 pub use phalanx_core::{
-    BalancedStage, Cohort, CohortStage, DEFAULT_COHORT_TIME, DEFAULT_MAX_COHORT,
-    DEFAULT_PARTITIONS_PER_PROCESSOR, Entry, Exclusive, ExclusiveStage, Gate, HomedOptions,
-    HomedStage, MAX_INTERLEAVED, MAX_STAGES, MoveError, Partition, PartitionedCohortStage,
-    PartitionedStage, Place, Policy, Pooled, Prefetch, Rebuilding, Shared, SharedStage, Stage,
-    StageOptions, prefetch,
+    AffineOptions, AffineStage, BalancedStage, Cohort, CohortStage, DEFAULT_COHORT_TIME,
+    DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, Entry, Exclusive, ExclusiveStage, Gate,
+    MAX_INTERLEAVED, MAX_STAGES, MoveError, Partition, PartitionedCohortStage, PartitionedStage,
+    Policy, Pooled, Prefetch, Rebuilding, Shared, SharedStage, Stage, StageOptions, StageSlot,
+    prefetch,
 };

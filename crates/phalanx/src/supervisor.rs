@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use phalanx_core::{Control, Phase, WIDE_OPERATION};
+use phalanx_core::{Control, LARGE_OPERATION, Phase};
 
 use crate::error::RunError;
 use crate::exit_report::{ExitReport, Leaks};
@@ -180,7 +180,7 @@ fn report_large_operation(stage: &str, operation: &str, bytes: usize) {
         let _ = writeln!(
             std::io::stderr(),
             "phalanx: an operation of stage {stage:?} takes {bytes} bytes, more than \
-             {WIDE_OPERATION}: {operation}; box what is large and lives across an `await`"
+             {LARGE_OPERATION}: {operation}; box what is large and lives across an `await`"
         );
     }
     tracing_events::large_operation(stage, operation, bytes);

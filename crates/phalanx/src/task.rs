@@ -26,8 +26,8 @@
 
 #[doc(inline)]
 pub use phalanx_core::{
-    Call, CallError, Children, FirstOf, Hold, Join, MAX_OPERATIONS, Reply, Session, SessionEnd,
-    WIDE_OPERATION, Within, first_of, join, yield_now,
+    Call, CallError, Children, Join, LARGE_OPERATION, MAX_OPERATIONS, Reply, SelectAll, Session,
+    SessionEnd, SessionGuard, Within, join, select_all, yield_now,
 };
 
 pub use crate::select::{Either, select};

@@ -96,7 +96,7 @@ mod enabled {
             for index in 0..control.processors() {
                 let view = control.processor(index);
                 for (sum, stage) in sums.iter_mut().zip(&view.stages) {
-                    *sum += stage.shed.deadline + stage.shed.admission + stage.refused;
+                    *sum += stage.shed.deadline + stage.shed.admission + stage.rejected;
                 }
             }
             self.seen.resize(sums.len(), 0);

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
-use phalanx_core::{Control, Seed};
+use phalanx_core::{Control, ProcessorBuilder};
 use phalanx_driver::DriverKind;
 
 use crate::admin::Admin;
@@ -42,7 +42,7 @@ impl StartContext {
 
 /// The parameters of one processor's thread.
 pub(crate) struct WorkerThread<'a> {
-    pub(crate) seed: Seed,
+    pub(crate) seed: ProcessorBuilder,
     pub(crate) kind: DriverKind,
     pub(crate) epoch: Instant,
     pub(crate) calls: Arc<AtomicU64>,
@@ -82,7 +82,7 @@ impl WorkerThread<'_> {
         let io = Io::new(seed.id(), driver);
         let _entered = io.enter();
         let seed = region::with_region(runtime.region, seed);
-        let processor = seed.grow(Box::new(move || unparker.unpark()));
+        let processor = seed.build(Box::new(move || unparker.unpark()));
         let panics = runtime.panics.clone();
         let supervisor = SupervisorLink { processor: index, events: events.clone(), idle, panics };
         let world =

@@ -102,7 +102,7 @@ impl World for DriverWorld {
         });
     }
 
-    fn hand_over(&self) {
+    fn submit_backlogged(&self) {
         self.io.driver(|driver| {
             driver.submit_backlogged().unwrap_or_else(|error| fail("submit", &error));
             self.system_calls.store(driver.system_calls(), Ordering::Relaxed);
@@ -110,7 +110,7 @@ impl World for DriverWorld {
     }
 
     #[inline]
-    fn gather(&self, timeout: Option<u64>) {
+    fn coalesce(&self, timeout: Option<u64>) {
         let Some(coalescing) = &self.coalescing else { return };
         let Some((wanted, limit)) = coalescing.borrow_mut().plan(self.epoch.elapsed()) else {
             return;
@@ -123,15 +123,15 @@ impl World for DriverWorld {
         });
     }
 
-    fn worked(&self) -> u64 {
+    fn thread_cpu_time(&self) -> u64 {
         crate::clock::worked()
     }
 
-    fn wide(&self, stage: &'static str, operation: &'static str, bytes: usize) {
+    fn on_large_operation(&self, stage: &'static str, operation: &'static str, bytes: usize) {
         self.supervisor.send(Event::LargeOperation { stage, operation, bytes });
     }
 
-    fn waited(&self) -> u64 {
+    fn external_queue_delay(&self) -> u64 {
         self.io.driver(|driver| driver.queue_delay()).as_nanos() as u64
     }
 

@@ -94,7 +94,7 @@ impl Journal {
         let counters = Arc::new(Counters::default());
         counters.measure(&writer);
         let reserve_bytes = writer.reserve.bytes;
-        let place = graph.keep("journal");
+        let place = graph.reserve("journal");
         let disk = graph.shared("journal disk", ());
         let remover = blocking(graph, "journal files").threads(1).state(());
         let make = {
@@ -125,7 +125,7 @@ impl Journal {
             }
         };
         // Cohorts run in order, which preserves the order of each processor's entries.
-        let stage = graph.stage_at(place).partitioned_cohort(|_| None, handler);
+        let stage = graph.declare(place).partitioned_cohort(|_| None, handler);
         Self { stage, counters, reserve_bytes }
     }
 }

@@ -98,7 +98,7 @@ impl Stages {
             .stage("file cache")
             .partitions(partitions)
             .partitioned(move |_| FileCache::new(budget, open));
-        let aggregator = graph.keep("aggregator");
+        let aggregator = graph.reserve("aggregator");
         let disk = graph.shared("disk", ());
         let slow = blocking(graph, "slow").threads(SLOW_THREADS).state(());
         let compression = blocking(graph, "compression")
@@ -108,7 +108,7 @@ impl Stages {
         let passwords =
             blocking(graph, "passwords").threads(PASSWORD_THREADS).queue(PASSWORD_QUEUE).state(());
         let aggregator = graph
-            .stage_at(aggregator)
+            .declare(aggregator)
             .partitioned_cohort(|_| (), move |(), cohort| aggregator::gather(disk, cohort));
         let log = match (log, &config.access_log) {
             (Some(sink), Some(wanted)) => Some(Log::declare(graph, wanted.format, sink, disk)),

@@ -29,7 +29,7 @@ pub(crate) async fn accept(
     let control = context.stages.control;
     loop {
         // Do not accept while the control stage's queue is full.
-        control.room().await;
+        control.wait_for_capacity().await;
         let Some(stream) = listener.accept_next().await else { return };
         let current = settings.load();
         if !Arc::ptr_eq(&current.config, &context.config) {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use phalanx::shutdown::{drain, draining, is_draining};
-use phalanx::sync::{RemoteTrigger, remote_event};
+use phalanx::sync::oneshot;
 use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx::{SharedStage, select, sleep};
@@ -69,7 +69,7 @@ struct Pending {
     first: u64,
     bytes: usize,
     is_committing: bool,
-    waiting: Vec<(Lsn, RemoteTrigger<()>)>,
+    waiting: Vec<(Lsn, oneshot::Sender<()>)>,
 }
 
 /// Delay before a failed write is retried, and the maximum number of attempts during shutdown.
@@ -234,7 +234,7 @@ impl Wal {
             if shared.durable.load(Ordering::Acquire) >= lsn.0 {
                 return Ok(());
             }
-            let (trigger, event) = remote_event();
+            let (trigger, event) = oneshot::shared();
             let is_under_way = {
                 let mut pending = shared.pending();
                 if shared.broken.get().is_some() {
@@ -299,7 +299,7 @@ impl Shared {
         let there = pending.waiting.extract_if(.., |(until, _)| until.0 <= lsn);
         let there: Vec<_> = there.collect();
         drop(pending);
-        there.into_iter().for_each(|(_, trigger)| trigger.fire(()));
+        there.into_iter().for_each(|(_, trigger)| trigger.send(()));
     }
 
     /// Closes the WAL after an unrecoverable error: starts a shutdown, and fails all waiting operations.

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use phalanx::sync::{RemoteTrigger, remote_event};
+use phalanx::sync::oneshot;
 
 /// The limiter. Clones share it.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ struct Shared {
 
 struct Waiting {
     expected: usize,
-    grant: RemoteTrigger<Permit>,
+    grant: oneshot::Sender<Permit>,
 }
 
 /// Permission for a number of deliveries, released on drop.
@@ -78,7 +78,7 @@ impl DeliveryLimiter {
 
     /// Waits for a permit for `messages` of about `each` deliveries. Returns `None` at shutdown.
     pub(crate) async fn acquire(&self, messages: usize, each: usize) -> Option<Permit> {
-        let (grant, granted) = remote_event();
+        let (grant, granted) = oneshot::shared();
         let expected = messages.saturating_mul(each).clamp(1, self.0.most);
         {
             let mut line = self.0.line();
@@ -97,7 +97,7 @@ impl DeliveryLimiter {
             let mut line = self.0.line();
             while let Some(first) = line.front() {
                 let count = self.0.count.load(Ordering::SeqCst);
-                let is_gone = first.grant.is_abandoned();
+                let is_gone = first.grant.is_closed();
                 if !is_gone && count > 0 && count + first.expected > self.0.most {
                     break;
                 }
@@ -111,7 +111,7 @@ impl DeliveryLimiter {
         }
         // Outside the lock: dropping an unclaimed permit grants others.
         for (grant, count) in chosen {
-            grant.fire(Permit { of: self.clone(), count });
+            grant.send(Permit { of: self.clone(), count });
         }
     }
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use arc_swap::Cache;
-use phalanx::stage::{Cohort, CohortStage, Place};
+use phalanx::stage::{Cohort, CohortStage, StageSlot};
 use phalanx::time::now;
 use phalanx::{Graph, SharedStage};
 
@@ -20,7 +20,7 @@ use crate::session::SessionStage;
 /// Declares the stage. It sends each partition of the sessions one batch per cohort.
 pub(crate) fn declare(
     graph: &mut Graph,
-    place: Place,
+    place: StageSlot,
     (router, access, counters): (Router, &Access, &Counters),
     partitions: usize,
     delivery: SharedStage<()>,
@@ -28,7 +28,7 @@ pub(crate) fn declare(
 ) -> CohortStage<Item, Answer> {
     let state = (router, Cache::new(access.clone()));
     let counters = counters.clone();
-    graph.stage_at(place).exclusive_cohort(state, move |(router, policy), cohort| {
+    graph.declare(place).exclusive_cohort(state, move |(router, policy), cohort| {
         let policy = policy.load();
         let context = (sessions, &wal, &delivery_limiter);
         route(router, cohort, policy, partitions, delivery, context);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phalanx::shutdown::draining;
 use phalanx::stage::{CohortStage, Partition};
-use phalanx::sync::event;
+use phalanx::sync::oneshot;
 use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx::{Call, PartitionedStage, select, sleep};
@@ -359,7 +359,7 @@ impl SessionStage {
             let next = partition.with(|sessions| {
                 let next = sessions.next_due();
                 sessions.has_timer_task = next.is_some();
-                let (trigger, event) = event();
+                let (trigger, event) = oneshot::local();
                 sessions.timer_wake = next.map(|_| trigger);
                 next.map(|next| (next, event))
             });

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use phalanx::sync::Trigger;
+use phalanx::sync::oneshot;
 use phalanx_mqtt::{PropertyBuffer, Reason};
 use phalanx_store::{Entry as WalEntry, Record, SessionId};
 
@@ -45,7 +45,7 @@ pub(crate) struct Sessions {
     pub(super) due: BTreeSet<(Duration, u32, u32)>,
     /// Whether an operation runs the timers, and how to wake it.
     pub(super) has_timer_task: bool,
-    pub(super) timer_wake: Option<Trigger<()>>,
+    pub(super) timer_wake: Option<oneshot::LocalSender<()>>,
     pub(super) limits: LiveLimits,
     pub(super) counters: Counters,
     scratch: PropertyBuffer,

@@ -15,7 +15,7 @@ use crate::processor::processor::Processor;
 
 /// Work may wait for so long, over all stages, before anything is refused, unless an [`Admission`]
 /// is told otherwise.
-pub const DEFAULT_TARGET_WAIT: Duration = Duration::from_millis(15);
+pub const DEFAULT_MAX_QUEUE_DELAY: Duration = Duration::from_millis(15);
 
 /// Credits for operations in flight on one processor.
 ///
@@ -28,7 +28,7 @@ pub const DEFAULT_TARGET_WAIT: Duration = Duration::from_millis(15);
 /// ```
 /// use phalanx_core::{Admission, Graph};
 ///
-/// let processor = Graph::new().build(1).remove(0).grow(Box::new(|| ()));
+/// let processor = Graph::new().build(1).remove(0).build(Box::new(|| ()));
 /// processor.enter(|| {
 ///     let entry = Admission::new();
 ///     let permit = entry.admit().expect("nothing waits here");
@@ -77,12 +77,12 @@ impl Default for Admission {
 }
 
 impl Admission {
-    /// An entry on this processor, with the [default target](DEFAULT_TARGET_WAIT).
+    /// An entry on this processor, with the [default target](DEFAULT_MAX_QUEUE_DELAY).
     ///
     /// # Panics
     /// Outside of a processor.
     pub fn new() -> Self {
-        Self::with_target(DEFAULT_TARGET_WAIT)
+        Self::with_target(DEFAULT_MAX_QUEUE_DELAY)
     }
 
     /// An entry where work may wait for `target`, over all stages. The longer, the larger the cohorts

@@ -30,7 +30,7 @@ use crate::stage::key::Invocation;
 /// as an orphan; its result is dropped.
 ///
 /// A call belongs to the processor that made it. Awaited elsewhere it is [`CallError::Elsewhere`], or
-/// [`CallError::Ended`] when that processor has ended. Dropped elsewhere it is as if dropped there.
+/// [`CallError::Cancelled`] when that processor has ended. Dropped elsewhere it is as if dropped there.
 ///
 /// ```compile_fail
 /// fn leaves_its_thread(call: phalanx_core::Call<u32>) {
@@ -140,7 +140,7 @@ impl<T> Call<T> {
     }
 
     /// Ends the operation, wherever it runs: before it is started, or when it is next suspended.
-    /// Awaited after that, the call is [`CallError::Ended`], or the result if that was first. What
+    /// Awaited after that, the call is [`CallError::Cancelled`], or the result if that was first. What
     /// the operation has itself invoked goes on without it, as when a call is dropped; to end a whole
     /// tree, give it a [`Session`](crate::Session).
     pub fn end(&self) {
@@ -262,7 +262,7 @@ fn abandon(slot: Slot, identity: u32) {
 /// Why a call is not answered away from its processor.
 #[cold]
 fn unreachable_call(identity: u32) -> CallError {
-    if is_alive(identity) { CallError::Elsewhere } else { CallError::Ended }
+    if is_alive(identity) { CallError::Elsewhere } else { CallError::Cancelled }
 }
 
 /// Gives the slot of a call up that is awaited away from its processor, and says why it is not answered.

@@ -19,18 +19,18 @@ use crate::stage::key::Key;
 ///
 /// Awaiting it outside of a processor panics, as invoking does.
 #[must_use = "futures do nothing unless awaited"]
-pub struct Room {
+pub struct WaitForCapacity {
     key: Key,
     waiting: bool,
 }
 
-impl Room {
+impl WaitForCapacity {
     pub(crate) fn new(key: Key) -> Self {
         Self { key, waiting: false }
     }
 }
 
-impl Future for Room {
+impl Future for WaitForCapacity {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {

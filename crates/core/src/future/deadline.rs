@@ -34,7 +34,7 @@ impl Session {
     /// use std::time::Duration;
     /// use phalanx_core::Session;
     ///
-    /// # let processor = phalanx_core::Graph::new().build(1).remove(0).grow(Box::new(|| ()));
+    /// # let processor = phalanx_core::Graph::new().build(1).remove(0).build(Box::new(|| ()));
     /// # processor.enter(|| {
     /// let request = Session::new();
     /// request.set_deadline(Duration::from_millis(200));

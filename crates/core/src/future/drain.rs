@@ -8,7 +8,7 @@
 /// ```
 /// use phalanx_core::{Graph, Phase, drain};
 ///
-/// let processor = Graph::new().build(1).remove(0).grow(Box::new(|| ()));
+/// let processor = Graph::new().build(1).remove(0).build(Box::new(|| ()));
 /// processor.enter(drain);
 /// assert_eq!(processor.control().phase(), Phase::Draining);
 /// ```

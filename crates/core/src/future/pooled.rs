@@ -22,7 +22,7 @@ use crate::processor;
 ///
 /// let mut graph = Graph::new();
 /// let read = graph.stage("read").object::<[u8; 4096]>("buffer").shared(());
-/// let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+/// let processor = graph.build(1).remove(0).build(Box::new(|| ()));
 /// processor.enter(|| {
 ///     let first = Pooled::new([0u8; 4096]);
 ///     let place = first.as_ptr();

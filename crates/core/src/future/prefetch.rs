@@ -30,7 +30,7 @@ use crate::processor;
 /// #     fn submit(&self) {}
 /// #     fn park(&self, _: Option<u64>) {}
 /// # }
-/// let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+/// let processor = graph.build(1).remove(0).build(Box::new(|| ()));
 /// processor.enter(|| {
 ///     for n in 0..64 {
 ///         let lookup = table.call(move |table| async move {

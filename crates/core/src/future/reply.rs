@@ -113,8 +113,8 @@ impl Processor {
         // While a handler runs it is not known yet why: it may be panicking.
         if is_awaited(slot, serial) && !self.scratch.batching.lost(slot, serial) {
             let counters = self.stage_counters(slot.stage.get());
-            counters.ended.add(1);
-            counters.ended_suspended.add(1);
+            counters.cancelled.add(1);
+            counters.cancelled_suspended.add(1);
             let stage = self.stage_name(slot.stage.get());
             self.fail_taken(slot, serial, CallError::Unanswered { stage });
         }
@@ -183,7 +183,7 @@ mod tests {
         for uses in [0, 1, (1 << 24) - 1, 1 << 24, (1 << 25) - 1] {
             let mut graph = Graph::new();
             let stage = keeps(&mut graph, "stage");
-            let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+            let processor = graph.build(1).remove(0).build(Box::new(|| ()));
             processor.enter(|| {
                 let session = Session::new();
                 (0..2).for_each(|_| stage.dispatch_in(&session, ()).unwrap());

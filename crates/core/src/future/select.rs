@@ -14,32 +14,32 @@ use crate::future::call::Call;
 /// For requests of which one answer is enough: replicas, or a fast way and a sure one.
 ///
 /// An operation that fails is over, too: the result says how it went. Those that are ended are not
-/// waited for; what they have themselves invoked goes on ([`Call::end`]). A `FirstOf` that is dropped
+/// waited for; what they have themselves invoked goes on ([`Call::end`]). A `SelectAll` that is dropped
 /// leaves all of them running, as dropped calls are.
 ///
 /// ```
-/// use phalanx_core::{CallError, SharedStage, first_of};
+/// use phalanx_core::{CallError, SharedStage, select_all};
 ///
 /// /// The answer of whichever processor is quicker, and which it was.
 /// async fn quickest(replica: SharedStage<u32>) -> (usize, Result<u32, CallError>) {
-///     first_of((0..2).map(|n| replica.call_on(n, |state| async move { *state })).collect()).await
+///     select_all((0..2).map(|n| replica.call_on(n, |state| async move { *state })).collect()).await
 /// }
 /// ```
 ///
 /// # Panics
 /// If there are no calls: the wait would never end.
-pub fn first_of<T>(calls: Vec<Call<T>>) -> FirstOf<T> {
+pub fn select_all<T>(calls: Vec<Call<T>>) -> SelectAll<T> {
     assert!(!calls.is_empty(), "the first of nothing never comes");
-    FirstOf { calls }
+    SelectAll { calls }
 }
 
-/// The future of [`first_of`]: resolves to the number of the first call that is over, and its result.
+/// The future of [`select_all`]: resolves to the number of the first call that is over, and its result.
 #[must_use = "futures do nothing unless awaited"]
-pub struct FirstOf<T> {
+pub struct SelectAll<T> {
     calls: Vec<Call<T>>,
 }
 
-impl<T> Future for FirstOf<T> {
+impl<T> Future for SelectAll<T> {
     type Output = (usize, Result<T, CallError>);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -29,7 +29,7 @@ use crate::session::table::Record;
 ///     session.end().await; // nothing of it is left, neither here nor on processor 1
 ///     let [here, there] = calls;
 ///     assert_eq!(here.await, Ok(7));
-///     assert_eq!(there.await, Err(CallError::Ended));
+///     assert_eq!(there.await, Err(CallError::Cancelled));
 /// }
 /// ```
 ///
@@ -139,22 +139,22 @@ impl Session {
     }
 
     /// Keeps the session's end waiting until the hold is dropped, also if it is awaited elsewhere.
-    pub fn hold(&self) -> Hold {
+    pub fn guard(&self) -> SessionGuard {
         let index = self.0.index;
         let counted = self.0.on(|p| p.waiting.sessions.hold(index));
-        Hold { session: self.clone(), counted: counted.is_some() }
+        SessionGuard { session: self.clone(), counted: counted.is_some() }
     }
 }
 
 /// A resource of a session that someone else still has, such as a buffer in the kernel.
 #[must_use = "a dropped hold holds nothing"]
-pub struct Hold {
+pub struct SessionGuard {
     session: Session,
     /// Not so if the session's processor had ended before.
     counted: bool,
 }
 
-impl Drop for Hold {
+impl Drop for SessionGuard {
     fn drop(&mut self) {
         if self.counted {
             self.session.0.give_back(|record| record.holds -= 1);

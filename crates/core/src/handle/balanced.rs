@@ -37,16 +37,16 @@ handle! {
 
 handle! {
     /// A handle on an exclusive stage whose operations may be sent to where its state is; see
-    /// [`StageOptions::state_bytes`](crate::StageOptions::state_bytes).
+    /// [`StageOptions::cache_affinity`](crate::StageOptions::cache_affinity).
     ///
     /// ```compile_fail
-    /// fn leaves_its_thread(stage: phalanx_core::HomedStage<u32>, here: std::rc::Rc<u32>) {
+    /// fn leaves_its_thread(stage: phalanx_core::AffineStage<u32>, here: std::rc::Rc<u32>) {
     ///     let call = stage.call(move |_| async move { drop(here) }); // a capture is not `Send`
     /// }
     /// ```
     ///
     /// Invoking from outside an operation panics; see [`Processor::enter`].
-    HomedStage
+    AffineStage
 }
 
 impl<S: Send + Sync + 'static> BalancedStage<S> {
@@ -117,7 +117,7 @@ impl<S: Send + Sync + 'static> BalancedStage<S> {
     }
 }
 
-impl<S: Send + 'static> HomedStage<S> {
+impl<S: Send + 'static> AffineStage<S> {
     /// Invokes an operation; it runs in a cohort under the stage's lock, here or where the state is.
     #[track_caller]
     pub fn call<F, Fut, T>(&self, operation: F) -> Call<T>
@@ -193,27 +193,27 @@ impl<'g> StageOptions<'g> {
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();
-    /// let index = graph.stage("index").max_cohort(64).state_bytes(256 << 10).exclusive(vec![0u64; 32 << 10]);
+    /// let index = graph.stage("index").max_cohort(64).cache_affinity(256 << 10).exclusive(vec![0u64; 32 << 10]);
     /// # let _ = index;
     /// ```
     ///
     /// # Panics
     /// If `bytes` is zero.
-    pub fn state_bytes(mut self, bytes: usize) -> HomedOptions<'g> {
+    pub fn cache_affinity(mut self, bytes: usize) -> AffineOptions<'g> {
         assert!(bytes > 0, "a state that is touched");
-        self.state_bytes = bytes;
-        HomedOptions(self)
+        self.cache_affinity = bytes;
+        AffineOptions(self)
     }
 }
 
 /// A stage being declared whose state has a size: it can only be exclusive.
 #[must_use = "end it with `exclusive`"]
-pub struct HomedOptions<'g>(StageOptions<'g>);
+pub struct AffineOptions<'g>(StageOptions<'g>);
 
-impl HomedOptions<'_> {
+impl AffineOptions<'_> {
     /// As [`StageOptions::exclusive`], but cohorts run where the state is when that is less to move.
-    pub fn exclusive<S: Send + 'static>(self, state: S) -> HomedStage<S> {
-        HomedStage::new(self.0.exclusive_key(state))
+    pub fn exclusive<S: Send + 'static>(self, state: S) -> AffineStage<S> {
+        AffineStage::new(self.0.exclusive_key(state))
     }
 }
 

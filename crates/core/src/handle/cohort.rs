@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::error::CallError;
 use crate::future::call::Call;
-use crate::future::capacity::Room;
+use crate::future::capacity::WaitForCapacity;
 use crate::future::cohort::Cohort;
 use crate::future::session::Session;
 use crate::handle::graph::StageOptions;
@@ -78,7 +78,7 @@ impl<I: 'static, O: 'static> CohortStage<I, O> {
     /// Hands over an item whose reply nobody waits for.
     ///
     /// # Errors
-    /// [`CallError::Full`] or [`CallError::Ended`] when it was not taken.
+    /// [`CallError::Full`] or [`CallError::Cancelled`] when it was not taken.
     #[track_caller]
     pub fn dispatch(&self, item: I) -> Result<(), CallError> {
         self.dispatch_from(self.key.invoked(), item)
@@ -92,7 +92,7 @@ impl<I: 'static, O: 'static> CohortStage<I, O> {
     /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
     ///
     /// # Errors
-    /// As there; [`CallError::Ended`] if the session has ended.
+    /// As there; [`CallError::Cancelled`] if the session has ended.
     #[track_caller]
     pub fn dispatch_in(&self, session: &Session, item: I) -> Result<(), CallError> {
         let from = self.key.invoked();
@@ -120,9 +120,9 @@ impl<I: 'static, O: 'static> CohortStage<I, O> {
         processor::current(|p| p.has_room(self.key))
     }
 
-    /// Waits until the stage has room on this processor; see [`Room`].
-    pub fn room(&self) -> Room {
-        Room::new(self.key)
+    /// Waits until the stage has room on this processor; see [`WaitForCapacity`].
+    pub fn wait_for_capacity(&self) -> WaitForCapacity {
+        WaitForCapacity::new(self.key)
     }
 }
 
@@ -152,9 +152,9 @@ impl<I: Send + 'static, O: Send + 'static> PartitionedCohortStage<I, O> {
         self.0.has_room()
     }
 
-    /// Waits until the stage has room on this processor; see [`Room`].
-    pub fn room(&self) -> Room {
-        self.0.room()
+    /// Waits until the stage has room on this processor; see [`WaitForCapacity`].
+    pub fn wait_for_capacity(&self) -> WaitForCapacity {
+        self.0.wait_for_capacity()
     }
 
     fn owner(&self, key: u64) -> usize {

@@ -71,7 +71,7 @@ use crate::state::exclusive::Gate;
 /// #     fn park(&self, _: Option<u64>) {}
 /// # }
 /// # let processors: Vec<_> =
-/// #     graph.build(2).into_iter().map(|seed| seed.grow(Box::new(|| ()))).collect();
+/// #     graph.build(2).into_iter().map(|seed| seed.build(Box::new(|| ()))).collect();
 /// # processors[0].enter(start);
 /// # for _ in 0..20 { processors.iter().for_each(|p| { p.turn(&World); }) }
 /// # assert_eq!(total.load(std::sync::atomic::Ordering::Relaxed), 1);

@@ -9,7 +9,7 @@ use crate::handle::custom::{Part, Policy, Stage};
 use crate::handle::handles::{ExclusiveStage, PartitionedStage, SharedStage};
 use crate::handle::remake::counted;
 use crate::operation::id::MAX_OPERATIONS;
-use crate::program::program::{Program, Seed};
+use crate::program::program::{ProcessorBuilder, Program};
 use crate::stage::cohort_defaults::CohortDefaults;
 use crate::stage::declaration::{
     DEFAULT_COHORT_TIME, DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, EndOfCohort,
@@ -44,13 +44,13 @@ pub struct Graph {
 /// A stage's position in the wavefront.
 enum Position {
     StageDeclaration(StageDeclaration),
-    /// Kept for the stage of this name.
-    Kept(&'static str),
+    /// Reserved for the stage of this name.
+    Reserved(&'static str),
 }
 
-/// A position in the wavefront that is kept for a stage: see [`Graph::keep`].
+/// A position in the wavefront that is reserved for a stage: see [`Graph::reserve`].
 #[must_use = "a position that is kept is declared at"]
-pub struct Place {
+pub struct StageSlot {
     graph: u64,
     stage: usize,
 }
@@ -77,16 +77,16 @@ impl Graph {
     }
 
     /// Keeps the next position in the wavefront for a stage that is declared later, by
-    /// [`stage_at`](Self::stage_at): for a handler that invokes stages which come behind it.
+    /// [`declare`](Self::declare): for a handler that invokes stages which come behind it.
     ///
     /// ```
     /// use phalanx_core::{Cohort, Graph};
     ///
     /// let mut graph = Graph::new();
-    /// let gather = graph.keep("gather");
+    /// let gather = graph.reserve("gather");
     /// let disk = graph.shared("disk", ());
     /// // Visited before the disk stage, and yet its handler has that stage's handle.
-    /// let gather = graph.stage_at(gather).cohort(
+    /// let gather = graph.declare(gather).cohort(
     ///     |_processor| (),
     ///     move |_, cohort: &mut Cohort<u64, u64>| {
     ///         for (offset, reply) in cohort.drain() {
@@ -99,19 +99,19 @@ impl Graph {
     ///
     /// # Panics
     /// If the graph has [`MAX_STAGES`] already.
-    pub fn keep(&mut self, name: &'static str) -> Place {
+    pub fn reserve(&mut self, name: &'static str) -> StageSlot {
         assert!(self.stages.len() < MAX_STAGES, "at most {MAX_STAGES} stages in a graph");
-        self.stages.push(Position::Kept(name));
-        Place { graph: self.id, stage: self.stages.len() - 1 }
+        self.stages.push(Position::Reserved(name));
+        StageSlot { graph: self.id, stage: self.stages.len() - 1 }
     }
 
     /// Declares the stage whose position was kept.
     ///
     /// # Panics
     /// If another graph kept it.
-    pub fn stage_at(&mut self, place: Place) -> StageOptions<'_> {
+    pub fn declare(&mut self, place: StageSlot) -> StageOptions<'_> {
         assert!(place.graph == self.id, "the position was kept by another graph");
-        let Position::Kept(name) = self.stages[place.stage] else {
+        let Position::Reserved(name) = self.stages[place.stage] else {
             unreachable!("a place is used once")
         };
         self.options(place.stage, name)
@@ -127,7 +127,7 @@ impl Graph {
             lifo: false,
             direct: false,
             balanced: false,
-            state_bytes: 0,
+            cache_affinity: 0,
             objects: Vec::new(),
             entry: false,
             partitions: None,
@@ -181,30 +181,32 @@ impl Graph {
     ///
     /// # Panics
     /// If `processors` is zero or more than 1024, or a stage whose position was
-    /// [kept](Self::keep) has not been declared.
-    pub fn build(self, processors: usize) -> Vec<Seed> {
+    /// [kept](Self::reserve) has not been declared.
+    pub fn build(self, processors: usize) -> Vec<ProcessorBuilder> {
         assert!((1..=1024).contains(&processors), "1 to 1024 processors, not {processors}");
         let stages = self.stages.into_iter().map(|position| match position {
             Position::StageDeclaration(declared) => declared,
-            Position::Kept(name) => panic!("the stage {name:?} was not declared at its position"),
+            Position::Reserved(name) => {
+                panic!("the stage {name:?} was not declared at its position")
+            }
         });
         let program =
             Program::new(self.id, stages.collect(), self.max_operations, processors, self.cohorts);
-        (0..processors).map(|index| Seed::new(program.clone(), index)).collect()
+        (0..processors).map(|index| ProcessorBuilder::new(program.clone(), index)).collect()
     }
 }
 
 /// A stage being declared: its options. Ends with its policy.
 pub struct StageOptions<'g> {
     graph: &'g mut Graph,
-    /// Its position: one that was kept, or the next.
+    /// Its position: one that was reserved, or the next.
     stage: usize,
     name: &'static str,
     pub(crate) max_cohort: Option<usize>,
     cohort_time: Duration,
     pub(crate) lifo: bool,
     pub(crate) balanced: bool,
-    pub(crate) state_bytes: usize,
+    pub(crate) cache_affinity: usize,
     pub(crate) objects: Vec<(&'static str, usize)>,
     pub(crate) entry: bool,
     partitions: Option<usize>,
@@ -355,7 +357,7 @@ impl<'g> StageOptions<'g> {
             capacity: self.capacity,
             end_of_cohort: self.end_of_cohort,
             balanced: self.balanced,
-            state_bytes: self.state_bytes,
+            cache_affinity: self.cache_affinity,
             objects: self.objects,
             entry: self.entry,
             last: AtomicUsize::new(0),
@@ -373,18 +375,18 @@ impl Graph {
     /// Whether each processor finds how large the cohorts should be of stages that declare no
     /// [`max_cohort`](StageOptions::max_cohort); it does unless it is told not to. Now and then it
     /// tries sizes from 1 to 512, for a fiftieth of its work at most, and keeps the smallest that
-    /// costs as little as any ([`LadderView`](crate::LadderView)). Where that is 1, calls run inside of their callers, as
+    /// costs as little as any ([`CohortTunerView`](crate::CohortTunerView)). Where that is 1, calls run inside of their callers, as
     /// those of [`direct`](StageOptions::direct) stages do. Nothing is tried while work waits for long
     /// or an [`Admission`](crate::Admission) limits what is begun, nor where little comes together.
     /// Stages that [hold](StageOptions::hold) and cohort operations keep their size.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();
-    /// graph.find_cohorts(false);
+    /// graph.tune_cohorts(false);
     /// let parse = graph.shared("parse", ()); // as many as the cache has room for
     /// # let _ = parse;
     /// ```
-    pub fn find_cohorts(&mut self, found: bool) {
+    pub fn tune_cohorts(&mut self, found: bool) {
         self.cohorts.found = found;
     }
 

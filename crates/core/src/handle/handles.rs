@@ -40,9 +40,9 @@ macro_rules! handle {
                 processor::current(|p| p.has_room(self.key))
             }
 
-            /// Waits until the stage has room on this processor; see [`Room`](crate::Room).
-            pub fn room(&self) -> crate::future::capacity::Room {
-                crate::future::capacity::Room::new(self.key)
+            /// Waits until the stage has room on this processor; see [`Capacity`](crate::WaitForCapacity).
+            pub fn wait_for_capacity(&self) -> crate::future::capacity::WaitForCapacity {
+                crate::future::capacity::WaitForCapacity::new(self.key)
             }
         }
 
@@ -124,7 +124,7 @@ impl<S: Send + Sync + 'static> SharedStage<S> {
     /// Invokes an operation that nobody waits for (DispatchChildren in tr2001 §5.2.1).
     ///
     /// # Errors
-    /// [`CallError::Full`] or [`CallError::Ended`] when it was not taken.
+    /// [`CallError::Full`] or [`CallError::Cancelled`] when it was not taken.
     #[inline]
     #[track_caller]
     pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), CallError>
@@ -138,7 +138,7 @@ impl<S: Send + Sync + 'static> SharedStage<S> {
     /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
     ///
     /// # Errors
-    /// As there; [`CallError::Ended`] if the session has ended.
+    /// As there; [`CallError::Cancelled`] if the session has ended.
     #[track_caller]
     pub fn dispatch_in<F, Fut>(&self, session: &Session, operation: F) -> Result<(), CallError>
     where

@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use crate::error::MoveError;
 use crate::future::call::Call;
-use crate::future::event::event;
+use crate::future::oneshot;
 use crate::future::sleep::{timeout, yield_now};
 use crate::handle::handles::PartitionedStage;
 use crate::operation::state::NO_SESSION;
@@ -197,7 +197,7 @@ impl<S: Send + 'static> PartitionedStage<S> {
         if timeout(DRAIN, drained).await.is_err() {
             return Outcome::Busy;
         }
-        let (trigger, moved) = event();
+        let (trigger, moved) = oneshot::local();
         processor::current(|here| {
             closing.given = true;
             let state = self.partitions(here).take(partition);
@@ -209,7 +209,7 @@ impl<S: Send + 'static> PartitionedStage<S> {
                 },
                 move |here, _: Option<()>| {
                     self.partitions(here).left(partition);
-                    trigger.fire(());
+                    trigger.send(());
                 },
             );
         });

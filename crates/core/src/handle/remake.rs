@@ -7,7 +7,7 @@ use crate::state::rebuildable::Remake;
 pub(crate) fn counted<S>(stage: u8, make: impl Fn() -> S + Send + Sync + 'static) -> Remake<S> {
     Box::new(move || {
         let state = make();
-        processor::try_current(|p| p.stage_counters(stage).rebuilt.add(1));
+        processor::try_current(|p| p.stage_counters(stage).state_rebuilds.add(1));
         state
     })
 }

@@ -107,7 +107,7 @@ impl<S: 'static> PartitionedStage<S> {
     /// # use phalanx_core::PartitionedStage;
     /// # use std::collections::HashMap;
     /// async fn find(table: PartitionedStage<HashMap<u64, u32>>, key: u64) -> Option<u32> {
-    ///     if let Some(found) = table.at_once(key, |part| part.get(&key).copied()) {
+    ///     if let Some(found) = table.try_with_local(key, |part| part.get(&key).copied()) {
     ///         return found;
     ///     }
     ///     let found = table.call(key, move |part| async move { part.with(|p| p.get(&key).copied()) });
@@ -119,10 +119,10 @@ impl<S: 'static> PartitionedStage<S> {
     /// If called from within itself, or from within [`Partition::with`](crate::Partition::with), on
     /// the same partition; and outside of a processor.
     #[inline(always)]
-    pub fn at_once<R>(&self, key: u64, operation: impl FnOnce(&mut S) -> R) -> Option<R> {
+    pub fn try_with_local<R>(&self, key: u64, operation: impl FnOnce(&mut S) -> R) -> Option<R> {
         processor::current(|p| {
             let here = self.partitions(p);
-            let result = here.at_once(here.of_key(key), operation)?;
+            let result = here.try_with_local(here.of_key(key), operation)?;
             p.note_inside(self.key().stage());
             Some(result)
         })

@@ -67,7 +67,7 @@ impl StageOptions<'_> {
     /// reply fail with [`CallError::Unanswered`]. If the handler panics, they fail with
     /// [`CallError::Panicked`], the state stays as the panic left it, and the next cohort begins. A program
     /// that drains finishes the current cohort and the waiting ones. An item whose session has ended fails
-    /// with [`CallError::Ended`]; the handler continues. If the processor has no room for the handler's
+    /// with [`CallError::Cancelled`]; the handler continues. If the processor has no room for the handler's
     /// operation ([`Graph::max_operations`](crate::Graph::max_operations)), the cohort stays unanswered.
     ///
     /// ```
@@ -165,10 +165,10 @@ impl Processor {
                 continue;
             }
             match &polled {
-                Ok(_) => counters.ended.add(1),
+                Ok(_) => counters.cancelled.add(1),
                 Err(_) => counters.panicked.add(1),
             }
-            counters.ended_suspended.add(1);
+            counters.cancelled_suspended.add(1);
         }
         polled.unwrap_or_else(|panic| resume_unwind(panic))
     }

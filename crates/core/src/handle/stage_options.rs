@@ -96,7 +96,7 @@ impl StageOptions<'_> {
     /// have sent waits apart and is bounded apart, by the same number or 1024, whichever is less.
     ///
     /// A producer that must not lose anything asks the stage's handle for room first:
-    /// [`has_room`](crate::SharedStage::has_room), [`room`](crate::SharedStage::room).
+    /// [`has_room`](crate::SharedStage::has_room), [`room`](crate::SharedStage::wait_for_capacity).
     ///
     /// # Panics
     /// If `count` is zero.
@@ -111,7 +111,7 @@ impl StageOptions<'_> {
 impl StageOptions<'_> {
     /// The most operations in a cohort (MaxBatchSize in tr2001 §5.1). Without it there are as many as
     /// the [cache](crate::Graph::cache_bytes) has room for, or as many as the runtime
-    /// [finds](crate::Graph::find_cohorts) good. 64 is good for stages that touch sockets: beyond that their
+    /// [finds](crate::Graph::tune_cohorts) good. 64 is good for stages that touch sockets: beyond that their
     /// kernel state leaves the cache again.
     ///
     /// # Panics

@@ -21,17 +21,17 @@ thread_local! {
 
 /// Has `fault` happen on this thread once, after `chances` occasions that pass without it. Takes
 /// the place of what was planted before.
-pub fn plant(fault: Fault, chances: u32) {
+pub fn inject(fault: Fault, chances: u32) {
     PLANTED.set(Some((fault, chances)));
 }
 
 /// Takes away what is planted. True if it has not happened.
-pub fn uproot() -> bool {
+pub fn clear() -> bool {
     PLANTED.take().is_some()
 }
 
 /// Whether `fault` happens now.
-pub(crate) fn strikes(fault: Fault) -> bool {
+pub(crate) fn fires(fault: Fault) -> bool {
     match PLANTED.get() {
         Some((planted, 0)) if planted == fault => {
             PLANTED.set(None);

@@ -1,7 +1,7 @@
 //! Everything that other threads send to a processor, and how they wake it.
 
 pub(crate) mod command;
-#[cfg(feature = "plant")]
+#[cfg(feature = "fault-injection")]
 pub mod fault_injection;
 pub(crate) mod mailbox;
 pub(crate) mod message;

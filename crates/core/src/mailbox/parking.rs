@@ -61,9 +61,9 @@ impl Parking {
                 .state
                 .compare_exchange(PARKED, NOTIFIED, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok();
-        #[cfg(feature = "plant")]
+        #[cfg(feature = "fault-injection")]
         let woke = woke
-            && !crate::mailbox::fault_injection::strikes(
+            && !crate::mailbox::fault_injection::fires(
                 crate::mailbox::fault_injection::Fault::LostUnpark,
             );
         if woke && let Some(unpark) = self.unpark.get() {

@@ -106,7 +106,7 @@ impl Pools {
                 let start = NonNull::new(unsafe { alloc(layout) });
                 let start = start.unwrap_or_else(|| handle_alloc_error(layout));
                 self.chunks.borrow_mut().push(Chunk { start, layout });
-                slab.note_spill(layout.size());
+                slab.note_overflow(layout.size());
                 start
             }
         };

@@ -35,7 +35,7 @@ impl Drop for Owner {
     }
 }
 
-/// Memory for a processor to live in; see [`Seed::live_in`](crate::Seed::live_in).
+/// Memory for a processor to live in; see [`ProcessorBuilder::with_region`](crate::ProcessorBuilder::with_region).
 pub struct Region {
     start: NonNull<u8>,
     bytes: usize,

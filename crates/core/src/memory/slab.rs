@@ -72,7 +72,7 @@ pub(crate) struct Slab {
     region: Option<BumpAllocator>,
     /// Bytes of all chunks, and of those of all pools that are not in the region.
     bytes: Cell<usize>,
-    spilled: Cell<usize>,
+    overflow: Cell<usize>,
     live: Cell<usize>,
     bound: Cell<usize>,
     /// The processor's number, for the slots' names.
@@ -88,7 +88,7 @@ impl Slab {
             chunks: UnsafeCell::default(),
             region: region.map(BumpAllocator::new),
             bytes: Cell::new(0),
-            spilled: Cell::new(0),
+            overflow: Cell::new(0),
             live: Cell::new(0),
             bound: Cell::new(bound),
             number,
@@ -143,7 +143,7 @@ impl Slab {
         let layout = Layout::from_size_align(stride * count, 64).expect("a small chunk");
         let start = match self.region.as_ref().and_then(|region| region.take(layout)) {
             Some(start) => start.as_ptr(),
-            None => self.spill(layout),
+            None => self.overflow(layout),
         };
         self.bytes.set(self.bytes.get() + layout.size());
         // SAFETY: short section (top of the file); slots are carved out of the new chunk, each
@@ -164,19 +164,19 @@ impl Slab {
     }
 
     /// A chunk of the general allocator.
-    fn spill(&self, layout: Layout) -> *mut u8 {
+    fn overflow(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the layout is not empty.
         let start = NonNull::new(unsafe { alloc(layout) });
         let start = start.unwrap_or_else(|| handle_alloc_error(layout));
         // SAFETY: short section (top of the file).
         unsafe { (&mut *self.chunks.get()).push(Chunk { start, layout }) };
-        self.note_spill(layout.size());
+        self.note_overflow(layout.size());
         start.as_ptr()
     }
 
     /// Some pool of this processor has grown by so many bytes beyond the region.
-    pub(crate) fn note_spill(&self, bytes: usize) {
-        self.spilled.set(self.spilled.get() + bytes);
+    pub(crate) fn note_overflow(&self, bytes: usize) {
+        self.overflow.set(self.overflow.get() + bytes);
     }
 
     /// Where chunks come from, for other pools too.
@@ -185,8 +185,8 @@ impl Slab {
     }
 
     /// Bytes that are not in the region, over all pools; none where there is no region.
-    pub(crate) fn spilled(&self) -> usize {
-        if self.region.is_some() { self.spilled.get() } else { 0 }
+    pub(crate) fn overflow_bytes(&self) -> usize {
+        if self.region.is_some() { self.overflow.get() } else { 0 }
     }
 
     /// Has every free slot look as if it had been used so many times more.

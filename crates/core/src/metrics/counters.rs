@@ -10,14 +10,14 @@
 use std::sync::Arc;
 
 use crate::metrics::counter::Counter;
-use crate::metrics::histogram::{COHORT_BUCKETS, TimeCounters};
+use crate::metrics::histogram::{COHORT_BUCKETS, HistogramCounters};
 use crate::metrics::operation_types::OperationTypes;
 use crate::metrics::recorder::Recorder;
 use crate::metrics::tuner::TunerCounters;
-use crate::metrics::view::{Column, Crossings, ProcessorView, ShedView, StageView};
+use crate::metrics::view::{Crossings, DurationStats, ProcessorView, ShedView, StageView};
 use crate::metrics::watch::Watch;
 
-/// One stage on one processor. Times in nanoseconds.
+/// One stage on one processor. Histogram in nanoseconds.
 #[derive(Default, Debug)]
 pub(crate) struct StageCounters {
     pub(crate) queue_length: Counter,
@@ -35,13 +35,13 @@ pub(crate) struct StageCounters {
     pub(crate) direct: Counter,
     pub(crate) completed: Counter,
     pub(crate) panicked: Counter,
-    pub(crate) ended: Counter,
-    pub(crate) ended_suspended: Counter,
-    pub(crate) refused: Counter,
-    pub(crate) interruptions: Counter,
-    pub(crate) held: Counter,
-    pub(crate) postponed: Counter,
-    pub(crate) rebuilt: Counter,
+    pub(crate) cancelled: Counter,
+    pub(crate) cancelled_suspended: Counter,
+    pub(crate) rejected: Counter,
+    pub(crate) preemptions: Counter,
+    pub(crate) hold_skips: Counter,
+    pub(crate) throttled_turns: Counter,
+    pub(crate) state_rebuilds: Counter,
     pub(crate) shed_deadline: Counter,
     pub(crate) shed_admission: Counter,
     pub(crate) shed_full: Counter,
@@ -50,8 +50,8 @@ pub(crate) struct StageCounters {
     pub(crate) cohorts: Counter,
     pub(crate) cohort_max: Counter,
     pub(crate) cohort_sizes: [Counter; COHORT_BUCKETS],
-    pub(crate) waits: TimeCounters,
-    pub(crate) runs: TimeCounters,
+    pub(crate) waits: HistogramCounters,
+    pub(crate) runs: HistogramCounters,
 }
 
 /// One processor's counters, with a line of them for each stage.
@@ -73,8 +73,8 @@ pub(crate) struct ProcessorCounters {
     pub(crate) memory: Counter,
     pub(crate) pooled: Counter,
     pub(crate) objects: Counter,
-    pub(crate) spilled: Counter,
-    pub(crate) ladder: TunerCounters,
+    pub(crate) overflow: Counter,
+    pub(crate) cohort_tuner: TunerCounters,
     pub(crate) watch: Watch,
     pub(crate) types: OperationTypes,
 }
@@ -98,8 +98,8 @@ impl ProcessorCounters {
             memory: Counter::default(),
             pooled: Counter::default(),
             objects: Counter::default(),
-            spilled: Counter::default(),
-            ladder: TunerCounters::default(),
+            overflow: Counter::default(),
+            cohort_tuner: TunerCounters::default(),
             watch: Watch::default(),
             types: OperationTypes::default(),
         })
@@ -116,12 +116,13 @@ pub(crate) fn cohort_bucket(size: u64) -> usize {
 
 impl StageCounters {
     fn view(&self, direct: u64) -> StageView {
-        let column = |count: &Counter, total: &Counter, max: &Counter| Column {
+        let column = |count: &Counter, total: &Counter, max: &Counter| DurationStats {
             count: count.get(),
             total_ns: total.get(),
             max_ns: max.get(),
         };
-        let with_direct = |column: Column| Column { count: column.count + direct, ..column };
+        let with_direct =
+            |column: DurationStats| DurationStats { count: column.count + direct, ..column };
         StageView {
             direct,
             queue_length: self.queue_length.get(),
@@ -132,13 +133,13 @@ impl StageCounters {
             completed: with_direct(column(&self.completed, &self.run, &self.run_max)),
             suspended: self.suspended.get(),
             panicked: self.panicked.get(),
-            ended: self.ended.get(),
-            ended_suspended: self.ended_suspended.get(),
-            refused: self.refused.get(),
-            interruptions: self.interruptions.get(),
-            held: self.held.get(),
-            postponed: self.postponed.get(),
-            rebuilt: self.rebuilt.get(),
+            cancelled: self.cancelled.get(),
+            cancelled_suspended: self.cancelled_suspended.get(),
+            rejected: self.rejected.get(),
+            preemptions: self.preemptions.get(),
+            hold_skips: self.hold_skips.get(),
+            throttled_turns: self.throttled_turns.get(),
+            state_rebuilds: self.state_rebuilds.get(),
             shed: ShedView {
                 deadline: self.shed_deadline.get(),
                 admission: self.shed_admission.get(),
@@ -222,8 +223,8 @@ impl ProcessorCounters {
             memory_bytes: self.memory.get(),
             pooled_bytes: self.pooled.get(),
             pooled_objects: self.objects.get(),
-            spilled_bytes: self.spilled.get(),
-            ladder: self.ladder.view(),
+            overflow_bytes: self.overflow.get(),
+            cohort_tuner: self.cohort_tuner.view(),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::metrics::counter::Counter;
 pub const COHORT_BUCKETS: usize = 8;
 
 /// Buckets of times: below 128 ns, then each up to twice the one before, the last open.
-pub const TIME_BUCKETS: usize = 28;
+pub const HISTOGRAM_BUCKETS: usize = 28;
 
 /// The first bucket ends at 2⁷ ns.
 const FIRST: u32 = 7;
@@ -18,53 +18,53 @@ const FIRST: u32 = 7;
 /// Where a bucket ends, in nanoseconds; the last, beyond eight seconds, does not.
 ///
 /// ```
-/// use phalanx_core::{TIME_BUCKETS, bucket_end_ns};
+/// use phalanx_core::{HISTOGRAM_BUCKETS, bucket_end_ns};
 ///
 /// assert_eq!(bucket_end_ns(0), Some(128));
 /// assert_eq!(bucket_end_ns(1), Some(256));
-/// assert_eq!(bucket_end_ns(TIME_BUCKETS - 1), None);
+/// assert_eq!(bucket_end_ns(HISTOGRAM_BUCKETS - 1), None);
 /// ```
 pub fn bucket_end_ns(bucket: usize) -> Option<u64> {
-    (bucket < TIME_BUCKETS - 1).then(|| 1 << (FIRST as usize + bucket))
+    (bucket < HISTOGRAM_BUCKETS - 1).then(|| 1 << (FIRST as usize + bucket))
 }
 
 /// The bucket of a time.
 fn bucket_of(ns: u64) -> usize {
     let bits = u64::BITS - ns.leading_zeros();
-    (bits.saturating_sub(FIRST) as usize).min(TIME_BUCKETS - 1)
+    (bits.saturating_sub(FIRST) as usize).min(HISTOGRAM_BUCKETS - 1)
 }
 
 /// Counters of one writer.
 #[derive(Default, Debug)]
-pub(crate) struct TimeCounters([Counter; TIME_BUCKETS]);
+pub(crate) struct HistogramCounters([Counter; HISTOGRAM_BUCKETS]);
 
-impl TimeCounters {
+impl HistogramCounters {
     /// `count` operations took `mean` nanoseconds each.
     #[inline]
     pub(crate) fn add(&self, count: u64, mean: u64) {
         self.0[bucket_of(mean)].add(count);
     }
 
-    pub(crate) fn view(&self) -> Times {
-        Times(std::array::from_fn(|bucket| self.0[bucket].get()))
+    pub(crate) fn view(&self) -> Histogram {
+        Histogram(std::array::from_fn(|bucket| self.0[bucket].get()))
     }
 }
 
 /// Operations by their time: how many in each bucket.
 ///
 /// ```
-/// use phalanx_core::Times;
+/// use phalanx_core::Histogram;
 ///
-/// let mut counts = Times::default();
+/// let mut counts = Histogram::default();
 /// counts.0[3] = 99; // up to 1,024 ns
 /// counts.0[9] = 1; // up to 65,536 ns
 /// assert!((512.0..=1024.0).contains(&counts.percentile_ns(50.0)));
 /// assert!(counts.percentile_ns(99.5) > 32_768.0);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Times(pub [u64; TIME_BUCKETS]);
+pub struct Histogram(pub [u64; HISTOGRAM_BUCKETS]);
 
-impl Times {
+impl Histogram {
     /// All of them.
     pub fn count(&self) -> u64 {
         self.0.iter().sum()
@@ -117,13 +117,13 @@ mod tests {
                 assert!(bucket == 0 || bucket_end_ns(bucket - 1).unwrap() <= ns, "{ns}");
             }
         }
-        assert_eq!(bucket_of(u64::MAX), TIME_BUCKETS - 1);
+        assert_eq!(bucket_of(u64::MAX), HISTOGRAM_BUCKETS - 1);
     }
 
     #[cfg(not(uncounted))]
     #[test]
     fn a_cohort_is_counted_at_its_mean() {
-        let counters = TimeCounters::default();
+        let counters = HistogramCounters::default();
         counters.add(10, 1000);
         counters.add(0, 0);
         let times = counters.view();
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn percentiles_grow() {
-        let mut times = Times::default();
+        let mut times = Histogram::default();
         assert_eq!(times.percentile_ns(99.0), 0.0);
         times.0 = std::array::from_fn(|bucket| (bucket as u64 * 7) % 5);
         let all: Vec<f64> = (0..=100).map(|p| times.percentile_ns(f64::from(p))).collect();

@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// Operations whose closure takes more bytes than this are told of ([`World::wide`](crate::World::wide)).
-pub const WIDE_OPERATION: usize = 4096;
+/// Operations whose closure takes more bytes than this are told of ([`World::on_large_operation`](crate::World::on_large_operation)).
+pub const LARGE_OPERATION: usize = 4096;
 
 /// One type of operation at one stage; see [`Control::bytes`](crate::Control::bytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// One cohort that ran while a trace was taken. Times are those of the program's clock.
+/// One cohort that ran while a trace was taken. Histogram are those of the program's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CohortRecord {
     /// The stage's number in wavefront order.

@@ -15,10 +15,10 @@ pub(crate) struct TunerCounters {
     pub(crate) costs: [Counter; RUNGS.len()],
 }
 
-/// What a processor's ladder has found; see [`Graph::find_cohorts`](crate::Graph::find_cohorts).
+/// What a processor's ladder has found; see [`Graph::tune_cohorts`](crate::Graph::tune_cohorts).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct LadderView {
+pub struct CohortTunerView {
     /// The rung in use: the most operations in a cohort of the stages that declare none; at 1 their
     /// calls run inside of their callers. Zero before the first trial.
     pub rung: u64,
@@ -34,8 +34,8 @@ pub struct LadderView {
 }
 
 impl TunerCounters {
-    pub(crate) fn view(&self) -> LadderView {
-        LadderView {
+    pub(crate) fn view(&self) -> CohortTunerView {
+        CohortTunerView {
             rung: self.rung.get(),
             kept: self.kept.get(),
             trials: self.trials.get(),

@@ -1,11 +1,11 @@
 //! What was counted, as plain data for the reader.
 
-use crate::metrics::histogram::{COHORT_BUCKETS, Times};
-use crate::metrics::tuner::LadderView;
+use crate::metrics::histogram::{COHORT_BUCKETS, Histogram};
+use crate::metrics::tuner::CohortTunerView;
 
 /// A number of operations with the mean and the greatest of some time of theirs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Column {
+pub struct DurationStats {
     /// Operations.
     pub count: u64,
     /// The sum of their times, in nanoseconds.
@@ -36,11 +36,11 @@ pub struct StageView {
     /// The sum over cohorts of the queue each found; over [`cohorts`](Self::cohorts) it is the mean.
     pub queue_length_sum: u64,
     /// Started, with the wait from invocation to start.
-    pub started: Column,
+    pub started: DurationStats,
     /// Restarted after a suspension, with the wait from being re-enabled to running again.
-    pub resumed: Column,
+    pub resumed: DurationStats,
     /// Completed, with the time run by this stage's cohorts: the maximum is a cohort's mean.
-    pub completed: Column,
+    pub completed: DurationStats,
     /// Of those completed, operations that ran inside of their callers, whose time is in their
     /// callers' ([`direct`](crate::StageOptions::direct)).
     pub direct: u64,
@@ -49,24 +49,24 @@ pub struct StageView {
     /// Operations that panicked.
     pub panicked: u64,
     /// Operations that were ended with their session or at shutdown.
-    pub ended: u64,
+    pub cancelled: u64,
     /// Of these, operations that had started.
-    pub ended_suspended: u64,
+    pub cancelled_suspended: u64,
     /// Invocations refused because the processor or the stage was full, or their session ended.
-    pub refused: u64,
+    pub rejected: u64,
     /// What was not begun, by reason.
     pub shed: ShedView,
     /// Cohorts that interrupted another stage's because the
     /// [threshold](crate::StageOptions::threshold) was reached.
-    pub interruptions: u64,
+    pub preemptions: u64,
     /// Times that the stage was passed over so that its cohort could fill
     /// ([hold](crate::StageOptions::hold)).
-    pub held: u64,
+    pub hold_skips: u64,
     /// Turns in which nothing was begun here, the cache being taken up by what is on its way
     /// ([`entry`](crate::StageOptions::entry)).
-    pub postponed: u64,
+    pub throttled_turns: u64,
     /// Times that a state was made anew after a panic.
-    pub rebuilt: u64,
+    pub state_rebuilds: u64,
     /// Cohorts run.
     pub cohorts: u64,
     /// The largest cohort.
@@ -74,9 +74,9 @@ pub struct StageView {
     /// Cohorts by size: 1, 2–3, 4–7, …, 128 and more.
     pub cohort_sizes: [u64; COHORT_BUCKETS],
     /// Operations by their wait until they ran, each at the mean of its cohort.
-    pub waits: Times,
+    pub waits: Histogram,
     /// Operations by their time to run, each at the mean of its cohort.
-    pub runs: Times,
+    pub runs: Histogram,
 }
 
 impl StageView {
@@ -87,7 +87,7 @@ impl StageView {
     /// assert_eq!(view.suspended_now(), 5);
     /// ```
     pub fn suspended_now(&self) -> u64 {
-        self.suspended.saturating_sub(self.resumed.count + self.ended_suspended)
+        self.suspended.saturating_sub(self.resumed.count + self.cancelled_suspended)
     }
 }
 
@@ -120,9 +120,9 @@ pub struct ProcessorView {
     /// Such objects alive.
     pub pooled_objects: u64,
     /// Of both, bytes beyond the processor's [`Region`](crate::Region), if it was given one.
-    pub spilled_bytes: u64,
+    pub overflow_bytes: u64,
     /// How large the cohorts are of stages that do not say.
-    pub ladder: LadderView,
+    pub cohort_tuner: CohortTunerView,
 }
 
 /// Operations of one arc that came from another processor.

@@ -219,7 +219,7 @@ impl Slot {
         self.site.set(site);
         let tags = u32::from_ne_bytes([stage, SlotState::Unstarted as u8, flags, class]);
         // SAFETY: the four cells lie together (asserted beside `Header`), and each gets a value of
-        // its type. Room for the payload by the caller's promise; writing does not read what was
+        // its type. Capacity for the payload by the caller's promise; writing does not read what was
         // there.
         unsafe {
             (&raw mut (*self.0.as_ptr()).stage).cast::<u32>().write(tags);

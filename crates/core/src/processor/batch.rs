@@ -46,7 +46,7 @@ impl Processor {
             tally.size.set(tally.size.get() + 1);
             if slot.has(ENDED) {
                 bump(&tally.ended);
-                self.discard(slot, CallError::Ended);
+                self.discard(slot, CallError::Cancelled);
                 continue;
             }
             if slot.session.get() != NO_SESSION && self.is_late(slot, start) {
@@ -79,8 +79,8 @@ impl Processor {
                 continue;
             }
             if !of_this_cohort {
-                counters.ended.add(1);
-                counters.ended_suspended.add(1);
+                counters.cancelled.add(1);
+                counters.cancelled_suspended.add(1);
             } else if panic.is_some() {
                 bump(&tally.panicked);
                 counters.panicked.add(1);

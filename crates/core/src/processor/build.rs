@@ -14,17 +14,17 @@ use crate::processor::part::scratch::Scratch;
 use crate::processor::part::stages::Stages;
 use crate::processor::part::waiting::Waiting;
 use crate::processor::processor::Processor;
-use crate::program::program::Seed;
+use crate::program::program::ProcessorBuilder;
 use crate::queue::local::{StageQueue, StarvationGuard};
 use crate::stage::cohort_defaults::bound;
 use crate::stage::key::Key;
 use crate::stage::local::{LocalStage, StageRuntime};
 use crate::stage::tuner_state::TunerState;
 
-impl Seed {
+impl ProcessorBuilder {
     /// The processor, on the thread that will run it. `unpark` ends its sleep from other threads.
-    pub fn grow(self, unpark: crate::mailbox::parking::Unpark) -> Processor {
-        let Seed { program, index, share, region } = self;
+    pub fn build(self, unpark: crate::mailbox::parking::Unpark) -> Processor {
+        let ProcessorBuilder { program, index, share, region } = self;
         let post = program.posts[index].clone();
         post.parking.install(unpark);
         let processors = program.posts.len();

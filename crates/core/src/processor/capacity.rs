@@ -26,7 +26,7 @@ impl Processor {
     #[cold]
     #[inline(never)]
     pub(crate) fn refuse_at_stage<F>(&self, stage: u8, invocation: F) -> Refused {
-        self.stage_counters(stage).refused.add(1);
+        self.stage_counters(stage).rejected.add(1);
         let bound = self.stages[usize::from(stage)].rules.capacity.bound;
         catch_panic(|| drop(invocation));
         Refused::stage_full(stage, bound)

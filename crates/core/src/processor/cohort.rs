@@ -290,7 +290,7 @@ impl Processor {
             // What its destructors wake is not running any more.
             self.current.set_running(None);
             bump(&tally.ended);
-            return self.discard(slot, CallError::Ended);
+            return self.discard(slot, CallError::Cancelled);
         }
         let wait = start.saturating_sub(slot.queued_at.get());
         match slot.life.get() {
@@ -334,7 +334,7 @@ impl Processor {
                 }
                 bump(&tally.suspended);
                 if flags & ENDED != 0 {
-                    self.discard(slot, CallError::Ended);
+                    self.discard(slot, CallError::Cancelled);
                 } else if flags & WOKEN != 0 {
                     slot.flags.set(flags & !WOKEN);
                     self.requeue(slot);

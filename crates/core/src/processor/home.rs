@@ -19,7 +19,7 @@ impl ProcessorId {
     /// own: each handle is dropped once. A panic in `release` is discarded.
     ///
     /// ```
-    /// # let processor = phalanx_core::Graph::new().build(1).remove(0).grow(Box::new(|| ()));
+    /// # let processor = phalanx_core::Graph::new().build(1).remove(0).build(Box::new(|| ()));
     /// # struct World;
     /// # impl phalanx_core::World for World {
     /// #     fn now(&self) -> u64 { 0 }

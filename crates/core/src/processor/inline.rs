@@ -168,7 +168,7 @@ impl Processor {
         counters.started.add(1);
         counters.suspended.add(1);
         if slot.has(ENDED) {
-            self.discard(slot, CallError::Ended);
+            self.discard(slot, CallError::Cancelled);
         } else if slot.has(WOKEN) {
             slot.clear(WOKEN);
             self.requeue(slot);

@@ -113,7 +113,7 @@ impl Processor {
         if slot.has(ENDED) {
             self.current.set_running(None);
             tally.suspended.set(tally.suspended.get() + 1);
-            return self.discard(slot, CallError::Ended);
+            return self.discard(slot, CallError::Cancelled);
         }
         if slot.session.get() != NO_SESSION {
             self.waiting.sessions.enter(slot.session.get());

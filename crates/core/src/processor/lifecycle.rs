@@ -137,7 +137,7 @@ impl Processor {
     #[cold]
     #[inline(never)]
     pub(crate) fn refuse<F>(&self, stage: u8, invocation: F) -> Refused {
-        self.stage_counters(stage).refused.add(1);
+        self.stage_counters(stage).rejected.add(1);
         let ended = self.waiting.sessions.has_ended(self.waiting.sessions.current());
         let local = &self.stages[usize::from(stage)];
         let reason = match self.slab().bound() {
@@ -194,16 +194,16 @@ impl Processor {
         if self.current.running() == Some(slot) || flags & OUTER != 0 {
             slot.flags.set(flags | WOKEN);
         } else if flags & (QUEUED | ENDED | DYING) == 0 && slot.life.get() == SlotState::Started {
-            #[cfg(feature = "plant")]
-            if crate::mailbox::fault_injection::strikes(
+            #[cfg(feature = "fault-injection")]
+            if crate::mailbox::fault_injection::fires(
                 crate::mailbox::fault_injection::Fault::LostWakeUp,
             ) {
                 return;
             }
             slot.flags.set(flags | QUEUED);
             self.push(slot, usize::from(slot.stage.get()));
-            #[cfg(feature = "plant")]
-            if crate::mailbox::fault_injection::strikes(
+            #[cfg(feature = "fault-injection")]
+            if crate::mailbox::fault_injection::fires(
                 crate::mailbox::fault_injection::Fault::DoubleRun,
             ) {
                 self.push(slot, usize::from(slot.stage.get()));
@@ -219,7 +219,7 @@ impl Processor {
             let same = slot.serial.get() == *serial;
             let suspended = matches!(slot.life.get(), SlotState::Started | SlotState::Taken);
             if same && suspended && !slot.has(QUEUED | DYING) {
-                self.discard(*slot, CallError::Ended);
+                self.discard(*slot, CallError::Cancelled);
             }
         }
     }
@@ -232,9 +232,9 @@ impl Processor {
             CallError::Panicked { .. } => counters.panicked.add(1),
             CallError::DeadlinePassed => counters.shed_deadline.add(1),
             _ => {
-                counters.ended.add(1);
+                counters.cancelled.add(1);
                 let suspended = matches!(slot.life.get(), SlotState::Started | SlotState::Taken);
-                counters.ended_suspended.add(u64::from(suspended));
+                counters.cancelled_suspended.add(u64::from(suspended));
             }
         }
         slot.clear(QUEUED | WOKEN);

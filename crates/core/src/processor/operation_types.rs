@@ -1,7 +1,7 @@
 //! Noting the types of the operations that a processor runs.
 
 use crate::memory::slab::stride;
-use crate::metrics::operation_types::{OperationBytes, WIDE_OPERATION};
+use crate::metrics::operation_types::{LARGE_OPERATION, OperationBytes};
 use crate::operation::slot::{Slot, VTable};
 use crate::operation::type_name::display_name;
 use crate::panic::catch_panic;
@@ -34,9 +34,13 @@ impl Processor {
             slot: stride(slot.class.get()),
         };
         self.observe.counters.types.add(each);
-        if bytes.payload as usize > WIDE_OPERATION {
+        if bytes.payload as usize > LARGE_OPERATION {
             catch_panic(|| {
-                world.wide(self.stage_name(stage), each.operation, bytes.payload as usize)
+                world.on_large_operation(
+                    self.stage_name(stage),
+                    each.operation,
+                    bytes.payload as usize,
+                )
             });
         }
     }

@@ -3,7 +3,7 @@
 //! Where few operations are alive the cache has them all, and there is nothing to do. Where there are
 //! many, each that is resumed was last touched some thousand others ago, and what it touches first waits for
 //! memory, line after line. But who comes next is known: a cohort is a list. So while one runs, the
-//! lines of the next are loaded; and whoever wakes many first [has their headers loaded](load_ahead) together.
+//! lines of the next are loaded; and whoever wakes many first [has their headers loaded](prefetch_wakers) together.
 //!
 //! Unlike [`prefetch`](crate::processor::interleave), which an operation awaits for what only it knows to come, this is done to all
 //! of them and suspends none.
@@ -27,12 +27,12 @@ const LINES: usize = 40;
 /// ```
 /// # use std::task::Waker;
 /// fn wake_all(waiting: Vec<Waker>) {
-///     phalanx_core::load_ahead(&waiting);
+///     phalanx_core::prefetch_wakers(&waiting);
 ///     waiting.into_iter().for_each(Waker::wake);
 /// }
 /// # wake_all(vec![Waker::noop().clone()]);
 /// ```
-pub fn load_ahead<'a>(wakers: impl IntoIterator<Item = &'a Waker>) {
+pub fn prefetch_wakers<'a>(wakers: impl IntoIterator<Item = &'a Waker>) {
     processor::try_current(|processor| {
         for waker in wakers {
             let name = waker::named(waker, processor);
@@ -76,7 +76,7 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
-    use crate::{Graph, World, event};
+    use crate::{Graph, World, oneshot};
 
     struct Still;
 
@@ -98,7 +98,7 @@ mod tests {
         let mut graph = Graph::new();
         graph.cache_bytes(64 * 1024);
         let stages = [graph.shared("stack", ()), graph.stage("line").shared(())];
-        let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+        let processor = graph.build(1).remove(0).build(Box::new(|| ()));
         let sum = Rc::new(Cell::new(0));
         let mut rounds = vec![Vec::new(), Vec::new(), Vec::new()];
         processor.enter(|| {
@@ -108,7 +108,7 @@ mod tests {
                 let events: Vec<_> = rounds
                     .iter_mut()
                     .map(|round| {
-                        let (trigger, event) = event();
+                        let (trigger, event) = oneshot::local();
                         round.push(trigger);
                         event
                     })
@@ -132,7 +132,7 @@ mod tests {
             for round in rounds {
                 while processor.turn(&Still).ran > 0 {}
                 assert!(processor.is_beyond_cache());
-                round.into_iter().for_each(|trigger| trigger.fire(1));
+                round.into_iter().for_each(|trigger| trigger.send(1));
             }
             while processor.turn(&Still).ran > 0 {}
         });
@@ -141,8 +141,8 @@ mod tests {
 
     #[test]
     fn wakers_of_others_are_passed_over() {
-        load_ahead([Waker::noop()]);
-        let processor = Graph::new().build(1).remove(0).grow(Box::new(|| ()));
-        processor.enter(|| load_ahead([Waker::noop()]));
+        prefetch_wakers([Waker::noop()]);
+        let processor = Graph::new().build(1).remove(0).build(Box::new(|| ()));
+        processor.enter(|| prefetch_wakers([Waker::noop()]));
     }
 }

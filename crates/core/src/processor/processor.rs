@@ -27,7 +27,7 @@ use crate::processor::part::waiting::Waiting;
 use crate::program::program::{Control, Program};
 use crate::stage::key::Key;
 
-/// One thread's share of a program. Made from a [`Seed`](crate::Seed) on the thread that runs it.
+/// One thread's share of a program. Made from a [`ProcessorBuilder`](crate::ProcessorBuilder) on the thread that runs it.
 ///
 /// ```compile_fail
 /// fn leaves_its_thread(processor: phalanx_core::Processor) {

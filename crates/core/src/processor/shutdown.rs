@@ -40,7 +40,7 @@ impl Processor {
     fn end_queued(&self) {
         for stage in self.stages.iter() {
             while let Some(slot) = stage.queue.pop(PopOrder::OldestFirst) {
-                self.discard(slot, CallError::Ended);
+                self.discard(slot, CallError::Cancelled);
             }
             if let Some(batch) = &stage.local.batch {
                 batch.clear();
@@ -56,7 +56,7 @@ impl Processor {
                 slot.life.get(),
                 SlotState::Unstarted | SlotState::Started | SlotState::Taken
             ) {
-                self.discard(slot, CallError::Ended);
+                self.discard(slot, CallError::Cancelled);
             }
             catch_panic(|| drop(slot.waiter.take()));
             catch_panic(|| slot.drop_output());

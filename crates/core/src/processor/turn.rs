@@ -55,7 +55,7 @@ impl Processor {
                     }
                     last_work = self.now();
                     if phase == Phase::Running && self.is_quiet() {
-                        world.gather(self.next_timer());
+                        world.coalesce(self.next_timer());
                     }
                 } else if !self.stages.ready().is_empty() || self.link.outbound() > 0 {
                     // Another processor is in our exclusive stage, or has a full post.
@@ -124,7 +124,7 @@ impl Processor {
     #[inline]
     fn submit(&self, world: &impl World) {
         if self.leaves_outside() {
-            world.hand_over();
+            world.submit_backlogged();
         } else {
             world.submit();
         }
@@ -238,7 +238,7 @@ impl Processor {
     pub(crate) fn fire_timers(&self) {
         // Woken after the borrow: they may be foreign, and foreign code may arm timers.
         let mut due = Vec::new();
-        self.waiting.timers.borrow_mut().fire(self.now(), |waker| due.push(waker));
+        self.waiting.timers.borrow_mut().send(self.now(), |waker| due.push(waker));
         due.into_iter().for_each(|waker| catch_panic(|| waker.wake()));
     }
 

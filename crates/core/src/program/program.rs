@@ -147,9 +147,9 @@ impl Drop for Program {
 ///
 /// ```
 /// let seed = phalanx_core::Graph::new().build(1).remove(0);
-/// std::thread::spawn(move || drop(seed.grow(Box::new(|| ())))).join().unwrap();
+/// std::thread::spawn(move || drop(seed.build(Box::new(|| ())))).join().unwrap();
 /// ```
-pub struct Seed {
+pub struct ProcessorBuilder {
     pub(crate) program: Arc<Program>,
     pub(crate) index: usize,
     pub(crate) share: BusyGuard,
@@ -192,23 +192,23 @@ impl Drop for BusyGuard {
     }
 }
 
-impl Seed {
+impl ProcessorBuilder {
     pub(crate) fn new(program: Arc<Program>, index: usize) -> Self {
         Self { share: BusyGuard::new(program.clone()), program, index, region: None }
     }
 
     /// Has the processor's operations and [objects](crate::Pooled) live in this memory, as far as it
-    /// reaches; beyond it they live in the general allocator's ([`ProcessorView::spilled_bytes`]).
+    /// reaches; beyond it they live in the general allocator's ([`ProcessorView::overflow_bytes`]).
     ///
     /// ```
     /// use phalanx_core::{Graph, Region};
     ///
-    /// let seed = Graph::new().build(1).remove(0).live_in(Region::new(vec![0; 1 << 20]));
-    /// let processor = seed.grow(Box::new(|| ()));
+    /// let seed = Graph::new().build(1).remove(0).with_region(Region::new(vec![0; 1 << 20]));
+    /// let processor = seed.build(Box::new(|| ()));
     /// # drop(processor);
     /// ```
     #[must_use]
-    pub fn live_in(mut self, region: Region) -> Self {
+    pub fn with_region(mut self, region: Region) -> Self {
         self.region = Some(region);
         self
     }

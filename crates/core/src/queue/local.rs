@@ -21,7 +21,7 @@ pub(crate) enum PopOrder {
     NewestFirst,
 }
 
-/// Room for this many operations at first; doubled when it is full.
+/// Capacity for this many operations at first; doubled when it is full.
 const CAPACITY: usize = 64;
 
 /// One stage's runnable operations on one processor.

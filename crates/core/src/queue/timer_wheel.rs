@@ -56,7 +56,7 @@ impl TimerWheel {
         }
     }
 
-    /// Wakes `waker` at `deadline` (nanoseconds), in the next call of [`TimerWheel::fire`] if it is past.
+    /// Wakes `waker` at `deadline` (nanoseconds), in the next call of [`TimerWheel::send`] if it is past.
     pub(crate) fn arm(&mut self, deadline: u64, waker: Waker) -> TimerKey {
         let tick = deadline.div_ceil(TICK).max(self.tick);
         let index = self.free.pop().unwrap_or_else(|| {
@@ -102,7 +102,7 @@ impl TimerWheel {
         waker
     }
 
-    /// A time (nanoseconds) at which [`TimerWheel::fire`] should be called: not later than the first
+    /// A time (nanoseconds) at which [`TimerWheel::send`] should be called: not later than the first
     /// deadline's tick.
     pub(crate) fn next(&self) -> Option<u64> {
         let mut soonest: Option<u64> = None;
@@ -120,7 +120,7 @@ impl TimerWheel {
     }
 
     /// Hands the wakers of all timers due at `now` (nanoseconds) to `wake`.
-    pub(crate) fn fire(&mut self, now: u64, mut wake: impl FnMut(Waker)) {
+    pub(crate) fn send(&mut self, now: u64, mut wake: impl FnMut(Waker)) {
         let target = now / TICK;
         while self.tick <= target {
             // Skip empty stretches: to the next slot of any level, but not past the target.
@@ -272,7 +272,7 @@ mod tests {
                     Step::Disarm(_) => (),
                     Step::Advance(by) => {
                         now += by;
-                        wheel.fire(now, Waker::wake);
+                        wheel.send(now, Waker::wake);
                         timers.retain(|(deadline, _, count)| {
                             let fired = count.0.load(Ordering::Relaxed);
                             if deadline + TICK <= now { assert_eq!(fired, 1, "late: {deadline} at {now}"); }

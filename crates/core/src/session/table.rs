@@ -3,7 +3,7 @@
 //! An operation belongs to the session of the operation that invoked it, on whichever processor it
 //! runs, unless it was invoked into another. Ending a session ends its operations; those of one
 //! processor the youngest first, so children before their parents. The end is complete when every
-//! operation is gone, here and elsewhere, and every [`Hold`](crate::Hold) (a buffer that a kernel still has) is
+//! operation is gone, here and elsewhere, and every [`SessionGuard`](crate::SessionGuard) (a buffer that a kernel still has) is
 //! given back. This file is one processor's part; [`crate::session::group_flag`] is what goes between them.
 
 use std::cell::{Cell, RefCell};

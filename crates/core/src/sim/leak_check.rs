@@ -13,7 +13,7 @@ use crate::processor::waker;
 /// Something that is left in a processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Remnant {
+pub enum Leak {
     /// An operation, or a result that was not fetched.
     Operation {
         /// Its stage.
@@ -56,7 +56,7 @@ pub enum Remnant {
     Timers(usize),
 }
 
-impl fmt::Display for Remnant {
+impl fmt::Display for Leak {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Operation { stage, state, queued, ended, awaited_by } => {
@@ -91,13 +91,13 @@ impl fmt::Display for Remnant {
 impl Processor {
     /// Everything that is still here: nothing when all work is done and nothing leaked. For tests
     /// and simulations; it looks at every slot.
-    pub fn residue(&self) -> Vec<Remnant> {
+    pub fn leaks(&self) -> Vec<Leak> {
         let mut left = Vec::new();
         for slot in self.slots().filter(|slot| slot.life.get() != SlotState::Free) {
             let waiter = slot.waiter.take();
             let parent = waiter.as_ref().and_then(|waiter| waker::named(waiter, self));
             slot.waiter.set(waiter);
-            left.push(Remnant::Operation {
+            left.push(Leak::Operation {
                 stage: self.stage_name(slot.stage.get()),
                 state: state(slot.life.get()),
                 queued: slot.has(QUEUED),
@@ -111,23 +111,23 @@ impl Processor {
         for (stage, ring) in self.link.mailbox().stages.iter().enumerate() {
             if ring.len() > 0 {
                 let stage = self.stage_name(stage as u8);
-                left.push(Remnant::Invocations { stage, count: ring.len() });
+                left.push(Leak::Invocations { stage, count: ring.len() });
             }
         }
-        let mut counted = |count: usize, remnant: fn(usize) -> Remnant| {
+        let mut counted = |count: usize, remnant: fn(usize) -> Leak| {
             if count > 0 {
                 left.push(remnant(count));
             }
         };
-        counted(self.link.mailbox().replies.len(), Remnant::Replies);
+        counted(self.link.mailbox().replies.len(), Leak::Replies);
         counted(
             self.link.mailbox().commands_waiting()
                 + usize::from(self.link.replies.are_outstanding()),
-            Remnant::Orders,
+            Leak::Orders,
         );
-        counted(self.link.outbound(), Remnant::Outbox);
-        counted(self.waiting.joins.waiting(), Remnant::Joins);
-        counted(self.waiting.timers.borrow().armed(), Remnant::Timers);
+        counted(self.link.outbound(), Leak::Outbox);
+        counted(self.waiting.joins.waiting(), Leak::Joins);
+        counted(self.waiting.timers.borrow().armed(), Leak::Timers);
         left.extend(self.waiting.sessions.remnants());
         left
     }
@@ -137,7 +137,7 @@ impl Processor {
     /// # Errors
     /// A sentence about what does not: a fault of the scheduler, such as an operation that is
     /// queued twice and so would run twice.
-    pub fn audit(&self) -> Result<(), String> {
+    pub fn check_invariants(&self) -> Result<(), String> {
         let (mut live, mut marked) = (0, 0);
         for slot in self.slots() {
             live += usize::from(slot.life.get() != SlotState::Free);
@@ -146,7 +146,7 @@ impl Processor {
         if live != self.live() {
             return Err(format!("{live} slots are in use, {} are counted", self.live()));
         }
-        let queued: Result<usize, _> = (0..self.stages.len()).map(|n| self.audit_queue(n)).sum();
+        let queued: Result<usize, _> = (0..self.stages.len()).map(|n| self.check_queue(n)).sum();
         let queued = queued?;
         match queued == marked {
             true => Ok(()),
@@ -157,11 +157,11 @@ impl Processor {
     /// The same for what is queued at one stage; says how much that is.
     ///
     /// # Errors
-    /// As [`Processor::audit`].
+    /// As [`Processor::check_invariants`].
     ///
     /// # Panics
     /// If there is no such stage.
-    pub fn audit_queue(&self, stage: usize) -> Result<usize, String> {
+    pub fn check_queue(&self, stage: usize) -> Result<usize, String> {
         let (name, queue) = (self.stage_name(stage as u8), &self.stages[stage].queue);
         let mut seen = std::collections::HashSet::new();
         for slot in (0..queue.len()).filter_map(|n| queue.get(n)) {
@@ -201,7 +201,7 @@ fn state(life: SlotState) -> &'static str {
 }
 
 impl crate::session::table::SessionTable {
-    fn remnants(&self) -> Vec<Remnant> {
-        self.each(|operations, holds, waiting| Remnant::Session { operations, holds, waiting })
+    fn remnants(&self) -> Vec<Leak> {
+        self.each(|operations, holds, waiting| Leak::Session { operations, holds, waiting })
     }
 }

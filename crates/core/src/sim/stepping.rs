@@ -30,7 +30,7 @@ use crate::world::World;
 ///
 /// let mut graph = Graph::new();
 /// let stage = graph.shared("stage", ());
-/// let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+/// let processor = graph.build(1).remove(0).build(Box::new(|| ()));
 /// processor.enter(|| {
 ///     for _ in 0..3 {
 ///         stage.dispatch(|_| async {}).unwrap();
@@ -41,7 +41,7 @@ use crate::world::World;
 /// // A cohort of two, chosen from the three, and then what is left.
 /// assert_eq!(steps.run(0, 2, |_| 0, &Still), 2);
 /// assert_eq!(steps.run(0, 2, |_| 0, &Still), 1);
-/// assert!(processor.residue().is_empty());
+/// assert!(processor.leaks().is_empty());
 /// ```
 #[derive(Clone, Copy)]
 pub struct Steps<'p>(&'p Processor);

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::task::Waker;
 
 /// A stage's bound on one processor, and who waits for room.
-pub(crate) struct Capacity {
+pub(crate) struct CapacityLimit {
     /// Without one: the greatest number.
     pub(crate) bound: usize,
     pub(crate) waiting: RefCell<Vec<Waker>>,
@@ -12,7 +12,7 @@ pub(crate) struct Capacity {
     pub(crate) outbound: Cell<usize>,
 }
 
-impl Capacity {
+impl CapacityLimit {
     pub(crate) fn new(bound: usize) -> Self {
         Self { bound, waiting: RefCell::default(), outbound: Cell::new(0) }
     }

@@ -11,7 +11,7 @@ use crate::stage::limits::{HoldPolicy, Threshold};
 use crate::state::exclusive::Gate;
 
 /// The largest cohort of a stage that declares none, until its processor has tried others
-/// ([`Graph::find_cohorts`](crate::Graph::find_cohorts)).
+/// ([`Graph::tune_cohorts`](crate::Graph::tune_cohorts)).
 pub const DEFAULT_MAX_COHORT: usize = 256;
 /// The longest cohort of a stage that declares nothing else.
 pub const DEFAULT_COHORT_TIME: Duration = Duration::from_micros(200);
@@ -48,12 +48,12 @@ pub(crate) struct StageDeclaration {
     /// Whether other processors may take what waits here.
     pub(crate) balanced: bool,
     /// The size of the state, if operations may be sent to where it is; or zero.
-    pub(crate) state_bytes: usize,
+    pub(crate) cache_affinity: usize,
     /// What its requests have beside their operations, by name and bytes.
     pub(crate) objects: Vec<(&'static str, usize)>,
     /// Whether requests begin there.
     pub(crate) entry: bool,
-    /// The processor that ran the last cohort, and one more; kept with `state_bytes` only.
+    /// The processor that ran the last cohort, and one more; kept with `cache_affinity` only.
     pub(crate) last: AtomicUsize,
     /// Makes a processor's part of the state, given (processor, processors).
     pub(crate) make: MakeLocal,

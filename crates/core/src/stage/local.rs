@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::control::interval_min::IntervalMin;
 use crate::operation::slot::{Slot, VTable};
 use crate::queue::local::{StageQueue, StarvationGuard};
-use crate::stage::capacity::Capacity;
+use crate::stage::capacity::CapacityLimit;
 use crate::stage::declaration::{EndOfCohort, LocalState, StageDeclaration};
 use crate::stage::limits::{HoldPolicy, Threshold};
 
@@ -13,7 +13,7 @@ use crate::stage::limits::{HoldPolicy, Threshold};
 pub(crate) struct StageRuntime {
     pub(crate) threshold: Threshold,
     pub(crate) filling: HoldPolicy,
-    pub(crate) capacity: Capacity,
+    pub(crate) capacity: CapacityLimit,
     pub(crate) end_of_cohort: Option<EndOfCohort>,
     /// Since when parcels wait here, as far as was looked.
     pub(crate) parcels_since: Cell<Option<u64>>,
@@ -34,7 +34,7 @@ impl StageRuntime {
         Self {
             threshold: declared.threshold,
             filling: declared.filling,
-            capacity: Capacity::new(declared.capacity),
+            capacity: CapacityLimit::new(declared.capacity),
             end_of_cohort: declared.end_of_cohort.clone(),
             parcels_since: Cell::new(None),
             parcels_first: Cell::new(false),

@@ -60,7 +60,7 @@ impl QueueDelay {
         let Some(received) = received else { return };
         self.outside.add(if received && before != 0 { now.saturating_sub(before) } else { 0 });
         if now.saturating_sub(self.began.get()) >= INTERVAL && turns >= TURNS {
-            self.interval_over(now, stages, world.waited());
+            self.interval_over(now, stages, world.external_queue_delay());
         }
     }
 

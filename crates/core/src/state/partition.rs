@@ -172,7 +172,7 @@ impl<S> Partitions<S> {
 
     /// Runs `f` with the partition's state, if it is here and not about to move.
     #[inline(always)]
-    pub(crate) fn at_once<R>(&self, index: usize, f: impl FnOnce(&mut S) -> R) -> Option<R> {
+    pub(crate) fn try_with_local<R>(&self, index: usize, f: impl FnOnce(&mut S) -> R) -> Option<R> {
         match &*self.entries[index].home.borrow() {
             Some(home) if !home.closed.get() => Some(home.state.with(f)),
             _ => None,
@@ -214,7 +214,7 @@ impl<S> Partitions<S> {
 
     /// Whether all that had entered are gone; if not, `waker` is woken by the last.
     pub(crate) fn is_drained(&self, index: usize, waker: Waker) -> bool {
-        // Lent to `at_once` further out on this stack: not drained either.
+        // Lent to `try_with_local` further out on this stack: not drained either.
         let Ok(home) = self.entries[index].home.try_borrow_mut() else { return false };
         let Some(home) = &*home else { return false };
         let drained = Rc::strong_count(home) == 1;

@@ -31,7 +31,7 @@ impl World for Bench {
 
     fn submit(&self) {}
 
-    fn waited(&self) -> u64 {
+    fn external_queue_delay(&self) -> u64 {
         self.waited.get()
     }
 
@@ -43,7 +43,7 @@ impl World for Bench {
 
 /// A processor alone, run by hand.
 pub(crate) fn alone(graph: Graph) -> Processor {
-    graph.build(1).remove(0).grow(Box::new(|| ()))
+    graph.build(1).remove(0).build(Box::new(|| ()))
 }
 
 /// Invokes by `start`, then runs turns until nothing moves and no timer is armed.
@@ -92,7 +92,7 @@ pub(crate) fn run(
             let (sender, wake): (Sender<()>, _) = channel();
             scope.spawn(move || {
                 let index = seed.index();
-                let processor = seed.grow(Box::new(move || {
+                let processor = seed.build(Box::new(move || {
                     let _ = sender.send(());
                 }));
                 processor.enter(|| start(index, control));
@@ -113,7 +113,7 @@ impl Several {
     pub(crate) fn new(graph: Graph, processors: usize) -> Self {
         let seeds = graph.build(processors).into_iter();
         Self {
-            processors: seeds.map(|seed| seed.grow(Box::new(|| ()))).collect(),
+            processors: seeds.map(|seed| seed.build(Box::new(|| ()))).collect(),
             world: Bench::default(),
         }
     }

@@ -8,8 +8,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use phalanx_core::{
-    Call, CallError, Graph, Hold, Join, Pooled, Processor, ProcessorId, Session, SessionEnd,
-    SharedStage, Sleep, join, sleep,
+    Call, CallError, Graph, Join, Pooled, Processor, ProcessorId, Session, SessionEnd,
+    SessionGuard, SharedStage, Sleep, join, sleep,
 };
 
 use crate::support::{Count, Hostile, grow, poll_once, settle};
@@ -31,7 +31,7 @@ struct Handles {
     over: Call<Rc<()>>,
     join: Join<(Call<u8>, Call<u8>)>,
     session: Session,
-    hold: Hold,
+    hold: SessionGuard,
     end: SessionEnd,
     pooled: Pooled<[Rc<()>; 2]>,
 }
@@ -42,7 +42,7 @@ fn handles(processor: &Processor, stage: SharedStage<()>, count: &Count) -> Hand
     let handles = processor.enter(|| {
         let session = Session::new();
         let second = Session::new();
-        let hold = second.hold();
+        let hold = second.guard();
         let mut handles = Handles {
             timer: sleep(Duration::from_secs(3600)),
             call: session.scope(|| {
@@ -74,13 +74,13 @@ fn handles(processor: &Processor, stage: SharedStage<()>, count: &Count) -> Hand
 /// That nothing of `handles` is left but the two operations which never end by themselves.
 fn assert_given_back(processor: &Processor, count: &Count) {
     settle(std::slice::from_ref(processor), &Hostile::default());
-    assert_eq!((processor.live(), processor.timers()), (2, 0), "{:?}", processor.residue());
-    let left = processor.residue();
+    assert_eq!((processor.live(), processor.timers()), (2, 0), "{:?}", processor.leaks());
+    let left = processor.leaks();
     let operations = left.iter().filter(|left| left.to_string().contains("an operation of"));
     let sessions = left.iter().filter(|left| left.to_string().contains("1 operations and 0 holds"));
     assert_eq!((operations.count(), sessions.count(), left.len()), (2, 1, 3), "{left:?}");
     assert_eq!(count.alive(), 1, "the one in the operation");
-    processor.audit().unwrap();
+    processor.check_invariants().unwrap();
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn handles_are_dropped_on_another_processor() {
     let handles = handles(&one, stage, &count);
     other.enter(|| drop(handles));
     assert_given_back(&one, &count);
-    assert!(other.residue().is_empty());
+    assert!(other.leaks().is_empty());
 }
 
 #[test]
@@ -108,9 +108,12 @@ fn handles_outlive_their_processor() {
     let theirs = Count::default();
     let others = handles(&other, strange, &theirs);
     other.enter(|| {
-        assert_eq!(poll_once(&mut mine.call, Waker::noop()), Poll::Ready(Err(CallError::Ended)));
+        assert_eq!(
+            poll_once(&mut mine.call, Waker::noop()),
+            Poll::Ready(Err(CallError::Cancelled))
+        );
         let joined = poll_once(&mut mine.join, Waker::noop());
-        assert_eq!(joined, Poll::Ready((Err(CallError::Ended), Err(CallError::Ended))));
+        assert_eq!(joined, Poll::Ready((Err(CallError::Cancelled), Err(CallError::Cancelled))));
         assert_eq!(poll_once(&mut mine.end, Waker::noop()), Poll::Ready(()));
         mine.over.end();
         assert_eq!(mine.session.operations(), 0);
@@ -139,7 +142,7 @@ fn handles_are_used_on_another_processor() {
         panics(&mut || mine.timer.reset(Duration::ZERO));
         panics(&mut || _ = poll_once(&mut mine.end, Waker::noop()));
         panics(&mut || drop(mine.session.end()));
-        panics(&mut || drop(mine.session.hold()));
+        panics(&mut || drop(mine.session.guard()));
         panics(&mut || _ = mine.session.operations());
         panics(&mut || mine.session.scope(|| ()));
         let elsewhere = Err(CallError::Elsewhere);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use phalanx_core::{Control, Graph, Partition, Session, event, join, sleep};
+use phalanx_core::{Control, Graph, Partition, Session, join, oneshot, sleep};
 
 use crate::support::{Bomb, Count, Hostile, OnDrop, grow, hush, poll_once, settle};
 
@@ -69,7 +69,7 @@ fn a_program_that_ends_inside_another_tells_it_nothing() {
     let (processors, world): ([_; 2], _) = (grow(graph), Hostile::default());
     processors[0].enter(|| outer.dispatch(move |_| async move { drop(last) })).unwrap();
     settle(&processors, &world);
-    assert!(processors.iter().all(|processor| processor.residue().is_empty()));
+    assert!(processors.iter().all(|processor| processor.leaks().is_empty()));
 }
 
 /// Panics when its last count goes.
@@ -111,11 +111,11 @@ fn wakers_whose_destructors_panic_are_all_dropped() {
         let mut timer = sleep(Duration::from_secs(1));
         assert!(poll_once(&mut timer, &bad()).is_pending());
         let session = Session::new();
-        let hold = session.hold();
+        let hold = session.guard();
         assert!(poll_once(&mut session.end(), &bad()).is_pending());
         // Full already, if the children above are queued.
         let _ = stage.dispatch(|_| async {});
-        assert!(poll_once(&mut stage.room(), &bad()).is_pending());
+        assert!(poll_once(&mut stage.wait_for_capacity(), &bad()).is_pending());
         std::mem::forget((call, joined, timer, session, hold));
     });
     drop(processor);
@@ -132,7 +132,7 @@ fn destructors_at_the_end_may_use_everything() {
     for processor in [&one, &two] {
         processor.enter(|| {
             for _ in 0..3 {
-                let (token, (trigger, waits)) = (alive.token(), event::<()>());
+                let (token, (trigger, waits)) = (alive.token(), oneshot::local::<()>());
                 let mut trigger = Some(trigger);
                 let call = stage.call_on(1, |_| std::future::pending::<()>());
                 let last = OnDrop(move || {
@@ -143,7 +143,7 @@ fn destructors_at_the_end_may_use_everything() {
                     let session = Session::new();
                     drop(session.end());
                     let _ = poll_once(&mut sleep(Duration::from_millis(1)), Waker::noop());
-                    trigger.take().into_iter().for_each(|trigger| trigger.fire(()));
+                    trigger.take().into_iter().for_each(|trigger| trigger.send(()));
                     panic!("hostile destructor");
                 });
                 let operation = stage.dispatch(move |_| async move {

@@ -35,7 +35,7 @@ fn a_call_on_another_processor_or_beyond_its_own_reaches_nothing() {
     assert_eq!(polled, Poll::Ready(Err(CallError::Elsewhere)));
     drop(one);
     let polled = two.enter(|| poll_once(&mut late, Waker::noop()));
-    assert_eq!(polled, Poll::Ready(Err(CallError::Ended)));
+    assert_eq!(polled, Poll::Ready(Err(CallError::Cancelled)));
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_forgotten_hold_keeps_a_session_from_its_end_and_no_more() {
     let ([processor], world) = (grow(graph), Hostile::default());
     processor.enter(|| {
         let session = Session::new();
-        std::mem::forget(session.hold());
+        std::mem::forget(session.guard());
         let call = session.scope(|| stage.call(|_| std::future::pending::<()>()));
         processor.turn(&world);
         let mut end = session.end();

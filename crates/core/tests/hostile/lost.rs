@@ -7,17 +7,17 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use phalanx_core::{Graph, SharedStage, Trigger, event, prefetch};
+use phalanx_core::{Graph, SharedStage, oneshot, prefetch};
 use tokio::sync::Notify;
 
 use crate::support::{Bomb, Count, Hostile, grow, hush, settle};
 
 /// Something that happens to an operation from outside.
-type Go = Trigger<()>;
+type Go = oneshot::LocalSender<()>;
 
 /// An operation that waits for a notification or for the trigger, whichever is first.
 fn waits(stage: SharedStage<()>, notify: &Arc<Notify>, token: Rc<()>) -> Go {
-    let (go, event) = event::<()>();
+    let (go, event) = oneshot::local::<()>();
     let notify = notify.clone();
     let operation = stage.dispatch(move |_| async move {
         let _token = token;
@@ -56,7 +56,7 @@ fn an_operation_aside_for_a_refused_one_comes_back() {
         }
     });
     two.turn(&world);
-    one.enter(|| go.into_iter().for_each(|go| go.fire(())));
+    one.enter(|| go.into_iter().for_each(|go| go.send(())));
     settle(&[one, two], &world);
     assert_eq!(alive.alive(), 0, "both have run");
     notify.notify_waiters();

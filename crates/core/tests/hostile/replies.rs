@@ -153,7 +153,7 @@ fn a_forgotten_reply_is_answered_with_its_session() {
         NUMBERS.take().into_iter().for_each(std::mem::forget);
         drop(session.end());
         let polled = crate::support::poll_once(&mut call, std::task::Waker::noop());
-        assert_eq!(polled, std::task::Poll::Ready(Err(CallError::Ended)));
+        assert_eq!(polled, std::task::Poll::Ready(Err(CallError::Cancelled)));
     });
     assert_eq!(processor.live(), 0);
 }

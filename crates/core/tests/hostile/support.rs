@@ -67,7 +67,7 @@ pub(crate) struct Hostile {
     pub(crate) now: Cell<u64>,
     /// The clock panics when it is next read after so many readings.
     pub(crate) clock: Cell<Option<u32>>,
-    /// `panicked`, `wide` and `cohort` panic, as a subscriber of events may.
+    /// `panicked`, `on_large_operation` and `cohort` panic, as a subscriber of events may.
     pub(crate) subscriber: Cell<bool>,
     /// The arguments of `panicked`, noted before it panics.
     pub(crate) told: RefCell<Vec<String>>,
@@ -110,7 +110,7 @@ impl World for Hostile {
         self.strike();
     }
 
-    fn wide(&self, _: &'static str, _: &'static str, _: usize) {
+    fn on_large_operation(&self, _: &'static str, _: &'static str, _: usize) {
         self.strike();
     }
 
@@ -121,7 +121,7 @@ impl World for Hostile {
 
 /// The processors of a program of `N`, all on this thread.
 pub(crate) fn grow<const N: usize>(graph: Graph) -> [Processor; N] {
-    let processors = graph.build(N).into_iter().map(|seed| seed.grow(Box::new(|| ())));
+    let processors = graph.build(N).into_iter().map(|seed| seed.build(Box::new(|| ())));
     processors.collect::<Vec<_>>().try_into().ok().expect("a processor for each seed")
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use phalanx_core::{CallError, Control, Graph, Session, join, remote_event, yield_now};
+use phalanx_core::{CallError, Control, Graph, Session, join, oneshot, yield_now};
 
 use crate::common::run;
 use crate::support::{Bomb, hush};
@@ -58,9 +58,9 @@ fn what_crosses_and_panics_is_dropped_once() {
                     };
                     [call(round), call(round + 1), call(round + 2), call(round + 3)]
                 });
-                let (trigger, event) = remote_event();
+                let (trigger, event) = oneshot::shared();
                 let token = Token::new(&alive);
-                let foreign = std::thread::spawn(move || trigger.fire(token));
+                let foreign = std::thread::spawn(move || trigger.send(token));
                 drop(event.await.expect("fired"));
                 foreign.join().unwrap();
                 if round % 2 == 0 {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use phalanx_core::{Call, Graph, Session, event, join, remote_event, sleep};
+use phalanx_core::{Call, Graph, Session, join, oneshot, sleep};
 
 use crate::support::{Hostile, grow, hush, poll_once, settle};
 
@@ -25,13 +25,13 @@ fn a_waker_that_panics_stops_nobody_who_wakes_it() {
     let stage = graph.shared("stage", ());
     let ([processor], world) = (grow(graph), Hostile::default());
     processor.enter(|| {
-        let (trigger, mut waits) = event();
+        let (trigger, mut waits) = oneshot::local();
         assert!(poll_once(&mut waits, &bad).is_pending());
-        trigger.fire(1);
-        let (trigger, mut waits) = remote_event();
+        trigger.send(1);
+        let (trigger, mut waits) = oneshot::shared();
         assert!(poll_once(&mut waits, &bad).is_pending());
-        trigger.fire(1);
-        let (trigger, mut waits) = remote_event::<u8>();
+        trigger.send(1);
+        let (trigger, mut waits) = oneshot::shared::<u8>();
         assert!(poll_once(&mut waits, &bad).is_pending());
         drop(trigger);
         let mut joined = join(vec![stage.call(|_| async {}), stage.call(|_| async {})]);
@@ -58,7 +58,7 @@ impl Busy {
         assert!(poll_once(&mut end, Waker::noop()).is_ready());
         let mut timer = sleep(Duration::from_secs(1));
         assert!(poll_once(&mut timer, Waker::noop()).is_pending());
-        let (trigger, mut waits) = event::<()>();
+        let (trigger, mut waits) = oneshot::local::<()>();
         assert!(poll_once(&mut waits, Waker::noop()).is_pending());
         drop(trigger);
     }
@@ -85,11 +85,11 @@ fn a_waker_may_use_everything_where_it_is_woken_and_dropped() {
     processor.enter(|| {
         let mut timer = sleep(Duration::from_millis(1));
         let mut call = stage.call(|_| async {});
-        let mut room = stage.room();
+        let mut room = stage.wait_for_capacity();
         let session = Session::new();
-        let hold = session.hold();
+        let hold = session.guard();
         let mut end = session.end();
-        let (trigger, mut waits) = event::<()>();
+        let (trigger, mut waits) = oneshot::local::<()>();
         // Each waker takes the place of another.
         for _ in 0..3 {
             assert!(poll_once(&mut timer, &busy()).is_pending());
@@ -140,7 +140,7 @@ fn a_join_hears_of_children_that_end_while_it_begins() {
     let out = done.clone();
     processor.enter(|| {
         let session = Session::new();
-        let (trigger, waits) = event::<()>();
+        let (trigger, waits) = oneshot::local::<()>();
         let mut first: Call<()> = stage.call(move |_| async move { _ = waits.await });
         let second = session.scope(|| stage.call(|_| std::future::pending::<()>()));
         processor.turn(&world);
@@ -154,7 +154,7 @@ fn a_join_hears_of_children_that_end_while_it_begins() {
         });
         parent.unwrap();
         processor.turn(&world);
-        trigger.fire(());
+        trigger.send(());
     });
     settle(std::slice::from_ref(&processor), &world);
     assert!(done.get());

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use phalanx_core::{COHORT_BUCKETS, TIME_BUCKETS, Times, bucket_end_ns, yield_now};
+use phalanx_core::{COHORT_BUCKETS, HISTOGRAM_BUCKETS, Histogram, bucket_end_ns, yield_now};
 
 use crate::metrics::{CounterSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot};
 
@@ -121,14 +121,14 @@ pub(super) async fn render(snapshot: &Snapshot) -> String {
         snapshot,
         "wait",
         "Wait before a start or resumption, as the mean of its cohort.",
-        |s| (Times(s.waits.buckets), s.started.total_ns + s.resumed.total_ns),
+        |s| (Histogram(s.waits.buckets), s.started.total_ns + s.resumed.total_ns),
     );
     times(
         &mut out,
         snapshot,
         "run",
         "Run time between suspensions, as the mean of its cohort.",
-        |s| (Times(s.runs.buckets), s.completed.total_ns),
+        |s| (Histogram(s.runs.buckets), s.completed.total_ns),
     );
     yield_now().await;
     arcs(&mut out, snapshot);
@@ -177,18 +177,18 @@ fn times(
     snapshot: &Snapshot,
     what: &str,
     help: &str,
-    of: impl Fn(&StageSnapshot) -> (Times, u64),
+    of: impl Fn(&StageSnapshot) -> (Histogram, u64),
 ) {
     let name = format!("phalanx_operation_{what}_seconds");
     family(out, &name, "histogram", "seconds", help);
     for (index, stage) in snapshot.stages.iter().enumerate() {
-        let (mut times, mut sum) = (Times::default(), 0);
+        let (mut times, mut sum) = (Histogram::default(), 0);
         for processor in &snapshot.processors {
             let (here, total) = of(&processor.stages[index]);
             (times, sum) = (times.plus(&here), sum + total);
         }
         let (stage, mut below) = (escape(stage), 0);
-        for bucket in 0..TIME_BUCKETS {
+        for bucket in 0..HISTOGRAM_BUCKETS {
             below += times.0[bucket];
             let bound = match bucket_end_ns(bucket) {
                 None => "+Inf".to_owned(),

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use phalanx_core::{
-    ByteTable, Column, Control, Phase, ProcessorView, ShedView, StageView, bucket_end_ns, yield_now,
+    ByteTable, Control, DurationStats, Phase, ProcessorView, ShedView, StageView, bucket_end_ns,
+    yield_now,
 };
 
 use super::Source;
@@ -18,7 +19,7 @@ fn mean(total: u64, count: u64) -> f64 {
     if count == 0 { 0.0 } else { total as f64 / count as f64 }
 }
 
-fn column(column: Column, per: u64) -> ColumnSnapshot {
+fn column(column: DurationStats, per: u64) -> ColumnSnapshot {
     ColumnSnapshot {
         count: column.count,
         total_ns: column.total_ns,
@@ -43,13 +44,13 @@ fn stage(name: &'static str, view: &StageView, stalled: u64) -> StageSnapshot {
         suspended: view.suspended,
         suspended_now: view.suspended_now(),
         panicked: view.panicked,
-        cancelled: view.ended,
-        rejected: view.refused,
+        cancelled: view.cancelled,
+        rejected: view.rejected,
         stalled,
-        preemptions: view.interruptions,
-        hold_skips: view.held,
-        throttled_turns: view.postponed,
-        state_rebuilds: view.rebuilt,
+        preemptions: view.preemptions,
+        hold_skips: view.hold_skips,
+        throttled_turns: view.throttled_turns,
+        state_rebuilds: view.state_rebuilds,
         shed: shed(view),
         cohorts: view.cohorts,
         cohort_mean: mean(ran.saturating_sub(view.direct), view.cohorts),
@@ -79,8 +80,8 @@ fn processor(source: &Source, names: &[&'static str], index: usize) -> Processor
         memory_bytes: view.memory_bytes,
         pooled_bytes: view.pooled_bytes,
         pooled_objects: view.pooled_objects,
-        overflow_bytes: view.spilled_bytes,
-        cohort_tuner: view.ladder.into(),
+        overflow_bytes: view.overflow_bytes,
+        cohort_tuner: view.cohort_tuner.into(),
         stages: names
             .iter()
             .zip(&view.stages)

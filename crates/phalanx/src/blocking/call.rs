@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use phalanx_core::{CallError, Event, RemoteEvent, Session, Shared, Trigger, event, remote_event};
+use phalanx_core::{CallError, Session, Shared, oneshot};
 
 use super::pool::{JobNumber, Pool, discard_panic};
 use super::{BlockingError, BlockingStage, Inner};
@@ -48,13 +48,13 @@ impl<S: Send + Sync + 'static> BlockingStage<S> {
         T: Send + 'static,
     {
         let place: SharedPlace = Rc::new(Cell::new(Place::Invoked));
-        let (trigger, event) = event();
-        let hold = Session::current().map(|session| session.hold());
+        let (trigger, event) = oneshot::local();
+        let hold = Session::current().map(|session| session.guard());
         let operation = {
             let place = place.clone();
             move |inner: Shared<Inner<S>>| async move {
                 let _hold = hold;
-                hand_over(&inner, work, &place, trigger).await;
+                submit_backlogged(&inner, work, &place, trigger).await;
             }
         };
         let session = io::with(|io| io.apart.get_or_init(Session::new).clone());
@@ -64,11 +64,11 @@ impl<S: Send + Sync + 'static> BlockingStage<S> {
 }
 
 /// Runs as an operation of the stage.
-async fn hand_over<S, F, T>(
+async fn submit_backlogged<S, F, T>(
     inner: &Inner<S>,
     work: F,
     place: &SharedPlace,
-    trigger: Trigger<Result<T, BlockingError>>,
+    trigger: oneshot::LocalSender<Result<T, BlockingError>>,
 ) where
     S: Send + Sync + 'static,
     F: FnOnce(&S) -> T + Send + 'static,
@@ -83,16 +83,16 @@ async fn hand_over<S, F, T>(
             place.set(Place::Queued(inner.pool.clone(), number));
             match done.await {
                 Some(result) => result,
-                None => Err(CallError::Ended.into()),
+                None => Err(CallError::Cancelled.into()),
             }
         }
         Err(error) => Err(error),
     };
     place.set(Place::Over);
-    trigger.fire(result);
+    trigger.send(result);
 }
 
-type Done<T> = RemoteEvent<Result<T, BlockingError>>;
+type Done<T> = oneshot::Receiver<Result<T, BlockingError>>;
 
 fn submit<S, F, T>(inner: &Inner<S>, work: F) -> Result<(JobNumber, Done<T>), BlockingError>
 where
@@ -100,16 +100,16 @@ where
     F: FnOnce(&S) -> T + Send + 'static,
     T: Send + 'static,
 {
-    let (trigger, done) = remote_event();
+    let (trigger, done) = oneshot::shared();
     let (state, stage) = (inner.state.clone(), inner.name);
     let number = inner.pool.submit(Box::new(move || {
         // The whole program has ended; nothing awaits the result.
-        if trigger.is_abandoned() {
+        if trigger.is_closed() {
             return;
         }
         let result = catch_unwind(AssertUnwindSafe(|| work(&state)));
         drop(state);
-        trigger.fire(result.map_err(|panic| {
+        trigger.send(result.map_err(|panic| {
             let message = text(&*panic).into();
             discard_panic(|| drop(panic));
             BlockingError::Panicked { stage, message }
@@ -127,7 +127,7 @@ fn text(panic: &(dyn Any + Send)) -> &str {
 /// Future of a blocking call's result. See [`BlockingStage::call`].
 #[must_use = "a call that is dropped is given up"]
 pub struct BlockingCall<T> {
-    event: Event<Result<T, BlockingError>>,
+    event: oneshot::LocalReceiver<Result<T, BlockingError>>,
     place: SharedPlace,
     refused: Option<CallError>,
 }
@@ -139,7 +139,7 @@ impl<T> Future for BlockingCall<T> {
         if let Some(refused) = self.refused.take() {
             return Poll::Ready(Err(refused.into()));
         }
-        let ended = || Err(CallError::Ended.into());
+        let ended = || Err(CallError::Cancelled.into());
         Pin::new(&mut self.event).poll(context).map(|result| result.unwrap_or_else(ended))
     }
 }

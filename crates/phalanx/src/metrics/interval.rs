@@ -2,7 +2,7 @@
 //!
 //! A pure function of two snapshots, so both views show the same figures.
 
-use phalanx_core::Times;
+use phalanx_core::Histogram;
 
 use super::snapshot::{Name, ProcessorSnapshot, Snapshot, StageSnapshot};
 
@@ -89,9 +89,9 @@ pub struct StageInterval {
     /// The longest run time, as a mean of a cohort.
     pub run_max_ns: u64,
     /// Waits by bucket.
-    pub waits: Times,
+    pub waits: Histogram,
     /// Run times by bucket.
-    pub runs: Times,
+    pub runs: Histogram,
 }
 
 /// Operations from one stage to another, each on a processor.
@@ -114,7 +114,7 @@ impl StageInterval {
         let since = |figure: fn(&StageSnapshot) -> u64| {
             figure(after).saturating_sub(before.map_or(0, figure))
         };
-        let times = |figure: fn(&StageSnapshot) -> Times| match before {
+        let times = |figure: fn(&StageSnapshot) -> Histogram| match before {
             None => figure(after),
             Some(before) => figure(after).since(&figure(before)),
         };
@@ -143,8 +143,8 @@ impl StageInterval {
             resumed_wait_max_ns: after.resumed.max_ns,
             run_ns: since(|s| s.completed.total_ns),
             run_max_ns: after.completed.max_ns,
-            waits: times(|s| Times(s.waits.buckets)),
-            runs: times(|s| Times(s.runs.buckets)),
+            waits: times(|s| Histogram(s.waits.buckets)),
+            runs: times(|s| Histogram(s.runs.buckets)),
         }
     }
 

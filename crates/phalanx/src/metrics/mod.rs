@@ -24,9 +24,9 @@ pub(crate) mod snapshot;
 
 #[doc(inline)]
 pub use phalanx_core::{
-    ByteTable, COHORT_BUCKETS, CohortRecord, Column, Crossings, LadderView, ObjectBytes,
-    OperationBytes, ProcessorView, Profile, Running, ShedView, StageView, TIME_BUCKETS, Times,
-    Trace, bucket_end_ns,
+    ByteTable, COHORT_BUCKETS, CohortRecord, CohortTunerView, Crossings, DurationStats,
+    HISTOGRAM_BUCKETS, Histogram, ObjectBytes, OperationBytes, ProcessorView, Profile, Running,
+    ShedView, StageView, Trace, bucket_end_ns,
 };
 
 pub use counter::Counter;

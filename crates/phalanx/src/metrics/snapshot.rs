@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use phalanx_core::{COHORT_BUCKETS, LadderView, TIME_BUCKETS, Times};
+use phalanx_core::{COHORT_BUCKETS, CohortTunerView, HISTOGRAM_BUCKETS, Histogram};
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
@@ -111,7 +111,7 @@ pub struct ProcessorSnapshot {
     pub arcs: Vec<ArcSnapshot>,
 }
 
-/// Results of the cohort tuner on a processor; see [`phalanx_core::LadderView`].
+/// Results of the cohort tuner on a processor; see [`phalanx_core::CohortTunerView`].
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct CohortTunerSnapshot {
@@ -127,8 +127,8 @@ pub struct CohortTunerSnapshot {
     pub costs_ns: Vec<f64>,
 }
 
-impl From<LadderView> for CohortTunerSnapshot {
-    fn from(view: LadderView) -> Self {
+impl From<CohortTunerView> for CohortTunerSnapshot {
+    fn from(view: CohortTunerView) -> Self {
         Self {
             cohort: view.rung,
             kept: view.kept,
@@ -225,11 +225,11 @@ pub struct TimesSnapshot {
     /// 99th percentile in nanoseconds.
     pub p99_ns: f64,
     /// Operations per bucket; see [`Snapshot::time_buckets_ns`].
-    pub buckets: [u64; TIME_BUCKETS],
+    pub buckets: [u64; HISTOGRAM_BUCKETS],
 }
 
-impl From<Times> for TimesSnapshot {
-    fn from(times: Times) -> Self {
+impl From<Histogram> for TimesSnapshot {
+    fn from(times: Histogram) -> Self {
         let (p50_ns, p99_ns) = (times.percentile_ns(50.0), times.percentile_ns(99.0));
         Self { p50_ns, p99_ns, buckets: times.0 }
     }

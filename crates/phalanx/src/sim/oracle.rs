@@ -8,7 +8,7 @@ use super::sim_processor::SimProcessor;
 pub(super) fn describe_remaining(places: &[SimProcessor]) -> String {
     let mut text = String::new();
     for (number, place) in places.iter().enumerate() {
-        for remnant in place.processor().residue() {
+        for remnant in place.processor().leaks() {
             let _ = writeln!(text, "  processor {number}: {remnant}");
         }
         let flights = place.io.in_flight();
@@ -28,7 +28,7 @@ pub(super) fn describe_remaining(places: &[SimProcessor]) -> String {
 pub(super) fn check_at_rest(places: &[SimProcessor]) -> Result<(), String> {
     let mut text = String::new();
     for (number, place) in places.iter().enumerate() {
-        for remnant in place.processor().residue() {
+        for remnant in place.processor().leaks() {
             let _ = writeln!(text, "  processor {number}: {remnant}");
         }
         let flights = place.io.in_flight();
@@ -44,13 +44,13 @@ pub(super) fn check_at_rest(places: &[SimProcessor]) -> Result<(), String> {
 
 /// Checks that each operation queued at a stage is queued once and can run.
 pub(super) fn check_queue(number: usize, place: &SimProcessor, stage: usize) -> Result<(), String> {
-    let queued = place.processor().audit_queue(stage);
+    let queued = place.processor().check_queue(stage);
     queued.map(drop).map_err(|fault| format!("processor {number}: {fault}"))
 }
 
 /// Checks a processor's invariants.
 pub(super) fn check_invariants(number: usize, place: &SimProcessor) -> Result<(), String> {
-    place.processor().audit().map_err(|fault| format!("processor {number}: {fault}"))
+    place.processor().check_invariants().map_err(|fault| format!("processor {number}: {fault}"))
 }
 
 /// Checks for lost wake-ups: a sleeping processor with messages, and no wake-up on its way.

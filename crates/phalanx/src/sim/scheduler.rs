@@ -87,7 +87,7 @@ impl Run {
             let waker = DelayedWaker::new(outside.clone(), bias.wake_delay);
             let unpark = waker.clone();
             let entered = io.enter();
-            let processor = seed.grow(Box::new(move || unpark.wake()));
+            let processor = seed.build(Box::new(move || unpark.wake()));
             let started = processor.enter(|| start(&StartContext::new(index, control.clone())));
             drop(entered);
             places.push(SimProcessor::new(processor, io, outside.clone(), waker));

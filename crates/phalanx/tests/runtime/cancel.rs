@@ -161,7 +161,7 @@ fn a_session_ended_by_its_own(driver: DriverChoice) {
             .unwrap();
         assert_eq!(elsewhere(move || rest_of(peer)).await, b"");
         session.end().await;
-        assert_eq!(stage.dispatch_in(&session, |_| async {}), Err(CallError::Ended));
+        assert_eq!(stage.dispatch_in(&session, |_| async {}), Err(CallError::Cancelled));
         still_works(&listener, address).await;
     });
 }

@@ -14,7 +14,7 @@ use phalanx::fs::Dir;
 use phalanx::net::{IoTimeout, Stream};
 use phalanx::runtime::{Control, DriverChoice};
 use phalanx::shutdown::draining;
-use phalanx::sync::{Event, RemoteTrigger, Trigger, event, remote_event};
+use phalanx::sync::oneshot;
 use phalanx::{
     ExclusiveStage, Graph, PartitionedStage, Session, SharedStage, join, select, sleep, timeout,
     yield_now,
@@ -60,7 +60,7 @@ struct Town {
     slow: BlockingStage<()>,
     peer: SocketAddr,
     dir: Dir,
-    triggers: Arc<Mutex<Vec<RemoteTrigger<u32>>>>,
+    triggers: Arc<Mutex<Vec<oneshot::Sender<u32>>>>,
     alive: Arc<AtomicUsize>,
 }
 
@@ -99,7 +99,7 @@ async fn step(town: &Town, random: &mut Random, depth: u32) {
         5 => _ = timeout(Duration::from_micros(random.below(3000)), connection(town, key)).await,
         6 => _ = connection(town, key).await,
         7 => {
-            let (trigger, event) = remote_event();
+            let (trigger, event) = oneshot::shared();
             town.triggers.lock().unwrap().push(trigger);
             let _ = event.await;
         }
@@ -161,11 +161,12 @@ async fn step(town: &Town, random: &mut Random, depth: u32) {
             session.end().await;
         }
         _ => {
-            let (trigger, event): (Trigger<u32>, Event<u32>) = event();
+            let (trigger, event): (oneshot::LocalSender<u32>, oneshot::LocalReceiver<u32>) =
+                oneshot::local();
             let child = child();
             let told = town.shared.call(move |_| async move {
                 child().await;
-                trigger.fire(1);
+                trigger.send(1);
             });
             let _ = select(event, told).await;
         }
@@ -245,7 +246,7 @@ fn round(driver: DriverChoice, seed: u64) {
                     loop {
                         sleep(Duration::from_millis(1)).await;
                         let trigger = triggers.lock().unwrap().pop();
-                        trigger.into_iter().for_each(|trigger| trigger.fire(1));
+                        trigger.into_iter().for_each(|trigger| trigger.send(1));
                     }
                 })?;
             }

@@ -72,8 +72,8 @@ fn one_fails(driver: DriverChoice) {
     let error = with_a_fault(driver, || Err(std::io::Error::other("no such luck").into()));
     assert!(matches!(error, RunError::Start(_)), "{error:?}");
     assert_eq!(error.to_string(), "no such luck");
-    let error = with_a_fault(driver, || Err(CallError::Ended.into()));
-    assert_eq!(error.to_string(), CallError::Ended.to_string());
+    let error = with_a_fault(driver, || Err(CallError::Cancelled.into()));
+    assert_eq!(error.to_string(), CallError::Cancelled.to_string());
 }
 
 fn one_panics(driver: DriverChoice) {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use phalanx::runtime::DriverChoice;
-use phalanx::sync::event;
+use phalanx::sync::oneshot;
 use phalanx::task::Either;
 use phalanx::time::{TimedOut, now};
 use phalanx::{join, select, sleep, timeout, yield_now};
@@ -65,14 +65,14 @@ fn timeouts(driver: DriverChoice) {
         // An operation continues after its timeout.
         let done = Rc::new(Cell::new(false));
         let flag = done.clone();
-        let (trigger, told) = event();
+        let (trigger, told) = oneshot::local();
         let call = stage.call(move |_| async move {
             told.await;
             flag.set(true);
         });
         assert_eq!(timeout(5 * MS, call).await, Err(TimedOut));
         assert!(!done.get());
-        trigger.fire(());
+        trigger.send(());
         while !done.get() {
             sleep(5 * MS).await;
         }

@@ -8,10 +8,10 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use phalanx::sim::{self, Faults, World};
-use phalanx::sync::{Event, event};
+use phalanx::sync::oneshot;
 use phalanx::time::now;
 use phalanx::{Graph, Session, SharedStage, sleep, yield_now};
-use phalanx_core::plant::{Fault, plant, uproot};
+use phalanx_core::fault_injection::{Fault, clear, inject};
 
 /// A world with calls within a processor and between two, and with sleeps.
 fn busy_world(world: &mut World) {
@@ -55,10 +55,10 @@ fn a_sound_program_passes() {
 fn finds(fault: Fault, words: &[&str]) {
     for chances in 0..4 {
         let found = found(20, |world| {
-            plant(fault, chances);
+            inject(fault, chances);
             busy_world(world);
         });
-        assert!(!uproot(), "{fault:?} never happened");
+        assert!(!clear(), "{fault:?} never happened");
         let found = found.unwrap_or_else(|| panic!("{fault:?} after {chances} is not found"));
         assert!(words.iter().any(|words| found.contains(words)), "{found}");
     }
@@ -150,10 +150,10 @@ fn waiting_in_a_circle_is_stuck_and_told() {
         let [one, other] = ["one", "other"].map(|name| graph.shared(name, ()));
         world.program(graph, move |_| {
             one.dispatch(move |_| async move {
-                let (trigger, happens): (_, Event<()>) = event();
+                let (trigger, happens): (_, oneshot::LocalReceiver<()>) = oneshot::local();
                 // The child waits for an event that its parent triggers only after the child has returned.
                 let _ = other.call(move |_| happens).await;
-                trigger.fire(());
+                trigger.send(());
             })?;
             Ok(())
         });

@@ -11,7 +11,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use phalanx::sim::{self, World};
 use phalanx::stage::BalancedStage;
-use phalanx::sync::event;
+use phalanx::sync::oneshot;
 use phalanx::{
     Call, CallError, ExclusiveStage, Graph, PartitionedStage, Session, SharedStage, join, sleep,
     timeout, yield_now,
@@ -145,7 +145,7 @@ impl Work {
             Err(CallError::Panicked { .. }) => *panics,
             Err(CallError::Full { .. }) => *crowded,
             // A child on another processor that was rejected for lack of space is ended, too.
-            Err(CallError::Ended) => self.may_end || *crowded,
+            Err(CallError::Cancelled) => self.may_end || *crowded,
             Err(_) => false,
         };
         ledger.expect(may_be, || format!("{} heard of {id}: {answer:?}", self.id));
@@ -202,11 +202,11 @@ impl Work {
                 }
             }
             9 => {
-                let (trigger, happens) = event();
+                let (trigger, happens) = oneshot::local();
                 let (id, call) = self.call(rng, number);
                 let late = async {
                     sleep(Duration::from_millis(1)).await;
-                    trigger.fire(7);
+                    trigger.send(7);
                 };
                 late.await;
                 let value = happens.await;

@@ -99,7 +99,7 @@ impl Config {
             cache_bytes: 256 << 20,
             open_files: 256,
             max_connections: 100_000,
-            max_queue_delay: Some(phalanx::overload::DEFAULT_TARGET_WAIT),
+            max_queue_delay: Some(phalanx::overload::DEFAULT_MAX_QUEUE_DELAY),
             h2c: false,
             limits: Limits::default(),
             timeouts: Timeouts::default(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phalanx::net::{IoTimeout, Listener, Stream};
 use phalanx::overload::Admission;
-use phalanx::sync::Event;
+use phalanx::sync::oneshot;
 use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx::{SharedStage, select, timeout};
@@ -65,7 +65,7 @@ pub(crate) struct ListenerControl {
     /// Protocol of new connections; may change while the listener is open.
     pub(crate) kind: Rc<Cell<ListenerKind>>,
     /// Fires when the listener is to close; `None` if it stays open until shutdown.
-    pub(crate) close: Option<Event<()>>,
+    pub(crate) close: Option<oneshot::LocalReceiver<()>>,
 }
 
 /// Time during which a closing listener still accepts: the kernel resets connections that are in its backlog
@@ -105,7 +105,7 @@ pub(crate) async fn accept(listener: Listener, control: ListenerControl, context
     let mut site = current.load();
     loop {
         // Do not accept while the queue is full.
-        stages.control.room().await;
+        stages.control.wait_for_capacity().await;
         let Some(stream) = next(&listener, &mut close, &mut last).await else { return };
         current.refresh(&mut site);
         let kind = kind.get();
@@ -153,7 +153,7 @@ pub(crate) async fn accept(listener: Listener, control: ListenerControl, context
 /// time until which a closing listener still accepts.
 async fn next(
     listener: &Listener,
-    close: &mut Option<Event<()>>,
+    close: &mut Option<oneshot::LocalReceiver<()>>,
     last: &mut Option<Duration>,
 ) -> Option<Stream> {
     let mut next = pin!(listener.accept_next());

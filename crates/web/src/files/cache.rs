@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::net::Bytes;
-use phalanx::sync::Trigger;
+use phalanx::sync::oneshot;
 
 use crate::files::entry::{Entry, FileId};
 use crate::files::lookup::Looked;
@@ -73,7 +73,7 @@ pub(crate) struct FileCache {
 struct Loading {
     host: HostId,
     path: Box<[u8]>,
-    waiting: Vec<Trigger<Looked>>,
+    waiting: Vec<oneshot::LocalSender<Looked>>,
 }
 
 /// A cache hit.
@@ -266,7 +266,7 @@ impl FileCache {
         key: u64,
         host: HostId,
         path: &[u8],
-        trigger: Trigger<Looked>,
+        trigger: oneshot::LocalSender<Looked>,
     ) -> bool {
         match self.loading.get_mut(&key) {
             Some(loading) if (loading.host, &*loading.path) == (host, path) => {
@@ -278,7 +278,7 @@ impl FileCache {
     }
 
     /// Ends a load, whether it succeeded or not. Returns the operations that wait for it.
-    pub(crate) fn end_loading(&mut self, key: u64) -> Vec<Trigger<Looked>> {
+    pub(crate) fn end_loading(&mut self, key: u64) -> Vec<oneshot::LocalSender<Looked>> {
         self.loading.remove(&key).map(|loading| loading.waiting).unwrap_or_default()
     }
 }
@@ -348,11 +348,11 @@ mod tests {
         assert!(
             cache.begin_loading(9, HostId(0), b"a") && !cache.begin_loading(9, HostId(0), b"b")
         );
-        let (trigger, _event) = phalanx::sync::event();
+        let (trigger, _event) = oneshot::local();
         assert!(!cache.wait_for(9, HostId(0), b"b", trigger), "another path of the same key");
-        let (trigger, _event) = phalanx::sync::event();
+        let (trigger, _event) = oneshot::local();
         assert!(cache.wait_for(9, HostId(0), b"a", trigger));
-        let (trigger, _event) = phalanx::sync::event();
+        let (trigger, _event) = oneshot::local();
         assert!(!cache.wait_for(9, HostId(1), b"a", trigger), "another host's");
         assert_eq!(cache.end_loading(9).len(), 1);
     }

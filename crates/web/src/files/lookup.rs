@@ -9,7 +9,7 @@ use std::sync::Arc;
 use phalanx::fs::{FileKind, Metadata};
 use phalanx::net::Bytes;
 use phalanx::stage::Partition;
-use phalanx::sync::event;
+use phalanx::sync::oneshot;
 use phalanx::time::now;
 
 use crate::files::aggregator;
@@ -45,10 +45,11 @@ pub(crate) async fn look_up(
     let key = site.key(id, &path);
     let limit = site.timeouts.revalidate;
     // A hit is cheaper without an operation.
-    let hit = match stages.cache.at_once(key, |cache| cache.fresh(key, id, &path, now(), limit)) {
-        Some(hit) => hit,
-        None => near::find(site, key, id, &path, now()),
-    };
+    let hit =
+        match stages.cache.try_with_local(key, |cache| cache.fresh(key, id, &path, now(), limit)) {
+            Some(hit) => hit,
+            None => near::find(site, key, id, &path, now()),
+        };
     if let Some(entry) = hit
         && !entry.has_changed()
     {
@@ -77,7 +78,7 @@ async fn load_or_revalidate(asked: Asked) -> (Vec<u8>, Looked) {
     });
     let (path, looked, until) = call.await.unwrap_or((Vec::new(), Err(Failure::Broken), None));
     if let (Ok(Found::File(entry)), Some(until)) = (&looked, until)
-        && stages.cache.at_once(key, |_| ()).is_none()
+        && stages.cache.try_with_local(key, |_| ()).is_none()
     {
         near::keep(&site, key, id, &path, entry, until);
     }
@@ -142,7 +143,7 @@ impl Asked {
         let Self { key, path, .. } = self;
         let (key, host) = (*key, self.id());
         while !cache.with(|cache| cache.begin_loading(key, host, path)) {
-            let (trigger, loaded) = event();
+            let (trigger, loaded) = oneshot::local();
             if !cache.with(|cache| cache.wait_for(key, host, path, trigger)) {
                 // Another path with the same key, which is very rare: bypass the cache.
                 return self.fetch().await;
@@ -219,7 +220,7 @@ pub(crate) struct Loading<'a> {
 impl Loading<'_> {
     pub(crate) fn end(self, looked: &Looked) {
         for trigger in self.cache.with(|cache| cache.end_loading(self.key)) {
-            trigger.fire(looked.clone());
+            trigger.send(looked.clone());
         }
     }
 }

@@ -8,7 +8,7 @@ use phalanx::net::Bytes;
 use phalanx::select;
 use phalanx::shutdown::draining;
 use phalanx::stage::Partition;
-use phalanx::sync::event;
+use phalanx::sync::oneshot;
 use phalanx::task::Either;
 use phalanx_http::Coding;
 
@@ -98,7 +98,7 @@ async fn make(
         if cache.with(|cache| cache.begin_loading(key, host, &path)) {
             break;
         }
-        let (trigger, loaded) = event();
+        let (trigger, loaded) = oneshot::local();
         if !cache.with(|cache| cache.wait_for(key, host, &path, trigger)) {
             return Err(Failure::Missing);
         }

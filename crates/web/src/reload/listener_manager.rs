@@ -11,7 +11,7 @@ use phalanx::net::Listener;
 use phalanx::runtime::StartError;
 use phalanx::select;
 use phalanx::shutdown::draining;
-use phalanx::sync::{Trigger, event};
+use phalanx::sync::oneshot;
 use phalanx::task::Either;
 use phalanx_service::SighupHandle;
 
@@ -31,7 +31,7 @@ pub(crate) struct ListenerManager {
 /// An open listener.
 struct Open {
     kind: Rc<Cell<ListenerKind>>,
-    close: Trigger<()>,
+    close: oneshot::LocalSender<()>,
 }
 
 impl ListenerManager {
@@ -87,7 +87,7 @@ impl ListenerManager {
             }
             ListenerCommand::Close { id } => {
                 if let Some(open) = self.open.remove(&id) {
-                    open.close.fire(());
+                    open.close.send(());
                 }
             }
         }
@@ -97,7 +97,7 @@ impl ListenerManager {
     fn open(&self, socket: TcpListener, kind: ListenerKind) -> Result<Open, StartError> {
         let listener: io::Result<Listener> = Listener::new(socket);
         let (listener, context) = (listener?, self.context.clone());
-        let (kind, (trigger, close)) = (Rc::new(Cell::new(kind)), event());
+        let (kind, (trigger, close)) = (Rc::new(Cell::new(kind)), oneshot::local());
         let control = ListenerControl { kind: kind.clone(), close: Some(close) };
         self.stages.network.dispatch(move |_| accept(listener, control, context))?;
         Ok(Open { kind, close: trigger })

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use phalanx::net::bind;
-use phalanx::sync::{RemoteEvent, RemoteTrigger, remote_event};
+use phalanx::sync::oneshot;
 
 use crate::config::{Config, Listen};
 use crate::connection::accept::ListenerKind;
@@ -130,7 +130,7 @@ pub(crate) struct CommandQueues(Vec<Mutex<Queue>>);
 struct Queue {
     commands: VecDeque<ListenerCommand>,
     /// Wakes the processor when a command is added.
-    waker: Option<RemoteTrigger<()>>,
+    waker: Option<oneshot::Sender<()>>,
 }
 
 impl CommandQueues {
@@ -144,7 +144,7 @@ impl CommandQueues {
         let waker = queue.waker.take();
         drop(queue);
         if let Some(waker) = waker {
-            waker.fire(());
+            waker.send(());
         }
     }
 
@@ -153,10 +153,10 @@ impl CommandQueues {
     }
 
     /// The next command for a processor, or an event that fires when there is one.
-    pub(crate) fn take(&self, processor: usize) -> Result<ListenerCommand, RemoteEvent<()>> {
+    pub(crate) fn take(&self, processor: usize) -> Result<ListenerCommand, oneshot::Receiver<()>> {
         let mut queue = self.0[processor].lock().unwrap_or_else(PoisonError::into_inner);
         queue.commands.pop_front().ok_or_else(|| {
-            let (trigger, event) = remote_event();
+            let (trigger, event) = oneshot::shared();
             queue.waker = Some(trigger);
             event
         })

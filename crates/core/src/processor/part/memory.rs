@@ -30,7 +30,7 @@ impl Memory {
     pub(crate) fn publish(&self, counters: &ProcessorCounters) {
         counters.operations.set(self.slab.live() as u64);
         counters.memory.set(self.slab.bytes() as u64);
-        counters.spilled.set(self.slab.spilled() as u64);
+        counters.overflow.set(self.slab.overflow_bytes() as u64);
         let (bytes, objects) = self.pools.figures();
         counters.pooled.set(bytes as u64);
         counters.objects.set(objects as u64);

@@ -38,7 +38,7 @@ impl Stages {
             inline: InlineState::new(declared, &local, counters),
             holding: StageSet::select(&local, |stage| stage.rules.filling.is_some()),
             balanced: StageSet::select(declared, |stage| stage.balanced),
-            affine: StageSet::select(declared, |stage| stage.state_bytes > 0),
+            affine: StageSet::select(declared, |stage| stage.cache_affinity > 0),
             entries: StageSet::select(declared, |stage| stage.entry),
             local,
         }

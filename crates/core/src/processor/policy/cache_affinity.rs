@@ -24,8 +24,8 @@ const OPERATION_LINES: usize = 8;
 const LINE: usize = 64;
 
 /// Whether `operations` are less to move than the state.
-fn should_send(state_bytes: usize, operations: usize) -> bool {
-    operations * OPERATION_LINES < state_bytes.div_ceil(LINE)
+fn should_send(cache_affinity: usize, operations: usize) -> bool {
+    operations * OPERATION_LINES < cache_affinity.div_ceil(LINE)
 }
 
 /// Envelopes in an order. Those that nobody has taken up are left to the program.
@@ -64,7 +64,7 @@ impl Processor {
         }) else {
             return false;
         };
-        if !should_send(declared.state_bytes, cohort) {
+        if !should_send(declared.cache_affinity, cohort) {
             return false;
         }
         let parcels: Vec<_> = std::iter::from_fn(|| ring.pop()).take(cohort).collect();

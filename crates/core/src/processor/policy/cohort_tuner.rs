@@ -61,7 +61,7 @@ impl Processor {
         let shares: Shares =
             std::array::from_fn(|stage| (started[stage] - before[stage]) as f64 / work as f64);
         let per_turn = work as f64 / auto.turns.get().max(1) as f64;
-        let worked = world.worked();
+        let worked = world.thread_cpu_time();
         // What the machine gave to others meanwhile is not this program's.
         let time = auto.time.get().min(worked.saturating_sub(auto.worked.replace(worked)));
         let changed = self.has_changed(&shares, per_turn);
@@ -90,7 +90,7 @@ impl Processor {
 
     fn apply(&self, ladder: &CohortLadder) {
         let auto = &self.load.tuner;
-        self.observe.counters.ladder.note(ladder);
+        self.observe.counters.cohort_tuner.note(ladder);
         let rung = ladder.rung();
         for stage in auto.stages {
             let local = &self.stages[stage];

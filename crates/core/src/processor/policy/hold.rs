@@ -1,4 +1,4 @@
-//! Hold: waiting for a cohort to fill, where a stage asks for it.
+//! SessionGuard: waiting for a cohort to fill, where a stage asks for it.
 //!
 //! A stage that holds is passed over by the sweep while fewer than its count are queued and the
 //! oldest is younger than its time, and only as long as the processor has something else to run: a
@@ -20,7 +20,7 @@ impl Processor {
         let HoldPolicy { count, time } = self.stages[stage].rules.filling;
         let waits = self.queued(stage) < count && self.oldest_wait(stage) < time;
         if waits {
-            self.stage_counters(stage as u8).held.add(1);
+            self.stage_counters(stage as u8).hold_skips.add(1);
         }
         waits
     }

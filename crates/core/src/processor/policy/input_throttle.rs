@@ -52,7 +52,7 @@ mod tests {
         fn submit(&self) {
             self.0.borrow_mut().push('s');
         }
-        fn hand_over(&self) {
+        fn submit_backlogged(&self) {
             self.0.borrow_mut().push('h');
         }
         fn park(&self, _: Option<u64>) {}
@@ -73,7 +73,7 @@ mod tests {
         let mut graph = Graph::new();
         let stage =
             graph.stage("stage").max_cohort(4).hold(held, Duration::from_secs(1)).shared(());
-        let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+        let processor = graph.build(1).remove(0).build(Box::new(|| ()));
         let outside = Outside::default();
         processor.enter(|| {
             prepare(&processor);
@@ -109,7 +109,7 @@ mod tests {
     fn who_goes_on_by_itself_leaves_nothing_outside() {
         let mut graph = Graph::new();
         let stage = graph.shared("stage", ());
-        let processor = graph.build(1).remove(0).grow(Box::new(|| ()));
+        let processor = graph.build(1).remove(0).build(Box::new(|| ()));
         let outside = Outside::default();
         processor.enter(|| {
             let mut left = 3;
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_turn_that_takes_nothing_in_tells_nothing_of_the_outside() {
-        let processor = Graph::new().build(1).remove(0).grow(Box::new(|| ()));
+        let processor = Graph::new().build(1).remove(0).build(Box::new(|| ()));
         let turn = |at: u64, received| {
             let (congestion, stages) = (&processor.load.delay, &processor.stages);
             congestion.turn(at * 1_000_000, received, stages, &Outside::default());

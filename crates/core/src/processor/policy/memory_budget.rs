@@ -73,7 +73,7 @@ impl Processor {
             {
                 ran += self.visit_entry(stage, room, world);
             } else if before == 0 {
-                self.stage_counters(stage as u8).postponed.add(1);
+                self.stage_counters(stage as u8).throttled_turns.add(1);
             }
         }
     }

@@ -53,7 +53,7 @@ impl Processor {
         let mut ran = 0;
         self.scratch.interleaved.around(|| ran = self.run_cohort(stage, world));
         if ran > 0 {
-            self.stage_counters(stage as u8).interruptions.add(1);
+            self.stage_counters(stage as u8).preemptions.add(1);
         }
         // Children of what has just run have a parent that has suspended or finished.
         self.flush_outbox();

@@ -343,7 +343,7 @@ pub(crate) unsafe fn receive<F, T>(
     // Tells the caller, if nobody has, that its operation has ended with its session.
     drop(reply);
     if joined.is_none() {
-        processor.stage_counters(stage).ended.add(1);
+        processor.stage_counters(stage).cancelled.add(1);
     }
     joined.flatten()
 }
@@ -384,7 +384,7 @@ impl<T> RemoteReply<T> {
 
 impl<T> Drop for RemoteReply<T> {
     fn drop(&mut self) {
-        self.send(Err(CallError::Ended));
+        self.send(Err(CallError::Cancelled));
     }
 }
 

@@ -7,8 +7,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use phalanx::stage::{Cohort, Pooled};
-use phalanx::sync::event;
-use phalanx::task::{Reply, first_of};
+use phalanx::sync::oneshot;
+use phalanx::task::{Reply, select_all};
 use phalanx::{Call, CallError, Session, join, sleep, yield_now};
 
 use super::{AWAY, begun, later, no_client, panics, plain, two};
@@ -57,7 +57,7 @@ fn calls_leave_their_processor() {
             ended.end();
             ended.detach().unwrap();
             detached.detach().unwrap();
-            let (at, result) = first_of(vec![run, here.stage.call(|_| later())]).await;
+            let (at, result) = select_all(vec![run, here.stage.call(|_| later())]).await;
             assert_eq!((at, result), (0, Err(CallError::Elsewhere)));
         },
         no_client,
@@ -127,20 +127,20 @@ fn events_work_between_processors() {
     two(
         plain,
         |here| async move {
-            let (trigger, wait) = event();
+            let (trigger, wait) = oneshot::local();
             here.stage.dispatch(|_| async move { assert_eq!(wait.await, Some(5)) }).unwrap();
-            let (there, moved) = event();
+            let (there, moved) = oneshot::local();
             let moved = begun(moved).await;
             here.stage
                 .dispatch(|_| async move {
                     sleep(Duration::from_millis(50)).await;
-                    there.fire(6);
+                    there.send(6);
                 })
                 .unwrap();
             (trigger, moved)
         },
         |_, (trigger, moved)| async move {
-            trigger.fire(5);
+            trigger.send(5);
             assert_eq!(moved.await, Some(6));
         },
         no_client,
@@ -169,7 +169,7 @@ fn sessions_leave_their_processor() {
         plain,
         |here| async move {
             let session = Session::new();
-            let hold = session.hold();
+            let hold = session.guard();
             let (second, mut end) = (Session::new(), session.end());
             assert!(poll_once(&mut end).await.is_pending(), "the hold is out");
             here.stage.dispatch(move |_| end).unwrap();
@@ -179,7 +179,7 @@ fn sessions_leave_their_processor() {
             for message in [
                 panics(|| drop(session.end())),
                 panics(|| _ = session.operations()),
-                panics(|| drop(session.hold())),
+                panics(|| drop(session.guard())),
                 panics(|| session.set_deadline(Duration::ZERO)),
                 panics(|| _ = second.scope(|| here.stage.dispatch(|_| async {}))),
             ] {

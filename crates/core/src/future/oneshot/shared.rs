@@ -1,11 +1,7 @@
-//! A remote event: one value that an operation waits for and any thread provides, another
-//! processor's or a foreign one (WaitForEvent in tr2001 §5.2.1, from the outside).
+//! A channel for one value between any two threads (WaitForEvent in tr2001 §5.2.1, from outside).
 //!
-//! The value and the waiter's waker lie under one lock that is held for a few instructions, and
-//! never while a waker, a value's destructor or any other foreign code runs. [`Event`] is the
-//! cheaper one, for two ends on the same processor.
-//!
-//! [`Event`]: crate::Event
+//! One lock guards the value and the receiver's waker. It is held for a few instructions, and never
+//! while a waker, a value's destructor or any other user code runs.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,20 +12,20 @@ use crate::panic::catch_panic;
 use crate::sync::Mutex;
 
 enum State<T> {
-    /// Neither fired nor dropped; whom to wake, once somebody has waited.
+    /// Neither sent nor dropped; the receiver's waker, once it has been polled.
     Waiting(Option<Waker>),
-    Fired(T),
-    /// The trigger went without a value, or the value was taken.
+    Sent(T),
+    /// The sender was dropped without sending, or the value was taken.
     Over,
-    /// Nobody waits any more.
-    Abandoned,
+    /// The receiver was dropped.
+    Closed,
 }
 
 struct Inner<T>(Mutex<State<T>>);
 
 impl<T> Inner<T> {
-    /// Looks at the state and puts another in its place, which `next` makes of it. What `next`
-    /// gives back is dropped after the lock is free.
+    /// Replaces the state by what `next` makes of it. The result of `next` is dropped after the lock is
+    /// released.
     fn step<R>(&self, next: impl FnOnce(State<T>) -> (State<T>, R)) -> R {
         // Nothing that may panic runs under the lock, and the state is always whole.
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,49 +35,48 @@ impl<T> Inner<T> {
     }
 }
 
-/// An event that has not happened, and the means to make it happen from any thread.
+/// A channel for one value, for any threads.
 ///
 /// ```
-/// use phalanx_core::remote_event;
+/// use phalanx_core::oneshot;
 ///
 /// async fn heavy(input: u64) -> Option<u64> {
-///     let (trigger, event) = remote_event();
-///     std::thread::spawn(move || trigger.fire(input * 2));
-///     event.await // none, if the thread went without firing
+///     let (sender, receiver) = oneshot::shared();
+///     std::thread::spawn(move || sender.send(input * 2));
+///     receiver.await // none if the thread ended without sending
 /// }
 /// # fn is_send<T: Send>(_: T) {}
 /// # is_send(heavy(1));
 /// ```
-pub fn remote_event<T: Send>() -> (RemoteTrigger<T>, RemoteEvent<T>) {
+pub fn shared<T: Send>() -> (Sender<T>, Receiver<T>) {
     let inner = Arc::new(Inner(Mutex::new(State::Waiting(None))));
-    (RemoteTrigger(inner.clone()), RemoteEvent(inner))
+    (Sender(inner.clone()), Receiver(inner))
 }
 
-/// Makes a [`RemoteEvent`] happen, from whatever thread it is on.
-pub struct RemoteTrigger<T: Send>(Arc<Inner<T>>);
+/// The sending end of a [`shared`] channel.
+pub struct Sender<T: Send>(Arc<Inner<T>>);
 
-impl<T: Send> RemoteTrigger<T> {
-    /// Provides the value and re-enables whoever waits for it. When nobody waits any more, the
-    /// value is dropped here.
-    pub fn fire(self, value: T) {
+impl<T: Send> Sender<T> {
+    /// Sends the value and wakes the receiver. Drops the value if the receiver was dropped.
+    pub fn send(self, value: T) {
         let (waker, refused) = self.0.step(|state| match state {
-            State::Waiting(waker) => (State::Fired(value), (waker, None)),
+            State::Waiting(waker) => (State::Sent(value), (waker, None)),
             other => (other, (None, Some(value))),
         });
         drop(refused);
         waker.into_iter().for_each(|waker| catch_panic(|| waker.wake()));
     }
 
-    /// Whether nobody waits any more, so that the value need not be made.
-    pub fn is_abandoned(&self) -> bool {
+    /// Whether the receiver was dropped, so that no value is needed.
+    pub fn is_closed(&self) -> bool {
         self.0.step(|state| {
-            let abandoned = matches!(state, State::Abandoned);
+            let abandoned = matches!(state, State::Closed);
             (state, abandoned)
         })
     }
 }
 
-impl<T: Send> Drop for RemoteTrigger<T> {
+impl<T: Send> Drop for Sender<T> {
     fn drop(&mut self) {
         let waker = self.0.step(|state| match state {
             State::Waiting(waker) => (State::Over, waker),
@@ -91,12 +86,12 @@ impl<T: Send> Drop for RemoteTrigger<T> {
     }
 }
 
-/// Resolves to the value, or to none when the trigger was dropped without firing: nobody waits in
-/// vain. May be dropped at any time.
+/// The receiving end of a [`shared`] channel. Resolves to the value, or to `None` if the sender was dropped
+/// without sending.
 #[must_use = "futures do nothing unless awaited"]
-pub struct RemoteEvent<T: Send>(Arc<Inner<T>>);
+pub struct Receiver<T: Send>(Arc<Inner<T>>);
 
-impl<T: Send> Future for RemoteEvent<T> {
+impl<T: Send> Future for Receiver<T> {
     type Output = Option<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
@@ -104,17 +99,17 @@ impl<T: Send> Future for RemoteEvent<T> {
         let waker = context.waker().clone();
         let (polled, _before) = self.0.step(|state| match state {
             State::Waiting(before) => (State::Waiting(Some(waker)), (Poll::Pending, before)),
-            State::Fired(value) => (State::Over, (Poll::Ready(Some(value)), Some(waker))),
+            State::Sent(value) => (State::Over, (Poll::Ready(Some(value)), Some(waker))),
             over => (over, (Poll::Ready(None), Some(waker))),
         });
         polled
     }
 }
 
-impl<T: Send> Drop for RemoteEvent<T> {
+impl<T: Send> Drop for Receiver<T> {
     fn drop(&mut self) {
         // A value that nobody took, or the waker, goes after the lock is free.
-        drop(self.0.step(|state| (State::Abandoned, state)));
+        drop(self.0.step(|state| (State::Closed, state)));
     }
 }
 
@@ -137,34 +132,34 @@ mod loom {
         }
     }
 
-    /// One look at an event.
+    /// Polls the receiver once.
     fn look<T: Send>(
-        event: &mut RemoteEvent<T>,
+        receiver: &mut Receiver<T>,
         woken: &std::sync::Arc<Count>,
     ) -> std::task::Poll<Option<T>> {
         let waker = std::task::Waker::from(woken.clone());
-        std::pin::Pin::new(event).poll(&mut std::task::Context::from_waker(&waker))
+        std::pin::Pin::new(receiver).poll(&mut std::task::Context::from_waker(&waker))
     }
 
-    /// A trigger is fired (or dropped) while the operation looks: it finds the value (or none), now or
-    /// after a wake-up that is not lost.
+    /// The sender sends or is dropped during a poll: the receiver gets the value or none, at once or after
+    /// a wake-up.
     #[test]
-    fn a_remote_event_wakes_who_has_looked_too_early() {
+    fn a_receiver_that_was_polled_before_the_send_is_woken() {
         for fired in [true, false] {
             model(move || {
-                let (trigger, mut event) = remote_event();
+                let (sender, mut receiver) = shared();
                 let woken = std::sync::Arc::new(Count::default());
                 let other = thread::spawn(move || {
                     if fired {
-                        trigger.fire(7);
+                        sender.send(7);
                     }
                 });
-                let first = look(&mut event, &woken);
+                let first = look(&mut receiver, &woken);
                 other.join().unwrap();
                 let expected = std::task::Poll::Ready(fired.then_some(7));
                 if first.is_pending() {
                     assert_eq!(woken.0.load(Ordering::SeqCst), 1, "pending, and nobody woke it");
-                    assert_eq!(look(&mut event, &woken), expected);
+                    assert_eq!(look(&mut receiver, &woken), expected);
                 } else {
                     assert_eq!(first, expected);
                 }
@@ -172,7 +167,7 @@ mod loom {
         }
     }
 
-    /// The event goes while the trigger is fired: the value is dropped once, by one of the two.
+    /// The receiver is dropped during the send: one of the two drops the value.
     #[test]
     fn a_value_that_nobody_takes_is_dropped_once() {
         struct Value(Arc<AtomicUsize>);
@@ -183,10 +178,10 @@ mod loom {
         }
         model(|| {
             let dropped = Arc::new(AtomicUsize::new(0));
-            let (trigger, event) = remote_event();
+            let (sender, receiver) = shared();
             let value = Value(dropped.clone());
-            let other = thread::spawn(move || trigger.fire(value));
-            drop(event);
+            let other = thread::spawn(move || sender.send(value));
+            drop(receiver);
             other.join().unwrap();
             assert_eq!(dropped.load(Ordering::SeqCst), 1);
         });

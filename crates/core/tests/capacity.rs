@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::{Bench, alone, settle};
-use phalanx_core::{CallError, Graph, Session, event, yield_now};
+use phalanx_core::{CallError, Graph, Session, oneshot, yield_now};
 
 #[test]
 fn a_full_stage_refuses_by_name_and_the_processor_without() {
@@ -38,7 +38,7 @@ fn a_full_stage_refuses_by_name_and_the_processor_without() {
         assert_eq!(other.dispatch(|_| async {}), full(None, 6));
     });
     assert_eq!(processor.live(), 0);
-    assert_eq!(processor.control().profile().processors[0].stages[0].refused, 3);
+    assert_eq!(processor.control().profile().processors[0].stages[0].rejected, 3);
     let text = CallError::Full { stage: Some("small"), bound: 3 }.to_string();
     assert_eq!(text, "the queue of stage \"small\" holds its bound of 3 operations");
 }
@@ -51,7 +51,7 @@ fn what_is_inside_is_let_in_again() {
     let mut triggers = Vec::new();
     settle(&processor, &world, || {
         for _ in 0..200 {
-            let (trigger, happened) = event();
+            let (trigger, happened) = oneshot::local();
             triggers.push(trigger);
             let done = done.clone();
             small
@@ -64,7 +64,7 @@ fn what_is_inside_is_let_in_again() {
             processor.turn(&world);
         }
         assert!(small.has_room());
-        triggers.into_iter().for_each(|trigger| trigger.fire(()));
+        triggers.into_iter().for_each(|trigger| trigger.send(()));
         assert!(!small.has_room());
     });
     assert_eq!((done.get(), processor.live()), (200, 0));
@@ -81,7 +81,7 @@ fn a_producer_that_waits_for_room_is_never_refused() {
         source
             .dispatch(move |_| async move {
                 for _ in 0..1000 {
-                    sink.room().await;
+                    sink.wait_for_capacity().await;
                     let ran = ran.clone();
                     sink.dispatch(move |_| async move { ran.set(ran.get() + 1) }).unwrap();
                 }
@@ -91,7 +91,7 @@ fn a_producer_that_waits_for_room_is_never_refused() {
     assert_eq!((ran.get(), processor.live()), (1000, 0));
     let profile = processor.control().profile();
     let stages = &profile.processors[0].stages;
-    assert_eq!((stages[1].refused, stages[1].queue_length_max), (0, 8));
+    assert_eq!((stages[1].rejected, stages[1].queue_length_max), (0, 8));
     // Told when half is free, not at each that leaves.
     assert!(stages[0].suspended <= 1000 / 4 + 1, "{}", stages[0].suspended);
 }
@@ -112,7 +112,7 @@ fn all_who_wait_are_told_and_an_ended_one_is_not_missed() {
         for n in 0..5 {
             let told = told.clone();
             let wait = move |_| async move {
-                sink.room().await;
+                sink.wait_for_capacity().await;
                 told.borrow_mut().push(n);
             };
             if n == 2 {
@@ -135,7 +135,7 @@ fn a_waiter_ends_with_its_program() {
     let sink = graph.stage("sink").capacity(1).shared(());
     common::run(graph, 1, |_, control| {
         sink.dispatch(move |_| async move { control.end() }).unwrap();
-        source.dispatch(move |_| async move { sink.room().await }).unwrap();
+        source.dispatch(move |_| async move { sink.wait_for_capacity().await }).unwrap();
     });
 }
 

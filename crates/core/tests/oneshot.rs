@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::{Bench, alone, run, settle};
-use phalanx_core::{Graph, remote_event, sleep, timeout};
+use phalanx_core::{Graph, oneshot, sleep, timeout};
 
 #[test]
 fn fired_by_threads() {
@@ -23,7 +23,7 @@ fn fired_by_threads() {
         stage
             .dispatch(move |_| async move {
                 for number in 0..300u64 {
-                    let (trigger, event) = remote_event();
+                    let (trigger, event) = oneshot::shared();
                     let thread = std::thread::spawn(move || {
                         // Sometimes before anybody waits, sometimes when the processor sleeps.
                         if number.is_multiple_of(100) {
@@ -31,7 +31,7 @@ fn fired_by_threads() {
                         }
                         match number % 3 {
                             0 => drop(trigger),
-                            _ => trigger.fire(Box::new(number)),
+                            _ => trigger.send(Box::new(number)),
                         }
                     });
                     let expected = (!number.is_multiple_of(3)).then(|| Box::new(number));
@@ -60,8 +60,8 @@ fn fired_by_another_processor() {
         stage
             .dispatch(move |_| async move {
                 for number in 0..300u64 {
-                    let (trigger, event) = remote_event();
-                    let told = stage.call_on(1, move |_| async move { trigger.fire(number) });
+                    let (trigger, event) = oneshot::shared();
+                    let told = stage.call_on(1, move |_| async move { trigger.send(number) });
                     assert_eq!(event.await, Some(number));
                     told.await.unwrap();
                     heard.fetch_add(1, Ordering::Relaxed);
@@ -77,15 +77,15 @@ fn fired_by_another_processor() {
 #[test]
 fn either_end_may_go_first() {
     let value = Arc::new(());
-    let (trigger, event) = remote_event();
-    assert!(!trigger.is_abandoned());
+    let (trigger, event) = oneshot::shared();
+    assert!(!trigger.is_closed());
     drop(event);
-    assert!(trigger.is_abandoned());
-    trigger.fire(value.clone());
+    assert!(trigger.is_closed());
+    trigger.send(value.clone());
     assert_eq!(Arc::strong_count(&value), 1);
 
-    let (trigger, event) = remote_event();
-    trigger.fire(value.clone());
+    let (trigger, event) = oneshot::shared();
+    trigger.send(value.clone());
     assert_eq!(Arc::strong_count(&value), 2);
     drop(event);
     assert_eq!(Arc::strong_count(&value), 1);
@@ -93,7 +93,7 @@ fn either_end_may_go_first() {
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
     let (processor, world) = (alone(graph), Bench::default());
-    let (late, event) = remote_event::<u32>();
+    let (late, event) = oneshot::shared::<u32>();
     settle(&processor, &world, || {
         stage
             .dispatch(move |_| async move {
@@ -106,6 +106,6 @@ fn either_end_may_go_first() {
         world.now.set(world.now.get() + 1_000_000);
         processor.turn(&world);
     }
-    assert!(late.is_abandoned());
-    late.fire(1);
+    assert!(late.is_closed());
+    late.send(1);
 }
