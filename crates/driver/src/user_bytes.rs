@@ -50,36 +50,39 @@ fn discard(panic: Box<dyn std::any::Any + Send>) {
 }
 
 /// The bytes of a send in flight.
-#[derive(Default)]
-pub(crate) struct Outgoing {
-    head: Vec<u8>,
-    body: UserBytes,
-    /// Sent after the body, by vectored sends only.
-    more: Box<[UserBytes]>,
+pub(crate) enum Outgoing {
+    Payload { head: Vec<u8>, body: UserBytes },
+    Parts(Box<[UserBytes]>),
 }
 
 /// The largest number of parts in one system call.
 pub(crate) const MAX_PARTS: usize = 16;
 
+impl Default for Outgoing {
+    fn default() -> Self {
+        Payload::default().into()
+    }
+}
+
 impl From<Payload> for Outgoing {
     fn from(Payload { head, body }: Payload) -> Self {
-        Self { head, body: body.into(), more: Box::default() }
+        Self::Payload { head, body: body.into() }
     }
 }
 
 impl From<Vec<Bytes>> for Outgoing {
     fn from(parts: Vec<Bytes>) -> Self {
-        let mut parts = parts.into_iter().map(UserBytes::from);
-        let body = parts.next().unwrap_or_default();
-        Self { head: Vec::new(), body, more: parts.collect() }
+        Self::Parts(parts.into_iter().map(UserBytes::from).collect())
     }
 }
 
 impl Outgoing {
     /// The number of bytes in all parts.
     pub(crate) fn len(&self) -> usize {
-        let more: usize = self.more.iter().map(|part| part.len()).sum();
-        self.head.len() + self.body.len() + more
+        match self {
+            Self::Payload { head, body } => head.len() + body.len(),
+            Self::Parts(parts) => parts.iter().map(|part| part.len()).sum(),
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -88,8 +91,11 @@ impl Outgoing {
 
     /// The parts after the first `sent` bytes that are not empty, at most [`MAX_PARTS`] of them.
     pub(crate) fn rest(&self, mut sent: usize) -> impl Iterator<Item = &[u8]> {
-        let more = self.more.iter().map(Deref::deref);
-        let parts = [&*self.head, &*self.body].into_iter().chain(more);
+        let (payload, more) = match self {
+            Self::Payload { head, body } => ([&**head, &**body], &[][..]),
+            Self::Parts(parts) => ([&[][..]; 2], &**parts),
+        };
+        let parts = payload.into_iter().chain(more.iter().map(Deref::deref));
         let rest = parts.filter_map(move |part| {
             let skipped = sent.min(part.len());
             sent -= skipped;
@@ -99,8 +105,13 @@ impl Outgoing {
     }
 
     /// The head, cleared for reuse.
-    pub(crate) fn into_head(mut self) -> Vec<u8> {
-        self.head.clear();
-        self.head
+    pub(crate) fn into_head(self) -> Vec<u8> {
+        match self {
+            Self::Payload { mut head, .. } => {
+                head.clear();
+                head
+            }
+            Self::Parts(_) => Vec::new(),
+        }
     }
 }

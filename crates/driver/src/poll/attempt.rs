@@ -9,7 +9,7 @@ use std::time::Instant;
 use rustix::net::{RecvFlags, recv};
 
 use super::Poll;
-use super::sockets::{SendingFile, Wanted};
+use super::sockets::SendingFile;
 use crate::sendfile::{Step, TURN_BYTES};
 use crate::user_bytes::MAX_PARTS;
 use crate::{Chunk, Done, Socket, Token};
@@ -115,15 +115,20 @@ impl Poll {
         let state = self.sockets.get_mut(socket).expect("the caller looked");
         let sending = state.sending.as_mut().expect("the caller looked");
         let result = loop {
-            let mut parts = [IoSlice::new(&[]); MAX_PARTS];
-            let rest = parts.iter_mut().zip(sending.payload.rest(sending.sent));
-            let count = rest.map(|(slot, part)| *slot = IoSlice::new(part)).count();
-            self.calls += u64::from(count > 0);
+            let mut rest = sending.payload.rest(sending.sent);
+            let Some(first) = rest.next() else { break Ok(()) };
+            self.calls += 1;
             let peer = socket2::SockRef::from(&state.fd);
-            let sent = match &parts[..count] {
-                [] => break Ok(()),
-                [part] => peer.send_with_flags(part, SEND_FLAGS),
-                parts => peer.send_vectored_with_flags(parts, SEND_FLAGS),
+            let sent = match rest.next() {
+                None => peer.send_with_flags(first, SEND_FLAGS),
+                Some(second) => {
+                    let mut parts = [IoSlice::new(&[]); MAX_PARTS];
+                    let rest = [first, second].into_iter().chain(rest);
+                    let count =
+                        parts.iter_mut().zip(rest).map(|(slot, part)| *slot = IoSlice::new(part));
+                    let count = count.count();
+                    peer.send_vectored_with_flags(&parts[..count], SEND_FLAGS)
+                }
             };
             match sent {
                 Ok(0) => break Err(io::Error::from(io::ErrorKind::WriteZero)),
@@ -160,19 +165,18 @@ impl Poll {
 
     fn try_receive(&mut self, socket: Socket) {
         let state = self.sockets.get_mut(socket).expect("the caller looked");
-        let max = match state.wanted {
-            Wanted::Bytes(max) => max,
-            #[cfg(target_os = "linux")]
-            Wanted::Skip(max) => return self.try_skip(socket, max),
-            #[cfg(not(target_os = "linux"))]
-            Wanted::Skip(_) => usize::MAX,
-        };
+        #[cfg(target_os = "linux")]
+        if state.skips {
+            return self.try_skip(socket);
+        }
+        // A skip by a receive may take more than its limit: the caller drops the surplus.
+        let max = if state.skips { u64::MAX } else { state.max };
         let Some(mut chunk) = self.pool.take() else {
             state.starved = true;
             self.starved.push_back(socket);
             return;
         };
-        let wanted = max.min(self.pool.size());
+        let wanted = usize::try_from(max).unwrap_or(usize::MAX).min(self.pool.size());
         let result = loop {
             self.calls += 1;
             let space = &mut chunk.space()[..wanted];
@@ -203,13 +207,13 @@ impl Poll {
     /// Lets the kernel discard the bytes: with `MSG_TRUNC`, TCP copies nothing (tcp(7)).
     #[cold]
     #[cfg(target_os = "linux")]
-    fn try_skip(&mut self, socket: Socket, max: u64) {
+    fn try_skip(&mut self, socket: Socket) {
         let state = self.sockets.get_mut(socket).expect("the caller looked");
         // TCP never writes to it, so its pages are never allocated.
         if self.skip_buffer.is_empty() {
             self.skip_buffer = vec![0; SKIP_BYTES];
         }
-        let most = usize::try_from(max).map_or(SKIP_BYTES, |max| max.min(SKIP_BYTES));
+        let most = usize::try_from(state.max).map_or(SKIP_BYTES, |max| max.min(SKIP_BYTES));
         let result = loop {
             self.calls += 1;
             match recv(&state.fd, &mut self.skip_buffer[..most], RecvFlags::TRUNC) {

@@ -9,7 +9,6 @@ use std::time::Duration;
 use mio::unix::SourceFd;
 
 use super::datagrams::OutgoingDatagram;
-use super::sockets::Wanted;
 use super::{Pending, Poll};
 use crate::blocking_pool::{self, Work};
 use crate::sendfile::FileSend;
@@ -62,8 +61,8 @@ impl Driver for Poll {
     fn start(&mut self, token: Token, request: Request) {
         match request {
             Request::Accept { listener } => self.accept(token, listener),
-            Request::Receive { socket, max } => self.receive(token, socket, Wanted::Bytes(max)),
-            Request::Skip { socket, max } => self.receive(token, socket, Wanted::Skip(max)),
+            Request::Receive { socket, max } => self.receive(token, socket, max as u64, false),
+            Request::Skip { socket, max } => self.receive(token, socket, max, true),
             Request::Send { socket, payload } => self.send(token, socket, payload.into()),
             Request::SendVectored { socket, parts } => self.send(token, socket, parts.into()),
             Request::SendTo { socket, datagram, to } => {

@@ -23,8 +23,10 @@ pub(super) struct State {
     /// Whether the socket is in the list of sockets that wait for a receive buffer.
     pub(super) starved: bool,
     pub(super) receiving: Option<Token>,
-    /// The kind and limit of the receive in flight.
-    pub(super) wanted: Wanted,
+    /// Whether the receive in flight discards the bytes.
+    pub(super) skips: bool,
+    /// The largest number of bytes of the receive in flight.
+    pub(super) max: u64,
     pub(super) sending: Option<Sending>,
     /// The file that is being sent; never both. Boxed, because most sockets never send a file.
     pub(super) sending_file: Option<Box<SendingFile>>,
@@ -32,15 +34,6 @@ pub(super) struct State {
     pub(super) accepting: VecDeque<Token>,
     /// For datagram sockets only.
     pub(super) datagrams: Option<Box<Datagrams>>,
-}
-
-/// The kind and limit of a receive.
-#[derive(Clone, Copy)]
-pub(super) enum Wanted {
-    /// At most this many bytes.
-    Bytes(usize),
-    /// Discard at most this many bytes.
-    Skip(u64),
 }
 
 /// A payload that is being sent.
@@ -68,7 +61,8 @@ impl State {
             queued: false,
             starved: false,
             receiving: None,
-            wanted: Wanted::Bytes(0),
+            skips: false,
+            max: 0,
             sending: None,
             sending_file: None,
             connecting: None,

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::sockets::{Sending, SendingFile, Wanted};
+use super::sockets::{Sending, SendingFile};
 use super::{Pending, Poll};
 use crate::blocking_pool::{self, Work};
 use crate::sendfile::FileSend;
@@ -57,7 +57,7 @@ impl Poll {
         }
     }
 
-    pub(super) fn receive(&mut self, token: Token, socket: Socket, wanted: Wanted) {
+    pub(super) fn receive(&mut self, token: Token, socket: Socket, max: u64, skips: bool) {
         let Some(state) = self.sockets.get_mut(socket) else {
             return self.refuse(token, libc::EBADF);
         };
@@ -65,7 +65,7 @@ impl Poll {
             return self.refuse(token, libc::EBUSY);
         }
         state.receiving = Some(token);
-        state.wanted = wanted;
+        (state.max, state.skips) = (max, skips);
         self.tokens.insert(token, Pending::Receive(socket));
         self.enqueue(socket);
     }

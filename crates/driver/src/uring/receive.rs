@@ -34,7 +34,7 @@ impl Uring {
             return self.done.push(Completion { token, result: result.map(Done::Received) });
         }
         receiving.waiting = Some(token);
-        receiving.max = max;
+        receiving.max = u32::try_from(max).unwrap_or(u32::MAX);
         self.tokens.insert(token, Pending::Receive(socket));
         self.arm(socket);
     }
@@ -89,8 +89,8 @@ impl Uring {
         if let Some(result) = result {
             if let Some(token) = receiving.waiting.take() {
                 let result = match result {
-                    Ok(mut chunk) if chunk.len() > receiving.max => {
-                        let first = chunk.split_to(receiving.max);
+                    Ok(mut chunk) if chunk.len() > receiving.max as usize => {
+                        let first = chunk.split_to(receiving.max as usize);
                         receiving.ahead.push_back(Ok(chunk));
                         Ok(first)
                     }

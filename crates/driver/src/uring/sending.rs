@@ -29,9 +29,11 @@ pub(super) struct Sending {
 }
 
 /// The header of a `sendmsg` with several parts.
+#[repr(C)]
 pub(super) struct Message {
-    parts: [libc::iovec; MAX_PARTS],
+    /// Before the parts, next to the first two, because most sends have two.
     header: libc::msghdr,
+    parts: [libc::iovec; MAX_PARTS],
 }
 
 impl Default for Message {

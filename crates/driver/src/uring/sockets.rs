@@ -32,7 +32,7 @@ pub(super) struct State {
 pub(super) struct Receiving {
     pub(super) waiting: Option<Token>,
     /// The largest number of bytes that the waiting request takes.
-    pub(super) max: usize,
+    pub(super) max: u32,
     /// The multishot operation, or the receive of a datagram.
     pub(super) armed: Option<u64>,
     /// Results that arrived ahead of requests, in order.
