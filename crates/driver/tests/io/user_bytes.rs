@@ -17,6 +17,8 @@ crate::on_all!(
     a_reset_connection_completes_requests,
     a_driver_is_dropped_with_sends_in_flight,
     writes_to_a_file_complete,
+    vectored_sends_complete,
+    datagrams_complete,
 );
 
 /// More than the buffers of a connection hold.
@@ -161,6 +163,44 @@ fn writes_to_a_file_complete(io: &mut Harness) {
     let (file, bytes) = (file.clone(), drops.bytes(5));
     let impossible = io.start(Request::WriteAt { file, bytes, offset: u64::MAX });
     assert_eq!(io.error(impossible), libc::EINVAL);
+    assert_eq!(drops.count(), 7);
+    serves(io);
+}
+
+fn vectored_sends_complete(io: &mut Harness) {
+    let drops = Drops::default();
+    let (socket, _peer) = io.pair();
+    let parts = |lengths: [usize; 3]| lengths.map(|length| drops.bytes(length)).to_vec();
+    let short = io.start(Request::SendVectored { socket, parts: parts([1, 0, 3]) });
+    io.sent(short).unwrap();
+    let long = io.start(Request::SendVectored { socket, parts: parts([1, LONG, 3]) });
+    io.idle(Duration::from_millis(5));
+    let refused = io.start(Request::SendVectored { socket, parts: parts([1, 2, 3]) });
+    assert_eq!(io.error(refused), libc::EBUSY);
+    io.driver.close(socket);
+    assert_eq!(io.error(long), libc::ECANCELED);
+    assert_eq!(drops.count(), 9);
+    serves(io);
+}
+
+fn datagrams_complete(io: &mut Harness) {
+    let drops = Drops::default();
+    let socket = io.driver.bind_udp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let to = Some(io.driver.local_addr(socket).unwrap());
+    let send = |length| Request::SendTo { socket, datagram: drops.bytes(length), to };
+    let batch = [0, 5, 1000].map(|length| io.start(send(length)));
+    for token in batch {
+        assert!(matches!(io.finish(token).unwrap(), Done::SentDatagram));
+    }
+    let too_long = io.start(send(70_000));
+    assert_eq!(io.error(too_long), libc::EMSGSIZE);
+    // Cancelled, or sent before.
+    let (cancelled, closed) = (io.start(send(7)), io.start(send(8)));
+    io.driver.cancel(cancelled);
+    io.driver.close(socket);
+    let _ = (io.finish(cancelled), io.finish(closed));
+    let stale = io.start(send(9));
+    assert_eq!(io.error(stale), libc::EBADF);
     assert_eq!(drops.count(), 7);
     serves(io);
 }
