@@ -61,7 +61,7 @@ impl Calls {
 
     /// The cohort size that the tuner has found; zero before that.
     pub(crate) fn found(&self) -> u64 {
-        let ladder = self.processor.control().processor(0).ladder;
+        let ladder = self.processor.control().processor(0).cohort_tuner;
         if ladder.trying { 0 } else { ladder.kept }
     }
 
