@@ -113,8 +113,8 @@ mod tests {
         assert_eq!(report["of"], "op --json");
         for (script, limit, wanted) in [
             ("echo much >&2; echo why >&2; exit 3", 60, "why"),
-            ("echo words", 60, "no JSON"),
-            ("sleep 600", 0, "ended after 0 s"),
+            ("echo words", 60, "not JSON"),
+            ("sleep 600", 0, "timed out after 0 s"),
         ] {
             let Outcome::Failed(why) = outcome(script, limit) else { panic!("{script}") };
             assert!(why.contains(wanted), "{script}: {why}");

@@ -14,22 +14,69 @@ const EXTENSIONS: &[&str] = &[".rs", ".md", ".toml"];
 /// Retired text and its replacement. A name with an ordinary meaning is listed as part of an unambiguous text, for
 /// example `fn first_of`.
 const RETIRED: &[(&str, &str)] = &[
-    // web and the crates that both servers share
+    // core, driver and phalanx
+    ("Parcel", "Envelope"),
+    ("Mended", "Rebuildable"),
+    ("Owed", "RemoteReply"),
+    ("Patience", "IoTimeout"),
+    ("Sounding", "QueueDelayProbe"),
+    ("come_home", "complete_remote"),
+    ("follow_orders", "run_commands"),
+    ("give_room", "wake_capacity_waiters"),
+    ("heed_thresholds", "run_overdue"),
+    ("leave_to_home", "forward_to_owner"),
+    ("look_ahead", "prefetch"),
+    ("open_post", "drain_mailbox"),
+    ("or_drain", "until_shutdown"),
+    ("operations_long", "operations_stalled"),
+    ("enum Cargo", "Message"),
+    ("struct Post", "Mailbox"),
+    ("struct Supply", "BumpAllocator"),
+    // store, mqtt, access, broker
+    ("Bell", "Notify"),
+    ("Desk", "SendContext"),
+    ("Keeper", "JournalTask or ListenerManager"),
+    ("OfPacket", "PacketFilter"),
+    ("Parting", "PendingWill"),
+    ("Partings", "PendingWills"),
+    ("Ticket", "Lsn"),
+    ("UnderWay", "DeliveryLimiter"),
+    ("part_of", "enqueue_will"),
+    ("take_up", "resume"),
+    ("turned_away", "rejected"),
+    // web, config, service
+    ("Door", "ListenerKind"),
     ("DoorStages", "AcceptStages"),
     ("Entrances", "Listeners"),
+    ("Guest", "Peer"),
     ("Hangups", "SighupHandler"),
     ("Mistake", "ConfigError"),
-    ("core-cache", "l2-cache-size"),
+    ("doubts", "warnings"),
     ("listed_twice", "duplicate_addresses"),
-    ("long-operation", "stall-threshold"),
     ("look_closer", "load_or_revalidate"),
-    ("target-wait", "max-queue-delay"),
-    ("to-tls", "redirect-https"),
+    ("misled", "reject_plain_http"),
+    ("to_tls", "redirect_https"),
+    ("turn_away", "reject"),
     // bench and the command
     ("Fleet", "Clients"),
     ("Lineup", "Selection"),
     ("Reread", "ReloadReport"),
+    ("Tally", "Counts or CohortStats"),
     ("Teller", "StatusReporter"),
+    ("heed_signals", "install_signal_handlers"),
+    // configuration keys, flags and environment variables
+    ("PHALANX_LISTEN", "PHALANX_WEB_LISTEN or PHALANX_BROKER_LISTEN"),
+    ("core-cache", "l2-cache-size"),
+    ("core_cache", "l2_cache_size"),
+    ("long-operation", "stall-threshold"),
+    ("long_operation", "stall_threshold"),
+    ("max-under-way", "max-inflight-deliveries"),
+    ("runtime.drain", "runtime.shutdown-timeout"),
+    ("runtime.hold", "runtime.batch-delay"),
+    ("target-wait", "max-queue-delay"),
+    ("target_wait", "max_queue_delay"),
+    ("to-tls", "redirect-https"),
+    ("ws-origin", "allowed-origins"),
 ];
 
 /// Finds retired names.
@@ -47,7 +94,7 @@ fn check_words(tree: &Tree, retired: &[(&str, &str)]) -> Vec<Fault> {
         for (old, new) in retired.iter().filter(|(old, _)| text.contains(old)) {
             let lines = text.lines().enumerate().filter(|(_, line)| has_text(line, old));
             faults.extend(lines.map(|(i, _)| {
-                Fault::new(path, i + 1, format!("`{old}` is a retired name; use `{new}`"))
+                Fault::new(path, i + 1, format!("`{old}` is a retired name; use {new}"))
             }));
         }
     }
@@ -83,7 +130,7 @@ mod tests {
     fn retired_names_are_reported_with_the_new_name() {
         let tree = Tree::of(&[("docs/a.md", "\nA `Parcel`.")]);
         let faults: Vec<_> = check_words(&tree, WORDS).iter().map(ToString::to_string).collect();
-        assert_eq!(faults, ["docs/a.md:2: `Parcel` is a retired name; use `Envelope`"]);
+        assert_eq!(faults, ["docs/a.md:2: `Parcel` is a retired name; use Envelope"]);
         assert_eq!(lines_of("a.rs", "struct Parcel;\nfn f(p: &Parcel<'_>) {}"), [1, 2]);
         assert_eq!(lines_of("a.toml", "[overload]\ntarget-wait = 1"), [2]);
         assert_eq!(lines_of("a.rs", "pub fn first_of() {}"), [1]);
