@@ -94,7 +94,7 @@ impl Pool {
         }
     }
 
-    /// The buffer `id`, of which the first `length` bytes were received.
+    /// The buffer `id`, whose first `length` bytes were received.
     ///
     /// # Safety
     /// The driver owns buffer `id`, and nothing writes to it any more.

@@ -81,7 +81,7 @@ impl ReceivingDatagram {
         opcode::RecvMsg::new(fd, &raw mut self.header).build()
     }
 
-    /// The datagram, of which the kernel received `length` bytes.
+    /// The datagram, after the kernel has written `length` bytes to the buffer.
     fn into_datagram(self, length: usize) -> io::Result<Datagram> {
         let Self { buffer: mut bytes, from, header, .. } = self;
         bytes.truncate(length);

@@ -108,7 +108,7 @@ fn udp(address: SocketAddr) -> io::Result<Socket> {
 /// processor. They are descriptors of one socket, so a connection goes to the first processor that accepts it.
 ///
 /// The socket's file is not removed at the end. A file that another process left behind, to which connections are
-/// refused, is replaced. Everyone who may write to the file can connect; its mode is 0777 less the process's umask.
+/// refused, is replaced. Processes with write permission for the file can connect; its mode is 0777 less the umask.
 ///
 /// # Errors
 /// As `bind(2)`: `AddrInUse` if a process listens at `path`, or if the file is not a socket. `InvalidInput` for a path

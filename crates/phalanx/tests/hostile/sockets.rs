@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::thread;
 
-use phalanx::net::{Bytes, Elsewhere, IoTimeout, UdpSocket};
+use phalanx::net::{Bytes, Elsewhere, IoTimeout, OwnedReadHalf, OwnedWriteHalf, UdpSocket};
 use phalanx::runtime::DriverChoice;
 
 use crate::harness::{LONG, closed, elsewhere, on_each_driver, pair, poll_once, program};
@@ -14,6 +14,7 @@ on_each_driver!(
     halves_beyond_their_runtime,
     a_datagram_socket_on_another_processor,
     a_receive_that_has_begun_on_another_processor,
+    a_write_half_in_a_payload,
 );
 
 fn halves_on_another_processor(driver: DriverChoice) {
@@ -137,4 +138,36 @@ fn a_receive_that_has_begun_on_another_processor(driver: DriverChoice) {
             }
         }
     });
+}
+
+/// A payload that owns a write half. The driver drops it while it is borrowed.
+struct Payload(Vec<u8>, #[expect(dead_code, reason = "only dropped")] OwnedWriteHalf);
+
+impl AsRef<[u8]> for Payload {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+fn a_write_half_in_a_payload(driver: DriverChoice) {
+    program(driver, 1, |_| async {
+        let ((carrier, _carrier_peer), (stream, mut peer)) = (pair().await, pair().await);
+        let (read, write) = stream.into_split();
+        let payload = Bytes::from_owner(Payload(b"payload".to_vec(), write));
+        carrier.write(payload, IoTimeout::after(LONG)).await.unwrap();
+        closed(peer.try_clone().unwrap()).await;
+        peer.write_all(b"still open").unwrap();
+        let mut bytes = [0; 10];
+        read.read_exact(&mut bytes, IoTimeout::after(LONG)).await.unwrap();
+        assert_eq!(&bytes, b"still open");
+    });
+}
+
+/// Futures that hold a socket may have to be `Send`.
+#[test]
+fn halves_and_datagram_sockets_are_send() {
+    fn is_send<T: Send + Sync>() {}
+    is_send::<OwnedReadHalf>();
+    is_send::<OwnedWriteHalf>();
+    is_send::<UdpSocket>();
 }
