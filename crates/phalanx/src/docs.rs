@@ -93,9 +93,10 @@ struct Cohorts;
 /// Prefetching.
 #[doc = include_str!("../../../docs/mechanisms/prefetch.md")]
 struct Prefetch;
-/// Events.
-#[doc = include_str!("../../../docs/mechanisms/events.md")]
-struct Events;
+
+/// Oneshot channels.
+#[doc = include_str!("../../../docs/mechanisms/oneshot.md")]
+struct Oneshot;
 
 /// Blocking stages.
 #[doc = include_str!("../../../docs/mechanisms/blocking.md")]
