@@ -29,7 +29,7 @@ pub struct Discard {
     /// Bytes of chunk extensions still allowed.
     extensions: usize,
     /// Start of the current trailer's name, compared with [`FORBIDDEN`].
-    name: [u8; LONGEST],
+    name: [u8; MAX_FORBIDDEN_NAME],
     name_length: usize,
 }
 
@@ -62,7 +62,7 @@ enum State {
 /// Fields that a trailer must not contain (RFC 9110, 6.5.1), because recipients disagree on whether they
 /// apply.
 const FORBIDDEN: [&[u8]; 3] = [b"content-length", b"transfer-encoding", b"host"];
-const LONGEST: usize = 17;
+const MAX_FORBIDDEN_NAME: usize = 17;
 
 const TOO_LARGE: Reject = Reject::new(Status::ContentTooLarge, "body too large");
 const EXTENSIONS_TOO_LARGE: Reject =
@@ -87,7 +87,7 @@ impl Discard {
             budget: limits.body,
             spare: limits.head,
             extensions: limits.chunk_extensions,
-            name: [0; LONGEST],
+            name: [0; MAX_FORBIDDEN_NAME],
             name_length: 0,
         })
     }

@@ -58,7 +58,7 @@ impl fmt::Display for ContentType {
 
 /// Types that `mime_guess` lacks, or has outdated or wrong. `ts` is an MPEG transport stream to the registry,
 /// to players and to nginx; browsers do not run TypeScript.
-const NEWER: &[(&str, &str)] = &[
+const OVERRIDES: &[(&str, &str)] = &[
     ("mjs", "text/javascript"),
     ("cjs", "text/javascript"),
     ("map", "application/json"),
@@ -100,8 +100,8 @@ pub fn content_type(path: &[u8]) -> ContentType {
     let Some(extension) = extension.and_then(|extension| str::from_utf8(extension).ok()) else {
         return ContentType::UNKNOWN;
     };
-    let newer = NEWER.iter().find(|(known, _)| extension.eq_ignore_ascii_case(known));
-    let essence = match newer {
+    let overridden = OVERRIDES.iter().find(|(known, _)| extension.eq_ignore_ascii_case(known));
+    let essence = match overridden {
         Some((_, essence)) => essence,
         None => match mime_guess::from_ext(extension).first_raw() {
             Some(essence) => essence,

@@ -256,11 +256,11 @@ fn errors_in_password_files_are_reported() {
             1,
             &["users:1:", "users:2:", "MD5", "SHA-1", "htpasswd -B"][..],
         ),
-        ("", "127.0.0.1:80", rule, 1, &["there is no user"]),
+        ("", "127.0.0.1:80", rule, 1, &["no users"]),
         (USERS, "0.0.0.0:80", rule, 0, &["at 0.0.0.0:80 without TLS"]),
         (USERS, "127.0.0.1:80", "[[host.auth]]\nusers = 'none'", 1, &["cannot read", "none"]),
         (USERS, "127.0.0.1:80", "[[host.auth]]\npath = '/'", 2, &["users"]),
-        (USERS, "127.0.0.1:80", &format!("{rule}\nrealm = 'a\"b'"), 2, &["realm", "plain words"]),
+        (USERS, "127.0.0.1:80", &format!("{rule}\nrealm = 'a\"b'"), 2, &["realm", "ASCII text"]),
         (USERS, "127.0.0.1:80", &format!("{rule}\npath = '['"), 2, &["auth[0].path"]),
     ];
     for (users, listen, rule, code, wanted) in table {

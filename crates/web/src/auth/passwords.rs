@@ -15,8 +15,8 @@ use ring::rand::SystemRandom;
 use crate::auth::credentials::Credentials;
 use crate::auth::users::Users;
 
-/// Time for which verified credentials stay valid without another verification. A reload always discards
-/// them.
+/// Time for which verified credentials stay valid without another verification. A reload discards
+/// them if the file has changed.
 const CACHE_TTL: Duration = Duration::from_secs(300);
 /// Cached credentials per file. Above this, the oldest entry is evicted.
 const CACHE_ENTRIES: usize = 1024;

@@ -36,8 +36,8 @@ pub(super) async fn fail_with(
     }
     let start = out.bytes.len();
     with_date(|date| error_page_with(&mut out.bytes, status, lines, date, ask.reply));
-    let sealed = out.is_sealed();
-    ask.site[ask.host].finish(&mut out.bytes, start, false, ask.request, sealed);
+    let is_tls = out.is_tls();
+    ask.site[ask.host].finish(&mut out.bytes, start, false, ask.request, is_tls);
     Ok(())
 }
 
@@ -50,8 +50,8 @@ async fn own_page(
     page: &str,
 ) -> io::Result<bool> {
     let path = page.trim_start_matches('/').as_bytes().to_vec();
-    let (_, looked) = look_up(ask.stages, ask.site, ask.host, path).await;
-    let Ok(Found::File(entry)) = looked else { return Ok(false) };
+    let (_, result) = look_up(ask.stages, ask.site, ask.host, path).await;
+    let Ok(Found::File(entry)) = result else { return Ok(false) };
     let start = out.bytes.len();
     with_date(|date| {
         Head::new(&mut out.bytes, status, date, ask.reply)
@@ -62,8 +62,8 @@ async fn own_page(
             .length(entry.length)
             .finish();
     });
-    let sealed = out.is_sealed();
-    ask.site[ask.host].finish(&mut out.bytes, start, false, ask.request, sealed);
+    let is_tls = out.is_tls();
+    ask.site[ask.host].finish(&mut out.bytes, start, false, ask.request, is_tls);
     if !ask.reply.head_only {
         out.content(ask.site, &entry, Part::all(&entry)).await?;
     }

@@ -56,9 +56,9 @@ pub(super) async fn find_fallback(
 
 /// Looks up the file at `path`; `None` if it does not exist.
 async fn file(ask: Ask<'_>, path: &mut Vec<u8>) -> Result<Option<Arc<Entry>>, Status> {
-    let (own, looked) = look_up(ask.stages, ask.site, ask.host, std::mem::take(path)).await;
+    let (own, result) = look_up(ask.stages, ask.site, ask.host, std::mem::take(path)).await;
     *path = own;
-    match looked {
+    match result {
         Ok(Found::File(entry)) => Ok(Some(entry)),
         Ok(Found::Directory) | Err(Failure::Missing) => Ok(None),
         Err(failure) => Err(answer::status(failure)),

@@ -30,7 +30,7 @@ impl Outgoing {
     /// server's cache with one system call less.
     pub(super) fn sends_files(&self, part: Part) -> Option<Rc<Transport>> {
         match &self.to {
-            To::Connection(transport) if part.length() > BLOCK && !transport.is_sealed() => {
+            To::Connection(transport) if part.length() > BLOCK && !transport.is_tls() => {
                 Some(transport.clone())
             }
             _ => None,

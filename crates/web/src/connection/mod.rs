@@ -36,7 +36,7 @@ use phalanx::time::now;
 use phalanx_http::{Body, Discard, Parse, Reply, Scan, Status};
 
 use crate::connection::exchange::{RequestContext, admit, log_response};
-use crate::connection::network::{Buffers, Received, converse};
+use crate::connection::network::{Buffers, Received, send_and_receive};
 use crate::connection::outgoing::{Outgoing, To};
 use crate::connection::pace::Pace;
 use crate::connection::peer::Peer;
@@ -155,7 +155,7 @@ impl Connection {
                     Ok(Next::Http2) => return self.http2(),
                     Ok(Next::Close) => {
                         Flush::submit(self.take_records());
-                        if self.transport.is_sealed() {
+                        if self.transport.is_tls() {
                             let timeout = self.out.pace.timeout(0);
                             Box::pin(self.transport.finish(timeout)).await;
                         }
@@ -242,7 +242,7 @@ impl Connection {
         }
         match body {
             None => Ok(Next::Request),
-            Some(body) => self.pass_over(body).await,
+            Some(body) => self.discard_body(body).await,
         }
     }
 
@@ -283,7 +283,7 @@ impl Connection {
             None => IoTimeout::after(timeouts.idle).until_shutdown(),
             Some(begun) => IoTimeout::after(timeouts.request.saturating_sub(now() - begun)),
         };
-        match self.more(timeout).await {
+        match self.receive_more(timeout).await {
             Received::Bytes(1..) => {
                 self.begun.get_or_insert_with(now);
                 Ok(Next::Request)
@@ -296,14 +296,14 @@ impl Connection {
     }
 
     /// Sends the gathered responses, then appends received bytes to the input.
-    async fn more(&mut self, timeout: IoTimeout) -> Received {
+    async fn receive_more(&mut self, timeout: IoTimeout) -> Received {
         let out = std::mem::take(&mut self.out.bytes);
         let (input, permit) = (std::mem::take(&mut self.input), self.permit.take());
         let sending = self.out.pace.timeout(out.len() as u64);
         self.out.pace.rest();
         let buffers = Buffers { out, input, permit, records: self.take_records() };
         let (buffers, received) =
-            converse(self.stages, &self.transport, buffers, sending, timeout).await;
+            send_and_receive(self.stages, &self.transport, buffers, sending, timeout).await;
         self.input = buffers.input;
         if matches!(received, Received::Bytes(1..)) {
             self.out.bytes = buffers::get();
@@ -313,7 +313,7 @@ impl Connection {
 
     /// Reads and discards the body of a request that is already answered. A malformed body gets an error
     /// response, which tells the client that no later request will be read.
-    async fn pass_over(&mut self, mut body: Discard) -> io::Result<Next> {
+    async fn discard_body(&mut self, mut body: Discard) -> io::Result<Next> {
         let begun = now();
         loop {
             match body.feed(&self.input[self.taken..]) {
@@ -330,7 +330,7 @@ impl Connection {
             self.input.clear();
             self.taken = 0;
             let limit = self.site.timeouts.body.saturating_sub(now() - begun);
-            if !matches!(self.more(IoTimeout::after(limit)).await, Received::Bytes(1..)) {
+            if !matches!(self.receive_more(IoTimeout::after(limit)).await, Received::Bytes(1..)) {
                 self.out.send().await?;
                 return Ok(Next::Linger);
             }
@@ -352,7 +352,7 @@ impl Connection {
         while now() - begun < LINGER && bytes < LINGER_BYTES {
             self.input.clear();
             let timeout = IoTimeout::after(LINGER.saturating_sub(now() - begun)).until_shutdown();
-            let Received::Bytes(more @ 1..) = self.more(timeout).await else { return };
+            let Received::Bytes(more @ 1..) = self.receive_more(timeout).await else { return };
             bytes += more;
         }
     }

@@ -53,8 +53,8 @@ pub(super) async fn negotiate(
     };
     let start = out.bytes.len();
     let follows = with_date(|date| answer::file(&mut out.bytes, request, chosen, date, reply));
-    let sealed = out.is_sealed();
-    site[ask.host].finish(&mut out.bytes, start, true, request, sealed);
+    let is_tls = out.is_tls();
+    site[ask.host].finish(&mut out.bytes, start, true, request, is_tls);
     match follows {
         Ok(Follows::Part(part)) => out.content(site, chosen, part).await,
         Ok(Follows::Parts(parts)) => Box::pin(several(out, ask, chosen, &parts)).await,
@@ -97,8 +97,8 @@ async fn several(out: &mut Outgoing, ask: Ask<'_>, entry: &Entry, parts: &Parts)
         let head = Head::new(&mut out.bytes, Status::PartialContent, date, ask.reply);
         multipart.head(head.block(entry.entity.multipart())).finish();
     });
-    let sealed = out.is_sealed();
-    ask.site[ask.host].finish(&mut out.bytes, start, true, ask.request, sealed);
+    let is_tls = out.is_tls();
+    ask.site[ask.host].finish(&mut out.bytes, start, true, ask.request, is_tls);
     for (n, (start, end)) in parts.iter().enumerate() {
         multipart.before(n, &mut out.bytes);
         out.content(ask.site, entry, Part { start, end }).await?;

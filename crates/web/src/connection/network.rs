@@ -38,7 +38,7 @@ pub(crate) struct Buffers {
 
 /// Sends the responses in `buffers`, if any, and then appends received bytes. It is one call because nearly
 /// every response is followed by a wait for the next request.
-pub(crate) async fn converse(
+pub(crate) async fn send_and_receive(
     stages: Stages,
     transport: &Rc<Transport>,
     mut buffers: Buffers,

@@ -49,10 +49,10 @@ pub(crate) struct Outgoing {
 
 impl Outgoing {
     /// Whether responses are sent over TLS.
-    pub(crate) fn is_sealed(&self) -> bool {
+    pub(crate) fn is_tls(&self) -> bool {
         match &self.to {
-            To::Connection(transport) => transport.is_sealed(),
-            To::Stream(stream) => stream.is_sealed(),
+            To::Connection(transport) => transport.is_tls(),
+            To::Stream(stream) => stream.is_tls(),
         }
     }
 
@@ -105,12 +105,12 @@ impl Outgoing {
                 Ok(())
             }
             // Boxed: a connection always reserves the memory of its largest state, also while idle.
-            _ => Box::pin(self.large(site, entry, part)).await,
+            _ => Box::pin(self.send_large(site, entry, part)).await,
         }
     }
 
     /// Sends part of a file without copying it.
-    async fn large(&mut self, site: &Arc<Site>, entry: &Entry, part: Part) -> io::Result<()> {
+    async fn send_large(&mut self, site: &Arc<Site>, entry: &Entry, part: Part) -> io::Result<()> {
         match &entry.content {
             Content::Whole(bytes) => {
                 let range = part.start as usize..part.end as usize;

@@ -20,17 +20,17 @@ use crate::site::rules::Route;
 ///
 /// # Errors
 /// If the response cannot be sent.
-pub(super) async fn guarded(
+pub(super) async fn route_protected(
     out: &mut Outgoing,
     ask: Ask<'_>,
     path: &mut Vec<u8>,
     directory: &mut bool,
 ) -> io::Result<Route> {
-    if !may(out, ask, path, *directory).await? {
+    if !check_access(out, ask, path, *directory).await? {
         return Ok(Route::Answered);
     }
     let route = ask.site[ask.host].rules.route(path, directory, ask.request.query);
-    if route == Route::Rewritten && !may(out, ask, path, *directory).await? {
+    if route == Route::Rewritten && !check_access(out, ask, path, *directory).await? {
         return Ok(Route::Answered);
     }
     Ok(route)
@@ -41,7 +41,7 @@ pub(super) async fn guarded(
 ///
 /// # Errors
 /// If the response cannot be sent.
-pub(super) async fn may(
+pub(super) async fn check_access(
     out: &mut Outgoing,
     ask: Ask<'_>,
     path: &[u8],

@@ -11,9 +11,9 @@ use crate::connection::fail::fail;
 use crate::connection::fallback::find_fallback;
 use crate::connection::negotiate::negotiate;
 use crate::connection::outgoing::Outgoing;
-use crate::connection::password::{guarded, may};
+use crate::connection::password::{check_access, route_protected};
 use crate::files::failure::Failure;
-use crate::files::lookup::{Found, Looked, look_up};
+use crate::files::lookup::{Found, LookupResult, look_up};
 use crate::site::rules::Route;
 use crate::site::{HostIndex, Site};
 use crate::stages::Stages;
@@ -51,8 +51,8 @@ pub(crate) async fn respond(
                 Some(cors) if cors.preflight(&mut out.bytes, request, date, reply) => (),
                 _ => options(&mut out.bytes, date, reply),
             });
-            let sealed = out.is_sealed();
-            here.finish(&mut out.bytes, start, false, request, sealed);
+            let is_tls = out.is_tls();
+            here.finish(&mut out.bytes, start, false, request, is_tls);
             return Ok(());
         }
         Method::Other(method) => {
@@ -66,7 +66,7 @@ pub(crate) async fn respond(
     let directory = &mut resolved.directory;
     let route = if here.rules.has_auth() {
         // Boxed because it is rare: a connection always reserves the memory of its largest state.
-        Box::pin(guarded(out, ask, path, directory)).await?
+        Box::pin(route_protected(out, ask, path, directory)).await?
     } else {
         here.rules.route(path, directory, request.query)
     };
@@ -76,8 +76,8 @@ pub(crate) async fn respond(
         Route::Answered => return Ok(()),
         Route::Redirect(status, location) => {
             with_date(|date| redirect(&mut out.bytes, status, &location, date, ask.reply));
-            let sealed = out.is_sealed();
-            here.finish(&mut out.bytes, start, false, ask.request, sealed);
+            let is_tls = out.is_tls();
+            here.finish(&mut out.bytes, start, false, ask.request, is_tls);
             return Ok(());
         }
     }
@@ -89,14 +89,14 @@ pub(crate) async fn respond(
         }
         path.extend_from_slice(index.as_bytes());
     }
-    let looked: Looked;
-    (*path, looked) = look_up(ask.stages, ask.site, ask.host, std::mem::take(path)).await;
-    let found = match looked {
+    let result: LookupResult;
+    (*path, result) = look_up(ask.stages, ask.site, ask.host, std::mem::take(path)).await;
+    let found = match result {
         Ok(Found::File(entry)) => Ok(entry),
         Ok(Found::Directory) if !resolved.directory => {
             with_date(|date| answer::directory(&mut out.bytes, ask.request, path, date, ask.reply));
-            let sealed = out.is_sealed();
-            here.finish(&mut out.bytes, start, false, ask.request, sealed);
+            let is_tls = out.is_tls();
+            here.finish(&mut out.bytes, start, false, ask.request, is_tls);
             return out.send_if_full().await;
         }
         Ok(Found::Directory) | Err(Failure::Missing) => {
@@ -104,7 +104,10 @@ pub(crate) async fn respond(
         }
         Err(failure) => Err(answer::status(failure)),
     };
-    if found.is_ok() && here.rules.has_auth() && !Box::pin(may(out, ask, path, false)).await? {
+    if found.is_ok()
+        && here.rules.has_auth()
+        && !Box::pin(check_access(out, ask, path, false)).await?
+    {
         return Ok(());
     }
     match found {

@@ -72,7 +72,7 @@ impl Transport {
 
     /// Whether this is a TLS stream, which must be closed with [`finish`](Self::finish) so that the client
     /// can detect truncation. A plain socket signals the end when it is closed.
-    pub(crate) fn is_sealed(&self) -> bool {
+    pub(crate) fn is_tls(&self) -> bool {
         matches!(self, Self::Tls(_))
     }
 }

@@ -12,7 +12,7 @@ use phalanx::net::Bytes;
 use phalanx::sync::oneshot;
 
 use crate::files::entry::{Entry, FileId};
-use crate::files::lookup::Looked;
+use crate::files::lookup::LookupResult;
 use crate::site::HostId;
 
 /// A cached value with its identity.
@@ -73,7 +73,7 @@ pub(crate) struct FileCache {
 struct Loading {
     host: HostId,
     path: Box<[u8]>,
-    waiting: Vec<oneshot::LocalSender<Looked>>,
+    waiting: Vec<oneshot::LocalSender<LookupResult>>,
 }
 
 /// A cache hit.
@@ -266,7 +266,7 @@ impl FileCache {
         key: u64,
         host: HostId,
         path: &[u8],
-        trigger: oneshot::LocalSender<Looked>,
+        trigger: oneshot::LocalSender<LookupResult>,
     ) -> bool {
         match self.loading.get_mut(&key) {
             Some(loading) if (loading.host, &*loading.path) == (host, path) => {
@@ -278,7 +278,7 @@ impl FileCache {
     }
 
     /// Ends a load, whether it succeeded or not. Returns the operations that wait for it.
-    pub(crate) fn end_loading(&mut self, key: u64) -> Vec<oneshot::LocalSender<Looked>> {
+    pub(crate) fn end_loading(&mut self, key: u64) -> Vec<oneshot::LocalSender<LookupResult>> {
         self.loading.remove(&key).map(|loading| loading.waiting).unwrap_or_default()
     }
 }

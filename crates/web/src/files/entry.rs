@@ -82,7 +82,7 @@ impl Entry {
 
     /// An entry for generated content with its hash, such as a listing of `id`. It depends on more of the
     /// request than its path, and its age is that of `metadata`.
-    pub(crate) fn made(
+    pub(crate) fn generated(
         content_type: impl Into<Kind>,
         id: FileId,
         metadata: Metadata,
@@ -102,7 +102,12 @@ impl Entry {
     }
 
     /// An entry for another encoding, from a precompressed file with this `metadata`.
-    pub(crate) fn beside(&self, coding: Coding, metadata: Metadata, content: Content) -> Self {
+    pub(crate) fn precompressed(
+        &self,
+        coding: Coding,
+        metadata: Metadata,
+        content: Content,
+    ) -> Self {
         let etag = with_coding(&file_tag(metadata), metadata.length, coding);
         let (content_type, vary) = (self.content_type.clone(), self.vary);
         let (modified, length) = (seconds(metadata), metadata.length);

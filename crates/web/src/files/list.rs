@@ -11,7 +11,7 @@ use crate::files::disk::{self, Opened};
 use crate::files::encode;
 use crate::files::entry::Entry;
 use crate::files::failure::Failure;
-use crate::files::lookup::{Asked, Found, Looked};
+use crate::files::lookup::{Found, Lookup, LookupResult};
 use crate::files::variants::{Source, Sources};
 use crate::listing::{MAX_ENTRIES, View, is_shown, render};
 
@@ -28,17 +28,17 @@ pub(crate) fn split(name: &[u8]) -> Option<(&[u8], View)> {
 }
 
 /// Reads the directory and renders its listing.
-pub(crate) async fn fetch(asked: &Asked, directory: &[u8], view: View) -> Looked {
+pub(crate) async fn fetch(lookup: &Lookup, directory: &[u8], view: View) -> LookupResult {
     let Opened { file, mut metadata } =
-        disk::open(asked.stages, asked.host(), directory).await.map_err(Failure::from)?;
+        disk::open(lookup.stages, lookup.host(), directory).await.map_err(Failure::from)?;
     if metadata.kind != FileKind::Directory {
         return Err(Failure::Missing);
     }
-    let (site, path) = (asked.site.clone(), directory.to_vec());
-    let config = &asked.host().config;
+    let (site, path) = (lookup.site.clone(), directory.to_vec());
+    let config = &lookup.host().config;
     let links = config.symlinks != Symlinks::Deny;
     let memory = site.memory.clone();
-    let call = asked.stages.slow.call(move |()| {
+    let call = lookup.stages.slow.call(move |()| {
         let names = file.read_dir(MAX_ENTRIES, is_shown)?;
         let newest = names.entries.iter().map(|named| named.modified_ns).max();
         let bytes = render(&path, names, view, links);
@@ -49,17 +49,17 @@ pub(crate) async fn fetch(asked: &Asked, directory: &[u8], view: View) -> Looked
     let listed = call.await.map_err(|_| Failure::Busy)?;
     let (bytes, tag, newest) = listed.map_err(Failure::from)?;
     let Some(bytes) = bytes else {
-        asked.site.memory.listings_refused.add(1);
+        lookup.site.memory.listings_refused.add(1);
         return Err(Failure::Busy);
     };
     let length = bytes.len() as u64;
     let makes = config.compress && (encode::MIN_BYTES..=encode::MAX_BYTES).contains(&length);
-    let source = if makes { Source::Made } else { Source::None };
+    let source = if makes { Source::Compressed } else { Source::None };
     let sources: Sources = [source; Coding::ENCODED.len()];
     let id = metadata.into();
     // The listing shows modification times, so it is as new as the newest file.
     metadata.modified_ns = newest.map_or(metadata.modified_ns, |at| at.max(metadata.modified_ns));
-    let (kind, fields) = (view.form.content_type(), asked.fields(directory, true));
-    let entry = Entry::made(kind, id, metadata, (bytes, tag), sources, fields);
+    let (kind, fields) = (view.form.content_type(), lookup.fields(directory, true));
+    let entry = Entry::generated(kind, id, metadata, (bytes, tag), sources, fields);
     Ok(Found::File(Arc::new(entry)))
 }

@@ -29,7 +29,7 @@ pub(crate) enum Found {
 }
 
 /// Result of a lookup.
-pub(crate) type Looked = Result<Found, Failure>;
+pub(crate) type LookupResult = Result<Found, Failure>;
 
 /// Attempts to read a file that changes meanwhile: slow disks and busy writers may collide a few times.
 const ATTEMPTS: usize = 5;
@@ -40,7 +40,7 @@ pub(crate) async fn look_up(
     site: &Arc<Site>,
     host: HostIndex,
     path: Vec<u8>,
-) -> (Vec<u8>, Looked) {
+) -> (Vec<u8>, LookupResult) {
     let id = site[host].id;
     let key = site.key(id, &path);
     let limit = site.timeouts.revalidate;
@@ -55,38 +55,38 @@ pub(crate) async fn look_up(
     {
         return (path, Ok(Found::File(entry)));
     }
-    Box::pin(load_or_revalidate(Asked { stages, site: site.clone(), host, key, path })).await
+    Box::pin(load_or_revalidate(Lookup { stages, site: site.clone(), host, key, path })).await
 }
 
 /// Looks up a path that has no fresh entry here.
-async fn load_or_revalidate(asked: Asked) -> (Vec<u8>, Looked) {
-    let (stages, key, id, site) = (asked.stages, asked.key, asked.id(), asked.site.clone());
+async fn load_or_revalidate(lookup: Lookup) -> (Vec<u8>, LookupResult) {
+    let (stages, key, id, site) = (lookup.stages, lookup.key, lookup.id(), lookup.site.clone());
     let call = stages.cache.call(key, move |cache| async move {
-        let Asked { site, path, .. } = &asked;
+        let Lookup { site, path, .. } = &lookup;
         let limit = site.timeouts.revalidate;
         let mut until = None;
-        let looked = match cache.with(|cache| cache.entry(key, asked.id(), path, now(), limit)) {
+        let result = match cache.with(|cache| cache.entry(key, lookup.id(), path, now(), limit)) {
             Some(hit) if !hit.stale && !hit.entry.has_changed() => {
                 until = Some(hit.until);
                 Ok(Found::File(hit.entry))
             }
             // Boxed, so that a hit does not reserve the memory of a miss.
-            Some(hit) => Box::pin(asked.revalidate(&cache, hit.entry)).await,
-            None => Box::pin(asked.load(&cache)).await,
+            Some(hit) => Box::pin(lookup.revalidate(&cache, hit.entry)).await,
+            None => Box::pin(lookup.load(&cache)).await,
         };
-        (asked.path, looked, until)
+        (lookup.path, result, until)
     });
-    let (path, looked, until) = call.await.unwrap_or((Vec::new(), Err(Failure::Broken), None));
-    if let (Ok(Found::File(entry)), Some(until)) = (&looked, until)
+    let (path, result, until) = call.await.unwrap_or((Vec::new(), Err(Failure::Broken), None));
+    if let (Ok(Found::File(entry)), Some(until)) = (&result, until)
         && stages.cache.try_with_local(key, |_| ()).is_none()
     {
         near::keep(&site, key, id, &path, entry, until);
     }
-    (path, looked)
+    (path, result)
 }
 
 /// A path to look up.
-pub(crate) struct Asked {
+pub(crate) struct Lookup {
     pub(crate) stages: Stages,
     pub(crate) site: Arc<Site>,
     host: HostIndex,
@@ -94,7 +94,7 @@ pub(crate) struct Asked {
     pub(crate) path: Vec<u8>,
 }
 
-impl Asked {
+impl Lookup {
     #[inline]
     pub(crate) fn new(stages: Stages, site: &Arc<Site>, host: HostIndex, path: Vec<u8>) -> Self {
         let key = site.key(site[host].id, &path);
@@ -110,7 +110,7 @@ impl Asked {
     }
 
     /// Checks whether the file has changed, and reloads it if so.
-    async fn revalidate(&self, cache: &Partition<FileCache>, entry: Arc<Entry>) -> Looked {
+    async fn revalidate(&self, cache: &Partition<FileCache>, entry: Arc<Entry>) -> LookupResult {
         let begun = now();
         if self.is_same(&entry).await {
             cache.with(|cache| cache.verify(self.key, &entry, begun));
@@ -139,7 +139,7 @@ impl Asked {
     }
 
     /// Loads a file, or waits for the operation that already loads it.
-    async fn load(&self, cache: &Partition<FileCache>) -> Looked {
+    async fn load(&self, cache: &Partition<FileCache>) -> LookupResult {
         let Self { key, path, .. } = self;
         let (key, host) = (*key, self.id());
         while !cache.with(|cache| cache.begin_loading(key, host, path)) {
@@ -148,24 +148,24 @@ impl Asked {
                 // Another path with the same key, which is very rare: bypass the cache.
                 return self.fetch().await;
             }
-            if let Some(looked) = loaded.await {
-                return looked;
+            if let Some(result) = loaded.await {
+                return result;
             }
             // The operation that loaded it was terminated. Try again.
         }
         let loading = Loading { cache, key };
-        let looked = self.fetch().await;
-        if let Ok(Found::File(entry)) = &looked {
+        let result = self.fetch().await;
+        if let Ok(Found::File(entry)) = &result {
             let (path, entry) = (path[..].into(), entry.clone());
             let value = Value::Entry { host, path, entry, checked: now(), verified: now() };
             cache.with(|cache| cache.insert(key, value));
         }
-        loading.end(&looked);
-        looked
+        loading.end(&result);
+        result
     }
 
     /// Opens a file, and reads it if it is small.
-    async fn fetch(&self) -> Looked {
+    async fn fetch(&self) -> LookupResult {
         let Self { stages, site, path, .. } = self;
         if let Some((directory, view)) = list::split(path) {
             return list::fetch(self, directory, view).await;
@@ -218,9 +218,9 @@ pub(crate) struct Loading<'a> {
 }
 
 impl Loading<'_> {
-    pub(crate) fn end(self, looked: &Looked) {
+    pub(crate) fn end(self, result: &LookupResult) {
         for trigger in self.cache.with(|cache| cache.end_loading(self.key)) {
-            trigger.send(looked.clone());
+            trigger.send(result.clone());
         }
     }
 }

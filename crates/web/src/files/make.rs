@@ -18,9 +18,9 @@ use crate::files::disk::{self, Opened};
 use crate::files::encode::encode;
 use crate::files::entry::{Content, Entry, FileId, MAX_WHOLE_BYTES};
 use crate::files::failure::Failure;
-use crate::files::lookup::{Asked, Found, Loading};
+use crate::files::lookup::{Found, Loading, Lookup};
 use crate::files::memory::Budget;
-use crate::files::sources::neighbour;
+use crate::files::sources::precompressed_path;
 use crate::files::variants::{Source, Variants};
 use crate::site::{HostIndex, Site};
 use crate::stages::Stages;
@@ -37,10 +37,10 @@ pub(crate) async fn obtain(
     entry: &Arc<Entry>,
     coding: Coding,
 ) -> Result<Arc<Entry>, Failure> {
-    let asked = Asked::new(stages, site, host, path.to_vec());
+    let lookup = Lookup::new(stages, site, host, path.to_vec());
     let entry = entry.clone();
-    let call = stages.cache.call(asked.key, move |cache| async move {
-        make(&asked, &cache, &entry, coding, true).await
+    let call = stages.cache.call(lookup.key, move |cache| async move {
+        make(&lookup, &cache, &entry, coding, true).await
     });
     call.await.unwrap_or(Err(Failure::Busy))
 }
@@ -54,24 +54,24 @@ pub(crate) fn begin(
     entry: &Arc<Entry>,
     coding: Coding,
 ) {
-    let asked = Asked::new(stages, site, host, path.to_vec());
-    let begun = Begun { entry: entry.clone(), coding };
+    let lookup = Lookup::new(stages, site, host, path.to_vec());
+    let attempt = AttemptGuard { entry: entry.clone(), coding };
     // If it is refused, dropping the operation allows another attempt.
-    let _ = stages.cache.dispatch(asked.key, move |cache| async move {
-        let _ = make(&asked, &cache, &begun.entry, coding, false).await;
+    let _ = stages.cache.dispatch(lookup.key, move |cache| async move {
+        let _ = make(&lookup, &cache, &attempt.entry, coding, false).await;
     });
 }
 
 /// Allows another attempt when it is dropped; has no effect if the encoding was created.
-struct Begun {
+struct AttemptGuard {
     entry: Arc<Entry>,
     coding: Coding,
 }
 
-impl Drop for Begun {
+impl Drop for AttemptGuard {
     fn drop(&mut self) {
         if let Some(variants) = &self.entry.variants {
-            variants.give_up(self.coding);
+            variants.abandon(self.coding);
         }
     }
 }
@@ -79,22 +79,22 @@ impl Drop for Begun {
 /// Creates an encoding, or waits for the operation that already does. With `waited_for`, a client needs it
 /// now; it is then created even if it cannot be cached.
 async fn make(
-    asked: &Asked,
+    lookup: &Lookup,
     cache: &Partition<FileCache>,
     entry: &Arc<Entry>,
     coding: Coding,
     waited_for: bool,
 ) -> Result<Arc<Entry>, Failure> {
     let variants: &Variants = entry.variants.as_deref().ok_or(Failure::Missing)?;
-    let host = asked.host().id;
+    let host = lookup.host().id;
     // No file name contains a zero byte.
-    let path = [&asked.path, &b"\0"[..], coding.name().as_bytes()].concat();
-    let key = asked.site.key(host, &path);
+    let path = [&lookup.path, &b"\0"[..], coding.name().as_bytes()].concat();
+    let key = lookup.site.key(host, &path);
     loop {
         if let Some(variant) = variants.ready(coding) {
             return Ok(variant.clone());
         }
-        variants.wanted(coding).ok_or(Failure::Missing)?;
+        variants.pending_source(coding).ok_or(Failure::Missing)?;
         if cache.with(|cache| cache.begin_loading(key, host, &path)) {
             break;
         }
@@ -111,19 +111,21 @@ async fn make(
         }
     }
     let loading = Loading { cache, key };
-    let kept = cache.with(|cache| cache.holds(asked.key, entry));
-    let made = match variants.wanted(coding).ok_or(Failure::Missing)? {
-        Source::Neighbour(id) => read(asked, entry, coding, id).await,
-        Source::Made if kept || waited_for => compress(asked, entry, coding, waited_for).await,
-        Source::Made | Source::None => return Err(Failure::Missing),
+    let kept = cache.with(|cache| cache.holds(lookup.key, entry));
+    let made = match variants.pending_source(coding).ok_or(Failure::Missing)? {
+        Source::Precompressed(id) => read(lookup, entry, coding, id).await,
+        Source::Compressed if kept || waited_for => {
+            compress(lookup, entry, coding, waited_for).await
+        }
+        Source::Compressed | Source::None => return Err(Failure::Missing),
     };
     if let Ok(variant) = &made {
         cache.with(|cache| {
             let bytes = variant.as_ref().map_or(0, |variant| variant.bytes());
-            if cache.holds(asked.key, entry) && cache.has_room(bytes) {
+            if cache.holds(lookup.key, entry) && cache.has_room(bytes) {
                 variants.set(coding, variant.clone());
-                cache.weigh(asked.key);
-            } else if cache.holds(asked.key, entry) && !waited_for {
+                cache.weigh(lookup.key);
+            } else if cache.holds(lookup.key, entry) && !waited_for {
                 // Too large to cache: record it as unavailable, so that it is not created again and again.
                 variants.set(coding, None);
             }
@@ -136,13 +138,13 @@ async fn make(
 
 /// Reads the precompressed file, unless it has changed since it was found.
 async fn read(
-    asked: &Asked,
+    lookup: &Lookup,
     entry: &Entry,
     coding: Coding,
     id: FileId,
 ) -> Result<Option<Arc<Entry>>, Failure> {
-    let path = neighbour(&asked.path, coding);
-    let Opened { file, metadata } = disk::open(asked.stages, asked.host(), &path).await?;
+    let path = precompressed_path(&lookup.path, coding);
+    let Opened { file, metadata } = disk::open(lookup.stages, lookup.host(), &path).await?;
     if metadata.kind != FileKind::File || FileId::from(metadata) != id {
         // The next check of the file will notice.
         return Err(Failure::Missing);
@@ -153,25 +155,25 @@ async fn read(
         let length = metadata.length as usize;
         let bytes = match length {
             0 => Bytes::new(),
-            _ => aggregator::read(asked.stages, &asked.site, &file, id, 0, length).await?,
+            _ => aggregator::read(lookup.stages, &lookup.site, &file, id, 0, length).await?,
         };
         if bytes.len() < length || file.metadata()? != metadata {
             return Err(Failure::Broken);
         }
         Content::Whole(bytes)
     };
-    Ok(Some(Arc::new(entry.beside(coding, metadata, content))))
+    Ok(Some(Arc::new(entry.precompressed(coding, metadata, content))))
 }
 
 /// Compresses the file. Returns `None` if that is not worthwhile. The thread that compresses the file also
 /// reads it, so a file in the queue takes no memory.
 async fn compress(
-    asked: &Asked,
+    lookup: &Lookup,
     entry: &Entry,
     coding: Coding,
     waited_for: bool,
 ) -> Result<Option<Arc<Entry>>, Failure> {
-    let memory = &asked.site.memory;
+    let memory = &lookup.site.memory;
     let refused = || {
         memory.uncompressed.add(1);
         Failure::Busy
@@ -179,7 +181,7 @@ async fn compress(
     let length = entry.length as usize;
     let turn = memory.compressing.try_reserve(length).ok_or_else(refused)?;
     let (content, id, budget) = (entry.content.clone(), entry.id, memory.content.clone());
-    let stage = asked.site.compression().ok_or(Failure::Busy)?;
+    let stage = lookup.site.compression().ok_or(Failure::Busy)?;
     let call = stage.call(move |()| {
         let _turn = turn;
         read_and_encode(content, id, length, coding, &budget)

@@ -32,20 +32,20 @@ pub(crate) async fn find(
     for (source, coding) in sources.iter_mut().zip(Coding::ENCODED) {
         if config.precompressed
             && let Ok(Opened { metadata: beside, .. }) =
-                disk::open(stages, host, &neighbour(path, coding)).await
+                disk::open(stages, host, &precompressed_path(path, coding)).await
             && beside.kind == FileKind::File
             && beside.modified_ns >= metadata.modified_ns
         {
-            *source = Source::Neighbour(beside.into());
+            *source = Source::Precompressed(beside.into());
         } else if makes {
-            *source = Source::Made;
+            *source = Source::Compressed;
         }
     }
     sources
 }
 
 /// The path of the precompressed file for this encoding.
-pub(crate) fn neighbour(path: &[u8], coding: Coding) -> Vec<u8> {
+pub(crate) fn precompressed_path(path: &[u8], coding: Coding) -> Vec<u8> {
     [path, coding.suffix().as_bytes()].concat()
 }
 

@@ -30,9 +30,9 @@ pub(crate) enum Source {
     #[default]
     None,
     /// A precompressed file in this version.
-    Neighbour(FileId),
+    Precompressed(FileId),
     /// Compression by the server.
-    Made,
+    Compressed,
 }
 
 /// The sources of all encodings, in the order of [`Coding::ENCODED`].
@@ -79,8 +79,8 @@ impl Variants {
             match (variant.made.get(), variant.source) {
                 (Some(Some(entry)), _) => return Choice::Ready { entry, begin },
                 (Some(None), _) | (None, Source::None) => (),
-                (None, Source::Neighbour(_)) => return self.wait(coding, begin),
-                (None, Source::Made) => {
+                (None, Source::Precompressed(_)) => return self.wait(coding, begin),
+                (None, Source::Compressed) => {
                     wait = wait.or(Some(coding));
                     if begin.is_none() && !variant.begun.swap(true, Ordering::Relaxed) {
                         begin = Some(coding);
@@ -98,7 +98,7 @@ impl Variants {
     fn wait(&self, coding: Coding, begin: Option<Coding>) -> Choice<'_> {
         // The client waits for one encoding only.
         if let Some(begun) = begin {
-            self.give_up(begun);
+            self.abandon(begun);
         }
         Choice::Wait(coding)
     }
@@ -109,7 +109,7 @@ impl Variants {
     }
 
     /// The source of an encoding that was not created yet.
-    pub(crate) fn wanted(&self, coding: Coding) -> Option<Source> {
+    pub(crate) fn pending_source(&self, coding: Coding) -> Option<Source> {
         let variant = self.get(coding)?;
         (variant.made.get().is_none() && variant.source != Source::None).then_some(variant.source)
     }
@@ -123,7 +123,7 @@ impl Variants {
     }
 
     /// Allows another operation to create the encoding.
-    pub(crate) fn give_up(&self, coding: Coding) {
+    pub(crate) fn abandon(&self, coding: Coding) {
         if let Some(variant) = self.get(coding) {
             variant.begun.store(false, Ordering::Relaxed);
         }
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn compression_is_not_waited_for() {
-        let variants = Variants::new([Source::Made; 3]).unwrap();
+        let variants = Variants::new([Source::Compressed; 3]).unwrap();
         assert_eq!(chosen(&variants, "gzip, br"), "own br", "the best is begun");
         assert_eq!(chosen(&variants, "gzip"), "own gzip");
         assert_eq!(chosen(&variants, "gzip, br"), "own ", "begun once only");
@@ -178,10 +178,10 @@ mod tests {
         variants.set(Coding::Gzip, Some(entry(Some(Coding::Gzip))));
         assert_eq!(chosen(&variants, "gzip, br"), "gzip ", "the best available");
         assert_eq!(chosen(&variants, "zstd, gzip, br"), "gzip zstd");
-        variants.give_up(Coding::Brotli);
+        variants.abandon(Coding::Brotli);
         assert_eq!(chosen(&variants, "gzip, br"), "gzip br", "it is begun again");
         variants.set(Coding::Brotli, None);
-        variants.give_up(Coding::Brotli);
+        variants.abandon(Coding::Brotli);
         assert_eq!(chosen(&variants, "br, gzip"), "gzip ", "it was not worth it");
         assert_eq!(chosen(&variants, "br"), "own ");
         assert_eq!(chosen(&variants, "br, identity;q=0"), "refused");
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn precompressed_files_are_waited_for() {
         let id = FileId::of_length(3);
-        let sources = [Source::Made, Source::None, Source::Neighbour(id)];
+        let sources = [Source::Compressed, Source::None, Source::Precompressed(id)];
         let variants = Variants::new(sources).unwrap();
         assert_eq!(variants.sources(), sources);
         assert_eq!(chosen(&variants, "gzip, zstd"), "wait gzip");
@@ -200,8 +200,8 @@ mod tests {
         assert_eq!(chosen(&variants, "br, gzip"), "wait gzip");
         variants.set(Coding::Gzip, Some(entry(Some(Coding::Gzip))));
         assert_eq!(chosen(&variants, "br, gzip"), "gzip br", "begun once there is something");
-        assert_eq!(variants.wanted(Coding::Gzip), None, "it is here");
-        assert_eq!(variants.wanted(Coding::Brotli), Some(Source::Made));
+        assert_eq!(variants.pending_source(Coding::Gzip), None, "it is here");
+        assert_eq!(variants.pending_source(Coding::Brotli), Some(Source::Compressed));
         assert!(Variants::new(Sources::default()).is_none());
     }
 

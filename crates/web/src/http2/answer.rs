@@ -24,7 +24,7 @@ pub(crate) struct StreamAnswer {
     /// The request is a HEAD request.
     head_only: bool,
     /// The connection uses TLS.
-    sealed: bool,
+    is_tls: bool,
     state: State,
 }
 
@@ -37,13 +37,13 @@ enum State {
 }
 
 impl StreamAnswer {
-    pub(super) fn new(respond: SendResponse<Bytes>, head_only: bool, sealed: bool) -> Self {
-        Self { head_only, sealed, state: State::Head(respond) }
+    pub(super) fn new(respond: SendResponse<Bytes>, head_only: bool, is_tls: bool) -> Self {
+        Self { head_only, is_tls, state: State::Head(respond) }
     }
 
     /// Whether the response is sent over TLS.
-    pub(crate) fn is_sealed(&self) -> bool {
-        self.sealed
+    pub(crate) fn is_tls(&self) -> bool {
+        self.is_tls
     }
 
     /// Sends `payload`, which starts with a head or continues the content. Returns the memory of its head.

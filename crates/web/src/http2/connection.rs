@@ -58,7 +58,7 @@ async fn serve(
 ) {
     let site = current.load();
     let timeouts = site.timeouts;
-    let sealed = transport.is_sealed();
+    let is_tls = transport.is_tls();
     let pipe = H2Io::new(transport, stages, IoTimeout::after(timeouts.send), early);
     let (monitor, write_buffer) = (pipe.monitor(), pipe.write_buffer());
     let handshake = Builder::new()
@@ -73,7 +73,7 @@ async fn serve(
     let Ok(Ok(connection)) = timeout(timeouts.request, handshake).await else { return };
     write_buffer.defer_flushes();
     let streams =
-        Streams::new(stages, current, site, entry, peer, MAX_CONCURRENT_STREAMS as usize, sealed);
+        Streams::new(stages, current, site, entry, peer, MAX_CONCURRENT_STREAMS as usize, is_tls);
     drive(connection, &monitor, &write_buffer, streams, timeouts.idle).await;
 }
 

@@ -43,7 +43,7 @@ pub(super) struct Streams {
     open: Rc<Cell<usize>>,
     bound: usize,
     /// Whether the connection uses TLS.
-    sealed: bool,
+    is_tls: bool,
 }
 
 impl Streams {
@@ -54,10 +54,10 @@ impl Streams {
         entry: Option<Admission>,
         peer: Peer,
         bound: usize,
-        sealed: bool,
+        is_tls: bool,
     ) -> Self {
         let (peer, open) = (Rc::new(peer), Rc::default());
-        Self { stages, current, site, entry, peer, open, bound, sealed }
+        Self { stages, current, site, entry, peer, open, bound, is_tls }
     }
 }
 
@@ -85,11 +85,11 @@ pub(super) fn accept(
 
 /// Handles one request.
 async fn serve(streams: Streams, request: Request<RecvStream>, response: SendResponse<Bytes>) {
-    let Streams { stages, site, entry, peer, sealed, .. } = streams;
+    let Streams { stages, site, entry, peer, is_tls, .. } = streams;
     let head_only = request.method() == Method::HEAD;
     // A CONNECT request is followed by tunnel data without an end.
     let is_connect = request.method() == Method::CONNECT;
-    let answer = StreamAnswer::new(response, head_only, sealed);
+    let answer = StreamAnswer::new(response, head_only, is_tls);
     let (began, mut head) = (now(), buffers::get());
     if !request::write(&request, &mut head) {
         return answer.reset(Reason::PROTOCOL_ERROR);

@@ -78,7 +78,7 @@ impl Host {
     }
 
     /// Adds the host's lines to the response whose head starts at `start` in `out`. The head of a `file`
-    /// already contains its lines, except those that depend on the request or on TLS (`sealed`).
+    /// already contains its lines, except those that depend on the request or on TLS (`is_tls`).
     #[inline]
     pub(crate) fn finish(
         &self,
@@ -86,14 +86,14 @@ impl Host {
         start: usize,
         file: bool,
         request: &Request<'_>,
-        sealed: bool,
+        is_tls: bool,
     ) {
         let rules = &self.rules;
         if rules.cors.is_some()
             || !file && !rules.security_lines.is_empty()
-            || sealed && !rules.sealed_lines.is_empty()
+            || is_tls && !rules.tls_lines.is_empty()
         {
-            self.add_lines(out, start, file, request, sealed);
+            self.add_lines(out, start, file, request, is_tls);
         }
     }
 
@@ -104,7 +104,7 @@ impl Host {
         start: usize,
         file: bool,
         request: &Request<'_>,
-        sealed: bool,
+        is_tls: bool,
     ) {
         let Some(end) = out[start..].windows(2).position(|bytes| bytes == b"\r\n") else { return };
         let mut lines = Vec::with_capacity(256);
@@ -114,8 +114,8 @@ impl Host {
         if !file {
             lines.extend_from_slice(&self.rules.security_lines);
         }
-        if sealed {
-            lines.extend_from_slice(&self.rules.sealed_lines);
+        if is_tls {
+            lines.extend_from_slice(&self.rules.tls_lines);
         }
         // Behind the status line.
         let at = start + end + 2;

@@ -94,7 +94,7 @@ impl Index<HostIndex> for Site {
     }
 }
 
-/// Hash of block keys and tags.
+/// Keyed hash for blocks, client addresses, tags and boundaries.
 #[derive(Clone)]
 enum Hashing {
     Drawn(RandomState),

@@ -25,7 +25,7 @@ pub(crate) struct Rules {
     /// The same fields as lines.
     pub(crate) security_lines: Vec<u8>,
     /// Lines of every response over TLS.
-    pub(crate) sealed_lines: Vec<u8>,
+    pub(crate) tls_lines: Vec<u8>,
     pub(crate) kinds: Kinds,
     pub(crate) cors: Option<CrossOrigin>,
 }
@@ -72,7 +72,7 @@ impl Rules {
         let kinds = Kinds::new(host, &mut wrong);
         let mut rules = Self {
             kinds,
-            sealed_lines: Vec::new(),
+            tls_lines: Vec::new(),
             redirects: Vec::new(),
             rewrites: Vec::new(),
             headers: Vec::new(),
@@ -122,7 +122,7 @@ impl Rules {
             match is_hsts(value) {
                 Ok(()) => {
                     let line = format!("Strict-Transport-Security: {value}\r\n");
-                    rules.sealed_lines = line.into_bytes();
+                    rules.tls_lines = line.into_bytes();
                 }
                 Err(what) => note("security-headers.strict-transport-security".into(), what),
             }
