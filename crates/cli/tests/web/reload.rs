@@ -91,7 +91,7 @@ fn a_new_configuration_is_served(driver: &'static str) {
     let said = changing.reload(&text("host.rot = 'root/one'"));
     assert!(said.contains("web.toml:3:6: host.rot: unknown key"), "{said}");
     let said = changing.reload(&text("host.root = 'root/none'"));
-    assert!(said.contains("root/none") && said.contains("from before stays"), "{said}");
+    assert!(said.contains("root/none") && said.contains("remains in effect"), "{said}");
     assert_eq!(client.get("/file").body, b"two");
     // With changed rules of a host, its responses have the new fields, though the files are cached.
     let rule = "host.root = 'root/two'\n[[host.header]]\npath = '/**'\nname = 'X-New'\nvalue = '1'";
