@@ -244,7 +244,7 @@ impl OpCommand {
         let operations = if self.quick { 6_400 } else { 640_000 };
         let report = op::run(self.rounds, operations);
         if self.json {
-            println!("{}", serde_json::to_string_pretty(&report).expect("plain values"));
+            println!("{}", serde_json::to_string_pretty(&report).expect("serializable values"));
             return ExitCode::SUCCESS;
         }
         let lines = [
@@ -336,7 +336,7 @@ fn print<R: std::fmt::Display + serde::Serialize, E: std::fmt::Display>(
 ) -> ExitCode {
     match result {
         Ok(report) if json => {
-            println!("{}", serde_json::to_string_pretty(&report).expect("plain values"));
+            println!("{}", serde_json::to_string_pretty(&report).expect("serializable values"));
             ExitCode::SUCCESS
         }
         Ok(report) => {

@@ -40,7 +40,7 @@ pub struct Options {
     /// KiB of code in each of the eight stages: 1, 2, 4, 8, 16 or 32
     #[arg(long, value_name = "N", default_value = "16",
           value_parser = PossibleValuesParser::new(["1", "2", "4", "8", "16", "32"])
-              .map(|text| text.parse::<u64>().expect("a number of the list")))]
+              .map(|text| text.parse::<u64>().expect("a listed number")))]
     pub kib: u64,
 
     /// Length of the stall, in milliseconds
@@ -285,7 +285,7 @@ mod tests {
         };
         assert!(bears(99_000.0, 0));
         assert!(!bears(200_000.0, 0));
-        assert!(bears(50_000.0, 100_000_000), "made up for");
-        assert!(!bears(50_000.0, 290_000_000), "too late for that");
+        assert!(bears(50_000.0, 100_000_000), "recovered");
+        assert!(!bears(50_000.0, 290_000_000), "not recovered");
     }
 }

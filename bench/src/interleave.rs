@@ -223,7 +223,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
             let plain = bench.time(from, Bench::plain);
             let without = bench.sum.replace(0);
             let interleaved = bench.time(from, Bench::interleaved);
-            assert_eq!(bench.sum.replace(0), without, "both find the same");
+            assert_eq!(bench.sum.replace(0), without, "both find the same values");
             (plain, interleaved)
         };
         round(0); // warms up
@@ -262,19 +262,19 @@ impl Bench {
     fn plain(&self, key: u32) {
         let sum = self.sum.clone();
         let taken = self.stage.dispatch(move |table| async move {
-            let found = table.plain(key).expect("every key is in it");
+            let found = table.plain(key).expect("every key is present");
             sum.set(sum.get() + u64::from(found));
         });
-        taken.expect("far from the bound");
+        taken.expect("below the limit");
     }
 
     fn interleaved(&self, key: u32) {
         let sum = self.sum.clone();
         let taken = self.stage.dispatch(move |table| async move {
-            let found = table.interleaved(key).await.expect("every key is in it");
+            let found = table.interleaved(key).await.expect("every key is present");
             sum.set(sum.get() + u64::from(found));
         });
-        taken.expect("far from the bound");
+        taken.expect("below the limit");
     }
 }
 

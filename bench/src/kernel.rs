@@ -83,7 +83,7 @@ impl One {
                         sum.set(sum.get() + black_box(n));
                         std::future::ready(())
                     });
-                    taken.expect("far from the bound");
+                    taken.expect("below the limit");
                 }
                 while self.processor.turn(&self.world).ran > 0 {}
             }
@@ -104,7 +104,7 @@ impl One {
                         sum.set(sum.get() + child.await.expect("no panic"));
                     }
                 });
-                parent.expect("far from the bound");
+                parent.expect("below the limit");
             }
             while self.processor.turn(&self.world).ran > 0 {}
         });

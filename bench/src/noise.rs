@@ -20,7 +20,7 @@ impl NoiseProbe {
     /// A loop of `steps` dependent steps.
     pub(crate) fn new(steps: u64) -> Self {
         let best = (0..INITIAL_SAMPLES).map(|_| time(steps)).min();
-        Self { steps, best: best.expect("there are some") }
+        Self { steps, best: best.expect("at least one sample") }
     }
 
     /// Current slowdown relative to the best time; 1 is best.

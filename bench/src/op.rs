@@ -113,7 +113,7 @@ impl One {
                         sum.set(sum.get() + n);
                         std::future::ready(())
                     });
-                    taken.expect("far from the bound");
+                    taken.expect("below the limit");
                 }
                 while self.processor.turn(&self.clock).ran > 0 {}
             }
@@ -133,7 +133,7 @@ impl One {
                         sum.set(sum.get() + child.await.expect("no panic"));
                     }
                 });
-                parent.expect("far from the bound");
+                parent.expect("below the limit");
             }
             while self.processor.turn(&self.clock).ran > 0 {}
         });
@@ -208,7 +208,7 @@ fn cross(operations: usize) {
                             }
                             control.drain();
                         });
-                        started.expect("far from the bound");
+                        started.expect("below the limit");
                     }
                 });
                 processor.run(&Sleeper(Instant::now(), receiver), 50_000);

@@ -37,7 +37,7 @@ pub(crate) fn measure_each<S, T>(
         for n in 1..=rounds {
             match round(setting, n) {
                 Ok(one) if n == 1 => shown.push(vec![one]),
-                Ok(one) => shown.last_mut().expect("the first round has been").push(one),
+                Ok(one) => shown.last_mut().expect("a previous round").push(one),
                 Err(Error::Interrupted) if measured > 0 => {
                     let partial = Partial { rounds: measured, of: rounds * settings.len() };
                     return Ok((shown, Some(partial)));
@@ -82,7 +82,11 @@ mod tests {
         assert_eq!(shown, [a.clone(), vec![('b', 1)]]);
         assert_eq!(partial, Some(Partial { rounds: 4, of: 6 }));
         let (shown, partial) = interrupted_in(4).unwrap();
-        assert_eq!((shown, partial), (vec![a], Some(Partial { rounds: 3, of: 6 })), "nothing of b");
+        assert_eq!(
+            (shown, partial),
+            (vec![a], Some(Partial { rounds: 3, of: 6 })),
+            "no round of b"
+        );
         let (shown, partial) = interrupted_in(7).unwrap();
         assert_eq!((shown.concat().len(), partial), (6, None));
     }

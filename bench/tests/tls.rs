@@ -57,7 +57,7 @@ fn untrusted_certificates_are_rejected() {
     let error = load::run(&asked).unwrap_err();
     assert!(matches!(error, Error::Tls { .. }), "{error}");
     assert!(error.to_string().contains("--insecure") && error.exit_code() == 1, "{error}");
-    assert_eq!(seen.requests.load(Ordering::Relaxed), 0, "nothing is asked");
+    assert_eq!(seen.requests.load(Ordering::Relaxed), 0, "no request is sent");
 }
 
 #[test]

@@ -85,7 +85,11 @@ fn all_servers_are_measured() {
     for key in ["rows", "phalanx_over_nginx", "twin_over_phalanx", "machine", "peers"] {
         assert!(json.get(key).is_some(), "{key}");
     }
-    assert_eq!(family(std::process::id()).unwrap(), [std::process::id()], "all are gone");
+    assert_eq!(
+        family(std::process::id()).unwrap(),
+        [std::process::id()],
+        "all processes have exited"
+    );
 }
 
 /// Other scenes, with the servers that start fastest.
@@ -97,7 +101,7 @@ fn scenes_run() {
         println!("{report}");
         assert!(report.rows.iter().all(|row| row.connections == connections && row.scene == scene));
         let floor = report.rows.iter().any(|row| row.server == "floor");
-        assert_eq!(floor, scene == Scene::Pipelined, "it has but one answer");
+        assert_eq!(floor, scene == Scene::Pipelined, "it has a single answer");
         assert_eq!(report.phalanx_over_nginx, None);
     }
 }
@@ -134,7 +138,11 @@ fn no_process_is_left_behind() {
     broken.runner.phalanx = Some("/nonexistent".into());
     assert!(matches!(web::run(&broken), Err(Error::Server { .. })));
     assert!(matches!(web::run(&options(&["--only=iis"])), Err(Error::NoServers)));
-    assert_eq!(family(std::process::id()).unwrap(), [std::process::id()], "all are gone");
+    assert_eq!(
+        family(std::process::id()).unwrap(),
+        [std::process::id()],
+        "all processes have exited"
+    );
 }
 
 /// Interrupted in the second round of the first of two numbers of connections.
@@ -214,5 +222,9 @@ fn the_other_benchmarks_run() {
         println!("{report}");
         assert!(report.rows.len() == 3 && report.p99_over_twin > 0.0);
     }
-    assert_eq!(family(std::process::id()).unwrap(), [std::process::id()], "all are gone");
+    assert_eq!(
+        family(std::process::id()).unwrap(),
+        [std::process::id()],
+        "all processes have exited"
+    );
 }

@@ -61,7 +61,7 @@ fn make(root: &Path) -> Result<PathBuf, String> {
     let beside = beside.chain(pictures);
     for path in chapters.iter().cloned().chain(beside).collect::<BTreeSet<_>>() {
         let to = source.join(&path);
-        std::fs::create_dir_all(to.parent().expect("beneath the book")).map_err(text)?;
+        std::fs::create_dir_all(to.parent().expect("within the book")).map_err(text)?;
         std::fs::copy(root.join(&path), to).map_err(|error| format!("{path}: {error}"))?;
     }
     std::fs::write(source.join("SUMMARY.md"), summary(&tree, &chapters)).map_err(text)?;

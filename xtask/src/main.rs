@@ -95,5 +95,5 @@ fn main() -> ExitCode {
 /// The workspace root: the parent of this crate's folder, whatever the current directory is.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().expect("the crate lies in a folder of the workspace").to_owned()
+    here.parent().expect("the crate is in the workspace").to_owned()
 }

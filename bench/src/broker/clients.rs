@@ -106,8 +106,7 @@ impl Clients {
             payload: options.payload,
             began: Instant::now(),
             counts: Counts::default(),
-            latency: Histogram::new_with_bounds(1, 60_000_000_000, 3)
-                .expect("the bounds are right"),
+            latency: Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("valid bounds"),
         })
     }
 

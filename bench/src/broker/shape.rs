@@ -113,6 +113,6 @@ impl Shape {
 
 impl std::fmt::Display for Shape {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.to_possible_value().expect("none is left out").get_name())
+        f.write_str(self.to_possible_value().expect("no arm is missing").get_name())
     }
 }

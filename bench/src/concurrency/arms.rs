@@ -217,7 +217,7 @@ fn go_on<M: Memory>(line: Rc<Way<M>>, stage: usize, work: M::Held<Work<M>>) {
             go_on(line, stage + 1, work);
         }
     });
-    taken.expect("far from the bound");
+    taken.expect("below the limit");
 }
 
 impl<M: Memory> Server for Stages<M> {

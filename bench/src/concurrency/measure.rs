@@ -84,10 +84,10 @@ pub(crate) fn second_level() -> usize {
     let _ = graph.shared("nothing", ());
     let ran = phalanx::Runtime::new().processors(1).signals(false).run(graph, move |start| {
         let control = start.control();
-        say.send(control.cache_bytes()).expect("waited for below");
+        say.send(control.cache_bytes()).expect("awaited below");
         control.drain();
         Ok(())
     });
-    ran.expect("a runtime that only ends");
-    said.recv().expect("said above")
+    ran.expect("a runtime");
+    said.recv().expect("checked above")
 }

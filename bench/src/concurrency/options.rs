@@ -35,7 +35,7 @@ pub struct Options {
     /// KiB of code in each of the eight stages: 1, 2, 4, 8, 16 or 32
     #[arg(long, value_name = "N", default_value = "16",
           value_parser = PossibleValuesParser::new(["1", "2", "4", "8", "16", "32"])
-              .map(|text| text.parse::<u64>().expect("a number of the list")))]
+              .map(|text| text.parse::<u64>().expect("a listed number")))]
     pub kib: u64,
 
     /// The budget's second-level cache, in bytes [default: this machine's; 1 MiB under valgrind]

@@ -37,7 +37,7 @@ impl Found {
 }
 
 fn times() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are right")
+    Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("valid bounds")
 }
 
 /// Runs clients on `core` for about a slice; each publishes its next event when it has the answer to the last

@@ -124,6 +124,6 @@ impl Staged {
     pub(super) fn end(self) {
         self.control.drain();
         let ended = self.thread.join().expect("it does not panic");
-        ended.expect("it ends as it should");
+        ended.expect("a final newline");
     }
 }

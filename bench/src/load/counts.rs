@@ -87,7 +87,7 @@ pub(crate) struct Counts {
 impl Default for Counts {
     fn default() -> Self {
         // The histogram resizes itself, so every value fits.
-        let latency = Histogram::new(3).expect("three digits are possible");
+        let latency = Histogram::new(3).expect("a valid precision");
         let (success, served) = (latency.clone(), latency.clone());
         let (errors, statuses) = Default::default();
         Self { offered: 0, completed: 0, starved: 0, errors, statuses, latency, success, served }

@@ -173,6 +173,6 @@ impl Report {
 
     /// The report as indented JSON.
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("plain values")
+        serde_json::to_string_pretty(self).expect("serializable values")
     }
 }

@@ -68,7 +68,7 @@ macro_rules! operations {
                 code::$stage::<KIB>(&mut job.request);
                 $next::<KIB>(job);
             });
-            taken.expect("far from the bound");
+            taken.expect("below the limit");
         })*
     };
 }

@@ -74,7 +74,7 @@ impl Calls {
             for _ in 0..connections {
                 let work = self.work.clone();
                 let taken = self.connections.dispatch(move |_| connection::<KIB>(work));
-                taken.expect("far from the bound");
+                taken.expect("below the limit");
             }
             while self.processor.turn(&self.clock).ran > 0 {}
         });
@@ -92,7 +92,7 @@ async fn connection<const KIB: u64>(work: Rc<Work>) {
                     code::$stage::<KIB>(&mut request);
                     request
                 });
-                call.await.expect("no panic, and far from the bound")
+                call.await.expect("no panic, and below the limit")
             };)*
         };
     }

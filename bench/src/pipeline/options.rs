@@ -23,7 +23,7 @@ pub struct Options {
     /// KiB of code per stage: 1, 2, 4, 8, 16 or 32; 4 is called tiny, 32 KiB in all
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,4,8,16,32",
           value_parser = PossibleValuesParser::new(["1", "2", "4", "8", "16", "32"])
-              .map(|text| text.parse::<u64>().expect("a number of the list")))]
+              .map(|text| text.parse::<u64>().expect("a listed number")))]
     pub kib: Vec<u64>,
 
     /// Rounds per process

@@ -93,6 +93,6 @@ mod tests {
         };
         assert_eq!(moved(0.51, 0.97, 1.0), []);
         assert_eq!(moved(0.4, 1.2, 1.0), [("figure2", true), ("op", false)]);
-        assert_eq!(moved(0.4, 1.2, 1.5), [], "in a bad phase");
+        assert_eq!(moved(0.4, 1.2, 1.5), [], "disturbed");
     }
 }

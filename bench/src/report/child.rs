@@ -108,7 +108,7 @@ mod tests {
     fn timeouts_and_failures_end_the_child() {
         let Outcome::Measured(report, _) = outcome("echo \"{\\\"of\\\": \\\"$2 $3\\\"}\"", 60)
         else {
-            panic!("it prints JSON");
+            panic!("expected JSON");
         };
         assert_eq!(report["of"], "op --json");
         for (script, limit, wanted) in [

@@ -117,7 +117,7 @@ impl Scene {
 /// The scene's name on the command line.
 impl std::fmt::Display for Scene {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let value = self.to_possible_value().expect("no scene is hidden");
+        let value = self.to_possible_value().expect("a visible scene");
         f.write_str(value.get_name())
     }
 }

@@ -43,7 +43,7 @@ impl Site {
             let name = format!("file{number:03}.html");
             let contents = contents(number, size);
             fs::write(root.join(&name), &contents)?;
-            writeln!(list, "/{name}").expect("a string takes everything");
+            writeln!(list, "/{name}").expect("writing to a string succeeds");
             if PROBE[1..] == name {
                 probe = contents;
             }
@@ -71,7 +71,7 @@ fn sizes() -> Vec<usize> {
         (0..FILES).map(|_| random.usize(1024..=4096)).collect::<Vec<_>>()
     };
     let close = |sizes: &Vec<usize>| (mean(sizes) / MEAN - 1.0).abs() < 0.01;
-    (0..).map(draw).find(close).expect("some seed does")
+    (0..).map(draw).find(close).expect("a suitable seed")
 }
 
 /// The mean size weighted by popularity.
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn sizes_have_the_required_mean() {
         let sizes = sizes();
-        assert_eq!(sizes, super::sizes(), "the same each time");
+        assert_eq!(sizes, super::sizes(), "reproducible");
         assert!(sizes.iter().all(|size| (1024..=4096).contains(size)));
         assert!((mean(&sizes) - MEAN).abs() < 0.01 * MEAN);
     }

@@ -113,7 +113,7 @@ impl Load<'_> {
             interrupted()?;
             match group.0.try_wait().map_err(Error::Io)? {
                 Some(status) => break status,
-                None if Instant::now() > deadline => return Err(failed("it does not end".into())),
+                None if Instant::now() > deadline => return Err(failed("it does not exit".into())),
                 None => std::thread::sleep(POLL_INTERVAL),
             }
         };

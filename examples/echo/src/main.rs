@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut graph = Graph::new();
     let clients = graph.stage("clients").max_cohort(64).shared(());
     let start = |_: &phalanx::runtime::StartContext| {
-        let socket = sockets.lock().unwrap().pop().expect("one for each processor");
+        let socket = sockets.lock().unwrap().pop().expect("one per processor");
         let listener = Listener::new(socket)?;
         clients.dispatch(move |_| async move {
             while let Some(stream) = next(&listener).await {

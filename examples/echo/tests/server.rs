@@ -13,7 +13,7 @@ fn start() -> (Server, String) {
     let mut server = command.arg("127.0.0.1:0").stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let address = line.trim().strip_prefix("listening on ").expect("where it is").to_owned();
+    let address = line.trim().strip_prefix("listening on ").expect("its address").to_owned();
     (Server(server), address)
 }
 

@@ -236,7 +236,7 @@ fn too_many_clients_are_rejected() {
         if again.write_all(b"PING\r\n").is_ok() && again.read_exact(&mut answer).is_ok() {
             break;
         }
-        assert!(begun.elapsed() < TIMEOUT, "still too many");
+        assert!(begun.elapsed() < TIMEOUT, "still too many clients");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -254,7 +254,7 @@ fn it_shuts_down_gracefully() {
     assert_eq!(idle.read(&mut [0]).expect("an end"), 0);
     let begun = Instant::now();
     while server.child.try_wait().expect("a child").is_none() {
-        assert!(begun.elapsed() < TIMEOUT, "it does not end");
+        assert!(begun.elapsed() < TIMEOUT, "it does not exit");
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(server.child.wait().expect("a child").success());

@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut graph = Graph::new();
     let stages = Stages::declare(&mut graph, &directory, &commits);
     let start = |_: &phalanx::runtime::StartContext| {
-        let socket = sockets.lock().unwrap().pop().expect("one for each processor");
+        let socket = sockets.lock().unwrap().pop().expect("one per processor");
         let listener = Listener::new(socket)?;
         stages.clients.dispatch(move |_| accept(listener, stages))?;
         Ok(())

@@ -32,7 +32,7 @@ fn server(world: &mut World, left: Option<Vec<u8>>) {
     let stages = Stages::declare(&mut graph, &world.root(), &Arc::new(Commits::default()));
     let listeners = RefCell::new(world.listen(ADDRESS));
     world.program(graph, move |_| {
-        let listener = Listener::new(listeners.borrow_mut().pop().expect("one for each"))?;
+        let listener = Listener::new(listeners.borrow_mut().pop().expect("one per item"))?;
         stages.clients.dispatch(move |_| accept(listener, stages))?;
         Ok(())
     });
@@ -89,7 +89,7 @@ fn until_cut(seed: u64, left: Option<Vec<u8>>, told: &Told) -> Option<Vec<u8>> {
             cut.set(Some((net.survivors("log"), told.borrow().len())));
         });
     });
-    let (left, known) = cut.take().expect("the cut has come");
+    let (left, known) = cut.take().expect("the power failure");
     // Later acknowledgements did not happen before the failure.
     told.borrow_mut().truncate(known);
     left
@@ -110,5 +110,5 @@ fn acknowledged_lines_survive_power_failures() {
         }
         most.set(most.get() + told.borrow().len());
     });
-    assert!(most.get() > 0, "nobody was told anything");
+    assert!(most.get() > 0, "nothing was acknowledged");
 }

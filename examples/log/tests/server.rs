@@ -26,7 +26,7 @@ impl Server {
         let mut stdout = BufReader::new(process.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on ").expect("where it is").to_owned();
+        let address = line.trim().strip_prefix("listening on ").expect("its address").to_owned();
         Self { process, stdout, address }
     }
 

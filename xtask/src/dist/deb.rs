@@ -59,7 +59,7 @@ pub(super) fn make(dist: &Dist) -> Result<(), String> {
 }
 
 fn place(from: &Path, to: &Path, mode: u32) -> Result<(), String> {
-    fs::create_dir_all(to.parent().expect("beneath the stage")).map_err(say(to))?;
+    fs::create_dir_all(to.parent().expect("within the staging folder")).map_err(say(to))?;
     fs::copy(from, to).map_err(say(from))?;
     fs::set_permissions(to, fs::Permissions::from_mode(mode)).map_err(say(to))
 }

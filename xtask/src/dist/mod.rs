@@ -101,7 +101,7 @@ impl Dist {
         ] {
             let place = share.join(place);
             let text = call(Command::new(program).args(["completions", shell]))? + "\n";
-            fs::create_dir_all(place.parent().expect("beneath the prefix")).map_err(say(&place))?;
+            fs::create_dir_all(place.parent().expect("within the prefix")).map_err(say(&place))?;
             fs::write(&place, text).map_err(say(&place))?;
         }
         Ok(())

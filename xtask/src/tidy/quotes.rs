@@ -39,7 +39,7 @@ fn check_page(tree: &Tree, path: &str, text: &str) -> Vec<Fault> {
         let from = at.checked_sub(1).and_then(|above| lines[above].strip_prefix("<!-- from "));
         match from.and_then(|from| from.strip_suffix(" -->")) {
             None => faults.push(fault(format!(
-                "this code is not compiled; say `<!-- from FILE -->` above it, or include the page in {RUN}"
+                "this code is not compiled; add `<!-- from FILE -->` above it, or include the page in {RUN}"
             ))),
             Some(file) => match tree.text(file) {
                 None => faults.push(fault(format!("`{file}` does not exist"))),

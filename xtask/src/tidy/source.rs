@@ -140,7 +140,7 @@ pub(crate) fn without_tests(code: &str) -> (String, Vec<String>) {
         }
         bytes[at..end].iter_mut().filter(|b| **b != b'\n').for_each(|b| *b = b' ');
     }
-    (String::from_utf8(bytes).expect("whole characters were blanked"), modules)
+    (String::from_utf8(bytes).expect("only whole characters are blanked"), modules)
 }
 
 /// Whether the condition of a `cfg` attribute, with its brackets, requires `test` outside a `not`.

@@ -21,7 +21,7 @@ pub(crate) fn pair() -> (End, End) {
 pub(crate) async fn ask(mut end: End, times: usize) -> f64 {
     let questions = async |times: usize| {
         for n in 0..times {
-            end.to.send(n).await.expect("the other is there");
+            end.to.send(n).await.expect("the other thread is running");
             assert_eq!(end.from.recv().await, Some(n));
         }
     };

@@ -52,7 +52,7 @@ fn cross(times: usize) -> f64 {
         let (ask, answered) = (ask.connect().await, answered.connect().await);
         let questions = async |times: usize| {
             for n in 0..times {
-                assert!(ask.send(n).await.is_ok(), "the other is there");
+                assert!(ask.send(n).await.is_ok(), "the other thread is running");
                 assert_eq!(answered.recv().await, Some(n));
             }
         };

@@ -41,7 +41,7 @@ fn child(times: usize) -> f64 {
             let _ = sender.send(warmed(times, parents).await);
             end.drain();
         });
-        begun.expect("far from the bound");
+        begun.expect("below the limit");
     })
 }
 
@@ -75,7 +75,7 @@ fn cross(times: usize) -> f64 {
             let _ = sender.send(warmed(times, questions).await);
             end.drain();
         });
-        begun.expect("far from the bound");
+        begun.expect("below the limit");
     })
 }
 

@@ -341,10 +341,10 @@ mod tests {
             // Everything has arrived before the client reads.
             std::thread::sleep(Duration::from_millis(100));
             let Ok(Event::Packet(received)) = connection.next(until, None) else {
-                panic!("not heard")
+                panic!("no packet")
             };
             let packet = received.packet().unwrap_or_else(|_| panic!("no packet"));
-            let Packet::ConnAck(ack) = packet else { panic!("not why") };
+            let Packet::ConnAck(ack) = packet else { panic!("no CONNACK") };
             assert_eq!(ack.reason, Reason::BAD_USER_NAME_OR_PASSWORD);
             // Then the end of the stream, not a timeout.
             assert!(matches!(connection.next(until, None), Err(Failure::Broker(_))));

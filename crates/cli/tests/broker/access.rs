@@ -98,7 +98,7 @@ fn a_crowd_with_wrong_passwords(driver: &str) {
     Client::begin(&broker, &eve(Version::V5, "c"));
     let refused = crowd.iter_mut().map(|client| match client.next().packet() {
         Packet::ConnAck(ack) => ack.reason,
-        other => panic!("no CONNACK, but {other:?}"),
+        other => panic!("expected a CONNACK, got {other:?}"),
     });
     let reasons: Vec<_> = refused.collect();
     let count = |reason| reasons.iter().filter(|own| **own == reason).count();
@@ -106,7 +106,7 @@ fn a_crowd_with_wrong_passwords(driver: &str) {
     assert!(looked_at < 50, "{looked_at} passwords were looked at");
     assert!(count(Reason::CONNECTION_RATE_EXCEEDED) > 0, "{reasons:?}");
     Client::begin(&broker, &eve(Version::V5, "d"));
-    eventually("a word on it", || broker.stderr().contains("logins refused: ").then_some(()));
+    eventually("a message", || broker.stderr().contains("logins refused: ").then_some(()));
 }
 
 fn anonymous_clients_if_allowed(driver: &str) {

@@ -22,12 +22,12 @@ pub(crate) struct Client {
 
 /// A received packet.
 #[derive(Debug)]
-pub(crate) struct Came {
+pub(crate) struct ReceivedPacket {
     bytes: Vec<u8>,
     version: Version,
 }
 
-impl Came {
+impl ReceivedPacket {
     pub(crate) fn packet(&self) -> Packet<'_> {
         let frame = Frame::split(&self.bytes, Frame::MAX_BODY).unwrap().unwrap();
         Packet::decode(frame, self.version).unwrap()
@@ -37,7 +37,7 @@ impl Came {
     pub(crate) fn message(&self) -> Publish<'_> {
         match self.packet() {
             Packet::Publish(publish) => publish,
-            other => panic!("no message, but {other:?}"),
+            other => panic!("expected a message, got {other:?}"),
         }
     }
 }
@@ -106,7 +106,7 @@ impl Client {
                 assert_eq!(ack.reason, Reason::SUCCESS, "{ack:?}");
                 (client, ack.session_present)
             }
-            other => panic!("no CONNACK, but {other:?}"),
+            other => panic!("expected a CONNACK, got {other:?}"),
         }
     }
 
@@ -115,7 +115,9 @@ impl Client {
         let mut client = Self::silent(broker, begin.version);
         client.connect(begin);
         let came = client.next();
-        let Packet::ConnAck(ack) = came.packet() else { panic!("no CONNACK, but {came:?}") };
+        let Packet::ConnAck(ack) = came.packet() else {
+            panic!("expected a CONNACK, got {came:?}")
+        };
         assert!(client.try_next().is_none(), "{:?}", ack.reason);
         ack.reason
     }
@@ -159,23 +161,23 @@ impl Client {
     }
 
     /// The next packet.
-    pub(crate) fn next(&mut self) -> Came {
-        self.try_next().expect("another packet, and not the connection's end")
+    pub(crate) fn next(&mut self) -> ReceivedPacket {
+        self.try_next().expect("another packet")
     }
 
     /// The next packet; `None` at the end of the connection.
-    pub(crate) fn try_next(&mut self) -> Option<Came> {
+    pub(crate) fn try_next(&mut self) -> Option<ReceivedPacket> {
         loop {
             if let Some(frame) = Frame::split(&self.input, Frame::MAX_BODY).unwrap() {
                 let bytes = self.input.drain(..frame.length()).collect();
-                return Some(Came { bytes, version: self.version });
+                return Some(ReceivedPacket { bytes, version: self.version });
             }
             let mut bytes = [0; 65536];
             match self.stream.read(&mut bytes) {
                 Ok(0) => return None,
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
                 Ok(count) => self.input.extend_from_slice(&bytes[..count]),
-                Err(error) => panic!("nothing comes: {error}"),
+                Err(error) => panic!("no packet: {error}"),
             }
         }
     }
@@ -264,7 +266,7 @@ impl Client {
                     before.extend_from_slice(&came.bytes);
                     continue;
                 }
-                (other, _) => panic!("no {kind:?}, but {other:?}"),
+                (other, _) => panic!("expected {kind:?}, got {other:?}"),
             };
             let reasons = reasons.iter().map(|reason| Reason(*reason)).collect();
             self.input.splice(0..0, before);
@@ -307,7 +309,7 @@ impl Client {
     pub(crate) fn acknowledged(&mut self) -> Reason {
         match self.next().packet() {
             Packet::PubAck(ack) => ack.reason,
-            other => panic!("no PUBACK, but {other:?}"),
+            other => panic!("expected a PUBACK, got {other:?}"),
         }
     }
 

@@ -200,7 +200,7 @@ fn a_check_reports_all_errors() {
     );
     let all = "password-file = 'users'\nacl-file = 'rules'\npersistence-dir = 'kept/here'\n";
     assert_eq!(check(&format!("{all}{tls}")), (Some(0), String::new(), String::new()));
-    assert!(!home.path().join("kept").exists(), "nothing is made");
+    assert!(!home.path().join("kept").exists(), "nothing is created");
     // All missing files are reported.
     let none = "password-file = 'no-users'\nacl-file = 'no-rules'\npersistence-dir = 'users'\n\
                 [tls]\ncertificate = 'no.pem'\nkey = 'no.key'\nclient-ca = 'no.ca'\n";
@@ -359,7 +359,7 @@ fn other_authorities(driver: &str) {
     authority::replace(&authorities, both);
     eventually("the new authorities", || lets_in(address, &trusted, &adam).then_some(()));
     assert!(lets_in(address, &trusted, &eve));
-    eventually("a word on it", || broker.stderr().contains("were reloaded").then_some(()));
+    eventually("a message", || broker.stderr().contains("were reloaded").then_some(()));
     // Only the other authority.
     fs::write(&file, format!("{text}'{}'\n", other.certificate().display())).unwrap();
     broker.rereads("reloaded: ");

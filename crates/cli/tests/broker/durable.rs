@@ -118,7 +118,7 @@ fn a_release_is_continued(driver: &str) {
     assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)));
     let broker = again(driver, &home, broker);
     let mut reader = back(&broker, "reader");
-    assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)), "and not the message");
+    assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)), "but not the message");
     reader.say(&Packet::PubComp(Ack::of(number)));
     reader.receives_nothing();
 }
@@ -249,7 +249,7 @@ fn removed_state_stays_removed(driver: &str) {
     let broker = again(driver, &home, broker);
     back(&broker, "reader").receives_nothing();
     assert!(!Client::begin(&broker, &Begin::lasting("brief")).1);
-    let reason = Client::new(&broker, "writer").publish("t", "for nobody");
+    let reason = Client::new(&broker, "writer").publish("t", "no recipients");
     assert_eq!(reason, Reason::NO_MATCHING_SUBSCRIBERS);
 }
 
@@ -323,7 +323,7 @@ fn packets_too_large_for_the_journal(driver: &str) {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("134217728"), "{output:?}");
-    assert!(!home.path().join("data").exists(), "nothing was begun");
+    assert!(!home.path().join("data").exists(), "no exchange began");
 }
 
 fn check(data: &Path) -> Output {
@@ -333,7 +333,7 @@ fn check(data: &Path) -> Output {
 fn data_is_checked(driver: &str) {
     let (home, broker) = keeping(driver);
     let data = home.path().join("data");
-    assert_eq!(check(&data).status.code(), Some(2), "it is in use");
+    assert_eq!(check(&data).status.code(), Some(2), "the identifier is in use");
     assert_eq!(check(&home.path().join("missing")).status.code(), Some(2));
     let output = check(home.path());
     assert_eq!(output.status.code(), Some(2), "a wrong directory is no backup: {output:?}");
@@ -356,7 +356,7 @@ fn data_is_checked(driver: &str) {
         "{output:?}"
     );
     let broker = Broker::start_on(driver, &data);
-    eventually("a word on it", || {
+    eventually("a message", || {
         broker.stderr().contains("ignored 12 bytes of an unfinished write").then_some(())
     });
     back(&broker, "reader").receives("t", "x");
@@ -401,7 +401,7 @@ fn a_missing_journal_is_reported(driver: &str) {
     }
     let data = data.to_str().unwrap();
     let broker = Broker::start_with_data(driver, &["--accept-loss", "--persistence-dir", data]);
-    eventually("a word on it", || broker.stderr().contains("no journal").then_some(()));
+    eventually("a message", || broker.stderr().contains("no journal").then_some(()));
     broker.crashes();
     let broker = Broker::start_with_data(driver, &["--persistence-dir", data]);
     assert!(!Client::begin(&broker, &Begin::lasting("reader")).1);

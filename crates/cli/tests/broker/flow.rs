@@ -160,7 +160,7 @@ fn topic_aliases(driver: &str) {
     client.publish_with("a/one", "1", Delivery::AtMostOnce, false, &alias);
     client.publish_with("", "2", Delivery::AtMostOnce, false, &alias);
     client.publish_with("a/two", "3", Delivery::AtMostOnce, false, &[]);
-    let own = |came: &crate::client::Came| {
+    let own = |came: &crate::client::ReceivedPacket| {
         came.message().properties.iter().find_map(|property| match property {
             Property::TopicAlias(number) => Some(number),
             _ => None,

@@ -42,7 +42,7 @@ fn connections_of_an_address(driver: &str) {
     }
     first.leave();
     // The connection slot is free once the broker has noticed the close.
-    eventually("a place", || {
+    eventually("a free connection slot", || {
         let mut client = Client::silent(&broker, Version::V5);
         client.connect(&Begin::of(Version::V5, "3"));
         let came = client.next();
@@ -132,7 +132,7 @@ fn more_clients_than_descriptors(driver: &str) {
         assert_eq!(refused, Reason::SERVER_BUSY);
     }
     all.into_iter().for_each(Client::leave);
-    eventually("a place", || {
+    eventually("a free connection slot", || {
         let mut client = Client::silent(&broker, Version::V5);
         client.connect(&Begin::of(Version::V5, "after"));
         let came = client.next();

@@ -153,7 +153,7 @@ fn too_many_connections(driver: &str) {
         assert_eq!(Client::refused(&broker, &Begin::of(version, "one more")), reason);
     }
     let mut more = Client::silent(&broker, Version::V5);
-    assert!(more.try_next().is_none(), "who does not ask is not told, and does not stay");
+    assert!(more.try_next().is_none(), "no answer without a request, and the connection closes");
     all.pop().unwrap().leave();
     // The connection slot is free once the broker has noticed the close.
     loop {

@@ -77,7 +77,7 @@ fn a_release_is_repeated(driver: &str) {
     assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)));
     reader.vanish();
     let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
-    assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)), "and not the message");
+    assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)), "but not the message");
     reader.say(&Packet::PubComp(Ack::of(number)));
     reader.receives_nothing();
     // A message is not accepted twice over two connections.
@@ -104,7 +104,7 @@ fn a_clean_start_forgets(driver: &str) {
         Client::begin(&broker, &Begin { clean: true, ..Begin::lasting("reader") });
     assert!(!present);
     reader.receives_nothing();
-    assert_eq!(publisher.publish("t", "for nobody"), Reason::NO_MATCHING_SUBSCRIBERS);
+    assert_eq!(publisher.publish("t", "no recipients"), Reason::NO_MATCHING_SUBSCRIBERS);
 }
 
 fn a_session_is_taken_over(driver: &str) {

@@ -130,7 +130,7 @@ fn a_certificate_is_renewed(driver: &str) {
     assert!(!before.is_empty());
     authority.sign("a", &["localhost"]);
     eventually("the new certificate", || (shown(address) != before).then_some(()));
-    eventually("a word on it", || broker.stderr().contains("was reloaded").then_some(()));
+    eventually("a message", || broker.stderr().contains("was reloaded").then_some(()));
 }
 
 fn clients_without_a_handshake(driver: &str) {

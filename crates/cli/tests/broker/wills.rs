@@ -72,7 +72,7 @@ fn a_delay_ends_with_the_session(driver: &str) {
     let came = heir.next();
     assert_eq!(came.message().payload, b"gone");
     let properties: Vec<_> = came.message().properties.iter().collect();
-    assert_eq!(properties, [Property::User("why", "it knows")], "the delay is the broker's");
+    assert_eq!(properties, [Property::User("why", "it knows")], "the broker applies the delay");
 }
 
 fn a_keep_alive_timeout_publishes_the_will(driver: &str) {

@@ -13,7 +13,8 @@ pub(crate) fn why(found: &Difference<'_>) -> Option<&'static str> {
     let stream = found.stream.to_ascii_lowercase();
     KNOWN.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).find_map(|line| {
         let mut parts = line.splitn(6, '|').map(str::trim);
-        let mut next = || parts.next().unwrap_or_else(|| panic!("known.txt: {line:?} is cut off"));
+        let mut next =
+            || parts.next().unwrap_or_else(|| panic!("known.txt: {line:?} is incomplete"));
         let [peer, kind, ours, theirs, shows, why] = std::array::from_fn(|_| next());
         let named =
             |list: &str, one: &str| list == "*" || list.split(',').any(|item| item.trim() == one);
@@ -49,6 +50,6 @@ fn holds(what: &str, small: &[u8], stream: &[u8]) -> bool {
             find(small, &version).is_some()
         }),
         "empty line" => stream.starts_with(b"\r\n") || find(stream, b"\r\n\r\n\r\n").is_some(),
-        other => panic!("known.txt: `{other}` is nothing that is looked for"),
+        other => panic!("known.txt: unknown content `{other}`"),
     }
 }

@@ -122,7 +122,7 @@ fn the_picture(driver: &'static str) {
             // For two processors, in the wide and the narrow layout.
             assert_eq!(page.matches(&format!(">{stage}</text>")).count(), 4, "{stage}");
         }
-        assert!(!page.contains("src=") && !page.contains("http"), "nothing from elsewhere");
+        assert!(!page.contains("src=") && !page.contains("http"), "no external resources");
         let arcs = ["network on 0 to control on 0", "network on 1 to control on 1"];
         arcs.iter().any(|arc| page.contains(arc)).then_some(())
     });
@@ -159,7 +159,7 @@ fn a_trace(driver: &'static str) {
     let (trace, told) = thread::scope(|scope| {
         let trace = scope.spawn(|| get(admin, "/trace.json?seconds=0.5"));
         // A second concurrent trace is rejected.
-        let told = eventually("a second asker to be told", || {
+        let told = eventually("the rejection of a second trace", || {
             assert_eq!(get(server.address, "/small").status, 200);
             let second = get(admin, "/trace.json?seconds=0.01");
             (second.status == 409 || trace.is_finished()).then_some(second)
@@ -177,7 +177,7 @@ fn a_trace(driver: &'static str) {
     let trace: Value = serde_json::from_slice(&trace.body).expect("JSON");
     let events = trace["traceEvents"].as_array().unwrap();
     let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
-    assert!(of("X") > 0, "the admin pages' own cohorts at least");
+    assert!(of("X") > 0, "at least the cohorts of the admin pages");
     assert_eq!((of("s"), of("M")), (of("f"), 3));
     for event in events.iter().filter(|event| event["ph"] == "X") {
         assert!(

@@ -18,7 +18,7 @@ fn run(command: &mut Command) -> (Option<i32>, String, String) {
     while child.try_wait().unwrap().is_none() {
         if begun.elapsed() > TIMEOUT {
             child.kill().unwrap();
-            panic!("it goes on: {command:?}");
+            panic!("timeout of {command:?}");
         }
         thread::sleep(Duration::from_millis(5));
     }

@@ -185,7 +185,7 @@ fn users_are_reloaded(driver: &'static str) {
         fs::write(site.outside().join("users"), users).unwrap();
         let before = server.stderr().len();
         server.signal(Signal::HUP);
-        eventually("a word on the reload", || {
+        eventually("a message about the reload", || {
             let said = server.stderr()[before..].to_owned();
             (said.contains("reloaded") && said.ends_with('\n')).then_some(said)
         })

@@ -68,20 +68,22 @@ fn changes_are_noticed(driver: &'static str) {
     thread::scope(|scope| {
         for length in lengths {
             let (site, address) = (&site, server.address);
-            let check = move |name: &str,
-                              change: &dyn Fn(&Path),
-                              new: &dyn Fn(&Response) -> bool| {
-                let path = format!("{name}{length}");
-                // On a separate connection: after sending a file the server checks for truncation and closes if
-                // so, though the client may have received the last byte.
-                let before = Client::connect(address).get(&format!("/{path}"));
-                same(&before.body, &old(length));
-                change(&site.root().join(&path));
-                becomes(&mut Client::connect(address), &format!("/{path}"), |response| {
-                    assert!(new(response) || response.body == before.body, "neither old nor new");
-                    new(response)
-                });
-            };
+            let check =
+                move |name: &str, change: &dyn Fn(&Path), new: &dyn Fn(&Response) -> bool| {
+                    let path = format!("{name}{length}");
+                    // On a separate connection: after sending a file the server checks for truncation and closes if
+                    // so, though the client may have received the last byte.
+                    let before = Client::connect(address).get(&format!("/{path}"));
+                    same(&before.body, &old(length));
+                    change(&site.root().join(&path));
+                    becomes(&mut Client::connect(address), &format!("/{path}"), |response| {
+                        assert!(
+                            new(response) || response.body == before.body,
+                            "neither the old nor the new version"
+                        );
+                        new(response)
+                    });
+                };
             let has = |content: Vec<u8>| move |response: &Response| response.body == content;
             scope.spawn(move || {
                 // Same length, so only the time differs. `fs::write` would truncate the file first.
@@ -198,7 +200,7 @@ fn truncated_while_it_is_sent(driver: &'static str) {
     assert!(body.len() < content.len() && *body == content[..body.len()], "{}", body.len());
     assert_eq!(get(server.address, "/other").body, b"fine");
     // Until the change is noticed, other requests are truncated likewise.
-    eventually("the short file", || {
+    eventually("the truncated file", || {
         let mut client = Client::connect(server.address);
         client.send("GET /file HTTP/1.0\r\n\r\n");
         client.read_to_end().0.ends_with(&content[..100]).then_some(())

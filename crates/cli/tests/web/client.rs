@@ -87,7 +87,7 @@ impl Client {
         } else if response.status >= 200 && ![204, 304].contains(&response.status) {
             let length = response.field("Content-Length").expect("a length").parse().unwrap();
             while self.rest.len() < length {
-                assert!(self.more().unwrap() > 0, "closed within a body");
+                assert!(self.more().unwrap() > 0, "closed in a body");
             }
             response.body = self.rest.drain(..length).collect();
         }
@@ -102,13 +102,13 @@ impl Client {
                 if let Some(at) = self.rest.windows(2).position(|two| two == b"\r\n") {
                     break at;
                 }
-                assert!(self.more().unwrap() > 0, "closed within a body");
+                assert!(self.more().unwrap() > 0, "closed in a body");
             };
             let size = std::str::from_utf8(&self.rest[..end]).unwrap();
             let size = usize::from_str_radix(size, 16).expect("a chunk's size");
             let chunk = end + 2..end + 2 + size;
             while self.rest.len() < chunk.end + 2 {
-                assert!(self.more().unwrap() > 0, "closed within a chunk");
+                assert!(self.more().unwrap() > 0, "closed in a chunk");
             }
             body.extend_from_slice(&self.rest[chunk.clone()]);
             assert_eq!(self.rest[chunk.end..chunk.end + 2], *b"\r\n");

@@ -97,7 +97,7 @@ fn many_large_files(driver: &'static str) {
         }
     });
     assert!(most < MEMORY, "{most} bytes");
-    assert!(refused(&server) > 0.0, "all of them waited");
+    assert!(refused(&server) > 0.0, "all requests waited");
     // Shutdown does not wait for queued compression jobs, since no client does.
     let begun = Instant::now();
     server.signal(Signal::TERM);

@@ -127,7 +127,7 @@ fn fresh(driver: &'static str) {
     let lines = format!("Range: bytes=0-1\r\nIf-Range: {tag}\r\n");
     assert_eq!(client.get_with("/small.txt", &lines).status, 200);
     let again = format!("If-None-Match: {tag}\r\n");
-    assert_eq!(client.get_with("/small.txt", &again).status, 304, "weak is enough for that");
+    assert_eq!(client.get_with("/small.txt", &again).status, 304, "weak comparison suffices");
     eventually("a strong tag", || {
         let response = client.get("/small.txt");
         (response.field("ETag") == Some(strong)).then_some(())

@@ -57,7 +57,11 @@ fn paths_outside_the_root(driver: &'static str) {
         }
     }
     let outside = site.outside().join("secret");
-    assert_eq!(get(server.address, outside.to_str().unwrap()).status, 404, "not the system's root");
+    assert_eq!(
+        get(server.address, outside.to_str().unwrap()).status,
+        404,
+        "not the root of the file system"
+    );
     assert_eq!(get(server.address, "/a/b/file").body, b"public");
 }
 
@@ -134,7 +138,7 @@ fn links(driver: &'static str) {
     assert_eq!(get(server.address, "/dir/file.txt").body, b"public");
     fs::remove_file(root.join("dir/file.txt")).unwrap();
     link("../../secret", "dir/file.txt");
-    crate::server::eventually("the file's new nature", || {
+    crate::server::eventually("the new type of the file", || {
         (get(server.address, "/dir/file.txt").status == 403).then_some(())
     });
 }

@@ -68,7 +68,7 @@ fn more_clients_than_descriptors(driver: &'static str) {
     drop(crowd);
     // Once descriptors are available.
     for (path, content) in [("/file", "content"), ("/other", "other")] {
-        eventually("a place for another", || {
+        eventually("a free connection slot", || {
             let mut client = Client::of(TcpStream::connect(server.address).ok()?);
             client.stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
             let asked = format!("GET {path} HTTP/1.0\r\n\r\n");
@@ -107,7 +107,7 @@ fn more_processors_than_descriptors(driver: &'static str) {
             }
             if begun.elapsed() > TIMEOUT {
                 child.kill().unwrap();
-                panic!("with {limit} descriptors it neither serves nor ends");
+                panic!("with {limit} descriptors it neither serves nor exits");
             }
             thread::sleep(Duration::from_millis(20));
         };

@@ -81,7 +81,7 @@ fn a_partial_request_is_answered(driver: &'static str) {
     client.send("st: t\r\n\r\n");
     let response = client.response();
     assert_eq!(response.body, b"small");
-    assert!(response.says_close(), "there will be no other");
+    assert!(response.says_close(), "no further requests");
     client.closes();
     server.exits_well(TIMEOUT);
 }
@@ -97,7 +97,7 @@ fn the_second_signal_ends_it(driver: &'static str) {
     server.signal(Signal::TERM);
     server.exits_well(TIMEOUT);
     assert!(begun.elapsed() < TIMEOUT / 3, "at once: {:?}", begun.elapsed());
-    assert!(slow.read_to_end().0.len() < LARGE, "cut off");
+    assert!(slow.read_to_end().0.len() < LARGE, "truncated");
 }
 
 fn the_deadline_ends_it(driver: &'static str) {
@@ -109,7 +109,7 @@ fn the_deadline_ends_it(driver: &'static str) {
     server.exits_well(TIMEOUT);
     let took = begun.elapsed();
     assert!(took >= Duration::from_millis(900) && took < TIMEOUT / 2, "{took:?}");
-    assert!(slow.read_to_end().0.len() < LARGE, "cut off");
+    assert!(slow.read_to_end().0.len() < LARGE, "truncated");
     // With a shutdown timeout of zero.
     let mut server = Server::start_with(driver, &site.root(), &["--shutdown-timeout", "0"]);
     let _slow = slow_client(server.address, "/large");
@@ -146,7 +146,7 @@ fn under_load(driver: &'static str) {
                 }
             });
         }
-        eventually("answers for each", || {
+        eventually("answers of each kind", || {
             answers.iter().all(|answers| answers.load(Ordering::Relaxed) > 5).then_some(())
         });
         server.signal(Signal::TERM);

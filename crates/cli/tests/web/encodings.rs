@@ -111,7 +111,7 @@ fn precompressed_files_are_added_and_removed(driver: &'static str) {
     let mut client = Client::connect(server.address);
     assert_eq!(coding(&ask(&mut client, "/a.css", "br")), "none");
     let mut becomes = |wanted: &[u8]| {
-        eventually("what is sent follows the disk", || {
+        eventually("the new precompressed file", || {
             (ask(&mut client, "/a.css", "br").body == wanted).then_some(())
         });
     };

@@ -64,15 +64,15 @@ fn a_single_page_application(driver: &'static str) {
         assert_eq!(head.lasting_fields(), response.lasting_fields());
     }
     assert_eq!(client.get_with("/real.txt", PAGE).body, b"real");
-    assert_eq!(client.get_with("/sub", PAGE).status, 301, "what is there is there");
+    assert_eq!(client.get_with("/sub", PAGE).status, 301, "existing files take precedence");
     for accept in ["*/*", "image/avif,image/webp,*/*;q=0.8", "text/html;q=0", "application/json"] {
         let response = client.get_with("/users/7", &format!("Accept: {accept}\r\n"));
         assert_eq!(response.status, 404, "{accept}");
     }
-    assert_eq!(client.get("/users/7").status, 404, "a program that asks for anything");
-    assert_eq!(client.get_with("/%2e%2e/x", PAGE).status, 400, "still no path");
+    assert_eq!(client.get("/users/7").status, 404, "a request for any type");
+    assert_eq!(client.get_with("/%2e%2e/x", PAGE).status, 400, "not a valid path");
     fs::remove_file(site.root().join("app.html")).unwrap();
-    eventually("no fallback for the fallback", || {
+    eventually("the removal of the fallback", || {
         (client.get_with("/users/7", PAGE).status == 404).then_some(())
     });
 }
@@ -119,7 +119,7 @@ fn error_pages_of_the_hosts_own(driver: &'static str) {
     let lines = "Range: bytes=0-1\r\nIf-None-Match: *\r\nIf-Match: \"x\"\r\n";
     assert_eq!(client.get_with("/nothing", lines).status, 404);
     let own = client.get("/errors/404.html");
-    assert_eq!((own.status, own.field("Cache-Control")), (200, None), "asked for by its name");
+    assert_eq!((own.status, own.field("Cache-Control")), (200, None), "requested by name");
     drop(large);
 }
 

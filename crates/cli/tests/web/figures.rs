@@ -14,7 +14,7 @@ fn bench(arguments: &[&str]) -> Output {
 #[test]
 fn the_running_server_is_profiled() {
     // Repeated if the machine stalled during the interval.
-    let report = eventually("work of the server's", || {
+    let report = eventually("active stages", || {
         let output = bench(&["figure4", "--connections=16"]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");

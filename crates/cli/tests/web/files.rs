@@ -152,7 +152,7 @@ fn types(driver: &'static str) {
 fn directories(driver: &'static str) {
     let site = Site::new();
     site.file("index.html", "the root's");
-    site.file("sub dir/index.html", "the sub's");
+    site.file("sub dir/index.html", "the index of the folder");
     fs::create_dir_all(site.root().join("empty")).unwrap();
     fs::create_dir_all(site.root().join("odd/index.html")).unwrap();
     let server = Server::start(driver, &site.root());
@@ -162,7 +162,7 @@ fn directories(driver: &'static str) {
         assert_eq!(client.get(path).body, body.as_bytes(), "{path}");
     }
     let index = client.get("/sub%20dir/");
-    assert_eq!(index.body, b"the sub's");
+    assert_eq!(index.body, b"the index of the folder");
     assert_eq!(index.field("Content-Type"), Some("text/html; charset=utf-8"));
 
     // Without the trailing slash, relative links of the index would be wrong.
@@ -181,12 +181,12 @@ fn directories(driver: &'static str) {
     for path in ["/empty/", "/odd/", "/index.html/", "/index.html/x", "/missing/", "/sub/x"] {
         let missing = client.get(path);
         assert_eq!(missing.status, 404, "{path}");
-        assert!(missing.body.starts_with(b"<!doctype html>"), "a page to look at");
+        assert!(missing.body.starts_with(b"<!doctype html>"), "an HTML page");
         assert!(!missing.says_close());
     }
     // curl follows, like a browser.
     let url = format!("http://{}/sub%20dir?x", server.address);
-    assert_eq!(curl_well(&["--location", &url]), "the sub's");
+    assert_eq!(curl_well(&["--location", &url]), "the index of the folder");
 }
 
 fn head_is_get_without_the_body(driver: &'static str) {

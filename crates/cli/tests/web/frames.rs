@@ -167,7 +167,7 @@ impl Connection {
     #[track_caller]
     pub(crate) fn goodbye(&mut self) -> u32 {
         while self.read() {}
-        *self.goodbyes.last().expect("a server says why it ends")
+        *self.goodbyes.last().expect("an error message")
     }
 
     /// Reads a frame; returns false at the end.
@@ -235,7 +235,7 @@ fn status(block: &[u8]) -> u16 {
         0x8e => 500,
         // Literal with the name of entry 8: three digits of five bits each, or six from 3 on.
         0x48 => huffman(&block[2..2 + usize::from(block[1] & 0x7f)]),
-        other => panic!("a status is expected, and not {other:#x}"),
+        other => panic!("expected a status, got {other:#x}"),
     }
 }
 

@@ -155,7 +155,7 @@ fn bodies_are_skipped(driver: &'static str) {
             let next = "GET /2.txt HTTP/1.1\r\nHost: t\r\n\r\n";
             client.send(format!("{method} /1.txt HTTP/1.1\r\nHost: t\r\n{body}{next}"));
             assert_eq!(client.response().status, status, "{method}");
-            assert_eq!(client.response().body, b"file 2", "the request behind the body");
+            assert_eq!(client.response().body, b"file 2", "the request after the body");
         }
     }
 }
@@ -170,7 +170,7 @@ fn answers_are_not_lost_with_a_bad_body(driver: &'static str) {
          GET /2.txt HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n",
     );
     assert_eq!(client.response().body, b"file 1");
-    assert_eq!(client.response().body, b"file 2", "its head was good");
+    assert_eq!(client.response().body, b"file 2", "its head was valid");
     let last = client.response();
     assert_eq!(last.status, 400);
     assert!(last.says_close());
@@ -229,7 +229,7 @@ fn expectations(driver: &'static str) {
     );
     let response = client.response();
     assert_eq!(response.status, 405);
-    assert!(response.says_close(), "whether the body follows is not known");
+    assert!(response.says_close(), "it is unknown whether a body follows");
     client.closes();
     // Without a body, Expect has no effect.
     let mut client = Client::connect(server.address);

@@ -60,7 +60,7 @@ fn with_phalanx_load(driver: &'static str) {
         load.args(["--driver", driver, "--paths"]).arg(site.outside().join("paths"));
         load.arg(format!("{scheme}://{}/", server.address));
         // Repeated if the machine stalled during the measurement.
-        eventually("much that is answered", || {
+        eventually("many answers", || {
             let output = load.output().unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -101,7 +101,7 @@ fn within_the_window(driver: &'static str) {
     client.until(|client| client.content(1).len() == 1000);
     client.send(kind::PING, 0, 0, &[7; 8]);
     client.until(|client| client.pongs == 1);
-    assert_eq!(client.content(1).len(), 1000, "not a byte more than there is room for");
+    assert_eq!(client.content(1).len(), 1000, "no byte beyond the window");
     client.send(kind::WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes());
     client.until(|client| client.content(1).len() == 1001);
     let (status, body) = client.open_windows_and_answer(1);

@@ -126,7 +126,7 @@ fn gone_clients(driver: &'static str) {
     let server = Server::start(driver, &site.root());
     drop(slow_client(server.address, "/large"));
     let open = || crate::process::descriptors(server.pid());
-    let before = eventually("a server at rest", || {
+    let before = eventually("an idle server", || {
         let now = open();
         std::thread::sleep(std::time::Duration::from_millis(50));
         (now == open()).then_some(now)

@@ -76,7 +76,7 @@ fn links_lead_to_the_files(driver: &'static str) {
     assert_eq!(head.lasting_fields(), response.lasting_fields());
     assert_eq!(client.get("/sub").field("Location"), Some("/sub/"));
     assert_eq!(client.get("/").status, 200);
-    assert_eq!(client.get("/sub/plain.txt/").status, 404, "no directory");
+    assert_eq!(client.get("/sub/plain.txt/").status, 404, "not a directory");
     assert_eq!(client.get("/nothing/").status, 404);
 }
 
@@ -143,12 +143,12 @@ fn a_listing_reflects_changes(driver: &'static str) {
     let page = || String::from_utf8(get(server.address, "/").body).unwrap();
     assert!(page().contains("./first"));
     site.file("second", "");
-    eventually("the new name is there", || page().contains("./second").then_some(()));
+    eventually("the new name", || page().contains("./second").then_some(()));
     site.file("index.html", "an index");
-    eventually("an index is put first", || (page() == "an index").then_some(()));
+    eventually("the new index", || (page() == "an index").then_some(()));
     fs::remove_file(site.root().join("index.html")).unwrap();
     fs::remove_file(site.root().join("first")).unwrap();
-    eventually("the old name is gone", || {
+    eventually("the old name to be removed", || {
         let page = page();
         (page.contains("./second") && !page.contains("./first")).then_some(())
     });

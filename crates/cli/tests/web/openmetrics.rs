@@ -113,7 +113,7 @@ fn unquote(text: &str) -> (String, &str) {
             '\\' => match characters.next().expect("an escaped character").1 {
                 'n' => value.push('\n'),
                 escaped @ ('\\' | '"') => value.push(escaped),
-                other => panic!("\\{other} is no escape"),
+                other => panic!("invalid escape \\{other}"),
             },
             _ => value.push(character),
         }
@@ -137,7 +137,7 @@ fn check_histograms(samples: &Samples) {
         let bound = bound.parse().unwrap();
         buckets.entry((histogram.to_owned(), labels)).or_default().push((bound, *value));
     }
-    assert!(!buckets.is_empty(), "there is a histogram");
+    assert!(!buckets.is_empty(), "at least one histogram");
     for ((name, labels), mut series) in buckets {
         series.sort_by(|a, b| a.0.total_cmp(&b.0));
         assert!(series.windows(2).all(|pair| pair[0].1 <= pair[1].1), "{name}: {series:?}");

@@ -69,10 +69,10 @@ fn rejections_are_explicit(driver: &'static str) {
     let (done, refused) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
         crowd(scope, server.address, &content, &done, &refused);
-        eventually("a refusal", || refused.load(Ordering::Relaxed).then_some(()));
+        eventually("a rejection", || refused.load(Ordering::Relaxed).then_some(()));
         done.store(true, Ordering::Relaxed);
     });
-    assert!(shed(&server) > 0, "refusals are counted");
+    assert!(shed(&server) > 0, "rejections are counted");
 }
 
 fn disabled_overload_control_rejects_nothing(driver: &'static str) {
@@ -98,7 +98,7 @@ fn files_that_wait_to_be_sent_are_an_overload(driver: &'static str) {
     let mut load = bare();
     load.arg("load").arg(format!("http://{}/large", server.address));
     load.args(["--connections", "512", "--duration", "0.3", "--driver", "poll", "--json"]);
-    eventually("a refusal", || {
+    eventually("a rejection", || {
         let output = load.output().unwrap();
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let answers = |kind: &str| report["status"][kind].as_u64().unwrap();

@@ -91,7 +91,7 @@ fn unsatisfiable(driver: &'static str) {
             assert_eq!(response.status, 416, "{specifier} of {length}");
             let all = format!("bytes */{length}");
             assert_eq!(response.field("Content-Range"), Some(all.as_str()));
-            assert!(!response.says_close(), "the client can ask again");
+            assert!(!response.says_close(), "the client can repeat the request");
         }
     }
     assert_eq!(client.get_with("/empty.bin", "Range: bytes=0-\r\n").status, 416);
@@ -112,7 +112,7 @@ fn ignored(driver: &'static str) {
         }
     }
     let twice = client.get_with("/10.bin", "Range: bytes=0-1\r\nRange: bytes=3-4\r\n");
-    assert_eq!(twice.status, 200, "two lines are no range");
+    assert_eq!(twice.status, 200, "two fields are invalid");
 }
 
 fn resumed_by_curl(driver: &'static str) {

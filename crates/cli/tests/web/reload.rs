@@ -58,7 +58,7 @@ impl Changing {
         let before = self.server.stderr().len();
         self.server.signal(Signal::HUP);
         self.reloads += 1;
-        eventually("a word on the reload", || {
+        eventually("a message about the reload", || {
             let said = self.server.stderr()[before..].to_owned();
             let over = said.contains("phalanx: reloaded") || said.contains("phalanx: not reloaded");
             (over && said.ends_with('\n')).then_some(said)

@@ -34,7 +34,7 @@ fn an_idle_server_sleeps(driver: &'static str) {
     // A client whose response waits for it.
     let _slow = slow_client(impatient.address, "/large");
     // Repeated, since a busy machine may run other work in the process; an idle server uses no time.
-    eventually("two servers that sleep", || {
+    eventually("two idle servers", || {
         let used = || [&server, &impatient].map(|server| processor_time(server.pid()));
         let (begun, before) = (Instant::now(), used());
         thread::sleep(Duration::from_secs(2));
@@ -78,7 +78,7 @@ fn resources_are_released(driver: &'static str) {
         thread::sleep(Duration::from_millis(100));
         (now == (descriptors(server.pid()), operations(admin))).then_some(now)
     };
-    let before = eventually("a server at rest", at_rest);
+    let before = eventually("an idle server", at_rest);
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| visit(500));

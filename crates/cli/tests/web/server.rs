@@ -230,7 +230,7 @@ impl Server {
     pub(crate) fn exits_well(&mut self, limit: Duration) {
         let status = self.exit(limit);
         assert!(status.success(), "{status}, signal {:?}: {}", status.signal(), self.stderr());
-        assert_eq!(self.stdout.recv_timeout(TIMEOUT).ok(), None, "more on stdout than one line");
+        assert_eq!(self.stdout.recv_timeout(TIMEOUT).ok(), None, "more than one line on stdout");
     }
 }
 

@@ -64,6 +64,6 @@ pub(crate) fn same(found: &[u8], wanted: &[u8]) {
     assert_eq!(found.len(), wanted.len(), "lengths differ");
     if found != wanted {
         let differs = found.iter().zip(wanted).position(|(a, b)| a != b);
-        panic!("the first byte that differs is at {differs:?}");
+        panic!("the first difference is at {differs:?}");
     }
 }

@@ -97,7 +97,7 @@ fn clients_that_never_read(driver: &'static str) {
     let mut sent = 0;
     while std::io::Write::write(&mut flood, requests.as_bytes()).is_ok_and(|count| count > 0) {
         sent += 1;
-        assert!(sent < 100_000, "the server takes in requests whose answers nobody reads");
+        assert!(sent < 100_000, "the server reads requests although their answers are not read");
     }
     let begun = Instant::now();
     for _ in 0..100 {
@@ -157,10 +157,10 @@ fn more_connections_than_allowed(driver: &'static str) {
         assert_eq!(response.field("Retry-After"), Some("1"));
         ninth.closes();
     }
-    assert_eq!(clients[0].get("/small").status, 200, "the first stays");
+    assert_eq!(clients[0].get("/small").status, 200, "the first remains open");
     drop(clients.pop());
     // The server notices the close with a delay.
-    eventually("a place for another", || {
+    eventually("a free connection slot", || {
         let mut client = Client::connect(server.address);
         std::io::Write::write_all(&mut client.stream, b"GET /small HTTP/1.0\r\n\r\n").ok()?;
         client.more().ok().filter(|count| *count > 0)?;

@@ -168,7 +168,7 @@ fn renewed_while_it_runs(driver: &'static str) {
     assert_eq!(shown(&server), before);
     authority.sign("a", &["a.test"]);
     eventually("the new certificate", || (shown(&server) != before).then_some(()));
-    eventually("a word on it", || server.stderr().contains("was reloaded").then_some(()));
+    eventually("a message", || server.stderr().contains("was reloaded").then_some(()));
     assert_eq!(ask_well(&authority, &server, "/small", &[]), b"small");
 }
 
@@ -181,7 +181,7 @@ fn an_invalid_renewal_is_ignored(driver: &'static str) {
     for broken in ["not a key", "-----BEGIN PRIVATE KEY-----\n!\n-----END PRIVATE KEY-----\n"] {
         let told = server.stderr().len();
         replace(&pair.key, broken);
-        eventually("a word about it", || {
+        eventually("a message", || {
             assert_eq!(shown(&server), before);
             server.stderr()[told..].contains("the previous certificate stays in use").then_some(())
         });
@@ -189,7 +189,7 @@ fn an_invalid_renewal_is_ignored(driver: &'static str) {
     // The key of another certificate.
     let other = authority.sign("other", &["a.test"]);
     replace(&pair.key, fs::read(&other.key).unwrap());
-    eventually("a word about the mismatch", || {
+    eventually("a message about the mismatch", || {
         assert_eq!(shown(&server), before);
         server.stderr().contains("does not belong to the certificate").then_some(())
     });
@@ -208,7 +208,7 @@ fn plain_requests_get_an_error(driver: &'static str) {
     let response = client.get("/small");
     assert_eq!(response.status, 400);
     assert!(response.says_close());
-    assert!(response.body.windows(8).any(|it| it == b"https://"), "what to do is said");
+    assert!(response.body.windows(8).any(|it| it == b"https://"), "the message names the remedy");
     // Neither HTTP nor TLS: an alert, and the end.
     let mut client = Client::connect(server.address);
     client.send([0x16, 3, 1, 0, 4, 1, 2, 3, 4]);
@@ -371,7 +371,7 @@ fn an_expired_certificate_is_reported() {
     let (site, authority) = (site(), Authority::new());
     let pair = authority.sign_until("a", &["a.test"], 2001);
     let server = start("poll", &site, &pair, &[]);
-    eventually("a word on its end", || {
+    eventually("a message about the exit", || {
         server.stderr().contains("a.crt expired on Jan  1").then_some(())
     });
     assert!(!ask(&authority, &server, "a.test", "/small", &[]).status.success());
