@@ -64,6 +64,32 @@ fn bind_once(address: SocketAddr, processors: usize) -> io::Result<Vec<TcpListen
 ///
 /// # Errors
 /// As `bind(2)`; also if another process has bound the address with `SO_REUSEPORT`.
+///
+/// ```
+/// use phalanx::net::{IoTimeout, UdpSocket, bind_udp};
+/// use phalanx::{Graph, Runtime};
+/// use std::sync::Mutex;
+///
+/// let sockets = bind_udp("127.0.0.1:0".parse()?, 2)?;
+/// # let (client, address) = (std::net::UdpSocket::bind("127.0.0.1:0")?, sockets[0].local_addr()?);
+/// let sockets = Mutex::new(sockets);
+/// let mut graph = Graph::new();
+/// let log = graph.shared("log", ());
+/// Runtime::new().processors(2).run(graph, |start| {
+///     let socket = UdpSocket::new(sockets.lock().unwrap().pop().expect("one for each processor"))?;
+///     # let control = start.control();
+///     log.dispatch(move |_| async move {
+///         let mut line = [0; 1500];
+///         while let Ok(received) = socket.recv_from(&mut line, IoTimeout::NONE.until_shutdown()).await {
+///             println!("{}: {}", received.from, String::from_utf8_lossy(&line[..received.length]));
+///             # control.drain();
+///         }
+///     })?;
+///     # client.send_to(b"started", address)?;
+///     Ok(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn bind_udp(address: SocketAddr, processors: usize) -> io::Result<Vec<UdpSocket>> {
     Ok(bind_group(address, processors, udp)?.into_iter().map(UdpSocket::from).collect())
 }

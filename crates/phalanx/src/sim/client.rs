@@ -164,6 +164,35 @@ impl Client {
 }
 
 /// A client's UDP socket. Dropping it closes it.
+///
+/// ```
+/// use phalanx::net::{IoTimeout, UdpSocket};
+/// use phalanx::{Graph, sim};
+///
+/// sim::explore(5, |world| {
+///     world.set_processors(1);
+///     let address = "10.0.0.1:7".parse().unwrap();
+///     let mut graph = Graph::new();
+///     let echo = graph.shared("echo", ());
+///     world.program(graph, move |_| {
+///         let socket = UdpSocket::bind(address)?;
+///         echo.dispatch(move |_| async move {
+///             let mut buffer = [0; 100];
+///             let received = socket.recv_from(&mut buffer, IoTimeout::NONE).await.unwrap();
+///             let answer = buffer[..received.length].to_vec();
+///             socket.send_to(answer, received.from, IoTimeout::NONE).await.unwrap();
+///         })?;
+///         Ok(())
+///     });
+///     let net = world.net();
+///     world.client(async move {
+///         let client = net.bind_udp("10.0.0.2:0".parse().unwrap()).unwrap();
+///         client.send_to(b"hello", address).unwrap();
+///         let mut buffer = [0; 100];
+///         assert_eq!(client.recv_from(&mut buffer).await.unwrap(), (5, address));
+///     });
+/// });
+/// ```
 #[derive(Debug)]
 pub struct UdpClient(UdpPeer);
 
