@@ -15,13 +15,13 @@ pub(crate) const LOG: u64 = 0;
 const MAX_COMMIT: usize = 4096;
 
 /// The position of a client's lines in the log, or the error.
-type Placed = Result<u64, io::ErrorKind>;
+type AppendResult = Result<u64, io::ErrorKind>;
 
 /// Handles of all stages.
 #[derive(Clone, Copy)]
 pub(crate) struct Stages {
     pub(crate) clients: SharedStage<()>,
-    pub(crate) log: PartitionedCohortStage<Vec<u8>, Placed>,
+    pub(crate) log: PartitionedCohortStage<Vec<u8>, AppendResult>,
 }
 
 /// Statistics of commits.
@@ -71,7 +71,7 @@ impl Stages {
 }
 
 /// Commits the lines of a cohort together and answers all.
-async fn commit_all(log: &mut Log, mut cohort: Cohort<Vec<u8>, Placed>) {
+async fn commit_all(log: &mut Log, mut cohort: Cohort<Vec<u8>, AppendResult>) {
     let mut lines = Vec::new();
     let mut waiting = Vec::with_capacity(cohort.len());
     for (mut item, reply) in cohort.drain() {
