@@ -70,7 +70,7 @@ fn errors_name_their_position() {
         ),
         ("health = 'up'", "web.toml:1:10: health: ", "slash"),
         ("[host]\nlisting = 'yes'", "web.toml:2:11: host.listing: ", "true or false"),
-        ("[host]\nerror-pages = { 200 = 'a' }", "web.toml:2:15: host.error_pages: ", "200"),
+        ("[host]\nerror-pages = { 200 = 'a' }", "web.toml:2:15: host.error-pages: ", "200"),
         ("[host]\nroot = ''", "web.toml:2:8: host.root: ", ""),
         (
             "[[host]]\nserver-names = ['a:80']",
