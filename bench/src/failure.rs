@@ -124,7 +124,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
         for round in 1..=rounds {
             for row in &mut rows {
                 eprintln!(
-                    "round {round} of {rounds}: {:?}, {:?}, held up for {} ms",
+                    "round {round} of {rounds}: {:?}, {:?}, stalled for {} ms",
                     row.order, row.allocator, row.stall_ms
                 );
                 let fresh = || server((row.order, row.allocator), options.kib, LIMIT, cache);

@@ -238,10 +238,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { rounds, processes, .. } = self;
-        writeln!(
-            f,
-            "ns for a request through 8 stages, by size of cohorts ({processes} x {rounds}"
-        )?;
+        writeln!(f, "ns per request through 8 stages, by cohort size ({processes} x {rounds}")?;
         writeln!(
             f,
             "rounds); regret: the automatic setting over the size it loses most against\n"

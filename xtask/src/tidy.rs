@@ -55,7 +55,7 @@ struct Fault {
     path: String,
     /// The line, counted from 1.
     line: usize,
-    /// What is wrong and what to do.
+    /// The problem and its remedy.
     what: String,
 }
 

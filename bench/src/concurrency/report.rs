@@ -156,7 +156,7 @@ impl fmt::Display for Report {
         levels.dedup();
         writeln!(
             f,
-            "ns for a request ({} bytes in seven objects, 8 x {} KiB of code) with so many in flight\n",
+            "ns per request ({} bytes in seven objects, 8 x {} KiB of code), by requests in flight\n",
             self.bytes_per_request, self.kib_per_stage
         )?;
         write!(f, "{:<28}", "")?;
@@ -195,7 +195,7 @@ impl fmt::Display for Report {
             let WebMissRow { connections, l2_misses_per_request: misses } = row;
             writeln!(
                 f,
-                "phalanx web, {connections} connections: {misses:.1} simulated misses for a request"
+                "phalanx web, {connections} connections: {misses:.1} simulated misses per request"
             )?;
         }
         writeln!(f)?;

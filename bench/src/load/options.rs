@@ -145,7 +145,7 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(rate) if (0.001..=1e8).contains(&rate) => Ok(rate),
-        _ => Err("from 0.001 to 100000000 requests a second".to_owned()),
+        _ => Err("expected 0.001 to 100000000 requests per second".to_owned()),
     }
 }
 

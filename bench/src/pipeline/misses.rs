@@ -58,7 +58,7 @@ pub(super) fn run(options: &Options) -> Result<MissReport, Error> {
 
 impl fmt::Display for MissReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "simulated misses of the instruction cache (32 KiB, 8 ways) for a request\n")?;
+        writeln!(f, "simulated misses of the instruction cache (32 KiB, 8 ways) per request\n")?;
         writeln!(f, "{:>8}{:>12}{:>12}{:>12}", "a stage", "cohort 1", "cohort 64", "ratio")?;
         for (pair, ratio) in self.rows.chunks(2).zip(&self.cohort64_over_1) {
             let [one, sixty_four] = pair else { continue };

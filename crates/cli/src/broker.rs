@@ -25,7 +25,7 @@ use crate::status;
 /// SIGINT (Ctrl-C) or SIGTERM shuts down gracefully: clients are notified; a second signal ends the broker at
 /// once.
 ///
-/// Without --persistence-dir, state is in memory and lost on exit.
+/// Without --persistence-dir, state is in memory and lost on exit, and the broker logs a warning.
 ///
 /// Precedence: flag, environment variable, --set, file of --config, default.
 ///

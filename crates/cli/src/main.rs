@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-/// Servers that execute similar work of different requests together.
+/// Web server, MQTT broker and tools of Phalanx, a runtime that executes similar work of different requests together.
 #[derive(Parser)]
 #[command(name = "phalanx", version, max_term_width = 100, arg_required_else_help = true)]
 struct Cli {

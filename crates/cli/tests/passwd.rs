@@ -29,7 +29,7 @@ fn the_password_is_read_from_standard_input() {
     let table = [
         ("eve", "", "cannot read the password"),
         ("eve", "\n", "empty"),
-        ("a:b", "x\n", "no colon"),
+        ("a:b", "x\n", "without colons"),
     ];
     for (user, input, wanted) in table {
         let output = passwd(&file, user, input);

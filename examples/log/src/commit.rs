@@ -36,7 +36,7 @@ impl fmt::Display for Commits {
         let (lines, syncs) =
             (self.lines.load(Ordering::Relaxed), self.syncs.load(Ordering::Relaxed));
         let each = syncs as f64 / lines.max(1) as f64;
-        write!(f, "{lines} lines, {syncs} syncs: {each:.3} for a line")
+        write!(f, "{lines} lines, {syncs} syncs: {each:.3} per line")
     }
 }
 
