@@ -132,8 +132,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let (measured, partial) = partial::measure_each(&LOADS, slices, |load, seed| {
         eprintln!("load {load}, slice {seed} of {slices}");
         let rate = Some(capacity * load);
-        let patience = Duration::from_secs(5);
-        let shot = Shot { rate, ..Shot::closed(options.connections, seed, patience) };
+        let timeout = Duration::from_secs(5);
+        let shot = Shot { rate, ..Shot::closed(options.connections, seed, timeout) };
         Ok([measure(&runner, phalanx, slice, shot)?, measure(&runner, twin, slice, shot)?])
     })?;
     let row = |(load, pairs): (f64, Vec<_>)| Row::new(load, capacity * load, &pairs);

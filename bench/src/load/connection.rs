@@ -73,7 +73,7 @@ impl Client {
             self.begin();
             let connected = self.connect().await;
             if std::mem::take(&mut first) {
-                self.drive.gathered.set(self.drive.gathered.get() + 1);
+                self.drive.connected.set(self.drive.connected.get() + 1);
             }
             match connected {
                 Ok(mut wire) => {
@@ -91,7 +91,7 @@ impl Client {
     /// Opens a connection for each request, or for each page of a user. The connection setup counts to the first
     /// request.
     async fn reconnect_for_each(&mut self) {
-        self.drive.gathered.set(self.drive.gathered.get() + 1);
+        self.drive.connected.set(self.drive.connected.get() + 1);
         loop {
             self.pause(surge::thinking).await;
             let Some(start) = self.drive.wait().await else { return };
@@ -134,7 +134,7 @@ impl Client {
         self.set_up(wire).await?;
         while self.fill().await {
             self.since = now();
-            self.drive.wake_up();
+            self.drive.record_progress();
             self.send(wire).await?;
             if !self.receive(wire).await? {
                 break;
@@ -148,8 +148,8 @@ impl Client {
     async fn set_up(&mut self, wire: &mut Wire) -> Result<(), Failure> {
         while self.protocol.room().is_none() {
             self.send(wire).await?;
-            let patience = self.remaining_time();
-            if self.read(wire, patience).await.map_err(|error| broken(&error))? == 0 {
+            let timeout = self.remaining_time();
+            if self.read(wire, timeout).await.map_err(|error| broken(&error))? == 0 {
                 return Err(Failure::Closed);
             }
             if !matches!(self.protocol.next(), Ok(None)) {
@@ -165,7 +165,7 @@ impl Client {
         if !self.out.is_empty() {
             let out = std::mem::take(&mut self.out);
             let sent = wire.write(out, self.remaining_time()).await;
-            self.drive.wake_up();
+            self.drive.record_progress();
             self.out = sent.map_err(|error| broken(&error))?;
         }
         Ok(())
@@ -228,9 +228,9 @@ impl Client {
                 return Ok(true);
             }
             self.send(wire).await?;
-            let patience = self.remaining_time();
-            let read = self.read(wire, patience).await;
-            self.drive.wake_up();
+            let timeout = self.remaining_time();
+            let read = self.read(wire, timeout).await;
+            self.drive.record_progress();
             match read.map_err(|error| broken(&error))? {
                 0 => {
                     let last = self.protocol.close().ok_or(Failure::Closed)?;
@@ -243,13 +243,13 @@ impl Client {
 
     /// Reads, discarding bytes of which only the count matters. Copying them would saturate the load's core at
     /// high rates.
-    async fn read(&mut self, wire: &mut Wire, patience: IoTimeout) -> io::Result<u64> {
+    async fn read(&mut self, wire: &mut Wire, timeout: IoTimeout) -> io::Result<u64> {
         let ahead = self.protocol.ahead();
         let space = self.protocol.space();
         if ahead == 0 {
-            return Ok(wire.read(space, patience).await? as u64);
+            return Ok(wire.read(space, timeout).await? as u64);
         }
-        let skipped = wire.skip(ahead, space, patience).await?;
+        let skipped = wire.skip(ahead, space, timeout).await?;
         let behind = space.len() as u64;
         self.protocol.skipped(skipped);
         Ok(skipped + behind)
@@ -276,7 +276,7 @@ impl Client {
 
     /// Remaining time for an answer.
     fn remaining_time(&self) -> IoTimeout {
-        IoTimeout::after(self.drive.plan.patience.saturating_sub(now().saturating_sub(self.since)))
+        IoTimeout::after(self.drive.plan.timeout.saturating_sub(now().saturating_sub(self.since)))
     }
 }
 

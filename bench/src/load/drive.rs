@@ -18,7 +18,7 @@ use super::tls::Tls;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     /// Connections are made; no request starts.
-    Gathering,
+    Connecting,
     /// Requests start.
     Running,
     /// No request starts; those in flight are awaited.
@@ -41,7 +41,7 @@ pub(crate) struct Plan {
     pub(crate) think: Option<Duration>,
     /// Open loop: intended start times of requests.
     pub(crate) arrivals: Option<Arrivals>,
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     /// After the end: time for requests that waited for a connection.
     pub(crate) finish: Duration,
 }
@@ -57,14 +57,14 @@ pub(crate) struct Drive {
     /// After the end: the time until which waiting requests may still be sent.
     finished: Cell<u64>,
     /// Connections that were made, or failed, at least once.
-    pub(crate) gathered: Cell<usize>,
+    pub(crate) connected: Cell<usize>,
     /// Complete answers and bytes since the start of the run; read at both ends of the measured interval.
     pub(crate) answered: Cell<u64>,
     pub(crate) bytes: Cell<u64>,
     /// Number of times a connection made progress.
-    pub(crate) wakeups: Cell<u64>,
+    pub(crate) progress_count: Cell<u64>,
     /// Open loop: nanoseconds spent polling the clock without other work.
-    pub(crate) idled: Cell<u64>,
+    pub(crate) idle_nanos: Cell<u64>,
     arrivals: RefCell<Option<Arrivals>>,
     /// Open loop: intended start times of requests not yet assigned to a connection. Unbounded, like the users it
     /// models; its length is reported.
@@ -82,14 +82,14 @@ impl Drive {
             plan,
             random: RefCell::new(random),
             epoch: Instant::now(),
-            phase: Cell::new(Phase::Gathering),
+            phase: Cell::new(Phase::Connecting),
             begin: Cell::new(u64::MAX),
             finished: Cell::default(),
-            gathered: Cell::default(),
+            connected: Cell::default(),
             answered: Cell::default(),
             bytes: Cell::default(),
-            wakeups: Cell::default(),
-            idled: Cell::default(),
+            progress_count: Cell::default(),
+            idle_nanos: Cell::default(),
             backlog: RefCell::default(),
             idle: RefCell::default(),
             counts: RefCell::default(),
@@ -147,7 +147,7 @@ impl Drive {
         let arrivals = arrivals.as_mut()?;
         while let Some(intended) = arrivals.next().filter(|next| *next <= now) {
             arrivals.step();
-            self.wake_up();
+            self.record_progress();
             self.offer(intended);
             self.backlog.borrow_mut().push_back(intended);
             let waiting = self.idle.borrow_mut().pop_front();
@@ -176,7 +176,7 @@ impl Drive {
             Phase::Over if self.clock() < self.finished.get() => {
                 self.backlog.borrow_mut().pop_front()
             }
-            Phase::Gathering | Phase::Over => None,
+            Phase::Connecting | Phase::Over => None,
         }
     }
 
@@ -194,8 +194,8 @@ impl Drive {
     }
 
     /// Records that a connection made progress.
-    pub(crate) fn wake_up(&self) {
-        self.wakeups.set(self.wakeups.get() + 1);
+    pub(crate) fn record_progress(&self) {
+        self.progress_count.set(self.progress_count.get() + 1);
     }
 
     /// Counts an answer to the request with intended start `start`, sent at `begun`.

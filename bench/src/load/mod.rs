@@ -123,14 +123,14 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let address =
         url.resolve().map_err(|source| Error::Resolve { host: url.host.clone(), source })?;
     phalanx::runtime::raise_open_files();
-    let patience = options.timeout.max(Duration::from_millis(1));
-    let first = std::net::TcpStream::connect_timeout(&address, patience)
+    let timeout = options.timeout.max(Duration::from_millis(1));
+    let first = std::net::TcpStream::connect_timeout(&address, timeout)
         .map_err(|source| Error::Connect { address, source })?;
     let (mut tls, mut agreed) = (None, None);
     if url.tls {
         let failed = |source| Error::Tls { address, source };
         let with = Tls::to(&url.host, options.insecure, options.http2).map_err(failed)?;
-        agreed = Some(with.try_on(&first, patience).map_err(failed)?);
+        agreed = Some(with.try_on(&first, timeout).map_err(failed)?);
         tls = Some(with);
     }
     drop(first);
@@ -153,11 +153,11 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         arrivals: options
             .rate
             .map(|rate| Arrivals::new(Pace::new(rate, options.constant), random.fork())),
-        patience,
+        timeout,
         finish: options.finish,
     };
     let schedule =
-        Schedule { warmup: options.warmup, duration: options.duration, gather: patience, watched };
+        Schedule { warmup: options.warmup, duration: options.duration, connect: timeout, watched };
 
     let (tallied, counts) = channel();
     let (measured, measurements) = channel();
@@ -192,7 +192,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         .driver(options.driver)
         .pin(false)
         .receive_buffers(RECEIVE.0, RECEIVE.1)
-        .drain(options.finish + patience + Duration::from_secs(1))
+        .drain(options.finish + timeout + Duration::from_secs(1))
         .run_and(graph, start, |up| driver = Some(up.driver))?;
     let measured = measurements.try_recv().map_err(|_| Error::Ended)?;
     let (counts, backlog) = counts.try_recv().map_err(|_| Error::Ended)?;

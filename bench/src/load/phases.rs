@@ -39,7 +39,7 @@ pub(crate) struct Schedule {
     pub(crate) warmup: Duration,
     pub(crate) duration: Duration,
     /// Maximum time for connecting, after which the run starts with the connections made so far.
-    pub(crate) gather: Duration,
+    pub(crate) connect: Duration,
     /// Processes whose processor time is measured.
     pub(crate) watched: Vec<u32>,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Schedule {
 pub(crate) async fn run_phases(drive: Rc<Drive>, schedule: Schedule) -> Measured {
     let mut draining = draining();
     let mut waited = Duration::ZERO;
-    while drive.gathered.get() < drive.plan.connections && waited < schedule.gather {
+    while drive.connected.get() < drive.plan.connections && waited < schedule.connect {
         waited += Duration::from_millis(1);
         pause(Duration::from_millis(1), &mut draining).await;
     }
@@ -71,14 +71,15 @@ pub(crate) async fn run_phases(drive: Rc<Drive>, schedule: Schedule) -> Measured
         answered: after.answered - before.answered,
         bytes: after.bytes - before.bytes,
         client_cpu: client_after - client,
-        client_busy: (client_after - client - (after.idled - before.idled) as f64 / 1e9).max(0.0),
+        client_busy: (client_after - client - (after.idle_nanos - before.idle_nanos) as f64 / 1e9)
+            .max(0.0),
         server_cpu: after.server_cpu.zip(before.server_cpu).map(|(after, before)| after - before),
     }
 }
 
 struct Reading {
     answered: u64,
-    idled: u64,
+    idle_nanos: u64,
     bytes: u64,
     server_cpu: Option<f64>,
 }
@@ -89,8 +90,9 @@ impl Reading {
             [] => None,
             processes => procfs::run_time(processes).ok(),
         };
-        let (answered, idled, bytes) = (drive.answered.get(), drive.idled.get(), drive.bytes.get());
-        Self { answered, idled, bytes, server_cpu }
+        let (answered, idle_nanos, bytes) =
+            (drive.answered.get(), drive.idle_nanos.get(), drive.bytes.get());
+        Self { answered, idle_nanos, bytes, server_cpu }
     }
 }
 
@@ -101,16 +103,16 @@ async fn pause(duration: Duration, draining: &mut Draining) {
 /// Starts requests at their intended times, regardless of the server (open loop). Polls the clock with the rest
 /// of the core, since no timer is as precise as the measured latencies.
 pub(crate) async fn arrive(drive: Rc<Drive>) {
-    while drive.phase() == Phase::Gathering {
+    while drive.phase() == Phase::Connecting {
         sleep(Duration::from_millis(1)).await;
     }
     let mut looked = None;
     while !drive.is_over() {
         let now = drive.clock();
-        if let Some((then, wakeups)) = looked.take()
-            && wakeups == drive.wakeups.get()
+        if let Some((then, progress_count)) = looked.take()
+            && progress_count == drive.progress_count.get()
         {
-            drive.idled.set(drive.idled.get() + now - then);
+            drive.idle_nanos.set(drive.idle_nanos.get() + now - then);
         }
         let Some(next) = drive.admit_arrivals(now) else { return };
         match next.saturating_sub(now) {
@@ -118,7 +120,7 @@ pub(crate) async fn arrive(drive: Rc<Drive>) {
                 sleep(Duration::from_nanos(long / 2).min(MAX_SLEEP)).await;
             }
             _ => {
-                looked = Some((now, drive.wakeups.get()));
+                looked = Some((now, drive.progress_count.get()));
                 yield_now().await;
             }
         }

@@ -58,14 +58,14 @@ impl Tls {
         Ok(session)
     }
 
-    /// Performs a handshake on a separate connection, waiting at most `patience` per read. Returns the negotiated
+    /// Performs a handshake on a separate connection, waiting at most `timeout` per read. Returns the negotiated
     /// parameters, as in `TLS 1.3, AES_256_GCM_SHA384`.
     ///
     /// # Errors
     /// When the server's certificate or the connection is bad, or HTTP/2 is required and not negotiated.
-    pub(crate) fn try_on(&self, stream: &TcpStream, patience: Duration) -> io::Result<String> {
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
+    pub(crate) fn try_on(&self, stream: &TcpStream, timeout: Duration) -> io::Result<String> {
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
         let mut session = self.session().map_err(io::Error::other)?;
         while session.is_handshaking() {
             session.complete_io(&mut { stream })?;

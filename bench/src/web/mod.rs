@@ -177,8 +177,8 @@ fn measure(
         let mut agreed = Vec::new();
         let mut round = |seed| {
             eprintln!("{scene}, {connections} connections, slice {seed} of {slices}");
-            let patience = length + Duration::from_secs(1);
-            let closed = Shot::closed(connections, seed, patience);
+            let timeout = length + Duration::from_secs(1);
+            let closed = Shot::closed(connections, seed, timeout);
             let shot = Shot { pipeline: scene.pipeline(), ..closed };
             let each = runner.servers.iter().map(|server| one(runner, server, length, shot));
             let (seen, tls): (Vec<_>, Vec<_>) =

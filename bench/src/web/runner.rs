@@ -203,8 +203,8 @@ impl Runner {
         slice: Duration,
         connections: usize,
     ) -> Result<f64, Error> {
-        let patience = slice + Duration::from_secs(5);
-        let shot = Shot::closed(connections, 1, patience);
+        let timeout = slice + Duration::from_secs(5);
+        let shot = Shot::closed(connections, 1, timeout);
         Ok(self.slice(server, slice, shot)?.0.successes_per_second())
     }
 }

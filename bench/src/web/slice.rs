@@ -31,7 +31,7 @@ pub(crate) struct Shot {
     /// Requests per second in open loop.
     pub(crate) rate: Option<f64>,
     /// Response timeout.
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     /// Concurrent requests per connection.
     pub(crate) pipeline: usize,
     /// With users: minimum pause between pages.
@@ -44,12 +44,12 @@ pub(crate) struct Shot {
 
 impl Shot {
     /// Closed loop with one request per connection at a time.
-    pub(crate) fn closed(connections: usize, seed: usize, patience: Duration) -> Self {
+    pub(crate) fn closed(connections: usize, seed: usize, timeout: Duration) -> Self {
         Self {
             connections,
             seed,
             rate: None,
-            patience,
+            timeout,
             pipeline: 1,
             think: None,
             finish: None,
@@ -94,7 +94,7 @@ impl Load<'_> {
             .args((shot.pipeline > 1).then(|| format!("--pipeline={}", shot.pipeline)))
             .args(shot.think.map(|think| format!("--think={}", seconds(think))))
             .args(["--duration", &seconds(self.slice), "--warmup", &seconds(self.slice / 10)])
-            .args(["--timeout", &seconds(shot.patience), "--json"])
+            .args(["--timeout", &seconds(shot.timeout), "--json"])
             .args(shot.rate.iter().map(|rate| format!("--rate={rate}")))
             .args(shot.finish.map(|finish| format!("--finish={}", seconds(finish))))
             .args(shot.driver.map(|driver| format!("--driver={driver}")))

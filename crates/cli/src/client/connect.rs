@@ -17,8 +17,8 @@ pub(super) struct Accepted {
     pub(super) receive_maximum: usize,
 }
 
-/// Connects; `patience` limits each connection attempt and the wait for CONNACK.
-pub(super) fn connect(to: &To, patience: Duration) -> Result<Accepted, Failure> {
+/// Connects; `timeout` limits each connection attempt and the wait for CONNACK.
+pub(super) fn connect(to: &To, timeout: Duration) -> Result<Accepted, Failure> {
     let password = password(to)?;
     if password.is_some() && to.broker.user.is_none() {
         let why = "a password requires a user name: --broker mqtt://USER@HOST";
@@ -30,11 +30,11 @@ pub(super) fn connect(to: &To, patience: Duration) -> Result<Accepted, Failure> 
         return Err(Failure::Usage(why.into()));
     }
     let version = if to.v311 { Version::V3 } else { Version::V5 };
-    match ask(to, patience, version, password.as_deref())? {
+    match ask(to, timeout, version, password.as_deref())? {
         Some(granted) => Ok(granted),
         // The broker does not support MQTT 5.
         None if version == Version::V5 => {
-            let again = ask(to, patience, Version::V3, password.as_deref())?;
+            let again = ask(to, timeout, Version::V3, password.as_deref())?;
             again.ok_or_else(|| {
                 Failure::Broker(format!("{} supports neither MQTT 5 nor 3.1.1", to.broker))
             })
@@ -58,14 +58,14 @@ fn password(to: &To) -> Result<Option<Vec<u8>>, Failure> {
 /// Sends CONNECT in one version; `None` if the broker does not support that version.
 fn ask(
     to: &To,
-    patience: Duration,
+    timeout: Duration,
     version: Version,
     password: Option<&[u8]>,
 ) -> Result<Option<Accepted>, Failure> {
-    let stream = reach(to, patience)?;
+    let stream = reach(to, timeout)?;
     let wire = match to.broker.tls {
         false => Wire::Plain(stream),
-        true => Wire::handshake(stream, &to.broker.host, wire::config(to)?, patience)
+        true => Wire::handshake(stream, &to.broker.host, wire::config(to)?, timeout)
             .map_err(|error| Failure::of_system(&format!("no TLS with {}", to.broker), &error))?,
     };
     let connection = Connection::new(wire, version, to.keep_alive);
@@ -81,7 +81,7 @@ fn ask(
         will: None,
         properties: Properties::NONE,
     }))?;
-    let until = Instant::now() + patience;
+    let until = Instant::now() + timeout;
     let received = match connection.next(Some(until), None)? {
         Event::Packet(received) => received,
         _ => return Err(Failure::Timeout(format!("{} does not answer", to.broker))),
@@ -116,7 +116,7 @@ fn is_other_version(received: &ReceivedPacket) -> bool {
 }
 
 /// Connects to the first reachable address of the broker.
-fn reach(to: &To, patience: Duration) -> Result<TcpStream, Failure> {
+fn reach(to: &To, timeout: Duration) -> Result<TcpStream, Failure> {
     let broker = &to.broker;
     let addresses = (broker.host.as_str(), broker.port).to_socket_addrs();
     let addresses: Vec<SocketAddr> = addresses
@@ -124,7 +124,7 @@ fn reach(to: &To, patience: Duration) -> Result<TcpStream, Failure> {
         .collect();
     let mut why = "no address".to_owned();
     for address in addresses {
-        match TcpStream::connect_timeout(&address, patience) {
+        match TcpStream::connect_timeout(&address, timeout) {
             Ok(stream) => return Ok(stream),
             Err(error) => why = error.to_string(),
         }

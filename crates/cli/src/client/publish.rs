@@ -91,8 +91,8 @@ impl Pub {
             return Err(Failure::Usage(format!("{:?} {why}", self.topic)));
         }
         let mut source = self.what.open()?;
-        let patience = Duration::from_secs(self.timeout);
-        let Accepted { connection, receive_maximum } = connect(&self.to, patience)?;
+        let timeout = Duration::from_secs(self.timeout);
+        let Accepted { connection, receive_maximum } = connect(&self.to, timeout)?;
         let mut properties = PropertyBuffer::new();
         let user = self.user_properties.iter().map(|(name, value)| Property::User(name, value));
         for property in user.chain(self.expiry.map(Property::MessageExpiry)) {
@@ -107,7 +107,7 @@ impl Pub {
         let in_flight = Vec::new();
         let most = receive_maximum.min(MAX_INFLIGHT);
         let mut sending = Sending { own: self, connection, properties, in_flight, next: 0, most };
-        sending.send(&mut source, patience)?;
+        sending.send(&mut source, timeout)?;
         sending.connection.disconnect()
     }
 }
@@ -127,7 +127,7 @@ struct Sending<'a> {
 
 impl Sending<'_> {
     /// Sends all messages and waits for their acknowledgements.
-    fn send(&mut self, source: &mut Source, patience: Duration) -> Result<(), Failure> {
+    fn send(&mut self, source: &mut Source, timeout: Duration) -> Result<(), Failure> {
         loop {
             let mut has_room = self.has_room();
             while has_room && let Some(payload) = source.next() {
@@ -141,7 +141,7 @@ impl Sending<'_> {
             let stdin = io::stdin();
             let input = (has_room && !source.is_ended()).then(|| stdin.as_fd());
             // Waiting for input has no timeout.
-            let until = (!is_done).then(|| Instant::now() + patience);
+            let until = (!is_done).then(|| Instant::now() + timeout);
             match self.connection.next(until, input)? {
                 Event::Packet(received) => self.answered(&received)?,
                 Event::Input => source.read()?,

@@ -80,8 +80,8 @@ impl Sub {
     fn subscribe(&self) -> Result<(), Failure> {
         let until = self.timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let patience = left.map_or(TIMEOUT, |left| left.min(TIMEOUT));
-        let connection = connect(&self.to, patience)?.connection;
+        let timeout = left.map_or(TIMEOUT, |left| left.min(TIMEOUT));
+        let connection = connect(&self.to, timeout)?.connection;
         if connection.version == Version::V3 && self.filter.is_some() {
             let why = "filters require MQTT 5, but the connection uses MQTT 3.1.1; append the filter to the topic: 'a/b?k>5'";
             return Err(Failure::Usage(why.into()));
@@ -98,7 +98,7 @@ impl Sub {
             filters: self.wanted()?.to_subscribe(),
             properties: self.properties()?.get(),
         }))?;
-        let mut asked = Some(Instant::now() + patience);
+        let mut asked = Some(Instant::now() + timeout);
         // Retained messages may arrive before SUBACK.
         while listening.left != Some(0) || asked.is_some() {
             let received = match listening.connection.next(asked.or(until), None)? {

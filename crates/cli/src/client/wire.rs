@@ -72,7 +72,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
 }
 
 impl Wire {
-    /// Performs a handshake with `host`, waiting at most `patience` per read.
+    /// Performs a handshake with `host`, waiting at most `timeout` per read.
     ///
     /// # Errors
     /// When the broker's certificate or the connection is bad.
@@ -80,12 +80,12 @@ impl Wire {
         stream: TcpStream,
         host: &str,
         config: Arc<ClientConfig>,
-        patience: Duration,
+        timeout: Duration,
     ) -> io::Result<Self> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let session = ClientConnection::new(config, name).map_err(io::Error::other)?;
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
         let mut sealed = StreamOwned::new(session, stream);
         while sealed.conn.is_handshaking() {
             sealed.conn.complete_io(&mut sealed.sock)?;
