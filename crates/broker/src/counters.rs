@@ -1,10 +1,7 @@
 //! Metrics of messages and clients, in addition to the runtime's metrics of operations.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-
 use phalanx::Runtime;
-use phalanx::metrics::Counter;
+use phalanx::metrics::{Counter, Gauge};
 
 use crate::drops::Drops;
 use crate::routing::subscribers::cost;
@@ -42,11 +39,14 @@ impl Counters {
             drops: Drops::new(),
             bytes_received: counter("mqtt_bytes_received", "Bytes received from clients."),
             bytes_sent: counter("mqtt_bytes_sent", "Bytes sent to clients."),
-            connected: Gauge::default(),
-            sessions: Gauge::default(),
-            subscriptions: Gauge::default(),
-            subscription_bytes: Gauge::default(),
-            retained: Gauge::default(),
+            connected: Gauge::new("mqtt_connections", "Current connections of clients."),
+            sessions: Gauge::new("mqtt_sessions", "Current sessions, connected or not."),
+            subscriptions: Gauge::new("mqtt_subscriptions", "Current subscriptions."),
+            subscription_bytes: Gauge::new(
+                "mqtt_subscription_bytes",
+                "Approximate memory of the current subscriptions.",
+            ),
+            retained: Gauge::new("mqtt_retained_messages", "Current retained messages."),
         }
     }
 
@@ -62,33 +62,18 @@ impl Counters {
         self.subscription_bytes.add(-(cost(key) as i64));
     }
 
-    /// Registers the counters with the runtime's metrics.
+    /// Registers all with the runtime's metrics.
     pub(crate) fn show(&self, runtime: Runtime) -> Runtime {
         let Self { connections, logins_refused, received, delivered, drops, .. } = self;
         let Self { bytes_received, bytes_sent, .. } = self;
-        [connections, logins_refused, received, delivered, bytes_received, bytes_sent]
+        let Self { connected, sessions, subscriptions, subscription_bytes, retained, .. } = self;
+        let runtime =
+            [connections, logins_refused, received, delivered, bytes_received, bytes_sent]
+                .into_iter()
+                .chain(drops.counters())
+                .fold(runtime, Runtime::register_counter);
+        [connected, sessions, subscriptions, subscription_bytes, retained]
             .into_iter()
-            .chain(drops.counters())
-            .fold(runtime, Runtime::register_counter)
-    }
-}
-
-/// A current count. Clones share it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Gauge(Arc<AtomicI64>);
-
-impl Gauge {
-    /// Adds `more`, which may be negative.
-    pub(crate) fn add(&self, more: i64) {
-        self.0.fetch_add(more, Ordering::Relaxed);
-    }
-
-    pub(crate) fn set(&self, count: usize) {
-        self.0.store(count as i64, Ordering::Relaxed);
-    }
-
-    /// The current value; concurrent updates may be missing.
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed).max(0) as u64
+            .fold(runtime, Runtime::register_gauge)
     }
 }

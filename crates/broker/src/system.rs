@@ -40,7 +40,7 @@ pub(crate) async fn tell(context: Context, interval: Duration) {
 struct System {
     begun: Duration,
     looked: Duration,
-    most_connected: u64,
+    most_connected: i64,
     loads: Vec<Load>,
     told: HashMap<String, String>,
 }

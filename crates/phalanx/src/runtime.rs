@@ -29,7 +29,7 @@ use crate::admin::Admin;
 use crate::cache;
 pub use crate::error::{RunError, StartError};
 pub use crate::exit_report::{ExitReport, Leaks};
-use crate::metrics::Counter;
+use crate::metrics::{Counter, Gauge};
 use crate::panics::PanicHook;
 pub use crate::rlimit::raise_open_files;
 use crate::signals::Signals;
@@ -80,6 +80,7 @@ pub struct Runtime {
     #[cfg(feature = "admin")]
     admin_hosts: Vec<String>,
     counters: Vec<Counter>,
+    gauges: Vec<Gauge>,
     stall_threshold: Duration,
     cache_bytes: usize,
     pub(crate) region: usize,
@@ -123,6 +124,7 @@ impl Runtime {
             #[cfg(feature = "admin")]
             admin_hosts: Vec::new(),
             counters: Vec::new(),
+            gauges: Vec::new(),
             stall_threshold: DEFAULT_STALL_THRESHOLD,
             cache_bytes: 0,
             region: DEFAULT_REGION,
@@ -297,6 +299,13 @@ impl Runtime {
         self
     }
 
+    /// Adds `gauge` to `/snapshot.json` and `/metrics`.
+    #[must_use]
+    pub fn register_gauge(mut self, gauge: &Gauge) -> Self {
+        self.gauges.push(gauge.clone());
+        self
+    }
+
     /// Runs `graph`. Calls `start` on each processor to start its first operations. Returns when every
     /// operation has ended, the kernel has returned all buffers, and the threads of blocking stages have
     /// exited. The [`ExitReport`] lists leaks; it is normally clean.
@@ -361,6 +370,7 @@ impl Runtime {
                 system_calls: calls.clone(),
                 stalls,
                 counters: self.counters.clone(),
+                gauges: self.gauges.clone(),
                 hosts: admin::Hosts::new(self.admin_hosts.clone()),
             });
         }

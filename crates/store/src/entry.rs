@@ -62,8 +62,7 @@ impl Entry {
     }
 }
 
-/// The records in `body` with their byte ranges. Yields `None` in place of the first invalid record, and then
-/// ends.
+/// The records in `body` with their byte ranges. Ends at the first invalid record, for which it yields `None`.
 pub(crate) fn records(
     body: &[u8],
 ) -> impl Iterator<Item = (Option<Record<'_>>, std::ops::Range<usize>)> {

@@ -81,7 +81,7 @@ fn who_writes_little_cleans_little() {
                 rewritten <= 8 * (length + 16) + 150,
                 "{rewritten} bytes again for {length}: {now:?}"
             );
-            // Besides the segment headers.
+            // In addition to the segment headers.
             let more = 3 * SEGMENT + 84 * now.segments + 5 * length;
             let over = now.bytes as f64 - more as f64;
             longest = longest.max(over / now.live as f64);

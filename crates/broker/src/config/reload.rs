@@ -25,7 +25,7 @@ impl Config {
             retained: _,
             retained_bytes: _,
             persistence_bytes: _,
-            // Clients were told this value and may have as many messages in flight.
+            // A CONNACK announces this value, and the client may have that many messages in flight.
             receive_maximum: _,
             keep_alive,
             topic_alias: _,

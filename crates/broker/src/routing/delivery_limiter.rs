@@ -123,8 +123,8 @@ impl Shared {
 }
 
 impl Permit {
-    /// Number of further deliveries that the holder of this permit, who has made `deliveries`, may make: the
-    /// rest of this permit, and what is unused.
+    /// Number of deliveries that remain after `deliveries` were made with this permit: the rest of this permit
+    /// and the unused part of the limit.
     pub(crate) fn available(&self, deliveries: usize) -> usize {
         let others = self.of.0.count.load(Ordering::SeqCst) - self.count;
         self.of.0.most.saturating_sub(others).saturating_sub(deliveries)

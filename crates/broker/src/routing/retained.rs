@@ -36,8 +36,8 @@ impl Retained {
         self.count
     }
 
-    /// Retains `message` in place of the topic's previous one; an empty message removes it. At a limit it is
-    /// refused, and the previous one stays.
+    /// Retains `message` and replaces the topic's previous one; an empty message removes it. Messages beyond a
+    /// limit are refused, and the previous one stays.
     pub(crate) fn keep(&mut self, message: &Arc<Message>) -> Result<(), Reason> {
         let before = self.messages.get_mut(&message.topic).map(|before| before.size());
         if message.payload.is_empty() {

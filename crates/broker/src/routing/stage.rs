@@ -32,7 +32,7 @@ pub(crate) fn declare(
         let policy = policy.load();
         let context = (sessions, &wal, &delivery_limiter);
         route(router, cohort, policy, partitions, delivery, context);
-        counters.retained.set(router.retained());
+        counters.retained.set(router.retained() as i64);
     })
 }
 

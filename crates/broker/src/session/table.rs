@@ -273,42 +273,43 @@ impl Sessions {
             return (vec![Reason::QUOTA_EXCEEDED; requests.len()], None);
         }
         let (mut places, mut refused) = (HashMap::new(), 0);
-        let mut file = |requests: Result<SubscriptionRequest, Reason>| {
-            let requests = match requests {
-                Ok(requests) => requests,
+        let mut file = |request: Result<SubscriptionRequest, Reason>| {
+            let request = match request {
+                Ok(request) => request,
                 Err(refused) => return refused,
             };
-            if !session.keys.contains(&requests.key) {
+            if !session.keys.contains(&request.key) {
                 // Repeating an existing subscription adds nothing, and clients do so after reconnecting.
                 if is_full && durable_id != 0 {
                     refused += 1;
                     return Reason::QUOTA_EXCEEDED;
                 }
-                let bytes = counters.subscription_bytes.get() + cost(&requests.key) as u64;
+                let bytes =
+                    counters.subscription_bytes.get().max(0) as u64 + cost(&request.key) as u64;
                 if session.keys.len() >= most || bytes > most_bytes {
                     return Reason::QUOTA_EXCEEDED;
                 }
-                counters.subscribed(&requests.key);
-                session.shared += usize::from(is_shared(&requests.key));
-                session.keys.insert(requests.key.clone());
+                counters.subscribed(&request.key);
+                session.shared += usize::from(is_shared(&request.key));
+                session.keys.insert(request.key.clone());
             }
             if durable_id != 0 {
                 records.push(&Record::Subscribe {
                     session: SessionId(durable_id),
-                    filter: &requests.key,
-                    options: requests.options.to_byte(),
-                    identifier: requests.identifier.map_or(0, NonZero::get),
+                    filter: &request.key,
+                    options: request.options.to_byte(),
+                    identifier: request.identifier.map_or(0, NonZero::get),
                     // The condition is part of the key.
                     condition: "",
                 });
             }
-            let reason = Reason(requests.options.qos as u8);
-            // Of two requests with the same key in one packet the last counts.
-            match places.entry(requests.key.clone()) {
-                Entry::Occupied(place) => granted[*place.get()] = requests,
+            let reason = Reason(request.options.qos as u8);
+            // Of two request with the same key in one packet the last counts.
+            match places.entry(request.key.clone()) {
+                Entry::Occupied(place) => granted[*place.get()] = request,
                 Entry::Vacant(place) => {
                     place.insert(granted.len());
-                    granted.push(requests);
+                    granted.push(request);
                 }
             }
             reason

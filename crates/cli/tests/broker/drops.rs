@@ -22,12 +22,18 @@ fn start(driver: &str, keys: &str) -> (Broker, SocketAddr) {
     (broker, admin)
 }
 
-/// The count of messages dropped for this reason.
-fn dropped(admin: SocketAddr, reason: &str) -> u64 {
+/// The answer to `/metrics`.
+fn metrics(admin: SocketAddr) -> String {
     let mut stream = TcpStream::connect(admin).unwrap();
     write!(stream, "GET /metrics HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n").unwrap();
     let mut said = String::new();
     stream.read_to_string(&mut said).unwrap();
+    said
+}
+
+/// The count of messages dropped for this reason.
+fn dropped(admin: SocketAddr, reason: &str) -> u64 {
+    let said = metrics(admin);
     let name = format!("mqtt_messages_dropped_total{{reason=\"{reason}\"}} ");
     let families = said.matches("# TYPE mqtt_messages_dropped counter").count();
     assert_eq!(families, 1, "{said}");
@@ -53,6 +59,10 @@ fn retained_messages_beyond_the_bound(driver: &str) {
     client.publish_with("kept/more", "x", Delivery::AtLeastOnce(id(1)), true, &[]);
     assert_eq!(client.acknowledged(), Reason::QUOTA_EXCEEDED);
     assert_eq!(dropped(admin, "retained_full"), SENT + 1 - 300);
+    let said = metrics(admin);
+    assert!(said.contains("# TYPE mqtt_retained_messages gauge\n"), "{said}");
+    assert!(said.contains("\nmqtt_retained_messages 300\n"), "{said}");
+    assert!(said.contains("\nmqtt_connections 1\n"), "{said}");
     is_told(&broker, "dropped/retained_full", "701");
     is_told(&broker, "publish/messages/dropped", "701");
     is_told(&broker, "retained messages/count", "300");

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use phalanx_core::{COHORT_BUCKETS, HISTOGRAM_BUCKETS, Histogram, bucket_end_ns, yield_now};
 
-use crate::metrics::{CounterSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot};
+use crate::metrics::{CounterSnapshot, GaugeSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot};
 
 /// The media type of OpenMetrics.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -114,6 +114,10 @@ pub(super) async fn render(snapshot: &Snapshot) -> String {
     }
     shed(&mut out, snapshot);
     counters(&mut out, &snapshot.counters);
+    for GaugeSnapshot { name, help, value } in &snapshot.gauges {
+        family(&mut out, name, "gauge", "", help);
+        let _ = writeln!(out, "{name} {value}");
+    }
     cohort_sizes(&mut out, snapshot);
     yield_now().await;
     times(

@@ -10,8 +10,8 @@ use phalanx_core::{
 
 use super::Source;
 use crate::metrics::snapshot::{
-    ArcSnapshot, ColumnSnapshot, CounterSnapshot, Name, ProcessorSnapshot, Snapshot, StageSnapshot,
-    VERSION,
+    ArcSnapshot, ColumnSnapshot, CounterSnapshot, GaugeSnapshot, Name, ProcessorSnapshot, Snapshot,
+    StageSnapshot, VERSION,
 };
 use crate::metrics::{BytesSnapshot, ObjectBytesSnapshot, OperationBytesSnapshot};
 
@@ -108,6 +108,7 @@ impl Snapshot {
             stages: names.iter().map(|name| Name::from(*name)).collect(),
             time_buckets_ns: (0..).map_while(bucket_end_ns).collect(),
             counters: source.counters.iter().map(CounterSnapshot::from).collect(),
+            gauges: source.gauges.iter().map(GaugeSnapshot::from).collect(),
             cache_bytes: source.control.cache_bytes() as u64,
             bytes: operation_sizes(&source.control, &names),
             processors: Vec::with_capacity(source.control.processors()),

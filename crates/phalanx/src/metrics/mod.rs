@@ -1,8 +1,8 @@
 //! Metrics: counters of the program, profiles, and snapshots of a running program.
 //!
 //! [`Profile`] is read in the process, from [`Control::profile`](crate::runtime::Control::profile). [`Snapshot`] is
-//! the document of the admin pages (`/snapshot.json`), and [`Interval`] the difference of two. A [`Counter`] belongs
-//! to the program:
+//! the document of the admin pages (`/snapshot.json`), and [`Interval`] the difference of two. [`Counter`]s and
+//! [`Gauge`]s belong to the program:
 //!
 //! ```
 //! use phalanx::Runtime;
@@ -15,6 +15,7 @@
 //! ```
 
 mod counter;
+mod gauge;
 /// Formats figures as the admin pages do; for `phalanx top`.
 #[doc(hidden)]
 pub mod human;
@@ -30,9 +31,10 @@ pub use phalanx_core::{
 };
 
 pub use counter::Counter;
+pub use gauge::Gauge;
 pub use interval::{ArcInterval, Interval, ProcessorInterval, StageInterval};
 pub use operation_sizes::{BytesSnapshot, ObjectBytesSnapshot, OperationBytesSnapshot};
 pub use snapshot::{
-    ArcSnapshot, CohortTunerSnapshot, ColumnSnapshot, CounterSnapshot, ProcessorSnapshot, Snapshot,
-    StageSnapshot, TimesSnapshot, VERSION as SNAPSHOT_VERSION,
+    ArcSnapshot, CohortTunerSnapshot, ColumnSnapshot, CounterSnapshot, GaugeSnapshot,
+    ProcessorSnapshot, Snapshot, StageSnapshot, TimesSnapshot, VERSION as SNAPSHOT_VERSION,
 };

@@ -10,6 +10,7 @@ use phalanx_core::{COHORT_BUCKETS, CohortTunerView, HISTOGRAM_BUCKETS, Histogram
 use serde::{Deserialize, Serialize};
 
 use super::counter::Counter;
+use super::gauge::Gauge;
 use super::operation_sizes::BytesSnapshot;
 
 /// Version of the format. It changes when a field is removed or changes its meaning.
@@ -37,6 +38,9 @@ pub struct Snapshot {
     /// The program's own counters. Snapshots of older programs have none.
     #[cfg_attr(feature = "serde", serde(default))]
     pub counters: Vec<CounterSnapshot>,
+    /// Gauges of the program.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub gauges: Vec<GaugeSnapshot>,
     /// Bytes of a core's second-level cache, configured or from the system. Zero in snapshots of older
     /// programs.
     #[cfg_attr(feature = "serde", serde(default))]
@@ -68,6 +72,24 @@ impl From<&Counter> for CounterSnapshot {
         let label = counter.label().map(|(name, value)| [name.into(), value.into()]);
         let (name, help) = (counter.name().into(), counter.help().into());
         Self { name, help, label, count: counter.count() }
+    }
+}
+
+/// A [`Gauge`](crate::metrics::Gauge).
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+pub struct GaugeSnapshot {
+    /// The registered name.
+    pub name: Name,
+    /// The help text.
+    pub help: Name,
+    /// The current value.
+    pub value: i64,
+}
+
+impl From<&Gauge> for GaugeSnapshot {
+    fn from(gauge: &Gauge) -> Self {
+        Self { name: gauge.name().into(), help: gauge.help().into(), value: gauge.get() }
     }
 }
 

@@ -37,6 +37,7 @@ fn program(processors: usize, stages: &[&'static str]) -> (Snapshot, Interval) {
         stages: interval.stages.clone(),
         time_buckets_ns: Vec::new(),
         counters: Vec::new(),
+        gauges: Vec::new(),
         cache_bytes: 1 << 20,
         bytes: Default::default(),
         processors: Vec::new(),

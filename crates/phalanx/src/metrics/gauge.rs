@@ -1,0 +1,62 @@
+//! Gauges of the program, published with the metrics of the runtime.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use super::Counter;
+
+/// A gauge of the program: a current value, such as a number of connections, published in `/snapshot.json` and
+/// `/metrics` after [`Runtime::register_gauge`](crate::Runtime::register_gauge). Clones share the value.
+///
+/// ```
+/// use phalanx::metrics::Gauge;
+/// use phalanx::Runtime;
+///
+/// let connections = Gauge::new("kv_connections", "Current connections.");
+/// let runtime = Runtime::new().register_gauge(&connections);
+/// connections.add(2);
+/// connections.clone().add(-1);
+/// assert_eq!(connections.get(), 1);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Gauge {
+    name: &'static str,
+    help: &'static str,
+    value: Arc<AtomicI64>,
+}
+
+impl Gauge {
+    /// Creates a gauge at zero. `help` is one sentence.
+    ///
+    /// # Panics
+    /// As [`Counter::new`].
+    pub fn new(name: &'static str, help: &'static str) -> Self {
+        // The same rules apply to the name and the help of a counter.
+        let _ = Counter::new(name, help);
+        Self { name, help, value: Arc::default() }
+    }
+
+    /// Adds `more`, which may be negative: one atomic operation, so do not call it for each operation of a hot
+    /// path.
+    pub fn add(&self, more: i64) {
+        self.value.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// Sets the value.
+    pub fn set(&self, value: i64) {
+        self.value.store(value, Ordering::Relaxed);
+    }
+
+    /// The current value; concurrent updates may be missing.
+    pub fn get(&self) -> i64 {
+        self.value.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(crate) fn help(&self) -> &'static str {
+        self.help
+    }
+}
