@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_kept_when_nobody_waits() {
+    fn memory_is_freed_without_waiters() {
         let pool = MemoryPool::default();
         let (mut one, two) = (pool.take(), pool.take());
         assert_eq!(one.blocks(10).len(), 10);

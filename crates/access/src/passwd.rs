@@ -104,7 +104,7 @@ mod tests {
     use crate::users::Users;
 
     #[test]
-    fn a_password_is_set_in_its_place() {
+    fn a_password_replaces_the_line_of_its_user() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("users");
         set_in_file(&path, "eve", b"apple").unwrap();

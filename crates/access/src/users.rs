@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_which_password() {
+    fn passwords_by_user() {
         let text = format!(
             "# people\n\n eve:x\neve:{}\r\nadam:{}",
             hash("m=8,t=1,p=1"),
@@ -200,14 +200,14 @@ mod tests {
 
     /// An unknown user takes as long as the most expensive hash.
     #[test]
-    fn nobody_costs_what_somebody_costs() {
+    fn unknown_users_cost_as_much_as_known_ones() {
         let dear = hash("m=8,t=1,p=1").replace("m=8,t=1", "m=40000,t=3");
         let users = Users::parse(&format!("a:{}\nb:{dear}", hash("m=8,t=1,p=1"))).unwrap();
         assert!(users.nobody.to_string().contains("m=40000,t=3,p=1"));
     }
 
     #[test]
-    fn what_is_not_taken_is_told() {
+    fn rejected_lines_are_reported() {
         let good = hash("m=8,t=1,p=1");
         // (text, line, column, part of the message)
         let table = [

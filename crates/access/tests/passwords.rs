@@ -39,7 +39,7 @@ fn run<F: Future<Output = ()> + 'static>(
 }
 
 #[test]
-fn passwords_are_looked_at_by_a_stage() {
+fn passwords_are_verified_by_a_stage() {
     run(|_, passwords, users| async move {
         for (name, password, right) in
             [("eve", "apple", true), ("eve", "rib", false), ("adam", "apple", false)]
@@ -53,7 +53,7 @@ fn passwords_are_looked_at_by_a_stage() {
 /// Wrong passwords from one address delay neither a user who logged in before nor a client of another
 /// address.
 #[test]
-fn a_crowd_with_wrong_passwords_keeps_nobody_waiting() {
+fn wrong_passwords_do_not_delay_others() {
     run(|stage, passwords, users| async move {
         let right = passwords.verify(&users, attempt("eve", "apple", 1)).await;
         assert_eq!(right, Ok(true));
@@ -87,7 +87,7 @@ fn a_crowd_with_wrong_passwords_keeps_nobody_waiting() {
 }
 
 #[test]
-fn a_name_is_locked_out_where_it_has_failed() {
+fn failed_logins_lock_out_a_user_per_address() {
     run(|_, passwords, users| async move {
         assert_eq!(passwords.verify(&users, attempt("eve", "apple", 1)).await, Ok(true));
         let mut failures = 0;

@@ -51,7 +51,7 @@ proptest! {
 
     /// A list of one allow rule and one deny rule decides on topics and filters as the model does.
     #[test]
-    fn lists_mean_what_their_patterns_mean(
+    fn lists_agree_with_the_model(
         allow in pattern(),
         deny in prop::option::of(pattern()),
         filter in pattern(),
@@ -96,7 +96,7 @@ proptest! {
 
     /// Every text parses to a list or an error in it, and no user or client name widens a pattern.
     #[test]
-    fn no_text_is_too_strange(text in "(user |client |topic |pattern |read |deny |%u|%c|[+#/ a\n]|.){0,40}", name in ".{0,6}") {
+    fn every_text_parses_or_fails(text in "(user |client |topic |pattern |read |deny |%u|%c|[+#/ a\n]|.){0,40}", name in ".{0,6}") {
         match Rules::parse(&text) {
             Ok(rules) => {
                 rules.may_receive(Subject { user: Some(&name), client: &name }, &text);
@@ -117,7 +117,7 @@ proptest! {
 }
 
 #[test]
-fn sections_are_for_whom_they_name() {
+fn sections_apply_to_their_users() {
     let rules = "topic read open/#\nuser eve\ntopic readwrite own of/eve\ntopic write w\nclient c 1\ntopic read c\n\
                  user eve\ntopic r\npattern p/%u-%c/x";
     let rules = Rules::parse(rules).unwrap();
@@ -145,7 +145,7 @@ fn sections_are_for_whom_they_name() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn errors_name_their_position() {
     // (text, line, column, message)
     let table = [
         ("topics x", 1, 1, "expected `user`"),

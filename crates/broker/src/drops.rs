@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_reason_is_counted_under_a_label_of_its_own() {
+    fn each_reason_has_its_own_label() {
         let drops = Drops::new();
         for (n, reason) in DropReason::ALL.iter().enumerate() {
             assert_eq!(*reason as usize, n);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_rarer_while_more_is_dropped() {
+    fn log_lines_get_rarer_with_more_drops() {
         let (drops, mut log) = (Drops::new(), DropLog::default());
         let mut looks = Vec::new();
         for look in 0..1000 {

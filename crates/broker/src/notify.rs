@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_woken_once_and_by_the_end() {
+    fn waiters_wake_once_and_when_it_is_dropped() {
         let count = Arc::new(Count::default());
         let waker = Waker::from(count.clone());
         let mut context = Context::from_waker(&waker);

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_changed_is_told() {
+    fn only_changed_values_are_published() {
         let counters = Counters::new();
         let mut system = System::new(at(5));
         let first = told(&mut system, &counters, at(5));

@@ -237,7 +237,7 @@ mod tests {
         ["a", "b", "a/b", "a/b/c", "/", "/a", "a/", "a//b", "$SYS/x", "$SYS", "$SYS/x/y", "x/b"];
 
     #[test]
-    fn filters_are_found_by_names_and_names_by_filters() {
+    fn filters_and_names_find_each_other() {
         let (mut filters, mut names) = (Trie::default(), Trie::default());
         FILTERS.iter().for_each(|filter| *filters.entry(filter, || "") = filter);
         NAMES.iter().for_each(|name| *names.entry(name, || "") = name);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_leaves_nothing() {
+    fn removal_leaves_no_nodes() {
         let mut trie = Trie::default();
         for filter in FILTERS {
             let expected = trie.bytes() + trie.growth(filter);

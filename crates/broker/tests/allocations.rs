@@ -55,7 +55,7 @@ fn calls(
 
 /// A single test: allocations of a concurrent test would be counted too.
 #[test]
-fn a_message_that_is_passed_on_calls_no_allocator() {
+fn forwarding_a_message_does_not_allocate() {
     let user = [Property::User("unit", "°C"), Property::User("place", "cellar")];
     on_each_driver(1, |address| {
         assert!(calls(address, (500, 1), 1, &[]) < 10, "one for one");

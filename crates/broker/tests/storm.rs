@@ -25,7 +25,7 @@ impl Drop for Over<'_> {
 }
 
 #[test]
-fn messages_go_on_while_clients_come_and_go() {
+fn messages_arrive_during_a_connection_storm() {
     on_each_driver(1, |address| {
         let (is_over, connected) = (AtomicBool::new(false), AtomicUsize::new(0));
         let (mut reader, mut writer) = (subscriber(address, "reader"), client(address, "writer"));

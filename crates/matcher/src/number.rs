@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_held_says_why() {
+    fn unrepresentable_numbers_fail_with_a_reason() {
         for text in ["", "-", ".", "e1", "1e", "1e+", "0x1", "1.2.3", "--1", "1_0", "NaN", "1 "] {
             assert_eq!(number(text), Err(NumberError::Form), "{text}");
         }

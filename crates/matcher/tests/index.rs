@@ -217,7 +217,7 @@ fn pairs(names: &str, count: usize, rng: &mut Rng) -> Vec<Filter> {
 }
 
 #[test]
-fn access_predicates_follow_what_is_there_a_few_rows_at_a_time() {
+fn access_predicates_adapt_a_few_rows_at_a_time() {
     let mut rng = Rng::with_seed(11);
     let mut index = Index::new(Options::default());
     let mut model = Model::default();
@@ -282,7 +282,7 @@ fn chance_alone_makes_no_access_predicate() {
 }
 
 #[test]
-fn others_match_while_the_index_changes() {
+fn snapshots_match_while_the_index_changes() {
     let world = World { names: 4, constants: 8, depth: 1 };
     let mut rng = Rng::with_seed(3);
     let mut index = Index::new(Options::default());
@@ -318,7 +318,7 @@ fn an_event_of_another_snapshot_is_refused() {
 }
 
 #[test]
-fn constants_that_few_of_many_name_are_there_too() {
+fn rare_constants_are_labelled_too() {
     let filters = |count: usize, text: &dyn Fn(usize) -> String| -> Vec<Filter> {
         (0..count).map(|n| Filter::parse(&text(n)).unwrap()).collect()
     };
@@ -342,7 +342,7 @@ fn constants_that_few_of_many_name_are_there_too() {
 }
 
 #[test]
-fn what_cannot_match_and_what_always_does() {
+fn filters_that_never_or_always_match() {
     let mut index = Index::new(Options::default());
     let never = index.insert(&Filter::parse("a = 1 AND a = 2").unwrap());
     let absent = index.insert(&Filter::parse("a IS NULL").unwrap());

@@ -91,7 +91,7 @@ fn operators_mean_what_sql_says() {
 }
 
 #[test]
-fn mistakes_are_told_with_their_column() {
+fn errors_name_their_column() {
     let mistakes = [
         ("", 1, "expected the name of an attribute, found the end"),
         ("a", 2, "expected =, <>, <, <=, >, >=, BETWEEN, IN, LIKE or IS, found the end"),
@@ -136,7 +136,7 @@ fn mistakes_are_told_with_their_column() {
 }
 
 #[test]
-fn bounds_are_kept() {
+fn limits_are_enforced() {
     let deep = |n: usize| format!("{}a = 1{}", "(".repeat(n), ")".repeat(n));
     assert!(Filter::parse(&deep(Filter::MAX_DEPTH)).is_ok());
     let error = Filter::parse(&deep(Filter::MAX_DEPTH + 1)).unwrap_err();
@@ -178,7 +178,7 @@ fn bounds_are_kept() {
 }
 
 #[test]
-fn alternatives_that_cannot_hold_are_left_out() {
+fn contradictory_alternatives_are_removed() {
     let come_to = [
         ("a = 1 AND a = 2", 0),
         ("a = 1 AND a > 0", 1),
@@ -196,7 +196,7 @@ fn alternatives_that_cannot_hold_are_left_out() {
 }
 
 #[test]
-fn a_filter_is_written_as_it_is_read() {
+fn filters_read_back_as_written() {
     let same = [
         "a = 1 AND (b = 2 OR NOT c < 3.5) AND d IS NOT NULL",
         "NOT (a = 1 OR b LIKE 'x%')",

@@ -104,7 +104,7 @@ fn rounds(world: World, capacity: usize, seed: u64) {
 }
 
 #[test]
-fn queues_find_what_filters_say() {
+fn queues_agree_with_evaluation() {
     for seed in 0..6 {
         rounds(World { names: 3, constants: 5, depth: 2 }, 1 + seed as usize * 7, seed);
         rounds(World { names: 12, constants: 40, depth: 1 }, 64, seed);
@@ -112,7 +112,7 @@ fn queues_find_what_filters_say() {
 }
 
 #[test]
-fn what_is_worth_it_runs_and_what_does_not_pay_does_not_wait() {
+fn profitable_pieces_wait_and_others_run_at_once() {
     let mut rng = Rng::with_seed(5);
     let mut index = Index::new(Options { multiple: false, ..Options::default() });
     // All filters under `hot` apply to every event; hardly any two events share a filter under `rare`.
@@ -151,7 +151,7 @@ fn what_is_worth_it_runs_and_what_does_not_pay_does_not_wait() {
 
 #[test]
 #[should_panic(expected = "events of another snapshot are here")]
-fn another_snapshot_waits_for_the_events_of_this_one() {
+fn a_new_snapshot_waits_for_queued_events() {
     let mut index = Index::new(Options::default());
     index.insert(&Filter::parse("a < 5").unwrap());
     let mut queues: Queues<Event> = Queues::new(index.snapshot(), 4);

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_strict_receivers_close_their_connections_for() {
+    fn content_that_strict_receivers_reject() {
         let (protocol, malformed) = (Reason::PROTOCOL_ERROR, Reason::MALFORMED_PACKET);
         for topic in ["", "a/#", "+", "a/+/b"] {
             assert_eq!(reason("t", &[Property::ResponseTopic(topic)], b""), Some(protocol));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_passed_on() {
+    fn content_that_is_forwarded() {
         let all = [
             Property::PayloadIsText(true),
             Property::ResponseTopic("answers/$1"),

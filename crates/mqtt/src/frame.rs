@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_whole_is_waited_for_and_what_is_too_long_is_not() {
+    fn incomplete_packets_wait_and_too_long_ones_fail() {
         let ping = [0xc0, 0];
         assert!(Frame::split(&ping[..1], 10).unwrap().is_none());
         assert_eq!(Frame::split(&ping, 10).unwrap().unwrap().kind(), Kind::PingReq);

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn each_stands_once_and_where_it_may() {
+    fn properties_appear_once_and_in_allowed_packets() {
         let publish = PropertyContext::of(Kind::Publish);
         let ok = buffer(&[
             Property::User("a", "1"),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_own_are_read_whether_or_not_all_is_one_text() {
+    fn user_properties_are_read_from_one_text_or_several() {
         let publish = PropertyContext::of(Kind::Publish);
         // A length of 200 is not a UTF-8 character; neither are four bytes of 0xff.
         let long = "l".repeat(200);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn that_all_are_the_users_own_is_known() {
+    fn buffers_of_user_properties_only_are_recognized() {
         let mut own = buffer(&[Property::User("a", "1"), Property::User("a", "2")]);
         assert!(own.get().are_user() && Properties::NONE.are_user());
         let other = buffer(&[Property::SharedAvailable(true)]);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_adds_nothing() {
+    fn too_long_properties_are_not_added() {
         let mut buffer = buffer(&[Property::User("a", "b")]);
         let before = buffer.clone();
         assert!(buffer.push(Property::User("a", &"x".repeat(65_536))).is_err());

@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_that_no_property_has_are_refused() {
+    fn unknown_property_identifiers_are_refused() {
         let known: Vec<u8> = (0..=255).filter(|id| PropertyContext::allowed(*id) != 0).collect();
         assert_eq!(known.len(), 27);
         for id in (0..=255).filter(|id| !known.contains(id)) {

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn wildcards_stand_alone() {
+    fn wildcards_occupy_a_whole_level() {
         for filter in ["sport/tennis#", "sport/tennis/#/ranking", "sport+", "+sport", "a/+b/c"] {
             assert!(!is_filter(filter), "{filter}");
         }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_has_a_name_and_something_to_share() {
+    fn shared_subscriptions_have_a_name_and_a_filter() {
         for filter in ["$share//a", "$share/g", "$share/g/", "$share/+/a", "$share", "$share/"] {
             assert_eq!(shared(filter), None, "{filter}");
         }

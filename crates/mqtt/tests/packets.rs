@@ -273,7 +273,7 @@ fn what_is_refused() {
 }
 
 #[test]
-fn three_one_one_says_less() {
+fn mqtt_3_1_1_omits_fields() {
     let code = |reason| {
         let mut out = Vec::new();
         let ack = ConnAck { session_present: false, reason, properties: Properties::NONE };
@@ -292,7 +292,7 @@ fn three_one_one_says_less() {
 
 /// A malformed, incomplete or unsupported CONNECT is answered in the format of its version.
 #[test]
-fn the_version_of_an_answer_is_that_of_the_question() {
+fn answers_use_the_version_of_the_request() {
     for (level, version) in [
         (0, Version::V3),
         (3, Version::V3),
@@ -316,7 +316,7 @@ fn the_version_of_an_answer_is_that_of_the_question() {
 
 /// A packet above the receiver's maximum packet size omits its reason string and nothing else.
 #[test]
-fn words_are_left_out_where_they_do_not_fit() {
+fn reason_strings_are_omitted_if_too_long() {
     let mut words = PropertyBuffer::new();
     words.push(Property::User("k", "a value")).unwrap();
     words.push(Property::ReasonString("why, in words")).unwrap();
@@ -362,7 +362,7 @@ fn words_are_left_out_where_they_do_not_fit() {
 }
 
 #[test]
-fn what_is_too_long_is_not_written() {
+fn too_long_packets_are_not_written() {
     let long = "x".repeat(65_536);
     let publish = Publish {
         topic: &long,

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn no_changed_byte_goes_unseen() {
+    fn every_changed_byte_is_detected() {
         let head = HEAD_OF_TWO.encode();
         assert_eq!(Head::decode(&head), Some(HEAD_OF_TWO));
         let frame = framed(b"records", 5, 8);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_batch_is_found_and_none_is_seen_where_there_is_none() {
+    fn later_batches_are_found_without_false_matches() {
         let frames = [framed(b"one", 5, 1), framed(b"two", 5, 2), framed(b"", 5, 3)].concat();
         assert_eq!(find_later(&frames, 5, 1), Some(FRAME_BYTES + 3));
         assert_eq!(find_later(&frames, 5, 2), Some(2 * FRAME_BYTES + 6));

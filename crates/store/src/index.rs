@@ -376,7 +376,7 @@ mod tests {
     /// Cleaning separated related records: a completed delivery is between a message and the topic that
     /// retains it.
     #[test]
-    fn a_replay_forgets_nothing_before_its_end() {
+    fn nothing_is_dropped_before_the_end_of_a_replay() {
         let index = replayed(&[message(), session(), queue(Phase::Queued), DONE, RETAIN]);
         assert!(index.is_live(&message(), 0) && index.is_live(&RETAIN, 4));
         assert_eq!((index.live(), index.counts().messages), (30, 1));
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_without_their_whole_are_gone_in_the_end() {
+    fn records_without_their_session_are_dropped() {
         // An ended session, a message without references, and deliveries without a message.
         let ended =
             replayed(&[session(), Record::SessionEnd { session: SESSION }, queue(Phase::Queued)]);
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_lives_while_somebody_keeps_it() {
+    fn messages_live_while_referenced() {
         let mut index = replayed(&[session()]);
         apply(&mut index, &[session(), message(), RETAIN, queue(Phase::Sent(5))]);
         index.end_batch();

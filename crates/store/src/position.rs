@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_position_in_pieces_is_none() {
+    fn a_torn_position_is_ignored() {
         let position = Position { salt: 7, segment: 3, end: 900, next_sequence: 41 };
         let bytes = position.encode();
         assert_eq!(Position::decode(&bytes), Some(position));

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_numbers() {
+    fn file_names_are_numbers() {
         for number in [1, 42, 999_999_999_999, u64::MAX] {
             assert_eq!(segment_number(&segment_name(number)), Some(number));
         }

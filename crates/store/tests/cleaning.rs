@@ -59,7 +59,7 @@ fn retain_bytes(entry: &mut Entry, number: u64, topic: u64, bytes: usize) {
 /// All live data is old, except for one message that is replaced repeatedly. A writer waits for a few
 /// additional records only, and the journal is cleaned while it is too long.
 #[test]
-fn who_writes_little_cleans_little() {
+fn few_writes_clean_little() {
     let home = tempfile::tempdir().unwrap();
     with(home.path(), OPTIONS, |journal| async move {
         for some in 0..OLD / 20 {
@@ -100,7 +100,7 @@ fn who_writes_little_cleans_little() {
 /// A short entry after a long one waits for one cleaning step, not for all that the long one requires; the
 /// journal is still cleaned as fast as it is written.
 #[test]
-fn a_short_one_does_not_pay_for_a_long_one() {
+fn a_short_entry_does_not_pay_for_a_long_one() {
     const SEGMENT: u64 = 256 << 10;
     const LONG: usize = 50 << 10;
     let home = tempfile::tempdir().unwrap();
@@ -146,7 +146,7 @@ fn bytes_in(path: &Path) -> u64 {
 /// A session with many queued messages ends, which takes one short record. Nothing else is written, and the
 /// files are still removed.
 #[test]
-fn what_is_let_go_at_once_is_cleaned_at_once() {
+fn data_released_at_once_is_cleaned_at_once() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().to_owned();
     with(home.path(), OPTIONS, move |journal| {

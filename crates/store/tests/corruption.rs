@@ -70,7 +70,7 @@ fn place(error: &OpenError) -> (String, u64) {
 }
 
 #[test]
-fn it_is_whole() {
+fn an_intact_journal_is_recovered() {
     let recovered = look(journal()).unwrap();
     assert_eq!(recovered.sessions.len() as u64, SESSIONS);
     assert_eq!(recovered.torn, None);
@@ -79,7 +79,7 @@ fn it_is_whole() {
 }
 
 #[test]
-fn each_changed_byte_is_told() {
+fn every_changed_byte_is_reported() {
     let last = journal().keys().next_back().unwrap();
     let end = journal()[last].len();
     // The last batch may be incomplete after a crash, which the store cannot tell from corruption. All
@@ -112,7 +112,7 @@ fn each_changed_byte_is_told() {
 }
 
 #[test]
-fn wherever_the_end_is_torn_the_rest_is_there() {
+fn the_rest_is_recovered_wherever_the_end_is_torn() {
     let last = journal().keys().next_back().unwrap();
     let bytes = &journal()[last];
     // Each batch has one session; the other segments are recovered in any case.
@@ -142,7 +142,7 @@ fn wherever_the_end_is_torn_the_rest_is_there() {
 }
 
 #[test]
-fn what_is_missing_or_strange_is_told() {
+fn missing_and_unknown_files_are_reported() {
     let names: Vec<_> = journal().keys().cloned().collect();
     for name in &names[..names.len() - 1] {
         let mut files = journal().clone();
@@ -173,7 +173,7 @@ fn what_is_missing_or_strange_is_told() {
 /// With the newest position file, the store knows which writes were acknowledged: a truncated end is an error
 /// then.
 #[test]
-fn an_end_that_was_acknowledged_is_missed() {
+fn a_lost_acknowledged_end_is_reported() {
     let lost = |files: &Files| match look(files) {
         Err(OpenError::Lost(lost)) => lost,
         other => panic!("{other:?}"),
@@ -216,7 +216,7 @@ fn an_end_that_was_acknowledged_is_missed() {
 }
 
 #[test]
-fn a_loss_is_accepted_where_that_is_asked_for() {
+fn a_loss_is_accepted_on_request() {
     let home = tempfile::tempdir().unwrap();
     for (name, bytes) in with_position() {
         std::fs::write(home.path().join(name), bytes).unwrap();

@@ -98,7 +98,7 @@ async fn everything(journal: Journal) {
 }
 
 #[test]
-fn what_was_acknowledged_is_there_again() {
+fn acknowledged_entries_are_recovered() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("made");
     assert_eq!(with(&path, SMALL, everything).messages.len(), 0);
@@ -134,7 +134,7 @@ fn what_was_acknowledged_is_there_again() {
 }
 
 #[test]
-fn what_is_let_go_is_cleaned() {
+fn released_data_is_cleaned() {
     let home = tempfile::tempdir().unwrap();
     with(home.path(), SMALL, |journal| async move {
         everything(journal.clone()).await;
@@ -162,7 +162,7 @@ fn what_is_let_go_is_cleaned() {
 }
 
 #[test]
-fn a_directory_is_for_one() {
+fn a_directory_has_one_user() {
     let home = tempfile::tempdir().unwrap();
     let (store, _) = Store::open(home.path(), SMALL).unwrap();
     let error = Store::open(home.path(), SMALL).unwrap_err();
@@ -175,7 +175,7 @@ fn a_directory_is_for_one() {
 }
 
 #[test]
-fn what_is_full_lets_go_still() {
+fn a_full_store_accepts_removals() {
     let home = tempfile::tempdir().unwrap();
     let options = Options { max_bytes: 10_000, max_pending_bytes: 30_000, ..SMALL };
     with(home.path(), options, |journal| async move {
@@ -197,7 +197,7 @@ fn what_is_full_lets_go_still() {
 }
 
 #[test]
-fn many_share_a_sync() {
+fn many_appends_share_a_sync() {
     let home = tempfile::tempdir().unwrap();
     with(home.path(), Options::default(), |journal| async move {
         journal.append(entry(&[session(1, "one")])).await.unwrap();
@@ -214,7 +214,7 @@ fn many_share_a_sync() {
 
 #[test]
 #[should_panic = "panicked: what is asked for is not so"]
-fn who_panics_fails_its_test() {
+fn a_panic_fails_its_test() {
     let home = tempfile::tempdir().unwrap();
     with(home.path(), SMALL, |_| async { panic!("what is asked for is not so") });
 }
@@ -223,7 +223,7 @@ fn who_panics_fails_its_test() {
 /// everyone.
 #[cfg(unix)]
 #[test]
-fn others_may_not_read() {
+fn files_are_private() {
     use std::fs::{Permissions, metadata, read_dir, set_permissions};
     use std::os::unix::fs::PermissionsExt;
 
@@ -257,7 +257,7 @@ fn others_may_not_read() {
 /// A read-only copy can be checked, also by several processes at once.
 #[cfg(unix)]
 #[test]
-fn a_copy_that_may_only_be_read_is_checked() {
+fn a_read_only_copy_is_checked() {
     use std::fs::{Permissions, read_dir, set_permissions};
     use std::os::unix::fs::PermissionsExt;
 

@@ -45,7 +45,7 @@ fn sent() -> impl Strategy<Value = Sent> {
 
 proptest! {
     #[test]
-    fn what_is_sent_arrives(
+    fn sent_messages_arrive(
         all in prop::collection::vec(sent(), 0..8),
         mask in any::<[u8; 4]>(),
         piece in prop_oneof![1usize..20, Just(100_000)],

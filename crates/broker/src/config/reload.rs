@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_change_is_named() {
+    fn fixed_settings_are_named() {
         let running = Config::new();
         let mut new = running.clone();
         new.limits.queued_messages = 5;
@@ -123,7 +123,7 @@ mod tests {
 
     /// The paths of configured files may change.
     #[test]
-    fn what_is_there_may_be_elsewhere() {
+    fn paths_may_change() {
         let mut running = Config::new();
         running.security.password_file = Some("a".into());
         running.security.tls =

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_as_there_may_be() {
+    fn connections_up_to_the_limit() {
         let limit = Arc::new(ConnectionLimit::default());
         let first = limit.try_acquire(2).unwrap();
         let second = limit.try_acquire(2).unwrap();

@@ -15,7 +15,7 @@ use crate::{Broker, Config};
 const CLIENTS: usize = 8;
 
 #[test]
-fn its_session_knows_of_it_when_the_connection_is_closed() {
+fn the_session_is_detached_before_the_connection_closes() {
     sim::explore_each(60, |seed| {
         sim::run(seed, |world| {
             let mut config = Config::new();

@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_at_once_and_then_the_rate() {
+    fn one_second_of_burst_then_the_rate() {
         let mut rate_limit = RateLimit::new(10);
         assert_eq!(rate_limit.wait(at(5000)), at(0));
         rate_limit.published(10, at(5000));

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_every_ten_seconds() {
+    fn one_log_line_per_ten_seconds() {
         let refused = RefusedLogins::new(Counter::new("refused", ""));
         let from = (Some("e\nve"), Some([10, 0, 0, 1].into()));
         let note = |reason, seconds| refused.note(reason, from, Duration::from_secs(seconds));

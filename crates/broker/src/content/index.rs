@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_found_wherever_they_stand() {
+    fn names_are_found_at_any_position() {
         let mut index = Index::new(Options::default());
         index.insert(&Filter::parse("a = 1 AND b = 2").unwrap());
         let mut names = Names::default();

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn all_ways_to_write_a_filter() {
+    fn all_forms_of_a_filter() {
         let plain = apart("a/+", &[("other", "x")]).unwrap();
         assert_eq!((&*plain.key, plain.content), ("a/+", None));
         let query = apart("a/+?k=v&n>5", &[]).unwrap();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_the_topic_filter_does_not_count() {
+    fn columns_do_not_include_the_topic_filter() {
         let long = |conditions: usize| {
             (0..conditions).map(|n| format!("a{n}=1")).collect::<Vec<_>>().join("&")
         };
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_place() {
+    fn errors_name_their_position() {
         for (filter, user, said) in [
             ("a?", &[][..], "column 1"),
             ("a?k=v&x", &[], "column 5"),

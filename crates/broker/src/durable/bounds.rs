@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_fits_in_the_reserve() {
+    fn pending_writes_fit_in_the_reserve() {
         let usual =
             Bounds { commit: MAX_COMMIT_BYTES, backlog: BACKLOG_BYTES, pending: MAX_PENDING_BYTES };
         assert_eq!(Bounds::new(0), usual);

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_at_the_edge_cannot_fill_the_log() {
+    fn a_disk_at_the_limit_cannot_flood_the_log() {
         let (disk, mut log) = (DiskState::default(), DiskLog::default());
         assert!(log.lines(&disk, false).is_empty());
         let mut lines = Vec::new();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_from_one_that_fails() {
+    fn full_and_failing_disks_are_distinguished() {
         let disk = DiskState::default();
         disk.failed(&error(ErrorKind::Other));
         assert!(!disk.is_full());

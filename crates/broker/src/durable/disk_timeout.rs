@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_slept_has_not_waited() {
+    fn suspended_time_does_not_count() {
         let ms = Duration::from_millis;
         let mut awake = AwakeClock::since(ms(1000));
         assert_eq!(awake.tick(ms(1100)), ms(100));

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_will_is_read_as_it_was_written() {
+    fn wills_read_back() {
         for expires in [None, Some(0), Some(u32::MAX)] {
             let will = will(expires);
             let bytes = Extras::write(Some(&will), None, [&will.message; 2].into_iter());
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn times_come_back_by_another_clock() {
+    fn times_are_converted_between_clocks() {
         let before = Clocks { now: Duration::from_secs(500), day: Duration::from_secs(10_000) };
         let after = Clocks { now: Duration::from_secs(1), day: Duration::from_secs(10_100) };
         let at = |seconds| after.of_day(before.to_day(Duration::from_secs(seconds)));

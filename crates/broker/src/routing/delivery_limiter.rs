@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_let_in_in_order_as_there_is_room() {
+    fn waiters_are_admitted_in_order() {
         let delivery_limiter = DeliveryLimiter::new(100);
         let mut batch = delivery_limiter.empty_permit();
         assert_eq!((batch.available(0), batch.available(30)), (100, 70));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_more_than_may_be_goes_alone() {
+    fn a_request_above_the_limit_runs_alone() {
         let delivery_limiter = DeliveryLimiter::new(10);
         let mut batch = delivery_limiter.empty_permit();
         batch.resize(1);
@@ -229,7 +229,7 @@ mod tests {
     /// No wake-up is lost when a publisher starts to wait during a release: threads that wait for each
     /// other's permits all finish.
     #[test]
-    fn nobody_waits_in_vain() {
+    fn no_waiter_is_forgotten() {
         let delivery_limiter = DeliveryLimiter::new(3);
         let wait = |expected| {
             let is_woken = Arc::new((AtomicBool::new(false), thread::current()));

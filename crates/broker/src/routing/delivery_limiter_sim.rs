@@ -151,7 +151,7 @@ async fn receive(
 }
 
 #[test]
-fn what_is_under_way_is_bounded() {
+fn deliveries_in_flight_are_limited() {
     // The deliveries of one message may exceed the limit.
     let beyond = PUBLISHERS + SUBSCRIBERS - 1;
     let unbounded = Cell::new(0);

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_expired_takes_no_room() {
+    fn expired_messages_take_no_room() {
         let mut retained = Retained::new(4, usize::MAX);
         let topic = |n: u32| format!("t/{n}");
         for n in 0..4 {

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn qos_0_is_waited_for_only_where_much_waits() {
+    fn qos_0_waits_only_for_a_long_queue() {
         sim::explore_each(5, |seed| {
             let result = Arc::new(Mutex::new(None));
             let of_world = result.clone();

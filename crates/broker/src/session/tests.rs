@@ -91,7 +91,7 @@ fn id(number: u16) -> PacketId {
 }
 
 #[test]
-fn a_receipt_said_again_and_again_is_not_answered_without_end() {
+fn answers_to_repeated_pubrecs_are_limited() {
     let mut sessions = sessions();
     let Opened { key, connection_id, .. } = open(&mut sessions, true, at(0));
     let mut batch = DeliveryBatch::default();
@@ -109,7 +109,7 @@ fn a_receipt_said_again_and_again_is_not_answered_without_end() {
 }
 
 #[test]
-fn who_comes_and_goes_is_looked_after_once() {
+fn a_reconnecting_session_has_one_timer() {
     let mut sessions = sessions();
     let leave = |sessions: &mut Sessions, Opened { key, connection_id, .. }: Opened, now| {
         sessions.close(key, connection_id, Closing { will: true, expiry: None }, now);
@@ -128,7 +128,7 @@ fn who_comes_and_goes_is_looked_after_once() {
 }
 
 #[test]
-fn what_nobody_has_subscribed_to_is_not_noted() {
+fn messages_without_subscribers_are_not_stored() {
     let mut sessions = sessions();
     let Opened { key, .. } = open(&mut sessions, true, at(0));
     let session = sessions.get(key).unwrap();
@@ -144,7 +144,7 @@ fn what_nobody_has_subscribed_to_is_not_noted() {
 }
 
 #[test]
-fn what_was_refused_while_its_client_came_back_is_new() {
+fn messages_refused_during_a_reconnect_are_new() {
     let mut sessions = sessions();
     let Opened { key, connection_id, .. } = open(&mut sessions, true, at(0));
     let ids = [id(1), id(2)];
@@ -167,7 +167,7 @@ fn what_was_refused_while_its_client_came_back_is_new() {
 }
 
 #[test]
-fn what_has_expired_while_it_waited_takes_no_room() {
+fn expired_queued_messages_take_no_room() {
     let mut sessions = with(Limits { queued_messages: 3, ..Limits::default() });
     let Opened { key, connection_id, .. } = open(&mut sessions, true, at(0));
     sessions.close(key, connection_id, Closing { will: false, expiry: None }, at(0));
@@ -192,7 +192,7 @@ fn what_has_expired_while_it_waited_takes_no_room() {
 }
 
 #[test]
-fn all_subscriptions_have_a_bound() {
+fn the_number_of_subscriptions_is_limited() {
     let mut sessions = with(Limits { subscription_bytes: 10_000, ..Limits::default() });
     let Opened { key, connection_id, .. } = open(&mut sessions, true, at(0));
     let subscribe = |sessions: &mut Sessions, filter: &str| {
@@ -224,7 +224,7 @@ fn will(delay: u64, due: Option<u64>) -> Will {
 }
 
 #[test]
-fn a_will_is_kept_until_the_router_has_it() {
+fn wills_are_stored_until_the_router_has_them() {
     let mut sessions = sessions();
     let Opened { key, .. } = open(&mut sessions, true, at(0));
     let session = sessions.get(key).unwrap();
@@ -242,7 +242,7 @@ fn a_will_is_kept_until_the_router_has_it() {
 }
 
 #[test]
-fn who_is_back_in_time_takes_a_will_back() {
+fn reconnecting_in_time_cancels_the_will() {
     let comes = |delay, due| {
         let mut sessions = sessions();
         let Opened { key, .. } = open(&mut sessions, true, at(0));
@@ -277,7 +277,7 @@ fn away(sessions: &mut Sessions, opened: &Opened, now: Duration) {
 }
 
 #[test]
-fn each_message_is_delivered_or_dropped_for_a_reason() {
+fn every_message_is_delivered_or_counted_as_dropped() {
     let once = |payload: &[u8]| message(Delivery::AtMostOnce, payload);
     let surely = |payload: &[u8]| message(Delivery::AtLeastOnce(id(1)), payload);
     for when_full in [WhenFull::DropNewest, WhenFull::DropOldest] {
@@ -311,7 +311,7 @@ fn each_message_is_delivered_or_dropped_for_a_reason() {
 }
 
 #[test]
-fn what_is_too_old_to_be_valid_is_sent_to_nobody() {
+fn invalid_stored_messages_are_not_sent() {
     let mut sessions = sessions();
     let opened = open(&mut sessions, false, at(0));
     let mut properties = PropertyBuffer::new();

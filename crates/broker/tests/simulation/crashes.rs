@@ -53,7 +53,7 @@ fn enter(world: &mut World, breaks: bool, known: &Known) -> Clients {
 }
 
 #[test]
-fn what_is_acknowledged_survives_crashes() {
+fn acknowledged_messages_survive_crashes() {
     let (torn, cleaned, begun) = (Cell::new(0), Cell::new(0), Cell::new(0));
     sim::explore_each(150, |seed| {
         let known = Known {

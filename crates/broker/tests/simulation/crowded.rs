@@ -209,7 +209,7 @@ async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>
 }
 
 #[test]
-fn what_there_is_no_place_for_is_not_kept() {
+fn refused_messages_are_not_stored() {
     let (at_once, later) = (Cell::new(0), Cell::new(0));
     sim::explore_each(30, |seed| {
         let count = if publishes(seed) { &at_once } else { &later };

@@ -31,7 +31,7 @@ fn with_a_session(seed: u64) -> Files {
 }
 
 #[test]
-fn nobody_waits_for_a_disk_that_takes_nothing() {
+fn clients_do_not_wait_for_a_stalled_disk() {
     sim::explore_each(30, |seed| {
         let files = with_a_session(seed);
         sim::run(seed, |world| {
@@ -181,7 +181,7 @@ fn publishes_to_no_disk(seed: u64) -> [Answer; 2] {
 }
 
 #[test]
-fn who_publishes_is_not_left_waiting() {
+fn publishers_do_not_wait_for_a_stalled_disk() {
     let (closed, refused) = (Cell::new(0), Cell::new(0));
     sim::explore_each(30, |seed| {
         for answer in publishes_to_no_disk(seed) {
@@ -269,7 +269,7 @@ async fn is_answered(guest: &mut Wire) -> bool {
 /// Where the clock jumps by seconds, as on a suspended machine, the broker does not take a working disk for a
 /// stalled one.
 #[test]
-fn who_has_slept_refuses_nobody() {
+fn no_client_is_refused_after_a_suspend() {
     // With each of these seeds, a broker that looked at the clock alone refused clients.
     for seed in [124, 163, 287, 375, 381] {
         publishes_to_no_disk(seed);

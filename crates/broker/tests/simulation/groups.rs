@@ -109,7 +109,7 @@ fn enter(world: &mut World, breaks: bool, known: &Known, leaves_after: usize) ->
 }
 
 #[test]
-fn a_group_has_each_message_once_over_crashes() {
+fn a_group_receives_each_message_once_over_crashes() {
     let (left, both) = (Cell::new(0), Cell::new(0));
     sim::explore_each(20, |seed| {
         let known = Known {

@@ -84,12 +84,12 @@ fn world(world: &mut World) {
 }
 
 #[test]
-fn what_is_acknowledged_arrives() {
+fn acknowledged_messages_arrive() {
     sim::explore(60, world);
 }
 
 #[test]
-fn the_same_seed_goes_the_same_way() {
+fn the_same_seed_gives_the_same_run() {
     for seed in 1000..1005 {
         assert_eq!(sim::run(seed, world), sim::run(seed, world));
     }

@@ -266,7 +266,7 @@ fn lives_of(seed: u64, left: impl FnMut(&Files)) {
 }
 
 #[test]
-fn what_is_retained_survives_crashes() {
+fn retained_messages_survive_crashes() {
     sim::explore_each(20, |seed| lives_of(seed, |_| ()));
 }
 
@@ -285,7 +285,7 @@ fn the_same_seed_leaves_the_same_disks() {
 
 /// There is one file of each kind.
 #[test]
-fn some_topics_end_with_nothing() {
+fn some_topics_end_without_a_message() {
     let last = |publisher, topic| deletes(publisher, MESSAGES - TOPICS + topic);
     let all = (0..PUBLISHERS).flat_map(|own| (0..TOPICS).map(move |topic| last(own, topic)));
     let deleted = all.filter(|deleted| *deleted).count();

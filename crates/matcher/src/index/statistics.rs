@@ -71,7 +71,7 @@ mod tests {
     use crate::{Filter, Index, Options};
 
     #[test]
-    fn a_constant_counts_as_long_as_its_rows_are_there() {
+    fn constants_are_counted_while_they_have_rows() {
         let mut index = Index::new(Options::default());
         let filters: Vec<Filter> = (0..3000)
             .map(|n| format!("a = {} AND (b = {} OR c > {})", n % 300, n % 7, n % 9))

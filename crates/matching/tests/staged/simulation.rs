@@ -10,7 +10,7 @@ use crate::publishers::Program;
 use crate::world::World;
 
 #[test]
-fn every_answer_is_right_whatever_runs_next() {
+fn answers_are_correct_in_any_schedule() {
     sim::explore(60, |world| {
         let small = World { names: 3, constants: 4, depth: 1 };
         let age = Duration::from_micros(world.draw(3) * 700);

@@ -78,7 +78,7 @@ where
 }
 
 #[test]
-fn a_panic_in_coding_is_that_events_alone() {
+fn a_panic_in_coding_fails_one_event() {
     alone(|matching| async move {
         let mut index = Index::new(phalanx_matcher::Options::default());
         let all = index.insert(&Filter::parse("n IS NOT NULL").unwrap());
@@ -93,7 +93,7 @@ fn a_panic_in_coding_is_that_events_alone() {
 }
 
 #[test]
-fn an_older_snapshot_is_passed_over() {
+fn an_older_snapshot_is_skipped() {
     alone(|matching| async move {
         let mut index = Index::new(phalanx_matcher::Options::default());
         let before = index.snapshot();

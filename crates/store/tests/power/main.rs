@@ -176,7 +176,7 @@ fn agrees(begin: &Model, told: &[(Entry, Fate)], found: &Model) -> bool {
 }
 
 #[test]
-fn what_was_acknowledged_survives_power_cuts() {
+fn acknowledged_entries_survive_power_cuts() {
     let (all, kept, refused, torn, moved) =
         (Cell::new(0), Cell::new(0), Cell::new(0), Cell::new(0), Cell::new(0));
     let count = |cell: &Cell<usize>, n: usize| cell.set(cell.get() + n);
