@@ -57,7 +57,7 @@ mod tests {
         assert!(one.0.capacity() >= MMAP_BLOCKS);
         pool.give_back(one, true);
         let again = pool.take();
-        assert_eq!(again.0.len(), 10, "used again");
+        assert_eq!(again.0.len(), 10, "the memory is reused");
         pool.give_back(again, true);
         pool.give_back(two, false);
         assert!(pool.0.lock().unwrap().is_empty());

@@ -77,7 +77,7 @@ impl Users {
         let (m, t, p) = (dearest.m_cost(), dearest.t_cost(), dearest.p_cost());
         let (salt, hash) = ("A".repeat(22), "A".repeat(43));
         let nobody = PasswordHash::new(&format!("$argon2id$v=19$m={m},t={t},p={p}${salt}${hash}"));
-        let nobody = nobody.expect("it is a hash");
+        let nobody = nobody.expect("the text is a hash");
         if wrong.is_empty() { Ok(Self { hashes, nobody }) } else { Err(wrong) }
     }
 

@@ -80,7 +80,7 @@ proptest! {
         }
         for rules in &rules {
             match rules.may_subscribe(EVE, &filter) {
-                Coverage::All => prop_assert!(all, "not all of {}", filter),
+                Coverage::All => prop_assert!(all, "not the whole of {}", filter),
                 Coverage::Some => (),
                 Coverage::None => prop_assert!(!some, "some of {}", filter),
             }
@@ -141,7 +141,7 @@ fn sections_apply_to_their_users() {
         assert_eq!(rules.may_receive(subject, topic), receive, "{subject:?} {topic}");
         assert_eq!(rules.may_publish(subject, topic), publish, "{subject:?} {topic}");
     }
-    assert!(!Rules::default().may_receive(eve, "x"), "what nothing allows is refused");
+    assert!(!Rules::default().may_receive(eve, "x"), "access without a matching rule is refused");
 }
 
 #[test]
@@ -166,5 +166,5 @@ fn errors_name_their_position() {
         assert_eq!((wrong[0].line, wrong[0].column), (line, column), "{text:?}: {}", wrong[0]);
         assert!(wrong[0].what.contains(what), "{}", wrong[0]);
     }
-    assert_eq!(Rules::parse("x\ny").unwrap_err().len(), 2, "all of it at once");
+    assert_eq!(Rules::parse("x\ny").unwrap_err().len(), 2, "the whole text at once");
 }

@@ -43,7 +43,7 @@ mod trie;
 /// The simulated MQTT client, shared with `tests`.
 #[cfg(test)]
 #[path = "../tests/simulation/wire.rs"]
-#[expect(dead_code, reason = "others need more of it")]
+#[expect(dead_code, reason = "other tests use the rest")]
 mod wire;
 
 pub use config::{Config, ConfigError, Limits, Origins, RuntimeConfig, Security, Tls, WhenFull};

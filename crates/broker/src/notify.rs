@@ -90,8 +90,11 @@ mod tests {
         notify.notify();
         let mut notified = notify.notified();
         let mut poll = |notified: &mut Notified<'_>| Pin::new(notified).poll(&mut context);
-        assert!(poll(&mut notified).is_pending(), "it was notified before");
-        assert!(poll(&mut notified).is_pending(), "woken by something else");
+        assert!(
+            poll(&mut notified).is_pending(),
+            "notifications before the first poll do not count"
+        );
+        assert!(poll(&mut notified).is_pending(), "another wake-up is not a notification");
         (0..2).for_each(|_| notify.notify());
         assert!(poll(&mut notified).is_ready());
         assert_eq!(count.0.load(Ordering::Relaxed), 1);
@@ -99,7 +102,7 @@ mod tests {
         assert!(poll(&mut other).is_pending());
         drop(other);
         notify.notify();
-        assert_eq!(count.0.load(Ordering::Relaxed), 1, "nobody waits any more");
+        assert_eq!(count.0.load(Ordering::Relaxed), 1, "no waiter is left");
         notify.register(&waker);
         drop(notified);
         drop(notify);

@@ -183,6 +183,10 @@ mod tests {
         assert_eq!(told(&mut system, &counters, at(66))["clients/connected"], "1");
         assert_eq!(system.most_connected, 2);
         system.told.clear();
-        assert_eq!(told(&mut system, &counters, at(66)).len(), first.len(), "nobody was told");
+        assert_eq!(
+            told(&mut system, &counters, at(66)).len(),
+            first.len(),
+            "all values are published again"
+        );
     }
 }

@@ -59,7 +59,7 @@ fn forwarding_a_message_does_not_allocate() {
     let user = [Property::User("unit", "°C"), Property::User("place", "cellar")];
     on_each_driver(1, |address| {
         assert!(calls(address, (500, 1), 1, &[]) < 10, "one for one");
-        assert!(calls(address, (500, 1), 5, &[]) < 10, "one for some");
+        assert!(calls(address, (500, 1), 5, &[]) < 10, "single messages to some subscribers");
         assert!(calls(address, (500, 1), 1, &user) < 10, "with properties");
         assert!(calls(address, (3000, 50), 1, &[]) < 60, "many at once");
     });

@@ -96,7 +96,7 @@ fn errors_name_their_position() {
     ];
     servers::errors_are_reported(read, table);
     let all = read("listn = 1\nmax-queued-messages = 'x'\n[tls]\ncert = 3").unwrap_err();
-    assert_eq!(all.len(), 3, "all at once: {all:?}");
+    assert_eq!(all.len(), 3, "all errors at once: {all:?}");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn every_key_is_documented() {
     };
     let tables = &["tls."];
     servers::check_page(page, &Config::keys(), tables, is_default);
-    let config = read(servers::example(page)).expect("the example is right");
+    let config = read(servers::example(page)).expect("the example is valid");
     assert_eq!((config.listen.len(), config.limits.queued_messages), (3, 1000));
 }
 

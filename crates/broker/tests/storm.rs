@@ -55,7 +55,7 @@ fn messages_arrive_during_a_connection_storm() {
             let (mut seen, mut sent) = (0, 0);
             while sent < MESSAGES || seen < CLIENTS {
                 writer.write_all(&said).unwrap();
-                reader.read_exact(&mut came).expect("the message comes before the storm is over");
+                reader.read_exact(&mut came).expect("the message arrives before the storm is over");
                 assert!(came == said, "message {sent}");
                 sent += 1;
                 seen = connected.load(Ordering::Relaxed);

@@ -111,7 +111,7 @@ fn churn(world: World, tier: Tier, seed: u64, steps: usize) {
                 let at = some(&mut rng, &model);
                 let (subscription, _) = model.0.swap_remove(at);
                 assert!(index.remove(subscription));
-                assert!(!index.remove(subscription), "it is gone");
+                assert!(!index.remove(subscription), "the subscription was removed before");
             }
             90..93 => {
                 let filters: Vec<_> =
@@ -203,7 +203,7 @@ fn pieces_are_split_and_go_on() {
     }
     model.check(&index, &events, "half removed");
     index.adapt();
-    model.check(&index, &events, "filed anew");
+    model.check(&index, &events, "filed again");
 }
 
 /// A thousand filters on one pair of attributes or another.
@@ -253,10 +253,10 @@ fn access_predicates_adapt_a_few_rows_at_a_time() {
     while index.adapt_some(1000) {}
     let other = index.shape();
     assert_eq!((other.multiple, other.schemas), (1, 2), "{other:?}");
-    assert!(other.pieces < 3 * grown.pieces, "numbers are given again: {grown:?}, {other:?}");
+    assert!(other.pieces < 3 * grown.pieces, "numbers are reused: {grown:?}, {other:?}");
     model.check(&index, &events, "replaced");
-    earlier.1.check(&earlier.0, &events, "a snapshot from before");
-    assert!(!index.adapt_some(8), "there is nothing to do");
+    earlier.1.check(&earlier.0, &events, "an earlier snapshot");
+    assert!(!index.adapt_some(8), "nothing remains to be done");
 }
 
 #[test]

@@ -171,7 +171,7 @@ fn limits_are_enforced() {
     for (text, long) in [(joined(most), joined(more)), (not_in(most), not_in(more))] {
         let filter = Filter::parse(&text).unwrap();
         let own = filter.and_equal("own", Literal::Number(1.into()));
-        assert_eq!(own.alternatives(), 1, "what a program adds does not count");
+        assert_eq!(own.alternatives(), 1, "conditions added by the program do not count");
         let error = Filter::parse(&long).unwrap_err().to_string();
         assert_eq!(error, "column 1: an alternative has more than 64 conditions; remove some");
     }

@@ -73,7 +73,7 @@ fn rounds(world: World, capacity: usize, seed: u64) {
             7 => {
                 while queues.run_oldest().is_some() {}
                 settle(&mut queues, &mut settled, &note);
-                assert_eq!(settled, pushed, "{note}: nothing waits");
+                assert_eq!(settled, pushed, "{note}: the queues are empty");
                 queues.adopt(index.snapshot());
             }
             8 => _ = queues.run_ready(),
@@ -145,12 +145,12 @@ fn profitable_pieces_wait_and_others_run_at_once() {
     while queues.run_oldest().is_some() {}
     settle(&mut queues, &mut settled, "the end");
     assert_eq!(settled, 20_000);
-    assert!(worth > 5, "pieces that were worth it: {worth}");
-    assert!(alone > 100, "events that had nothing to wait for: {alone}");
+    assert!(worth > 5, "profitable pieces: {worth}");
+    assert!(alone > 100, "events that did not wait: {alone}");
 }
 
 #[test]
-#[should_panic(expected = "events of another snapshot are here")]
+#[should_panic(expected = "the queues hold events of another snapshot")]
 fn a_new_snapshot_waits_for_queued_events() {
     let mut index = Index::new(Options::default());
     index.insert(&Filter::parse("a < 5").unwrap());

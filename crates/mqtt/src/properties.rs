@@ -308,7 +308,7 @@ mod tests {
         };
         assert!(check(&user(b"a", b"b"), publish).is_ok());
         assert!(check(&user(b"a", b"\0"), publish).is_err(), "NUL");
-        assert!(check(&user(b"a", b"\xc3"), publish).is_err(), "half a character");
+        assert!(check(&user(b"a", b"\xc3"), publish).is_err(), "a truncated character");
         // Valid UTF-8 as a whole: the second half of the character is the length of the next string.
         let mut split = user(b"a", b"\xc3");
         split.extend(user(b"a", b"b"));

@@ -172,7 +172,7 @@ mod tests {
             assert_eq!(variable(&bytes[..bytes.len() - 1]), Ok(None), "{value}");
         }
         assert!(variable(&[0x80, 0x80, 0x80, 0x80]).is_err(), "five bytes or more");
-        assert!(variable(&[0x81, 0x00]).is_err(), "longer than it need be");
+        assert!(variable(&[0x81, 0x00]).is_err(), "longer than necessary");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 const MOST: usize = Frame::MAX_BODY;
 
 fn decode(bytes: &[u8], version: Version) -> Result<Packet<'_>, Error> {
-    let frame = Frame::split(bytes, MOST)?.expect("a whole packet");
+    let frame = Frame::split(bytes, MOST)?.expect("a complete packet");
     assert_eq!(frame.length(), bytes.len());
     Packet::decode(frame, version)
 }
@@ -19,7 +19,7 @@ fn decode(bytes: &[u8], version: Version) -> Result<Packet<'_>, Error> {
 /// Encodes `packet` and decodes it again; every shorter prefix is incomplete.
 fn there_and_back(packet: Packet<'_>, version: Version) -> Result<(), TestCaseError> {
     let mut bytes = b"before".to_vec();
-    packet.encode(version, &mut bytes).expect("it can be written");
+    packet.encode(version, &mut bytes).expect("the packet can be encoded");
     let bytes = &bytes[6..];
     prop_assert_eq!(decode(bytes, version), Ok(packet));
     for length in (0..bytes.len()).take(20) {

@@ -49,7 +49,7 @@ impl Entry {
 
     /// The records, in order.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        records(&self.bytes).map(|(record, _)| record.expect("it was made of records"))
+        records(&self.bytes).map(|(record, _)| record.expect("built from records"))
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -414,8 +414,8 @@ mod tests {
         assert_eq!(index.live(), 10);
         apply(&mut index, &[message()]);
         index.end_batch();
-        assert_eq!(index.counts().messages, 0, "of nobody");
+        assert_eq!(index.counts().messages, 0, "without a session");
         apply(&mut index, &[queue(Phase::Queued), RETAIN]);
-        assert_eq!(index.live(), 10, "of what is not there");
+        assert_eq!(index.live(), 10, "without a message");
     }
 }

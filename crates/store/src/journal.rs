@@ -103,7 +103,7 @@ impl Journal {
             let writer = Mutex::new(Some(writer));
             move || {
                 let writer = writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-                let writer = writer.expect("one processor has the journal");
+                let writer = writer.expect("the journal runs on one worker");
                 Rc::new(JournalTask {
                     directory: writer.directory.clone(),
                     max_pending_bytes: writer.options.max_pending_bytes,
@@ -155,7 +155,7 @@ impl JournalTask {
         while let Some((entry, _)) = queue.pending.front()
             && (bytes == 0 || bytes + entry.len() <= writer.batch_bytes())
         {
-            let (entry, reply) = queue.pending.pop_front().expect("looked at");
+            let (entry, reply) = queue.pending.pop_front().expect("read before");
             queue.bytes -= entry.len();
             match writer.admit(&entry, bytes) {
                 Err(refused) => reply.send(Err(refused)),

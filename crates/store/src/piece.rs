@@ -58,8 +58,9 @@ impl Piece {
     /// The records of a part, with their offsets in the segment.
     pub(crate) fn records(&self, part: Part) -> impl Iterator<Item = (Record<'_>, u64)> {
         self.records[self.cleaned..part.end].iter().map(|at| {
-            let (record, _) = records(&self.bytes[*at as usize..]).next().expect("there is one");
-            (record.expect("it was checked"), self.read.from + u64::from(*at))
+            let (record, _) =
+                records(&self.bytes[*at as usize..]).next().expect("the entry has a piece");
+            (record.expect("checked before"), self.read.from + u64::from(*at))
         })
     }
 

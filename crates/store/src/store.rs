@@ -52,7 +52,7 @@ impl Store {
     ///         let mut entry = Entry::new();
     ///         let (session, client) = (SessionId(1), "meter-7");
     ///         entry.push(&Record::Session { session, client, expiry: 3600, left: 0, will: &[] });
-    ///         journal.append(entry).await.expect("the disk takes it"); // now it may be said
+    ///         journal.append(entry).await.expect("the write succeeds"); // now acknowledge
     ///         control.drain();
     ///     })?;
     ///     Ok(())

@@ -74,6 +74,6 @@ mod tests {
             assert_eq!(Reader(&out[..out.len() - 1]).number(), None, "cut short");
         }
         assert_eq!(Reader(&[0xff; 11]).number(), None, "too long");
-        assert_eq!(Reader(&[5, 1, 2]).bytes(), None, "more than there is");
+        assert_eq!(Reader(&[5, 1, 2]).bytes(), None, "longer than the data");
     }
 }

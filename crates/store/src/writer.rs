@@ -138,7 +138,7 @@ impl Writer {
 
     async fn write(&mut self, mut batch: Vec<u8>) -> Result<(), AppendError> {
         let file = self.current().await.map_err(refused)?;
-        let place = self.segments.back().expect("it was begun");
+        let place = self.segments.back().expect("started before");
         let (base, end) = (place.base, place.end);
         frame::seal(&mut batch, self.salt, self.next_sequence);
         let batch = phalanx::net::Bytes::from(batch);
@@ -151,7 +151,7 @@ impl Writer {
         let first = base + end + FRAME_BYTES as u64;
         for (record, range) in records(&batch[FRAME_BYTES..]) {
             let place = Place { at: first + range.start as u64, length: range.len() as u32 };
-            self.index.apply(&record.expect("it was made of records"), place);
+            self.index.apply(&record.expect("built from records"), place);
         }
         self.index.end_batch();
         self.segments.back_mut().expect("as above").end += batch.len() as u64;

@@ -79,7 +79,7 @@ fn few_writes_clean_little() {
             // Including the frame; the end of a segment may split a cleaning step and defer the rest.
             assert!(
                 rewritten <= 8 * (length + 16) + 150,
-                "{rewritten} bytes again for {length}: {now:?}"
+                "{rewritten} bytes rewritten for {length}: {now:?}"
             );
             // In addition to the segment headers.
             let more = 3 * SEGMENT + 84 * now.segments + 5 * length;
@@ -90,8 +90,8 @@ fn few_writes_clean_little() {
             }
             before = now;
         }
-        assert!(longest <= 2.25 && longest > 1.8, "{longest} times what is alive");
-        assert!(shortest < 1.5, "{shortest} times what is alive");
+        assert!(longest <= 2.25 && longest > 1.8, "{longest} times the live data");
+        assert!(shortest < 1.5, "{shortest} times the live data");
         assert!(before.rewritten < 2 * 2500 * 90, "{before:?}");
     });
     assert_eq!(check(home.path()).unwrap().0.counts.retained, OLD + 1);
@@ -125,13 +125,13 @@ fn a_short_entry_does_not_pay_for_a_long_one() {
                 let rewritten = now.rewritten - before.rewritten;
                 // Including the frame and the rest of a record.
                 let most = (64 << 10) + 8 * (length + 16) + 150;
-                assert!(rewritten <= most, "{rewritten} bytes again for {length}: {now:?}");
+                assert!(rewritten <= most, "{rewritten} bytes rewritten for {length}: {now:?}");
                 let most = now.live * 9 / 4 + 4 * SEGMENT + LONG as u64;
                 assert!(now.bytes <= most, "{now:?}");
             }
         }
         let now = journal.status();
-        assert!(now.rewritten > now.live, "all of it has been the oldest: {now:?}");
+        assert!(now.rewritten > now.live, "some live data was never rewritten: {now:?}");
     });
     assert_eq!(check(home.path()).unwrap().0.counts.retained, 3002);
 }

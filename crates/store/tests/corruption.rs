@@ -136,7 +136,7 @@ fn the_rest_is_recovered_wherever_the_end_is_torn() {
                 "cut at {end}: {there}"
             );
             let sessions = recovered.sessions.keys().map(|session| session.0);
-            assert!(sessions.eq(1..=there as u64), "cut at {end}: a first part");
+            assert!(sessions.eq(1..=there as u64), "cut at {end}: not a prefix");
         }
     }
 }

@@ -213,10 +213,10 @@ fn many_appends_share_a_sync() {
 }
 
 #[test]
-#[should_panic = "panicked: what is asked for is not so"]
+#[should_panic = "panicked: the test's panic"]
 fn a_panic_fails_its_test() {
     let home = tempfile::tempdir().unwrap();
-    with(home.path(), SMALL, |_| async { panic!("what is asked for is not so") });
+    with(home.path(), SMALL, |_| async { panic!("the test's panic") });
 }
 
 /// Files that hold client data are readable by their owner only, also those an older version created for
@@ -270,6 +270,6 @@ fn a_read_only_copy_is_checked() {
     }
     set_permissions(home.path(), Permissions::from_mode(0o500)).unwrap();
     assert_eq!(check(home.path()).unwrap(), whole);
-    assert!(!home.path().join("lock").exists(), "nothing is made");
+    assert!(!home.path().join("lock").exists(), "no file is created");
     set_permissions(home.path(), Permissions::from_mode(0o700)).unwrap();
 }

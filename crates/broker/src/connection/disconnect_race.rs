@@ -27,7 +27,7 @@ fn the_session_is_detached_before_the_connection_closes() {
             let counters = broker.counters().clone();
             let listeners = RefCell::new(world.listen(address()));
             world.program(graph, move |_| {
-                let listener = listeners.borrow_mut().pop().expect("one for each");
+                let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
                 Ok(broker.accept(Listener::new(listener)?)?)
             });
             let net = world.net();
@@ -35,11 +35,15 @@ fn the_session_is_detached_before_the_connection_closes() {
                 for number in 0..CLIENTS {
                     // The session ends with its connection.
                     let asked = Wire::ask(&net, &format!("client {number}"), 0).await;
-                    let (mut wire, _) = asked.ok().expect("it is let in");
+                    let (mut wire, _) = asked.ok().expect("the broker accepts the connection");
                     assert_eq!(counters.sessions.get(), 1);
                     let goodbye = Packet::Disconnect(Disconnect::because(Reason::SUCCESS));
                     assert!(wire.say(&goodbye).await.is_ok() && wire.is_closed().await);
-                    assert_eq!(counters.sessions.get(), 0, "client {number} is still there");
+                    assert_eq!(
+                        counters.sessions.get(),
+                        0,
+                        "the session of client {number} still exists"
+                    );
                 }
             });
         });

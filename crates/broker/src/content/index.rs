@@ -271,6 +271,6 @@ mod tests {
         assert_eq!(names.find(0, "c", &index), None);
         index.insert(&Filter::parse("c = 1").unwrap());
         names.next(&index);
-        assert!(names.find(0, "c", &index).is_some(), "the index has learned it");
+        assert!(names.find(0, "c", &index).is_some(), "the index holds the name");
     }
 }

@@ -149,7 +149,10 @@ mod tests {
         let query = apart("a/+?k=v&n>5", &[]).unwrap();
         let sql = apart("a/+", &[("$where", "k = 'v' AND n > 5")]).unwrap();
         assert_eq!(query.content, sql.content);
-        assert_ne!(query.key, sql.key, "they are written, and so unsubscribed from, differently");
+        assert_ne!(
+            query.key, sql.key,
+            "equal filters with different texts are different subscriptions"
+        );
         let before = apart("$where/k = 'v' AND n > 5/a/+", &[]).unwrap();
         assert_eq!(before.content, sql.content);
         for own in [&query, &sql, &before] {

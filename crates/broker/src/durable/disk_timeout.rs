@@ -51,9 +51,13 @@ mod tests {
         let mut awake = AwakeClock::since(ms(1000));
         assert_eq!(awake.tick(ms(1100)), ms(100));
         assert_eq!(awake.tick(ms(1300)), ms(300));
-        assert_eq!(awake.tick(ms(60_000)), ms(300) + MAX_TICK, "it was suspended for a minute");
+        assert_eq!(
+            awake.tick(ms(60_000)),
+            ms(300) + MAX_TICK,
+            "the machine was suspended for a minute"
+        );
         assert_eq!(awake.tick(ms(60_010)), ms(310) + MAX_TICK);
         let looks = (1..).take_while(|look| awake.tick(ms(60_010 + look * 250)) < DISK_TIMEOUT);
-        assert_eq!(looks.count(), 17, "and who is awake has no more than that");
+        assert_eq!(looks.count(), 17, "an awake process gets no further extension");
     }
 }

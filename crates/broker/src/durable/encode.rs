@@ -259,7 +259,7 @@ mod tests {
         assert!(
             somebody.is_some_and(|own| own.will.is_none() && own.user.as_deref() == Some("eve"))
         );
-        assert!(Extras::read(&[9, 0, 0, 0, 0]).is_none(), "of a later version");
+        assert!(Extras::read(&[9, 0, 0, 0, 0]).is_none(), "a later version");
     }
 
     #[test]
@@ -268,7 +268,7 @@ mod tests {
         let after = Clocks { now: Duration::from_secs(1), day: Duration::from_secs(10_100) };
         let at = |seconds| after.of_day(before.to_day(Duration::from_secs(seconds)));
         assert_eq!(at(700), Duration::from_secs(101));
-        assert_eq!(at(500), Duration::ZERO, "it is over");
+        assert_eq!(at(500), Duration::ZERO, "the delay is over");
         let at = |ms| after.of_day_ms(before.to_day_ms(Duration::from_millis(ms)));
         assert_eq!(at(700_250), Duration::from_millis(101_250));
     }

@@ -90,6 +90,6 @@ impl DeliveryBatch {
         }
         let message = self.messages.len() as u32 - 1;
         self.deliveries.push(Delivery { client, message, number: 0, how });
-        self.deliveries.last_mut().expect("it was just put there")
+        self.deliveries.last_mut().expect("inserted above")
     }
 }

@@ -198,15 +198,15 @@ mod tests {
         assert!(poll(gone.as_mut()).is_none() && poll(last.as_mut()).is_none());
         drop(gone);
         batch.resize(40);
-        let mut first = poll(one.as_mut()).expect("there is room for it");
-        assert!(poll(two.as_mut()).is_none() && delivery_limiter.has_waiting(), "there is none");
+        let mut first = poll(one.as_mut()).expect("below the limit");
+        assert!(poll(two.as_mut()).is_none() && delivery_limiter.has_waiting(), "at the limit");
         // Fewer deliveries than expected, merged into the batch's permit.
         first.resize(30);
         assert!(poll(two.as_mut()).is_none());
         batch.merge(first);
         drop(batch);
-        let second = poll(two.as_mut()).expect("nothing else is under way");
-        assert!(poll(last.as_mut()).is_some(), "who is no more does not stand in the way");
+        let second = poll(two.as_mut()).expect("no other delivery is in progress");
+        assert!(poll(last.as_mut()).is_some(), "a dropped waiter does not block others");
         assert!(!delivery_limiter.has_waiting());
         drop(second);
         assert_eq!(
@@ -255,7 +255,8 @@ mod tests {
             for n in 0..4 {
                 scope.spawn(move || {
                     for turn in 0..2000 {
-                        let mut permit = wait(1 + (n + turn) % 3).expect("it is let in");
+                        let mut permit =
+                            wait(1 + (n + turn) % 3).expect("the broker accepts the connection");
                         permit.resize(turn % 5);
                     }
                 });

@@ -37,7 +37,7 @@ fn peak(seed: u64, most: usize) -> usize {
         let looked_at = broker.clone();
         let listeners = RefCell::new(world.listen(address()));
         world.program(graph, move |_| {
-            let listener = listeners.borrow_mut().pop().expect("one for each");
+            let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
             Ok(broker.accept(Listener::new(listener)?)?)
         });
         let (subscribed, published) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
@@ -114,13 +114,13 @@ async fn publisher(net: Net, number: usize, subscribed: &Cell<usize>, published:
             }
             packet => panic!("a publisher gets {packet:?}"),
         };
-        assert!(id > answered, "answers come in the order of the messages");
+        assert!(id > answered, "acknowledgements arrive in the order of the messages");
         answered = id;
         true
     };
     receive(&mut wire, &mut last, is_answer).await;
     while answered < awaited {
-        let Ok(came) = wire.next().await else { panic!("an answer is missing") };
+        let Ok(came) = wire.next().await else { panic!("an acknowledgement is missing") };
         answered = answered.max(match came.packet() {
             Packet::PubAck(ack) | Packet::PubRec(ack) => ack.id.get(),
             packet => panic!("a publisher gets {packet:?}"),
@@ -163,5 +163,5 @@ fn deliveries_in_flight_are_limited() {
         unbounded.set(unbounded.get().max(peak(seed, usize::MAX / 2)));
     });
     let unbounded = unbounded.get();
-    assert!(unbounded > 20 + beyond, "so much was never under way: {unbounded}");
+    assert!(unbounded > 20 + beyond, "without the limit few were in flight: {unbounded}");
 }

@@ -67,7 +67,7 @@ impl Retained {
         }
         let topic = message.topic.clone();
         let mut new = Some(message);
-        let here = self.messages.entry(&topic, || new.take().expect("taken once"));
+        let here = self.messages.entry(&topic, || new.take().expect("removed once"));
         if let Some(new) = new {
             let before = std::mem::replace(here, new);
             self.gone(&before);
@@ -147,9 +147,9 @@ mod tests {
         let fits = (0..1000).take_while(|n| retained.keep(&message(&deep(*n), b"x", None)).is_ok());
         let fits = fits.count();
         assert!((1..10).contains(&fits), "{fits} times 191 levels in {most} bytes");
-        assert!(retained.keep(&message(&deep(0), b"y", None)).is_ok(), "in place of one");
+        assert!(retained.keep(&message(&deep(0), b"y", None)).is_ok(), "replaces a message");
         assert!(retained.keep(&message(&deep(0), b"", None)).is_ok());
-        assert!(retained.keep(&message(&deep(5000), b"x", None)).is_ok(), "there is room again");
+        assert!(retained.keep(&message(&deep(5000), b"x", None)).is_ok(), "below the limit again");
         (0..=5000).for_each(|n| retained.remove(&deep(n)));
         assert_eq!((retained.count, retained.bytes, retained.messages.bytes()), (0, 0, 0));
     }

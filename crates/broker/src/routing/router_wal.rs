@@ -213,7 +213,7 @@ mod tests {
                     Ok(())
                 });
             });
-            let (before, of_each) = result.lock().unwrap().take().expect("it has not panicked");
+            let (before, of_each) = result.lock().unwrap().take().expect("the append returns");
             // The message that exceeds the limit does not wait, but the next one does.
             assert_eq!(before, BACKLOG_BYTES / BYTES + 1);
             assert_eq!(of_each, [true, false]);

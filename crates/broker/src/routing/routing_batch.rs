@@ -1,7 +1,7 @@
 //! The working set of one routed cohort: messages of several publishers and their deliveries. Batches are
 //! pooled per processor, so that routing calls no allocator.
 
-#![expect(clippy::vec_box, reason = "a batch is handed on in its box, which is kept with it")]
+#![expect(clippy::vec_box, reason = "a batch is passed on in its box, and the box is pooled")]
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -62,7 +62,7 @@ fn come(sessions: &mut Sessions, clean_start: bool, now: Duration) -> (Opened, E
         will: None,
     };
     let (opened, effects, _) = sessions.open(opening, now);
-    (opened.expect("it is let in"), effects)
+    (opened.expect("the broker accepts the connection"), effects)
 }
 
 fn message(delivery: Delivery, payload: &[u8]) -> Arc<Message> {
@@ -103,7 +103,7 @@ fn answers_to_repeated_pubrecs_are_limited() {
         sessions.answered(key, connection_id, &receipts);
         sessions.get(key).unwrap().attachment.as_ref().unwrap().out.len()
     };
-    assert!(written() >= 1000, "each is answered while there is room");
+    assert!(written() >= 1000, "every PUBREC is answered while the buffer has room");
     (0..200).for_each(|_| _ = written());
     assert_eq!(written(), written());
 }
@@ -116,10 +116,10 @@ fn a_reconnecting_session_has_one_timer() {
     };
     for second in 0..10 {
         let opened = open(&mut sessions, second % 3 == 0, at(second));
-        assert_eq!(sessions.due.len(), 0, "it is here");
+        assert_eq!(sessions.due.len(), 0, "connected");
         leave(&mut sessions, opened, at(second));
         assert_eq!(sessions.next_due(), Some(at(second + 60)));
-        assert_eq!(sessions.due.len(), 1, "it was here {second} times before");
+        assert_eq!(sessions.due.len(), 1, "after {second} connections before");
     }
     sessions.expire(at(68));
     assert_eq!((sessions.due.len(), sessions.names.len()), (1, 1));
@@ -152,12 +152,12 @@ fn messages_refused_during_a_reconnect_are_new() {
     assert_eq!(new, [true, true]);
     let Opened { key, connection_id, .. } = open(&mut sessions, false, at(1));
     let begin = |sessions: &mut Sessions| sessions.begin(key, connection_id, &ids);
-    assert_eq!(begin(&mut sessions).err(), Some(Reason::SERVER_BUSY), "nobody knows yet");
-    let first = first.expect("its session outlives its connection");
+    assert_eq!(begin(&mut sessions).err(), Some(Reason::SERVER_BUSY), "not acknowledged yet");
+    let first = first.expect("the session is persistent");
     first.refuse([id(2)]);
     first.set_routed();
     let (new, second) = begin(&mut sessions).unwrap();
-    assert_eq!(new, [false, true], "the first has arrived, the second has not");
+    assert_eq!(new, [false, true], "only the first message was acknowledged");
     // The outcome of these is unknown.
     second.unwrap().refuse(ids);
     let (new, third) = begin(&mut sessions).unwrap();
@@ -185,7 +185,7 @@ fn expired_queued_messages_take_no_room() {
     come(None, 0);
     come(Some(10), 0);
     assert_eq!(come(Some(5), 0), [None, Some(10), Some(5)]);
-    assert_eq!(come(Some(20), 4), [None, Some(10), Some(5)], "there is no room");
+    assert_eq!(come(Some(20), 4), [None, Some(10), Some(5)], "the queue is full");
     assert_eq!(come(Some(20), 5), [None, Some(10), Some(20)]);
     assert_eq!(come(None, 9), [None, Some(10), Some(20)]);
     assert_eq!(come(None, 10), [None, Some(20), None]);
@@ -206,11 +206,15 @@ fn the_number_of_subscriptions_is_limited() {
         sessions.subscribe(key, connection_id, vec![Ok(wanted)]).0[0]
     };
     let deep = "x/".repeat(190);
-    assert_eq!(subscribe(&mut sessions, &deep), Reason::QUOTA_EXCEEDED, "its levels count");
+    assert_eq!(
+        subscribe(&mut sessions, &deep),
+        Reason::QUOTA_EXCEEDED,
+        "the number of levels counts"
+    );
     let granted = |n: &usize| subscribe(&mut sessions, &format!("t/{n}")) == Reason::SUCCESS;
     let granted = (0..100).take_while(granted).count();
     assert!((5..30).contains(&granted), "{granted}");
-    assert_eq!(subscribe(&mut sessions, "t/0"), Reason::SUCCESS, "it is there");
+    assert_eq!(subscribe(&mut sessions, "t/0"), Reason::SUCCESS, "the subscription exists already");
     sessions.unsubscribe(key, &["t/0".into(), "t/1".into()]);
     assert_eq!(subscribe(&mut sessions, "t/new"), Reason::SUCCESS);
     sessions.close(key, connection_id, Closing { will: false, expiry: Some(0) }, at(0));
@@ -231,11 +235,15 @@ fn wills_are_stored_until_the_router_has_them() {
     (session.number, session.lasts, session.will) = (7, true, Some(will(0, None)));
     // The session is taken over and ended before the router accepts the will.
     let effects = come(&mut sessions, false, at(0)).1;
-    let id = effects.wills[0].id.expect("its session is kept");
+    let id = effects.wills[0].id.expect("the session is persistent");
     assert_eq!((effects.wills.len(), sessions.pending_wills.of(7).count()), (1, 1));
     let before = sessions.records.len();
     open(&mut sessions, true, at(0));
-    assert_eq!(sessions.records.len(), before, "it has not ended without its will");
+    assert_eq!(
+        sessions.records.len(),
+        before,
+        "the session must not end before its will is published"
+    );
     sessions.will_published(id);
     assert!(sessions.records.len() > before);
     assert_eq!(sessions.pending_wills.of(7).count(), 0);
@@ -249,7 +257,7 @@ fn reconnecting_in_time_cancels_the_will() {
         sessions.get(key).unwrap().will = Some(will(delay, due));
         !come(&mut sessions, false, at(20)).1.wills.is_empty()
     };
-    assert!(comes(0, None), "its connection was taken over");
+    assert!(comes(0, None), "the connection was taken over");
     assert!(!comes(5, None) && !comes(5, Some(21)));
     // After a restart, when no timer has run yet.
     assert!(comes(0, Some(20)) && comes(5, Some(20)));
@@ -297,7 +305,7 @@ fn every_message_is_delivered_or_counted_as_dropped() {
         assert_eq!(dropped(&sessions), expected);
         deliver(&mut sessions, opened.key, &[surely(b"5")], at(2));
         expected.insert(0, (DropReason::QueueFull, 1));
-        assert_eq!(dropped(&sessions), expected, "of QoS 1 the oldest is not dropped");
+        assert_eq!(dropped(&sessions), expected, "the oldest QoS 1 message is not dropped");
         // An expired message makes space.
         deliver(&mut sessions, opened.key, &[surely(b"6")], at(10));
         expected.insert(3, (DropReason::Expired, 1));

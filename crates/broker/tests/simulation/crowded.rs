@@ -69,7 +69,7 @@ async fn publish(net: &Net, number: u16, mut wire: Option<Wire>) -> bool {
         }
         net.sleep(Duration::from_millis(100)).await;
     }
-    unreachable!("it tries without end")
+    unreachable!("the loop has no end")
 }
 
 async fn connect(net: &Net, name: &str) -> Wire {
@@ -188,7 +188,7 @@ fn publishes(seed: u64) -> bool {
             let Either::Right(left) = select(pin!(receive(&mut known, &got)), is_left).await else {
                 panic!("the connection is lost");
             };
-            assert!(!left, "something is kept for somebody who has all");
+            assert!(!left, "the broker holds a message for a client that has everything");
             let got = got.take();
             // A QoS 1 message may arrive again.
             let last = got.len() - 1;

@@ -41,7 +41,7 @@ fn clients_do_not_wait_for_a_stalled_disk() {
             world.client(async move {
                 let ask = async |name: &str, expiry| match Wire::ask(&net, name, expiry).await {
                     Ok((_wire, reason)) => reason,
-                    Err(_) => panic!("{name} is not answered"),
+                    Err(_) => panic!("{name} gets no answer"),
                 };
                 let begun = net.now();
                 for name in ["known", "known", "new"] {
@@ -114,7 +114,11 @@ fn publishes_to_no_disk(seed: u64) -> [Answer; 2] {
         let net = world.net();
         world.client(async move {
             let mut writer = Wire::connect(&net, "writer").await;
-            let mut guest = Wire::ask(&net, "guest", 0).await.ok().expect("it is let in").0;
+            let mut guest = Wire::ask(&net, "guest", 0)
+                .await
+                .ok()
+                .expect("the broker accepts the connection")
+                .0;
             assert!(publish(&mut writer, Delivery::ExactlyOnce(id(1)), false).await.is_ok());
             assert_eq!(answer(&mut writer).await, Answer::Taken);
             net.set_faults(Faults { full: 1000, ..Faults::NONE });
@@ -134,10 +138,14 @@ fn publishes_to_no_disk(seed: u64) -> [Answer; 2] {
             // The broker is awake for five seconds of it; the rest is jumps of the simulated clock.
             assert!(took < Duration::from_secs(600), "{took:?}");
             // Other clients are served.
-            let mut other = Wire::ask(&net, "other", 0).await.ok().expect("it is let in").0;
+            let mut other = Wire::ask(&net, "other", 0)
+                .await
+                .ok()
+                .expect("the broker accepts the connection")
+                .0;
             assert!(publish(&mut other, Delivery::AtMostOnce, false).await.is_ok());
             let alive = other.say(&Packet::PingReq).await.is_ok();
-            let came = other.next().await.ok().filter(|_| alive).expect("it is answered");
+            let came = other.next().await.ok().filter(|_| alive).expect("an answer arrives");
             assert!(matches!(came.packet(), Packet::PingResp));
             net.set_faults(Faults::NONE);
             // The broker notices at its next attempt to write.
@@ -177,7 +185,7 @@ fn publishes_to_no_disk(seed: u64) -> [Answer; 2] {
             of_world.set(Some([of_writer, of_guest]));
         });
     });
-    answers.get().expect("both were answered")
+    answers.get().expect("both got an answer")
 }
 
 #[test]
@@ -211,7 +219,13 @@ fn qos_0_does_not_wait_for_the_disk() {
                 let mut guests = Vec::new();
                 for n in 0..9 {
                     let name = format!("guest {n}");
-                    guests.push(Wire::ask(&net, &name, 0).await.ok().expect("it is let in").0);
+                    guests.push(
+                        Wire::ask(&net, &name, 0)
+                            .await
+                            .ok()
+                            .expect("the broker accepts the connection")
+                            .0,
+                    );
                 }
                 let mut writer = Wire::connect(&net, "writer").await;
                 net.set_faults(Faults { full: 1000, ..Faults::NONE });
@@ -235,7 +249,7 @@ fn qos_0_does_not_wait_for_the_disk() {
                     Either::Left(()) => waits.set(waits.get() + 1),
                     // State that the other clients stored before has not reached the disk.
                     Either::Right(Answer::Refused) => all.await,
-                    Either::Right(_) => panic!("the writer is answered before guests are"),
+                    Either::Right(_) => panic!("the writer gets its answer before the guests"),
                 }
                 net.set_faults(Faults::NONE);
             });
@@ -254,7 +268,7 @@ async fn retain(wire: &mut Wire) -> Result<(), Lost> {
 
 /// Reads one packet. Returns whether more packets precede the PINGRESP.
 async fn is_answered(guest: &mut Wire) -> bool {
-    let Ok(came) = guest.next().await else { panic!("not answered") };
+    let Ok(came) = guest.next().await else { panic!("no answer") };
     match came.packet() {
         Packet::PingResp => false,
         Packet::SubAck(ack) => {

@@ -65,7 +65,7 @@ async fn take(wire: &mut Wire, count: usize) -> Vec<u32> {
 async fn ask(net: &Net, name: &str) -> (Wire, Reason) {
     match Wire::ask(net, name, 3600).await {
         Ok(answered) => answered,
-        Err(_) => panic!("{name} is not answered"),
+        Err(_) => panic!("{name} gets no answer"),
     }
 }
 
@@ -99,7 +99,7 @@ async fn fill(net: &Net, writer: &mut Wire, by_others: bool) -> u32 {
             reason => assert!(!reason.is_failure(), "{reason:?}"),
         }
     }
-    panic!("the disk is never full");
+    panic!("the disk does not get full");
 }
 
 fn a_full_disk(seed: u64) -> u32 {
@@ -119,7 +119,11 @@ fn a_full_disk(seed: u64) -> u32 {
             let mut quiet = ask(&net, "quiet").await.0;
             assert_eq!(subscribe(&mut quiet, "x").await, Reason(1));
             quiet.reset();
-            let mut writer = Wire::ask(&net, "writer", 0).await.ok().expect("it is let in").0;
+            let mut writer = Wire::ask(&net, "writer", 0)
+                .await
+                .ok()
+                .expect("the broker accepts the connection")
+                .0;
             let count = fill(&net, &mut writer, by_others).await;
             assert_eq!(refused(&broker), [("disk_full", 1)]);
             // The broker refuses additions to its persistent state, and nothing else.
@@ -146,7 +150,7 @@ fn a_full_disk(seed: u64) -> u32 {
             }
             let mut reader = ask(&net, "reader").await.0;
             let came = take(&mut reader, count as usize).await;
-            assert!(came.into_iter().eq(0..count), "all that was acknowledged, in order");
+            assert!(came.into_iter().eq(0..count), "all acknowledged messages, in order");
             // The acknowledgements made room.
             net.sleep(Duration::from_secs(20)).await;
             assert_eq!(publish(&mut writer, count).await, Reason::SUCCESS);

@@ -62,12 +62,15 @@ fn look(known: &Known) {
             };
             let who = known.members.iter().filter(|member| times(member) > 0).count() as u32;
             let most = if qos(message) == QoS::ExactlyOnce { 1 } else { publisher.sent(message) };
-            assert!((1..=most).contains(&who), "{message} of {topic} came to {who}");
+            assert!((1..=most).contains(&who), "{who} received {message} of {topic}");
         }
         for member in &known.members {
             let from = member.left.as_ref().map_or(usize::MAX, |left| left[number]);
             let late = member.got(&topic).iter().find(|own| own.0 >= from);
-            assert!(late.is_none(), "{late:?} of {topic} came to who had left before {from}");
+            assert!(
+                late.is_none(),
+                "a member that left before {from} received {late:?} of {topic}"
+            );
         }
     }
     // A message sent again may go to another member, for which it is new and out of order.

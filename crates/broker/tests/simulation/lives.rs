@@ -110,7 +110,7 @@ fn live<E: Everybody>(
             of_world.set(Some(left));
         });
     });
-    left.take().expect("the cut has come")
+    left.take().expect("the power cut happened")
 }
 
 /// The number of a segment; `None` for other files.
@@ -172,7 +172,7 @@ fn begin_with(
     world.program(graph, move |start| {
         broker.begin(start);
         others(start)?;
-        let listener = listeners.borrow_mut().pop().expect("one for each");
+        let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
         Ok(broker.accept(Listener::new(listener)?)?)
     });
     begun

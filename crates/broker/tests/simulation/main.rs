@@ -69,7 +69,7 @@ fn world(world: &mut World) {
     let broker = Broker::declare(&mut graph, &config);
     let listeners = RefCell::new(world.listen(address()));
     world.program(graph, move |_| {
-        let listener = listeners.borrow_mut().pop().expect("one for each");
+        let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
         Ok(broker.accept(Listener::new(listener)?)?)
     });
     let subscribers = 1 + world.draw(3) as usize;

@@ -135,7 +135,9 @@ impl Memory {
     /// Starts the next message, with the lowest free packet identifier.
     fn begin(&mut self) -> Own {
         let mut ids = (1..).filter_map(PacketId::new);
-        let id = ids.find(|id| self.own.iter().all(|own| own.id != *id)).expect("few are taken");
+        let id = ids
+            .find(|id| self.own.iter().all(|own| own.id != *id))
+            .expect("few identifiers are in use");
         let own = Own { number: self.next, id, is_received: false };
         self.own.push_back(own.clone());
         self.next += 1;
@@ -144,7 +146,7 @@ impl Memory {
 
     /// Handles the acknowledgement of a message at this time.
     fn is_received(&mut self, id: PacketId, now: Duration) {
-        let of = self.own.iter_mut().find(|own| own.id == id).expect("it was published");
+        let of = self.own.iter_mut().find(|own| own.id == id).expect("published before");
         of.is_received = true;
         self.times[of.number].1 = now;
     }

@@ -190,7 +190,7 @@ pub(crate) async fn ask(
         assert_eq!(reason, Reason::SERVER_UNAVAILABLE);
         return Err(Lost);
     }
-    assert!(!wire.is_present, "{name} was never here");
+    assert!(!wire.is_present, "{name} is a new client");
     let end = format!("end of {name}");
     ask_for(&mut wire, &[filter, &end]).await?;
     let (mut inbox, mut got) = (Inbox::default(), BTreeMap::new());

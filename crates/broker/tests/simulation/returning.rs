@@ -81,7 +81,7 @@ impl Memory {
             for own in got.iter().filter(|own| qos(own.0) == QoS::ExactlyOnce) {
                 let times = got.iter().filter(|other| *other == own).count();
                 let most = if own.1 { self.times } else { 1 };
-                assert!(times <= most, "{own:?} of {topic} has come {times} times, not {most}");
+                assert!(times <= most, "{own:?} of {topic} arrived {times} times, not {most}");
             }
         }
     }
@@ -104,7 +104,7 @@ pub(crate) async fn run(
         let mut wire = Wire::connect(&net, "returning").await;
         memory.borrow_mut().heard += 1;
         let is_known = memory.borrow().asked.is_some();
-        assert!(wire.is_present || !is_known, "its session is lost");
+        assert!(wire.is_present || !is_known, "the session is lost");
         let fails = shared.breaks.get() && breaks > 0 && net.draw(2) == 0;
         let steps = if fails { net.draw(12) } else { u64::MAX };
         breaks -= u32::from(fails);
@@ -142,7 +142,7 @@ async fn receive(
             Packet::SubAck(ack) => {
                 look_at(&ack)?;
                 let sent = by_topics(publishers, |own, number| number < own.next());
-                let answered = answered.take().expect("it has asked once");
+                let answered = answered.take().expect("subscribed before");
                 memory.borrow_mut().asked = Some(Asked { answered, sent });
                 continue;
             }

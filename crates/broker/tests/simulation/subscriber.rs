@@ -180,7 +180,7 @@ async fn receive(
         }
         let (new, answer) = memory.borrow_mut().inbox.take(packet);
         if let Some(publish) = new {
-            assert_ne!(publish.delivery.qos(), QoS::AtMostOnce, "none is published so");
+            assert_ne!(publish.delivery.qos(), QoS::AtMostOnce, "no message has another QoS");
             let number = memory.borrow_mut().note(&publish);
             (errand.comes)(number, expiry(&publish));
         }

@@ -123,7 +123,7 @@ impl Memory {
     /// Checks a published will.
     fn comes(&self, number: usize, lasts: Option<u32>, now: Duration) {
         let visit = &self.visits[number];
-        assert_eq!(visit.goodbye, Goodbye::None, "the will {number} has come: {visit:?}");
+        assert_eq!(visit.goodbye, Goodbye::None, "the will {number} was published: {visit:?}");
         let is_last = number + 1 == self.visits.len();
         if is_last && visit.is_new && visit.is_let_in {
             let expiry = Duration::from_secs(visit.expiry.into());
@@ -134,7 +134,10 @@ impl Memory {
             );
             // The expiry interval starts when the will is published, not earlier.
             let least = LASTS - (now - earliest.unwrap_or(now)).as_secs() as u32 - 1;
-            assert!(lasts.is_none_or(|own| own >= least), "{number} is worth {lasts:?}: {visit:?}");
+            assert!(
+                lasts.is_none_or(|own| own >= least),
+                "the will {number} expires in {lasts:?}: {visit:?}"
+            );
         }
         assert!(lasts.is_some() == visit.lasts.is_some() && lasts <= visit.lasts, "{lasts:?}");
     }
@@ -158,7 +161,9 @@ impl Clients {
         let (watcher, mortal) = (self.watcher.borrow(), self.mortal.borrow());
         let numbers = watcher.got(TOPIC).iter().map(|own| own.0);
         let came: Vec<_> = numbers.filter(|number| mortal.visits[*number].retain).collect();
-        let Some(found) = found else { return assert!(came.is_empty(), "nothing of {came:?}") };
+        let Some(found) = found else {
+            return assert!(came.is_empty(), "none of {came:?} is retained");
+        };
         let last = came.iter().rposition(|own| *own == found.number);
         // A will that was not acknowledged arrives again, after others.
         let later =
@@ -178,7 +183,10 @@ impl Clients {
                 !is_counted || came <= visit.lives,
                 "{number} has come {came} times: {visit:?}"
             );
-            assert!(visit.goodbye == Goodbye::None || came == 0, "{number} has come: {visit:?}");
+            assert!(
+                visit.goodbye == Goodbye::None || came == 0,
+                "the will {number} was published: {visit:?}"
+            );
         }
     }
 }
@@ -226,7 +234,7 @@ async fn comes_and_goes(
             Ok((wire, Reason::SUCCESS)) => wire,
             // The disk is slow.
             Err(_) | Ok((_, Reason::SERVER_UNAVAILABLE)) => continue,
-            Ok((_, reason)) => panic!("CONNECT is refused: {reason:?}"),
+            Ok((_, reason)) => panic!("the CONNECT is refused: {reason:?}"),
         };
         memory.borrow_mut().is_let_in(number, wire.is_present);
         // The new connection took over the session.

@@ -36,7 +36,7 @@ pub(crate) struct Came(Vec<u8>);
 
 impl Came {
     pub(crate) fn packet(&self) -> Packet<'_> {
-        let frame = Frame::split(&self.0, Frame::MAX_BODY).expect("it was looked at").unwrap();
+        let frame = Frame::split(&self.0, Frame::MAX_BODY).expect("decoded before").unwrap();
         Packet::decode(frame, Version::V5).expect("the broker speaks MQTT")
     }
 }
@@ -72,7 +72,7 @@ impl Wire {
             (wire, Reason::SUCCESS) => Ok(wire),
             // The disk is slow.
             (_, Reason::SERVER_UNAVAILABLE) => Err(Lost),
-            (_, reason) => panic!("CONNECT is refused: {reason:?}"),
+            (_, reason) => panic!("the CONNECT is refused: {reason:?}"),
         }
     }
 
@@ -100,7 +100,7 @@ impl Wire {
         }))
         .await?;
         let came = wire.next().await?;
-        let Packet::ConnAck(ack) = came.packet() else { panic!("CONNACK is the first") };
+        let Packet::ConnAck(ack) = came.packet() else { panic!("the first packet is a CONNACK") };
         wire.is_present = ack.session_present;
         Ok((wire, ack.reason))
     }

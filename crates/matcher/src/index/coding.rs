@@ -117,13 +117,13 @@ impl Index {
     fn number(&mut self, name: &str, constant: &Constant) -> (u32, u32) {
         let slot = self.slot(name, Use::Equal(constant.kind()));
         let Column::Equal(column) = &self.state().dictionary.slots[slot as usize] else {
-            unreachable!("it was made for equality")
+            unreachable!("the slot is for equality")
         };
         if let Some(id) = column.id(constant) {
             return (slot, id);
         }
         let Column::Equal(column) = &mut self.dictionary().slots[slot as usize] else {
-            unreachable!("it was made for equality")
+            unreachable!("the slot is for equality")
         };
         (slot, column.add(constant))
     }
@@ -182,14 +182,14 @@ impl Index {
     fn order(&self, slot: u32) -> &Order {
         match &self.state().dictionary.slots[slot as usize] {
             Column::Order(column) => column,
-            _ => unreachable!("it was made for order"),
+            _ => unreachable!("the slot is for order"),
         }
     }
 
     fn order_mut(&mut self, slot: u32) -> &mut Order {
         match &mut self.dictionary().slots[slot as usize] {
             Column::Order(column) => column,
-            _ => unreachable!("it was made for order"),
+            _ => unreachable!("the slot is for order"),
         }
     }
 

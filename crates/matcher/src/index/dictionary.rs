@@ -175,7 +175,7 @@ mod tests {
         for at in 2..62 {
             assert_eq!(slot(&format!("c{at}"), Use::Equal(Kind::Bytes)), at);
         }
-        assert_eq!(slot("d", Use::Order(Kind::Number)), 64, "no byte is left");
+        assert_eq!(slot("d", Use::Order(Kind::Number)), 64, "no byte code is left");
         assert_eq!(slot("d", Use::Equal(Kind::Number)), 65);
     }
 }

@@ -169,7 +169,7 @@ impl<T: Borrow<Event>> Queues<T> {
     /// # Panics
     /// If there is no room, or another snapshot coded the event.
     pub fn push(&mut self, item: T) {
-        assert!(self.has_room(), "{} events are here already; settle some", self.capacity);
+        assert!(self.has_room(), "the queues hold {} events already; settle some", self.capacity);
         let (state, event) = (&*self.snapshot.0, item.borrow());
         state.owns(event);
         let place = self.next;
@@ -246,7 +246,8 @@ impl<T: Borrow<Event>> Queues<T> {
         let Queues { items, coded, words, found, room, .. } = self;
         let pairs = &mut self.pieces[at].pairs;
         let line = |place: u32| &coded[place as usize];
-        let event = |place: u32| items[place as usize].as_ref().expect("it waits").borrow();
+        let event =
+            |place: u32| items[place as usize].as_ref().expect("the event is queued").borrow();
         let read = state.match_pairs(piece, pairs, line, event, room, &mut |place, id| {
             note(&mut words[place as usize], &mut found[place as usize], id);
         });
@@ -269,7 +270,7 @@ impl<T: Borrow<Event>> Queues<T> {
             }
             self.oldest = self.after(place);
             self.len -= 1;
-            let item = self.items[place].take().expect("it came and has not gone");
+            let item = self.items[place].take().expect("the event is in the queues");
             let found = &mut self.found[place];
             if word & TWICE != 0 {
                 found.sort_unstable();
@@ -285,7 +286,7 @@ impl<T: Borrow<Event>> Queues<T> {
     /// # Panics
     /// If an event is still here: [run](Queues::run_oldest) and settle all events first.
     pub fn adopt(&mut self, snapshot: Snapshot) {
-        assert!(self.is_empty(), "events of another snapshot are here");
+        assert!(self.is_empty(), "the queues hold events of another snapshot");
         self.ready.clear();
         self.touched.clear();
         self.pieces.truncate(snapshot.0.pieces.len());

@@ -59,7 +59,7 @@ impl Program {
             }
             for _ in 0..rng.usize(..8).min(waiting.len()) {
                 let (from, event, call) = waiting.pop_front().unwrap();
-                let matched = call.await.expect("it is answered");
+                let matched = call.await.expect("an answer arrives");
                 assert_eq!(format!("{:?}", matched.item), format!("{event:?}"), "its own answer");
                 let mut found = matched.subscriptions.clone();
                 found.sort_unstable();
@@ -104,7 +104,7 @@ impl Program {
                 published.models.push(model.clone());
                 published.models.len() - 1
             };
-            self.matching.publish(&index.snapshot()).await.expect("it is taken over");
+            self.matching.publish(&index.snapshot()).await.expect("the connection is taken over");
             self.published.lock().unwrap().everywhere = at;
             if rng.bool() {
                 sleep(std::time::Duration::from_millis(1)).await;
@@ -120,7 +120,7 @@ impl Program {
         });
         let work: Vec<_> = work.collect();
         for done in join(work).await {
-            done.expect("a publisher has checked all");
+            done.expect("a publisher has checked all answers");
         }
     }
 }

@@ -47,7 +47,7 @@ fn many_publishers_while_the_index_changes() {
         Ok(())
     });
     drop(ended.unwrap());
-    assert_eq!(checked.load(Ordering::Relaxed), tasks, "all have checked all");
+    assert_eq!(checked.load(Ordering::Relaxed), tasks, "all publishers have checked all answers");
 }
 
 /// A program of one processor that runs `work` and then drains.

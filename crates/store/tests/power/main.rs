@@ -148,7 +148,7 @@ fn live(
             segments.set(observed.status().segments);
         });
     });
-    let (left, known) = cut.take().expect("the cut has come");
+    let (left, known) = cut.take().expect("the power cut happened");
     // Results after the power cut are discarded.
     told.iter().zip(known).for_each(|(told, known)| *told.borrow_mut() = known);
     Life { begin, told, left, segments: segments.get() }

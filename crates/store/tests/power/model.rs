@@ -57,7 +57,7 @@ impl Model {
                     session.one(record, messages);
                 }
             }
-            _ => unreachable!("a record of a new kind"),
+            _ => unreachable!("an unknown record"),
         }
     }
 
@@ -122,7 +122,7 @@ impl Session {
             Record::Done { delivery, .. } => drop(self.queue.remove(&delivery.0)),
             Record::Incoming { packet, .. } => drop(self.incoming.insert(packet)),
             Record::IncomingDone { packet, .. } => drop(self.incoming.remove(&packet)),
-            _ => unreachable!("of no session"),
+            _ => unreachable!("a record without a session"),
         }
     }
 }
