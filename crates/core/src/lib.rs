@@ -9,7 +9,7 @@
 //! `session`, `metrics`, `stage`, `program`, `processor`, `future`, `handle`, `sim`. A file imports from its own
 //! layer and from those below it.
 //!
-//! To follow an operation, read `handle::handles` (invoking), `processor::lifecycle` (placing and ending),
+//! To follow an operation, read `handle::local` (invoking), `processor::lifecycle` (placing and ending),
 //! `operation::slot` (its memory), `processor::turn` and `processor::cohort` (running), `processor::remote`
 //! (crossing) and `future::call` (the result).
 //!
@@ -57,13 +57,14 @@ pub use crate::future::reply::Reply;
 pub use crate::future::select::{SelectAll, select_all};
 pub use crate::future::session::{Session, SessionEnd, SessionGuard};
 pub use crate::future::sleep::{Sleep, TimedOut, now, sleep, timeout, yield_now};
-pub use crate::handle::balanced::{AffineOptions, AffineStage, BalancedStage};
-pub use crate::handle::cohort::{CohortStage, PartitionedCohortStage};
-pub use crate::handle::custom::{Policy, Stage};
+pub use crate::handle::cohort::{CohortStage, Items, KeyedItems, PartitionedCohortStage};
+pub use crate::handle::custom::Policy;
 pub use crate::handle::graph::{Graph, StageOptions, StageSlot};
-pub use crate::handle::handles::{ExclusiveStage, PartitionedStage, SharedStage};
+pub use crate::handle::local::{ExclusiveStage, LocalAccess, SharedStage};
+pub use crate::handle::partitioned::PartitionedStage;
 pub use crate::handle::rebuild_options::Rebuilding;
-pub use crate::handle::within::Within;
+pub use crate::handle::roaming::{AffineOptions, AffineStage, BalancedStage, Roaming};
+pub use crate::handle::stage::Stage;
 #[cfg(feature = "fault-injection")]
 #[doc(hidden)]
 pub use crate::mailbox::fault_injection;

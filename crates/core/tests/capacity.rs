@@ -19,10 +19,10 @@ fn a_full_stage_refuses_by_name_and_the_processor_without() {
     let full = |stage, bound| Err(CallError::Full { stage, bound });
     settle(&processor, &world, || {
         for _ in 0..3 {
-            assert!(small.has_room());
+            assert!(small.has_capacity());
             small.dispatch(|_| async {}).unwrap();
         }
-        assert!(!small.has_room() && other.has_room());
+        assert!(!small.has_capacity() && other.has_capacity());
         let dropped = Rc::new(());
         let held = dropped.clone();
         assert_eq!(small.dispatch(move |_| async move { drop(held) }), full(Some("small"), 3));
@@ -63,9 +63,9 @@ fn what_is_inside_is_let_in_again() {
                 .unwrap();
             processor.turn(&world);
         }
-        assert!(small.has_room());
+        assert!(small.has_capacity());
         triggers.into_iter().for_each(|trigger| trigger.send(()));
-        assert!(!small.has_room());
+        assert!(!small.has_capacity());
     });
     assert_eq!((done.get(), processor.live()), (200, 0));
 }
@@ -116,7 +116,7 @@ fn all_who_wait_are_told_and_an_ended_one_is_not_missed() {
                 told.borrow_mut().push(n);
             };
             if n == 2 {
-                source.dispatch_in(&session, wait).unwrap();
+                session.scope(|| source.dispatch(wait)).unwrap();
             } else {
                 source.dispatch(wait).unwrap();
             }

@@ -184,16 +184,16 @@ fn a_session_ends_items_wherever_they_are() {
             let _ = join(vec![keep.call(false), keep.call(false)]).await;
             unreachable!("ended before");
         };
-        front.dispatch_in(&session, ask).unwrap();
+        session.scope(|| front.dispatch(ask)).unwrap();
         while processor.turn(&world).ran > 0 {}
         assert_eq!(session.operations(), 3, "the caller and two items in the handler's hands");
         // These are still queued when it ends.
-        keep.dispatch_in(&session, false).unwrap();
+        session.scope(|| keep.dispatch(false)).unwrap();
         let end = session.clone();
         front.dispatch(move |_| async move { end.end().await }).unwrap();
         while processor.turn(&world).ran > 0 {}
         assert_eq!(session.operations(), 0);
-        assert_eq!(keep.dispatch_in(&session, true), Err(CallError::Cancelled));
+        assert_eq!(session.scope(|| keep.dispatch(true)), Err(CallError::Cancelled));
         // Replies to those that are gone are dropped, and harm nobody who has their slots now.
         front
             .dispatch(move |_| async move {
@@ -329,7 +329,7 @@ fn options_hold_and_the_end_of_a_cohort_is_told() {
         for n in 0..4 {
             gather.dispatch(n).unwrap();
         }
-        assert!(!gather.has_room());
+        assert!(!gather.has_capacity());
         assert_eq!(gather.dispatch(4), Err(CallError::Full { stage: Some("gather"), bound: 4 }));
         near.dispatch(move |_| async move {
             gather.wait_for_capacity().await;

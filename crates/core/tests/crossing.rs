@@ -163,24 +163,27 @@ fn a_session_ends_its_children_elsewhere() {
         let alive = alive.clone();
         main.dispatch(move |_| async move {
             let (session, inner) = (Session::new(), alive.clone());
-            main.dispatch_in(&session, move |_| async move {
-                let endless = far.call_on(1, move |_| async move {
-                    let orphan = inner.clone();
-                    far.dispatch(move |_| async move {
-                        std::future::pending::<()>().await;
-                        drop(orphan);
+            session
+                .scope(|| {
+                    main.dispatch(move |_| async move {
+                        let endless = far.call_on(1, move |_| async move {
+                            let orphan = inner.clone();
+                            far.dispatch(move |_| async move {
+                                std::future::pending::<()>().await;
+                                drop(orphan);
+                            })
+                            .unwrap();
+                            // Something that is not given back at once, as a buffer in the kernel.
+                            let hold = Session::current().unwrap().guard();
+                            far.dispatch(move |_| async move { drop(hold) }).unwrap();
+                            std::future::pending::<()>().await;
+                            drop(inner);
+                        });
+                        let _ = endless.await;
+                        unreachable!("ended while it waited");
                     })
-                    .unwrap();
-                    // Something that is not given back at once, as a buffer in the kernel.
-                    let hold = Session::current().unwrap().guard();
-                    far.dispatch(move |_| async move { drop(hold) }).unwrap();
-                    std::future::pending::<()>().await;
-                    drop(inner);
-                });
-                let _ = endless.await;
-                unreachable!("ended while it waited");
-            })
-            .unwrap();
+                })
+                .unwrap();
             sleep(Duration::from_millis(2)).await;
             session.end().await;
             assert_eq!(Arc::strong_count(&alive), 2, "back only after all of it was");

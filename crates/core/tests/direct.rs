@@ -216,19 +216,21 @@ fn sessions_and_deadlines_hold_inside() {
         let late = Session::with_deadline(Duration::ZERO);
         let ended = Session::new();
         let (inner, waits) = (log.clone(), log.clone());
-        let call = b.call_in(&late, move |_| async move { inner.borrow_mut().push("late") });
+        let call = late.scope(|| b.call(move |_| async move { inner.borrow_mut().push("late") }));
         assert_eq!(call.await, Err(CallError::DeadlinePassed));
         // A child that ends its own session while it runs inside of its caller.
-        let call = b.call_in(&ended, move |_| async move {
-            let own = Session::current().unwrap();
-            waits.borrow_mut().push("ends itself");
-            own.end().await;
-            waits.borrow_mut().push("and goes on");
+        let call = ended.scope(|| {
+            b.call(move |_| async move {
+                let own = Session::current().unwrap();
+                waits.borrow_mut().push("ends itself");
+                own.end().await;
+                waits.borrow_mut().push("and goes on");
+            })
         });
         assert_eq!(call.await, Err(CallError::Cancelled));
         ended.end().await;
         assert!(Session::current().is_none(), "the caller's own again");
-        let call = b.call_in(&ended, |_| async {});
+        let call = ended.scope(|| b.call(|_| async {}));
         assert_eq!(call.await, Err(CallError::Cancelled));
     });
     assert_eq!(log, ["ends itself"]);
@@ -242,12 +244,14 @@ fn a_caller_that_is_ended_by_its_child_goes_no_further_than_its_next_wait() {
         |b, _| async move {
             let session = Session::new();
             let inner = log.clone();
-            let parent = b.call_in(&session, move |_| async move {
-                let end = move |_| async move { drop(Session::current().unwrap().end()) };
-                let ended = b.call(end).await;
-                inner.borrow_mut().push(if ended.is_ok() { "child is done" } else { "not" });
-                yield_now().await;
-                inner.borrow_mut().push("went on");
+            let parent = session.scope(|| {
+                b.call(move |_| async move {
+                    let end = move |_| async move { drop(Session::current().unwrap().end()) };
+                    let ended = b.call(end).await;
+                    inner.borrow_mut().push(if ended.is_ok() { "child is done" } else { "not" });
+                    yield_now().await;
+                    inner.borrow_mut().push("went on");
+                })
             });
             assert_eq!(parent.await, Err(CallError::Cancelled));
             session.end().await;

@@ -38,7 +38,7 @@ fn the_suspended_are_counted_while_they_are() {
             stage.dispatch(|_| sleep(Duration::from_millis(5))).unwrap();
         }
         for _ in 0..2 {
-            stage.dispatch_in(&session, |_| sleep(Duration::from_secs(5))).unwrap();
+            session.scope(|| stage.dispatch(|_| sleep(Duration::from_secs(5)))).unwrap();
         }
     });
     assert_eq!(suspended(&processor), 5);

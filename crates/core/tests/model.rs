@@ -217,11 +217,13 @@ impl Env {
             Step::Session(plan, yields) => {
                 let session = Session::new();
                 let ((fate, life), env) = (self.fate(), self.clone());
-                let root = self.here.dispatch_in(&session, move |_| {
-                    let running = env.start(plan, life);
-                    async move {
-                        running.await;
-                    }
+                let root = session.scope(|| {
+                    self.here.dispatch(move |_| {
+                        let running = env.start(plan, life);
+                        async move {
+                            running.await;
+                        }
+                    })
                 });
                 if let Err(error) = root {
                     assert_eq!(error, CallError::Cancelled);

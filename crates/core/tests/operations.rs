@@ -185,22 +185,25 @@ fn ending_a_session_ends_children_first_and_waits_for_holds() {
         let session = Session::new();
         *slot.borrow_mut() = Some(session.guard());
         let parent = seen.clone();
-        a.dispatch_in(&session, move |_| async move {
-            let _say = Say(parent.clone(), "parent");
-            let child = b.call(move |_| async move {
-                let _say = Say(parent, "child");
-                std::future::pending::<()>().await;
-            });
-            let _ = child.await;
-        })
-        .unwrap();
+        session
+            .scope(|| {
+                a.dispatch(move |_| async move {
+                    let _say = Say(parent.clone(), "parent");
+                    let child = b.call(move |_| async move {
+                        let _say = Say(parent, "child");
+                        std::future::pending::<()>().await;
+                    });
+                    let _ = child.await;
+                })
+            })
+            .unwrap();
         a.dispatch(move |_| async move {
             yield_now().await;
             sleep(Duration::from_millis(1)).await;
             assert_eq!(session.operations(), 2);
             let end = session.end();
             seen.borrow_mut().push("ended");
-            assert!(a.dispatch_in(&session, |_| async {}).is_err());
+            assert!(session.scope(|| a.dispatch(|_| async {})).is_err());
             end.await;
             seen.borrow_mut().push("all is back");
         })

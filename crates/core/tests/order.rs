@@ -144,7 +144,7 @@ fn a_refused_arrival_takes_nobody_out_of_turn() {
                 drop(stage.call_on(0, |_| async { unreachable!("it is late") }));
             }
         };
-        front.dispatch_in(&session, late).unwrap();
+        session.scope(|| front.dispatch(late)).unwrap();
         several.turn(1);
     });
     several.world.now.set(2_000_000);

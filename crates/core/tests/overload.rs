@@ -30,26 +30,39 @@ fn what_starts_too_late_is_not_started() {
     settle(&processor, world, || {
         let session = Session::new();
         session.set_deadline(Duration::from_millis(10));
-        a.dispatch_in(&session, move |_| async move {
-            let run = || {
-                let count = count.clone();
-                b.call(move |_| async move { count.set(count.get() + 1) })
-            };
-            assert_eq!(run().await, Ok(()));
-            let late = run();
-            world.now.set(world.now.get() + 11 * MS);
-            assert_eq!(late.await, Err(CallError::DeadlinePassed), "queued in time, but not run");
-            assert_eq!(run().await, Err(CallError::DeadlinePassed), "what has started goes on");
-            assert_eq!(Session::current().unwrap().time_left(), Some(Duration::ZERO));
-            let admission = Admission::new().admit();
-            assert_eq!(admission.map(drop), Err(Shed::DeadlinePassed));
-            // A session of its own has time of its own, and one inside has no more than there is.
-            let own = Session::new();
-            let (count, inner) = (count.clone(), Session::with_deadline(Duration::from_secs(9)));
-            assert_eq!((own.time_left(), inner.time_left()), (None, Some(Duration::ZERO)));
-            b.dispatch_in(&own, move |_| async move { count.set(count.get() + 10) }).unwrap();
-        })
-        .unwrap();
+        session
+            .scope(|| {
+                a.dispatch(move |_| async move {
+                    let run = || {
+                        let count = count.clone();
+                        b.call(move |_| async move { count.set(count.get() + 1) })
+                    };
+                    assert_eq!(run().await, Ok(()));
+                    let late = run();
+                    world.now.set(world.now.get() + 11 * MS);
+                    assert_eq!(
+                        late.await,
+                        Err(CallError::DeadlinePassed),
+                        "queued in time, but not run"
+                    );
+                    assert_eq!(
+                        run().await,
+                        Err(CallError::DeadlinePassed),
+                        "what has started goes on"
+                    );
+                    assert_eq!(Session::current().unwrap().time_left(), Some(Duration::ZERO));
+                    let admission = Admission::new().admit();
+                    assert_eq!(admission.map(drop), Err(Shed::DeadlinePassed));
+                    // A session of its own has time of its own, and one inside has no more than there is.
+                    let own = Session::new();
+                    let (count, inner) =
+                        (count.clone(), Session::with_deadline(Duration::from_secs(9)));
+                    assert_eq!((own.time_left(), inner.time_left()), (None, Some(Duration::ZERO)));
+                    own.scope(|| b.dispatch(move |_| async move { count.set(count.get() + 10) }))
+                        .unwrap();
+                })
+            })
+            .unwrap();
     });
     assert_eq!(ran.get(), 11);
     let profile = processor.control().profile();
@@ -82,11 +95,14 @@ fn deadlines_cross_to_other_processors() {
     let control = run(graph, 2, move |index, control| {
         if index == 0 {
             let session = Session::with_deadline(Duration::from_secs(1000));
-            main.dispatch_in(&session, move |_| async move {
-                let _end = End(control);
-                asks(work, table).await;
-            })
-            .unwrap();
+            session
+                .scope(|| {
+                    main.dispatch(move |_| async move {
+                        let _end = End(control);
+                        asks(work, table).await;
+                    })
+                })
+                .unwrap();
         }
     });
     assert_eq!(ran.load(Ordering::Relaxed), 1);
@@ -127,14 +143,17 @@ fn a_cohort_operation_is_not_given_what_is_late() {
         let session = Session::new();
         session.set_deadline(Duration::from_millis(10));
         gather.dispatch(1).unwrap();
-        a.dispatch_in(&session, move |_| async move {
-            let (late, own) = (gather.call(2), Session::new());
-            gather.dispatch_in(&own, 3).unwrap();
-            own.set_deadline(Duration::from_millis(20));
-            world.now.set(world.now.get() + 11 * MS);
-            assert_eq!(late.await, Err(CallError::DeadlinePassed));
-        })
-        .unwrap();
+        session
+            .scope(|| {
+                a.dispatch(move |_| async move {
+                    let (late, own) = (gather.call(2), Session::new());
+                    own.scope(|| gather.dispatch(3)).unwrap();
+                    own.set_deadline(Duration::from_millis(20));
+                    world.now.set(world.now.get() + 11 * MS);
+                    assert_eq!(late.await, Err(CallError::DeadlinePassed));
+                })
+            })
+            .unwrap();
     });
     let stage = &processor.control().profile().processors[0].stages[1];
     assert_eq!((stage.shed.deadline, stage.cancelled), (1, 0));

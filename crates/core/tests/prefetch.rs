@@ -171,11 +171,14 @@ fn a_session_that_ends_takes_those_that_wait_with_it() {
         let session = Session::new();
         for _ in 0..3 {
             let (kept, went_on) = (dropped.clone(), went_on.clone());
-            a.dispatch_in(&session, move |_| async move {
-                prefetch(&kept).await;
-                went_on.set(went_on.get() + 1);
-            })
-            .unwrap();
+            session
+                .scope(|| {
+                    a.dispatch(move |_| async move {
+                        prefetch(&kept).await;
+                        went_on.set(went_on.get() + 1);
+                    })
+                })
+                .unwrap();
         }
         a.dispatch(move |_| async move {
             session.end().await;

@@ -103,7 +103,7 @@ fn what_waits_is_bounded_by_the_capacity() {
     settle(&processor, &world, || call_each(front, journal, [1], &replies));
     settle(&processor, &world, || {
         call_each(front, journal, 2..5, &replies);
-        assert!(!journal.has_room());
+        assert!(!journal.has_capacity());
     });
     assert_eq!(*replies.borrow(), [(4, Err(CallError::Full { stage: Some("journal"), bound: 2 }))]);
     until_rest(&processor, &world);

@@ -73,11 +73,13 @@ fn grow(env: Env, tree: Tree) -> Pin<Box<dyn Future<Output = ()>>> {
             Tree::SessionGuard(yields) => {
                 let hold = Session::current().expect("in the session").guard();
                 let outside = Session::new();
-                let kept = env.stage.dispatch_in(&outside, move |_| async move {
-                    for _ in 0..yields {
-                        yield_now().await;
-                    }
-                    drop((hold, inner));
+                let kept = outside.scope(|| {
+                    env.stage.dispatch(move |_| async move {
+                        for _ in 0..yields {
+                            yield_now().await;
+                        }
+                        drop((hold, inner));
+                    })
                 });
                 kept.unwrap();
             }
@@ -123,11 +125,11 @@ fn run(tree: Tree, turns: &[u8]) {
     let ended = Rc::new(Cell::new(false));
     let bystander = several.processors[0].enter(|| {
         let other = Session::new();
-        env.stage.call_in(&other, |_| sleep(std::time::Duration::from_millis(100)))
+        other.scope(|| env.stage.call(|_| sleep(std::time::Duration::from_millis(100))))
     });
     let session = several.processors[0].enter(|| {
         let (session, inner) = (Session::new(), env.clone());
-        env.stage.dispatch_in(&session, move |_| grow(inner, tree)).unwrap();
+        session.scope(|| env.stage.dispatch(move |_| grow(inner, tree))).unwrap();
         session
     });
     for at in turns {

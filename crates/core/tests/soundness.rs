@@ -274,18 +274,21 @@ fn an_operation_that_holds_its_own_call_ends_with_its_session() {
     settle(&processor, &world, || {
         let session = Session::new();
         let mine: Rc<RefCell<Option<Call<()>>>> = own.clone();
-        a.dispatch_in(&session, move |_| async move {
-            let inner = mine.clone();
-            let call = a.call(move |_| async move {
-                let own = inner.take();
-                yield_now().await;
-                // Asked after the future is gone, by its own destructor.
-                let _own = own;
-                std::future::pending().await
-            });
-            *mine.borrow_mut() = Some(call);
-        })
-        .unwrap();
+        session
+            .scope(|| {
+                a.dispatch(move |_| async move {
+                    let inner = mine.clone();
+                    let call = a.call(move |_| async move {
+                        let own = inner.take();
+                        yield_now().await;
+                        // Asked after the future is gone, by its own destructor.
+                        let _own = own;
+                        std::future::pending().await
+                    });
+                    *mine.borrow_mut() = Some(call);
+                })
+            })
+            .unwrap();
         for _ in 0..4 {
             processor.turn(&world);
         }
@@ -304,17 +307,20 @@ fn a_session_ended_by_its_own_operation_tells_those_outside() {
     let (out, calls) = (seen.clone(), Rc::new(RefCell::new(Vec::new())));
     settle(&processor, &world, || {
         let (session, inside) = (Session::new(), calls.clone());
-        a.dispatch_in(&session, move |_| async move {
-            let ender = a.call(|_| async {
-                let session = Session::current().expect("inside");
-                session.end().await;
-                unreachable!("ended at its own await")
-            });
-            let waiting = a.call(|_| std::future::pending::<()>());
-            inside.borrow_mut().extend([ender, waiting]);
-            std::future::pending().await
-        })
-        .unwrap();
+        session
+            .scope(|| {
+                a.dispatch(move |_| async move {
+                    let ender = a.call(|_| async {
+                        let session = Session::current().expect("inside");
+                        session.end().await;
+                        unreachable!("ended at its own await")
+                    });
+                    let waiting = a.call(|_| std::future::pending::<()>());
+                    inside.borrow_mut().extend([ender, waiting]);
+                    std::future::pending().await
+                })
+            })
+            .unwrap();
         a.dispatch(move |_| async move {
             while calls.borrow().is_empty() {
                 yield_now().await;
@@ -384,7 +390,7 @@ fn a_destructor_in_a_cohort_wakes_the_one_that_just_suspended() {
     let out = done.clone();
     settle(&processor, &world, || {
         let (session, (trigger, event)) = (Session::new(), phalanx_core::oneshot::local::<u8>());
-        a.dispatch_in(&session, move |_| async move { drop(trigger) }).unwrap();
+        session.scope(|| a.dispatch(move |_| async move { drop(trigger) })).unwrap();
         // Taken first, being the newest; then the one that has been ended in the queue.
         a.dispatch(move |_| async move {
             assert_eq!(event.await, None);

@@ -50,11 +50,13 @@ fn everything_that_is_left_has_a_name() {
     let (trigger, happens) = oneshot::local::<()>();
     processor.enter(|| {
         let session = Session::new();
-        parent
-            .dispatch_in(&session, move |_| async move {
-                let waits = child.call(move |_| happens);
-                let sleeps = child.call(|_| sleep(Duration::from_millis(1)));
-                let _ = join((waits, sleeps)).await;
+        session
+            .scope(|| {
+                parent.dispatch(move |_| async move {
+                    let waits = child.call(move |_| happens);
+                    let sleeps = child.call(|_| sleep(Duration::from_millis(1)));
+                    let _ = join((waits, sleeps)).await;
+                })
             })
             .unwrap();
         drop(child.call(|_| async {}));

@@ -212,7 +212,7 @@ fn an_interruption_is_of_no_session_and_its_panic_of_no_harm() {
                 let failed: Result<(), _> = call.await;
                 log.add(if Session::current().is_some() && failed.is_err() { 'S' } else { '?' });
             };
-            near.dispatch_in(&session, outer).unwrap();
+            session.scope(|| near.dispatch(outer)).unwrap();
         }
         let outside = log.clone();
         far.dispatch(move |_| async move {

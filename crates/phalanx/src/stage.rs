@@ -23,7 +23,7 @@
 pub use phalanx_core::{
     AffineOptions, AffineStage, BalancedStage, Cohort, CohortStage, DEFAULT_COHORT_TIME,
     DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, Entry, Exclusive, ExclusiveStage, Gate,
-    MAX_INTERLEAVED, MAX_STAGES, MoveError, Partition, PartitionedCohortStage, PartitionedStage,
-    Policy, Pooled, Prefetch, Rebuilding, Shared, SharedStage, Stage, StageOptions, StageSlot,
-    prefetch,
+    Items, KeyedItems, LocalAccess, MAX_INTERLEAVED, MAX_STAGES, MoveError, Partition,
+    PartitionedCohortStage, PartitionedStage, Policy, Pooled, Prefetch, Rebuilding, Roaming,
+    Shared, SharedStage, Stage, StageOptions, StageSlot, prefetch,
 };

@@ -27,7 +27,7 @@
 #[doc(inline)]
 pub use phalanx_core::{
     Call, CallError, Children, Join, LARGE_OPERATION, MAX_OPERATIONS, Reply, SelectAll, Session,
-    SessionEnd, SessionGuard, Within, join, select_all, yield_now,
+    SessionEnd, SessionGuard, join, select_all, yield_now,
 };
 
 pub use crate::select::{Either, select};

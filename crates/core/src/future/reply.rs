@@ -186,7 +186,7 @@ mod tests {
             let processor = graph.build(1).remove(0).build(Box::new(|| ()));
             processor.enter(|| {
                 let session = Session::new();
-                (0..2).for_each(|_| stage.dispatch_in(&session, ()).unwrap());
+                (0..2).for_each(|_| session.scope(|| stage.dispatch(())).unwrap());
                 processor.turn(&Still);
                 drop(session.end());
                 let mut stale = KEPT.take();

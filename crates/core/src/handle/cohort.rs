@@ -12,65 +12,46 @@ use std::sync::Arc;
 
 use crate::error::CallError;
 use crate::future::call::Call;
-use crate::future::capacity::WaitForCapacity;
 use crate::future::cohort::Cohort;
-use crate::future::session::Session;
 use crate::handle::graph::StageOptions;
 use crate::handle::items::LocalBatch;
 use crate::handle::remake::counted;
+use crate::handle::stage::Stage;
 use crate::processor;
 use crate::stage::batching::Batch;
 use crate::stage::declaration::LocalState;
-use crate::stage::key::{Invocation, Key};
+use crate::stage::key::Invocation;
 use crate::state::exclusive::{Exclusive, ExclusiveState, LocalExclusive};
 use crate::state::partition::spread;
 use crate::state::rebuildable::Rebuildable;
 
-/// A handle on a stage of cohort operations: what is invoked is an item, and the stage's handler is
-/// given all items of a cohort at once ([`StageOptions::cohort`]). Items stay on the processor that
-/// invokes them, unless they are sent by [`call_on`](Self::call_on).
-///
-/// Invoking from outside an operation panics; see [`Processor::enter`](crate::Processor::enter).
-pub struct CohortStage<I, O> {
-    key: Key,
-    types: Invariant<I, O>,
-}
-
+/// Invariant in both types.
 type Invariant<I, O> = PhantomData<fn(I, O) -> (I, O)>;
 
-/// A handle on a stage of cohort operations whose state is divided among the processors by key
-/// ([`StageOptions::partitioned_cohort`]): an item travels to its key's processor, the reply back.
-pub struct PartitionedCohortStage<I, O>(pub(crate) CohortStage<I, O>);
+/// The policy of a stage of cohort operations: an invocation is an item `I`, answered by an `O`.
+pub struct Items<I, O>(Invariant<I, O>);
 
-impl<I, O> Clone for CohortStage<I, O> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
+/// The policy of a stage of cohort operations whose items go to the processor that owns their key.
+pub struct KeyedItems<I, O>(Invariant<I, O>);
 
-impl<I, O> Copy for CohortStage<I, O> {}
+/// A stage of cohort operations: an invocation is an item, and the stage's handler is
+/// given all items of a cohort at once ([`StageOptions::cohort`](crate::StageOptions::cohort)). Items stay on
+/// the processor that invokes them, unless they are sent by `call_on`.
+pub type CohortStage<I, O> = Stage<Items<I, O>>;
 
-impl<I, O> Clone for PartitionedCohortStage<I, O> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
+/// A stage of cohort operations whose state is divided among the processors by key
+/// ([`StageOptions::partitioned_cohort`](crate::StageOptions::partitioned_cohort)): an item travels to its
+/// key's processor, the reply back.
+pub type PartitionedCohortStage<I, O> = Stage<KeyedItems<I, O>>;
 
-impl<I, O> Copy for PartitionedCohortStage<I, O> {}
-
-impl<I: 'static, O: 'static> CohortStage<I, O> {
-    /// The stage of the key was declared with items and replies of these types.
-    pub(crate) fn new(key: Key) -> Self {
-        Self { key, types: PhantomData }
-    }
-
+impl<I: 'static, O: 'static> Stage<Items<I, O>> {
     /// Hands `item` to the stage's next cohort on this processor. Await the call for the reply.
     ///
     /// It resolves to [`CallError::Panicked`] when the handler panicked before it replied, and to
     /// [`CallError::Unanswered`] when the reply was dropped.
     #[track_caller]
     pub fn call(&self, item: I) -> Call<O> {
-        let from = self.key.invoked();
+        let from = self.key().invoked();
         // SAFETY: the key is this handle's (top of the file).
         processor::current(|p| unsafe { p.call_item(from, item) })
     }
@@ -81,22 +62,12 @@ impl<I: 'static, O: 'static> CohortStage<I, O> {
     /// [`CallError::Full`] or [`CallError::Cancelled`] when it was not taken.
     #[track_caller]
     pub fn dispatch(&self, item: I) -> Result<(), CallError> {
-        self.dispatch_from(self.key.invoked(), item)
+        self.dispatch_from(self.key().invoked(), item)
     }
 
     fn dispatch_from(&self, from: Invocation, item: I) -> Result<(), CallError> {
         // SAFETY: the key is this handle's (top of the file).
         processor::current(|p| unsafe { p.dispatch_item::<I, O>(from, item) })
-    }
-
-    /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
-    ///
-    /// # Errors
-    /// As there; [`CallError::Cancelled`] if the session has ended.
-    #[track_caller]
-    pub fn dispatch_in(&self, session: &Session, item: I) -> Result<(), CallError> {
-        let from = self.key.invoked();
-        session.scope(|| self.dispatch_from(from, item))
     }
 
     /// As [`call`](Self::call), on the processor numbered `processor`.
@@ -109,28 +80,17 @@ impl<I: 'static, O: 'static> CohortStage<I, O> {
         I: Send,
         O: Send,
     {
-        let from = self.key.invoked();
+        let from = self.key().invoked();
         // SAFETY: the key is this handle's (top of the file).
         processor::current(|p| unsafe { p.call_item_on(from, processor, item) })
     }
-
-    /// Whether fewer items are queued at the stage, on this processor, than its
-    /// [capacity](StageOptions::capacity).
-    pub fn has_room(&self) -> bool {
-        processor::current(|p| p.has_room(self.key))
-    }
-
-    /// Waits until the stage has room on this processor; see [`WaitForCapacity`].
-    pub fn wait_for_capacity(&self) -> WaitForCapacity {
-        WaitForCapacity::new(self.key)
-    }
 }
 
-impl<I: Send + 'static, O: Send + 'static> PartitionedCohortStage<I, O> {
+impl<I: Send + 'static, O: Send + 'static> Stage<KeyedItems<I, O>> {
     /// Hands `item` to the next cohort on the processor that owns `key`; see [`CohortStage::call`].
     #[track_caller]
     pub fn call(&self, key: u64, item: I) -> Call<O> {
-        self.0.call_on(self.owner(key), item)
+        Stage::<Items<I, O>>::new(self.key()).call_on(self.owner(key), item)
     }
 
     /// Hands over an item whose reply nobody waits for.
@@ -145,16 +105,6 @@ impl<I: Send + 'static, O: Send + 'static> PartitionedCohortStage<I, O> {
     /// Whether this processor owns `key`: a call there stays here.
     pub fn is_local(&self, key: u64) -> bool {
         processor::current(|p| self.owner(key) == p.index())
-    }
-
-    /// Whether the stage has room on this processor; see [`CohortStage::has_room`].
-    pub fn has_room(&self) -> bool {
-        self.0.has_room()
-    }
-
-    /// Waits until the stage has room on this processor; see [`WaitForCapacity`].
-    pub fn wait_for_capacity(&self) -> WaitForCapacity {
-        self.0.wait_for_capacity()
     }
 
     fn owner(&self, key: u64) -> usize {
@@ -205,7 +155,7 @@ impl StageOptions<'_> {
                 move |cohort: &mut Cohort<I, O>| state.with(|state| handler(state, cohort));
             LocalState { state: Rc::new(()), gate: None, batch: Some(batch(handle)) }
         }));
-        CohortStage { key, types: PhantomData }
+        Stage::new(key)
     }
 
     /// As [`cohort`](Self::cohort), for state that is divided by key: an item names a key, and the
@@ -215,7 +165,7 @@ impl StageOptions<'_> {
         make: impl Fn(usize) -> S + Send + Sync + 'static,
         handler: impl Fn(&mut S, &mut Cohort<I, O>) + Send + Sync + 'static,
     ) -> PartitionedCohortStage<I, O> {
-        PartitionedCohortStage(self.cohort(make, handler))
+        Stage::new(self.cohort(make, handler).key())
     }
 
     /// As [`cohort`](Self::cohort), with one state for all processors, which one at a time reaches
@@ -242,7 +192,7 @@ impl StageOptions<'_> {
                 move |cohort: &mut Cohort<I, O>| state.with(|state| handler(state, cohort));
             LocalState { state: Rc::new(()), gate: Some(gate), batch: Some(batch(handle)) }
         }));
-        CohortStage { key, types: PhantomData }
+        Stage::new(key)
     }
 
     /// Runs `hook` on the processor whenever a cohort of the stage has ended there (endOfCohort):

@@ -4,18 +4,19 @@
 //! invocation goes to, whether a cohort may run now, and what an operation is given to reach the
 //! state. All of it is safe code: what a processor keeps never leaves its thread, so it may be plain
 //! cells; and what processors share is in the policy itself, which is `Sync`.
+//!
+//! # Safety
+//! A handle's policy is that of its stage ([`crate::handle::stage`]), so a processor's part of the stage has its type.
 
 use std::future::Future;
-use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::error::CallError;
 use crate::future::call::Call;
-use crate::future::session::Session;
+use crate::handle::stage::Stage;
 use crate::processor;
 use crate::processor::processor::Processor;
-use crate::stage::key::{Invocation, Key};
 use crate::state::exclusive::Gate;
 
 /// How the operations of a stage reach its state. StageDeclaration by
@@ -129,31 +130,9 @@ impl<P: Policy> Part<P> {
     }
 }
 
-/// A handle on a stage with a [`Policy`] of the user's own.
-///
-/// Invocation and result may travel, as the policy decides, so both are `Send`; the future between
-/// them stays where it was started.
-///
-/// Invoking from outside an operation panics; see [`Processor::enter`].
-pub struct Stage<P> {
-    key: Key,
-    policy: PhantomData<fn(P) -> P>,
-}
-
-impl<P> Clone for Stage<P> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<P> Copy for Stage<P> {}
-
 impl<P: Policy> Stage<P> {
-    pub(crate) fn new(key: Key) -> Self {
-        Self { key, policy: PhantomData }
-    }
-
-    /// Invokes an operation on the processor that the policy chooses for `key`.
+    /// Invokes an operation on the processor that the policy chooses for `key`. Invocation and result may
+    /// travel, so both are `Send`; the future between them stays where it was started.
     #[track_caller]
     pub fn call<F, Fut, T>(&self, key: P::Key, operation: F) -> Call<T>
     where
@@ -161,15 +140,7 @@ impl<P: Policy> Stage<P> {
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        self.call_from(self.key.invoked(), key, operation)
-    }
-
-    fn call_from<F, Fut, T>(&self, from: Invocation, key: P::Key, operation: F) -> Call<T>
-    where
-        F: FnOnce(P::Access) -> Fut + Send + 'static,
-        Fut: Future<Output = T> + 'static,
-        T: Send + 'static,
-    {
+        let from = self.key().invoked();
         processor::current(|p| {
             let target = p.part(self).place(&key, p);
             let stage = *self;
@@ -189,45 +160,15 @@ impl<P: Policy> Stage<P> {
     {
         self.call(key, operation).detach()
     }
+}
 
-    /// As [`call`](Self::call), into `session` in place of the caller's own.
-    ///
-    /// # Panics
-    /// If the session's handle is another processor's.
+impl Processor {
+    /// This processor's part of a stage with a user's policy.
+    #[inline]
     #[track_caller]
-    pub fn call_in<F, Fut, T>(&self, session: &Session, key: P::Key, operation: F) -> Call<T>
-    where
-        F: FnOnce(P::Access) -> Fut + Send + 'static,
-        Fut: Future<Output = T> + 'static,
-        T: Send + 'static,
-    {
-        let from = self.key.invoked();
-        session.scope(|| self.call_from(from, key, operation))
-    }
-
-    /// As [`dispatch`](Self::dispatch), into `session` in place of the caller's own.
-    ///
-    /// # Errors
-    /// As [`SharedStage::dispatch_in`](crate::SharedStage::dispatch_in).
-    ///
-    /// # Panics
-    /// As [`call_in`](Self::call_in).
-    #[track_caller]
-    pub fn dispatch_in<F, Fut>(
-        &self,
-        session: &Session,
-        key: P::Key,
-        operation: F,
-    ) -> Result<(), CallError>
-    where
-        F: FnOnce(P::Access) -> Fut + Send + 'static,
-        Fut: Future<Output = ()> + 'static,
-    {
-        let from = self.key.invoked();
-        session.scope(|| self.call_from(from, key, operation)).detach()
-    }
-
-    pub(crate) fn key(&self) -> Key {
-        self.key
+    pub(crate) fn part<P: Policy>(&self, stage: &Stage<P>) -> &Part<P> {
+        self.check(stage.key());
+        // SAFETY: the key was checked and is this handle's (top of the file).
+        unsafe { self.state(stage.key().stage()) }
     }
 }

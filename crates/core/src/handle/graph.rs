@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::handle::custom::{Part, Policy, Stage};
-use crate::handle::handles::{ExclusiveStage, PartitionedStage, SharedStage};
+use crate::handle::custom::{Part, Policy};
+use crate::handle::local::{ExclusiveStage, SharedStage};
+use crate::handle::partitioned::PartitionedStage;
 use crate::handle::remake::counted;
+use crate::handle::stage::Stage;
 use crate::operation::id::MAX_OPERATIONS;
 use crate::program::program::{ProcessorBuilder, Program};
 use crate::stage::cohort_defaults::CohortDefaults;
@@ -270,7 +272,7 @@ impl<'g> StageOptions<'g> {
             gate: None,
             batch: None,
         }));
-        SharedStage::new(key)
+        Stage::new(key)
     }
 
     /// A partitioned stage (2002 §3.4): an operation names a key, the key a partition, and the
@@ -299,14 +301,14 @@ impl<'g> StageOptions<'g> {
             let partitions = Partitions::new(table.clone(), processor, &mend);
             LocalState { state: Rc::new(partitions), gate: None, batch: None }
         }));
-        PartitionedStage::new(key)
+        Stage::new(key)
     }
 
     /// An exclusive stage (2002 §3.4): one processor at a time runs a cohort of it, under a lock
     /// that is taken once per cohort, and reaches the state through `&mut S`. A processor that
     /// finds the lock taken goes on to its next stage.
     pub fn exclusive<S: Send + 'static>(self, state: S) -> ExclusiveStage<S> {
-        ExclusiveStage::new(self.exclusive_key(state))
+        Stage::new(self.exclusive_key(state))
     }
 
     pub(crate) fn exclusive_key<S: Send + 'static>(self, state: S) -> Key {

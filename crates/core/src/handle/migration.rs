@@ -35,7 +35,8 @@ use crate::error::MoveError;
 use crate::future::call::Call;
 use crate::future::oneshot;
 use crate::future::sleep::{timeout, yield_now};
-use crate::handle::handles::PartitionedStage;
+use crate::handle::partitioned::PartitionedStage;
+use crate::handle::stage::Stage;
 use crate::operation::state::NO_SESSION;
 use crate::panic::Forwarded;
 use crate::processor;
@@ -133,7 +134,7 @@ enum Outcome {
     Busy,
 }
 
-impl<S: Send + 'static> PartitionedStage<S> {
+impl<S: Send + 'static> Stage<Partition<S>> {
     /// Moves a partition to the processor numbered `to`, with its state. Operations that have started
     /// finish where they are; those that arrive meanwhile wait, and run where the partition then is.
     /// The move goes on when the future is dropped after its first poll.

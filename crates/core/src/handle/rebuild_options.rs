@@ -3,8 +3,10 @@
 use crate::future::cohort::Cohort;
 use crate::handle::cohort::{CohortStage, PartitionedCohortStage};
 use crate::handle::graph::StageOptions;
-use crate::handle::handles::{ExclusiveStage, PartitionedStage};
+use crate::handle::local::ExclusiveStage;
+use crate::handle::partitioned::PartitionedStage;
 use crate::handle::remake::counted;
+use crate::handle::stage::Stage;
 use crate::state::rebuildable::Rebuildable;
 
 impl<'g> StageOptions<'g> {
@@ -55,7 +57,7 @@ impl Rebuilding<'_> {
         make: impl Fn() -> S + Send + Sync + 'static,
     ) -> ExclusiveStage<S> {
         let state = self.0.rebuildable(make);
-        ExclusiveStage::new(self.0.exclusive_state(state))
+        Stage::new(self.0.exclusive_state(state))
     }
 
     /// As [`StageOptions::cohort`]. `make` is called again after the handler panicked.

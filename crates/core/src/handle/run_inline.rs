@@ -19,7 +19,8 @@ use std::task::{Context, Poll};
 
 use crate::error::CallError;
 use crate::future::call::Call;
-use crate::handle::handles::{PartitionedStage, SharedStage, shared};
+use crate::handle::local::invocation;
+use crate::handle::stage::Stage;
 use crate::operation::published::Site;
 use crate::operation::state::NO_SESSION;
 use crate::operation::type_name::display_name;
@@ -28,8 +29,9 @@ use crate::processor;
 use crate::processor::processor::Processor;
 use crate::stage::key::{Invocation, Key};
 use crate::state::exclusive::Shared;
+use crate::state::partition::Partition;
 
-impl<S: Send + Sync + 'static> SharedStage<S> {
+impl<S: Send + Sync + 'static> Stage<Shared<S>> {
     /// As [`call`](Self::call) with an `await` behind it, and cheaper: nothing happens before the
     /// future is awaited, and where the stage is [direct](crate::StageOptions::direct) the operation
     /// then runs as a part of the caller, like an `async` function.
@@ -57,12 +59,12 @@ impl<S: Send + Sync + 'static> SharedStage<S> {
         Fut: Future<Output = T> + 'static,
         T: 'static,
     {
-        Run::new(self.key().invoked(), move |p: &Processor, n| operation(shared(p, n)))
+        Run::new(self.key().invoked(), invocation::<Shared<S>, _, _>(operation))
     }
 }
 
-impl<S: 'static> PartitionedStage<S> {
-    /// As [`SharedStage::run`], on the partition of `key`: a part of the caller where the stage is
+impl<S: 'static> Stage<Partition<S>> {
+    /// As [`SharedStage::run`](crate::SharedStage::run), on the partition of `key`: a part of the caller where the stage is
     /// direct and the partition is this processor's.
     ///
     /// # Errors
@@ -94,7 +96,7 @@ impl<S: 'static> PartitionedStage<S> {
     }
 }
 
-impl<S: 'static> PartitionedStage<S> {
+impl<S: 'static> Stage<Partition<S>> {
     /// Runs `operation` at once on the partition of `key`, as a part of the operation that asks, if
     /// the partition is this processor's and not about to move. Else nothing is run, and the answer is
     /// `None`: then [`call`](Self::call) goes to wherever the partition is.
@@ -129,7 +131,7 @@ impl<S: 'static> PartitionedStage<S> {
     }
 }
 
-/// What [`SharedStage::run`] gives.
+/// What [`SharedStage::run`](crate::SharedStage::run) gives.
 struct Run<F, Fut, T> {
     from: Invocation,
     state: State,

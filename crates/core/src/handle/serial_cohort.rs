@@ -20,8 +20,9 @@ use crate::error::CallError;
 use crate::future::cohort::Cohort;
 use crate::handle::cohort::{CohortStage, PartitionedCohortStage};
 use crate::handle::graph::StageOptions;
-use crate::handle::handles::SharedStage;
 use crate::handle::items::LocalBatch;
+use crate::handle::local::SharedStage;
+use crate::handle::stage::Stage;
 use crate::processor;
 use crate::processor::processor::Processor;
 use crate::stage::batching::Lost;
@@ -119,7 +120,7 @@ impl StageOptions<'_> {
             let batch = Rc::new(LocalBatch::new(begin).busy_while(busy));
             LocalState { state: Rc::new(()), gate: None, batch: Some(batch) }
         }));
-        CohortStage::new(key)
+        Stage::new(key)
     }
 
     /// As [`serial_cohort`](Self::serial_cohort), for state that is divided by key: an item names a
@@ -136,7 +137,7 @@ impl StageOptions<'_> {
         runner: SharedStage<R>,
         handler: impl AsyncFn(&mut S, Cohort<I, O>) + Send + Sync + 'static,
     ) -> PartitionedCohortStage<I, O> {
-        PartitionedCohortStage(self.serial_cohort(make, runner, handler))
+        Stage::new(self.serial_cohort(make, runner, handler).key())
     }
 }
 

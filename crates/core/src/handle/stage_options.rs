@@ -96,7 +96,7 @@ impl StageOptions<'_> {
     /// have sent waits apart and is bounded apart, by the same number or 1024, whichever is less.
     ///
     /// A producer that must not lose anything asks the stage's handle for room first:
-    /// [`has_room`](crate::SharedStage::has_room), [`room`](crate::SharedStage::wait_for_capacity).
+    /// [`has_capacity`](crate::Stage::has_capacity), [`wait_for_capacity`](crate::Stage::wait_for_capacity).
     ///
     /// # Panics
     /// If `count` is zero.

@@ -22,7 +22,7 @@ pub struct ShedView {
     /// Refusals of an [`Admission`](crate::Admission), at the stage that asked.
     pub admission: u64,
     /// Invocations beyond [`Graph::max_operations`](crate::Graph::max_operations); they are among
-    /// [`StageView::refused`] too.
+    /// [`StageView::rejected`](crate::StageView::rejected) too.
     pub full: u64,
 }
 

@@ -7,7 +7,7 @@ use crate::stage::key::Key;
 use crate::stage::local::LocalStage;
 
 impl Processor {
-    pub(crate) fn has_room(&self, key: Key) -> bool {
+    pub(crate) fn has_capacity(&self, key: Key) -> bool {
         self.check(key);
         self.stage(usize::from(key.stage())).queue.has_room()
     }

@@ -42,7 +42,7 @@ fn stages(graph: &mut Graph) -> (CohortStage<(), u64>, CohortStage<(), String>) 
 fn stale_reply(processor: &Processor, world: &Hostile, stage: CohortStage<(), u64>) -> Reply<u64> {
     processor.enter(|| {
         let session = Session::new();
-        stage.dispatch_in(&session, ()).unwrap();
+        session.scope(|| stage.dispatch(())).unwrap();
         processor.turn(world);
         drop(session.end());
     });

@@ -90,9 +90,11 @@ async fn accept(listener: Listener, stage: SharedStage<Arc<OnceLock<Source>>>) {
     loop {
         match listener.accept().await {
             Ok(stream) if session.operations() < MAX_CONNECTIONS => {
-                let _ = stage.dispatch_in(&session, move |source| async move {
-                    let source = source.get().expect("described before the start");
-                    let _ = pages::serve(http::Connection::new(stream), source).await;
+                let _ = session.scope(|| {
+                    stage.dispatch(move |source| async move {
+                        let source = source.get().expect("described before the start");
+                        let _ = pages::serve(http::Connection::new(stream), source).await;
+                    })
                 });
             }
             Ok(_) => (),

@@ -58,7 +58,7 @@ impl<S: Send + Sync + 'static> BlockingStage<S> {
             }
         };
         let session = io::with(|io| io.apart.get_or_init(Session::new).clone());
-        let refused = self.0.dispatch_in(&session, operation).err();
+        let refused = session.scope(|| self.0.dispatch(operation)).err();
         BlockingCall { event, place, refused }
     }
 }

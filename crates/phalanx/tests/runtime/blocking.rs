@@ -215,7 +215,7 @@ fn a_session_waits_for_its_threads(driver: DriverChoice) {
                 });
                 let _ = call.await;
             };
-            stage.dispatch_in(&session, caller).unwrap();
+            session.scope(|| stage.dispatch(caller)).unwrap();
         }
         until(&begun).await;
         // The started call continues, because its sender is dropped with its caller. The other never starts.

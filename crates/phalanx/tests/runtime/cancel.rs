@@ -80,7 +80,7 @@ fn a_session_that_receives(driver: DriverChoice) {
                 stream.read(&mut Vec::new(), IoTimeout::NONE).await.unwrap();
                 unreachable!("the peer says nothing");
             };
-            stage.dispatch_in(&session, operation).unwrap();
+            session.scope(|| stage.dispatch(operation)).unwrap();
         }
         sleep(Duration::from_millis(20)).await;
         assert_eq!(session.operations(), 50);
@@ -123,7 +123,7 @@ fn a_session_that_sends(driver: DriverChoice) {
                 stream.write(payload, IoTimeout::NONE).await.unwrap();
                 unreachable!("the peer does not read");
             };
-            stage.dispatch_in(&session, operation).unwrap();
+            session.scope(|| stage.dispatch(operation)).unwrap();
             // In the first round the write is dropped before it starts; later while the socket's buffer
             // fills, or is full.
             if round > 1 {
@@ -150,18 +150,20 @@ fn a_session_ended_by_its_own(driver: DriverChoice) {
         let operation = move |_| async move {
             stream.read(&mut Vec::new(), IoTimeout::NONE).await.unwrap();
         };
-        stage.dispatch_in(&session, operation).unwrap();
+        session.scope(|| stage.dispatch(operation)).unwrap();
         let ending = session.clone();
-        stage
-            .dispatch_in(&session, move |_| async move {
-                sleep(Duration::from_millis(10)).await;
-                ending.end().await;
-                unreachable!("it is of the session itself");
+        session
+            .scope(|| {
+                stage.dispatch(move |_| async move {
+                    sleep(Duration::from_millis(10)).await;
+                    ending.end().await;
+                    unreachable!("it is of the session itself");
+                })
             })
             .unwrap();
         assert_eq!(elsewhere(move || rest_of(peer)).await, b"");
         session.end().await;
-        assert_eq!(stage.dispatch_in(&session, |_| async {}), Err(CallError::Cancelled));
+        assert_eq!(session.scope(|| stage.dispatch(|_| async {})), Err(CallError::Cancelled));
         still_works(&listener, address).await;
     });
 }

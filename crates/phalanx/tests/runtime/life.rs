@@ -153,8 +153,10 @@ async fn step(town: &Town, random: &mut Random, depth: u32) {
             let session = Session::new();
             for _ in 0..3 {
                 let child = child();
-                let _ = town.shared.dispatch_in(&session, move |_| async move {
-                    child().await;
+                let _ = session.scope(|| {
+                    town.shared.dispatch(move |_| async move {
+                        child().await;
+                    })
                 });
             }
             sleep(Duration::from_micros(random.below(3000))).await;

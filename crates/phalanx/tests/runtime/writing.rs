@@ -104,7 +104,7 @@ fn a_session_ends_its_writes(driver: DriverChoice) {
                     file.write_at(part << 20, content).await.unwrap();
                     file.sync_data().await.unwrap();
                 };
-                stage.dispatch_in(&session, writing).unwrap();
+                session.scope(|| stage.dispatch(writing)).unwrap();
             }
             sleep(Duration::from_micros(100 * round)).await;
             session.end().await;

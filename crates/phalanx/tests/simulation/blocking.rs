@@ -36,10 +36,13 @@ fn program(world: &mut World, done: Done) {
             assert!(matches!(panics, Err(BlockingError::Panicked { .. })));
             // This call is dropped and may or may not run; its session's end waits for it.
             let session = Session::new();
-            main.dispatch_in(&session, move |_| async move {
-                let _ = call(slow, 100, here).await;
-            })
-            .unwrap();
+            session
+                .scope(|| {
+                    main.dispatch(move |_| async move {
+                        let _ = call(slow, 100, here).await;
+                    })
+                })
+                .unwrap();
             for _ in 0..3 {
                 yield_now().await;
             }

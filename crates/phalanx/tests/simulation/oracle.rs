@@ -223,15 +223,17 @@ fn panics_come_where_they_are_asked_for_and_end_one_operation() {
             world.program(graph, move |_| {
                 let counted = counted.clone();
                 let session = Session::new();
-                stage.dispatch_in(&session, move |_| async move {
-                    let begun = now();
-                    let child = stage.call(|_| async {
-                        sleep(Duration::from_millis(2)).await;
-                        sim::fault_point("after the sleep");
-                    });
-                    let outcome = usize::from(child.await.is_err());
-                    assert!(outcome == 1 || now() - begun >= Duration::from_millis(2));
-                    counted.borrow_mut()[outcome] += 1;
+                session.scope(|| {
+                    stage.dispatch(move |_| async move {
+                        let begun = now();
+                        let child = stage.call(|_| async {
+                            sleep(Duration::from_millis(2)).await;
+                            sim::fault_point("after the sleep");
+                        });
+                        let outcome = usize::from(child.await.is_err());
+                        assert!(outcome == 1 || now() - begun >= Duration::from_millis(2));
+                        counted.borrow_mut()[outcome] += 1;
+                    })
                 })?;
                 Ok(())
             });

@@ -228,8 +228,10 @@ impl Work {
             }
             member.may_end = true;
             members.fetch_add(1, Ordering::Relaxed);
-            let _ = stage.dispatch_in(&session, move |_| async move {
-                member.run().await;
+            let _ = session.scope(|| {
+                stage.dispatch(move |_| async move {
+                    member.run().await;
+                })
             });
         }
         if rng.bool() {

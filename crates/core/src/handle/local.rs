@@ -1,0 +1,140 @@
+//! Invoking operations that stay on the processor: on shared and on exclusive stages.
+//!
+//! # Safety
+//! A handle's policy is that of its stage ([`crate::handle::stage`]). [`invocation`] is used with such a handle's key only.
+
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::error::CallError;
+use crate::future::call::Call;
+use crate::handle::stage::Stage;
+use crate::processor;
+use crate::processor::processor::Processor;
+use crate::stage::key::Invocation;
+use crate::state::exclusive::{Exclusive, LocalExclusive, Shared};
+
+/// A stage whose operations run on the processor that invokes them, on all processors at once.
+///
+/// Operations stay on their processor, so neither they nor their results need be `Send`.
+pub type SharedStage<S> = Stage<Shared<S>>;
+
+/// A stage of which one processor at a time runs a cohort. Operations stay on the processor that
+/// invokes them.
+pub type ExclusiveStage<S> = Stage<Exclusive<S>>;
+
+/// How an operation that starts on its own processor reaches the state of its stage.
+pub trait LocalAccess: sealed::Sealed + Sized + 'static {
+    /// The state of the stage whose operation starts.
+    ///
+    /// # Safety
+    /// The stage numbered `stage` was declared with this policy.
+    #[doc(hidden)]
+    unsafe fn access(processor: &Processor, stage: u8) -> Self;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+impl<S> sealed::Sealed for Shared<S> {}
+
+impl<S: Send + Sync + 'static> LocalAccess for Shared<S> {
+    #[inline(always)]
+    unsafe fn access(processor: &Processor, stage: u8) -> Self {
+        // SAFETY: a shared stage's local state is the `Arc`, by the caller's promise.
+        Self(unsafe { processor.state_rc::<Arc<S>>(stage) })
+    }
+}
+
+impl<S> sealed::Sealed for Exclusive<S> {}
+
+impl<S: Send + 'static> LocalAccess for Exclusive<S> {
+    #[inline(always)]
+    unsafe fn access(processor: &Processor, stage: u8) -> Self {
+        // SAFETY: an exclusive stage's local state is this, by the caller's promise.
+        Self(unsafe { processor.state::<Rc<LocalExclusive<S>>>(stage) }.clone())
+    }
+}
+
+/// What invokes `operation` with the state of a stage of policy `A`. Only for invocations of such a
+/// stage's handle.
+#[inline(always)]
+pub(crate) fn invocation<A, F, Fut>(operation: F) -> impl FnOnce(&Processor, u8) -> Fut
+where
+    A: LocalAccess,
+    F: FnOnce(A) -> Fut,
+{
+    // SAFETY: a handle's policy is that of its stage ([`crate::handle::stage`]).
+    move |processor, stage| operation(unsafe { A::access(processor, stage) })
+}
+
+macro_rules! invoke_locally {
+    ($policy:ident: $($bound:ident)+) => {
+        impl<S: $($bound +)+ 'static> Stage<$policy<S>> {
+            /// Invokes an operation on this processor. It runs after the caller has suspended or finished.
+            /// Await the call for its result. A dropped call leaves the operation running.
+            #[inline]
+            #[track_caller]
+            pub fn call<F, Fut, T>(&self, operation: F) -> Call<T>
+            where
+                F: FnOnce($policy<S>) -> Fut + 'static,
+                Fut: Future<Output = T> + 'static,
+                T: 'static,
+            {
+                let from = self.key().invoked();
+                processor::current(move |p| Call::here(p, from, invocation(operation)))
+            }
+
+            /// Invokes an operation whose result nobody awaits (DispatchChildren in tr2001 §5.2.1).
+            ///
+            /// # Errors
+            /// [`CallError::Full`] or [`CallError::Cancelled`] if the invocation was rejected.
+            #[inline]
+            #[track_caller]
+            pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), CallError>
+            where
+                F: FnOnce($policy<S>) -> Fut + 'static,
+                Fut: Future<Output = ()> + 'static,
+            {
+                self.dispatch_from(self.key().invoked(), operation)
+            }
+
+            /// As [`dispatch`](Self::dispatch), in the name of `from`.
+            #[inline(always)]
+            pub(crate) fn dispatch_from<F, Fut>(
+                &self,
+                from: Invocation,
+                operation: F,
+            ) -> Result<(), CallError>
+            where
+                F: FnOnce($policy<S>) -> Fut + 'static,
+                Fut: Future<Output = ()> + 'static,
+            {
+                processor::current(move |p| p.dispatch(from, invocation(operation)))
+            }
+        }
+    };
+}
+
+invoke_locally!(Shared: Send Sync);
+invoke_locally!(Exclusive: Send);
+
+impl<S: Send + Sync + 'static> Stage<Shared<S>> {
+    /// As [`call`](Self::call), on the processor numbered `processor`.
+    ///
+    /// # Panics
+    /// If there is no such processor.
+    #[track_caller]
+    pub fn call_on<F, Fut, T>(&self, processor: usize, operation: F) -> Call<T>
+    where
+        F: FnOnce(Shared<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        let from = self.key().invoked();
+        let invocation = move |p: &Processor, stage| invocation(operation)(p, stage);
+        processor::current(|p| Call::on(p, from, processor, invocation))
+    }
+}

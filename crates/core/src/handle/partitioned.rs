@@ -1,0 +1,162 @@
+//! Invoking operations on the partitions of a stage.
+//!
+//! # Safety
+//! A handle's policy is that of its stage ([`crate::handle::stage`]), so the stage's state is its partitions.
+
+use std::future::Future;
+
+use crate::error::CallError;
+use crate::future::call::Call;
+use crate::handle::migration::RoutedCall;
+use crate::handle::stage::Stage;
+use crate::processor;
+use crate::processor::processor::Processor;
+use crate::stage::key::Invocation;
+use crate::state::partition::{Partition, Partitions};
+
+/// A stage whose state is divided among the processors by key.
+///
+/// The invocation travels to the key's processor and the result back, so both are `Send`. The future
+/// between them stays on its processor and need not be.
+///
+/// ```compile_fail
+/// fn leaves_its_thread(stage: phalanx_core::PartitionedStage<u32>, here: std::rc::Rc<u32>) {
+///     let call = stage.call(1, move |_| async move { drop(here) }); // a capture is not `Send`
+/// }
+/// ```
+///
+/// ```compile_fail
+/// // Nor can a handle pass for one on a subtype of the state, which would be written to.
+/// type Any = for<'a> fn(&'a str) -> &'a str;
+/// type Static = fn(&'static str) -> &'static str;
+/// fn narrow(stage: phalanx_core::PartitionedStage<Any>) -> phalanx_core::PartitionedStage<Static> {
+///     stage
+/// }
+/// ```
+pub type PartitionedStage<S> = Stage<Partition<S>>;
+
+impl<S: 'static> Stage<Partition<S>> {
+    /// Invokes an operation on the partition of `key`, on the processor that owns it.
+    #[track_caller]
+    pub fn call<F, Fut, T>(&self, key: u64, operation: F) -> Call<T>
+    where
+        F: FnOnce(Partition<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        self.call_from(self.key().invoked(), key, operation)
+    }
+
+    /// Invokes an operation on the partition numbered `partition`: one for each number from zero to
+    /// [`partitions_count`](Self::partitions_count) reaches the whole of the state.
+    ///
+    /// ```
+    /// # use phalanx_core::{PartitionedStage, join};
+    /// async fn entries(table: PartitionedStage<Vec<u32>>) -> usize {
+    ///     let count = |n| table.call_partition(n, |part| async move { part.with(|part| part.len()) });
+    ///     let counts = join((0..table.partitions_count()).map(count).collect::<Vec<_>>()).await;
+    ///     counts.into_iter().map(Result::unwrap_or_default).sum()
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    #[track_caller]
+    pub fn call_partition<F, Fut, T>(&self, partition: usize, operation: F) -> Call<T>
+    where
+        F: FnOnce(Partition<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        let from = self.key().invoked();
+        processor::current(|p| {
+            let count = self.partitions(p).table().count();
+            assert!(partition < count, "no partition {partition} among {count}");
+            self.call_at(p, from, partition, operation)
+        })
+    }
+
+    pub(crate) fn call_from<F, Fut, T>(&self, from: Invocation, key: u64, operation: F) -> Call<T>
+    where
+        F: FnOnce(Partition<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        processor::current(|p| self.call_at(p, from, self.partitions(p).of_key(key), operation))
+    }
+
+    /// Invokes an operation where the table says that the partition is.
+    #[inline]
+    pub(crate) fn call_at<F, Fut, T>(
+        &self,
+        processor: &Processor,
+        from: Invocation,
+        partition: usize,
+        operation: F,
+    ) -> Call<T>
+    where
+        F: FnOnce(Partition<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        let stage = *self;
+        let owner = self.partitions(processor).table().owner(partition);
+        Call::on(processor, from, owner, move |p: &Processor, number| {
+            // SAFETY: the stage is this handle's (top of the file).
+            match unsafe { p.state::<Partitions<S>>(number) }.enter(partition) {
+                Some(state) => RoutedCall::Running(operation(state)),
+                None => {
+                    let operation = Some(operation);
+                    RoutedCall::Waiting { stage, from, partition, operation, round: 0 }
+                }
+            }
+        })
+    }
+
+    /// Invokes an operation that nobody waits for.
+    ///
+    /// # Errors
+    /// As [`SharedStage::dispatch`](crate::SharedStage::dispatch).
+    #[track_caller]
+    pub fn dispatch<F, Fut>(&self, key: u64, operation: F) -> Result<(), CallError>
+    where
+        F: FnOnce(Partition<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        self.call(key, operation).detach()
+    }
+
+    /// Whether this processor owns the partition of `key`: a call there stays here.
+    pub fn is_local(&self, key: u64) -> bool {
+        processor::current(|p| {
+            let partitions = self.partitions(p);
+            partitions.table().owner(partitions.of_key(key)) == p.index()
+        })
+    }
+
+    /// The number of the partition that `key` falls into.
+    pub fn partition_of(&self, key: u64) -> usize {
+        processor::current(|p| self.partitions(p).of_key(key))
+    }
+
+    /// How many partitions there are, over all processors.
+    pub fn partitions_count(&self) -> usize {
+        processor::current(|p| self.partitions(p).table().count())
+    }
+
+    /// The number of the processor that owns a partition, as far as is known here: it may just
+    /// [move](Self::move_partition).
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn owner(&self, partition: usize) -> usize {
+        processor::current(|p| self.partitions(p).table().owner(partition))
+    }
+
+    #[track_caller]
+    pub(crate) fn partitions<'p>(&self, processor: &'p Processor) -> &'p Partitions<S> {
+        processor.check(self.key());
+        // SAFETY: the key was checked and is this handle's (top of the file).
+        unsafe { processor.state(self.key().stage()) }
+    }
+}

@@ -1,0 +1,122 @@
+//! Stages whose operations may run on another processor than their caller's, as the runtime decides:
+//! balanced stages ([`crate::processor::policy::steal`]) and exclusive ones with a large state
+//! ([`crate::processor::policy::cache_affinity`]). Their invocations wait as envelopes in this processor's
+//! ring of the stage.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::error::CallError;
+use crate::future::call::Call;
+use crate::handle::graph::StageOptions;
+use crate::handle::local::{LocalAccess, invocation};
+use crate::handle::stage::Stage;
+use crate::processor;
+use crate::processor::processor::Processor;
+use crate::stage::declaration::LocalState;
+use crate::state::exclusive::Exclusive;
+use crate::state::exclusive::Shared;
+
+/// The policy of a stage whose operations reach its state by `A`, on the processor that the runtime
+/// chooses.
+///
+/// Invocation and result may travel, so both are `Send`; the future between them stays where it
+/// was started.
+///
+/// ```compile_fail
+/// fn leaves_its_thread(stage: phalanx_core::BalancedStage<u32>, here: std::rc::Rc<u32>) {
+///     let call = stage.call(move |_| async move { drop(here) }); // a capture is not `Send`
+/// }
+/// ```
+pub struct Roaming<A>(PhantomData<A>);
+
+/// A shared stage whose operations are run by whichever processor has time
+/// ([`StageOptions::balanced`](crate::StageOptions::balanced)).
+pub type BalancedStage<S> = Stage<Roaming<Shared<S>>>;
+
+/// An exclusive stage whose operations may be sent to the processor that has its state in the cache
+/// ([`StageOptions::cache_affinity`](crate::StageOptions::cache_affinity)).
+pub type AffineStage<S> = Stage<Roaming<Exclusive<S>>>;
+
+impl<A: LocalAccess> Stage<Roaming<A>> {
+    /// Invokes an operation. It waits in order on this processor until a processor has time for it.
+    #[track_caller]
+    pub fn call<F, Fut, T>(&self, operation: F) -> Call<T>
+    where
+        F: FnOnce(A) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        let from = self.key().invoked();
+        let invocation = move |p: &Processor, stage| invocation(operation)(p, stage);
+        processor::current(|p| Call::by_envelope(p, from, p.index(), invocation))
+    }
+
+    /// Invokes an operation whose result nobody awaits.
+    ///
+    /// # Errors
+    /// As [`SharedStage::dispatch`](crate::SharedStage::dispatch).
+    #[track_caller]
+    pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), CallError>
+    where
+        F: FnOnce(A) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        self.call(operation).detach()
+    }
+}
+
+impl<'g> StageOptions<'g> {
+    /// About how many bytes of its state an operation touches: for an exclusive stage whose
+    /// operations may be sent to the processor that has these in its cache, in place of moving the
+    /// state (CacheSize in tr2001 §5.1). The invocations of such a stage and their results are `Send`;
+    /// so it has a handle of its own. Other options come before this one.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// let index = graph.stage("index").max_cohort(64).cache_affinity(256 << 10).exclusive(vec![0u64; 32 << 10]);
+    /// # let _ = index;
+    /// ```
+    ///
+    /// # Panics
+    /// If `bytes` is zero.
+    pub fn cache_affinity(mut self, bytes: usize) -> AffineOptions<'g> {
+        assert!(bytes > 0, "a state that is touched");
+        self.cache_affinity = bytes;
+        AffineOptions(self)
+    }
+}
+
+/// A stage being declared whose state has a size: it can only be exclusive.
+#[must_use = "end it with `exclusive`"]
+pub struct AffineOptions<'g>(StageOptions<'g>);
+
+impl AffineOptions<'_> {
+    /// As [`StageOptions::exclusive`], but cohorts run where the state is when that is less to move.
+    pub fn exclusive<S: Send + 'static>(self, state: S) -> AffineStage<S> {
+        Stage::new(self.0.exclusive_key(state))
+    }
+}
+
+impl StageOptions<'_> {
+    /// A balanced stage (BalanceLoad in tr2001 §5.1): a shared one whose operations wait in order,
+    /// on the processor that invoked them, until that one or another that has less to do runs them.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// let digest = graph.stage("digest").max_cohort(8).balanced(());
+    /// # let _ = digest;
+    /// ```
+    pub fn balanced<S: Send + Sync + 'static>(mut self, state: S) -> BalancedStage<S> {
+        (self.lifo, self.balanced) = (false, true);
+        let state = Arc::new(state);
+        let key = self.declare(Box::new(move |_, _| LocalState {
+            state: Rc::new(state.clone()),
+            gate: None,
+            batch: None,
+        }));
+        Stage::new(key)
+    }
+}

@@ -1,0 +1,65 @@
+//! The handle of a stage, through which its operations are invoked.
+//!
+//! # Safety
+//! A handle's policy is that of its stage: both are made by the same declaration, and a
+//! handle is invariant in the policy, so that it cannot pass for one on a sub- or supertype. Its key is
+//! checked against the processor's graph when it is used; an invocation's `stage` is that of the key.
+
+use std::marker::PhantomData;
+
+use crate::future::capacity::WaitForCapacity;
+use crate::processor;
+use crate::stage::key::Key;
+
+/// A handle on a stage. `P` is the stage's policy: the type through which operations reach its state.
+///
+/// | policy | stage | operations |
+/// |---|---|---|
+/// | [`Shared<S>`](crate::Shared) | [`SharedStage`](crate::SharedStage) | run on the processor that invokes them, on all processors at once |
+/// | [`Partition<S>`](crate::Partition) | [`PartitionedStage`](crate::PartitionedStage) | run on the processor that owns the key's partition |
+/// | [`Exclusive<S>`](crate::Exclusive) | [`ExclusiveStage`](crate::ExclusiveStage) | run on one processor at a time, under a lock taken once a cohort |
+/// | [`Roaming<A>`](crate::Roaming) | [`BalancedStage`](crate::BalancedStage), [`AffineStage`](crate::AffineStage) | run where the runtime decides |
+/// | [`Items<I, O>`](crate::Items) | [`CohortStage`](crate::CohortStage) | are items for a handler that gets a whole cohort |
+/// | [`KeyedItems<I, O>`](crate::KeyedItems) | [`PartitionedCohortStage`](crate::PartitionedCohortStage) | the same, on the processor that owns the key |
+/// | a [`Policy`](crate::Policy) of the program | `Stage<P>` | run where the policy says |
+///
+/// A handle is a copyable number. Invoking from outside an operation panics; see
+/// [`Processor::enter`](crate::Processor::enter).
+pub struct Stage<P> {
+    key: Key,
+    policy: PhantomData<fn(P) -> P>,
+}
+
+impl<P> Clone for Stage<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Stage<P> {}
+
+impl<P> Stage<P> {
+    /// The handle of the stage that was declared at `key`, with this policy.
+    pub(crate) fn new(key: Key) -> Self {
+        Self { key, policy: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(crate) fn key(&self) -> Key {
+        self.key
+    }
+
+    /// Whether fewer operations are queued at the stage, on this processor, than its
+    /// [capacity](crate::StageOptions::capacity).
+    ///
+    /// # Panics
+    /// Outside of a processor.
+    pub fn has_capacity(&self) -> bool {
+        processor::current(|p| p.has_capacity(self.key))
+    }
+
+    /// Waits until the stage has capacity on this processor; see [`WaitForCapacity`].
+    pub fn wait_for_capacity(&self) -> WaitForCapacity {
+        WaitForCapacity::new(self.key)
+    }
+}
