@@ -1,9 +1,9 @@
-//! Declaring and invoking cohort operations: the typed side of `batch`.
+//! Declaring and invoking cohort operations.
 //!
 //! # Safety
-//! A handle's types are those of its stage's items and replies: both are made by one declaration,
-//! here or in `serial_cohort`, and a handle is invariant in them. Its key is checked against the processor's graph when it
-//! is used.
+//! A handle's types are those of its stage's items and replies: one declaration makes both, here or in
+//! `serial_cohort`, and a handle is invariant in them. Its key is checked against the processor's graph when
+//! it is used.
 
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -25,7 +25,7 @@ use crate::state::exclusive::{Exclusive, ExclusiveState, LocalExclusive};
 use crate::state::partition::spread;
 use crate::state::rebuildable::Rebuildable;
 
-/// Invariant in both types.
+/// Makes a type invariant in both parameters.
 type Invariant<I, O> = PhantomData<fn(I, O) -> (I, O)>;
 
 /// The policy of a stage of cohort operations: an invocation is an item `I`, answered by an `O`.
@@ -45,10 +45,10 @@ pub type CohortStage<I, O> = Stage<Items<I, O>>;
 pub type PartitionedCohortStage<I, O> = Stage<KeyedItems<I, O>>;
 
 impl<I: 'static, O: 'static> Stage<Items<I, O>> {
-    /// Hands `item` to the stage's next cohort on this processor. Await the call for the reply.
+    /// Passes `item` to the stage's next cohort on this processor. Await the call for the reply.
     ///
-    /// It resolves to [`CallError::Panicked`] when the handler panicked before it replied, and to
-    /// [`CallError::Unanswered`] when the reply was dropped.
+    /// It resolves to [`CallError::Panicked`] if the handler panicked before it replied, and to
+    /// [`CallError::Unanswered`] if the reply was dropped.
     #[track_caller]
     pub fn call(&self, item: I) -> Call<O> {
         let from = self.key().invoked();
@@ -56,10 +56,10 @@ impl<I: 'static, O: 'static> Stage<Items<I, O>> {
         processor::current(|p| unsafe { p.call_item(from, item) })
     }
 
-    /// Hands over an item whose reply nobody waits for.
+    /// Passes an item whose reply nobody awaits.
     ///
     /// # Errors
-    /// [`CallError::Full`] or [`CallError::Cancelled`] when it was not taken.
+    /// [`CallError::Full`] or [`CallError::Cancelled`] if the item was rejected.
     #[track_caller]
     pub fn dispatch(&self, item: I) -> Result<(), CallError> {
         self.dispatch_from(self.key().invoked(), item)
@@ -87,13 +87,13 @@ impl<I: 'static, O: 'static> Stage<Items<I, O>> {
 }
 
 impl<I: Send + 'static, O: Send + 'static> Stage<KeyedItems<I, O>> {
-    /// Hands `item` to the next cohort on the processor that owns `key`; see [`CohortStage::call`].
+    /// Passes `item` to the next cohort on the processor that owns `key`; see [`CohortStage::call`].
     #[track_caller]
     pub fn call(&self, key: u64, item: I) -> Call<O> {
         Stage::<Items<I, O>>::new(self.key()).call_on(self.owner(key), item)
     }
 
-    /// Hands over an item whose reply nobody waits for.
+    /// Passes an item whose reply nobody awaits.
     ///
     /// # Errors
     /// As [`CohortStage::dispatch`].
@@ -102,7 +102,7 @@ impl<I: Send + 'static, O: Send + 'static> Stage<KeyedItems<I, O>> {
         self.call(key, item).detach()
     }
 
-    /// Whether this processor owns `key`: a call there stays here.
+    /// Whether this processor owns `key`, so that a call stays here.
     pub fn is_local(&self, key: u64) -> bool {
         processor::current(|p| self.owner(key) == p.index())
     }
@@ -113,14 +113,13 @@ impl<I: Send + 'static, O: Send + 'static> Stage<KeyedItems<I, O>> {
 }
 
 impl StageOptions<'_> {
-    /// A stage of cohort operations: `handler` is given the whole cohort, the items as a slice with
-    /// a reply for each, and the processor's own state, which `make` makes there, given the
-    /// processor's number. For work that is cheaper for many at once: merged reads, group commit,
-    /// batched lookups.
+    /// A stage of cohort operations. `handler` gets the whole cohort, as a slice of items with a reply for
+    /// each, and the processor's own state, which `make` creates from the processor's number. Use it for work
+    /// that is cheaper for many items at once: merged reads, group commit, batched lookups.
     ///
-    /// The handler is plain code and does not wait. What must wait (I/O, other stages) it dispatches
-    /// as operations, with the replies moved into them; they belong to no session. All options hold
-    /// here too; a cohort's items are counted as operations, and a kept reply as a suspended one.
+    /// The handler is synchronous. It dispatches asynchronous work (I/O, other stages) as operations, with
+    /// the replies moved into them; these operations belong to no session. All options apply. Each item
+    /// counts as an operation, and a kept reply as a suspended one.
     ///
     /// ```
     /// use phalanx_core::{Cohort, Graph};
@@ -158,8 +157,8 @@ impl StageOptions<'_> {
         Stage::new(key)
     }
 
-    /// As [`cohort`](Self::cohort), for state that is divided by key: an item names a key, and the
-    /// key the processor whose state and cohort it joins. Keys do not move.
+    /// As [`cohort`](Self::cohort), for state that is divided by key: an item has a key, and joins the cohort
+    /// of the processor that owns the key. Keys do not move.
     pub fn partitioned_cohort<S: 'static, I: Send + 'static, O: Send + 'static>(
         self,
         make: impl Fn(usize) -> S + Send + Sync + 'static,
@@ -168,8 +167,8 @@ impl StageOptions<'_> {
         Stage::new(self.cohort(make, handler).key())
     }
 
-    /// As [`cohort`](Self::cohort), with one state for all processors, which one at a time reaches
-    /// under a lock taken once for each cohort. A log that is written by all belongs here.
+    /// As [`cohort`](Self::cohort), with one state for all processors. One processor at a time reaches it,
+    /// under a lock taken once per cohort. Use it for a log that all processors write.
     pub fn exclusive_cohort<S: Send + 'static, I: 'static, O: 'static>(
         self,
         state: S,
@@ -195,10 +194,10 @@ impl StageOptions<'_> {
         Stage::new(key)
     }
 
-    /// Runs `hook` on the processor whenever a cohort of the stage has ended there (endOfCohort):
-    /// the moment to pass on what the cohort's operations have gathered. It may dispatch
-    /// operations, and is part of the cohort's time. A panic in it is reported
-    /// ([`PanicReport`](crate::PanicReport)) and ends the hook alone.
+    /// Runs `hook` on the processor at the end of each cohort of the stage (endOfCohort), for example to
+    /// submit what the cohort's operations have collected. It may dispatch operations, and counts as part of
+    /// the cohort's time. A panic in it is reported ([`PanicReport`](crate::PanicReport)) and ends only the
+    /// hook.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();

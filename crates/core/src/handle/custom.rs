@@ -1,9 +1,9 @@
-//! Policies of a user's own ("other policies are possible", 2002 §3.4).
+//! Policies of the program's own ("other policies are possible", 2002 §3.4).
 //!
-//! A policy says four things: what each processor keeps of a stage's state, which processor an
-//! invocation goes to, whether a cohort may run now, and what an operation is given to reach the
-//! state. All of it is safe code: what a processor keeps never leaves its thread, so it may be plain
-//! cells; and what processors share is in the policy itself, which is `Sync`.
+//! A policy defines four things: the part of a stage's state on each processor, the processor that runs an
+//! invocation, whether a cohort may run now, and how an operation reaches the state. All of it is safe code:
+//! a processor's part never leaves its thread, so it may consist of plain cells, and shared data is in the
+//! policy itself, which is `Sync`.
 //!
 //! # Safety
 //! A handle's policy is that of its stage ([`crate::handle::stage`]), so a processor's part of the stage has its type.
@@ -19,10 +19,10 @@ use crate::processor;
 use crate::processor::processor::Processor;
 use crate::state::exclusive::Gate;
 
-/// How the operations of a stage reach its state. StageDeclaration by
+/// How the operations of a stage reach its state. Declared by
 /// [`StageOptions::policy`](crate::StageOptions::policy), invoked through a [`Stage`].
 ///
-/// A state of which each processor has a copy of its own, so that reading and counting need no lock:
+/// A state with a copy on each processor, so that reading and counting need no lock:
 ///
 /// ```
 /// use std::cell::RefCell;
@@ -78,14 +78,15 @@ use crate::state::exclusive::Gate;
 /// # assert_eq!(total.load(std::sync::atomic::Ordering::Relaxed), 1);
 /// ```
 pub trait Policy: Send + Sync + Sized + 'static {
-    /// What an invocation names, such as a key. It travels with the invocation.
+    /// The argument of an invocation that selects a part of the state, such as a key. It travels with the
+    /// invocation.
     type Key: Send + 'static;
-    /// What each processor keeps of the state. Made on its thread, and stays there.
+    /// A processor's part of the state. Created on its thread, and stays there.
     type Local: 'static;
-    /// What an operation is given.
+    /// The access of an operation to the state.
     type Access: 'static;
 
-    /// The part of the processor numbered `processor` of `processors`, at its start.
+    /// Creates the part of the processor numbered `processor` of `processors`, at its start.
     fn local(&self, processor: usize, processors: usize) -> Self::Local;
 
     /// The processor that runs an invocation on `key` made on the one numbered `here`. The default
@@ -95,17 +96,17 @@ pub trait Policy: Send + Sync + Sized + 'static {
         here
     }
 
-    /// What a processor must pass to run a cohort. The default is none.
+    /// The gate that a processor passes to run a cohort. None by default.
     fn gate(local: &Rc<Self::Local>) -> Option<Rc<dyn Gate>> {
         let _ = local;
         None
     }
 
-    /// What an operation on `key` is given when it starts.
+    /// The access of an operation on `key` that starts.
     fn access(local: &Rc<Self::Local>, key: Self::Key) -> Self::Access;
 }
 
-/// One processor's part, with the policy that it is of.
+/// One processor's part, with its policy.
 pub(crate) struct Part<P: Policy> {
     policy: Arc<P>,
     local: Rc<P::Local>,
@@ -148,7 +149,7 @@ impl<P: Policy> Stage<P> {
         })
     }
 
-    /// Invokes an operation that nobody waits for.
+    /// Invokes an operation whose result nobody awaits.
     ///
     /// # Errors
     /// As [`SharedStage::dispatch`](crate::SharedStage::dispatch).
@@ -163,7 +164,7 @@ impl<P: Policy> Stage<P> {
 }
 
 impl Processor {
-    /// This processor's part of a stage with a user's policy.
+    /// This processor's part of a stage with a policy of the program.
     #[inline]
     #[track_caller]
     pub(crate) fn part<P: Policy>(&self, stage: &Stage<P>) -> &Part<P> {

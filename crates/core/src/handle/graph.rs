@@ -78,8 +78,8 @@ impl Graph {
         self.options(stage, name)
     }
 
-    /// Keeps the next position in the wavefront for a stage that is declared later, by
-    /// [`declare`](Self::declare): for a handler that invokes stages which come behind it.
+    /// Reserves the next position in the wavefront for a stage that is declared later, by
+    /// [`declare`](Self::declare). A stage's handler needs this if it invokes stages behind its own.
     ///
     /// ```
     /// use phalanx_core::{Cohort, Graph};
@@ -107,10 +107,10 @@ impl Graph {
         StageSlot { graph: self.id, stage: self.stages.len() - 1 }
     }
 
-    /// Declares the stage whose position was kept.
+    /// Declares a stage at a reserved position.
     ///
     /// # Panics
-    /// If another graph kept it.
+    /// If another graph reserved it.
     pub fn declare(&mut self, place: StageSlot) -> StageOptions<'_> {
         assert!(place.graph == self.id, "the position was kept by another graph");
         let Position::Reserved(name) = self.stages[place.stage] else {
@@ -178,12 +178,12 @@ impl Graph {
         self.max_operations = bound;
     }
 
-    /// Ends the declaration. There is one seed for each processor; each is sent to its thread and
-    /// becomes a [`Processor`](crate::Processor) there.
+    /// Ends the declaration. Returns one builder per processor. Each is sent to its thread and becomes a
+    /// [`Processor`](crate::Processor) there.
     ///
     /// # Panics
-    /// If `processors` is zero or more than 1024, or a stage whose position was
-    /// [kept](Self::reserve) has not been declared.
+    /// If `processors` is zero or more than 1024, or a stage was not declared at its
+    /// [reserved](Self::reserve) position.
     pub fn build(self, processors: usize) -> Vec<ProcessorBuilder> {
         assert!((1..=1024).contains(&processors), "1 to 1024 processors, not {processors}");
         let stages = self.stages.into_iter().map(|position| match position {
@@ -201,7 +201,7 @@ impl Graph {
 /// A stage being declared: its options. Ends with its policy.
 pub struct StageOptions<'g> {
     graph: &'g mut Graph,
-    /// Its position: one that was reserved, or the next.
+    /// A reserved position, or the next one.
     stage: usize,
     name: &'static str,
     pub(crate) max_cohort: Option<usize>,
@@ -221,24 +221,23 @@ pub struct StageOptions<'g> {
 }
 
 impl<'g> StageOptions<'g> {
-    /// A cohort that has run this long ends, with the operation that is running; the rest waits for
-    /// the next sweep. The time is looked at after eight operations, then at growing distances: the
-    /// farther, the less of the time those before have taken.
+    /// The longest time of a cohort. A cohort that exceeds it ends after the current operation, and the rest
+    /// waits for the next sweep. The processor compares the time after eight operations, then at intervals
+    /// that grow with the time left.
     #[must_use]
     pub fn cohort_time(mut self, time: Duration) -> Self {
         self.cohort_time = time;
         self
     }
 
-    /// Last in, first out: a processor takes the newest of the operations that it has invoked or
-    /// woken at this stage, in place of the oldest. The newest one's data is most likely still in the
-    /// cache (tr2001 §5.1.1). Operations then start in no order to rely on. After a cohort that left
-    /// operations behind, and when the oldest has waited for a millisecond, the next cohort takes the
-    /// oldest first, so that every operation runs.
+    /// Last in, first out: a processor takes the newest of the operations that it has invoked or woken at
+    /// this stage, because the newest one's data is most likely still in the cache (tr2001 §5.1.1).
+    /// Operations then start in no defined order. After a cohort that left operations behind, and when the
+    /// oldest has waited for a millisecond, the next cohort takes the oldest first, so every operation runs.
     ///
-    /// Without this option operations that one processor invokes at the stage, for one processor to
-    /// run, start in the order in which they were invoked (MaintainOrder in tr2001 §5.1). A
-    /// [balanced](Self::balanced) stage ignores the option.
+    /// Without this option, operations that one processor invokes at the stage, for one processor to run,
+    /// start in the order of their invocation (MaintainOrder in tr2001 §5.1). A [balanced](Self::balanced)
+    /// stage ignores the option.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();
@@ -251,8 +250,8 @@ impl<'g> StageOptions<'g> {
         self
     }
 
-    /// How many partitions a partitioned stage has, over all processors. The default is
-    /// [`DEFAULT_PARTITIONS_PER_PROCESSOR`] for each processor.
+    /// The number of partitions of a partitioned stage, over all processors. The default is
+    /// [`DEFAULT_PARTITIONS_PER_PROCESSOR`] per processor.
     ///
     /// # Panics
     /// If `count` is zero.
@@ -263,8 +262,8 @@ impl<'g> StageOptions<'g> {
         self
     }
 
-    /// A shared stage (2002 §3.4): its operations run on all processors at once, and reach the
-    /// state through `&S`.
+    /// A shared stage (2002 §3.4): its operations run on all processors at once and reach the state through
+    /// `&S`.
     pub fn shared<S: Send + Sync + 'static>(self, state: S) -> SharedStage<S> {
         let state = Arc::new(state);
         let key = self.declare(Box::new(move |_, _| LocalState {
@@ -275,10 +274,10 @@ impl<'g> StageOptions<'g> {
         Stage::new(key)
     }
 
-    /// A partitioned stage (2002 §3.4): an operation names a key, the key a partition, and the
-    /// partition the one processor that may touch it, through `&mut S`. More partitions than
-    /// processors can be [moved](PartitionedStage::move_partition) one by one. `make` makes each
-    /// partition's state on its processor; it is given the partition's number.
+    /// A partitioned stage (2002 §3.4). An operation has a key, the key selects a partition, and one
+    /// processor owns the partition and reaches its state through `&mut S`. Partitions can be
+    /// [moved](PartitionedStage::move_partition) one by one. `make` creates each partition's state on its
+    /// processor, given the partition's number.
     pub fn partitioned<S: 'static>(
         self,
         make: impl Fn(usize) -> S + Send + Sync + 'static,
@@ -291,7 +290,7 @@ impl<'g> StageOptions<'g> {
             let remake = rebuild.then(|| counted(stage, move || make(partition)));
             Rebuildable::new(name, state, remake)
         };
-        // Made by the first processor, which knows how many there are.
+        // Made by the first processor, since the number of processors is known only then.
         let table = OnceLock::new();
         let key = self.declare(Box::new(move |processor, processors| {
             let table: &Arc<Table> = table.get_or_init(|| {
@@ -304,9 +303,9 @@ impl<'g> StageOptions<'g> {
         Stage::new(key)
     }
 
-    /// An exclusive stage (2002 §3.4): one processor at a time runs a cohort of it, under a lock
-    /// that is taken once per cohort, and reaches the state through `&mut S`. A processor that
-    /// finds the lock taken goes on to its next stage.
+    /// An exclusive stage (2002 §3.4): one processor at a time runs a cohort of it, under a lock taken once
+    /// per cohort, and reaches the state through `&mut S`. A processor that finds the lock taken continues
+    /// with its next stage.
     pub fn exclusive<S: Send + 'static>(self, state: S) -> ExclusiveStage<S> {
         Stage::new(self.exclusive_key(state))
     }
@@ -324,7 +323,7 @@ impl<'g> StageOptions<'g> {
         }))
     }
 
-    /// A stage with a [`Policy`] of one's own.
+    /// A stage with a [`Policy`] of the program.
     pub fn policy<P: Policy>(self, policy: P) -> Stage<P> {
         let policy = Arc::new(policy);
         let key = self.declare(Box::new(move |processor, processors| {
@@ -374,13 +373,13 @@ impl<'g> StageOptions<'g> {
 }
 
 impl Graph {
-    /// Whether each processor finds how large the cohorts should be of stages that declare no
-    /// [`max_cohort`](StageOptions::max_cohort); it does unless it is told not to. Now and then it
-    /// tries sizes from 1 to 512, for a fiftieth of its work at most, and keeps the smallest that
-    /// costs as little as any ([`CohortTunerView`](crate::CohortTunerView)). Where that is 1, calls run inside of their callers, as
-    /// those of [`direct`](StageOptions::direct) stages do. Nothing is tried while work waits for long
-    /// or an [`Admission`](crate::Admission) limits what is begun, nor where little comes together.
-    /// Stages that [hold](StageOptions::hold) and cohort operations keep their size.
+    /// Enables or disables tuning of cohort sizes; enabled by default. Each processor tunes the stages that
+    /// declare no [`max_cohort`](StageOptions::max_cohort). It occasionally tries sizes from 1 to 512, in at
+    /// most a fiftieth of its work, and keeps the smallest size whose cost is close to the lowest
+    /// ([`CohortTunerView`](crate::CohortTunerView)). At size 1, calls run inside their callers, as those of
+    /// [`direct`](StageOptions::direct) stages do. It tries nothing while work waits for long, while an
+    /// [`Admission`](crate::Admission) has a limit, or while few operations run per turn. Stages that
+    /// [hold](StageOptions::hold) and stages of cohort operations keep their size.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();
@@ -392,9 +391,9 @@ impl Graph {
         self.cohorts.found = found;
     }
 
-    /// The bytes of a processor's second-level cache, from which the runtime derives how many
-    /// operations a cohort has at most where a stage does not say: as many as there is room for,
-    /// from 16 to 256. Without it the runtime asks the machine; where nobody can tell it is one MiB.
+    /// The size in bytes of a processor's second-level cache. Where a stage declares no size, a cohort has as
+    /// many operations as fit into this cache, from 16 to 256. By default the runtime asks the machine, and
+    /// assumes 1 MiB if the machine reports none.
     ///
     /// # Panics
     /// If `bytes` is zero.
@@ -403,8 +402,8 @@ impl Graph {
         self.cohorts.cache = Some(bytes);
     }
 
-    /// The same, where nobody has said it by [`cache_bytes`](Self::cache_bytes): for a runtime that
-    /// has asked the machine. Zero says nothing.
+    /// As [`cache_bytes`](Self::cache_bytes), unless that was called before: for a runtime that has asked the
+    /// machine. Zero is ignored.
     pub fn measured_cache_bytes(&mut self, bytes: usize) {
         self.cohorts.cache = self.cohorts.cache.or((bytes > 0).then_some(bytes));
     }

@@ -1,10 +1,10 @@
 //! Items of cohort operations in slots: placing them, and taking them out for the handler.
 //!
 //! # Safety
-//! The queue of a stage that has a [`Batch`] holds slots of that stage's handles alone: a key is of the
-//! declaration that made the handle, and so are the types. They were filled by
-//! `place_item` with `Item<I, O>`, which their state, `Unstarted`, says to be alive; taking the item
-//! out leaves the [`RemoteReply`] at the payload's start, and the state says so.
+//! The queue of a stage that has a [`Batch`] contains slots of that stage's handles alone: the key and the
+//! types come from the declaration that made the handle. `place_item` filled them with `Item<I, O>`, which is
+//! alive in the state `Unstarted`. Taking the item out leaves the [`RemoteReply`] at the payload's start, in
+//! the state `Taken`.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
@@ -25,15 +25,15 @@ use crate::processor::remote::call::{RemoteReply, item_parcel_vtable, receive};
 use crate::stage::batching::Batch;
 use crate::stage::key::Invocation;
 
-/// The handler with the state that it closes over, and the vector that is used again.
+/// The handler with its state, and the vector that all cohorts reuse.
 pub(crate) struct LocalBatch<I, O> {
     cohort: RefCell<Cohort<I, O>>,
     handle: Handle<I, O>,
-    /// Set while a cohort is under way, where cohorts are served one at a time.
+    /// Set during a cohort, if cohorts run one at a time.
     busy: Option<Rc<Cell<bool>>>,
 }
 
-/// A handler that has its state.
+/// A handler that owns its state.
 type Handle<I, O> = Box<dyn Fn(&mut Cohort<I, O>)>;
 
 impl<I: 'static, O: 'static> LocalBatch<I, O> {
@@ -42,7 +42,7 @@ impl<I: 'static, O: 'static> LocalBatch<I, O> {
         Self { cohort, handle: Box::new(handle), busy: None }
     }
 
-    /// Has no cohort begin while `busy` is set.
+    /// Begins no cohort while `busy` is set.
     pub(crate) fn busy_while(mut self, busy: Rc<Cell<bool>>) -> Self {
         self.busy = Some(busy);
         self
@@ -53,8 +53,7 @@ impl<I: 'static, O: 'static> Batch for LocalBatch<I, O> {
     unsafe fn take(&self, processor: u32, slot: Slot) {
         let payload: *mut Item<I, O> = slot.payload();
         slot.life.set(SlotState::Taken);
-        // SAFETY: an item of these types was alive (top of the file), and is read once; what is
-        // owed stays.
+        // SAFETY: an item of these types was alive (top of the file), and is read once; the reply stays.
         let (item, reply) =
             unsafe { ((&raw const (*payload).item).read(), Reply::new(processor, slot)) };
         self.cohort.borrow_mut().0.push(Entry { item, reply: Some(reply) });
@@ -77,7 +76,7 @@ impl<I: 'static, O: 'static> Batch for LocalBatch<I, O> {
     }
 }
 
-/// What a slot holds until its item is taken. `repr(C)`: what is owed lies at the start.
+/// The payload of a slot until its item is taken. `repr(C)`: the reply is at the start.
 #[repr(C)]
 struct Item<I, O> {
     owed: RemoteReply<O>,
@@ -99,7 +98,7 @@ const fn item_vtable<I: 'static, O: 'static>() -> &'static VTable {
 
 unsafe fn drop_item<I, O>(slot: Slot) {
     let item: *mut Item<I, O> = slot.payload();
-    // SAFETY: life says what is alive, and is changed before the drop, which may unwind.
+    // SAFETY: the state says which is alive, and changes before the drop, which may unwind.
     unsafe {
         match slot.life.replace(SlotState::Empty) {
             SlotState::Unstarted => item.drop_in_place(),
@@ -108,14 +107,14 @@ unsafe fn drop_item<I, O>(slot: Slot) {
     }
 }
 
-/// A parcel with an item has arrived.
+/// Accepts an item from another processor.
 unsafe fn take_up_item<I: Send + 'static, O: Send + 'static>(
     slot: Slot,
     processor: ProcessorRef<'_>,
 ) -> Option<Slot> {
     let processor = processor.get();
-    // SAFETY: parcels with this vtable hold an `I` for an `O`, and the stage is that of the handle
-    // which the parcel was sent with.
+    // SAFETY: envelopes with this vtable hold an `I` for an `O`, and their stage is that of the handle that
+    // sent them.
     unsafe {
         receive::<I, O>(slot, processor, |site, stage, item, owed| {
             processor.place_item(site, stage, 0, item, owed)

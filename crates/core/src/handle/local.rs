@@ -58,8 +58,8 @@ impl<S: Send + 'static> LocalAccess for Exclusive<S> {
     }
 }
 
-/// What invokes `operation` with the state of a stage of policy `A`. Only for invocations of such a
-/// stage's handle.
+/// The invocation that runs `operation` with the state of a stage of policy `A`. For the handle of such a
+/// stage only.
 #[inline(always)]
 pub(crate) fn invocation<A, F, Fut>(operation: F) -> impl FnOnce(&Processor, u8) -> Fut
 where

@@ -1,29 +1,32 @@
-//! Partitions that move to another processor, while operations on them arrive.
+//! Partitions that move to another processor while operations on them arrive.
 //!
-//! The owner *closes* the partition: an operation that would start waits, in order, as one that has
-//! suspended. It waits until the operations that had started are gone, that is, until nobody has a
-//! [`Partition`] of it. Then it takes the state out and hands it over by an order; the new owner
-//! installs it, writes itself into the table, and answers; with the answer those that waited go on to
-//! the new owner, and so does whatever still arrives.
+//! 1. The owner *closes* the partition. An operation that would start waits, in order, as if suspended. 2.
+//! The owner waits until the started operations are gone, that is, until no [`Partition`] of it exists. 3. It
+//! takes the state out and sends it by a request. 4. The new owner installs the state, writes itself into the
+//! table, and replies. 5. On the reply, the waiting operations continue at the new owner, as do those that
+//! still arrive.
 //!
-//! - *Never two owners.* The state is one value: in the old owner's entry, in the order, or in the new
-//!   owner's entry. An operation starts only where it finds it.
-//! - *Nothing lost.* What finds no state waits here while a move from here is under way, and is
-//!   invoked anew at the owner in the table if none is. The table lags behind the state only until
-//!   the answer, and those who left it wait for that; so a table never names who has sent it away.
-//! - *Nothing twice.* The invocation is moved into the new call, and the operation that was here
-//!   is but its caller from then on: its result, its panic and its end are passed on.
-//! - *Never for ever.* An operation that waits for another of its own partition would keep the
-//!   partition from being drained, and the other from starting. So after [`DRAIN`] the move is given
-//!   up, nothing has changed, and those that waited run where they are.
+//! Four properties hold.
 //!
-//! Operations of one caller on one partition are in no order over a move: one that has waited at the
-//! old owner goes on from there, and a later one goes straight to the new owner and may be there first (`tests/every_turn.rs` finds it). Those that wait go on in
-//! the order in which they came.
+//! - *One owner.* The state is one value: in the old owner's entry, in the request, or in the new owner's
+//!   entry. An operation starts only where it finds the state.
+//! - *Nothing is lost.* An operation that finds no state waits while a move from here is in progress;
+//!   otherwise it is invoked again at the owner in the table. The table lags behind the state only until the
+//!   reply, and operations that left wait for that; so the table never names a processor that has sent them
+//!   away.
+//! - *Nothing runs twice.* The invocation moves into the new call, and the operation here becomes its caller:
+//!   it passes on the result, the panic and the cancellation.
+//! - *Nothing waits forever.* An operation that waits for another of its own partition would keep the
+//!   partition from draining, and the other from starting. So the move is abandoned after [`DRAIN`]; nothing
+//!   has changed then, and the waiting operations run where they are.
+//!
+//! A move does not preserve the order of one caller's operations: one that has waited at the old owner
+//! continues from there, and a later one goes straight to the new owner and may arrive first
+//! (`tests/every_turn.rs` shows it). Waiting operations continue in the order of their arrival.
 //!
 //! # Safety
-//! [`RoutedCall`] is pinned with the future in `Running`, which is never moved out; the other two states
-//! are not pinned, and `Running`, once reached, is not left.
+//! [`RoutedCall`] is pinned with the future in `Running`, which never moves out. The other two states are not
+//! pinned, and `Running` is final.
 
 use std::future::{Future, poll_fn};
 use std::panic::resume_unwind;
@@ -43,10 +46,10 @@ use crate::processor;
 use crate::stage::key::Invocation;
 use crate::state::partition::{Partition, Refusal};
 
-/// How long a move waits for the operations that have started.
+/// How long a move waits for started operations.
 const DRAIN: Duration = Duration::from_millis(100);
 
-/// An operation on a partition, which may not be here (any more).
+/// An operation on a partition that may be on another processor.
 pub(crate) enum RoutedCall<S, F, Fut, T> {
     Running(Fut),
     Waiting {
@@ -119,7 +122,8 @@ where
                 Self::Away(call) => {
                     return match std::task::ready!(Pin::new(call).poll(context)) {
                         Ok(value) => Poll::Ready(value),
-                        // As if it had happened here; without a panic's message to the user.
+                        // The error reaches the caller as if the operation had failed here, without a panic
+                        // message to the user.
                         Err(error) => resume_unwind(Box::new(Forwarded(error))),
                     };
                 }
@@ -135,9 +139,9 @@ enum Outcome {
 }
 
 impl<S: Send + 'static> Stage<Partition<S>> {
-    /// Moves a partition to the processor numbered `to`, with its state. Operations that have started
-    /// finish where they are; those that arrive meanwhile wait, and run where the partition then is.
-    /// The move goes on when the future is dropped after its first poll.
+    /// Moves a partition, with its state, to the processor numbered `to`. Started operations finish where
+    /// they are; later ones wait, and run at the new owner. The move continues if the future is dropped after
+    /// its first poll.
     ///
     /// ```
     /// # async fn example(table: phalanx_core::PartitionedStage<Vec<u32>>) {
@@ -147,9 +151,9 @@ impl<S: Send + 'static> Stage<Partition<S>> {
     /// ```
     ///
     /// # Errors
-    /// [`MoveError::Busy`] when operations that had started were not over in a tenth of a second, or
-    /// another move of the partition is under way: nothing has changed. [`MoveError::Call`] when the
-    /// owner could not be asked.
+    /// [`MoveError::Busy`] if started operations did not finish within a tenth of a second, or another move
+    /// of the partition is in progress; nothing has changed. [`MoveError::Call`] if the request to the owner
+    /// failed.
     ///
     /// # Panics
     /// If there is no such partition or processor, or outside of a processor.
@@ -166,7 +170,7 @@ impl<S: Send + 'static> Stage<Partition<S>> {
                     "no processor {to} in a program of {}",
                     p.processors()
                 );
-                // A session's end must not stop it half-way.
+                // The end of a session must not stop it halfway.
                 p.waiting.sessions.within(NO_SESSION, || {
                     let from = stage.key().invoked();
                     Call::on(p, from, owner, move |_, _| stage.leave(partition, to))
@@ -175,13 +179,13 @@ impl<S: Send + 'static> Stage<Partition<S>> {
             match asked.await.map_err(MoveError::Call)? {
                 Outcome::Moved => return Ok(()),
                 Outcome::Busy => return Err(MoveError::Busy),
-                // Moved meanwhile; the table will say so.
+                // The partition has moved meanwhile; the table will name its owner.
                 Outcome::NotHere => yield_now().await,
             }
         }
     }
 
-    /// An operation of the owner's: the move.
+    /// The move, as an operation of the owner.
     async fn leave(self, partition: usize, to: usize) -> Outcome {
         let closed = processor::current(|p| self.partitions(p).close(partition));
         match closed {
@@ -219,7 +223,7 @@ impl<S: Send + 'static> Stage<Partition<S>> {
     }
 }
 
-/// A partition that is closed, and opened again unless it has been given away.
+/// A closed partition. Opens again unless its state was given away.
 struct Closing<S: 'static> {
     stage: PartitionedStage<S>,
     partition: usize,

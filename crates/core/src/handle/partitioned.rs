@@ -47,8 +47,8 @@ impl<S: 'static> Stage<Partition<S>> {
         self.call_from(self.key().invoked(), key, operation)
     }
 
-    /// Invokes an operation on the partition numbered `partition`: one for each number from zero to
-    /// [`partitions_count`](Self::partitions_count) reaches the whole of the state.
+    /// Invokes an operation on the partition numbered `partition`. Numbers from zero to
+    /// [`partitions_count`](Self::partitions_count) reach the whole state.
     ///
     /// ```
     /// # use phalanx_core::{PartitionedStage, join};
@@ -85,7 +85,7 @@ impl<S: 'static> Stage<Partition<S>> {
         processor::current(|p| self.call_at(p, from, self.partitions(p).of_key(key), operation))
     }
 
-    /// Invokes an operation where the table says that the partition is.
+    /// Invokes an operation on the owner according to the table.
     #[inline]
     pub(crate) fn call_at<F, Fut, T>(
         &self,
@@ -113,7 +113,7 @@ impl<S: 'static> Stage<Partition<S>> {
         })
     }
 
-    /// Invokes an operation that nobody waits for.
+    /// Invokes an operation whose result nobody awaits.
     ///
     /// # Errors
     /// As [`SharedStage::dispatch`](crate::SharedStage::dispatch).
@@ -126,7 +126,7 @@ impl<S: 'static> Stage<Partition<S>> {
         self.call(key, operation).detach()
     }
 
-    /// Whether this processor owns the partition of `key`: a call there stays here.
+    /// Whether this processor owns the partition of `key`, so that a call stays here.
     pub fn is_local(&self, key: u64) -> bool {
         processor::current(|p| {
             let partitions = self.partitions(p);
@@ -134,18 +134,18 @@ impl<S: 'static> Stage<Partition<S>> {
         })
     }
 
-    /// The number of the partition that `key` falls into.
+    /// The number of the partition of `key`.
     pub fn partition_of(&self, key: u64) -> usize {
         processor::current(|p| self.partitions(p).of_key(key))
     }
 
-    /// How many partitions there are, over all processors.
+    /// The number of partitions, over all processors.
     pub fn partitions_count(&self) -> usize {
         processor::current(|p| self.partitions(p).table().count())
     }
 
-    /// The number of the processor that owns a partition, as far as is known here: it may just
-    /// [move](Self::move_partition).
+    /// The number of the processor that owns a partition. The partition may be
+    /// [moving](Self::move_partition), so the answer may be outdated.
     ///
     /// # Panics
     /// If there is no such partition.

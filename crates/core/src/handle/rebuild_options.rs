@@ -1,4 +1,4 @@
-//! Declaring stages whose state is made again after a panic.
+//! Declaring stages whose state is rebuilt after a panic.
 
 use crate::future::cohort::Cohort;
 use crate::handle::cohort::{CohortStage, PartitionedCohortStage};
@@ -10,13 +10,13 @@ use crate::handle::stage::Stage;
 use crate::state::rebuildable::Rebuildable;
 
 impl<'g> StageOptions<'g> {
-    /// After a panic that unwound out of the state's `with`, or out of a cohort operation's handler,
-    /// the state is dropped and made anew by the stage's constructor before the next operation sees
-    /// it. The last option before the policy: what follows is a policy with a constructor.
+    /// Rebuilds the state after a panic that unwound out of the state's `with`, or out of a handler of cohort
+    /// operations: the stage's constructor replaces the state before the next operation sees it. This is the
+    /// last option before the policy, which must have a constructor.
     ///
-    /// The operation that panicked fails as always, with
-    /// [`CallError::Panicked`](crate::CallError::Panicked); others that had begun go on with the new
-    /// state. Without this a state is kept as the panic left it.
+    /// The operation that panicked fails with [`CallError::Panicked`](crate::CallError::Panicked); other
+    /// started operations continue with the new state. Without this option the state stays as the panic left
+    /// it.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();
@@ -27,7 +27,7 @@ impl<'g> StageOptions<'g> {
     ///
     /// ```compile_fail
     /// let mut graph = phalanx_core::Graph::new();
-    /// // A shared state has many readers at once: there is no moment to replace it.
+    /// // A shared state has many readers at once, so it cannot be replaced.
     /// graph.stage("site").rebuild_on_panic().shared(0);
     /// ```
     #[must_use]
@@ -37,12 +37,13 @@ impl<'g> StageOptions<'g> {
     }
 }
 
-/// A stage being declared whose state is made anew after a panic
-/// ([`StageOptions::rebuild_on_panic`]). Ends with a policy.
+/// A stage being declared whose state is rebuilt after a panic ([`StageOptions::rebuild_on_panic`]). Ends
+/// with a policy.
 pub struct Rebuilding<'g>(StageOptions<'g>);
 
 impl Rebuilding<'_> {
-    /// As [`StageOptions::partitioned`]. `make` is called again for a partition that was torn.
+    /// As [`StageOptions::partitioned`]. Calls `make` again for a partition whose state a panic may have
+    /// torn.
     pub fn partitioned<S: 'static>(
         self,
         make: impl Fn(usize) -> S + Send + Sync + 'static,
@@ -50,8 +51,8 @@ impl Rebuilding<'_> {
         self.0.partitioned(make)
     }
 
-    /// As [`StageOptions::exclusive`], with a constructor: called here, and again, on the processor
-    /// that next runs the stage, when the state was torn.
+    /// As [`StageOptions::exclusive`], with a constructor. Calls `make` now, and again after a panic, on the
+    /// processor that next runs the stage.
     pub fn exclusive<S: Send + 'static>(
         self,
         make: impl Fn() -> S + Send + Sync + 'static,
@@ -60,7 +61,7 @@ impl Rebuilding<'_> {
         Stage::new(self.0.exclusive_state(state))
     }
 
-    /// As [`StageOptions::cohort`]. `make` is called again after the handler panicked.
+    /// As [`StageOptions::cohort`]. Calls `make` again after the handler panicked.
     pub fn cohort<S: 'static, I: 'static, O: 'static>(
         self,
         make: impl Fn(usize) -> S + Send + Sync + 'static,
@@ -69,7 +70,7 @@ impl Rebuilding<'_> {
         self.0.cohort(make, handler)
     }
 
-    /// As [`StageOptions::partitioned_cohort`]. `make` is called again after the handler panicked.
+    /// As [`StageOptions::partitioned_cohort`]. Calls `make` again after the handler panicked.
     pub fn partitioned_cohort<S: 'static, I: Send + 'static, O: Send + 'static>(
         self,
         make: impl Fn(usize) -> S + Send + Sync + 'static,
@@ -78,7 +79,7 @@ impl Rebuilding<'_> {
         self.0.partitioned_cohort(make, handler)
     }
 
-    /// As [`StageOptions::exclusive_cohort`], with a constructor: called here, and again after the
+    /// As [`StageOptions::exclusive_cohort`], with a constructor. Calls `make` now, and again after the
     /// handler panicked.
     pub fn exclusive_cohort<S: Send + 'static, I: 'static, O: 'static>(
         self,
@@ -91,7 +92,7 @@ impl Rebuilding<'_> {
 }
 
 impl StageOptions<'_> {
-    /// A state that `make` makes, now and after a panic.
+    /// A state from `make`, which is called now and after a panic.
     fn rebuildable<S>(&self, make: impl Fn() -> S + Send + Sync + 'static) -> Rebuildable<S> {
         Rebuildable::new(self.name(), make(), Some(counted(self.number(), make)))
     }

@@ -1,9 +1,9 @@
-//! Constructors of states that are made again after a panic.
+//! Constructors of states that are rebuilt after a panic.
 
 use crate::processor;
 use crate::state::rebuildable::Remake;
 
-/// A stage's constructor for a state that a panic may have torn. It counts its calls.
+/// A stage's constructor for a state that a panic may have torn. Counts its calls.
 pub(crate) fn counted<S>(stage: u8, make: impl Fn() -> S + Send + Sync + 'static) -> Remake<S> {
     Box::new(move || {
         let state = make();

@@ -69,10 +69,10 @@ impl<A: LocalAccess> Stage<Roaming<A>> {
 }
 
 impl<'g> StageOptions<'g> {
-    /// About how many bytes of its state an operation touches: for an exclusive stage whose
-    /// operations may be sent to the processor that has these in its cache, in place of moving the
-    /// state (CacheSize in tr2001 §5.1). The invocations of such a stage and their results are `Send`;
-    /// so it has a handle of its own. Other options come before this one.
+    /// Declares about how many bytes of its state an operation of an exclusive stage touches. The runtime may
+    /// then send operations to the processor that has the state in its cache, instead of moving the state
+    /// (CacheSize in tr2001 §5.1). Invocations of such a stage and their results are `Send`. Other options
+    /// come before this one.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();
@@ -89,20 +89,21 @@ impl<'g> StageOptions<'g> {
     }
 }
 
-/// A stage being declared whose state has a size: it can only be exclusive.
+/// A stage being declared with cache affinity: it can only be exclusive.
 #[must_use = "end it with `exclusive`"]
 pub struct AffineOptions<'g>(StageOptions<'g>);
 
 impl AffineOptions<'_> {
-    /// As [`StageOptions::exclusive`], but cohorts run where the state is when that is less to move.
+    /// As [`StageOptions::exclusive`]. Cohorts run on the processor that has the state in its cache if that
+    /// moves fewer cache lines.
     pub fn exclusive<S: Send + 'static>(self, state: S) -> AffineStage<S> {
         Stage::new(self.0.exclusive_key(state))
     }
 }
 
 impl StageOptions<'_> {
-    /// A balanced stage (BalanceLoad in tr2001 §5.1): a shared one whose operations wait in order,
-    /// on the processor that invoked them, until that one or another that has less to do runs them.
+    /// A balanced stage (BalanceLoad in tr2001 §5.1): a shared stage whose operations wait in order on the
+    /// processor that invoked them, until that processor or a less loaded one runs them.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();

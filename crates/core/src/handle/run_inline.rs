@@ -1,13 +1,13 @@
-//! `run`: a call that is awaited at once, so that the compiler knows both sides.
+//! `run`: a call that is awaited immediately, so that the compiler sees both sides.
 //!
-//! Where its stage is direct, the child becomes a part of its caller's future: it needs no slot, no
-//! queue and no wake-up, and the compiler may inline it. It stays a part of it also when it
-//! suspends: whoever watches the processor sees the caller. Elsewhere it is a call as any other.
+//! If the stage is direct, the child becomes a part of its caller's future. It needs no slot, queue or
+//! wake-up, and the compiler may inline it. It remains a part of the caller when it suspends, so observers of
+//! the processor see the caller. Otherwise it is an ordinary call.
 //!
 //! # Safety
-//! [`State`] says which member of a [`Run`]'s [`Place`] is alive, and is changed before that is taken
-//! out or dropped, and after it has been put in. Who awaits a `Run` has pinned it; the operation's
-//! future is made in its place, polled there and dropped there.
+//! [`State`] says which member of a [`Run`]'s [`Place`] is alive. It changes before the member is taken out
+//! or dropped, and after one is put in. A polled `Run` is pinned; the operation's future is created, polled
+//! and dropped in its place.
 
 use std::any::{Any, type_name};
 use std::future::{Future, poll_fn};
@@ -32,12 +32,12 @@ use crate::state::exclusive::Shared;
 use crate::state::partition::Partition;
 
 impl<S: Send + Sync + 'static> Stage<Shared<S>> {
-    /// As [`call`](Self::call) with an `await` behind it, and cheaper: nothing happens before the
-    /// future is awaited, and where the stage is [direct](crate::StageOptions::direct) the operation
-    /// then runs as a part of the caller, like an `async` function.
+    /// As [`call`](Self::call) followed by `await`, and cheaper. Nothing happens before the future is
+    /// awaited. If the stage is [direct](crate::StageOptions::direct), the operation then runs as a part of
+    /// the caller, like an `async` function.
     ///
-    /// A future that contains itself has no size, so an operation that runs itself again is
-    /// invoked by `call`, or boxed. A part of the caller ends with it.
+    /// A recursive operation uses `call` or a box, because a future that contains itself has no size. A part
+    /// of the caller ends with the caller.
     ///
     /// ```
     /// # use phalanx_core::{CallError, SharedStage};
@@ -64,8 +64,8 @@ impl<S: Send + Sync + 'static> Stage<Shared<S>> {
 }
 
 impl<S: 'static> Stage<Partition<S>> {
-    /// As [`SharedStage::run`](crate::SharedStage::run), on the partition of `key`: a part of the caller where the stage is
-    /// direct and the partition is this processor's.
+    /// As [`SharedStage::run`](crate::SharedStage::run), on the partition of `key`: a part of the caller if
+    /// the stage is direct and this processor owns the partition.
     ///
     /// # Errors
     /// As [`Call`](crate::Call).
@@ -97,13 +97,13 @@ impl<S: 'static> Stage<Partition<S>> {
 }
 
 impl<S: 'static> Stage<Partition<S>> {
-    /// Runs `operation` at once on the partition of `key`, as a part of the operation that asks, if
-    /// the partition is this processor's and not about to move. Else nothing is run, and the answer is
-    /// `None`: then [`call`](Self::call) goes to wherever the partition is.
+    /// Runs `operation` immediately on the partition of `key`, as a part of the calling operation, if this
+    /// processor owns the partition and it is not moving. Otherwise it runs nothing and returns `None`; use
+    /// [`call`](Self::call) then.
     ///
-    /// For what is over in a moment, such as a look into a table, so that queueing it would cost
-    /// more than it does. It comes before the operations of this partition that are still queued. It
-    /// is counted as an operation of the stage; a panic in it is the asking operation's.
+    /// Use it for very short work, such as a table lookup, where queueing costs more than the work. It runs
+    /// before the queued operations of the partition, and counts as an operation of the stage. A panic in it
+    /// is the calling operation's.
     ///
     /// ```
     /// # use phalanx_core::PartitionedStage;
@@ -131,7 +131,7 @@ impl<S: 'static> Stage<Partition<S>> {
     }
 }
 
-/// What [`SharedStage::run`](crate::SharedStage::run) gives.
+/// The future of [`SharedStage::run`](crate::SharedStage::run).
 struct Run<F, Fut, T> {
     from: Invocation,
     state: State,
@@ -139,10 +139,10 @@ struct Run<F, Fut, T> {
     _pinned: PhantomPinned,
 }
 
-/// What is alive in the place.
+/// The live member of the place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The invocation: not awaited yet.
+    /// The invocation: not yet awaited.
     Begun,
     /// The future, a part of the caller.
     Inside,
@@ -151,8 +151,8 @@ enum State {
     Over,
 }
 
-/// No enum, whose tag would be read and written in one with what lies beside it: such reads wait for
-/// the small writes before them.
+/// A union with a separate state, not an enum: reads of an enum's tag would be combined with its neighbours
+/// and would wait for the smaller writes before them.
 union Place<F, Fut, T> {
     invocation: ManuallyDrop<F>,
     future: ManuallyDrop<Fut>,
@@ -169,7 +169,7 @@ impl<F, Fut, T> Run<F, Fut, T> {
     #[cold]
     #[inline(never)]
     fn give_up(&mut self) {
-        // SAFETY: the state says what is alive, which is dropped once.
+        // SAFETY: the state says which member is alive, and it is dropped once.
         unsafe {
             match std::mem::replace(&mut self.state, State::Over) {
                 State::Begun => ManuallyDrop::drop(&mut self.place.invocation),
@@ -200,13 +200,13 @@ where
 
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: nothing is moved out of it but an invocation, which is not pinned.
+        // SAFETY: nothing moves out of it but an invocation, which is not pinned.
         let this = unsafe { self.get_unchecked_mut() };
         let from = this.from;
         processor::current(|processor| {
             if this.state == State::Begun {
                 this.state = State::Over;
-                // SAFETY: `Begun` said that it is alive, and it is read once.
+                // SAFETY: `Begun` said that the invocation is alive, and it is read once.
                 let invocation = unsafe { ManuallyDrop::take(&mut this.place.invocation) };
                 if let Some(stage) = processor.may_run_inside(from.key) {
                     return processor.poll_inside::<Fut, _, _>(stage, from.site, || {
@@ -221,7 +221,7 @@ where
             }
             match this.state {
                 State::Inside => {
-                    // It may have been moved since it was first polled.
+                    // The future may have moved to another processor since its first poll.
                     let stage = processor.own_stage(from.key);
                     processor
                         .poll_inside::<Fut, _, _>(stage, from.site, || this.poll_inside(context))
@@ -236,25 +236,25 @@ impl<F, Fut: Future<Output = T>, T> Run<F, Fut, T> {
     #[inline(never)]
     fn poll_call(&mut self, context: &mut Context<'_>) -> Poll<Result<T, CallError>> {
         assert!(self.state == State::Called, "an operation is awaited once");
-        // SAFETY: `Called` says that it is alive.
+        // SAFETY: `Called` says that the call is alive.
         Pin::new(unsafe { &mut *self.place.call }).poll(context)
     }
 
     /// The future is dropped as soon as it is ready. The state is `Inside`.
     #[inline(always)]
     fn poll_inside(&mut self, context: &mut Context<'_>) -> Poll<T> {
-        // SAFETY: `Inside` says that it is alive; it is never moved from here, since `Run` is pinned.
+        // SAFETY: `Inside` says that the future is alive; it never moves from here, because `Run` is pinned.
         let polled = unsafe { Pin::new_unchecked(&mut *self.place.future) }.poll(context);
         if polled.is_ready() {
             self.state = State::Over;
-            // SAFETY: alive until here, and not looked at again.
+            // SAFETY: alive until here, and not used again.
             unsafe { ManuallyDrop::drop(&mut self.place.future) };
         }
         polled
     }
 }
 
-/// Runs an operation of a stage as a part of the one that awaits this.
+/// Runs an operation of a stage as a part of the operation that awaits this.
 async fn inside<Fut: Future>(from: Invocation, operation: Fut) -> Result<Fut::Output, CallError> {
     let mut operation = pin!(operation);
     poll_fn(|context: &mut Context<'_>| {
@@ -267,11 +267,11 @@ async fn inside<Fut: Future>(from: Invocation, operation: Fut) -> Result<Fut::Ou
 }
 
 impl Processor {
-    /// The stage's number, if an operation of it may become a part of the one that is running.
+    /// The stage's number, if its operation may become a part of the running one.
     #[inline(always)]
     fn may_run_inside(&self, key: Key) -> Option<u8> {
         let stage = self.own_stage(key);
-        // What is queued was invoked before.
+        // Queued operations were invoked before, and run first.
         let may = self.stages.inline.has_inside(stage)
             && self.stage(usize::from(stage)).queue.len() == 0
             && !self.is_over_or_late(self.waiting.sessions.current())
@@ -279,7 +279,7 @@ impl Processor {
         may.then_some(stage)
     }
 
-    /// Whether operations of the session would not be started now.
+    /// Whether the session starts no operations now.
     #[inline(always)]
     fn is_over_or_late(&self, session: u32) -> bool {
         #[cold]
@@ -290,7 +290,7 @@ impl Processor {
         session != NO_SESSION && look(self, session)
     }
 
-    /// Polls a part of the running operation in the name of `stage`.
+    /// Polls a part of the running operation on behalf of `stage`.
     #[inline(always)]
     fn poll_inside<Fut, T, P: FnOnce() -> Poll<T>>(
         &self,

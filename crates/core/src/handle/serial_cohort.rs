@@ -1,13 +1,13 @@
 //! Asynchronous cohort operations, one cohort at a time: group commit.
 //!
-//! A handler that awaits (a write and its sync) would have the next cohort begin while the first is
-//! under way, and their writes overlap. So the stage is *busy* from the moment when a cohort's items
-//! are taken until its handler has ended. A busy stage is not visited: its items stay in its queue,
-//! under its capacity, and are the next cohort.
+//! If the handler awaits (a write and its sync), the next cohort would begin during the first, and their
+//! writes would overlap. So the stage is *busy* from the moment when a cohort's items are taken until its
+//! handler has ended. A busy stage is not visited. Its items stay in its queue, under its capacity, and form
+//! the next cohort.
 //!
-//! The handler's future is an operation of another stage, since this one's queue holds items. Its end
-//! (it has returned, has panicked, or was ended with the program) drops a [`Serving`], which gives
-//! the state back and makes the stage ready again.
+//! The handler's future is an operation of another stage, because this stage's queue holds items. When it
+//! ends, by return, panic or cancellation, it drops a [`Serving`], which returns the state and marks the
+//! stage as ready.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -30,14 +30,14 @@ use crate::stage::declaration::LocalState;
 use crate::stage::key::Invocation;
 use crate::state::exclusive::Shared;
 
-/// A stage's state on one processor, while no handler has it.
+/// A stage's state on one processor while no handler uses it.
 struct Home<S> {
     stage: u8,
     state: RefCell<Option<S>>,
     busy: Rc<Cell<bool>>,
 }
 
-/// A cohort under way, with the state.
+/// A cohort in progress, with the state.
 struct Serving<S> {
     state: Option<S>,
     home: Rc<Home<S>>,
@@ -114,7 +114,7 @@ impl StageOptions<'_> {
                     let served = handler(state, cohort);
                     answering_for(stage, served).await;
                 };
-                // A refused dispatch drops the cohort, which answers its callers.
+                // A rejected dispatch drops the cohort, which answers its callers.
                 let _ = runner.dispatch_from(from, operation);
             };
             let batch = Rc::new(LocalBatch::new(begin).busy_while(busy));
@@ -123,8 +123,8 @@ impl StageOptions<'_> {
         Stage::new(key)
     }
 
-    /// As [`serial_cohort`](Self::serial_cohort), for state that is divided by key: an item names a
-    /// key, and the key the processor whose state and cohort it joins. Keys do not move.
+    /// As [`serial_cohort`](Self::serial_cohort), for state that is divided by key: an item has a key, and
+    /// joins the cohort of the processor that owns the key. Keys do not move.
     #[track_caller]
     pub fn partitioned_serial_cohort<
         S: 'static,
@@ -141,7 +141,7 @@ impl StageOptions<'_> {
     }
 }
 
-/// Awaits the handler's future, in whose keeping replies of `stage` are.
+/// Awaits the handler's future, which owns replies of `stage`.
 async fn answering_for(stage: u8, served: impl Future<Output = ()>) {
     let mut served = pin!(served);
     let poll = poll_fn(|context| {
@@ -151,7 +151,7 @@ async fn answering_for(stage: u8, served: impl Future<Output = ()>) {
 }
 
 impl Processor {
-    /// Runs foreign code that has replies of `stage`: those that it drops by a panic fail with that.
+    /// Runs user code that owns replies of `stage`. Replies that it drops by a panic fail with that panic.
     fn answering_for<T>(&self, stage: u8, poll: impl FnOnce() -> T) -> T {
         self.scratch.batching.begin_later();
         let polled = catch_unwind(AssertUnwindSafe(poll));

@@ -1,4 +1,4 @@
-//! The options of a stage that is being declared.
+//! Options of a stage that is being declared.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use crate::handle::graph::StageOptions;
 use crate::stage::limits::{HoldPolicy, Threshold, nanoseconds};
 
 impl StageOptions<'_> {
-    /// Each request that is under way at this stage has a `T` of its own beside the operation, such
-    /// as a buffer: for the [byte table](crate::Control::bytes), and for the number of operations that the
-    /// [cache](crate::Graph::cache_bytes) has room for.
+    /// Declares that each request in progress at this stage owns a `T` beside its operation, such as a
+    /// buffer. The [byte table](crate::Control::bytes) lists it, and it counts when the runtime computes how
+    /// many operations fit into the [cache](crate::Graph::cache_bytes).
     ///
     /// ```
     /// struct Head([u8; 1024]);
@@ -27,12 +27,12 @@ impl StageOptions<'_> {
 }
 
 impl StageOptions<'_> {
-    /// Waits for a cohort of `count` operations, but no longer than `time` from when the oldest was
-    /// queued, and only while the processor has other work. The default is never to wait.
+    /// Waits for a cohort of `count` operations, at most for `time` from the moment when the oldest was
+    /// queued, and only while the processor has other work. Off by default.
     ///
-    /// The time is looked at when the sweep comes by, so a wait may be longer by one cohort of each
-    /// other stage. A [threshold](Self::threshold) goes before: a stage that is overdue runs.
-    /// `count` above the stage's [`max_cohort`](Self::max_cohort) is that.
+    /// The processor compares the time when its sweep reaches the stage, so a wait may be longer by one
+    /// cohort of each other stage. A [threshold](Self::threshold) has priority: an overdue stage runs. A
+    /// `count` above the stage's [`max_cohort`](Self::max_cohort) means that size.
     ///
     /// ```
     /// use std::time::Duration;
@@ -49,18 +49,17 @@ impl StageOptions<'_> {
 }
 
 impl StageOptions<'_> {
-    /// Forces the stage to run once `length` operations are queued at it on a processor, or the
-    /// oldest of them has waited for `age` (BatchThreshold and BatchTimer in tr2001 §5.1); either
-    /// may be `None`. The operation that is running then finishes its step, the stage runs one
-    /// cohort, and the interrupted cohort goes on. For stages that must be fed: those that hand
-    /// requests to devices, and those whose answers are waited for.
+    /// Runs the stage before its turn once `length` operations are queued at it on a processor, or the oldest
+    /// of them has waited for `age` (BatchThreshold and BatchTimer in tr2001 §5.1); either may be `None`. The
+    /// current operation finishes its step, the stage runs one cohort, and the preempted cohort continues.
+    /// Use it for stages that feed devices, and for stages whose answers are urgent.
     ///
-    /// What it costs: after *every* operation of the graph's stages each declared threshold is
-    /// compared. Where any stage declares an age, the clock is read after every operation too, and
-    /// [`now`](crate::now) advances with it.
+    /// Cost: each declared threshold is compared after *every* operation of the graph's stages. If any stage
+    /// declares an age, the clock is read after every operation too, and [`now`](crate::now) advances with
+    /// it.
     ///
-    /// Operations sent by other processors count as soon as they have arrived; their age from when
-    /// this processor first saw one of them.
+    /// Operations from other processors count from their arrival; their age counts from when this processor
+    /// first saw one of them.
     ///
     /// ```
     /// use std::time::Duration;
@@ -87,15 +86,15 @@ impl StageOptions<'_> {
 }
 
 impl StageOptions<'_> {
-    /// The most operations that may be queued at the stage on one processor. An invocation beyond
-    /// it is refused with [`CallError::Full`](crate::CallError::Full), which names the stage.
-    /// Without it only [`Graph::max_operations`](crate::Graph::max_operations) bounds the queue.
+    /// The most operations that may be queued at the stage on one processor. An invocation beyond it is
+    /// rejected with [`CallError::Full`](crate::CallError::Full), which names the stage. By default only
+    /// [`Graph::max_operations`](crate::Graph::max_operations) bounds the queue.
     ///
-    /// Operations that wait for something else (I/O, children, time) are not queued and not
-    /// counted; when they are re-enabled they are let in whatever the bound. What other processors
-    /// have sent waits apart and is bounded apart, by the same number or 1024, whichever is less.
+    /// Operations that wait for I/O, children or time are not queued and do not count. When they are
+    /// re-enabled they are queued regardless of the bound. Operations from other processors wait in a
+    /// separate queue, bounded by the same number or 1024, whichever is less.
     ///
-    /// A producer that must not lose anything asks the stage's handle for room first:
+    /// A producer that must not lose anything waits for capacity first:
     /// [`has_capacity`](crate::Stage::has_capacity), [`wait_for_capacity`](crate::Stage::wait_for_capacity).
     ///
     /// # Panics
@@ -109,10 +108,10 @@ impl StageOptions<'_> {
 }
 
 impl StageOptions<'_> {
-    /// The most operations in a cohort (MaxBatchSize in tr2001 §5.1). Without it there are as many as
-    /// the [cache](crate::Graph::cache_bytes) has room for, or as many as the runtime
-    /// [finds](crate::Graph::tune_cohorts) good. 64 is good for stages that touch sockets: beyond that their
-    /// kernel state leaves the cache again.
+    /// The most operations in a cohort (MaxBatchSize in tr2001 §5.1). The default is the number that fits
+    /// into the [cache](crate::Graph::cache_bytes), or the size that the runtime
+    /// [finds](crate::Graph::tune_cohorts). 64 suits stages that use sockets: with more, their kernel state
+    /// leaves the cache.
     ///
     /// # Panics
     /// If `count` is zero.
@@ -125,14 +124,13 @@ impl StageOptions<'_> {
 }
 
 impl StageOptions<'_> {
-    /// Runs a call of this stage inside of the caller when it is first awaited, where it stays on
-    /// its processor: for stages so small that no cohort pays. What is not awaited at once (joined,
-    /// dispatched, sent by another processor) runs in cohorts as ever, as does what a direct call
-    /// leaves suspended. [`run`](crate::SharedStage::run) is the cheapest way to invoke such a stage.
+    /// Runs a call of this stage inside its caller when it is first awaited, if it stays on its processor.
+    /// Use it for stages so small that a cohort gains nothing. Other operations run in cohorts: joined,
+    /// dispatched and remote ones, and those that suspend. [`run`](crate::SharedStage::run) is the cheapest
+    /// way to invoke such a stage.
     ///
-    /// A stage that [holds](Self::hold) or has work at the [end of a
-    /// cohort](crate::CohortStage), and one with a lock that is taken once a cohort (exclusive
-    /// stages), always runs in cohorts: for these the option does nothing.
+    /// The option has no effect on stages that [hold](Self::hold), that have an
+    /// [`end_of_cohort`](Self::end_of_cohort) hook, or that are exclusive: these always run in cohorts.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();
@@ -147,13 +145,13 @@ impl StageOptions<'_> {
 }
 
 impl StageOptions<'_> {
-    /// Requests begin at this stage: an operation of it is begun as long as those that are on their way
-    /// and could run, with what their requests have beside them ([`object`](Self::object)), leave room
-    /// for it in half of the [cache](crate::Graph::cache_bytes); or when nothing else could run, or the oldest has
+    /// Marks the stage as an entry, where requests begin. An operation of an entry starts if the requests in
+    /// progress that could run, with their [objects](Self::object), leave room for it in half of the
+    /// [cache](crate::Graph::cache_bytes). It also starts if nothing else could run, or if the oldest has
     /// waited for 10 ms.
     ///
-    /// An operation of an entry hands its request on to other stages. One that awaits them is begun
-    /// anew, as it were, each time that it goes on.
+    /// An operation of an entry passes its request to other stages. An operation that awaits them is subject
+    /// to the budget again whenever it resumes.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();
