@@ -9,33 +9,33 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refused {
     /// A stage's number, or one of the two below.
-    whose: u32,
+    owner: u32,
     bound: u32,
 }
 
 impl Refused {
     const PROCESSOR: u32 = u32::MAX - 1;
-    const NOBODY: u32 = u32::MAX;
+    const NO_OWNER: u32 = u32::MAX;
 
     /// The session or the processor has ended.
-    pub(crate) const ENDED: Self = Self { whose: Self::NOBODY, bound: 0 };
+    pub(crate) const ENDED: Self = Self { owner: Self::NO_OWNER, bound: 0 };
 
     /// The processor is full.
     pub(crate) fn full(bound: usize) -> Self {
-        Self { whose: Self::PROCESSOR, bound: bound.try_into().unwrap_or(u32::MAX) }
+        Self { owner: Self::PROCESSOR, bound: bound.try_into().unwrap_or(u32::MAX) }
     }
 
     /// The stage's queue is.
     pub(crate) fn stage_full(stage: u8, bound: usize) -> Self {
-        Self { whose: stage.into(), bound: bound.try_into().unwrap_or(u32::MAX) }
+        Self { owner: stage.into(), bound: bound.try_into().unwrap_or(u32::MAX) }
     }
 
     /// The reason in full. `stage_name` returns the name of a stage of the processor that refused.
     #[cold]
     pub(crate) fn reason(self, stage_name: impl FnOnce(u8) -> &'static str) -> CallError {
         let bound = self.bound as usize;
-        match self.whose {
-            Self::NOBODY => CallError::Cancelled,
+        match self.owner {
+            Self::NO_OWNER => CallError::Cancelled,
             Self::PROCESSOR => CallError::Full { stage: None, bound },
             stage => CallError::Full { stage: Some(stage_name(stage as u8)), bound },
         }
@@ -64,7 +64,7 @@ pub enum CallError {
     /// A bound was reached; the operation was not started. It is the stage's
     /// ([`StageOptions::capacity`](crate::StageOptions::capacity)) or the processor's
     /// ([`Graph::max_operations`](crate::Graph::max_operations)).
-    #[error("{} holds its bound of {bound} operations", Whose(*.stage))]
+    #[error("{} holds its bound of {bound} operations", BoundOwner(*.stage))]
     Full {
         /// The stage whose queue is full; none if it is the processor that is.
         stage: Option<&'static str>,
@@ -84,9 +84,9 @@ pub enum CallError {
 }
 
 /// Whose bound it is, in words.
-struct Whose(Option<&'static str>);
+struct BoundOwner(Option<&'static str>);
 
-impl fmt::Display for Whose {
+impl fmt::Display for BoundOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(stage) => write!(f, "the queue of stage \"{stage}\""),

@@ -13,11 +13,11 @@
 //! next trial. The time is wall time, so a processor that is preempted while it polls finds its work late.
 
 /// Lengths that are compared: the longest, and each half of the one before.
-const LENGTHS: usize = 4;
+const CANDIDATES: usize = 4;
 /// Idle periods of a trial.
-const TRIAL: u8 = 8;
+const TRIAL_PERIODS: u8 = 8;
 /// Idle periods between two trials: at least, and at most.
-const REST: (u32, u32) = (64, 8192);
+const TRIAL_SPACING: (u32, u32) = (64, 8192);
 
 /// The state of one processor's polling.
 pub(crate) struct AdaptiveSpin {
@@ -30,17 +30,25 @@ pub(crate) struct AdaptiveSpin {
     /// Idle periods left in the trial under way.
     trial: u8,
     /// The sum of gains of each length in this trial.
-    gains: [i64; LENGTHS],
+    gains: [i64; CANDIDATES],
     /// Idle periods until the next trial, and between the last and that.
-    until: u32,
-    rest: u32,
+    until_trial: u32,
+    spacing: u32,
 }
 
 impl AdaptiveSpin {
     /// Polls for `longest` nanoseconds at most. Begins with a trial.
     pub(crate) fn new(longest: u64) -> Self {
-        let (trial, gains) = (TRIAL, [0; LENGTHS]);
-        Self { longest, chosen: 0, balance: 0, trial, gains, until: 0, rest: REST.0 }
+        let (trial, gains) = (TRIAL_PERIODS, [0; CANDIDATES]);
+        Self {
+            longest,
+            chosen: 0,
+            balance: 0,
+            trial,
+            gains,
+            until_trial: 0,
+            spacing: TRIAL_SPACING.0,
+        }
     }
 
     /// Nanoseconds for which to poll before sleeping.
@@ -56,14 +64,14 @@ impl AdaptiveSpin {
         if self.trial > 0 {
             return self.tried(idle, sleep);
         }
-        self.until = self.until.saturating_sub(1);
-        if self.until == 0 {
+        self.until_trial = self.until_trial.saturating_sub(1);
+        if self.until_trial == 0 {
             if self.chosen > 0 {
-                self.rest = (self.rest / 2).max(REST.0);
+                self.spacing = (self.spacing / 2).max(TRIAL_SPACING.0);
             }
-            (self.trial, self.gains) = (TRIAL, [0; LENGTHS]);
+            (self.trial, self.gains) = (TRIAL_PERIODS, [0; CANDIDATES]);
         } else if self.chosen > 0 {
-            let most = i64::from(TRIAL) * sleep as i64;
+            let most = i64::from(TRIAL_PERIODS) * sleep as i64;
             self.balance = (self.balance + gain(self.chosen, idle, sleep)).min(most);
             if self.balance < 0 {
                 self.stop();
@@ -84,7 +92,7 @@ impl AdaptiveSpin {
         match best {
             Some((halvings, gained)) if gained > 0 => {
                 (self.chosen, self.balance) = (self.longest >> halvings, gained);
-                self.until = self.rest;
+                self.until_trial = self.spacing;
             }
             _ => self.stop(),
         }
@@ -92,8 +100,8 @@ impl AdaptiveSpin {
 
     fn stop(&mut self) {
         self.chosen = 0;
-        self.rest = (self.rest * 2).min(REST.1);
-        self.until = self.rest;
+        self.spacing = (self.spacing * 2).min(TRIAL_SPACING.1);
+        self.until_trial = self.spacing;
     }
 }
 

@@ -20,26 +20,26 @@ pub(crate) const RUNGS: [usize; 7] = [1, 8, 32, 64, 128, 256, 512];
 /// Slices of each rung.
 const ROUNDS: usize = 5;
 /// So many of them count; odd, so that there is a middle one.
-const COUNTED: usize = 3;
+const COUNTED_ROUNDS: usize = 3;
 /// Operations started in a slice, at least; large cohorts need longer ones.
-const SLICE: u64 = 4096;
+const MIN_SLICE: u64 = 4096;
 /// As good as the best.
-const CLOSE: f64 = 1.03;
+const BEST_TOLERANCE: f64 = 1.03;
 /// So much dearer than the best that one look is enough, or as many as count.
-const HOPELESS: f64 = 2.0;
-const DEARER: f64 = 1.2;
+const HOPELESS_RATIO: f64 = 2.0;
+const WORSE_RATIO: f64 = 1.2;
 /// What the rungs are compared with at first: later with the one that is kept.
-const REFERENCE: usize = 3;
+const INITIAL_REFERENCE: usize = 3;
 /// Before the first trial, for the program to get under way.
 const WARM_UP: u64 = 16_384;
 /// After a trial rests at least so many times as much work as it took, and at most.
-const REST: (u64, u64) = (50, 1024);
+const REST_FACTOR: (u64, u64) = (50, 1024);
 /// In a rest is looked so often, after so many operations, whether what is run has changed.
-const LOOK: u64 = 32_768;
+const CHECK_INTERVAL: u64 = 32_768;
 /// Operations of a turn below which no size of cohorts matters.
-const CROWD: f64 = 64.0;
+const MIN_PER_TURN: f64 = 64.0;
 /// So many times as many of them, or as few, are another load.
-const GROWN: f64 = 4.0;
+const LOAD_CHANGE_FACTOR: f64 = 4.0;
 
 /// What a slice of work has come to.
 #[derive(Clone, Copy, Debug)]
@@ -106,10 +106,10 @@ pub(crate) struct CohortLadder {
     open: Option<Open>,
     reference: usize,
     /// Nanoseconds for an operation in the reference's last slice, and in its best of the trial.
-    beside: f64,
-    best_beside: f64,
+    reference_cost: f64,
+    best_reference_cost: f64,
     /// Operations of a turn in the reference's first slice.
-    crowd: f64,
+    per_turn: f64,
     /// Operations that this trial has taken.
     spent: u64,
     /// How many times as much the next rest is.
@@ -126,12 +126,12 @@ impl Default for CohortLadder {
             kept: None,
             pairs: [[None; ROUNDS]; RUNGS.len()],
             open: None,
-            reference: REFERENCE,
-            beside: f64::INFINITY,
-            best_beside: f64::INFINITY,
-            crowd: 0.0,
+            reference: INITIAL_REFERENCE,
+            reference_cost: f64::INFINITY,
+            best_reference_cost: f64::INFINITY,
+            per_turn: 0.0,
             spent: 0,
-            rest: REST.0,
+            rest: REST_FACTOR.0,
             trials: 0,
             changes: 0,
         }
@@ -164,13 +164,13 @@ impl CohortLadder {
     /// Nanoseconds for an operation at each rung in this trial or the last, by a quiet machine; none
     /// for what was not tried.
     pub(crate) fn costs(&self) -> [Option<f64>; RUNGS.len()] {
-        std::array::from_fn(|rung| Some(self.ratio(rung)? * self.best_beside))
+        std::array::from_fn(|rung| Some(self.ratio(rung)? * self.best_reference_cost))
     }
 
     /// What a rung costs beside the reference: of the rounds whose references agree best, the median.
     fn ratio(&self, rung: usize) -> Option<f64> {
         if rung == self.reference {
-            return self.best_beside.is_finite().then_some(1.0);
+            return self.best_reference_cost.is_finite().then_some(1.0);
         }
         let mut pairs = [Pair { ratio: f64::INFINITY, apart: f64::INFINITY }; ROUNDS];
         let mut count = 0;
@@ -179,21 +179,21 @@ impl CohortLadder {
             count += 1;
         }
         pairs[..count].sort_unstable_by(|a, b| a.apart.total_cmp(&b.apart));
-        let pairs = &mut pairs[..count.min(COUNTED)];
+        let pairs = &mut pairs[..count.min(COUNTED_ROUNDS)];
         pairs.sort_unstable_by(|a, b| a.ratio.total_cmp(&b.ratio));
         pairs.get(pairs.len() / 2).map(|pair| pair.ratio)
     }
 
     /// How often a rung was looked at.
-    fn looks(&self, rung: usize) -> usize {
+    fn samples(&self, rung: usize) -> usize {
         self.pairs[rung].iter().flatten().count()
     }
 
     /// How much work the slice is to have that has begun.
     pub(crate) fn slice(&self) -> u64 {
-        let whole = SLICE.max(16 * self.rung().map_or(0, |rung| RUNGS[rung] as u64));
+        let whole = MIN_SLICE.max(16 * self.rung().map_or(0, |rung| RUNGS[rung] as u64));
         match self.phase {
-            Phase::Rest { left, .. } => left.min(LOOK),
+            Phase::Rest { left, .. } => left.min(CHECK_INTERVAL),
             Phase::Try(Try { settles: true, .. }) => whole / 4,
             Phase::Try(_) => whole,
         }
@@ -202,7 +202,7 @@ impl CohortLadder {
     /// Takes note of a slice that is over, and goes on to the next.
     pub(crate) fn observe(&mut self, slice: Slice) {
         match self.phase {
-            Phase::Rest { left, whole } => self.rested(slice, left, whole),
+            Phase::Rest { left, whole } => self.rest_observed(slice, left, whole),
             Phase::Try(_) if slice.congested => self.give_up(),
             Phase::Try(at) => {
                 self.spent += slice.work;
@@ -210,45 +210,46 @@ impl CohortLadder {
                 if at.settles {
                     self.phase = Phase::Try(Try { settles: false, ..at });
                 } else if at.reference {
-                    self.referred(cost, slice.per_turn, at);
+                    self.finish_reference(cost, slice.per_turn, at);
                 } else if let Some(rung) = at.rung {
                     self.open = Some(Open { round: at.round, rung, cost });
-                    self.go_on(at.round, rung + 1);
+                    self.advance(at.round, rung + 1);
                 }
             }
         }
     }
 
-    fn rested(&mut self, slice: Slice, left: u64, whole: u64) {
+    fn rest_observed(&mut self, slice: Slice, left: u64, whole: u64) {
         let left = left.saturating_sub(slice.work);
         self.changes = if slice.changed { self.changes + 1 } else { 0 };
         let done = whole - left.min(whole);
-        let restless = self.kept.is_some() && self.changes >= 2 && done >= REST.0 * self.spent;
+        let restless =
+            self.kept.is_some() && self.changes >= 2 && done >= REST_FACTOR.0 * self.spent;
         self.phase = Phase::Rest { left, whole };
         if left > 0 && !restless {
             return;
         }
-        if slice.congested || slice.per_turn < CROWD {
+        if slice.congested || slice.per_turn < MIN_PER_TURN {
             // Not now: it is asked again a little later.
-            self.phase = Phase::Rest { left: left.max(LOOK), whole };
+            self.phase = Phase::Rest { left: left.max(CHECK_INTERVAL), whole };
         } else {
             self.begin(restless);
         }
     }
 
     /// A slice of the reference is over: the rung's before it is between two of these now.
-    fn referred(&mut self, cost: f64, per_turn: f64, at: Try) {
+    fn finish_reference(&mut self, cost: f64, per_turn: f64, at: Try) {
         if let Some(Open { round, rung, cost: between }) = self.open.take() {
-            let ratio = between / (self.beside * cost).sqrt();
-            let apart = (cost / self.beside).ln().abs();
+            let ratio = between / (self.reference_cost * cost).sqrt();
+            let apart = (cost / self.reference_cost).ln().abs();
             // By a clock that stands still nothing is told apart.
             self.pairs[rung][round] = ratio.is_finite().then_some(Pair { ratio, apart });
         } else {
-            self.crowd = per_turn;
+            self.per_turn = per_turn;
         }
-        self.beside = cost;
-        self.best_beside = self.best_beside.min(cost);
-        if per_turn < CROWD || is_another(per_turn, self.crowd) {
+        self.reference_cost = cost;
+        self.best_reference_cost = self.best_reference_cost.min(cost);
+        if per_turn < MIN_PER_TURN || is_different_load(per_turn, self.per_turn) {
             return self.give_up();
         }
         match at.rung {
@@ -260,24 +261,24 @@ impl CohortLadder {
     /// What is under way is no time for trials; what was kept stays.
     pub(crate) fn give_up(&mut self) {
         self.open = None;
-        self.rest = REST.0;
+        self.rest = REST_FACTOR.0;
         self.pause();
     }
 
     fn pause(&mut self) {
-        let whole = self.spent.max(LOOK) * self.rest;
+        let whole = self.spent.max(CHECK_INTERVAL) * self.rest;
         self.phase = Phase::Rest { left: whole, whole };
     }
 
     fn begin(&mut self, restless: bool) {
         if restless {
-            self.rest = REST.0;
+            self.rest = REST_FACTOR.0;
         }
-        self.reference = self.kept.unwrap_or(REFERENCE);
+        self.reference = self.kept.unwrap_or(INITIAL_REFERENCE);
         self.pairs = [[None; ROUNDS]; RUNGS.len()];
-        (self.beside, self.best_beside) = (f64::INFINITY, f64::INFINITY);
+        (self.reference_cost, self.best_reference_cost) = (f64::INFINITY, f64::INFINITY);
         (self.spent, self.changes, self.open) = (0, 0, None);
-        self.go_on(0, 0);
+        self.advance(0, 0);
     }
 
     fn best(&self) -> f64 {
@@ -285,7 +286,7 @@ impl CohortLadder {
     }
 
     /// To the next rung that is worth a slice, or to the last of the trial.
-    fn go_on(&mut self, mut round: usize, mut rung: usize) {
+    fn advance(&mut self, mut round: usize, mut rung: usize) {
         let best = self.best();
         loop {
             if rung == RUNGS.len() {
@@ -296,7 +297,8 @@ impl CohortLadder {
                 self.phase = Phase::Try(last);
                 return;
             }
-            let bound = if self.looks(rung) < COUNTED { HOPELESS } else { DEARER };
+            let bound =
+                if self.samples(rung) < COUNTED_ROUNDS { HOPELESS_RATIO } else { WORSE_RATIO };
             let worth = self.ratio(rung).is_none_or(|ratio| ratio <= best * bound);
             if rung != self.reference && worth {
                 let next = Try { round, rung: Some(rung), reference: true, settles: true };
@@ -312,13 +314,13 @@ impl CohortLadder {
         if self.pairs.as_flattened().iter().all(Option::is_none) {
             return self.give_up();
         }
-        let close = self.best() * CLOSE;
+        let close = self.best() * BEST_TOLERANCE;
         let is_close = |rung: &usize| self.ratio(*rung).is_some_and(|ratio| ratio <= close);
         let stays = self.kept.filter(is_close);
         let smallest = (0..RUNGS.len()).find(is_close);
         self.rest = match stays {
-            Some(_) => (self.rest * 2).min(REST.1),
-            None => REST.0,
+            Some(_) => (self.rest * 2).min(REST_FACTOR.1),
+            None => REST_FACTOR.0,
         };
         self.kept = stays.or(smallest);
         self.trials += 1;
@@ -327,9 +329,9 @@ impl CohortLadder {
 }
 
 /// Whether so many operations of a turn are another load than so many.
-pub(crate) fn is_another(per_turn: f64, known: f64) -> bool {
+pub(crate) fn is_different_load(per_turn: f64, known: f64) -> bool {
     let grown = per_turn / known.max(f64::MIN_POSITIVE);
-    !(1.0 / GROWN..=GROWN).contains(&grown)
+    !(1.0 / LOAD_CHANGE_FACTOR..=LOAD_CHANGE_FACTOR).contains(&grown)
 }
 
 #[cfg(all(test, not(loom)))]

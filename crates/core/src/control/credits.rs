@@ -13,21 +13,21 @@
 //! No clock, no randomness: told when an interval is over, it says how many.
 
 /// Intervals in a row above the target before there is a limit.
-const PATIENCE: u32 = 3;
+const INTERVALS_BEFORE_CUT: u32 = 3;
 /// Intervals in a row below the target and without a refusal before there is none any more: a
 /// moment in which little came is not the end of an overload.
-const CALM: u32 = 10;
+const INTERVALS_BEFORE_LIFTING: u32 = 10;
 /// The part of the most that was served in this overload below which no limit is set. It must leave
 /// room for what refusing costs, and for a machine that has become slower since.
-const LEAST: f64 = 0.25;
+const MIN_CAPACITY_SHARE: f64 = 0.25;
 /// What is served is averaged over about so many intervals: requests of several passes come to their
 /// ends together, and in one interval several times as many as can be served.
-const SMOOTH: f64 = 10.0;
+const SMOOTHING_INTERVALS: f64 = 10.0;
 /// How much of the relative excess is taken off, and the most that is. Waits are about as long as
 /// what is in flight, so below one it settles without swinging.
-const SHRINK: f64 = 0.5;
+const SHRINK_FACTOR: f64 = 0.5;
 /// By how much credits grow, as a part of them, where nothing waits at all.
-const GROW: f64 = 0.25;
+const MAX_GROWTH: f64 = 0.25;
 
 /// Credits of one entry on one processor.
 pub(crate) struct Credits {
@@ -102,8 +102,8 @@ impl Credits {
     pub(crate) fn interval_over(&mut self, wait: u64, length: u64) {
         let (wait, peak) = (wait as f64, f64::from(self.peak.max(1)));
         let served = u64::from(self.began_with) + self.admitted - u64::from(self.in_flight);
-        self.rate += (served as f64 / length.max(1) as f64 - self.rate) / SMOOTH;
-        self.held += (peak - self.held) / SMOOTH;
+        self.rate += (served as f64 / length.max(1) as f64 - self.rate) / SMOOTHING_INTERVALS;
+        self.held += (peak - self.held) / SMOOTHING_INTERVALS;
         let excess = (wait - self.target) / self.target;
         let is_kept = peak <= self.limit.ceil();
         let is_calm = excess <= 0.0 && self.refused == 0;
@@ -113,16 +113,16 @@ impl Credits {
         self.capacity = if is_new { self.rate } else { self.capacity.max(self.rate) };
         if self.limit.is_infinite() {
             // Waits are as long as what is in flight: this many are wanted, at a first guess.
-            if self.above >= PATIENCE {
-                self.limit = peak * (self.target / wait).max(LEAST);
+            if self.above >= INTERVALS_BEFORE_CUT {
+                self.limit = peak * (self.target / wait).max(MIN_CAPACITY_SHARE);
             }
-        } else if self.calm >= CALM {
+        } else if self.calm >= INTERVALS_BEFORE_LIFTING {
             self.limit = f64::INFINITY;
         } else if excess <= 0.0 {
             self.grow(-excess);
         } else if is_kept {
-            let shrunk = self.limit * (1.0 - (SHRINK * excess).min(SHRINK));
-            self.limit = shrunk.max(self.least().min(self.limit)).max(1.0);
+            let shrunk = self.limit * (1.0 - (SHRINK_FACTOR * excess).min(SHRINK_FACTOR));
+            self.limit = shrunk.max(self.floor().min(self.limit)).max(1.0);
         }
         (self.admitted, self.refused) = (0, 0);
         (self.began_with, self.peak) = (self.in_flight, self.in_flight);
@@ -130,12 +130,12 @@ impl Credits {
 
     /// As many as it takes to serve the least part of the capacity, if they stay for as long as those
     /// do that are in flight (Little's law).
-    fn least(&self) -> f64 {
-        LEAST * self.capacity * self.held / self.rate.max(f64::MIN_POSITIVE)
+    fn floor(&self) -> f64 {
+        MIN_CAPACITY_SHARE * self.capacity * self.held / self.rate.max(f64::MIN_POSITIVE)
     }
 
     fn grow(&mut self, part: f64) {
-        self.limit += (self.limit * GROW * part).max(1.0);
+        self.limit += (self.limit * MAX_GROWTH * part).max(1.0);
     }
 }
 

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::stage_set::StageSet;
 
 /// Turns in a row in which nothing is taken in. With cohorts of a tenth of a millisecond, who comes waits for half of one.
-const MOST: u32 = 3;
+const MAX_CLOSED_TURNS: u32 = 3;
 
 #[derive(Default)]
 pub(crate) struct InputThrottle {
@@ -27,7 +27,7 @@ impl InputThrottle {
     /// passed without input.
     #[inline(always)]
     pub(crate) fn is_closed(&self, ready: StageSet) -> bool {
-        !self.behind.get().intersection(ready).is_empty() && self.closed.get() < MOST
+        !self.behind.get().intersection(ready).is_empty() && self.closed.get() < MAX_CLOSED_TURNS
     }
 
     /// A turn begins, with input or without.

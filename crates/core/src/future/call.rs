@@ -150,7 +150,7 @@ impl<T> Call<T> {
         {
             // A call is not `Send`, so its processor is of this thread and does not run now. The call
             // may be gone, and its slot another's, when the order arrives.
-            let (index, serial) = (slot.name.get().index(), slot.serial.get());
+            let (index, serial) = (slot.id.get().index(), slot.serial.get());
             send_home(identity, move |processor| processor.end_child_at(index, serial));
         }
     }
@@ -215,7 +215,7 @@ impl<T> Call<T> {
 
 #[inline]
 fn is_over(slot: Slot) -> bool {
-    matches!(slot.life.get(), SlotState::Done | SlotState::Failed)
+    matches!(slot.state.get(), SlotState::Done | SlotState::Failed)
 }
 
 impl<T> Unpin for Call<T> {}

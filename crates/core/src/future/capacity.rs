@@ -43,7 +43,7 @@ impl Future for WaitForCapacity {
                 return Poll::Ready(());
             }
             self.waiting = true;
-            let mut waiting = local.rules.capacity.waiting.borrow_mut();
+            let mut waiting = local.runtime.capacity.waiting.borrow_mut();
             if !waiting.iter().any(|other| other.will_wake(&waker)) {
                 waiting.push(waker);
             }

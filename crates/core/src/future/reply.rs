@@ -73,7 +73,7 @@ impl<O> Drop for Reply<O> {
         let lost = processor::on(self.identity, |p| p.lose(slot, serial));
         if lost.is_none() && is_alive(self.identity) {
             // A reply is not `Send`, so its processor is of this thread and does not run now.
-            let index = slot.name.get().index();
+            let index = slot.id.get().index();
             send_home(self.identity, move |p| {
                 p.slab().get(index).into_iter().for_each(|slot| p.lose(slot, serial));
             });
@@ -82,7 +82,7 @@ impl<O> Drop for Reply<O> {
 }
 
 fn is_awaited(slot: Slot, serial: Serial) -> bool {
-    slot.serial.get() == serial && slot.life.get() == SlotState::Taken
+    slot.serial.get() == serial && slot.state.get() == SlotState::Taken
 }
 
 impl Processor {
@@ -92,14 +92,14 @@ impl Processor {
         if !is_awaited(slot, serial) {
             return drop(value);
         }
-        slot.life.set(SlotState::Empty);
+        slot.state.set(SlotState::Empty);
         // SAFETY: `Taken` said that what is owed is alive, and it is read once; then nothing is
         // alive in the payload, which has room for the result.
         unsafe {
             let mut owed = slot.payload::<RemoteReply<O>>().read();
             if owed.is_nothing() {
                 slot.payload::<O>().write(value);
-                slot.life.set(SlotState::Done);
+                slot.state.set(SlotState::Done);
             } else {
                 owed.send(Ok(value));
             }
@@ -125,7 +125,7 @@ impl Processor {
         if !is_awaited(slot, serial) {
             return false;
         }
-        slot.life.set(SlotState::Empty);
+        slot.state.set(SlotState::Empty);
         // SAFETY: `Taken` said that what is owed is alive, and it is read once; what it is owed of
         // does not matter to its layout, nor to an error.
         let mut owed = unsafe { slot.payload::<RemoteReply<Infallible>>().read() };

@@ -52,7 +52,7 @@ impl<I: 'static, O: 'static> LocalBatch<I, O> {
 impl<I: 'static, O: 'static> Batch for LocalBatch<I, O> {
     unsafe fn take(&self, processor: u32, slot: Slot) {
         let payload: *mut Item<I, O> = slot.payload();
-        slot.life.set(SlotState::Taken);
+        slot.state.set(SlotState::Taken);
         // SAFETY: an item of these types was alive (top of the file), and is read once; the reply stays.
         let (item, reply) =
             unsafe { ((&raw const (*payload).item).read(), Reply::new(processor, slot)) };
@@ -100,7 +100,7 @@ unsafe fn drop_item<I, O>(slot: Slot) {
     let item: *mut Item<I, O> = slot.payload();
     // SAFETY: the state says which is alive, and changes before the drop, which may unwind.
     unsafe {
-        match slot.life.replace(SlotState::Empty) {
+        match slot.state.replace(SlotState::Empty) {
             SlotState::Unstarted => item.drop_in_place(),
             _ => (&raw mut (*item).owed).drop_in_place(),
         }

@@ -43,7 +43,7 @@ impl StageOptions<'_> {
     /// ```
     #[must_use]
     pub fn hold(mut self, count: usize, time: Duration) -> Self {
-        self.filling = HoldPolicy { count, time: nanoseconds(time) };
+        self.hold_policy = HoldPolicy { count, time: nanoseconds(time) };
         self
     }
 }

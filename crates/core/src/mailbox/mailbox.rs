@@ -127,8 +127,8 @@ impl Mailbox {
     }
 
     /// A foreign thread wakes the operation named `name`.
-    pub(crate) fn wake(&self, name: OperationId) {
-        if self.wakes.push(name).is_err() {
+    pub(crate) fn wake(&self, id: OperationId) {
+        if self.wakes.push(id).is_err() {
             self.wake_all.store(true, Ordering::Release);
         }
         self.mark(Inbox::Wakes);

@@ -30,7 +30,7 @@ impl Message {
                 let ring = &mailbox.stages[usize::from(slot.stage.get())];
                 ring.push(Envelope(slot)).map_err(Self::Invocation)
             }
-            Self::Reply(parcel) => mailbox.replies.push(parcel).map_err(Self::Reply),
+            Self::Reply(envelope) => mailbox.replies.push(envelope).map_err(Self::Reply),
             Self::Command(command) => mailbox.commands.push(command).map_err(Self::Command),
         }
     }

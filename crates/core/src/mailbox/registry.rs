@@ -9,14 +9,14 @@ use crate::mailbox::mailbox::Mailbox;
 static PROCESSORS: RwLock<Vec<Option<Arc<Mailbox>>>> = RwLock::new(Vec::new());
 
 /// Gives a processor a number under which wakers find its post.
-pub(crate) fn register(post: Arc<Mailbox>) -> u16 {
+pub(crate) fn register(mailbox: Arc<Mailbox>) -> u16 {
     let mut processors = PROCESSORS.write().unwrap_or_else(|poison| poison.into_inner());
     let free = processors.iter().position(Option::is_none);
     let number = free.unwrap_or_else(|| {
         processors.push(None);
         processors.len() - 1
     });
-    processors[number] = Some(post);
+    processors[number] = Some(mailbox);
     u16::try_from(number).expect("fewer than 65,536 processors in one process")
 }
 
@@ -26,9 +26,9 @@ pub(crate) fn unregister(number: u16) {
 }
 
 /// The post of the processor with this identity, unless that has ended.
-pub(crate) fn post_of(identity: u32) -> Option<Arc<Mailbox>> {
+pub(crate) fn mailbox_of(identity: u32) -> Option<Arc<Mailbox>> {
     let processors = PROCESSORS.read().unwrap_or_else(|poison| poison.into_inner());
-    processors.iter().flatten().find(|post| post.identity == identity).cloned()
+    processors.iter().flatten().find(|mailbox| mailbox.identity == identity).cloned()
 }
 
 /// The mailbox of the processor with this number, unless that has ended.

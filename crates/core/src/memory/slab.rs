@@ -115,9 +115,9 @@ impl Slab {
     #[inline]
     pub(crate) fn give(&self, slot: Slot) {
         debug_assert!(slot.is_bare(), "freed with something alive in it");
-        slot.life.set(SlotState::Free);
+        slot.state.set(SlotState::Free);
         slot.flags.set(0);
-        slot.name.set(slot.name.get().next());
+        slot.id.set(slot.id.get().next());
         slot.serial.set(slot.serial.get().next());
         self.live.set(self.live.get() - 1);
         // SAFETY: short section (top of the file). `grow` has reserved room for all slots of the
@@ -193,8 +193,8 @@ impl Slab {
     #[cfg(all(test, not(loom)))]
     pub(crate) fn age(&self, uses: u64) {
         let slots = (0..self.capacity()).filter_map(|index| self.get(index));
-        for slot in slots.filter(|slot| slot.life.get() == SlotState::Free) {
-            slot.name.set(slot.name.get().after(uses));
+        for slot in slots.filter(|slot| slot.state.get() == SlotState::Free) {
+            slot.id.set(slot.id.get().after(uses));
             slot.serial
                 .set(crate::operation::state::Serial::of_word(slot.serial.get().word() + uses));
         }
@@ -280,14 +280,14 @@ mod tests {
         let slab = Slab::new(2, 0, None);
         let (one, two) = (slab.take(0).unwrap(), slab.take(0).unwrap());
         assert!(slab.take(0).is_none());
-        one.life.set(SlotState::Empty);
-        two.life.set(SlotState::Empty);
-        let name = one.name.get();
+        one.state.set(SlotState::Empty);
+        two.state.set(SlotState::Empty);
+        let name = one.id.get();
         slab.give(two);
         slab.give(one);
         let again = slab.take(0).unwrap();
-        assert!(again == one && again.name.get() != name);
-        assert!(slab.get(again.name.get().index()) == Some(again) && slab.get(u32::MAX).is_none());
+        assert!(again == one && again.id.get() != name);
+        assert!(slab.get(again.id.get().index()) == Some(again) && slab.get(u32::MAX).is_none());
         drop(slab.remains());
     }
 }

@@ -13,7 +13,7 @@ pub const COHORT_BUCKETS: usize = 8;
 pub const HISTOGRAM_BUCKETS: usize = 28;
 
 /// The first bucket ends at 2⁷ ns.
-const FIRST: u32 = 7;
+const FIRST_BUCKET_BITS: u32 = 7;
 
 /// Where a bucket ends, in nanoseconds; the last, beyond eight seconds, does not.
 ///
@@ -25,13 +25,13 @@ const FIRST: u32 = 7;
 /// assert_eq!(bucket_end_ns(HISTOGRAM_BUCKETS - 1), None);
 /// ```
 pub fn bucket_end_ns(bucket: usize) -> Option<u64> {
-    (bucket < HISTOGRAM_BUCKETS - 1).then(|| 1 << (FIRST as usize + bucket))
+    (bucket < HISTOGRAM_BUCKETS - 1).then(|| 1 << (FIRST_BUCKET_BITS as usize + bucket))
 }
 
 /// The bucket of a time.
 fn bucket_of(ns: u64) -> usize {
     let bits = u64::BITS - ns.leading_zeros();
-    (bits.saturating_sub(FIRST) as usize).min(HISTOGRAM_BUCKETS - 1)
+    (bits.saturating_sub(FIRST_BUCKET_BITS) as usize).min(HISTOGRAM_BUCKETS - 1)
 }
 
 /// Counters of one writer.
@@ -93,8 +93,11 @@ impl Histogram {
         for (bucket, count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {
             let count = *count as f64;
             if below + count >= rank {
-                let low =
-                    if bucket == 0 { 0.0 } else { (1u64 << (FIRST as usize + bucket - 1)) as f64 };
+                let low = if bucket == 0 {
+                    0.0
+                } else {
+                    (1u64 << (FIRST_BUCKET_BITS as usize + bucket - 1)) as f64
+                };
                 let high = bucket_end_ns(bucket).map_or(2.0 * low, |end| end as f64);
                 return low + (high - low) * ((rank - below) / count).clamp(0.0, 1.0);
             }

@@ -21,7 +21,7 @@ use crate::operation::slot::{Header, Slot};
 type Named = (&'static str, Site);
 
 /// In the place of a stage: no cohort runs.
-const NOBODY: u64 = 0xff;
+const NO_STAGE: u64 = 0xff;
 
 /// What one processor publishes.
 pub(crate) struct Watch {
@@ -32,7 +32,7 @@ pub(crate) struct Watch {
 
 impl Default for Watch {
     fn default() -> Self {
-        Self { cohort: AtomicU64::new(NOBODY), operation: AtomicPtr::new(std::ptr::null_mut()) }
+        Self { cohort: AtomicU64::new(NO_STAGE), operation: AtomicPtr::new(std::ptr::null_mut()) }
     }
 }
 
@@ -40,7 +40,7 @@ impl Watch {
     /// The processor turns to a cohort of `stage`, or to none.
     pub(crate) fn turn_to(&self, stage: Option<usize>) {
         let number = (self.cohort.load(Ordering::Relaxed) >> 8) + u64::from(stage.is_some());
-        let stage = stage.map_or(NOBODY, |stage| stage as u64);
+        let stage = stage.map_or(NO_STAGE, |stage| stage as u64);
         self.operation.store(std::ptr::null_mut(), Ordering::Relaxed);
         self.cohort.store(number << 8 | stage, Ordering::Release);
     }
@@ -57,7 +57,7 @@ impl Watch {
     pub(crate) fn enter(&self, stage: usize, slot: Slot) -> (u64, *mut Header) {
         let cohort = self.cohort.load(Ordering::Relaxed);
         let operation = self.operation.load(Ordering::Relaxed);
-        self.cohort.store(cohort & !NOBODY | stage as u64, Ordering::Release);
+        self.cohort.store(cohort & !NO_STAGE | stage as u64, Ordering::Release);
         self.operation(slot);
         (cohort, operation)
     }
@@ -79,13 +79,13 @@ impl Watch {
             if self.cohort.load(Ordering::Relaxed) != cohort {
                 continue;
             }
-            if cohort & NOBODY == NOBODY {
+            if cohort & NO_STAGE == NO_STAGE {
                 return None;
             }
             // SAFETY: null, or of a slot, whose memory is still there (top of the file).
             let header = unsafe { header.as_ref() };
             let operation = header.map(|header| (header.operation(), header.site.get()));
-            return Some(((cohort & NOBODY) as usize, cohort >> 8, operation));
+            return Some(((cohort & NO_STAGE) as usize, cohort >> 8, operation));
         }
         None
     }

@@ -10,8 +10,8 @@ use crate::operation::state::Serial;
 use crate::sync::{AtomicU64, Ordering};
 
 /// No place has this word: a slot's index has 24 bits.
-const NOWHERE: u64 = u64::MAX;
-const ENDED: u64 = u64::MAX - 1;
+const NOT_ARRIVED: u64 = u64::MAX;
+const CANCELLED: u64 = u64::MAX - 1;
 
 /// An operation on the processor that it was sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) struct CancelFlag {
 
 impl Default for CancelFlag {
     fn default() -> Self {
-        Self { place: AtomicU64::new(NOWHERE), serial: AtomicU64::new(0) }
+        Self { place: AtomicU64::new(NOT_ARRIVED), serial: AtomicU64::new(0) }
     }
 }
 
@@ -41,13 +41,13 @@ impl CancelFlag {
     pub(crate) fn arrive(&self, RemotePlace { processor, index, serial }: RemotePlace) -> bool {
         self.serial.store(serial.word(), Ordering::Relaxed);
         let place = (processor as u64) << 32 | u64::from(index);
-        self.place.swap(place, Ordering::AcqRel) == ENDED
+        self.place.swap(place, Ordering::AcqRel) == CANCELLED
     }
 
     /// It is to end. Where it is, if it has arrived.
     pub(crate) fn end(&self) -> Option<RemotePlace> {
-        let place = self.place.swap(ENDED, Ordering::AcqRel);
-        (place < ENDED).then(|| RemotePlace {
+        let place = self.place.swap(CANCELLED, Ordering::AcqRel);
+        (place < CANCELLED).then(|| RemotePlace {
             processor: (place >> 32) as usize,
             index: place as u32,
             serial: Serial::of_word(self.serial.load(Ordering::Relaxed)),

@@ -20,7 +20,7 @@ unsafe impl Send for Envelope {}
 pub(crate) fn discard(Envelope(slot): Envelope) {
     // SAFETY: the vtable is the one that the parcel was filled with; its payload is untouched by
     // others, since the program is at its end.
-    slot.life.set(unsafe { (slot.vtable.get().remote.outcome)(slot) });
+    slot.state.set(unsafe { (slot.vtable.get().remote.outcome)(slot) });
     catch_panic(|| slot.drop_work());
     catch_panic(|| slot.drop_output());
 }

@@ -72,16 +72,16 @@ impl JoinTable {
     }
 
     /// The wait is over, or nobody waits any more.
-    pub(crate) fn close(&self, name: JoinId) {
+    pub(crate) fn close(&self, id: JoinId) {
         // Dropped after the borrow: it may be foreign.
         let parent = {
             let mut records = self.records.borrow_mut();
-            let record = &mut records[name.index as usize];
-            if record.generation != name.generation {
+            let record = &mut records[id.index as usize];
+            if record.generation != id.generation {
                 return;
             }
             record.generation = record.generation.wrapping_add(1);
-            self.free.borrow_mut().push(name.index);
+            self.free.borrow_mut().push(id.index);
             record.parent.take()
         };
         catch_panic(|| drop(parent));

@@ -8,7 +8,7 @@
 //! - A [`Slot`] is made by the processor's slab only and its memory stays valid as long as the slab
 //!   and what the slab leaves to the program ([`crate::memory::slab`]). Slots never leave their processor's
 //!   thread, but as an [`Envelope`](crate::operation::envelope::Envelope); so the header's plain cells are touched by one thread.
-//! - [`Header::life`] says which member of [`Payload`] is alive. Every function here that reads or
+//! - [`Header::state`] says which member of [`Payload`] is alive. Every function here that reads or
 //!   writes the payload asserts it, changes it in the same breath, and is handed the types that the
 //!   slot was filled with: through the slot's own [`VTable`], or by a [`Call`](crate::Call) or
 //!   [`Reply`](crate::Reply) that carries the result type from the function that filled the slot.
@@ -45,12 +45,12 @@ pub(crate) struct Header {
     pub(crate) site: Published<Location<'static>>,
     /// Which operation lives here, for wakers. Changes when the slot is freed, and repeats after 2²⁴
     /// uses.
-    pub(crate) name: Cell<OperationId>,
+    pub(crate) id: Cell<OperationId>,
     /// When it was last queued, in the clock's nanoseconds.
     pub(crate) queued_at: Cell<u64>,
     // These four are written in one store when a slot is filled.
     pub(crate) stage: Cell<u8>,
-    pub(crate) life: Cell<SlotState>,
+    pub(crate) state: Cell<SlotState>,
     pub(crate) flags: Cell<u8>,
     /// Never changes.
     pub(crate) class: Cell<u8>,
@@ -66,19 +66,19 @@ const _: () = {
     use std::mem::offset_of;
     assert!(size_of::<Header>() == 64, "the header is one cache line");
     let stage = offset_of!(Header, stage);
-    assert!(stage % 4 == 0 && offset_of!(Header, life) == stage + 1);
+    assert!(stage % 4 == 0 && offset_of!(Header, state) == stage + 1);
     assert!(offset_of!(Header, flags) == stage + 2 && offset_of!(Header, class) == stage + 3);
 };
 
 impl Header {
-    pub(crate) fn new(name: OperationId, class: u8) -> Self {
+    pub(crate) fn new(id: OperationId, class: u8) -> Self {
         Self {
             vtable: Published::new(&VTable::NONE),
             site: Published::new(Location::caller()),
-            name: Cell::new(name),
+            id: Cell::new(id),
             queued_at: Cell::new(0),
             stage: Cell::new(0),
-            life: Cell::new(SlotState::Free),
+            state: Cell::new(SlotState::Free),
             flags: Cell::new(0),
             class: Cell::new(class),
             session: Cell::new(NO_SESSION),
@@ -145,10 +145,10 @@ pub(crate) struct RemoteVTable {
 
 impl RemoteVTable {
     pub(crate) const NONE: Self = Self {
-        accept_remote: |_, _| unreachable!("only parcels are taken up"),
-        outcome: |_| unreachable!("only parcels come home"),
-        settle: |_, _| unreachable!("only parcels are answered"),
-        end_away: |_| unreachable!("only parcels are away"),
+        accept_remote: |_, _| unreachable!("only envelopes are taken up"),
+        outcome: |_| unreachable!("only envelopes come home"),
+        settle: |_, _| unreachable!("only envelopes are answered"),
+        end_away: |_| unreachable!("only envelopes are away"),
     };
 }
 
@@ -214,7 +214,7 @@ impl Slot {
         class: u8,
         invocation: &ManuallyDrop<F>,
     ) {
-        debug_assert_eq!((self.life.get(), self.class.get()), (SlotState::Free, class));
+        debug_assert_eq!((self.state.get(), self.class.get()), (SlotState::Free, class));
         self.vtable.set(vtable);
         self.site.set(site);
         let tags = u32::from_ne_bytes([stage, SlotState::Unstarted as u8, flags, class]);
@@ -234,15 +234,15 @@ impl Slot {
     /// The slot was filled with result type `T`.
     #[inline]
     pub(crate) unsafe fn take_result<T>(self) -> Option<Result<T, CallError>> {
-        let life = self.life.get();
-        let result = match life {
+        let state = self.state.get();
+        let result = match state {
             // SAFETY: `Done` says that the output is alive, of type `T` by the caller's promise.
             SlotState::Done => Ok(unsafe { self.payload::<T>().read() }),
             // SAFETY: `Failed` says that the error is alive.
             SlotState::Failed => Err(unsafe { self.payload::<CallError>().read() }),
             _ => return None,
         };
-        self.life.set(SlotState::Empty);
+        self.state.set(SlotState::Empty);
         Some(result)
     }
 
@@ -255,7 +255,7 @@ impl Slot {
 
     /// Drops the invocation or future, if there is one. May unwind out of a destructor.
     pub(crate) fn drop_work(self) {
-        match self.life.get() {
+        match self.state.get() {
             // SAFETY: the vtable is the one that the slot was filled with.
             SlotState::Unstarted | SlotState::Started | SlotState::Taken => unsafe {
                 (self.vtable.get().drop_work)(self);
@@ -266,34 +266,34 @@ impl Slot {
 
     /// Puts an error where the work was; [`Slot::drop_work`] comes first.
     pub(crate) fn fail(self, error: CallError) {
-        assert_eq!(self.life.get(), SlotState::Empty, "an operation fails once");
+        assert_eq!(self.state.get(), SlotState::Empty, "an operation fails once");
         // SAFETY: every payload has room for an error (it is a member of the union), and nothing
         // is alive there.
         unsafe { self.payload::<CallError>().write(error) };
-        self.life.set(SlotState::Failed);
+        self.state.set(SlotState::Failed);
     }
 
     /// Whether a finished operation has left nothing that must be dropped.
     #[inline]
     pub(crate) fn is_bare(self) -> bool {
-        match self.life.get() {
+        match self.state.get() {
             SlotState::Done => self.vtable.get().drop_output.is_none(),
-            life => life == SlotState::Empty,
+            state => state == SlotState::Empty,
         }
     }
 
     /// Drops the result or the error that nobody will fetch.
     pub(crate) fn drop_output(self) {
-        match self.life.get() {
+        match self.state.get() {
             SlotState::Done => {
-                self.life.set(SlotState::Empty);
+                self.state.set(SlotState::Empty);
                 if let Some(drop_output) = self.vtable.get().drop_output {
                     // SAFETY: `Done` says that the output is alive; the vtable knows its type.
                     unsafe { drop_output(self) }
                 }
             }
             SlotState::Failed => {
-                self.life.set(SlotState::Empty);
+                self.state.set(SlotState::Empty);
                 // SAFETY: `Failed` says that the error is alive.
                 unsafe { self.payload::<CallError>().drop_in_place() }
             }

@@ -25,16 +25,16 @@ impl ProcessorBuilder {
     /// The processor, on the thread that will run it. `unpark` ends its sleep from other threads.
     pub fn build(self, unpark: crate::mailbox::parking::Unpark) -> Processor {
         let ProcessorBuilder { program, index, share, region } = self;
-        let post = program.posts[index].clone();
-        post.parking.install(unpark);
-        let processors = program.posts.len();
+        let mailbox = program.mailboxes[index].clone();
+        mailbox.parking.install(unpark);
+        let processors = program.mailboxes.len();
         let stages = program.stages.iter().map(|declared| {
             let local = (declared.make)(index, processors);
-            let rules = StageRuntime::new(declared);
-            let least = stride(0) + rules.beside;
+            let runtime = StageRuntime::new(declared);
+            let least = stride(0) + runtime.beside;
             LocalStage {
                 queue: StageQueue::new(declared.capacity),
-                cap: StarvationGuard::default(),
+                starvation_guard: StarvationGuard::default(),
                 state: Rc::as_ptr(&local.state).cast(),
                 local: Box::new(local),
                 max_cohort: Cell::new(
@@ -42,15 +42,15 @@ impl ProcessorBuilder {
                 ),
                 cohort_time: declared.cohort_time,
                 lifo: declared.lifo,
-                rules: Box::new(rules),
+                runtime: Box::new(runtime),
             }
         });
         let stages: Box<[LocalStage]> = stages.collect();
-        let number = registry::register(post.clone());
+        let number = registry::register(mailbox.clone());
         let counters = program.counters[index].clone();
         let tuner = TunerState::new(&program.stages, &stages, program.cohorts);
         let processor = Processor {
-            identity: post.identity,
+            identity: mailbox.identity,
             number,
             index,
             first: Key::new(program.id, 0),
@@ -61,7 +61,7 @@ impl ProcessorBuilder {
             load: Load::new(tuner),
             scratch: Scratch::default(),
             observe: Observe::new(counters),
-            link: Link::new(program, post, share),
+            link: Link::new(program, mailbox, share),
         };
         processor.set_running_stage(processor.stages.len());
         processor

@@ -16,7 +16,7 @@ impl Processor {
     #[cold]
     pub(crate) fn wake_capacity_waiters(&self, local: &LocalStage) {
         if local.has_recovered() {
-            let waiting = local.rules.capacity.waiting.take();
+            let waiting = local.runtime.capacity.waiting.take();
             waiting.into_iter().for_each(|waker| catch_panic(|| waker.wake()));
         }
     }
@@ -27,7 +27,7 @@ impl Processor {
     #[inline(never)]
     pub(crate) fn refuse_at_stage<F>(&self, stage: u8, invocation: F) -> Refused {
         self.stage_counters(stage).rejected.add(1);
-        let bound = self.stages[usize::from(stage)].rules.capacity.bound;
+        let bound = self.stages[usize::from(stage)].runtime.capacity.bound;
         catch_panic(|| drop(invocation));
         Refused::stage_full(stage, bound)
     }

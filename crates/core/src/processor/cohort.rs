@@ -42,8 +42,8 @@ impl LocalStage {
     /// count or the time that ends cohorts.
     #[cold]
     fn parcels_share(&self, parcels: usize, waiting: usize) -> usize {
-        let first = !self.rules.parcels_first.get();
-        self.rules.parcels_first.set(first);
+        let first = !self.runtime.parcels_first.get();
+        self.runtime.parcels_first.set(first);
         let part = self.max_cohort.get().saturating_mul(parcels) / waiting;
         if first { part.clamp(1, parcels) } else { 0 }
     }
@@ -71,15 +71,15 @@ impl Processor {
         let waiting = local.queue.len() + parcels;
         let oldest = local.queue.oldest();
         if let Some(slot) = oldest {
-            local.rules.class.set(local.rules.class.get().max(slot.class.get()));
-            if !std::ptr::eq(slot.vtable.get(), local.rules.seen.get()) {
+            local.runtime.class.set(local.runtime.class.get().max(slot.class.get()));
+            if !std::ptr::eq(slot.vtable.get(), local.runtime.seen.get()) {
                 self.note_type(slot, world);
             }
         }
         let oldest = oldest.map(|slot| slot.queued_at.get());
-        local.rules.waits.add(oldest.map_or(0, |oldest| start.saturating_sub(oldest)));
+        local.runtime.waits.add(oldest.map_or(0, |oldest| start.saturating_sub(oldest)));
         let order = match local.lifo {
-            true => local.cap.order(start, oldest),
+            true => local.starvation_guard.order(start, oldest),
             false => PopOrder::OldestFirst,
         };
         // Where a stage may interrupt, every operation is followed by a look.
@@ -106,7 +106,7 @@ impl Processor {
             self.operation_panicked(stage, panic, &tally);
         }
         self.current.set_running(None);
-        if let Some((hook, site)) = &local.rules.end_of_cohort
+        if let Some((hook, site)) = &local.runtime.end_of_cohort
             && tally.size.get() > 0
             && let Err(panic) = catch_unwind(AssertUnwindSafe(&**hook))
         {
@@ -134,7 +134,7 @@ impl Processor {
         self.waiting.sessions.enter(NO_SESSION);
         // Still the operation that was polled, and not a later one in its slot.
         let polled = |slot: &Slot| {
-            slot.has(QUEUED) && matches!(slot.life.get(), SlotState::Started | SlotState::Empty)
+            slot.has(QUEUED) && matches!(slot.state.get(), SlotState::Started | SlotState::Empty)
         };
         if let Some(slot) = self.current.take_running().filter(polled) {
             bump(&tally.panicked);
@@ -293,7 +293,7 @@ impl Processor {
             return self.discard(slot, CallError::Cancelled);
         }
         let wait = start.saturating_sub(slot.queued_at.get());
-        match slot.life.get() {
+        match slot.state.get() {
             SlotState::Unstarted => tally.started.add(wait),
             _ => {
                 bump(&tally.resumptions);
@@ -348,7 +348,7 @@ impl Processor {
     /// An operation that has not started and whose session is past its deadline.
     #[inline(never)]
     pub(crate) fn is_late(&self, slot: Slot, start: u64) -> bool {
-        slot.life.get() == SlotState::Unstarted
+        slot.state.get() == SlotState::Unstarted
             && self.waiting.sessions.is_late(slot.session.get(), start)
     }
 
@@ -378,9 +378,9 @@ impl Processor {
         tally: &CohortStats,
     ) {
         let left = local.queue.len();
-        local.cap.cohort_ended(left);
-        local.rules.parcels_since.set(None);
-        if local.rules.capacity.is_some() {
+        local.starvation_guard.cohort_ended(left);
+        local.runtime.parcels_since.set(None);
+        if local.runtime.capacity.is_some() {
             self.wake_capacity_waiters(local);
         }
         if left == 0 && self.link.mailbox().stages[stage].len() == 0 {

@@ -41,33 +41,33 @@ where
     Fut: Future<Output = T>,
 {
     let payload: *mut Payload<F, Fut, T> = slot.payload();
-    if slot.life.get() == SlotState::Unstarted {
+    if slot.state.get() == SlotState::Unstarted {
         // From here to the future's writing nothing is alive in the slot, also when `f` unwinds.
-        slot.life.set(SlotState::Empty);
+        slot.state.set(SlotState::Empty);
         // SAFETY: `Unstarted` said that the invocation is alive, and it is read once.
         let invocation = unsafe { ManuallyDrop::take(&mut (*payload).invocation) };
         let future = invocation(processor.get(), slot.stage.get());
         // SAFETY: nothing is alive in the payload.
         unsafe { (*payload).future = ManuallyDrop::new(future) };
-        slot.life.set(SlotState::Started);
+        slot.state.set(SlotState::Started);
     }
-    debug_assert_eq!(slot.life.get(), SlotState::Started);
+    debug_assert_eq!(slot.state.get(), SlotState::Started);
     // Made here, where a future that does not ask for it costs nothing. Nothing to drop in a waker
     // of ours, so spare the call.
-    let waker = ManuallyDrop::new(waker(slot.name.get()));
+    let waker = ManuallyDrop::new(waker(slot.id.get()));
     let context = &mut Context::from_waker(&waker);
     // SAFETY: `Started` says that the future is alive; it stays where it is until it is dropped.
     let mut future = unsafe { Pin::new_unchecked(&mut *(*payload).future) };
     match future.as_mut().poll(context) {
         Poll::Pending => Step::Suspended,
         Poll::Ready(output) => {
-            slot.life.set(SlotState::Empty);
+            slot.state.set(SlotState::Empty);
             // SAFETY: the future is alive and dropped once; then the output takes its place.
             unsafe {
                 ManuallyDrop::drop(&mut (*payload).future);
                 (*payload).output = ManuallyDrop::new(output);
             }
-            slot.life.set(SlotState::Done);
+            slot.state.set(SlotState::Done);
             if std::mem::needs_drop::<T>() { Step::Done } else { Step::DoneBare }
         }
     }
@@ -77,7 +77,7 @@ unsafe fn drop_work<F, Fut, T>(slot: Slot) {
     let payload: *mut Payload<F, Fut, T> = slot.payload();
     // SAFETY: life says which member is alive, and is changed before the drop, which may unwind.
     unsafe {
-        match slot.life.replace(SlotState::Empty) {
+        match slot.state.replace(SlotState::Empty) {
             SlotState::Unstarted => ManuallyDrop::drop(&mut (*payload).invocation),
             SlotState::Started => ManuallyDrop::drop(&mut (*payload).future),
             other => unreachable!("no work in a slot that is {other:?}"),

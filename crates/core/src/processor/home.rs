@@ -5,7 +5,7 @@
 //! processor before it uses the number. Elsewhere the number would name something else. A handle that
 //! is dropped elsewhere sends an order home, which releases there what it names.
 
-use crate::mailbox::registry::post_of;
+use crate::mailbox::registry::mailbox_of;
 use crate::processor;
 use crate::processor::processor::Processor;
 use crate::processor::remote::requests::command;
@@ -57,15 +57,15 @@ impl Processor {
 #[cold]
 #[inline(never)]
 pub(crate) fn send_home(identity: u32, act: impl FnOnce(&Processor) + Send + 'static) {
-    if let Some(post) = post_of(identity) {
-        post.push_external_command(command(act));
+    if let Some(mailbox) = mailbox_of(identity) {
+        mailbox.push_external_command(command(act));
     }
 }
 
 /// Whether the processor with this identity has not ended.
 #[cold]
 pub(crate) fn is_alive(identity: u32) -> bool {
-    post_of(identity).is_some()
+    mailbox_of(identity).is_some()
 }
 
 /// Runs `f` on the processor with this identity, which is to be the current one. None if that has

@@ -50,14 +50,14 @@ impl Processor {
     /// Whether an awaited call's operation might be run here and now.
     #[inline(always)]
     pub(crate) fn is_direct(&self, slot: Slot) -> bool {
-        slot.life.get() == SlotState::Unstarted && self.stages.inline.has(slot.stage.get())
+        slot.state.get() == SlotState::Unstarted && self.stages.inline.has(slot.stage.get())
     }
 
     /// The operation that is being polled: not where none is, nor from destructors.
     #[inline(always)]
     pub(crate) fn pollable(&self) -> Option<Slot> {
         let caller = self.current.running()?;
-        (caller.life.get() == SlotState::Started && caller.has(QUEUED)).then_some(caller)
+        (caller.state.get() == SlotState::Started && caller.has(QUEUED)).then_some(caller)
     }
 
     /// Goes on with `slot`, inside of the operation that runs.
@@ -97,10 +97,10 @@ impl Processor {
             return local.queue.pop_newest(slot);
         }
         while let Some(next) = local.queue.oldest()
-            && next.life.get() == SlotState::Unstarted
+            && next.state.get() == SlotState::Unstarted
             && next.flags.get() & !HELD == QUEUED
             // One of those before may have run it inside of itself.
-            && slot.life.get() == SlotState::Unstarted
+            && slot.state.get() == SlotState::Unstarted
         {
             if next != slot && !self.may_run_directly() {
                 break;
@@ -155,7 +155,7 @@ impl Processor {
         caller.clear(OUTER);
         self.turn_outside(outside);
         self.waiting.sessions.enter(session);
-        if local.rules.capacity.is_some() {
+        if local.runtime.capacity.is_some() {
             self.wake_capacity_waiters(local);
         }
     }

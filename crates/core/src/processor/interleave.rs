@@ -34,8 +34,8 @@ impl Processor {
         };
         // Under another's waker nothing would lead from here back to that task. An operation that
         // destroys itself or others is not polled again.
-        if waker::named(context.waker(), self) != Some(slot.name.get())
-            || slot.life.get() != SlotState::Started
+        if waker::named(context.waker(), self) != Some(slot.id.get())
+            || slot.state.get() != SlotState::Started
             || !slot.has(QUEUED)
         {
             return false;

@@ -147,7 +147,7 @@ impl Processor {
                 self.stage_counters(stage).shed_full.add(1);
                 match local.queue.has_room() {
                     true => Refused::full(bound),
-                    false => Refused::stage_full(stage, local.rules.capacity.bound),
+                    false => Refused::stage_full(stage, local.runtime.capacity.bound),
                 }
             }
         };
@@ -187,13 +187,13 @@ impl Processor {
     #[inline]
     pub(crate) fn enable(&self, name: OperationId) {
         let Some(slot) = self.slab().get(name.index()) else { return };
-        if slot.name.get() != name {
+        if slot.id.get() != name {
             return;
         }
         let flags = slot.flags.get();
         if self.current.running() == Some(slot) || flags & OUTER != 0 {
             slot.flags.set(flags | WOKEN);
-        } else if flags & (QUEUED | ENDED | DYING) == 0 && slot.life.get() == SlotState::Started {
+        } else if flags & (QUEUED | ENDED | DYING) == 0 && slot.state.get() == SlotState::Started {
             #[cfg(feature = "fault-injection")]
             if crate::mailbox::fault_injection::fires(
                 crate::mailbox::fault_injection::Fault::LostWakeUp,
@@ -217,7 +217,7 @@ impl Processor {
         members.iter().for_each(|(slot, _)| slot.set(ENDED));
         for (slot, serial) in members {
             let same = slot.serial.get() == *serial;
-            let suspended = matches!(slot.life.get(), SlotState::Started | SlotState::Taken);
+            let suspended = matches!(slot.state.get(), SlotState::Started | SlotState::Taken);
             if same && suspended && !slot.has(QUEUED | DYING) {
                 self.discard(*slot, CallError::Cancelled);
             }
@@ -233,7 +233,7 @@ impl Processor {
             CallError::DeadlinePassed => counters.shed_deadline.add(1),
             _ => {
                 counters.cancelled.add(1);
-                let suspended = matches!(slot.life.get(), SlotState::Started | SlotState::Taken);
+                let suspended = matches!(slot.state.get(), SlotState::Started | SlotState::Taken);
                 counters.cancelled_suspended.add(u64::from(suspended));
             }
         }
@@ -275,7 +275,7 @@ impl Processor {
     /// Ends everything that lives here.
     pub(crate) fn end_all(&self) {
         let slots = (0..self.slab().capacity()).rev().filter_map(|index| self.slab().get(index));
-        let alive = slots.filter(|slot| slot.life.get() != SlotState::Free);
+        let alive = slots.filter(|slot| slot.state.get() != SlotState::Free);
         let members: Vec<_> = alive.map(|slot| (slot, slot.serial.get())).collect();
         self.end_each(&members);
     }

@@ -6,7 +6,7 @@ use crate::operation::slot::{Slot, VTable};
 use crate::operation::type_name::display_name;
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
-use crate::stage::seen_types::TYPES;
+use crate::stage::seen_types::MAX_TYPES;
 use crate::world::World;
 
 impl Processor {
@@ -15,11 +15,11 @@ impl Processor {
     #[inline(never)]
     pub(crate) fn note_type(&self, slot: Slot, world: &impl World) {
         let (stage, vtable) = (slot.stage.get(), slot.vtable.get());
-        let rules = &self.stage(usize::from(stage)).rules;
-        rules.seen.set(vtable);
+        let runtime = &self.stage(usize::from(stage)).runtime;
+        runtime.seen.set(vtable);
         let mut seen = self.observe.types.0.borrow_mut();
         let known = |(of, known): &(u8, &VTable)| *of == stage && std::ptr::eq(*known, vtable);
-        if seen.len() >= TYPES || seen.iter().any(known) {
+        if seen.len() >= MAX_TYPES || seen.iter().any(known) {
             return;
         }
         seen.push((stage, vtable));

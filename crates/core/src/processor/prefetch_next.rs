@@ -64,7 +64,7 @@ impl Processor {
     #[inline(never)]
     pub(crate) fn load_next(&self, next: Option<Slot>) {
         // What has not started was written a moment ago.
-        let Some(slot) = next.filter(|slot| slot.life.get() == SlotState::Started) else { return };
+        let Some(slot) = next.filter(|slot| slot.state.get() == SlotState::Started) else { return };
         let payload = slot.vtable.get().sizes.payload();
         (1..=payload.div_ceil(LINE).min(LINES)).for_each(|line| slot.start_load(line));
     }

@@ -60,7 +60,7 @@ impl Processor {
 
     /// How many processors the program has.
     pub fn processors(&self) -> usize {
-        self.link.program().posts.len()
+        self.link.program().mailboxes.len()
     }
 
     /// The whole program.

@@ -53,7 +53,7 @@ impl Processor {
     fn drop_slots(&self) {
         for slot in (0..self.slab().capacity()).filter_map(|index| self.slab().get(index)) {
             if matches!(
-                slot.life.get(),
+                slot.state.get(),
                 SlotState::Unstarted | SlotState::Started | SlotState::Taken
             ) {
                 self.discard(slot, CallError::Cancelled);
@@ -69,7 +69,7 @@ impl Processor {
         let mut wakers = self.waiting.timers.get_mut().clear();
         wakers.extend(self.waiting.joins.clear());
         wakers.extend(self.waiting.sessions.clear());
-        wakers.extend(self.stages.iter().flat_map(|stage| stage.rules.capacity.clear()));
+        wakers.extend(self.stages.iter().flat_map(|stage| stage.runtime.capacity.clear()));
         wakers.into_iter().for_each(|waker| catch_panic(|| drop(waker)));
     }
 

@@ -230,7 +230,7 @@ impl Processor {
     fn wake_everything(&self) {
         for index in 0..self.slab().capacity() {
             if let Some(slot) = self.slab().get(index) {
-                self.enable(slot.name.get());
+                self.enable(slot.id.get());
             }
         }
     }

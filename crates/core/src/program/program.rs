@@ -32,7 +32,7 @@ pub(crate) struct Program {
     pub(crate) stages: Vec<StageDeclaration>,
     pub(crate) max_operations: usize,
     pub(crate) cohorts: CohortDefaults,
-    pub(crate) posts: Vec<Arc<Mailbox>>,
+    pub(crate) mailboxes: Vec<Arc<Mailbox>>,
     pub(crate) counters: Vec<Arc<ProcessorCounters>>,
     /// Whether somebody takes a trace.
     pub(crate) traced: AtomicBool,
@@ -59,7 +59,7 @@ impl Program {
             stages,
             max_operations,
             cohorts,
-            posts: (0..processors).map(|_| Arc::new(Mailbox::new(count))).collect(),
+            mailboxes: (0..processors).map(|_| Arc::new(Mailbox::new(count))).collect(),
             counters: (0..processors).map(|_| ProcessorCounters::new(count, processors)).collect(),
             traced: AtomicBool::new(false),
             phase: AtomicU8::new(Phase::Running as u8),
@@ -102,13 +102,13 @@ impl Program {
         self.remains.lock().unwrap_or_else(PoisonError::into_inner).push(remains);
     }
 
-    pub(crate) fn keep_parcel(&self, parcel: Envelope) {
-        self.strays.lock().unwrap_or_else(PoisonError::into_inner).push(parcel);
+    pub(crate) fn keep_envelope(&self, envelope: Envelope) {
+        self.strays.lock().unwrap_or_else(PoisonError::into_inner).push(envelope);
     }
 
     fn tell_all(&self) {
-        for post in &self.posts {
-            post.mark(Inbox::Control);
+        for mailbox in &self.mailboxes {
+            mailbox.mark(Inbox::Control);
         }
     }
 
@@ -124,14 +124,14 @@ impl Drop for Program {
     fn drop(&mut self) {
         // The last processor is gone. What still lies in a post was never started, or its caller
         // has gone: drop what travels in it while its memory, in `remains`, is still there.
-        for post in &self.posts {
-            for ring in post.stages.iter().chain([&post.replies]) {
-                while let Some(parcel) = ring.pop() {
-                    crate::operation::envelope::discard(parcel);
+        for mailbox in &self.mailboxes {
+            for ring in mailbox.stages.iter().chain([&mailbox.replies]) {
+                while let Some(envelope) = ring.pop() {
+                    crate::operation::envelope::discard(envelope);
                 }
             }
             // An order may carry a partition's state, whose destructor is foreign.
-            post.drop_commands();
+            mailbox.drop_commands();
         }
         let strays = self.strays.get_mut().unwrap_or_else(PoisonError::into_inner);
         strays.drain(..).for_each(crate::operation::envelope::discard);
@@ -220,7 +220,7 @@ impl ProcessorBuilder {
 
     /// The identity of the processor that this becomes.
     pub fn id(&self) -> ProcessorId {
-        ProcessorId(self.program.posts[self.index].identity)
+        ProcessorId(self.program.mailboxes[self.index].identity)
     }
 
     /// A handle on the whole program.

@@ -22,7 +22,7 @@ pub(crate) enum PopOrder {
 }
 
 /// Capacity for this many operations at first; doubled when it is full.
-const CAPACITY: usize = 64;
+const INITIAL_CAPACITY: usize = 64;
 
 /// One stage's runnable operations on one processor.
 pub(crate) struct StageQueue<T> {
@@ -38,10 +38,10 @@ impl<T: Copy> StageQueue<T> {
     /// An empty queue that has room for new operations up to `bound`.
     pub(crate) fn new(bound: usize) -> Self {
         Self {
-            ring: UnsafeCell::new(Box::new_uninit_slice(CAPACITY)),
+            ring: UnsafeCell::new(Box::new_uninit_slice(INITIAL_CAPACITY)),
             oldest: Cell::new(0),
             end: Cell::new(0),
-            mark: Cell::new(CAPACITY.min(bound)),
+            mark: Cell::new(INITIAL_CAPACITY.min(bound)),
             bound,
         }
     }
@@ -254,11 +254,11 @@ pub(crate) struct StarvationGuard {
 
 impl StarvationGuard {
     /// Nanoseconds that the oldest may wait before a cohort is taken from its end.
-    pub(crate) const AGE: u64 = 1_000_000;
+    pub(crate) const MAX_AGE: u64 = 1_000_000;
 
     /// The order of the next cohort, whose oldest operation was queued at `oldest`.
     pub(crate) fn order(&self, now: u64, oldest: Option<u64>) -> PopOrder {
-        let aged = oldest.is_some_and(|queued| now.saturating_sub(queued) > Self::AGE);
+        let aged = oldest.is_some_and(|queued| now.saturating_sub(queued) > Self::MAX_AGE);
         if self.left_behind.get() || aged { PopOrder::OldestFirst } else { PopOrder::NewestFirst }
     }
 
@@ -318,7 +318,7 @@ mod tests {
         #[test]
         fn the_oldest_never_starves(arrivals in proptest::collection::vec(0usize..12, 1..60)) {
             const COHORT: usize = 8;
-            let (queue, cap) = (StageQueue::new(usize::MAX), StarvationGuard::default());
+            let (queue, guard) = (StageQueue::new(usize::MAX), StarvationGuard::default());
             let mut next = 0;
             let mut bound = std::collections::HashMap::new();
             for (round, arriving) in arrivals.iter().chain(std::iter::repeat_n(&0, 200)).enumerate() {
@@ -327,13 +327,13 @@ mod tests {
                     bound.insert(next, round + 2 * (queue.len().div_ceil(COHORT) + 1));
                     next += 1;
                 }
-                let order = cap.order(0, None);
+                let order = guard.order(0, None);
                 for _ in 0..COHORT {
                     let Some(item) = queue.pop(order) else { break };
                     let latest = bound.remove(&item).expect("run once");
                     prop_assert!(round <= latest, "{item} ran in round {round}, due by {latest}");
                 }
-                cap.cohort_ended(queue.len());
+                guard.cohort_ended(queue.len());
             }
             prop_assert!(bound.is_empty(), "lost: {bound:?}");
         }
@@ -341,8 +341,8 @@ mod tests {
 
     #[test]
     fn age_turns_a_cohort_around() {
-        let cap = StarvationGuard::default();
-        assert_eq!(cap.order(StarvationGuard::AGE, Some(0)), PopOrder::NewestFirst);
-        assert_eq!(cap.order(StarvationGuard::AGE + 1, Some(0)), PopOrder::OldestFirst);
+        let guard = StarvationGuard::default();
+        assert_eq!(guard.order(StarvationGuard::MAX_AGE, Some(0)), PopOrder::NewestFirst);
+        assert_eq!(guard.order(StarvationGuard::MAX_AGE + 1, Some(0)), PopOrder::OldestFirst);
     }
 }

@@ -136,7 +136,7 @@ impl SessionTable {
     }
 
     pub(crate) fn join(&self, slab: &Slab, slot: Slot, session: u32) {
-        let index = slot.name.get().index();
+        let index = slot.id.get().index();
         let older = self.with(session, |record| {
             record.operations += 1;
             std::mem::replace(&mut record.youngest, index)
@@ -157,7 +157,7 @@ impl SessionTable {
     pub(crate) fn leave(&self, slot: Slot) -> Settled {
         let session = slot.session.replace(NO_SESSION);
         let mut links = self.links.borrow_mut();
-        let Links { older, newer } = links[slot.name.get().index() as usize];
+        let Links { older, newer } = links[slot.id.get().index() as usize];
         if let Some(older) = links.get_mut(older as usize) {
             older.newer = newer;
         }

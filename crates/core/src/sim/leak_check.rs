@@ -93,13 +93,13 @@ impl Processor {
     /// and simulations; it looks at every slot.
     pub fn leaks(&self) -> Vec<Leak> {
         let mut left = Vec::new();
-        for slot in self.slots().filter(|slot| slot.life.get() != SlotState::Free) {
+        for slot in self.slots().filter(|slot| slot.state.get() != SlotState::Free) {
             let waiter = slot.waiter.take();
             let parent = waiter.as_ref().and_then(|waiter| waker::named(waiter, self));
             slot.waiter.set(waiter);
             left.push(Leak::Operation {
                 stage: self.stage_name(slot.stage.get()),
-                state: state(slot.life.get()),
+                state: state(slot.state.get()),
                 queued: slot.has(QUEUED),
                 ended: slot.has(ENDED),
                 awaited_by: parent
@@ -140,7 +140,7 @@ impl Processor {
     pub fn check_invariants(&self) -> Result<(), String> {
         let (mut live, mut marked) = (0, 0);
         for slot in self.slots() {
-            live += usize::from(slot.life.get() != SlotState::Free);
+            live += usize::from(slot.state.get() != SlotState::Free);
             marked += usize::from(slot.has(QUEUED));
         }
         if live != self.live() {
@@ -165,12 +165,12 @@ impl Processor {
         let (name, queue) = (self.stage_name(stage as u8), &self.stages[stage].queue);
         let mut seen = std::collections::HashSet::new();
         for slot in (0..queue.len()).filter_map(|n| queue.get(n)) {
-            if !seen.insert(slot.name.get().index()) {
+            if !seen.insert(slot.id.get().index()) {
                 return Err(format!("an operation of {name:?} is queued twice"));
             }
-            let runnable = matches!(slot.life.get(), SlotState::Unstarted | SlotState::Started);
+            let runnable = matches!(slot.state.get(), SlotState::Unstarted | SlotState::Started);
             if !runnable || !slot.has(QUEUED) || usize::from(slot.stage.get()) != stage {
-                let state = state(slot.life.get());
+                let state = state(slot.state.get());
                 return Err(format!("what is queued at {name:?} cannot run: it is {state}"));
             }
         }
@@ -187,8 +187,8 @@ impl Processor {
     }
 }
 
-fn state(life: SlotState) -> &'static str {
-    match life {
+fn state(state: SlotState) -> &'static str {
+    match state {
         SlotState::Free => "gone",
         SlotState::Unstarted => "unstarted",
         SlotState::Started => "suspended",

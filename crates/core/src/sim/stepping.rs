@@ -60,7 +60,7 @@ fn interleave(queue: &StageQueue<Slot>, count: usize, mut choose: impl FnMut(usi
         let mut unstarted = false;
         let may_be_next = |n: &usize| {
             let slot = queue.get(*n).expect("a position below the length");
-            slot.life.get() != SlotState::Unstarted || !std::mem::replace(&mut unstarted, true)
+            slot.state.get() != SlotState::Unstarted || !std::mem::replace(&mut unstarted, true)
         };
         let candidates: Vec<usize> = (first..queue.len()).filter(may_be_next).collect();
         let chosen = match candidates.len() {

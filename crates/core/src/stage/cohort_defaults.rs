@@ -2,9 +2,9 @@
 //! room for.
 
 /// Assumed of a second-level cache that nobody has told of.
-const CACHE: usize = 1 << 20;
+const DEFAULT_CACHE_BYTES: usize = 1 << 20;
 /// The bound from bytes is within these.
-const BOUNDS: (usize, usize) = (16, 256);
+const COHORT_BOUNDS: (usize, usize) = (16, 256);
 /// What a graph says about the cohorts of stages that declare no size.
 #[derive(Clone, Copy)]
 pub(crate) struct CohortDefaults {
@@ -16,7 +16,7 @@ pub(crate) struct CohortDefaults {
 
 impl CohortDefaults {
     pub(crate) fn cache(self) -> usize {
-        self.cache.unwrap_or(CACHE)
+        self.cache.unwrap_or(DEFAULT_CACHE_BYTES)
     }
 
     pub(crate) const DEFAULT: Self = Self { cache: None, found: true };
@@ -24,7 +24,7 @@ impl CohortDefaults {
 
 /// How many operations of so many bytes the cache has room for, within bounds.
 pub(crate) fn bound(cache: usize, bytes: usize) -> usize {
-    (cache / bytes).clamp(BOUNDS.0, BOUNDS.1)
+    (cache / bytes).clamp(COHORT_BOUNDS.0, COHORT_BOUNDS.1)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -42,7 +42,7 @@ pub(crate) struct StageDeclaration {
     /// Whether its calls are run at once, where that may be.
     pub(crate) direct: bool,
     pub(crate) threshold: Threshold,
-    pub(crate) filling: HoldPolicy,
+    pub(crate) hold_policy: HoldPolicy,
     pub(crate) capacity: usize,
     pub(crate) end_of_cohort: Option<EndOfCohort>,
     /// Whether other processors may take what waits here.

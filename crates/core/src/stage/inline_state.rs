@@ -45,12 +45,12 @@ impl InlineState {
         let able = |(declared, stage): (&StageDeclaration, &LocalStage)| {
             let alone = stage.local.gate.is_none() && stage.local.batch.is_none();
             alone
-                && !stage.rules.filling.is_some()
-                && stage.rules.end_of_cohort.is_none()
+                && !stage.runtime.hold_policy.is_some()
+                && stage.runtime.end_of_cohort.is_none()
                 && !declared.balanced
         };
         let able = StageSet::select(declared.iter().zip(stages), able);
-        let bounded = StageSet::select(stages, |stage| stage.rules.capacity.is_some());
+        let bounded = StageSet::select(stages, |stage| stage.runtime.capacity.is_some());
         let plain = able.difference(bounded);
         let row = |n: usize| match n < stages.len() {
             true => counters.local_row(n).as_ptr(),

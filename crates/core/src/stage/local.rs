@@ -12,7 +12,7 @@ use crate::stage::limits::{HoldPolicy, Threshold};
 /// What a stage has asked for that is looked at once a cohort, or less.
 pub(crate) struct StageRuntime {
     pub(crate) threshold: Threshold,
-    pub(crate) filling: HoldPolicy,
+    pub(crate) hold_policy: HoldPolicy,
     pub(crate) capacity: CapacityLimit,
     pub(crate) end_of_cohort: Option<EndOfCohort>,
     /// Since when parcels wait here, as far as was looked.
@@ -33,7 +33,7 @@ impl StageRuntime {
     pub(crate) fn new(declared: &StageDeclaration) -> Self {
         Self {
             threshold: declared.threshold,
-            filling: declared.filling,
+            hold_policy: declared.hold_policy,
             capacity: CapacityLimit::new(declared.capacity),
             end_of_cohort: declared.end_of_cohort.clone(),
             parcels_since: Cell::new(None),
@@ -50,14 +50,14 @@ impl StageRuntime {
 #[repr(align(64))]
 pub(crate) struct LocalStage {
     pub(crate) queue: StageQueue<Slot>,
-    pub(crate) cap: StarvationGuard,
+    pub(crate) starvation_guard: StarvationGuard,
     /// Where `local.state` is, as the type that its handle knows.
     pub(crate) state: *const (),
     pub(crate) local: Box<LocalState>,
     pub(crate) max_cohort: Cell<usize>,
     pub(crate) cohort_time: u64,
     pub(crate) lifo: bool,
-    pub(crate) rules: Box<StageRuntime>,
+    pub(crate) runtime: Box<StageRuntime>,
 }
 
 // What an invocation touches is near, and stages are found by a shift.
@@ -66,6 +66,6 @@ const _: () = assert!(size_of::<LocalStage>() == 128);
 impl LocalStage {
     /// Under half of its bound.
     pub(crate) fn has_recovered(&self) -> bool {
-        self.queue.len() < self.rules.capacity.bound.div_ceil(2)
+        self.queue.len() < self.runtime.capacity.bound.div_ceil(2)
     }
 }

@@ -20,12 +20,12 @@ use crate::world::World;
 /// The shortest interval, in nanoseconds. Overload is noticed after a few.
 pub(crate) const INTERVAL: u64 = 10_000_000;
 /// And the fewest turns: the wait of one alone may be any.
-const TURNS: u32 = 3;
+const MIN_TURNS: u32 = 3;
 /// Work waits for too long for anything to be tried out on it: half of what admission allows.
-const CONGESTED: u64 = 7_500_000;
+const CONGESTED_WAIT: u64 = 7_500_000;
 
 /// Intervals for which a limit counts that nobody has asked about since.
-const LATELY: u64 = 2;
+const LIMIT_MEMORY: u64 = 2;
 
 /// The interval under way on a processor, and what the last one came to.
 #[derive(Default)]
@@ -59,7 +59,7 @@ impl QueueDelay {
         self.turns.set(turns);
         let Some(received) = received else { return };
         self.outside.add(if received && before != 0 { now.saturating_sub(before) } else { 0 });
-        if now.saturating_sub(self.began.get()) >= INTERVAL && turns >= TURNS {
+        if now.saturating_sub(self.began.get()) >= INTERVAL && turns >= MIN_TURNS {
             self.interval_over(now, stages, world.external_queue_delay());
         }
     }
@@ -71,7 +71,7 @@ impl QueueDelay {
 
     #[cold]
     fn interval_over(&self, now: u64, stages: &[LocalStage], beyond: u64) {
-        let inside: u64 = stages.iter().map(|stage| stage.rules.waits.take()).sum();
+        let inside: u64 = stages.iter().map(|stage| stage.runtime.waits.take()).sum();
         let outside = self.outside.take().saturating_add(beyond);
         self.wait.set(inside.saturating_add(outside));
         self.intervals.set(self.intervals.get() + 1);
@@ -98,7 +98,8 @@ impl QueueDelay {
     /// Whether work waits for long, or is kept from it by a limit that was there lately.
     pub(crate) fn is_congested(&self) -> bool {
         let limited = self.limited.get();
-        self.wait.get() >= CONGESTED || limited > 0 && self.intervals.get() - limited <= LATELY
+        self.wait.get() >= CONGESTED_WAIT
+            || limited > 0 && self.intervals.get() - limited <= LIMIT_MEMORY
     }
 
     /// There is an admission here, with a target.

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use crate::operation::slot::VTable;
 
 /// Types that a processor notes at most.
-pub(crate) const TYPES: usize = 256;
+pub(crate) const MAX_TYPES: usize = 256;
 
 /// The types that a processor has noted: by stage and vtable.
 #[derive(Default)]

@@ -47,7 +47,7 @@ impl TunerState {
     ) -> Self {
         // Who waits for a cohort of some size, or handles it as a whole, has said what is good.
         let said =
-            |stage: &LocalStage| stage.rules.filling.is_some() || stage.local.batch.is_some();
+            |stage: &LocalStage| stage.runtime.hold_policy.is_some() || stage.local.batch.is_some();
         let said = StageSet::select(stages, said);
         // What is not counted cannot be measured.
         let found = cohorts.found && cfg!(not(uncounted));

@@ -154,17 +154,17 @@ fn during(ladder: &mut CohortLadder, work: u64, alter: impl Fn(Slice) -> Slice) 
 fn nothing_is_tried_while_work_waits_or_little_comes_together() {
     let others: [fn(Slice) -> Slice; 2] = [
         |slice| Slice { congested: true, ..slice },
-        |slice| Slice { per_turn: CROWD / 2.0, ..slice },
+        |slice| Slice { per_turn: MIN_PER_TURN / 2.0, ..slice },
     ];
     for other in others {
         let mut ladder = CohortLadder::default();
         during(&mut ladder, 10_000_000, other);
         assert!(!ladder.is_trying() && ladder.trials() == 0 && ladder.kept().is_none());
         // Soon after that is over one begins.
-        during(&mut ladder, 2 * LOOK, |slice| slice);
+        during(&mut ladder, 2 * CHECK_INTERVAL, |slice| slice);
         assert!(ladder.is_trying());
         // And ends without a decision when it is so again.
-        during(&mut ladder, 8 * SLICE, other);
+        during(&mut ladder, 8 * MIN_SLICE, other);
         assert!(!ladder.is_trying() && ladder.kept().is_none() && ladder.trials() == 0);
     }
 }
@@ -177,9 +177,9 @@ fn a_load_that_changes_under_way_ends_the_trial_and_what_was_kept_stays() {
     while !ladder.is_trying() {
         during(&mut ladder, 1, |slice| slice);
     }
-    during(&mut ladder, 8 * SLICE, |slice| slice);
+    during(&mut ladder, 8 * MIN_SLICE, |slice| slice);
     assert!(ladder.is_trying());
-    during(&mut ladder, 8 * SLICE, |slice| Slice { per_turn: 512.0 / 5.0, ..slice });
+    during(&mut ladder, 8 * MIN_SLICE, |slice| Slice { per_turn: 512.0 / 5.0, ..slice });
     assert!(!ladder.is_trying());
     assert_eq!((ladder.kept(), ladder.rung(), ladder.trials()), (kept, kept, trials));
 }

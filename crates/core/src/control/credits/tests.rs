@@ -150,7 +150,7 @@ fn refusing_what_costs_nothing_less_ends_somewhere() {
 fn limited(in_flight: u32) -> Credits {
     let mut credits = Credits::new(TARGET);
     assert!((0..in_flight).all(|_| credits.take()));
-    (0..PATIENCE).for_each(|_| credits.interval_over(2 * TARGET, 1000 * INTERVAL));
+    (0..INTERVALS_BEFORE_CUT).for_each(|_| credits.interval_over(2 * TARGET, 1000 * INTERVAL));
     assert_eq!(credits.limit(), Some(in_flight / 2));
     credits
 }
@@ -195,6 +195,6 @@ fn a_quiet_moment_is_not_the_end() {
         credits.interval_over(0, INTERVAL);
         assert!(credits.limit().is_some());
     }
-    (5..CALM).for_each(|_| credits.interval_over(0, INTERVAL));
+    (5..INTERVALS_BEFORE_LIFTING).for_each(|_| credits.interval_over(0, INTERVAL));
     assert_eq!(credits.limit(), None);
 }

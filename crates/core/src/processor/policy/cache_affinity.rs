@@ -38,7 +38,7 @@ impl Drop for Envelopes {
     fn drop(&mut self) {
         for parcel in self.parcels.by_ref() {
             match self.program.upgrade() {
-                Some(program) => program.keep_parcel(parcel),
+                Some(program) => program.keep_envelope(parcel),
                 // The program is at its end, and this is one of its own inboxes.
                 None => crate::operation::envelope::discard(parcel),
             }
@@ -60,7 +60,7 @@ impl Processor {
         let declared = &self.program().stages[stage];
         let Some(home) = declared.home(self.index()).filter(|home| {
             // To wake it would take longer than to move some 500 lines.
-            !self.program().posts[*home].parking.is_parked()
+            !self.program().mailboxes[*home].parking.is_parked()
         }) else {
             return false;
         };

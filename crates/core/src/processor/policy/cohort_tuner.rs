@@ -6,7 +6,7 @@
 //! how long the turns took in which any ran; it says which rung comes next. All stages that leave
 //! their cohorts to the runtime follow the same rung: their requests pass through one cache.
 
-use crate::control::cohort_ladder::{CohortLadder, RUNGS, Slice, is_another};
+use crate::control::cohort_ladder::{CohortLadder, RUNGS, Slice, is_different_load};
 use crate::memory::slab::stride;
 use crate::processor::processor::Processor;
 use crate::stage::cohort_defaults::bound;
@@ -84,7 +84,7 @@ impl Processor {
     fn has_changed(&self, shares: &Shares, per_turn: f64) -> bool {
         self.load.tuner.known.get().is_some_and(|(known, known_per_turn)| {
             let moved: f64 = shares.iter().zip(known).map(|(a, b)| (a - b).abs() / 2.0).sum();
-            moved > SHIFTED || is_another(per_turn, known_per_turn)
+            moved > SHIFTED || is_different_load(per_turn, known_per_turn)
         })
     }
 
@@ -94,8 +94,8 @@ impl Processor {
         let rung = ladder.rung();
         for stage in auto.stages {
             let local = &self.stages[stage];
-            let rules = &local.rules;
-            let bound = bound(auto.cache, stride(rules.class.get()) + rules.beside);
+            let runtime = &local.runtime;
+            let bound = bound(auto.cache, stride(runtime.class.get()) + runtime.beside);
             // At the first rung what is queued is what could not run inside of its caller.
             let tried = rung.filter(|rung| *rung > 0);
             local.max_cohort.set(tried.map_or(bound, |rung| RUNGS[rung].min(2 * bound)));

@@ -17,7 +17,7 @@ impl Processor {
 
     #[cold]
     fn waits_to_fill(&self, stage: usize) -> bool {
-        let HoldPolicy { count, time } = self.stages[stage].rules.filling;
+        let HoldPolicy { count, time } = self.stages[stage].runtime.hold_policy;
         let waits = self.queued(stage) < count && self.oldest_wait(stage) < time;
         if waits {
             self.stage_counters(stage as u8).hold_skips.add(1);

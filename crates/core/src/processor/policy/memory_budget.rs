@@ -91,8 +91,8 @@ impl Processor {
 
     /// The bytes of a stage's request: its operation's slot and what is beside it.
     fn request_bytes(&self, stage: usize) -> usize {
-        let rules = &self.stages[stage].rules;
-        stride(rules.class.get()) + rules.beside
+        let runtime = &self.stages[stage].runtime;
+        stride(runtime.class.get()) + runtime.beside
     }
 
     /// What is left of their part of the cache beside the requests that are on their way and could run.

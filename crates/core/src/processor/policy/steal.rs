@@ -42,19 +42,19 @@ impl Processor {
         if own >= LOW_MARK {
             return;
         }
-        let posts = &self.program().posts;
-        let others = (0..posts.len()).filter(|at| *at != self.index());
-        let waiting = others.map(|at| (posts[at].stages[stage].len(), at));
+        let mailboxes = &self.program().mailboxes;
+        let others = (0..mailboxes.len()).filter(|at| *at != self.index());
+        let waiting = others.map(|at| (mailboxes[at].stages[stage].len(), at));
         // One alone is run by its owner before it would be here.
         let Some((waiting, richest)) = waiting.max().filter(|(waiting, _)| *waiting > own.max(1))
         else {
             return;
         };
-        for _ in 0..waiting.div_ceil(posts.len()) {
+        for _ in 0..waiting.div_ceil(mailboxes.len()) {
             if !self.slab().has_room() {
                 break;
             }
-            let Some(parcel) = posts[richest].stages[stage].pop() else { break };
+            let Some(parcel) = mailboxes[richest].stages[stage].pop() else { break };
             // A parcel whose session has ended is dropped: foreign code.
             catch_panic(|| _ = self.accept_remote(parcel));
         }
@@ -73,10 +73,10 @@ impl Processor {
         if work.sum::<u64>() < WAKE_WORTH {
             return;
         }
-        let posts = &self.program().posts;
-        let others = (1..posts.len()).map(|n| (self.index() + n) % posts.len());
-        if let Some(asleep) = others.into_iter().find(|at| posts[*at].parking.is_parked()) {
-            let woke = posts[asleep].mark(Inbox::Control);
+        let mailboxes = &self.program().mailboxes;
+        let others = (1..mailboxes.len()).map(|n| (self.index() + n) % mailboxes.len());
+        if let Some(asleep) = others.into_iter().find(|at| mailboxes[*at].parking.is_parked()) {
+            let woke = mailboxes[asleep].mark(Inbox::Control);
             self.observe.counters.wakes_sent.add(u64::from(woke));
         }
     }

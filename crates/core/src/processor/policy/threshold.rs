@@ -68,7 +68,7 @@ impl Processor {
     }
 
     fn is_overdue(&self, stage: usize) -> bool {
-        let Threshold { length, age } = self.stages[stage].rules.threshold;
+        let Threshold { length, age } = self.stages[stage].runtime.threshold;
         let queued = self.queued(stage);
         queued >= length || queued > 0 && age < u64::MAX && self.oldest_wait(stage) >= age
     }
@@ -84,8 +84,8 @@ impl Processor {
         let parcels = match self.link.mailbox().stages[stage].len() {
             0 => now,
             // Their own clocks are others'; so from the first look on.
-            _ => local.rules.parcels_since.get().unwrap_or_else(|| {
-                local.rules.parcels_since.set(Some(now));
+            _ => local.runtime.parcels_since.get().unwrap_or_else(|| {
+                local.runtime.parcels_since.set(Some(now));
                 now
             }),
         };

@@ -114,9 +114,9 @@ impl Processor {
         vtable: &'static VTable,
         invocation: F,
     ) -> Result<Slot, Refused> {
-        let capacity = &self.stages[usize::from(key.stage())].rules.capacity;
+        let capacity = &self.stages[usize::from(key.stage())].runtime.capacity;
         if capacity.is_some() {
-            let there = self.program().posts[target].stages[usize::from(key.stage())].len();
+            let there = self.program().mailboxes[target].stages[usize::from(key.stage())].len();
             if there + capacity.outbound.get() >= capacity.bound {
                 return Err(self.refuse_at_stage(key.stage(), invocation));
             }
@@ -127,7 +127,7 @@ impl Processor {
         slot.flags.set(HELD);
         slot.vtable.set(vtable);
         slot.stage.set(key.stage());
-        slot.life.set(SlotState::Away);
+        slot.state.set(SlotState::Away);
         slot.queued_at.set(target as u64); // in no queue while it is away: where it is
         // SAFETY: the slot is fresh and its class was chosen for this payload.
         unsafe {
@@ -155,9 +155,9 @@ impl Processor {
 
     /// A parcel that has come home: its result goes to the waiting call.
     pub(crate) fn complete_remote(&self, Envelope(slot): Envelope) {
-        assert_eq!(slot.life.get(), SlotState::Away, "a parcel comes home once");
+        assert_eq!(slot.state.get(), SlotState::Away, "a parcel comes home once");
         // SAFETY: the vtable is the one that the parcel was filled with.
-        slot.life.set(unsafe { (slot.vtable.get().remote.outcome)(slot) });
+        slot.state.set(unsafe { (slot.vtable.get().remote.outcome)(slot) });
         let (there, stage) = (slot.queued_at.get() as u16, slot.stage.get());
         self.on_behalf_of(there, stage, || self.finish(slot));
     }
@@ -166,7 +166,7 @@ impl Processor {
 impl Processor {
     /// Ends the operation of a call of this processor, wherever it is, if it is not over.
     pub(crate) fn end_child(&self, slot: Slot) {
-        match slot.life.get() {
+        match slot.state.get() {
             SlotState::Away => {
                 // SAFETY: the vtable is the one that the parcel was filled with.
                 let arrived = unsafe { (slot.vtable.get().remote.end_away)(slot) };
@@ -244,7 +244,7 @@ unsafe fn settle<F, T>(slot: Slot, done: bool) -> usize {
 }
 
 unsafe fn drop_invocation<F, T>(slot: Slot) {
-    slot.life.set(SlotState::Empty);
+    slot.state.set(SlotState::Empty);
     let crossing: *mut RemoteCall<F, T> = slot.payload();
     // SAFETY: called for `Unstarted` only: the invocation was never taken.
     unsafe {
@@ -332,7 +332,7 @@ pub(crate) unsafe fn receive<F, T>(
         let operation = placed.ok()?;
         // SAFETY: shared, as in `end_away`; the parcel is here until the operation has run.
         let there = unsafe { &(*crossing).cancel };
-        let (at, index) = (processor.index(), operation.name.get().index());
+        let (at, index) = (processor.index(), operation.id.get().index());
         if there.arrive(RemotePlace { processor: at, index, serial: operation.serial.get() }) {
             operation.set(ENDED);
         }

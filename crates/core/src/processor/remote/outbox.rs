@@ -19,7 +19,7 @@ impl Processor {
     /// What waits in the outbox counts for the stage's capacity.
     fn count_outbound(&self, inbox: Inbox, change: isize) {
         if let Inbox::Stage(stage) = inbox {
-            let outbound = &self.stages[usize::from(stage)].rules.capacity.outbound;
+            let outbound = &self.stages[usize::from(stage)].runtime.capacity.outbound;
             outbound.set(outbound.get().checked_add_signed(change).expect("sent what was counted"));
         }
     }
@@ -47,14 +47,14 @@ impl Processor {
             let inbox = message.inbox();
             let sent = match full.contains(&(target, inbox)) {
                 true => Err(message),
-                false => message.deliver(&self.program().posts[target]),
+                false => message.deliver(&self.program().mailboxes[target]),
             };
             if sent.is_ok() {
                 self.count_outbound(inbox, -1);
             }
             match sent {
                 Ok(()) if target != self.index() => {
-                    let woke = self.program().posts[target].mark(inbox);
+                    let woke = self.program().mailboxes[target].mark(inbox);
                     self.observe.counters.wakes_sent.add(u64::from(woke));
                 }
                 Ok(()) => match inbox {
@@ -94,7 +94,7 @@ impl Processor {
         while let Some(outbound) = self.next_outbound() {
             match outbound.message {
                 Message::Invocation(parcel) | Message::Reply(parcel) => {
-                    self.program().keep_parcel(parcel);
+                    self.program().keep_envelope(parcel);
                 }
                 Message::Command(command) => catch_panic(|| drop(command)),
             }
