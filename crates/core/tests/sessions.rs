@@ -220,7 +220,7 @@ fn a_child_is_ended_wherever_it_is() {
         let outcome = Rc::new(Cell::new(None));
         let result = outcome.clone();
         several.processors[0].enter(|| {
-            call.end();
+            call.cancel();
             let waiting = stage.dispatch(move |_| async move { result.set(Some(call.await)) });
             waiting.unwrap();
         });

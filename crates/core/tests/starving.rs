@@ -9,7 +9,7 @@ use std::rc::Rc;
 use common::Several;
 use phalanx_core::{Cohort, Graph, SharedStage};
 
-/// Turns that are enough: a cohort down and one up each, every other for the parcels.
+/// Turns that are enough: a cohort down and one up each, every other for the envelopes.
 const TURNS: usize = 4;
 
 /// A stage of processor 0 always has `backlog` operations, which take `ns` each.
@@ -65,7 +65,7 @@ fn parcels_run_where_the_time_ends_cohorts() {
     parcels_run(graph, stage, 50, 100_000);
 }
 
-/// The queue is full of what is here: parcels are not refused for that.
+/// The queue is full of what is here: envelopes are not refused for that.
 #[test]
 fn parcels_run_where_the_queue_is_full() {
     let mut graph = Graph::new();
@@ -97,7 +97,7 @@ fn parcels_are_in_cohorts_that_a_handler_is_given() {
     assert!(answered.get());
 }
 
-/// A flood of parcels does not starve what is here either.
+/// A flood of envelopes does not starve what is here either.
 #[test]
 fn local_operations_run_while_parcels_come() {
     let mut graph = Graph::new();

@@ -119,7 +119,7 @@ impl Admission {
             if p.load.delay.interval() != self.0.interval.get() {
                 self.look(p);
             }
-            if p.waiting.sessions.is_late(p.waiting.sessions.current(), p.now()) {
+            if p.waiting.sessions.is_expired(p.waiting.sessions.current(), p.now()) {
                 return Err(shed(p, Shed::DeadlinePassed));
             }
             match self.0.credits.borrow_mut().take() {

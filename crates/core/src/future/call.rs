@@ -108,7 +108,7 @@ impl<T> Call<T> {
         T: Send + 'static,
     {
         // SAFETY: as in `on`.
-        unsafe { Self::of(processor, processor.call_by_parcel(from, target, invocation)) }
+        unsafe { Self::of(processor, processor.call_by_envelope(from, target, invocation)) }
     }
 
     /// # Safety
@@ -143,15 +143,15 @@ impl<T> Call<T> {
     /// Awaited after that, the call is [`CallError::Cancelled`], or the result if that was first. What
     /// the operation has itself invoked goes on without it, as when a call is dropped; to end a whole
     /// tree, give it a [`Session`](crate::Session).
-    pub fn end(&self) {
+    pub fn cancel(&self) {
         if let State::Waiting { slot, identity } = self.state
-            && processor::on(identity, |processor| processor.end_child(slot)).is_none()
+            && processor::on(identity, |processor| processor.cancel_child(slot)).is_none()
             && is_alive(identity)
         {
             // A call is not `Send`, so its processor is of this thread and does not run now. The call
             // may be gone, and its slot another's, when the order arrives.
             let (index, serial) = (slot.id.get().index(), slot.serial.get());
-            send_home(identity, move |processor| processor.end_child_at(index, serial));
+            send_home(identity, move |processor| processor.cancel_child_at(index, serial));
         }
     }
 
@@ -228,7 +228,7 @@ impl<T> Future for Call<T> {
         if let State::Waiting { slot, identity } = self.state {
             processor::on(identity, |p| {
                 if p.is_direct(slot) {
-                    p.run_directly(slot)
+                    p.try_run_inline(slot)
                 }
             });
         }

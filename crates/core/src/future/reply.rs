@@ -97,7 +97,7 @@ impl Processor {
         // alive in the payload, which has room for the result.
         unsafe {
             let mut owed = slot.payload::<RemoteReply<O>>().read();
-            if owed.is_nothing() {
+            if owed.is_empty() {
                 slot.payload::<O>().write(value);
                 slot.state.set(SlotState::Done);
             } else {

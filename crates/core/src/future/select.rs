@@ -14,7 +14,7 @@ use crate::future::call::Call;
 /// For requests of which one answer is enough: replicas, or a fast way and a sure one.
 ///
 /// An operation that fails is over, too: the result says how it went. Those that are ended are not
-/// waited for; what they have themselves invoked goes on ([`Call::end`]). A `SelectAll` that is dropped
+/// waited for; what they have themselves invoked goes on ([`Call::cancel`]). A `SelectAll` that is dropped
 /// leaves all of them running, as dropped calls are.
 ///
 /// ```
@@ -48,7 +48,7 @@ impl<T> Future for SelectAll<T> {
             if let Poll::Ready(result) = Pin::new(&mut self.calls[at]).poll(context) {
                 let mut calls = std::mem::take(&mut self.calls);
                 drop(calls.swap_remove(at));
-                calls.iter().for_each(Call::end);
+                calls.iter().for_each(Call::cancel);
                 return Poll::Ready((at, result));
             }
         }

@@ -151,8 +151,7 @@ impl Processor {
         self.check(key);
         // SAFETY: by the caller's promise; the slot has result type `O`, and is held for this call.
         unsafe {
-            let placed =
-                self.place_item::<I, O>(site, key.stage(), HELD, item, RemoteReply::NOTHING);
+            let placed = self.place_item::<I, O>(site, key.stage(), HELD, item, RemoteReply::EMPTY);
             Call::of(self, placed)
         }
     }
@@ -167,7 +166,7 @@ impl Processor {
         self.check(key);
         // SAFETY: by the caller's promise.
         let placed =
-            unsafe { self.place_item::<I, O>(site, key.stage(), 0, item, RemoteReply::NOTHING) };
+            unsafe { self.place_item::<I, O>(site, key.stage(), 0, item, RemoteReply::EMPTY) };
         placed.map(|_| ()).map_err(|refused| self.refusal(refused))
     }
 
@@ -188,6 +187,6 @@ impl Processor {
         }
         let vtable = const { &item_parcel_vtable::<I, O>(take_up_item::<I, O>) };
         // SAFETY: the vtable is of these types.
-        unsafe { Call::of(self, self.call_away::<I, O>(from, target, vtable, item)) }
+        unsafe { Call::of(self, self.call_remote::<I, O>(from, target, vtable, item)) }
     }
 }

@@ -125,7 +125,7 @@ impl<S: 'static> Stage<Partition<S>> {
         processor::current(|p| {
             let here = self.partitions(p);
             let result = here.try_with_local(here.of_key(key), operation)?;
-            p.note_inside(self.key().stage());
+            p.count_inline(self.key().stage());
             Some(result)
         })
     }
@@ -285,7 +285,7 @@ impl Processor {
         #[cold]
         fn look(processor: &Processor, session: u32) -> bool {
             let sessions = &processor.waiting.sessions;
-            sessions.has_ended(session) || sessions.is_late(session, processor.now())
+            sessions.has_ended(session) || sessions.is_expired(session, processor.now())
         }
         session != NO_SESSION && look(self, session)
     }
@@ -303,7 +303,7 @@ impl Processor {
         self.current.set_arc_row(row);
         match polled {
             Ok(Poll::Ready(output)) => {
-                self.note_inside(stage);
+                self.count_inline(stage);
                 Poll::Ready(Ok(output))
             }
             Ok(Poll::Pending) => Poll::Pending,
@@ -326,7 +326,7 @@ impl Processor {
         let counters = self.stage_counters(stage);
         counters.started.add(1);
         counters.panicked.add(1);
-        let error = self.note_panic(stage, display_name(name), site, &*panic);
+        let error = self.record_panic(stage, display_name(name), site, &*panic);
         discard_panic(panic);
         error
     }

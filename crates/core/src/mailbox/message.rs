@@ -16,7 +16,7 @@ pub(crate) enum Message {
 impl Message {
     pub(crate) fn inbox(&self) -> Inbox {
         match self {
-            // The stage field is written before the parcel leaves home and read-only while it is away.
+            // The stage field is written before the envelope leaves home and read-only while it is away.
             Self::Invocation(Envelope(slot)) => Inbox::Stage(slot.stage.get()),
             Self::Reply(_) => Inbox::Replies,
             Self::Command(_) => Inbox::Commands,

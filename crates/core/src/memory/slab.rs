@@ -9,7 +9,7 @@
 //! - All cells here are touched by the owning processor's thread, in short sections that call
 //!   nothing foreign, so no reference into them is ever held across another access.
 //! - Chunks stay allocated until the [`RetiredChunks`] are dropped. The processor leaves these to the
-//!   program, which drops them when the last processor has gone: parcels of this slab may still lie
+//!   program, which drops them when the last processor has gone: envelopes of this slab may still lie
 //!   with another processor until then.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -250,7 +250,7 @@ pub(crate) struct RetiredChunks {
     _region: Option<Arc<Owner>>,
 }
 
-// SAFETY: plain memory; nothing reads it but parcels, which are `Send`.
+// SAFETY: plain memory; nothing reads it but envelopes, which are `Send`.
 unsafe impl Send for RetiredChunks {}
 
 impl Drop for RetiredChunks {

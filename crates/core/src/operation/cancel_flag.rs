@@ -1,4 +1,4 @@
-//! Where an operation that has crossed is, so that its caller can end it: two words in the parcel.
+//! Where an operation that has crossed is, so that its caller can end it: two words in the envelope.
 //!
 //! The target writes the operation's place there when it takes the invocation up; the caller's
 //! processor writes that it is to end. Each exchanges the word, so the second of them sees the first:

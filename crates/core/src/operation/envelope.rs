@@ -16,9 +16,9 @@ pub(crate) struct Envelope(pub(crate) Slot);
 // side at a time touches each part of the slot (top of this file).
 unsafe impl Send for Envelope {}
 
-/// Drops what travels in a parcel that nobody will receive.
+/// Drops what travels in an envelope that nobody will receive.
 pub(crate) fn discard(Envelope(slot): Envelope) {
-    // SAFETY: the vtable is the one that the parcel was filled with; its payload is untouched by
+    // SAFETY: the vtable is the one that the envelope was filled with; its payload is untouched by
     // others, since the program is at its end.
     slot.state.set(unsafe { (slot.vtable.get().remote.outcome)(slot) });
     catch_panic(|| slot.drop_work());

@@ -17,7 +17,7 @@
 //!   which never repeats; a [`OperationId`] does repeat, and is used for waking alone.
 //! - A future is polled in place and dropped in place, and slots do not move: that is the pinning.
 //! - An [`Envelope`](crate::operation::envelope::Envelope) is a slot on its way. The target touches the payload alone (the invocation first,
-//!   then the result), the home processor the header alone, until the parcel is home again; but for one word,
+//!   then the result), the home processor the header alone, until the envelope is home again; but for one word,
 //!   which is atomic ([`crate::operation::cancel_flag`]). The
 //!   rings carry the happens-before between the two.
 
@@ -134,13 +134,13 @@ pub(crate) struct VTable {
 pub(crate) struct RemoteVTable {
     /// Makes the invocation an operation of the given processor, the newest of its queue, if it may.
     pub(crate) accept_remote: unsafe fn(Slot, ProcessorRef<'_>) -> Option<Slot>,
-    /// What is alive in a parcel that is not away any more.
+    /// What is alive in an envelope that is not away any more.
     pub(crate) outcome: unsafe fn(Slot) -> SlotState,
-    /// Says that a parcel holds a result (true) or an error; returns its home.
+    /// Says that an envelope holds a result (true) or an error; returns its home.
     pub(crate) settle: unsafe fn(Slot, bool) -> usize,
-    /// ReadyInboxes a parcel that is away as one that is to end; says where its operation is, if it has
+    /// ReadyInboxes an envelope that is away as one that is to end; says where its operation is, if it has
     /// been taken up.
-    pub(crate) end_away: unsafe fn(Slot) -> Option<RemotePlace>,
+    pub(crate) cancel_remote: unsafe fn(Slot) -> Option<RemotePlace>,
 }
 
 impl RemoteVTable {
@@ -148,7 +148,7 @@ impl RemoteVTable {
         accept_remote: |_, _| unreachable!("only envelopes are taken up"),
         outcome: |_| unreachable!("only envelopes come home"),
         settle: |_, _| unreachable!("only envelopes are answered"),
-        end_away: |_| unreachable!("only envelopes are away"),
+        cancel_remote: |_| unreachable!("only envelopes are away"),
     };
 }
 

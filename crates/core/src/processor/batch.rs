@@ -17,8 +17,8 @@ use crate::error::CallError;
 use crate::operation::state::{ENDED, NO_SESSION, QUEUED};
 use crate::operation::type_name::display_name;
 use crate::panic::discard_panic;
+use crate::processor::cohort_stats::CohortStats;
 use crate::processor::processor::Processor;
-use crate::processor::tally::CohortStats;
 use crate::queue::local::PopOrder;
 use crate::stage::batching::{Batch, Lost, bump};
 use crate::stage::local::LocalStage;
@@ -32,28 +32,28 @@ impl Processor {
         batch: &dyn Batch,
         order: PopOrder,
         start: u64,
-        tally: &CohortStats,
+        stats: &CohortStats,
     ) {
         let (mut taken, mut last) = (0u64, None);
         self.scratch.batching.next_cohort();
-        while tally.size.get() < local.max_cohort.get() {
-            let parcel = match tally.parcels.get() {
+        while stats.size.get() < local.max_cohort.get() {
+            let envelope = match stats.remote_left.get() {
                 0 => None,
-                _ => self.parcels_turn(stage, local, tally),
+                _ => self.next_of_remote_share(stage, local, stats),
             };
-            let next = parcel.or_else(|| local.queue.pop(order));
-            let Some(slot) = next.or_else(|| self.next_parcel(stage)) else { break };
-            tally.size.set(tally.size.get() + 1);
+            let next = envelope.or_else(|| local.queue.pop(order));
+            let Some(slot) = next.or_else(|| self.next_remote(stage)) else { break };
+            stats.size.set(stats.size.get() + 1);
             if slot.has(ENDED) {
-                bump(&tally.ended);
+                bump(&stats.ended);
                 self.discard(slot, CallError::Cancelled);
                 continue;
             }
-            if slot.session.get() != NO_SESSION && self.is_late(slot, start) {
-                self.shed_late(slot, tally);
+            if slot.session.get() != NO_SESSION && self.is_expired(slot, start) {
+                self.shed_expired(slot, stats);
                 continue;
             }
-            tally.started.add(start.saturating_sub(slot.queued_at.get()));
+            stats.started.add(start.saturating_sub(slot.queued_at.get()));
             slot.clear(QUEUED);
             self.scratch.batching.mark(slot);
             self.observe.counters.watch.operation(slot);
@@ -69,7 +69,7 @@ impl Processor {
         let (answered, lost) = self.scratch.batching.end();
         let name = self.stage_name(stage as u8);
         let error = panic.as_deref().map_or(CallError::Unanswered { stage: name }, |panic| {
-            self.note_panic(stage as u8, display_name((vtable.operation)()), site, panic)
+            self.record_panic(stage as u8, display_name((vtable.operation)()), site, panic)
         });
         let mut lost_here = 0;
         for Lost { slot, serial, of_this_cohort } in lost {
@@ -82,12 +82,12 @@ impl Processor {
                 counters.cancelled.add(1);
                 counters.cancelled_suspended.add(1);
             } else if panic.is_some() {
-                bump(&tally.panicked);
+                bump(&stats.panicked);
                 counters.panicked.add(1);
             }
         }
         // Kept replies: their operations are suspended.
-        tally.suspended.set(taken.saturating_sub(answered + lost_here));
+        stats.suspended.set(taken.saturating_sub(answered + lost_here));
         if let Some(panic) = panic {
             discard_panic(panic);
         }

@@ -9,8 +9,8 @@ use crate::metrics::counters::cohort_bucket;
 use crate::operation::slot::{Slot, Step};
 use crate::operation::state::{ENDED, FETCHING, HELD, NO_SESSION, QUEUED, SlotState, WOKEN};
 use crate::panic::{catch_panic, discard_panic};
+use crate::processor::cohort_stats::CohortStats;
 use crate::processor::processor::Processor;
-use crate::processor::tally::CohortStats;
 use crate::queue::local::{Aside, PopOrder};
 use crate::stage::batching::bump;
 use crate::stage::local::LocalStage;
@@ -19,33 +19,33 @@ use crate::world::World;
 
 /// A cohort's time is looked at after this many operations, and then at growing distances: many
 /// operations in a short time are short ones.
-const FIRST_LOOK: usize = 8;
+const FIRST_CLOCK_READ: usize = 8;
 
 /// Lets go of an exclusive stage when the cohort is over, however it ends.
-struct Inside<'a>(&'a dyn Gate);
+struct GateGuard<'a>(&'a dyn Gate);
 
-impl<'a> Inside<'a> {
+impl<'a> GateGuard<'a> {
     fn enter(gate: &'a dyn Gate) -> Option<Self> {
         gate.enter().then(|| Self(gate))
     }
 }
 
-impl Drop for Inside<'_> {
+impl Drop for GateGuard<'_> {
     fn drop(&mut self) {
         self.0.leave();
     }
 }
 
 impl LocalStage {
-    /// How many parcels a cohort begins with that finds both them and local operations: none, and in
+    /// How many envelopes a cohort begins with that finds both them and local operations: none, and in
     /// the next such cohort their part of what waits, so that neither starves, whether it is the
     /// count or the time that ends cohorts.
     #[cold]
-    fn parcels_share(&self, parcels: usize, waiting: usize) -> usize {
-        let first = !self.runtime.parcels_first.get();
-        self.runtime.parcels_first.set(first);
-        let part = self.max_cohort.get().saturating_mul(parcels) / waiting;
-        if first { part.clamp(1, parcels) } else { 0 }
+    fn remote_share(&self, remote: usize, waiting: usize) -> usize {
+        let first = !self.runtime.remote_first.get();
+        self.runtime.remote_first.set(first);
+        let part = self.max_cohort.get().saturating_mul(remote) / waiting;
+        if first { part.clamp(1, remote) } else { 0 }
     }
 }
 
@@ -61,14 +61,14 @@ impl Processor {
         }
         let _inside = match &local.local.gate {
             None => None,
-            Some(gate) => match Inside::enter(&**gate) {
+            Some(gate) => match GateGuard::enter(&**gate) {
                 None => return 0,
                 inside => inside,
             },
         };
         let start = self.now();
-        let parcels = self.link.mailbox().stages[stage].len();
-        let waiting = local.queue.len() + parcels;
+        let remote = self.link.mailbox().stages[stage].len();
+        let waiting = local.queue.len() + remote;
         let oldest = local.queue.oldest();
         if let Some(slot) = oldest {
             local.runtime.class.set(local.runtime.class.get().max(slot.class.get()));
@@ -83,62 +83,63 @@ impl Processor {
             false => PopOrder::OldestFirst,
         };
         // Where a stage may interrupt, every operation is followed by a look.
-        let look = if self.stages.thresholds.stages.is_empty() { FIRST_LOOK } else { 1 };
-        let tally = CohortStats {
-            look: Cell::new(look),
-            look_at_clock: Cell::new(FIRST_LOOK),
+        let next_check =
+            if self.stages.thresholds.stages.is_empty() { FIRST_CLOCK_READ } else { 1 };
+        let stats = CohortStats {
+            next_check: Cell::new(next_check),
+            next_clock_read: Cell::new(FIRST_CLOCK_READ),
             ..CohortStats::default()
         };
-        if parcels > 0 && waiting > parcels {
-            tally.parcels.set(local.parcels_share(parcels, waiting));
+        if remote > 0 && waiting > remote {
+            stats.remote_left.set(local.remote_share(remote, waiting));
         }
         self.set_running_stage(stage);
         self.observe.counters.watch.turn_to(Some(stage));
         if let Some(batch) = &local.local.batch {
-            self.run_batch(stage, local, &**batch, order, start, &tally);
+            self.run_batch(stage, local, &**batch, order, start, &stats);
         }
         // A panic ends the operation that was running, and the cohort goes on after it.
         while local.local.batch.is_none()
             && let Err(panic) = catch_unwind(AssertUnwindSafe(|| {
-                self.run_operations(stage, local, order, start, world, &tally);
+                self.run_operations(stage, local, order, start, world, &stats);
             }))
         {
-            self.operation_panicked(stage, panic, &tally);
+            self.operation_panicked(stage, panic, &stats);
         }
         self.current.set_running(None);
         if let Some((hook, site)) = &local.runtime.end_of_cohort
-            && tally.size.get() > 0
+            && stats.size.get() > 0
             && let Err(panic) = catch_unwind(AssertUnwindSafe(&**hook))
         {
-            self.note_panic(stage as u8, "end_of_cohort", site, &*panic);
+            self.record_panic(stage as u8, "end_of_cohort", site, &*panic);
             discard_panic(panic);
         }
-        self.tell_of_panics(world);
+        self.report_panics(world);
         self.set_running_stage(self.stages.len());
         self.observe.counters.watch.turn_to(None);
         let end = world.now();
         self.current.set_now(end);
-        let time = end.saturating_sub(start).saturating_sub(tally.interrupted.get());
-        self.cohort_ended(stage, local, waiting, time, &tally);
-        catch_panic(|| world.cohort(self.stage_name(stage as u8), tally.size.get(), time));
+        let time = end.saturating_sub(start).saturating_sub(stats.interrupted.get());
+        self.cohort_ended(stage, local, waiting, time, &stats);
+        catch_panic(|| world.cohort(self.stage_name(stage as u8), stats.size.get(), time));
         if self.observe.counters.recorder.is_on() {
-            self.record_cohort(stage, start, tally.size.get() as u64, waiting);
+            self.record_cohort(stage, start, stats.size.get() as u64, waiting);
         }
-        tally.size.get()
+        stats.size.get()
     }
 
     /// A panic has left the loop of a cohort. The operation that was polled has failed: it is dropped
     /// before anyone is told, since it is in no queue meanwhile, and the world's code may panic too.
     #[cold]
-    fn operation_panicked(&self, stage: usize, panic: Box<dyn Any + Send>, tally: &CohortStats) {
+    fn operation_panicked(&self, stage: usize, panic: Box<dyn Any + Send>, stats: &CohortStats) {
         self.waiting.sessions.enter(NO_SESSION);
         // Still the operation that was polled, and not a later one in its slot.
         let polled = |slot: &Slot| {
             slot.has(QUEUED) && matches!(slot.state.get(), SlotState::Started | SlotState::Empty)
         };
         if let Some(slot) = self.current.take_running().filter(polled) {
-            bump(&tally.panicked);
-            let error = self.note_panic(stage as u8, slot.operation(), slot.site.get(), &*panic);
+            bump(&stats.panicked);
+            let error = self.record_panic(stage as u8, slot.operation(), slot.site.get(), &*panic);
             self.discard(slot, error);
         }
         discard_panic(panic);
@@ -151,16 +152,18 @@ impl Processor {
         order: PopOrder,
         start: u64,
         world: &impl World,
-        tally: &CohortStats,
+        stats: &CohortStats,
     ) {
         loop {
-            tally.limit.set(self.scratch.interleaved.limit(local.max_cohort.get()));
-            if tally.parcels.get() > 0 && self.start_parcels(stage, local, start, world, tally) {
+            stats.limit.set(self.scratch.interleaved.limit(local.max_cohort.get()));
+            if stats.remote_left.get() > 0
+                && self.start_remote_share(stage, local, start, world, stats)
+            {
                 break;
             }
-            self.start_operations(stage, local, order, start, world, tally);
+            self.start_operations(stage, local, order, start, world, stats);
             if self.scratch.interleaved.is_empty()
-                || !self.resume_interleaved(local, start, world, tally)
+                || !self.resume_interleaved(local, start, world, stats)
             {
                 break;
             }
@@ -175,14 +178,14 @@ impl Processor {
         order: PopOrder,
         start: u64,
         world: &impl World,
-        tally: &CohortStats,
+        stats: &CohortStats,
     ) {
-        let beyond = self.is_beyond_cache();
-        while tally.size.get() < tally.limit.get() {
+        let beyond = self.exceeds_cache();
+        while stats.size.get() < stats.limit.get() {
             // The local queue first, then what other processors sent (tr2001 §5.1.1), or the reverse.
             let slot = match local.queue.pop(order) {
                 Some(slot) => slot,
-                None => match self.next_parcel(stage) {
+                None => match self.next_remote(stage) {
                     Some(slot) => slot,
                     None => break,
                 },
@@ -190,9 +193,11 @@ impl Processor {
             if beyond {
                 self.load_next(local.queue.peek(order));
             }
-            tally.size.set(tally.size.get() + 1);
-            self.run_operation(slot, start, tally);
-            if tally.size.get() == tally.look.get() && self.look_up(stage, start, world, tally) {
+            stats.size.set(stats.size.get() + 1);
+            self.run_operation(slot, start, stats);
+            if stats.size.get() == stats.next_check.get()
+                && self.check_between_operations(stage, start, world, stats)
+            {
                 break;
             }
         }
@@ -200,83 +205,91 @@ impl Processor {
 
     /// What other processors sent, as far as it is its turn. Whether the cohort's time is over.
     #[cold]
-    fn start_parcels(
+    fn start_remote_share(
         &self,
         stage: usize,
         local: &LocalStage,
         start: u64,
         world: &impl World,
-        tally: &CohortStats,
+        stats: &CohortStats,
     ) -> bool {
-        while tally.size.get() < tally.limit.get()
-            && let Some(slot) = self.parcels_turn(stage, local, tally)
+        while stats.size.get() < stats.limit.get()
+            && let Some(slot) = self.next_of_remote_share(stage, local, stats)
         {
-            tally.size.set(tally.size.get() + 1);
-            self.run_operation(slot, start, tally);
-            if tally.size.get() == tally.look.get() && self.look_up(stage, start, world, tally) {
+            stats.size.set(stats.size.get() + 1);
+            self.run_operation(slot, start, stats);
+            if stats.size.get() == stats.next_check.get()
+                && self.check_between_operations(stage, start, world, stats)
+            {
                 return true;
             }
         }
         false
     }
 
-    /// The next operation while it is the parcels' turn; none when that is over.
+    /// The next operation while it is the envelopes' turn; none when that is over.
     #[cold]
-    pub(crate) fn parcels_turn(
+    pub(crate) fn next_of_remote_share(
         &self,
         stage: usize,
         local: &LocalStage,
-        tally: &CohortStats,
+        stats: &CohortStats,
     ) -> Option<Slot> {
-        let left = tally.parcels.get().checked_sub(1)?;
+        let left = stats.remote_left.get().checked_sub(1)?;
         // Not refused because the queue is full: it is there for a moment only.
         let aside = Aside::make_room(&local.queue);
-        let next = self.next_parcel(stage);
+        let next = self.next_remote(stage);
         drop(aside);
-        tally.parcels.set(if next.is_some() { left } else { 0 });
+        stats.remote_left.set(if next.is_some() { left } else { 0 });
         next
     }
 
     /// Looks up from the work between two operations: other stages may be overdue, or the cohort's
     /// time over, which this says.
     #[cold]
-    fn look_up(&self, stage: usize, start: u64, world: &impl World, tally: &CohortStats) -> bool {
+    fn check_between_operations(
+        &self,
+        stage: usize,
+        start: u64,
+        world: &impl World,
+        stats: &CohortStats,
+    ) -> bool {
         self.current.set_running(None);
         let mut over = false;
-        if tally.size.get() == tally.look_at_clock.get() {
-            over = self.time_is_over(&self.stages[stage], start, world, tally);
+        if stats.size.get() == stats.next_clock_read.get() {
+            over = self.has_used_time(&self.stages[stage], start, world, stats);
         }
-        tally.look.set(tally.look_at_clock.get());
+        stats.next_check.set(stats.next_clock_read.get());
         if !self.stages.thresholds.stages.is_empty() {
             let interrupted = self.run_overdue(stage, world);
-            tally.interrupted.set(tally.interrupted.get() + interrupted);
-            tally.look.set(tally.size.get() + 1);
+            stats.interrupted.set(stats.interrupted.get() + interrupted);
+            stats.next_check.set(stats.size.get() + 1);
         }
         over
     }
 
     /// Looks at the clock, and says when to look again: soon, if a good part of the time is over.
-    fn time_is_over(
+    fn has_used_time(
         &self,
         local: &LocalStage,
         start: u64,
         world: &impl World,
-        tally: &CohortStats,
+        stats: &CohortStats,
     ) -> bool {
-        let elapsed = world.now().saturating_sub(start).saturating_sub(tally.interrupted.get());
+        let elapsed = world.now().saturating_sub(start).saturating_sub(stats.interrupted.get());
         let farther = if elapsed < local.cohort_time / 64 { 16 } else { 2 };
-        tally.look_at_clock.set(tally.look_at_clock.get() * farther);
+        stats.next_clock_read.set(stats.next_clock_read.get() * farther);
         elapsed > local.cohort_time
     }
 
     /// Takes up one operation that another processor sent.
     #[inline(never)]
-    pub(crate) fn next_parcel(&self, stage: usize) -> Option<Slot> {
+    pub(crate) fn next_remote(&self, stage: usize) -> Option<Slot> {
         self.current.set_running(None);
         loop {
-            let parcel = self.link.mailbox().stages[stage].pop()?;
-            // A refused parcel leaves the queue in its order.
-            if let Some(slot) = self.accept_remote(parcel)
+            let envelope = self.link.mailbox().stages[stage].pop()?;
+            // A refused envelope leaves the queue in its order.
+            if let Some(slot) = self.accept_remote(envelope)
                 && self.stages[stage].queue.pop_newest(slot)
             {
                 return Some(slot);
@@ -285,33 +298,33 @@ impl Processor {
     }
 
     #[inline(always)]
-    fn run_operation(&self, slot: Slot, start: u64, tally: &CohortStats) {
+    fn run_operation(&self, slot: Slot, start: u64, stats: &CohortStats) {
         if slot.has(ENDED) {
             // What its destructors wake is not running any more.
             self.current.set_running(None);
-            bump(&tally.ended);
+            bump(&stats.ended);
             return self.discard(slot, CallError::Cancelled);
         }
         let wait = start.saturating_sub(slot.queued_at.get());
         match slot.state.get() {
-            SlotState::Unstarted => tally.started.add(wait),
+            SlotState::Unstarted => stats.started.add(wait),
             _ => {
-                bump(&tally.resumptions);
-                tally.resumed.add(wait);
+                bump(&stats.resumptions);
+                stats.resumed.add(wait);
             }
         }
         if slot.session.get() != NO_SESSION {
-            if self.is_late(slot, start) {
-                return self.shed_late(slot, tally);
+            if self.is_expired(slot, start) {
+                return self.shed_expired(slot, stats);
             }
             self.waiting.sessions.enter(slot.session.get());
         }
-        self.poll_operation(slot, tally);
+        self.poll_operation(slot, stats);
     }
 
     /// Polls an operation whose session has been entered, and sees to what has become of it.
     #[inline(always)]
-    pub(crate) fn poll_operation(&self, slot: Slot, tally: &CohortStats) {
+    pub(crate) fn poll_operation(&self, slot: Slot, stats: &CohortStats) {
         self.current.set_running(Some(slot));
         self.stages.inline.begin();
         self.observe.counters.watch.operation(slot);
@@ -330,9 +343,9 @@ impl Processor {
             }
             Step::Suspended => {
                 if flags & (ENDED | FETCHING) == FETCHING {
-                    return self.interleave(slot, tally);
+                    return self.interleave(slot, stats);
                 }
-                bump(&tally.suspended);
+                bump(&stats.suspended);
                 if flags & ENDED != 0 {
                     self.discard(slot, CallError::Cancelled);
                 } else if flags & WOKEN != 0 {
@@ -347,15 +360,15 @@ impl Processor {
 
     /// An operation that has not started and whose session is past its deadline.
     #[inline(never)]
-    pub(crate) fn is_late(&self, slot: Slot, start: u64) -> bool {
+    pub(crate) fn is_expired(&self, slot: Slot, start: u64) -> bool {
         slot.state.get() == SlotState::Unstarted
-            && self.waiting.sessions.is_late(slot.session.get(), start)
+            && self.waiting.sessions.is_expired(slot.session.get(), start)
     }
 
     #[cold]
-    pub(crate) fn shed_late(&self, slot: Slot, tally: &CohortStats) {
+    pub(crate) fn shed_expired(&self, slot: Slot, stats: &CohortStats) {
         self.current.set_running(None);
-        bump(&tally.ended);
+        bump(&stats.ended);
         self.discard(slot, CallError::DeadlinePassed);
     }
 
@@ -375,40 +388,40 @@ impl Processor {
         local: &LocalStage,
         waiting: usize,
         time: u64,
-        tally: &CohortStats,
+        stats: &CohortStats,
     ) {
         let left = local.queue.len();
         local.starvation_guard.cohort_ended(left);
-        local.runtime.parcels_since.set(None);
+        local.runtime.remote_since.set(None);
         if local.runtime.capacity.is_some() {
             self.wake_capacity_waiters(local);
         }
         if left == 0 && self.link.mailbox().stages[stage].len() == 0 {
             self.stages.clear_ready(stage);
         }
-        self.load.throttle.cohort_ended(stage, waiting > tally.size.get() && !self.holds(stage));
-        let size = tally.size.get() as u64;
+        self.load.throttle.cohort_ended(stage, waiting > stats.size.get() && !self.holds(stage));
+        let size = stats.size.get() as u64;
         let counters = &self.observe.counters.stages[stage];
         counters.queue_length.set(waiting as u64);
         counters.queue_length_max.raise_to(waiting as u64);
         counters.queue_length_sum.add(waiting as u64);
-        let run = size - tally.ended.get();
-        let resumed = tally.resumptions.get();
+        let run = size - stats.ended.get();
+        let resumed = stats.resumptions.get();
         counters.started.add(run - resumed);
-        counters.started_wait.add(tally.started.total.get());
-        counters.started_wait_max.raise_to(tally.started.longest.get());
+        counters.started_wait.add(stats.started.total.get());
+        counters.started_wait_max.raise_to(stats.started.longest.get());
         counters.resumed.add(resumed);
-        counters.resumed_wait.add(tally.resumed.total.get());
-        counters.resumed_wait_max.raise_to(tally.resumed.longest.get());
-        counters.completed.add(run - tally.suspended.get() - tally.panicked.get());
-        counters.suspended.add(tally.suspended.get());
+        counters.resumed_wait.add(stats.resumed.total.get());
+        counters.resumed_wait_max.raise_to(stats.resumed.longest.get());
+        counters.completed.add(run - stats.suspended.get() - stats.panicked.get());
+        counters.suspended.add(stats.suspended.get());
         counters.run.add(time);
         let mean = time / size.max(1);
         counters.run_max.raise_to(mean);
         counters.cohorts.add(1);
         counters.cohort_max.raise_to(size);
         counters.cohort_sizes[cohort_bucket(size)].add(1);
-        let wait = tally.started.total.get() + tally.resumed.total.get();
+        let wait = stats.started.total.get() + stats.resumed.total.get();
         counters.waits.add(run, wait / run.max(1));
         counters.runs.add(run, mean);
         self.observe.counters.busy.add(time);

@@ -30,10 +30,10 @@ use crate::queue::local::PopOrder;
 use crate::stage::local::LocalStage;
 
 /// Children inside of one another.
-const DEPTH: u32 = 16;
+const MAX_INLINE_DEPTH: u32 = 16;
 
 /// What a processor goes back to after a child inside of its caller.
-pub(crate) struct Outside {
+pub(crate) struct CallerContext {
     row: *const Counter,
     watched: (u64, *mut Header),
 }
@@ -41,7 +41,7 @@ pub(crate) struct Outside {
 impl Processor {
     /// Counts an operation of `stage` that was a part of its caller, and has completed.
     #[inline(always)]
-    pub(crate) fn note_inside(&self, stage: u8) {
+    pub(crate) fn count_inline(&self, stage: u8) {
         let row = self.current.arc_row();
         // SAFETY: of a stage that there is (top of the file).
         unsafe { (*row.add(self.stages.inline.beyond + usize::from(stage))).add(1) };
@@ -62,15 +62,15 @@ impl Processor {
 
     /// Goes on with `slot`, inside of the operation that runs.
     #[inline(always)]
-    fn turn_inside(&self, slot: Slot) -> Outside {
+    fn enter_inline(&self, slot: Slot) -> CallerContext {
         let stage = slot.stage.get();
         self.stages.inline.depth.set(self.stages.inline.depth.get() + 1);
         let row = self.current.set_arc_row(self.stages.inline.row(stage));
-        Outside { row, watched: self.observe.counters.watch.enter(usize::from(stage), slot) }
+        CallerContext { row, watched: self.observe.counters.watch.enter(usize::from(stage), slot) }
     }
 
     #[inline(always)]
-    pub(crate) fn turn_outside(&self, Outside { row, watched }: Outside) {
+    pub(crate) fn leave_inline(&self, CallerContext { row, watched }: CallerContext) {
         self.observe.counters.watch.leave(watched);
         self.current.set_arc_row(row);
         self.stages.inline.depth.set(self.stages.inline.depth.get() - 1);
@@ -78,21 +78,21 @@ impl Processor {
 
     /// Runs an operation of a direct stage, which has not started, if that may be. Operations that were
     /// queued before it run first, unless the stage is last in, first out.
-    pub(crate) fn run_directly(&self, slot: Slot) {
+    pub(crate) fn try_run_inline(&self, slot: Slot) {
         let Some(caller) = self.pollable() else { return };
         let local = self.stage(usize::from(slot.stage.get()));
         if slot.flags.get() == HELD | QUEUED
-            && self.may_run_directly()
-            && (local.queue.pop_alone(slot) || self.pop_among_others(caller, slot, local))
+            && self.may_run_inline()
+            && (local.queue.pop_alone(slot) || self.run_older_and_pop(caller, slot, local))
         {
-            self.run_inside_caller(caller, slot, local);
+            self.run_in_caller(caller, slot, local);
         }
     }
 
     /// Whether the operation has been taken from its queue.
     #[cold]
     #[inline(never)]
-    fn pop_among_others(&self, caller: Slot, slot: Slot, local: &LocalStage) -> bool {
+    fn run_older_and_pop(&self, caller: Slot, slot: Slot, local: &LocalStage) -> bool {
         if local.lifo {
             return local.queue.pop_newest(slot);
         }
@@ -102,33 +102,33 @@ impl Processor {
             // One of those before may have run it inside of itself.
             && slot.state.get() == SlotState::Unstarted
         {
-            if next != slot && !self.may_run_directly() {
+            if next != slot && !self.may_run_inline() {
                 break;
             }
             local.queue.pop(PopOrder::OldestFirst);
             if next == slot {
                 return true;
             }
-            self.run_inside_caller(caller, next, local);
+            self.run_in_caller(caller, next, local);
         }
         false
     }
 
     #[inline(always)]
-    fn may_run_directly(&self) -> bool {
-        self.stages.inline.depth.get() < DEPTH && self.stages.inline.allows()
+    fn may_run_inline(&self) -> bool {
+        self.stages.inline.depth.get() < MAX_INLINE_DEPTH && self.stages.inline.allows()
     }
 
     /// Runs an operation that has been taken from its queue and has not started.
     #[inline(always)]
-    fn run_inside_caller(&self, caller: Slot, slot: Slot, local: &LocalStage) {
+    fn run_in_caller(&self, caller: Slot, slot: Slot, local: &LocalStage) {
         let stage = usize::from(slot.stage.get());
         let session = self.waiting.sessions.current();
-        let outside = self.turn_inside(slot);
+        let caller_context = self.enter_inline(slot);
         caller.set(OUTER);
         self.current.set_running(Some(slot));
         if slot.session.get() != NO_SESSION
-            && self.waiting.sessions.is_late(slot.session.get(), self.now())
+            && self.waiting.sessions.is_expired(slot.session.get(), self.now())
         {
             self.current.set_running(None);
             self.discard(slot, CallError::DeadlinePassed);
@@ -140,12 +140,12 @@ impl Processor {
                     slot.clear(QUEUED | WOKEN);
                     self.finish(slot);
                 }
-                Ok(Step::Suspended) => self.suspended_directly(slot, stage),
+                Ok(Step::Suspended) => self.suspended_inline(slot, stage),
                 Err(panic) => {
                     self.current.set_running(None);
                     self.observe.counters.stages[stage].started.add(1);
                     let (operation, site) = (slot.operation(), slot.site.get());
-                    let error = self.note_panic(stage as u8, operation, site, &*panic);
+                    let error = self.record_panic(stage as u8, operation, site, &*panic);
                     self.discard(slot, error);
                     discard_panic(panic);
                 }
@@ -153,7 +153,7 @@ impl Processor {
         }
         self.current.set_running(Some(caller));
         caller.clear(OUTER);
-        self.turn_outside(outside);
+        self.leave_inline(caller_context);
         self.waiting.sessions.enter(session);
         if local.runtime.capacity.is_some() {
             self.wake_capacity_waiters(local);
@@ -163,7 +163,7 @@ impl Processor {
     /// From here on it is like any other operation.
     #[cold]
     #[inline(never)]
-    fn suspended_directly(&self, slot: Slot, stage: usize) {
+    fn suspended_inline(&self, slot: Slot, stage: usize) {
         let counters = &self.observe.counters.stages[stage];
         counters.started.add(1);
         counters.suspended.add(1);

@@ -15,8 +15,8 @@ use crate::error::CallError;
 use crate::operation::interleave_ring::MAX_INTERLEAVED;
 use crate::operation::slot::Slot;
 use crate::operation::state::{ENDED, FETCHING, NO_SESSION, QUEUED, SlotState, WOKEN};
+use crate::processor::cohort_stats::CohortStats;
 use crate::processor::processor::Processor;
-use crate::processor::tally::CohortStats;
 use crate::processor::waker;
 use crate::stage::local::LocalStage;
 use crate::world::World;
@@ -54,12 +54,12 @@ impl Processor {
     /// An operation of the running cohort has suspended for a prefetch. It stays marked as queued,
     /// so that whatever else wakes it, or ends it, finds it where it is.
     #[inline(never)]
-    pub(crate) fn interleave(&self, slot: Slot, tally: &CohortStats) {
+    pub(crate) fn interleave(&self, slot: Slot, stats: &CohortStats) {
         slot.clear(FETCHING | WOKEN);
         self.scratch.interleaved.push(slot);
         if self.scratch.interleaved.is_full() {
             // No more are started until some have gone on.
-            tally.limit.set(0);
+            stats.limit.set(0);
         }
     }
 
@@ -72,18 +72,18 @@ impl Processor {
         local: &LocalStage,
         start: u64,
         world: &impl World,
-        tally: &CohortStats,
+        stats: &CohortStats,
     ) -> bool {
         for _ in 0..self.scratch.interleaved.len() {
             let Some(slot) = self.scratch.interleaved.pop() else { break };
-            tally.fetched.set(tally.fetched.get() + 1);
-            self.resume(slot, tally);
+            stats.fetched.set(stats.fetched.get() + 1);
+            self.resume(slot, stats);
         }
         self.current.set_running(None);
-        let over = self.interleaving_is_over(local, start, world, tally);
+        let over = self.interleaving_is_over(local, start, world, stats);
         if over {
             while let Some(slot) = self.scratch.interleaved.pop() {
-                tally.suspended.set(tally.suspended.get() + 1);
+                stats.suspended.set(stats.suspended.get() + 1);
                 slot.queued_at.set(self.now());
                 local.queue.push(slot);
             }
@@ -98,26 +98,26 @@ impl Processor {
         local: &LocalStage,
         start: u64,
         world: &impl World,
-        tally: &CohortStats,
+        stats: &CohortStats,
     ) -> bool {
-        let fetched = tally.fetched.get();
-        if fetched < tally.fetched_look.get() {
+        let fetched = stats.fetched.get();
+        if fetched < stats.fetched_clock_read.get() {
             return false;
         }
-        tally.fetched_look.set(fetched + MAX_INTERLEAVED);
+        stats.fetched_clock_read.set(fetched + MAX_INTERLEAVED);
         fetched / MAX_FETCHES >= local.max_cohort.get()
             || world.now().saturating_sub(start) > local.cohort_time
     }
 
-    fn resume(&self, slot: Slot, tally: &CohortStats) {
+    fn resume(&self, slot: Slot, stats: &CohortStats) {
         if slot.has(ENDED) {
             self.current.set_running(None);
-            tally.suspended.set(tally.suspended.get() + 1);
+            stats.suspended.set(stats.suspended.get() + 1);
             return self.discard(slot, CallError::Cancelled);
         }
         if slot.session.get() != NO_SESSION {
             self.waiting.sessions.enter(slot.session.get());
         }
-        self.poll_operation(slot, tally);
+        self.poll_operation(slot, stats);
     }
 }

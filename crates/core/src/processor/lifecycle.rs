@@ -213,7 +213,7 @@ impl Processor {
 
     /// Ends operations that must not run on: at once if they are suspended, at the next chance if
     /// they are queued or running. All are marked first, so that none is re-enabled by another's end.
-    pub(crate) fn end_each(&self, members: &[(Slot, Serial)]) {
+    pub(crate) fn cancel_each(&self, members: &[(Slot, Serial)]) {
         members.iter().for_each(|(slot, _)| slot.set(ENDED));
         for (slot, serial) in members {
             let same = slot.serial.get() == *serial;
@@ -273,10 +273,10 @@ impl Processor {
     }
 
     /// Ends everything that lives here.
-    pub(crate) fn end_all(&self) {
+    pub(crate) fn cancel_all(&self) {
         let slots = (0..self.slab().capacity()).rev().filter_map(|index| self.slab().get(index));
         let alive = slots.filter(|slot| slot.state.get() != SlotState::Free);
         let members: Vec<_> = alive.map(|slot| (slot, slot.serial.get())).collect();
-        self.end_each(&members);
+        self.cancel_each(&members);
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod batch;
 pub(crate) mod build;
 pub(crate) mod capacity;
 pub(crate) mod cohort;
+pub(crate) mod cohort_stats;
 pub(crate) mod enter;
 pub(crate) mod harness;
 pub(crate) mod home;
@@ -22,7 +23,6 @@ pub(crate) mod recording;
 pub(crate) mod remote;
 pub(crate) mod report;
 pub(crate) mod shutdown;
-pub(crate) mod tally;
 pub(crate) mod turn;
 pub(crate) mod waker;
 

@@ -17,9 +17,9 @@ use crate::processor;
 use crate::processor::processor::Processor;
 use crate::processor::waker;
 
-const LINE: usize = 64;
+const CACHE_LINE_BYTES: usize = 64;
 /// No more lines are loaded of one operation: what a processor has under way at a time is a few dozen.
-const LINES: usize = 40;
+const MAX_PREFETCHED_LINES: usize = 40;
 
 /// Starts to load what is touched first when the operations that `wakers` name are woken. For whoever is about
 /// to wake many: so their loads are under way at the same time. Wakers of others are passed over.
@@ -48,7 +48,9 @@ impl Slot {
     #[inline(always)]
     fn start_load(self, line: usize) {
         start_load(
-            self.payload::<u8>().wrapping_sub(size_of::<Header>()).wrapping_add(line * LINE),
+            self.payload::<u8>()
+                .wrapping_sub(size_of::<Header>())
+                .wrapping_add(line * CACHE_LINE_BYTES),
         );
     }
 }
@@ -56,7 +58,7 @@ impl Slot {
 impl Processor {
     /// Whether more is alive here than the cache keeps: half of it, as others need some too.
     #[inline]
-    pub(crate) fn is_beyond_cache(&self) -> bool {
+    pub(crate) fn exceeds_cache(&self) -> bool {
         self.slab().bytes() > self.program().cohorts.cache() / 2
     }
 
@@ -66,7 +68,8 @@ impl Processor {
         // What has not started was written a moment ago.
         let Some(slot) = next.filter(|slot| slot.state.get() == SlotState::Started) else { return };
         let payload = slot.vtable.get().sizes.payload();
-        (1..=payload.div_ceil(LINE).min(LINES)).for_each(|line| slot.start_load(line));
+        (1..=payload.div_ceil(CACHE_LINE_BYTES).min(MAX_PREFETCHED_LINES))
+            .for_each(|line| slot.start_load(line));
     }
 }
 
@@ -94,7 +97,7 @@ mod tests {
     /// Many of several sizes, resumed again and again in either order: each goes on where it was.
     #[test]
     fn operations_beyond_the_cache_go_on_as_ever() {
-        const MANY: usize = 500;
+        const OPERATIONS: usize = 500;
         let mut graph = Graph::new();
         graph.cache_bytes(64 * 1024);
         let stages = [graph.shared("stack", ()), graph.stage("line").shared(())];
@@ -102,8 +105,8 @@ mod tests {
         let sum = Rc::new(Cell::new(0));
         let mut rounds = vec![Vec::new(), Vec::new(), Vec::new()];
         processor.enter(|| {
-            assert!(!processor.is_beyond_cache());
-            for n in 0..MANY {
+            assert!(!processor.exceeds_cache());
+            for n in 0..OPERATIONS {
                 let (sum, ballast) = (sum.clone(), [n as u8; 1000]);
                 let events: Vec<_> = rounds
                     .iter_mut()
@@ -131,12 +134,12 @@ mod tests {
             }
             for round in rounds {
                 while processor.turn(&Still).ran > 0 {}
-                assert!(processor.is_beyond_cache());
+                assert!(processor.exceeds_cache());
                 round.into_iter().for_each(|trigger| trigger.send(1));
             }
             while processor.turn(&Still).ran > 0 {}
         });
-        assert_eq!((sum.get(), processor.live()), (3 * MANY, 0));
+        assert_eq!((sum.get(), processor.live()), (3 * OPERATIONS, 0));
     }
 
     #[test]

@@ -120,7 +120,7 @@ impl Processor {
     pub(crate) fn on_behalf_of<R>(&self, processor: u16, stage: u8, f: impl FnOnce() -> R) -> R {
         let (processor, stage) = (usize::from(processor), usize::from(stage));
         let row = match processor == self.index {
-            // A parcel to this processor, which another might have taken.
+            // An envelope to this processor, which another might have taken.
             true => self.observe.counters.local_row(stage),
             false => self.observe.counters.crossing_row(processor, stage),
         };

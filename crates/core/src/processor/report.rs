@@ -23,7 +23,7 @@ impl Processor {
     /// Keeps a report until the end of the cohort, which passes it to the world. Returns the error for
     /// the caller. The panic of an operation elsewhere is reported by its own processor.
     #[cold]
-    pub(crate) fn note_panic(
+    pub(crate) fn record_panic(
         &self,
         stage: u8,
         operation: &'static str,
@@ -39,7 +39,7 @@ impl Processor {
 
     /// Tells the world of the panics in the cohort that is over.
     #[inline]
-    pub(crate) fn tell_of_panics(&self, world: &impl World) {
+    pub(crate) fn report_panics(&self, world: &impl World) {
         if self.observe.panics.borrow().is_empty() {
             return;
         }

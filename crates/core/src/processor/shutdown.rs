@@ -25,10 +25,10 @@ impl Drop for Processor {
         // From here on the slots' memory is the program's, however this ends.
         self.program().keep(self.slab().remains());
         self.enter(|| {
-            self.end_all();
-            self.end_queued();
+            self.cancel_all();
+            self.cancel_queued();
             self.drop_slots();
-            self.close_post();
+            self.close_mailbox();
         });
         registry::unregister(self.number());
         self.drop_waiters();
@@ -37,7 +37,7 @@ impl Drop for Processor {
 }
 
 impl Processor {
-    fn end_queued(&self) {
+    fn cancel_queued(&self) {
         for stage in self.stages.iter() {
             while let Some(slot) = stage.queue.pop(PopOrder::OldestFirst) {
                 self.discard(slot, CallError::Cancelled);

@@ -14,7 +14,7 @@ use crate::stage_set::{MAX_STAGES, StageSet};
 use crate::world::World;
 
 /// Gauges are published every so many turns, and before each sleep.
-const PUBLISH: u64 = 256;
+const TURNS_PER_PUBLISH: u64 = 256;
 
 /// What one turn of the loop did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Processor {
                 // Again whenever something ran: a destructor may have invoked, or others sent.
                 if phase == Phase::Ending && (!ended || turn.ran > 0 || turn.received) {
                     ended = true;
-                    self.end_all();
+                    self.cancel_all();
                     continue;
                 }
                 if phase > Phase::Running && self.may_end() {
@@ -84,7 +84,7 @@ impl Processor {
         self.tick_tuner(world);
         // What was invoked between two turns goes first.
         self.flush_outbox();
-        let open = self.takes_in();
+        let open = self.accepts_input();
         let mut received = open && world.reap();
         received |= self.drain_mailbox();
         self.load.delay.turn(self.now(), open.then_some(received), &self.stages, world);
@@ -113,17 +113,17 @@ impl Processor {
         self.submit(world);
         self.flush_outbox();
         self.observe.counters.turns.add(1);
-        if self.observe.counters.turns.get().is_multiple_of(PUBLISH) {
+        if self.observe.counters.turns.get().is_multiple_of(TURNS_PER_PUBLISH) {
             self.publish();
         }
-        self.say_how_busy();
+        self.publish_busy();
         self.load.tuner.turned(ran);
         Turn { ran, received }
     }
 
     #[inline]
     fn submit(&self, world: &impl World) {
-        if self.leaves_outside() {
+        if self.throttles_input() {
             world.submit_backlogged();
         } else {
             world.submit();
@@ -161,11 +161,11 @@ impl Processor {
     }
 
     /// Tells the others whether anything is alive here.
-    pub(crate) fn say_how_busy(&self) {
+    pub(crate) fn publish_busy(&self) {
         if self.live() > 0 || self.link.replies.are_outstanding() {
-            self.say_busy();
+            self.mark_busy();
         } else if self.link.busy.is_busy() && self.link.outbound() == 0 {
-            self.link.busy.say_idle();
+            self.link.busy.mark_idle();
         }
     }
 
@@ -243,8 +243,8 @@ impl Processor {
     }
 
     /// Says, before others can know otherwise, that there is something alive here.
-    pub(crate) fn say_busy(&self) {
-        self.link.busy.say_busy();
+    pub(crate) fn mark_busy(&self) {
+        self.link.busy.mark_busy();
     }
 
     /// Whether a program that is to finish has nothing left, here or elsewhere. What the others have

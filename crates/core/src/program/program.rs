@@ -173,13 +173,13 @@ impl BusyGuard {
         self.busy.get()
     }
 
-    pub(crate) fn say_busy(&self) {
+    pub(crate) fn mark_busy(&self) {
         if !self.busy.replace(true) {
             self.program.processor_busy();
         }
     }
 
-    pub(crate) fn say_idle(&self) {
+    pub(crate) fn mark_idle(&self) {
         if self.busy.replace(false) {
             self.program.processor_idle();
         }
@@ -188,7 +188,7 @@ impl BusyGuard {
 
 impl Drop for BusyGuard {
     fn drop(&mut self) {
-        self.say_idle();
+        self.mark_idle();
     }
 }
 

@@ -300,7 +300,7 @@ impl SessionTable {
 
     /// Whether the session's deadline has passed at `now`.
     #[inline]
-    pub(crate) fn is_late(&self, session: u32, now: u64) -> bool {
+    pub(crate) fn is_expired(&self, session: u32, now: u64) -> bool {
         session != NO_SESSION && self.deadline(session) <= now
     }
 
@@ -314,7 +314,7 @@ impl SessionTable {
     }
 
     /// The deadline has come here with an invocation into the current session.
-    pub(crate) fn bring_deadline(&self, deadline: u64) {
+    pub(crate) fn adopt_deadline(&self, deadline: u64) {
         if deadline != NO_DEADLINE && self.current() != NO_SESSION {
             self.with(self.current(), |record| record.deadline = deadline);
         }

@@ -77,7 +77,7 @@ impl fmt::Display for Leak {
             }
             Self::Replies(count) => write!(f, "{count} replies from other processors"),
             Self::Orders(count) => write!(f, "{count} orders, or answers to orders"),
-            Self::Outbox(count) => write!(f, "{count} parcels for other processors"),
+            Self::Outbox(count) => write!(f, "{count} envelopes for other processors"),
             Self::Session { operations, holds, waiting } => write!(
                 f,
                 "a session with {operations} operations and {holds} holds, {waiting} wait for its end"

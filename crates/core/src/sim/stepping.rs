@@ -171,9 +171,9 @@ impl<'p> Steps<'p> {
         let Self(processor) = self;
         let phase = processor.program().phase();
         if phase == Phase::Ending {
-            processor.in_turn(|| processor.end_all());
+            processor.in_turn(|| processor.cancel_all());
         }
-        processor.say_how_busy();
+        processor.publish_busy();
         phase > Phase::Running && processor.may_end()
     }
 

@@ -15,7 +15,7 @@ use crate::stage::local::LocalStage;
 use crate::stage_set::StageSet;
 
 /// Children, and children of these, while one operation of a cohort goes on.
-const AT_ONCE: u32 = 64;
+const MAX_PER_POLL: u32 = 64;
 
 /// What a processor knows of its direct calls.
 pub(crate) struct InlineState {
@@ -94,7 +94,7 @@ impl InlineState {
     /// An operation of a cohort is about to be polled.
     #[inline(always)]
     pub(crate) fn begin(&self) {
-        self.left.set(AT_ONCE);
+        self.left.set(MAX_PER_POLL);
     }
 
     /// Whether one more may run inside of the operation that is polled; then it is counted.

@@ -15,10 +15,10 @@ pub(crate) struct StageRuntime {
     pub(crate) hold_policy: HoldPolicy,
     pub(crate) capacity: CapacityLimit,
     pub(crate) end_of_cohort: Option<EndOfCohort>,
-    /// Since when parcels wait here, as far as was looked.
-    pub(crate) parcels_since: Cell<Option<u64>>,
-    /// Whether the last cohort that found parcels and local operations began with parcels.
-    pub(crate) parcels_first: Cell<bool>,
+    /// Since when envelopes wait here, as far as was looked.
+    pub(crate) remote_since: Cell<Option<u64>>,
+    /// Whether the last cohort that found envelopes and local operations began with envelopes.
+    pub(crate) remote_first: Cell<bool>,
     /// The widest class of its operations, as far as was looked.
     pub(crate) class: Cell<u8>,
     /// The type of operation that was last seen to be its oldest.
@@ -36,8 +36,8 @@ impl StageRuntime {
             hold_policy: declared.hold_policy,
             capacity: CapacityLimit::new(declared.capacity),
             end_of_cohort: declared.end_of_cohort.clone(),
-            parcels_since: Cell::new(None),
-            parcels_first: Cell::new(false),
+            remote_since: Cell::new(None),
+            remote_first: Cell::new(false),
             class: Cell::new(0),
             seen: Cell::new(&VTable::NONE),
             beside: declared.objects.iter().map(|(_, bytes)| bytes).sum(),

@@ -115,7 +115,7 @@ fn handles_outlive_their_processor() {
         let joined = poll_once(&mut mine.join, Waker::noop());
         assert_eq!(joined, Poll::Ready((Err(CallError::Cancelled), Err(CallError::Cancelled))));
         assert_eq!(poll_once(&mut mine.end, Waker::noop()), Poll::Ready(()));
-        mine.over.end();
+        mine.over.cancel();
         assert_eq!(mine.session.operations(), 0);
         drop(mine.session.end());
         drop(mine);

@@ -139,7 +139,7 @@ fn destructors_at_the_end_may_use_everything() {
                     drop(stage.call(|_| async {}));
                     drop(stage.call_on(0, |_| async {}));
                     drop(parts.call(7, |part: Partition<u32>| async move { part.with(|n| *n) }));
-                    call.end();
+                    call.cancel();
                     let session = Session::new();
                     drop(session.end());
                     let _ = poll_once(&mut sleep(Duration::from_millis(1)), Waker::noop());

@@ -67,7 +67,7 @@ fn what_crosses_and_panics_is_dropped_once() {
                     yield_now().await;
                 }
                 let [a, b, c, d] = calls;
-                a.end();
+                a.cancel();
                 drop(session.end());
                 drop(b);
                 for result in join(vec![a, c, d]).await {

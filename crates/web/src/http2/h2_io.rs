@@ -127,7 +127,7 @@ impl Drop for H2Io {
     fn drop(&mut self) {
         // A pending read would keep the connection open.
         if let Some(call) = &self.reading {
-            call.end();
+            call.cancel();
         }
         self.write_buffer.end();
     }

@@ -126,10 +126,10 @@ impl WriteBuffer {
     pub(super) fn end(&self) {
         let state = self.state.borrow();
         if let Some(call) = &state.writing {
-            call.end();
+            call.cancel();
         }
         if let Some(call) = &state.finishing {
-            call.end();
+            call.cancel();
         }
     }
 }

@@ -2,11 +2,11 @@
 //! goes to the processor that has the state in its cache (CacheSize in tr2001 §5.1).
 //!
 //! Both move cache lines from one processor to another. The state is as many as its declared size;
-//! an operation is about [`OPERATION_LINES`]. What is fewer is moved. The stage's *home* is the
+//! an operation is about [`LINES_PER_OPERATION`]. What is fewer is moved. The stage's *home* is the
 //! processor that ran its last cohort: a hint in one shared word, since a wrong guess costs time and
 //! nothing else; the stage's lock is what keeps the state whole.
 //!
-//! Unstarted operations wait as parcels in this processor's own ring of the stage, as those of balanced
+//! Unstarted operations wait as envelopes in this processor's own ring of the stage, as those of balanced
 //! stages do. They are sent by an order, and the home takes them up at once, so none is sent twice.
 //! Once one has started here, its cohort runs here and takes the rest along.
 
@@ -19,28 +19,28 @@ use crate::program::program::Program;
 
 /// Cache lines that move when an operation is sent and its result comes back: the slot's header and
 /// captures there and again back, a cell in each of two rings with its position, the marks.
-const OPERATION_LINES: usize = 8;
+const LINES_PER_OPERATION: usize = 8;
 
-const LINE: usize = 64;
+const CACHE_LINE_BYTES: usize = 64;
 
 /// Whether `operations` are less to move than the state.
 fn should_send(cache_affinity: usize, operations: usize) -> bool {
-    operations * OPERATION_LINES < cache_affinity.div_ceil(LINE)
+    operations * LINES_PER_OPERATION < cache_affinity.div_ceil(CACHE_LINE_BYTES)
 }
 
 /// Envelopes in an order. Those that nobody has taken up are left to the program.
 struct Envelopes {
-    parcels: std::vec::IntoIter<Envelope>,
+    envelopes: std::vec::IntoIter<Envelope>,
     program: Weak<Program>,
 }
 
 impl Drop for Envelopes {
     fn drop(&mut self) {
-        for parcel in self.parcels.by_ref() {
+        for envelope in self.envelopes.by_ref() {
             match self.program.upgrade() {
-                Some(program) => program.keep_envelope(parcel),
+                Some(program) => program.keep_envelope(envelope),
                 // The program is at its end, and this is one of its own inboxes.
-                None => crate::operation::envelope::discard(parcel),
+                None => crate::operation::envelope::discard(envelope),
             }
         }
     }
@@ -67,12 +67,12 @@ impl Processor {
         if !should_send(declared.cache_affinity, cohort) {
             return false;
         }
-        let parcels: Vec<_> = std::iter::from_fn(|| ring.pop()).take(cohort).collect();
+        let envelopes: Vec<_> = std::iter::from_fn(|| ring.pop()).take(cohort).collect();
         let program = std::sync::Arc::downgrade(&self.control().0);
-        let mut parcels = Envelopes { parcels: parcels.into_iter(), program };
+        let mut envelopes = Envelopes { envelopes: envelopes.into_iter(), program };
         self.command(home, move |home| {
-            for parcel in parcels.parcels.by_ref() {
-                catch_panic(|| _ = home.accept_remote(parcel));
+            for envelope in envelopes.envelopes.by_ref() {
+                catch_panic(|| _ = home.accept_remote(envelope));
             }
         });
         if ring.len() == 0 {

@@ -15,7 +15,7 @@ use crate::stage_set::StageSet;
 use crate::world::World;
 
 /// A mix is another one when so much of it is at other stages.
-const SHIFTED: f64 = 0.25;
+const MAX_SHIFTED_SHARE: f64 = 0.25;
 
 impl Processor {
     /// A turn begins: the one before it has taken until now.
@@ -30,14 +30,14 @@ impl Processor {
             let left = auto.until_look.get() - 1;
             auto.until_look.set(left);
             if left == 0 {
-                self.look_at_ladder(world);
+                self.observe_slice(world);
             }
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn look_at_ladder(&self, world: &impl World) {
+    fn observe_slice(&self, world: &impl World) {
         let auto = &self.load.tuner;
         let mut ladder = auto.ladder.borrow_mut();
         let congested = self.load.delay.is_congested();
@@ -84,7 +84,7 @@ impl Processor {
     fn has_changed(&self, shares: &Shares, per_turn: f64) -> bool {
         self.load.tuner.known.get().is_some_and(|(known, known_per_turn)| {
             let moved: f64 = shares.iter().zip(known).map(|(a, b)| (a - b).abs() / 2.0).sum();
-            moved > SHIFTED || is_different_load(per_turn, known_per_turn)
+            moved > MAX_SHIFTED_SHARE || is_different_load(per_turn, known_per_turn)
         })
     }
 

@@ -14,15 +14,15 @@ use crate::processor::processor::Processor;
 impl Processor {
     /// Whether this turn begins with what has come. Asked once a turn.
     #[inline]
-    pub(crate) fn takes_in(&self) -> bool {
-        let closed = self.leaves_outside();
+    pub(crate) fn accepts_input(&self) -> bool {
+        let closed = self.throttles_input();
         self.load.throttle.turn(closed);
         !closed
     }
 
     /// Whether what comes now is better left where it is.
     #[inline]
-    pub(crate) fn leaves_outside(&self) -> bool {
+    pub(crate) fn throttles_input(&self) -> bool {
         self.load.throttle.is_closed(self.stages.ready()) && !self.load.delay.has_admission()
     }
 }

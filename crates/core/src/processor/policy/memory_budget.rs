@@ -8,7 +8,7 @@
 //! on its way takes up the cache, since beginning more would push that out.
 //!
 //! The bound is soft. Only what could run counts, not what waits for I/O or a child; and when nothing
-//! else can run, or the oldest has waited for [`PATIENCE`], an entry does, whatever the bytes. A hard bound stands still while requests wait.
+//! else can run, or the oldest has waited for [`MAX_ENTRY_WAIT`], an entry does, whatever the bytes. A hard bound stands still while requests wait.
 
 use crate::memory::slab::stride;
 use crate::processor::processor::Processor;
@@ -17,10 +17,10 @@ use crate::world::World;
 
 /// The part of the cache that requests may have: the rest is for the code, for what the stages share, and for those that wait
 /// to begin. Given all of it, requests missed a simulated cache seven times as often as with half (`phalanx bench concurrency`).
-const SHARE: usize = 2;
+const CACHE_FRACTION: usize = 2;
 
 /// Nanoseconds after which an entry has waited enough for others to make room: there may always be some.
-const PATIENCE: u64 = 10_000_000;
+const MAX_ENTRY_WAIT: u64 = 10_000_000;
 
 /// What can be chosen from: sets of stages, a bit each.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,7 @@ impl Choice {
 
 impl Processor {
     /// What a sweep does in a graph with entries: each stage that is ready once, by priority. An entry
-    /// over the budget runs only if nothing else has in this turn, or it has waited for [`PATIENCE`].
+    /// over the budget runs only if nothing else has in this turn, or it has waited for [`MAX_ENTRY_WAIT`].
     pub(crate) fn sweep_by_priority(
         &self,
         world: &impl World,
@@ -69,7 +69,7 @@ impl Processor {
                 ran += self.visit(stage, world);
             } else if !choice.over.contains(stage)
                 || ran + before == 0
-                || self.oldest_wait(stage) >= PATIENCE
+                || self.oldest_wait(stage) >= MAX_ENTRY_WAIT
             {
                 ran += self.visit_entry(stage, room, world);
             } else if before == 0 {
@@ -99,7 +99,7 @@ impl Processor {
     fn room_in_cache(&self) -> usize {
         let begun = self.stages.ready().difference(self.stages.entries);
         let taken: usize = begun.map(|stage| self.queued(stage) * self.request_bytes(stage)).sum();
-        (self.program().cohorts.cache() / SHARE).saturating_sub(taken)
+        (self.program().cohorts.cache() / CACHE_FRACTION).saturating_sub(taken)
     }
 
     /// One cohort of an entry, of as many operations as there is room for; of one at least.

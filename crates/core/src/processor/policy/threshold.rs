@@ -81,15 +81,15 @@ impl Processor {
     /// Nanoseconds that the oldest operation at a stage has waited.
     pub(crate) fn oldest_wait(&self, stage: usize) -> u64 {
         let (local, now) = (&self.stages[stage], self.now());
-        let parcels = match self.link.mailbox().stages[stage].len() {
+        let remote = match self.link.mailbox().stages[stage].len() {
             0 => now,
             // Their own clocks are others'; so from the first look on.
-            _ => local.runtime.parcels_since.get().unwrap_or_else(|| {
-                local.runtime.parcels_since.set(Some(now));
+            _ => local.runtime.remote_since.get().unwrap_or_else(|| {
+                local.runtime.remote_since.set(Some(now));
                 now
             }),
         };
         let queued = local.queue.oldest().map_or(now, |slot| slot.queued_at.get());
-        now.saturating_sub(parcels.min(queued))
+        now.saturating_sub(remote.min(queued))
     }
 }

@@ -1,16 +1,16 @@
 //! Invocations that cross to another processor, and their results' way home.
 //!
 //! The caller's slab holds a slot for the call; its payload carries the invocation there and the
-//! result back (the slot itself is the parcel). The target moves the invocation out, runs it as an
-//! operation of its own, writes the result into the parcel and sends it home, where the waiting
+//! result back (the slot itself is the envelope). The target moves the invocation out, runs it as an
+//! operation of its own, writes the result into the envelope and sends it home, where the waiting
 //! call finds it as if the child had run here. Orphans' slots come home the same way, to be freed
 //! where they belong.
 //!
 //! # Safety
-//! The rules of [`crate::operation::slot`] on parcels: while a parcel is away, home touches only its
+//! The rules of [`crate::operation::slot`] on envelopes: while an envelope is away, home touches only its
 //! header, the target only its [`RemoteCall`], and of the header the vtable and the stage, which
 //! nobody writes meanwhile; but for [`CancelFlag`](crate::operation::cancel_flag::CancelFlag), which is atomic and both touch. `outcome` says which
-//! member of the payload is alive once the parcel is back. Invocation and result are `Send` by the bounds of [`Processor::call_on`].
+//! member of the payload is alive once the envelope is back. Invocation and result are `Send` by the bounds of [`Processor::call_on`].
 
 use std::cell::Cell;
 use std::future::Future;
@@ -48,7 +48,7 @@ struct RemoteCall<F, T> {
     outcome: Cell<Outcome>,
     /// The session that the operation will belong to. Taken with the invocation.
     group: Cell<Option<Arc<Group>>>,
-    /// Between the two sides while the parcel is away.
+    /// Between the two sides while the envelope is away.
     cancel: CancelFlag,
 }
 
@@ -82,12 +82,12 @@ impl Processor {
         if target == self.index() {
             return self.call(from, invocation);
         }
-        self.call_by_parcel(from, target, invocation)
+        self.call_by_envelope(from, target, invocation)
     }
 
-    /// Invokes by a parcel to the processor numbered `target`, also if it is this one: then another
+    /// Invokes by an envelope to the processor numbered `target`, also if it is this one: then another
     /// may take it from the ring.
-    pub(crate) fn call_by_parcel<F, Fut, T>(
+    pub(crate) fn call_by_envelope<F, Fut, T>(
         &self,
         from: Invocation,
         target: usize,
@@ -100,14 +100,16 @@ impl Processor {
     {
         self.check(from.key);
         // SAFETY: the vtable is of these types.
-        unsafe { self.call_away::<F, T>(from, target, crossing_vtable::<F, Fut, T>(), invocation) }
+        unsafe {
+            self.call_remote::<F, T>(from, target, crossing_vtable::<F, Fut, T>(), invocation)
+        }
     }
 
-    /// Sends an invocation, or an item of a cohort operation, by a parcel.
+    /// Sends an invocation, or an item of a cohort operation, by an envelope.
     ///
     /// # Safety
-    /// The vtable is for parcels of these types, and the key was checked.
-    pub(crate) unsafe fn call_away<F: Send, T: Send>(
+    /// The vtable is for envelopes of these types, and the key was checked.
+    pub(crate) unsafe fn call_remote<F: Send, T: Send>(
         &self,
         Invocation { key, site }: Invocation,
         target: usize,
@@ -146,17 +148,17 @@ impl Processor {
         Ok(slot)
     }
 
-    /// A parcel from another processor: its invocation becomes an operation here, the newest of its
+    /// An envelope from another processor: its invocation becomes an operation here, the newest of its
     /// stage's queue. None where it was refused.
     pub(crate) fn accept_remote(&self, Envelope(slot): Envelope) -> Option<Slot> {
-        // SAFETY: the vtable is the one that the parcel was filled with.
+        // SAFETY: the vtable is the one that the envelope was filled with.
         unsafe { (slot.vtable.get().remote.accept_remote)(slot, self.into()) }
     }
 
-    /// A parcel that has come home: its result goes to the waiting call.
+    /// An envelope that has come home: its result goes to the waiting call.
     pub(crate) fn complete_remote(&self, Envelope(slot): Envelope) {
-        assert_eq!(slot.state.get(), SlotState::Away, "a parcel comes home once");
-        // SAFETY: the vtable is the one that the parcel was filled with.
+        assert_eq!(slot.state.get(), SlotState::Away, "an envelope comes home once");
+        // SAFETY: the vtable is the one that the envelope was filled with.
         slot.state.set(unsafe { (slot.vtable.get().remote.outcome)(slot) });
         let (there, stage) = (slot.queued_at.get() as u16, slot.stage.get());
         self.on_behalf_of(there, stage, || self.finish(slot));
@@ -165,30 +167,30 @@ impl Processor {
 
 impl Processor {
     /// Ends the operation of a call of this processor, wherever it is, if it is not over.
-    pub(crate) fn end_child(&self, slot: Slot) {
+    pub(crate) fn cancel_child(&self, slot: Slot) {
         match slot.state.get() {
             SlotState::Away => {
-                // SAFETY: the vtable is the one that the parcel was filled with.
-                let arrived = unsafe { (slot.vtable.get().remote.end_away)(slot) };
+                // SAFETY: the vtable is the one that the envelope was filled with.
+                let arrived = unsafe { (slot.vtable.get().remote.cancel_remote)(slot) };
                 if let Some(RemotePlace { processor, index, serial }) = arrived {
                     // An operation that is over by then has another serial.
-                    self.command(processor, move |there| there.end_arrived(index, serial));
+                    self.command(processor, move |there| there.cancel_arrived(index, serial));
                 }
             }
             SlotState::Done | SlotState::Failed => (),
-            _ => self.end_each(&[(slot, slot.serial.get())]),
+            _ => self.cancel_each(&[(slot, slot.serial.get())]),
         }
     }
 
-    /// As [`end_child`](Self::end_child), if the slot at `index` is still that operation's.
-    pub(crate) fn end_child_at(&self, index: u32, serial: Serial) {
+    /// As [`cancel_child`](Self::cancel_child), if the slot at `index` is still that operation's.
+    pub(crate) fn cancel_child_at(&self, index: u32, serial: Serial) {
         let slot = self.slab().get(index).filter(|slot| slot.serial.get() == serial);
-        slot.into_iter().for_each(|slot| self.end_child(slot));
+        slot.into_iter().for_each(|slot| self.cancel_child(slot));
     }
 
-    fn end_arrived(&self, index: u32, serial: Serial) {
+    fn cancel_arrived(&self, index: u32, serial: Serial) {
         let slot = self.slab().get(index).filter(|slot| slot.serial.get() == serial);
-        slot.into_iter().for_each(|slot| self.end_each(&[(slot, serial)]));
+        slot.into_iter().for_each(|slot| self.cancel_each(&[(slot, serial)]));
     }
 }
 
@@ -200,7 +202,7 @@ where
 {
     const {
         &VTable {
-            poll: |_, _| unreachable!("a parcel is not run by its home processor"),
+            poll: |_, _| unreachable!("an envelope is not run by its home processor"),
             drop_work: drop_invocation::<F, T>,
             drop_output: output_drop::<T>(),
             operation: std::any::type_name::<Fut>,
@@ -209,18 +211,18 @@ where
                 accept_remote: accept_remote::<F, Fut, T>,
                 outcome: outcome::<F, T>,
                 settle: settle::<F, T>,
-                end_away: end_away::<F, T>,
+                cancel_remote: cancel_remote::<F, T>,
             },
         }
     }
 }
 
-/// The vtable of a parcel with an item for a cohort operation; `accept_remote` is of the same types.
+/// The vtable of an envelope with an item for a cohort operation; `accept_remote` is of the same types.
 pub(crate) const fn item_parcel_vtable<I: Send + 'static, T: Send + 'static>(
     accept_remote: unsafe fn(Slot, ProcessorRef<'_>) -> Option<Slot>,
 ) -> VTable {
     VTable {
-        poll: |_, _| unreachable!("a parcel is not run by its home processor"),
+        poll: |_, _| unreachable!("an envelope is not run by its home processor"),
         drop_work: drop_invocation::<I, T>,
         drop_output: output_drop::<T>(),
         operation: std::any::type_name::<I>,
@@ -229,14 +231,14 @@ pub(crate) const fn item_parcel_vtable<I: Send + 'static, T: Send + 'static>(
             accept_remote,
             outcome: outcome::<I, T>,
             settle: settle::<I, T>,
-            end_away: end_away::<I, T>,
+            cancel_remote: cancel_remote::<I, T>,
         },
     }
 }
 
 unsafe fn settle<F, T>(slot: Slot, done: bool) -> usize {
     let crossing: *mut RemoteCall<F, T> = slot.payload();
-    // SAFETY: the parcel is away from home and here, so its payload is ours.
+    // SAFETY: the envelope is away from home and here, so its payload is ours.
     unsafe {
         (*crossing).outcome.set(if done { Outcome::Done } else { Outcome::Failed });
         usize::from((*crossing).home)
@@ -253,13 +255,13 @@ unsafe fn drop_invocation<F, T>(slot: Slot) {
     }
 }
 
-unsafe fn end_away<F, T>(slot: Slot) -> Option<RemotePlace> {
+unsafe fn cancel_remote<F, T>(slot: Slot) -> Option<RemotePlace> {
     // SAFETY: of what is away, this member alone is shared, and it is atomic.
     unsafe { &(*slot.payload::<RemoteCall<F, T>>()).cancel }.end()
 }
 
 unsafe fn outcome<F, T>(slot: Slot) -> SlotState {
-    // SAFETY: the parcel is here, so nobody else touches the payload.
+    // SAFETY: the envelope is here, so nobody else touches the payload.
     match unsafe { &(*slot.payload::<RemoteCall<F, T>>()).outcome }.get() {
         Outcome::None => SlotState::Unstarted,
         Outcome::Taken => SlotState::Empty,
@@ -275,7 +277,7 @@ where
     T: Send + 'static,
 {
     let processor = processor.get();
-    // SAFETY: the parcel came through a ring, and has this vtable.
+    // SAFETY: the envelope came through a ring, and has this vtable.
     unsafe {
         receive::<F, T>(slot, processor, |site, stage, invocation, mut reply| {
             processor.place(site, stage, 0, move |processor, stage| {
@@ -291,30 +293,30 @@ where
     }
 }
 
-/// Takes the invocation, or item, out of a parcel that has arrived, and has `place` make it an
+/// Takes the invocation, or item, out of an envelope that has arrived, and has `place` make it an
 /// operation here, in the session that it came with.
 ///
 /// # Safety
-/// The parcel came through a ring, was filled with these types, and is received once.
+/// The envelope came through a ring, was filled with these types, and is received once.
 pub(crate) unsafe fn receive<F, T>(
     slot: Slot,
     processor: &Processor,
     place: impl FnOnce(Site, u8, F, RemoteReply<T>) -> Result<Slot, Refused>,
 ) -> Option<Slot> {
     let crossing: *mut RemoteCall<F, T> = slot.payload();
-    // SAFETY: the parcel came through a ring, so its payload is ours; the invocation is read once.
+    // SAFETY: the envelope came through a ring, so its payload is ours; the invocation is read once.
     let (invocation, group, deadline, home, from, site) = unsafe {
         (*crossing).outcome.set(Outcome::Taken);
         let invocation = ManuallyDrop::take(&mut (*crossing).cell.invocation);
         let (home, from, site) = ((*crossing).home, (*crossing).from, (*crossing).site);
         (invocation, (*crossing).group.take(), (*crossing).deadline, home, from, site)
     };
-    // The stage field is written before the parcel leaves home and read-only while it is away.
+    // The stage field is written before the envelope leaves home and read-only while it is away.
     let stage = slot.stage.get();
     let mut invocation = Some(invocation);
-    let mut reply = RemoteReply::<T> { parcel: Some(slot), result: std::marker::PhantomData };
+    let mut reply = RemoteReply::<T> { envelope: Some(slot), result: std::marker::PhantomData };
     let joined = processor.in_group(group, || {
-        processor.waiting.sessions.bring_deadline(deadline);
+        processor.waiting.sessions.adopt_deadline(deadline);
         // It is taken up when it would start, so this is the time to look.
         if deadline <= processor.now() {
             processor.stage_counters(stage).shed_deadline.add(1);
@@ -327,10 +329,10 @@ pub(crate) unsafe fn receive<F, T>(
             reply.send(Err(processor.refusal(refused)));
             return None;
         }
-        let reply = std::mem::replace(&mut reply, RemoteReply::NOTHING);
+        let reply = std::mem::replace(&mut reply, RemoteReply::EMPTY);
         let placed = processor.arriving_from(home, from, || place(site, stage, invocation, reply));
         let operation = placed.ok()?;
-        // SAFETY: shared, as in `end_away`; the parcel is here until the operation has run.
+        // SAFETY: shared, as in `cancel_remote`; the envelope is here until the operation has run.
         let there = unsafe { &(*crossing).cancel };
         let (at, index) = (processor.index(), operation.id.get().index());
         if there.arrive(RemotePlace { processor: at, index, serial: operation.serial.get() }) {
@@ -338,7 +340,7 @@ pub(crate) unsafe fn receive<F, T>(
         }
         Some(operation)
     });
-    // What was not taken up: its destructor is foreign, and the parcel is answered whatever it does.
+    // What was not taken up: its destructor is foreign, and the envelope is answered whatever it does.
     catch_panic(|| drop(invocation));
     // Tells the caller, if nobody has, that its operation has ended with its session.
     drop(reply);
@@ -352,21 +354,21 @@ pub(crate) unsafe fn receive<F, T>(
 /// one, when dropped. Empty where nothing is owed.
 #[repr(transparent)]
 pub(crate) struct RemoteReply<T> {
-    parcel: Option<Slot>,
+    envelope: Option<Slot>,
     result: std::marker::PhantomData<T>,
 }
 
 impl<T> RemoteReply<T> {
-    pub(crate) const NOTHING: Self = Self { parcel: None, result: std::marker::PhantomData };
+    pub(crate) const EMPTY: Self = Self { envelope: None, result: std::marker::PhantomData };
 
-    pub(crate) fn is_nothing(&self) -> bool {
-        self.parcel.is_none()
+    pub(crate) fn is_empty(&self) -> bool {
+        self.envelope.is_none()
     }
 
     pub(crate) fn send(&mut self, result: Result<T, CallError>) {
-        let Some(slot) = self.parcel.take() else { return };
+        let Some(slot) = self.envelope.take() else { return };
         let done = result.is_ok();
-        // SAFETY: the parcel is away from home and here; its invocation was moved out, so nothing
+        // SAFETY: the envelope is away from home and here; its invocation was moved out, so nothing
         // is alive where this writes; and there is room for either (`Payload`).
         let home = unsafe {
             match result {
@@ -409,7 +411,7 @@ impl<Fut: Future<Output = T>, T> Future for RemoteFuture<Fut, T> {
                 Poll::Ready(())
             }
             Err(panic) => {
-                let stage = reply.parcel.map(|slot| slot.stage.get());
+                let stage = reply.envelope.map(|slot| slot.stage.get());
                 processor::current(|processor| {
                     reply.send(Err(processor.panic_error(stage.unwrap_or_default(), &*panic)));
                 });

@@ -28,13 +28,13 @@ impl Processor {
     #[inline]
     pub(crate) fn flush_outbox(&self) {
         if self.link.outbound() > 0 {
-            self.flush_parcels();
+            self.deliver_outbox();
         }
     }
 
-    fn flush_parcels(&self) {
+    fn deliver_outbox(&self) {
         // Others may go idle as soon as they have our replies: say first that we are not.
-        self.say_busy();
+        self.mark_busy();
         let waiting = self.link.outbound();
         // What is behind something that did not fit stays behind it, though there may be room by then.
         let mut full: Vec<(usize, Inbox)> = Vec::new();
@@ -81,10 +81,10 @@ impl Processor {
 
     /// The processor ends: answers what was not taken up, sends what can still be sent, and leaves
     /// the rest to the program, which drops what travels in it.
-    pub(crate) fn close_post(&self) {
+    pub(crate) fn close_mailbox(&self) {
         for stage in &self.link.mailbox().stages {
-            while let Some(parcel) = stage.pop() {
-                catch_panic(|| _ = self.accept_remote(parcel));
+            while let Some(envelope) = stage.pop() {
+                catch_panic(|| _ = self.accept_remote(envelope));
             }
         }
         self.run_commands();
@@ -93,8 +93,8 @@ impl Processor {
         // An order that is dropped may answer another, which is an order in its turn.
         while let Some(outbound) = self.next_outbound() {
             match outbound.message {
-                Message::Invocation(parcel) | Message::Reply(parcel) => {
-                    self.program().keep_envelope(parcel);
+                Message::Invocation(envelope) | Message::Reply(envelope) => {
+                    self.program().keep_envelope(envelope);
                 }
                 Message::Command(command) => catch_panic(|| drop(command)),
             }

@@ -57,7 +57,7 @@ impl Processor {
         if let Some(group) = self.waiting.sessions.mark_ended(session) {
             self.end_group_elsewhere(session, &group);
         }
-        self.end_each(&self.waiting.sessions.close(self.slab(), session));
+        self.cancel_each(&self.waiting.sessions.close(self.slab(), session));
     }
 
     /// Ends the group on all other processors that have taken part; [`Record::owed`] counts them.
@@ -87,7 +87,7 @@ impl Processor {
             // Keeps the record while its operations end.
             record.handles += 1;
         });
-        self.end_each(&self.waiting.sessions.close(self.slab(), session));
+        self.cancel_each(&self.waiting.sessions.close(self.slab(), session));
         self.release_session(session, |record| record.handles -= 1);
     }
 }

@@ -54,7 +54,7 @@ fn calls_leave_their_processor() {
             assert_eq!(awaited.await, Err(CallError::Elsewhere));
             assert_eq!(over.await, Err(CallError::Elsewhere));
             drop(dropped);
-            ended.end();
+            ended.cancel();
             ended.detach().unwrap();
             detached.detach().unwrap();
             let (at, result) = select_all(vec![run, here.stage.call(|_| later())]).await;
@@ -71,7 +71,7 @@ fn an_operation_is_ended_from_elsewhere() {
         |here| async move { [here.stage.call(|_| std::future::pending::<()>())] },
         |_, [call]| async move {
             // Without this the program would never end.
-            call.end();
+            call.cancel();
         },
         no_client,
     );

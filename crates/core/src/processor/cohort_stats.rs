@@ -37,13 +37,13 @@ pub(crate) struct CohortStats {
     pub(crate) limit: Cell<usize>,
     /// Resumptions after prefetches, and the number at which the cohort reads the clock.
     pub(crate) fetched: Cell<usize>,
-    pub(crate) fetched_look: Cell<usize>,
-    /// So many parcels of other processors go first in this cohort.
-    pub(crate) parcels: Cell<usize>,
+    pub(crate) fetched_clock_read: Cell<usize>,
+    /// So many envelopes of other processors go first in this cohort.
+    pub(crate) remote_left: Cell<usize>,
     /// The size at which is looked up from the work.
-    pub(crate) look: Cell<usize>,
+    pub(crate) next_check: Cell<usize>,
     /// The size at which the cohort reads the clock.
-    pub(crate) look_at_clock: Cell<usize>,
+    pub(crate) next_clock_read: Cell<usize>,
     /// Nanoseconds that other stages' cohorts took which interrupted this one.
     pub(crate) interrupted: Cell<u64>,
 }
