@@ -30,7 +30,6 @@ mod listen;
 mod log;
 mod message;
 mod message_pool;
-mod notify;
 mod operator;
 mod reload;
 mod routing;

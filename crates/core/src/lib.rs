@@ -50,6 +50,7 @@ pub use crate::future::capacity::WaitForCapacity;
 pub use crate::future::cohort::{Cohort, Entry};
 pub use crate::future::drain::drain;
 pub use crate::future::join::{Children, Join, join};
+pub use crate::future::notify::{Notified, Notify};
 pub use crate::future::oneshot;
 pub use crate::future::pooled::Pooled;
 pub use crate::future::prefetch::{Prefetch, prefetch};

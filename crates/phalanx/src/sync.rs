@@ -1,7 +1,7 @@
 //! Channels between operations: on one processor, and between processors and threads.
 //!
 //! [`oneshot::local`] connects two operations of one processor without atomic operations. [`oneshot::shared`] carries a
-//! value from any thread to an operation:
+//! value from any thread to an operation. [`Notify`] wakes an operation of the same processor repeatedly.
 //!
 //! ```
 //! use phalanx::sync::oneshot;
@@ -23,4 +23,4 @@
 //! ```
 
 #[doc(inline)]
-pub use phalanx_core::oneshot;
+pub use phalanx_core::{Notified, Notify, oneshot};

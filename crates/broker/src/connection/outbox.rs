@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 
 use phalanx_mqtt::{Packet, Version};
 
-use crate::notify::{Notified, Notify};
+use phalanx::sync::{Notified, Notify};
 
 /// Maximum size of unsent responses, in bytes. At the limit the broker stops reading from the client.
 const MAX_QUEUED_BYTES: usize = 64 * 1024;

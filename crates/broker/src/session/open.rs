@@ -7,11 +7,11 @@ use phalanx_mqtt::{Reason, Version};
 
 use crate::durable::Lsn;
 use crate::message::Message;
-use crate::notify::Notify;
 use crate::session::close::Effects;
 use crate::session::key::ClientKey;
 use crate::session::state::{Attachment, Session, Will};
 use crate::session::table::Sessions;
+use phalanx::sync::Notify;
 
 /// The parameters of a CONNECT.
 pub(crate) struct Opening {

@@ -7,6 +7,7 @@ pub(crate) mod cohort;
 pub(crate) mod deadline;
 pub(crate) mod drain;
 pub(crate) mod join;
+pub(crate) mod notify;
 pub mod oneshot;
 pub(crate) mod pooled;
 pub(crate) mod prefetch;

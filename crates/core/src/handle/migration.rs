@@ -1,10 +1,10 @@
 //! Partitions that move to another processor while operations on them arrive.
 //!
-//! 1. The owner *closes* the partition. An operation that would start waits, in order, as if suspended. 2.
-//! The owner waits until the started operations are gone, that is, until no [`Partition`] of it exists. 3. It
-//! takes the state out and sends it by a request. 4. The new owner installs the state, writes itself into the
-//! table, and replies. 5. On the reply, the waiting operations continue at the new owner, as do those that
-//! still arrive.
+//! 1. The owner *closes* the partition. An operation that would start waits, in order, as if suspended.
+//! 2. The owner waits until the started operations are gone, that is, until no [`Partition`] of it exists.
+//! 3. It takes the state out and sends it by a request.
+//! 4. The new owner installs the state, writes itself into the table, and replies.
+//! 5. On the reply, the waiting operations continue at the new owner, as do those that still arrive.
 //!
 //! Four properties hold.
 //!

@@ -1,30 +1,65 @@
-//! A notification for one waiting operation, from other operations of its processor. Unlike an event it can
-//! be used repeatedly, so waiting calls no allocator.
+//! A notification for one waiting operation, from other operations of its processor. Unlike a oneshot
+//! channel it can be used repeatedly, so waiting calls no allocator.
 
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// A notification. Dropping it notifies.
+use crate::processor::waker::wake_contained;
+
+/// A notification for one waiting operation of the same processor. Dropping it notifies.
+///
+/// It stores no permit: a notification without a waiter has no effect, so the waiter checks its condition
+/// before it waits. A second waiter replaces the first.
+///
+/// ```
+/// use std::cell::{Cell, RefCell};
+/// use std::collections::VecDeque;
+/// use phalanx_core::Notify;
+///
+/// /// A queue with one reader.
+/// #[derive(Default)]
+/// struct Queue {
+///     items: RefCell<VecDeque<u32>>,
+///     filled: Notify,
+/// }
+///
+/// impl Queue {
+///     fn push(&self, item: u32) {
+///         self.items.borrow_mut().push_back(item);
+///         self.filled.notify();
+///     }
+///
+///     async fn pop(&self) -> u32 {
+///         loop {
+///             let item = self.items.borrow_mut().pop_front();
+///             match item {
+///                 Some(item) => return item,
+///                 None => self.filled.notified().await,
+///             }
+///         }
+///     }
+/// }
+/// ```
 #[derive(Default)]
-pub(crate) struct Notify(Cell<Option<Waker>>);
+pub struct Notify(Cell<Option<Waker>>);
 
 impl Notify {
     /// Wakes the waiting operation, if any.
-    pub(crate) fn notify(&self) {
+    pub fn notify(&self) {
         if let Some(waiting) = self.0.take() {
-            waiting.wake();
+            wake_contained(waiting);
         }
     }
 
     /// Registers a waker, replacing an earlier one.
-    pub(crate) fn register(&self, waiting: &Waker) {
+    pub fn register(&self, waiting: &Waker) {
         self.0.set(Some(waiting.clone()));
     }
 
     /// Completes when [`notify`](Self::notify) is called after its first poll.
-    pub(crate) fn notified(&self) -> Notified<'_> {
+    pub fn notified(&self) -> Notified<'_> {
         Notified { notify: self, waits: false }
     }
 }
@@ -35,9 +70,10 @@ impl Drop for Notify {
     }
 }
 
-/// See [`Notify::notified`].
-pub(crate) struct Notified<'b> {
-    notify: &'b Notify,
+/// The future of [`Notify::notified`].
+#[must_use = "futures do nothing unless awaited"]
+pub struct Notified<'n> {
+    notify: &'n Notify,
     waits: bool,
 }
 
@@ -64,7 +100,7 @@ impl Drop for Notified<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
