@@ -174,8 +174,8 @@ impl Broker {
         }
         if config.persistence_dir.is_none() && !config.ephemeral {
             status::print(
-                "sessions and messages are kept in memory, and end with the broker; --persistence-dir DIR keeps them, \
-                 --ephemeral says that this is meant",
+                "sessions and messages are in memory and lost on exit; set --persistence-dir DIR to store them, or \
+                 --ephemeral to disable this warning",
             );
         }
         phalanx::runtime::raise_open_files();
