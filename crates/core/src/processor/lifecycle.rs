@@ -1,11 +1,30 @@
-//! From an invocation to its end: placing it in a slot, queueing it, enabling it again, and what
-//! becomes of the slot when it is over.
+//! The life of an operation, from its invocation until its slot is free again. All steps run on the
+//! processor's own thread.
+//!
+//! 1. Reserve: an invocation takes a slot of the size class of its payload from the slab, in the session of
+//!    the running operation. If the slab is closed, the session has ended, or the slab or the stage is full,
+//!    the invocation is rejected and dropped.
+//! 2. Place: the invocation is moved into the slot (`Unstarted`), and the slot is appended to the queue of
+//!    its stage, which becomes ready.
+//! 3. Start: a cohort pops the slot, turns the invocation into its future in place (`Started`), and polls it
+//!    (`cohort.rs`).
+//! 4. Suspend: a pending operation is in no queue. A waker with its operation id
+//!    [re-enables](Processor::enable) it, which queues it again. A wake-up during its own poll only sets
+//!    `WOKEN`, and the cohort requeues it after the poll.
+//! 5. Complete: the result replaces the future in the slot (`Done`). An operation that panics or is cancelled
+//!    is [discarded](Processor::discard) instead: its work is dropped and the error takes its place
+//!    (`Failed`).
+//! 6. [Finish](Processor::finish): the operation leaves its session. If a call holds the slot (`HELD`), its
+//!    waiter is woken; otherwise the slot is freed.
+//! 7. Free: the call takes the result and frees the slot, or is dropped, in which case the unclaimed result
+//!    is dropped first. The slot's serial changes with its next use, so stale handles and wakers no longer
+//!    match.
 //!
 //! # Safety
-//! Stages are reached without asking whether they exist: a slot's stage comes from a [`Key`](crate::stage::key::Key) that
-//! [`Processor::check`] has seen to be of this processor's graph, and the keys of a graph number its
-//! stages. The row of arcs lies in the processor's counters, which live as long as it does, and has
-//! one counter for each stage.
+//! Stages are indexed without bounds checks. A slot's stage comes from a [`Key`](crate::stage::key::Key) that
+//! [`Processor::check`] has found to belong to this processor's graph, and the keys of a graph number its
+//! stages. The row of arcs lies in the processor's counters, which live as long as the processor, and has one
+//! counter for each stage.
 
 use std::future::Future;
 use std::mem::ManuallyDrop;
@@ -26,7 +45,7 @@ use crate::stage::key::Invocation;
 use crate::stage::local::LocalStage;
 
 impl Processor {
-    /// Invokes on this processor. The slot is held for the caller, who takes the result of type `T`.
+    /// Invokes on this processor. The slot is held for the caller, which takes the result of type `T`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn call<F, Fut, T>(&self, from: Invocation, invocation: F) -> Result<Slot, Refused>
@@ -56,7 +75,7 @@ impl Processor {
         }
     }
 
-    /// Puts an invocation into a slot and queues it here. `stage` is of a key that was checked.
+    /// Puts an invocation into a slot and queues it here. `stage` comes from a checked key.
     #[inline(always)]
     pub(crate) fn place<F, Fut, T>(
         &self,
@@ -69,7 +88,7 @@ impl Processor {
         F: FnOnce(&Processor, u8) -> Fut,
         Fut: Future<Output = T>,
     {
-        // Without a destructor in its way the invocation goes from registers into the slot.
+        // In a `ManuallyDrop`, the invocation needs no unwinding code and moves from registers into the slot.
         let invocation = ManuallyDrop::new(invocation);
         // SAFETY: the vtable is of these types; the invocation is not used again.
         unsafe {
@@ -77,7 +96,7 @@ impl Processor {
         }
     }
 
-    /// The same for anything that a vtable knows.
+    /// Like [`place`](Self::place), for any payload that has a vtable.
     ///
     /// # Safety
     /// The vtable is for payloads of these types. The invocation is moved: the caller does not use
@@ -110,7 +129,7 @@ impl Processor {
         Ok(slot)
     }
 
-    /// A free slot with room for a `P`, in the running operation's session. None if it is refused.
+    /// Reserves a slot large enough for a `P`, in the running operation's session. None if that is rejected.
     #[inline(always)]
     pub(crate) fn reserve<P>(&self) -> Option<Slot> {
         const { assert_fits::<P>() };
@@ -132,8 +151,8 @@ impl Processor {
         Some(slot)
     }
 
-    /// Counts a refusal and says why. The invocation is dropped; a panic in that is contained, since
-    /// what refuses may be a processor's turn as well as the caller.
+    /// Counts a rejection and returns its reason. The invocation is dropped. A panic in its destructor is
+    /// caught, since a turn of the processor may be the caller.
     #[cold]
     #[inline(never)]
     pub(crate) fn refuse<F>(&self, stage: u8, invocation: F) -> Refused {
@@ -162,7 +181,7 @@ impl Processor {
         unsafe { self.stages.get_unchecked(stage) }
     }
 
-    /// Queues a slot at its stage, on behalf of whatever runs now.
+    /// Queues a slot at its stage, on behalf of the running stage.
     #[inline(always)]
     fn push(&self, slot: Slot, stage: usize) {
         slot.queued_at.set(self.now());
@@ -176,14 +195,14 @@ impl Processor {
         self.note_arc(stage);
     }
 
-    /// Counts an invocation at `stage` by what runs now.
+    /// Counts an invocation at `stage` by the running stage.
     #[inline(always)]
     pub(crate) fn note_arc(&self, stage: usize) {
         // SAFETY: see the top of the file.
         unsafe { (*self.current.arc_row().add(stage)).add(1) };
     }
 
-    /// Re-enables a suspended operation, if the slot still holds the one that is named.
+    /// Re-enables a suspended operation, if the slot still contains the operation with this id.
     #[inline]
     pub(crate) fn enable(&self, name: OperationId) {
         let Some(slot) = self.slab().get(name.index()) else { return };
@@ -211,8 +230,8 @@ impl Processor {
         }
     }
 
-    /// Ends operations that must not run on: at once if they are suspended, at the next chance if
-    /// they are queued or running. All are marked first, so that none is re-enabled by another's end.
+    /// Cancels operations: immediately if they are suspended, otherwise before they would run or when they
+    /// next suspend. All are marked first, so that the cancellation of one does not re-enable another.
     pub(crate) fn cancel_each(&self, members: &[(Slot, Serial)]) {
         members.iter().for_each(|(slot, _)| slot.set(ENDED));
         for (slot, serial) in members {
@@ -224,7 +243,7 @@ impl Processor {
         }
     }
 
-    /// Drops an operation's work and leaves `error` in its place.
+    /// Drops an operation's work and stores `error` as its result.
     #[cold]
     pub(crate) fn discard(&self, slot: Slot, error: CallError) {
         let counters = self.stage_counters(slot.stage.get());
@@ -239,7 +258,7 @@ impl Processor {
         }
         slot.clear(QUEUED | WOKEN);
         slot.set(DYING);
-        // A destructor that panics has had its say; the operation fails with the first reason.
+        // A panic in the destructor is discarded; the operation fails with the first reason.
         catch_panic(|| slot.drop_work());
         slot.clear(DYING);
         if slot.has(HELD) {
@@ -248,7 +267,7 @@ impl Processor {
         self.finish(slot);
     }
 
-    /// The operation is over: its result goes to whoever waits, or nowhere.
+    /// Ends an operation: wakes its waiter, or frees the slot if no call holds it.
     #[inline(always)]
     pub(crate) fn finish(&self, slot: Slot) {
         if slot.session.get() != NO_SESSION {
@@ -257,22 +276,22 @@ impl Processor {
         if !slot.has(HELD) {
             self.free(slot);
         } else if let Some(waiter) = slot.waiter.take() {
-            // Taken before the call: what it wakes may look at the slot.
+            // Taken before the call: the woken code may look at the slot.
             notify(waiter, self);
         }
     }
 
-    /// Drops what is left in a finished slot, of which no waiter knows any more, and gives it back.
+    /// Drops unclaimed output and frees the slot.
     #[inline(always)]
     pub(crate) fn free(&self, slot: Slot) {
         if !slot.is_bare() {
-            // A destructor that panics must not take the slot with it, nor the cohort.
+            // A destructor that panics must neither leak the slot nor end the cohort.
             catch_panic(|| slot.drop_output());
         }
         self.slab().give(slot);
     }
 
-    /// Ends everything that lives here.
+    /// Cancels all operations of this processor.
     pub(crate) fn cancel_all(&self) {
         let slots = (0..self.slab().capacity()).rev().filter_map(|index| self.slab().get(index));
         let alive = slots.filter(|slot| slot.state.get() != SlotState::Free);

@@ -1,12 +1,33 @@
-//! The end of a processor: everything that is left in it is dropped.
+//! Shutdown: from the request to drain or end a program until the last memory is freed.
 //!
-//! Nothing that lives in a slot outlives the slot's memory. An operation may have registered a waker
-//! that points into its own future (tokio's `Notify` keeps such a list), so an operation that is not
-//! dropped would leave a pointer into freed memory behind. Therefore the end goes over all slots and
-//! drops their contents, also an operation that is in no queue and in no session.
+//! 1. Any thread calls [`Control::drain`](crate::Control::drain) or [`Control::end`](crate::Control::end).
+//!    The phase advances, and every mailbox is marked, which unparks sleeping processors.
+//! 2. Draining: the servers stop accepting. Each processor's own thread continues its loop (`turn.rs`) until
+//!    all processors are idle.
+//! 3. Ending: each processor's thread cancels every operation of its slab. It repeats this after every turn
+//!    that ran something, since destructors may invoke more and other processors may send more.
+//! 4. A processor's thread leaves the loop when no processor of the program is marked busy, it has no live
+//!    operation, and its mailbox contains no command. A processor marks itself busy before it sends and until
+//!    all replies to its requests have arrived, so nothing is in transit then.
+//! 5. The thread drops the processor. The slab is closed first, so that destructors cannot invoke anything
+//!    and each pool is emptied in one pass. The slab's memory is handed to the program.
+//! 6. On the same thread, all operations are cancelled; then the queues, the slots (work, waiter, result) and
+//!    the mailbox are emptied. Invocations that never started are answered with an error. Envelopes that
+//!    cannot be sent any more are kept by the program.
+//! 7. The processor leaves the registry, so wake-ups from other threads find nothing. Then the wakers of
+//!    timers, joins, sessions and capacity waiters are dropped, and last the states of the stages.
+//! 8. The thread that drops the last reference to the program drops the envelopes and commands left in all
+//!    mailboxes and those that the program kept, then the states that processors share, then the slabs'
+//!    memory. So an envelope's contents are always dropped before the memory that contains them.
 //!
-//! Every destructor here is foreign and contained. Each may still use the processor: its invocations
-//! are refused, and operations that it wakes have ended already.
+//! Nothing in a slot outlives the slot's memory. An operation may have registered a waker that points into
+//! its own future (tokio's `Notify` keeps such a list); if it were not dropped, a pointer into freed memory
+//! would remain. Therefore step 6 visits all slots, including operations that are in no queue and in no
+//! session.
+//!
+//! Every destructor in steps 5 to 8 is user code, and its panic is caught and discarded. A destructor may
+//! still use the processor during step 6: its invocations are rejected, and the operations that it wakes are
+//! already cancelled.
 
 use std::rc::Rc;
 
@@ -20,9 +41,9 @@ use crate::stage::declaration::LocalState;
 
 impl Drop for Processor {
     fn drop(&mut self) {
-        // Invocations by the destructors below are refused, so each pool is emptied in one pass.
+        // The pools reject what the destructors below invoke, so each pool is emptied in one pass.
         self.slab().close();
-        // From here on the slots' memory is the program's, however this ends.
+        // From here on the program owns the memory of the slots, even if this unwinds.
         self.program().keep(self.slab().remains());
         self.enter(|| {
             self.cancel_all();
@@ -48,8 +69,8 @@ impl Processor {
         }
     }
 
-    /// Drops the work, the waiter and the result of every slot. An invocation or result that is with
-    /// another processor belongs to that one, or to the program.
+    /// Drops the work, the waiter and the result of every slot. An invocation or result that is at another
+    /// processor belongs to that processor, or to the program.
     fn drop_slots(&self) {
         for slot in (0..self.slab().capacity()).filter_map(|index| self.slab().get(index)) {
             if matches!(
@@ -63,8 +84,8 @@ impl Processor {
         }
     }
 
-    /// Drops the wakers of everyone who waits for something of this processor: one by one, since each
-    /// may be foreign, and its destructor may panic.
+    /// Drops the wakers of all futures that wait on this processor. Each is dropped on its own: a foreign
+    /// waker's destructor may panic.
     fn drop_waiters(&mut self) {
         let mut wakers = self.waiting.timers.get_mut().clear();
         wakers.extend(self.waiting.joins.clear());

@@ -1,8 +1,9 @@
-//! The loop of a processor: reap, forward, submit, backward, submit; then spin a little, then park.
+//! The loop of a processor: reap, forward sweep, submit, backward sweep, submit; then spin briefly, then
+//! park.
 //!
-//! Stages are visited in the order of their declaration and back again, because requests travel
-//! down the stages and their answers up (tr2001 §5.1.2). The paper's processors slept in growing
-//! steps when they found nothing; ours sleeps in its driver and is woken.
+//! Stages are visited in the order of their declaration and back again, because requests travel down the
+//! stages and their replies up (tr2001 §5.1.2). The paper's processors slept for increasing times when they
+//! found nothing; these park in their driver and are woken.
 
 use crate::control::adaptive_spin::AdaptiveSpin;
 use crate::mailbox::mailbox::Inbox;
@@ -13,34 +14,34 @@ use crate::program::program::Phase;
 use crate::stage_set::{MAX_STAGES, StageSet};
 use crate::world::World;
 
-/// Gauges are published every so many turns, and before each sleep.
+/// Turns between two publications of the gauges. They are also published before each sleep.
 const TURNS_PER_PUBLISH: u64 = 256;
 
-/// What one turn of the loop did.
+/// The result of one turn of the loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// Operations run.
     pub ran: usize,
-    /// Whether anything came from outside.
+    /// Whether the turn received any completion or message.
     pub received: bool,
 }
 
 impl Processor {
-    /// Runs until the program has been drained or ended and nothing is left. `spin` is the longest
-    /// time in nanoseconds for which an idle processor polls before it sleeps. It polls for less, or
-    /// not at all, as long as that would cost more processor time than the sleeps that it saves.
+    /// Runs until the program has drained or ended and nothing is left. `spin` is the longest time in
+    /// nanoseconds for which an idle processor polls before it parks. It polls for less, or not at all, if
+    /// polling costs more processor time than the sleeps it avoids.
     pub fn run(&self, world: &impl World, spin: u64) {
         self.enter(|| {
             self.current.set_now(world.now());
             let mut last_work = self.now();
             let mut spinning = AdaptiveSpin::new(spin);
-            // When there was still nothing to do, if there was not.
+            // The last time at which the processor was idle, if it was.
             let mut idle = None;
             let mut ended = false;
             loop {
                 let turn = self.turn(world);
                 let phase = self.program().phase();
-                // Again whenever something ran: a destructor may have invoked, or others sent.
+                // Repeated whenever something ran: a destructor may have invoked, or other processors sent.
                 if phase == Phase::Ending && (!ended || turn.ran > 0 || turn.received) {
                     ended = true;
                     self.cancel_all();
@@ -58,7 +59,7 @@ impl Processor {
                         world.coalesce(self.next_timer());
                     }
                 } else if !self.stages.ready().is_empty() || self.link.outbound() > 0 {
-                    // Another processor is in our exclusive stage, or has a full post.
+                    // Another processor is in our exclusive stage, or its ring is full.
                     world.relax();
                 } else if self.now().saturating_sub(last_work) < spinning.moment() {
                     idle = Some(self.now());
@@ -71,10 +72,10 @@ impl Processor {
     }
 
     /// One turn: reap, sweep forward, submit, sweep backward, submit. The processor is
-    /// [entered](Processor::enter) meanwhile.
+    /// [entered](Processor::enter) for its duration.
     ///
     /// # Panics
-    /// If called from within a turn of the same processor.
+    /// If called within a turn of the same processor.
     pub fn turn(&self, world: &impl World) -> Turn {
         self.in_turn(|| self.turn_once(world))
     }
@@ -82,7 +83,7 @@ impl Processor {
     fn turn_once(&self, world: &impl World) -> Turn {
         self.current.set_now(world.now());
         self.tick_tuner(world);
-        // What was invoked between two turns goes first.
+        // Invocations made between two turns are sent first.
         self.flush_outbox();
         let open = self.accepts_input();
         let mut received = open && world.reap();
@@ -97,14 +98,14 @@ impl Processor {
         };
         self.submit(world);
         if ran > 0 && !self.stages.ready().is_empty() {
-            // What was handed to the kernel may have taken long.
+            // Submitting to the kernel may have taken long.
             self.current.set_now(world.now());
         }
         ran += match self.stages.entries.is_empty() {
             true => self.sweep_back(world, &mut held),
             false => self.sweep_by_priority(world, &mut held, ran),
         };
-        // Nothing else to do: no reason to wait any more.
+        // Nothing else ran, so held stages run now.
         while ran == 0
             && let Some(stage) = held.next()
         {
@@ -130,7 +131,8 @@ impl Processor {
         }
     }
 
-    /// Forward: only the stages that have something, also those that get it while this is under way.
+    /// Visits the ready stages in the order of declaration, including stages that become ready during the
+    /// sweep.
     #[inline]
     fn sweep(&self, world: &impl World, held: &mut StageSet) -> usize {
         let (mut ran, mut next) = (0, 0);
@@ -145,7 +147,7 @@ impl Processor {
         ran
     }
 
-    /// Backward.
+    /// Visits the ready stages in the reverse order.
     #[inline]
     fn sweep_back(&self, world: &impl World, held: &mut StageSet) -> usize {
         let (mut ran, mut below) = (0, MAX_STAGES);
@@ -160,7 +162,7 @@ impl Processor {
         ran
     }
 
-    /// Tells the others whether anything is alive here.
+    /// Publishes whether anything is alive on this processor.
     pub(crate) fn publish_busy(&self) {
         if self.live() > 0 || self.link.replies.are_outstanding() {
             self.mark_busy();
@@ -169,7 +171,7 @@ impl Processor {
         }
     }
 
-    /// Writes what is not counted as it happens.
+    /// Publishes the gauges, which are not counted as they change.
     fn publish(&self) {
         self.memory.publish(&self.observe.counters);
     }
@@ -181,10 +183,10 @@ impl Processor {
         ran
     }
 
-    /// The same, and nothing leaves.
+    /// Like [`visit`](Self::visit), without flushing the outbox.
     #[inline]
     pub(crate) fn visit_here(&self, stage: usize, world: &impl World) -> usize {
-        // Those that were ready may have run inside of their callers.
+        // The operations that made it ready may have run inline in their callers.
         if self.queued(stage) == 0 {
             self.stages.clear_ready(stage);
             return 0;
@@ -200,7 +202,7 @@ impl Processor {
         ran
     }
 
-    /// Looks into the inboxes that others have marked.
+    /// Drains the inboxes that other processors have marked.
     pub(crate) fn drain_mailbox(&self) -> bool {
         let marks = self.link.mailbox().pending.take();
         if !marks.any() {
@@ -226,7 +228,7 @@ impl Processor {
         true
     }
 
-    /// Wake-ups were dropped: whoever was meant is among the suspended.
+    /// Wake-ups were dropped, so every suspended operation is re-enabled.
     fn wake_everything(&self) {
         for index in 0..self.slab().capacity() {
             if let Some(slot) = self.slab().get(index) {
@@ -236,24 +238,24 @@ impl Processor {
     }
 
     pub(crate) fn fire_timers(&self) {
-        // Woken after the borrow: they may be foreign, and foreign code may arm timers.
+        // Woken after the borrow: a waker may be foreign code, which may arm timers.
         let mut due = Vec::new();
         self.waiting.timers.borrow_mut().send(self.now(), |waker| due.push(waker));
         due.into_iter().for_each(|waker| catch_panic(|| waker.wake()));
     }
 
-    /// Says, before others can know otherwise, that there is something alive here.
+    /// Marks this processor as busy, before other processors can observe its work.
     pub(crate) fn mark_busy(&self) {
         self.link.busy.mark_busy();
     }
 
-    /// Whether a program that is to finish has nothing left, here or elsewhere. What the others have
-    /// sent before they had nothing left is seen after that.
+    /// Whether a program that is draining or ending has nothing left, on any processor. Messages that the
+    /// others sent before they became idle are visible after that check.
     pub(crate) fn may_end(&self) -> bool {
         self.program().is_idle() && self.live() == 0 && self.link.mailbox().commands_waiting() == 0
     }
 
-    /// Nothing is to be done here.
+    /// Whether this processor has nothing to run, to send or to receive.
     fn is_quiet(&self) -> bool {
         self.stages.ready().is_empty()
             && self.link.outbound() == 0
@@ -265,7 +267,7 @@ impl Processor {
         self.waiting.timers.borrow().next().map(|at| at.saturating_sub(self.now()))
     }
 
-    /// Sleeps, unless something is to be done already. The time behind it.
+    /// Parks, unless there is work already. Returns the time afterwards.
     fn sleep(&self, world: &impl World) -> u64 {
         let now = world.now();
         let timeout = self.waiting.timers.borrow().next().map(|at| at.saturating_sub(now));

@@ -1,16 +1,31 @@
-//! Invocations that cross to another processor, and their results' way home.
+//! Remote calls: an invocation that crosses to another processor, and its result's way back.
 //!
-//! The caller's slab holds a slot for the call; its payload carries the invocation there and the
-//! result back (the slot itself is the envelope). The target moves the invocation out, runs it as an
-//! operation of its own, writes the result into the envelope and sends it home, where the waiting
-//! call finds it as if the child had run here. Orphans' slots come home the same way, to be freed
-//! where they belong.
+//! The caller's slot is the envelope: it lies in the caller's slab, and a pointer to it travels.
+//!
+//! 1. The caller's thread reserves a slot, writes a [`RemoteCall`] with the invocation into its payload, sets
+//!    its state to `Away`, and puts the envelope into the outbox. The caller still owns all bytes.
+//! 2. After the running cohort, the caller's thread moves the envelope from the outbox into the target's ring
+//!    for the stage. From then on the target owns the payload, and the caller only the header.
+//! 3. The target's thread takes the envelope from the ring when the stage runs, and moves the invocation out
+//!    of the payload. If the deadline has passed, the session has ended or the stage is full, it replies with
+//!    the error.
+//! 4. The target's thread places the invocation as an operation in its own slab. The payload of the envelope
+//!    is now empty; [`RemoteReply`] owns it. The target publishes the operation's place in the
+//!    [`CancelFlag`].
+//! 5. The operation completes, panics or is cancelled on the target's thread, which writes the result or the
+//!    error into the payload and sends the envelope back through its outbox.
+//! 6. The caller's thread takes the envelope from its ring of replies. It owns the payload again, sets the
+//!    slot's state by `outcome`, and wakes the call. If the call was dropped meanwhile, the slot is freed.
+//!
+//! A cancellation needs no envelope of its own. The caller sets the [`CancelFlag`] in the payload: before
+//! step 4 the target finds it there; afterwards the caller reads the operation's place and sends a command.
 //!
 //! # Safety
-//! The rules of [`crate::operation::slot`] on envelopes: while an envelope is away, home touches only its
-//! header, the target only its [`RemoteCall`], and of the header the vtable and the stage, which
-//! nobody writes meanwhile; but for [`CancelFlag`](crate::operation::cancel_flag::CancelFlag), which is atomic and both touch. `outcome` says which
-//! member of the payload is alive once the envelope is back. Invocation and result are `Send` by the bounds of [`Processor::call_on`].
+//! The rules of [`crate::operation::slot`] on envelopes: while an envelope is away, the caller's processor
+//! touches only its header, and the target only its [`RemoteCall`] and, read-only, the vtable and the stage
+//! in the header, which no thread writes meanwhile. The exception is [`CancelFlag`], which is atomic and
+//! shared by both. `outcome` states which member of the payload is alive once the envelope is back.
+//! Invocation and result are `Send` by the bounds of [`Processor::call_on`].
 
 use std::cell::Cell;
 use std::future::Future;
@@ -35,28 +50,28 @@ use crate::processor::processor::Processor;
 use crate::session::group_flag::Group;
 use crate::stage::key::Invocation;
 
-/// The payload of a slot that crosses. `repr(C)`: the call reads the result at its start.
+/// The payload of an envelope. `repr(C)`: the call reads the result at its start.
 #[repr(C)]
 struct RemoteCall<F, T> {
     cell: Payload<F, (), T>,
     home: u16,
-    /// When it is not worth starting any more: the caller's session's.
+    /// The deadline of the caller's session; the operation is not started after it.
     deadline: u64,
-    /// The stage that was running there.
+    /// The stage that was running on the caller's processor.
     from: u8,
     site: Site,
     outcome: Cell<Outcome>,
-    /// The session that the operation will belong to. Taken with the invocation.
+    /// The session of the operation. Taken together with the invocation.
     group: Cell<Option<Arc<Group>>>,
-    /// Between the two sides while the envelope is away.
+    /// Shared by the two processors while the envelope is away.
     cancel: CancelFlag,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// The invocation is alive: nobody has taken it up.
+    /// The invocation is alive: no processor has accepted it.
     None,
-    /// The target has it.
+    /// The target has taken the invocation.
     Taken,
     Done,
     Failed,
@@ -85,8 +100,8 @@ impl Processor {
         self.call_by_envelope(from, target, invocation)
     }
 
-    /// Invokes by an envelope to the processor numbered `target`, also if it is this one: then another
-    /// may take it from the ring.
+    /// Invokes by an envelope on the processor numbered `target`. If that is this processor, another may take
+    /// the envelope from the ring.
     pub(crate) fn call_by_envelope<F, Fut, T>(
         &self,
         from: Invocation,
@@ -148,14 +163,14 @@ impl Processor {
         Ok(slot)
     }
 
-    /// An envelope from another processor: its invocation becomes an operation here, the newest of its
-    /// stage's queue. None where it was refused.
+    /// Accepts an envelope from another processor: its invocation becomes an operation here, the newest of
+    /// its stage's queue. Returns none if it was rejected.
     pub(crate) fn accept_remote(&self, Envelope(slot): Envelope) -> Option<Slot> {
         // SAFETY: the vtable is the one that the envelope was filled with.
         unsafe { (slot.vtable.get().remote.accept_remote)(slot, self.into()) }
     }
 
-    /// An envelope that has come home: its result goes to the waiting call.
+    /// Accepts an envelope that has returned, and delivers its result to the waiting call.
     pub(crate) fn complete_remote(&self, Envelope(slot): Envelope) {
         assert_eq!(slot.state.get(), SlotState::Away, "an envelope comes home once");
         // SAFETY: the vtable is the one that the envelope was filled with.
@@ -166,14 +181,14 @@ impl Processor {
 }
 
 impl Processor {
-    /// Ends the operation of a call of this processor, wherever it is, if it is not over.
+    /// Cancels the operation of a call of this processor, on whichever processor it is, unless it is over.
     pub(crate) fn cancel_child(&self, slot: Slot) {
         match slot.state.get() {
             SlotState::Away => {
                 // SAFETY: the vtable is the one that the envelope was filled with.
                 let arrived = unsafe { (slot.vtable.get().remote.cancel_remote)(slot) };
                 if let Some(RemotePlace { processor, index, serial }) = arrived {
-                    // An operation that is over by then has another serial.
+                    // An operation that is over by the time the command arrives has another serial.
                     self.command(processor, move |there| there.cancel_arrived(index, serial));
                 }
             }
@@ -182,7 +197,7 @@ impl Processor {
         }
     }
 
-    /// As [`cancel_child`](Self::cancel_child), if the slot at `index` is still that operation's.
+    /// Like [`cancel_child`](Self::cancel_child), if the slot at `index` still belongs to that operation.
     pub(crate) fn cancel_child_at(&self, index: u32, serial: Serial) {
         let slot = self.slab().get(index).filter(|slot| slot.serial.get() == serial);
         slot.into_iter().for_each(|slot| self.cancel_child(slot));
@@ -217,7 +232,7 @@ where
     }
 }
 
-/// The vtable of an envelope with an item for a cohort operation; `accept_remote` is of the same types.
+/// The vtable of an envelope with an item for a cohort operation. `accept_remote` has the same types.
 pub(crate) const fn item_parcel_vtable<I: Send + 'static, T: Send + 'static>(
     accept_remote: unsafe fn(Slot, ProcessorRef<'_>) -> Option<Slot>,
 ) -> VTable {
@@ -293,8 +308,8 @@ where
     }
 }
 
-/// Takes the invocation, or item, out of an envelope that has arrived, and has `place` make it an
-/// operation here, in the session that it came with.
+/// Takes the invocation or item out of an envelope that has arrived. `place` makes it an operation here, in
+/// the session that the envelope names.
 ///
 /// # Safety
 /// The envelope came through a ring, was filled with these types, and is received once.
@@ -311,13 +326,13 @@ pub(crate) unsafe fn receive<F, T>(
         let (home, from, site) = ((*crossing).home, (*crossing).from, (*crossing).site);
         (invocation, (*crossing).group.take(), (*crossing).deadline, home, from, site)
     };
-    // The stage field is written before the envelope leaves home and read-only while it is away.
+    // The stage field is written before the envelope is sent, and read-only while it is away.
     let stage = slot.stage.get();
     let mut invocation = Some(invocation);
     let mut reply = RemoteReply::<T> { envelope: Some(slot), result: std::marker::PhantomData };
     let joined = processor.in_group(group, || {
         processor.waiting.sessions.adopt_deadline(deadline);
-        // It is taken up when it would start, so this is the time to look.
+        // An envelope is accepted when its operation would start, so the deadline is checked now.
         if deadline <= processor.now() {
             processor.stage_counters(stage).shed_deadline.add(1);
             reply.send(Err(CallError::DeadlinePassed));
@@ -340,9 +355,10 @@ pub(crate) unsafe fn receive<F, T>(
         }
         Some(operation)
     });
-    // What was not taken up: its destructor is foreign, and the envelope is answered whatever it does.
+    // If the invocation was not accepted, its destructor is user code; the envelope is answered even if it
+    // panics.
     catch_panic(|| drop(invocation));
-    // Tells the caller, if nobody has, that its operation has ended with its session.
+    // If there was no reply yet, tells the caller that its operation has ended with its session.
     drop(reply);
     if joined.is_none() {
         processor.stage_counters(stage).cancelled.add(1);
@@ -350,8 +366,8 @@ pub(crate) unsafe fn receive<F, T>(
     joined.flatten()
 }
 
-/// RemoteReply to a caller on another processor: sent with the result, or, if the operation ends without
-/// one, when dropped. Empty where nothing is owed.
+/// The reply to a caller on another processor. It is sent with the result or, if the operation ends without a
+/// result, when it is dropped. Empty if no reply is owed.
 #[repr(transparent)]
 pub(crate) struct RemoteReply<T> {
     envelope: Option<Slot>,
