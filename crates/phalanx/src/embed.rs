@@ -1,8 +1,8 @@
 //! The scheduler without the runtime, for programs that bring their own event loop.
 //!
 //! [`Graph::build`](crate::Graph::build) returns a [`ProcessorBuilder`] per processor. On its thread each becomes a [`Processor`],
-//! which runs against a [`World`]: a clock and the source of I/O completions. The crate `phalanx-core` contains these
-//! items and no others of this crate.
+//! which runs against a [`World`]: a clock and the source of I/O completions. The crate `phalanx-core` is the
+//! scheduler alone, with all of these items.
 //!
 //! ```
 //! use phalanx::Graph;

@@ -1,13 +1,13 @@
 //! Stages: handles, policies and options.
 //!
 //! A stage is a named module with state. [`Graph`](crate::Graph) declares stages, in the order in which a request
-//! visits them, and returns a handle for each. The policy decides how operations reach the state:
+//! visits them, and returns a handle for each. The policy determines how operations access the state:
 //!
 //! | policy | declared by | state |
 //! |---|---|---|
 //! | shared | [`Graph::shared`](crate::Graph::shared) | one `Sync` value; operations run on the caller's processor |
 //! | partitioned | [`Graph::partitioned`](crate::Graph::partitioned) | one value per partition; a key selects it, and its owner runs the operation |
-//! | exclusive | [`Graph::exclusive`](crate::Graph::exclusive) | one value per processor; one operation at a time |
+//! | exclusive | [`Graph::exclusive`](crate::Graph::exclusive) | one value; one processor at a time runs a cohort, under a lock |
 //!
 //! [`StageOptions`] sets a stage's bounds and batching:
 //!

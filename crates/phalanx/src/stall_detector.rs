@@ -148,12 +148,12 @@ mod tests {
     fn one_that_runs() -> Running {
         let mut graph = phalanx_core::Graph::new();
         let work = graph.shared("work", ());
-        let (tell, reported) = std::sync::mpsc::channel();
+        let (sender, reported) = std::sync::mpsc::channel();
         let runtime = crate::Runtime::new().processors(1).pin(false).signals(false);
         let ran = runtime.run(graph, |start| {
-            let (control, tell) = (start.control(), tell.clone());
+            let (control, sender) = (start.control(), sender.clone());
             work.dispatch(move |_| async move {
-                tell.send(control.running()[0].unwrap()).unwrap();
+                sender.send(control.running()[0].unwrap()).unwrap();
                 control.drain();
             })?;
             Ok(())

@@ -179,8 +179,8 @@ fn report_large_operation(stage: &str, operation: &str, bytes: usize) {
         // stderr may be closed.
         let _ = writeln!(
             std::io::stderr(),
-            "phalanx: an operation of stage {stage:?} takes {bytes} bytes, more than \
-             {LARGE_OPERATION}: {operation}; box what is large and lives across an `await`"
+            "phalanx: an operation of stage {stage:?} needs {bytes} bytes, more than \
+             {LARGE_OPERATION}: {operation}; box large values that live across an `await`"
         );
     }
     tracing_events::large_operation(stage, operation, bytes);

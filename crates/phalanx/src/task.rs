@@ -14,9 +14,10 @@
 //! Runtime::new().processors(1).run(graph, move |start| {
 //!     let control = start.control();
 //!     slow.dispatch(move |_| async move {
-//!         let call = slow.call(|_| sleep(Duration::from_secs(60)));
-//!         let first = select(call, sleep(Duration::from_millis(1))).await;
-//!         assert_eq!(first, Either::Right(())); // the call was dropped, which ends it
+//!         let mut call = slow.call(|_| sleep(Duration::from_secs(60)));
+//!         let first = select(&mut call, sleep(Duration::from_millis(1))).await;
+//!         assert_eq!(first, Either::Right(()));
+//!         call.end(); // a call that is only dropped runs on
 //!         control.drain();
 //!     })?;
 //!     Ok(())

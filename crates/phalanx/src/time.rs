@@ -1,7 +1,7 @@
 //! Clocks and timers.
 //!
-//! [`now`] is the time of the running cohort, since the start of the program; reading it costs nothing. Timers are
-//! checked between cohorts, in steps of a millisecond.
+//! [`now`] is the time of the running cohort, since the start of the program; reading it costs nothing. Timers have a
+//! resolution of one millisecond, rounded up.
 //!
 //! ```
 //! use phalanx::time::{now, sleep, timeout};

@@ -168,5 +168,5 @@ impl World for DriverWorld {
 
 /// Panics if the driver fails as a whole: the processor could not receive events any more.
 fn fail(what: &str, error: &std::io::Error) -> ! {
-    panic!("the driver cannot {what} any more: {error}")
+    panic!("the driver failed to {what}: {error}")
 }

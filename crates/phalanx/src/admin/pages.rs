@@ -51,8 +51,8 @@ pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::R
                 Answer::new(metrics::CONTENT_TYPE, text)
             }
             (_, "/trace.json") => match timeline::start(&request, source) {
-                Ok(asked) => {
-                    timeline::serve(asked, &mut client, source).await?;
+                Ok(trace) => {
+                    timeline::serve(trace, &mut client, source).await?;
                     continue;
                 }
                 Err(refused) => refused,

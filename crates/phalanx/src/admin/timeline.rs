@@ -43,23 +43,23 @@ pub(super) fn start(request: &Request, source: &Source) -> Result<TraceRequest, 
     match source.control.trace(capacity) {
         Some(trace) => Ok(TraceRequest { trace: Some(trace), time }),
         None => {
-            let told = "another trace is running, for at most 30 seconds; try again\n";
-            Err(Answer { fields: "Retry-After: 2\r\n", ..Answer::text("409 Conflict", told) })
+            let message = "another trace is running, for at most 30 seconds; try again\n";
+            Err(Answer { fields: "Retry-After: 2\r\n", ..Answer::text("409 Conflict", message) })
         }
     }
 }
 
 /// Waits for the end of the trace and sends it.
 pub(super) async fn serve(
-    asked: TraceRequest,
+    request: TraceRequest,
     client: &mut Connection,
     source: &Source,
 ) -> std::io::Result<()> {
     let fields = "Content-Disposition: attachment; filename=\"phalanx-trace.json\"\r\n";
-    let Some(trace) = asked.trace else {
+    let Some(trace) = request.trace else {
         return client.begin("application/json", fields).await.map(|_| ());
     };
-    pause(asked.time).await;
+    pause(request.time).await;
     trace.stop();
     let stages: Vec<_> = source.control.stages().collect();
     let count = source.control.processors();

@@ -56,7 +56,7 @@ pub struct StageInterval {
     pub queue_length_max: u64,
     /// Sum of the queue lengths found by cohorts.
     pub queue_length_sum: f64,
-    /// Operations run: started or restarted.
+    /// Operations run: started or resumed.
     pub ran: u64,
     /// Operations started.
     pub started: u64,

@@ -31,10 +31,10 @@ thread_local! {
 /// # transfer(1);
 /// ```
 pub fn fault_point(name: &'static str) {
-    let strikes = PLAN.with_borrow_mut(|plan| {
+    let panics = PLAN.with_borrow_mut(|plan| {
         plan.as_mut().is_some_and(|plan| plan.rng.u32(..1000) < plan.per_mille)
     });
-    if strikes {
+    if panics {
         // Skips the panic hook, which would print a message for thousands of seeds.
         resume_unwind(Box::new(name));
     }

@@ -8,8 +8,8 @@ use super::sim_processor::SimProcessor;
 pub(super) fn describe_remaining(places: &[SimProcessor]) -> String {
     let mut text = String::new();
     for (number, place) in places.iter().enumerate() {
-        for remnant in place.processor().leaks() {
-            let _ = writeln!(text, "  processor {number}: {remnant}");
+        for leak in place.processor().leaks() {
+            let _ = writeln!(text, "  processor {number}: {leak}");
         }
         let flights = place.io.in_flight();
         if flights > 0 {
@@ -28,8 +28,8 @@ pub(super) fn describe_remaining(places: &[SimProcessor]) -> String {
 pub(super) fn check_at_rest(places: &[SimProcessor]) -> Result<(), String> {
     let mut text = String::new();
     for (number, place) in places.iter().enumerate() {
-        for remnant in place.processor().leaks() {
-            let _ = writeln!(text, "  processor {number}: {remnant}");
+        for leak in place.processor().leaks() {
+            let _ = writeln!(text, "  processor {number}: {leak}");
         }
         let flights = place.io.in_flight();
         if flights > 0 {

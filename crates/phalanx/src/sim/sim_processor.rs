@@ -132,12 +132,12 @@ impl phalanx_core::World for SimWorld {
     }
 
     fn reap(&self) -> bool {
-        let came = self.io.reap().expect("a simulated driver does not fail as a whole") > 0;
+        let any = self.io.reap().expect("a simulated driver does not fail as a whole") > 0;
         if self.control.phase() > Phase::Running {
             self.io.announce_drain();
         }
         self.io.expire(Duration::from_nanos(self.world.now()));
-        came
+        any
     }
 
     fn submit(&self) {

@@ -44,7 +44,7 @@ pub(super) fn draw(out: &mut String, Place { x, y }: Place, name: &str, stage: &
         rate(stage.ran),
         percent(busy),
     );
-    row(out, 35, "h", ["", "queue", "started", "restarted", "completed"].map(str::to_owned));
+    row(out, 35, "h", ["", "queue", "started", "resumed", "completed"].map(str::to_owned));
     row(
         out,
         50,
@@ -109,12 +109,12 @@ fn row(out: &mut String, y: u32, class: &str, cells: [String; 5]) {
 
 /// Panicked and shed operations of the interval; usually empty.
 fn trouble(stage: &StageInterval) -> String {
-    let mut said = Vec::new();
+    let mut notes = Vec::new();
     if stage.shed > 0 {
-        said.push(format!("shedding {}/s", count(stage.per_second(stage.shed))));
+        notes.push(format!("shedding {}/s", count(stage.per_second(stage.shed))));
     }
     if stage.panicked > 0 {
-        said.push(format!("{} panicked", count(stage.panicked as f64)));
+        notes.push(format!("{} panicked", count(stage.panicked as f64)));
     }
-    said.join(", ")
+    notes.join(", ")
 }

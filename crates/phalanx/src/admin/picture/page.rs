@@ -73,7 +73,7 @@ pub(in crate::admin) fn page(snapshot: &Snapshot, interval: &Interval) -> String
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <title>Phalanx</title><link rel=\"icon\" href=\"data:,\"><style>{}{}</style></head><body>\
-         <header><h1>Phalanx</h1><button hidden>pause</button><noscript>A still picture; reload for \
+         <header><h1>Phalanx</h1><button hidden>pause</button><noscript>A static picture; reload for \
          the next.</noscript><nav><a href=\"/snapshot.json\">snapshot</a><a href=\"/metrics\">metrics\
          </a><a href=\"/graph.dot\">graph</a><a href=\"/picture.svg\">picture</a>\
          <a href=\"/trace.json?seconds=2\">trace of 2 s</a></nav></header><main>{}</main>{LEGEND}\
@@ -84,10 +84,10 @@ pub(in crate::admin) fn page(snapshot: &Snapshot, interval: &Interval) -> String
     )
 }
 
-const LEGEND: &str = "<footer><p>A box is a stage on a processor, the warmer the busier; a red ring: it \
-    turns work away. Columns: the queue that cohorts found; operations started and restarted, with \
-    their wait; completed, with the time run. Rates, means and p99 are of the last second, maxima \
-    since the start.</p><p>Arcs are operations per second:\
+const LEGEND: &str = "<footer><p>A box is a stage on a processor; a warmer color means busier, a red ring \
+    that it sheds operations. Columns: the queue found by cohorts; operations started and resumed, with \
+    their wait; operations completed, with their run time. Rates, means and p99 cover the last second, \
+    maxima the time since the start.</p><p>Arcs are operations per second:\
     <span class=\"key\" style=\"color:var(--arc)\"></span>between stages\
     <span class=\"key\" style=\"color:var(--cross)\"></span>between processors\
     <span class=\"key\" style=\"color:var(--out)\"></span>from I/O, timers and other threads</p></footer>";
