@@ -1,9 +1,8 @@
 //! Cohort operations: stages whose handler is given the whole cohort as a slice.
 //!
-//! What is invoked is not code but an *item*. It lies in a slot and waits in the stage's queue as
-//! any operation does, so that policy, order, bounds, sessions and counters are the same. When the
-//! stage runs, the cohort's items are moved into one vector, and the handler, which is the stage's,
-//! is called once.
+//! An invocation of such a stage is not code but an *item*. It is stored in a slot and waits in the stage's
+//! queue like any operation, so policy, order, bounds, sessions and counters are the same. When the stage
+//! runs, the items of the cohort are moved into one vector, and the stage's handler is called once.
 //!
 //! # Safety
 //! The queue of a stage that has a [`Batch`] holds slots of that stage's handles alone (`stage.rs`:
@@ -24,7 +23,7 @@ use crate::stage::batching::{Batch, Lost, bump};
 use crate::stage::local::LocalStage;
 
 impl Processor {
-    /// Takes what is queued, up to the stage's largest cohort, and calls the handler once.
+    /// Takes queued items, up to the stage's largest cohort, and calls the handler once.
     pub(crate) fn run_batch(
         &self,
         stage: usize,
@@ -86,7 +85,7 @@ impl Processor {
                 counters.panicked.add(1);
             }
         }
-        // Kept replies: their operations are suspended.
+        // Items with kept replies count as suspended operations.
         stats.suspended.set(taken.saturating_sub(answered + lost_here));
         if let Some(panic) = panic {
             discard_panic(panic);

@@ -1,4 +1,4 @@
-//! Refusing what a stage has no room for, and waking what waits for room.
+//! Rejection at full stages, and wake-up of the futures that wait for capacity.
 
 use crate::error::Refused;
 use crate::panic::catch_panic;
@@ -12,7 +12,7 @@ impl Processor {
         self.stage(usize::from(key.stage())).queue.has_room()
     }
 
-    /// The cohort of a stage with a bound is over: tells those who wait for room.
+    /// Wakes the futures that wait for a stage's capacity, after a cohort of it.
     #[cold]
     pub(crate) fn wake_capacity_waiters(&self, local: &LocalStage) {
         if local.has_recovered() {
@@ -21,7 +21,7 @@ impl Processor {
         }
     }
 
-    /// Counts a refusal at a stage that is full. What was to be invoked is dropped, contained as in
+    /// Counts a rejection by a full stage. The invocation is dropped, and its panic caught as in
     /// [`refuse`](Self::refuse).
     #[cold]
     #[inline(never)]

@@ -17,11 +17,11 @@ use crate::stage::local::LocalStage;
 use crate::state::exclusive::Gate;
 use crate::world::World;
 
-/// A cohort's time is looked at after this many operations, and then at growing distances: many
+/// Operations after which a cohort first reads the clock. It then reads it at growing intervals: many
 /// operations in a short time are short ones.
 const FIRST_CLOCK_READ: usize = 8;
 
-/// Lets go of an exclusive stage when the cohort is over, however it ends.
+/// Leaves an exclusive stage at the end of the cohort, even if it unwinds.
 struct GateGuard<'a>(&'a dyn Gate);
 
 impl<'a> GateGuard<'a> {
@@ -37,9 +37,9 @@ impl Drop for GateGuard<'_> {
 }
 
 impl LocalStage {
-    /// How many envelopes a cohort begins with that finds both them and local operations: none, and in
-    /// the next such cohort their part of what waits, so that neither starves, whether it is the
-    /// count or the time that ends cohorts.
+    /// Remote operations with which a cohort begins if local ones are waiting as well. It alternates between
+    /// none and their share of the queue, so that neither side starves, whether the count or the time ends
+    /// cohorts.
     #[cold]
     fn remote_share(&self, remote: usize, waiting: usize) -> usize {
         let first = !self.runtime.remote_first.get();
@@ -50,12 +50,12 @@ impl LocalStage {
 }
 
 impl Processor {
-    /// Runs one cohort of a stage: what is there, bounded by the stage's count and time. Returns
-    /// how many operations ran; none when another processor is in an exclusive stage.
+    /// Runs one cohort of a stage, bounded by the stage's count and time. Returns the number of operations
+    /// run; zero if another processor is in the exclusive stage.
     pub(crate) fn run_cohort(&self, stage: usize, world: &impl World) -> usize {
         let local = &self.stages[stage];
         if local.local.batch.as_ref().is_some_and(|batch| batch.is_busy()) {
-            // The end of the cohort under way makes the stage ready again.
+            // The end of the running cohort makes the stage ready again.
             self.stages.clear_ready(stage);
             return 0;
         }
@@ -82,7 +82,7 @@ impl Processor {
             true => local.starvation_guard.order(start, oldest),
             false => PopOrder::OldestFirst,
         };
-        // Where a stage may interrupt, every operation is followed by a look.
+        // Where a stage may preempt, thresholds are checked after every operation.
         let next_check =
             if self.stages.thresholds.stages.is_empty() { FIRST_CLOCK_READ } else { 1 };
         let stats = CohortStats {
@@ -98,7 +98,7 @@ impl Processor {
         if let Some(batch) = &local.local.batch {
             self.run_batch(stage, local, &**batch, order, start, &stats);
         }
-        // A panic ends the operation that was running, and the cohort goes on after it.
+        // A panic ends the operation that was running; the cohort continues with the next.
         while local.local.batch.is_none()
             && let Err(panic) = catch_unwind(AssertUnwindSafe(|| {
                 self.run_operations(stage, local, order, start, world, &stats);
@@ -128,12 +128,12 @@ impl Processor {
         stats.size.get()
     }
 
-    /// A panic has left the loop of a cohort. The operation that was polled has failed: it is dropped
-    /// before anyone is told, since it is in no queue meanwhile, and the world's code may panic too.
+    /// Fails the operation whose poll panicked. It is dropped before its caller is woken: it is in no queue
+    /// meanwhile, and the code of the world may panic too.
     #[cold]
     fn operation_panicked(&self, stage: usize, panic: Box<dyn Any + Send>, stats: &CohortStats) {
         self.waiting.sessions.enter(NO_SESSION);
-        // Still the operation that was polled, and not a later one in its slot.
+        // The operation that was polled, and not a later one in its slot.
         let polled = |slot: &Slot| {
             slot.has(QUEUED) && matches!(slot.state.get(), SlotState::Started | SlotState::Empty)
         };
@@ -182,7 +182,7 @@ impl Processor {
     ) {
         let beyond = self.exceeds_cache();
         while stats.size.get() < stats.limit.get() {
-            // The local queue first, then what other processors sent (tr2001 §5.1.1), or the reverse.
+            // The local queue first, then remote operations (tr2001 §5.1.1), or the reverse.
             let slot = match local.queue.pop(order) {
                 Some(slot) => slot,
                 None => match self.next_remote(stage) {
@@ -203,7 +203,7 @@ impl Processor {
         }
     }
 
-    /// What other processors sent, as far as it is its turn. Whether the cohort's time is over.
+    /// Starts this cohort's share of remote operations. Returns whether the cohort's time is used up.
     #[cold]
     fn start_remote_share(
         &self,
@@ -227,7 +227,7 @@ impl Processor {
         false
     }
 
-    /// The next operation while it is the envelopes' turn; none when that is over.
+    /// The next operation of the remote share; none when the share is used up.
     #[cold]
     pub(crate) fn next_of_remote_share(
         &self,
@@ -236,7 +236,7 @@ impl Processor {
         stats: &CohortStats,
     ) -> Option<Slot> {
         let left = stats.remote_left.get().checked_sub(1)?;
-        // Not refused because the queue is full: it is there for a moment only.
+        // Makes room in a full queue, since the operation is in it only for a moment.
         let aside = Aside::make_room(&local.queue);
         let next = self.next_remote(stage);
         drop(aside);
@@ -244,8 +244,7 @@ impl Processor {
         next
     }
 
-    /// Looks up from the work between two operations: other stages may be overdue, or the cohort's
-    /// time over, which this says.
+    /// Checks between two operations: runs overdue stages, and returns whether the cohort's time is used up.
     #[cold]
     fn check_between_operations(
         &self,
@@ -268,7 +267,7 @@ impl Processor {
         over
     }
 
-    /// Looks at the clock, and says when to look again: soon, if a good part of the time is over.
+    /// Reads the clock, and sets the next time to read it: soon, if much of the time is used.
     fn has_used_time(
         &self,
         local: &LocalStage,
@@ -282,13 +281,13 @@ impl Processor {
         elapsed > local.cohort_time
     }
 
-    /// Takes up one operation that another processor sent.
+    /// Accepts one operation that another processor sent.
     #[inline(never)]
     pub(crate) fn next_remote(&self, stage: usize) -> Option<Slot> {
         self.current.set_running(None);
         loop {
             let envelope = self.link.mailbox().stages[stage].pop()?;
-            // A refused envelope leaves the queue in its order.
+            // A rejected envelope leaves the order of the queue unchanged.
             if let Some(slot) = self.accept_remote(envelope)
                 && self.stages[stage].queue.pop_newest(slot)
             {
@@ -300,7 +299,7 @@ impl Processor {
     #[inline(always)]
     fn run_operation(&self, slot: Slot, start: u64, stats: &CohortStats) {
         if slot.has(ENDED) {
-            // What its destructors wake is not running any more.
+            // Operations that its destructors wake are not the running one.
             self.current.set_running(None);
             bump(&stats.ended);
             return self.discard(slot, CallError::Cancelled);
@@ -322,7 +321,7 @@ impl Processor {
         self.poll_operation(slot, stats);
     }
 
-    /// Polls an operation whose session has been entered, and sees to what has become of it.
+    /// Polls an operation whose session has been entered, and handles the outcome.
     #[inline(always)]
     pub(crate) fn poll_operation(&self, slot: Slot, stats: &CohortStats) {
         self.current.set_running(Some(slot));
@@ -358,7 +357,7 @@ impl Processor {
         }
     }
 
-    /// An operation that has not started and whose session is past its deadline.
+    /// Whether an operation has not started and its session's deadline has passed.
     #[inline(never)]
     pub(crate) fn is_expired(&self, slot: Slot, start: u64) -> bool {
         slot.state.get() == SlotState::Unstarted
@@ -372,7 +371,7 @@ impl Processor {
         self.discard(slot, CallError::DeadlinePassed);
     }
 
-    /// An operation that re-enabled itself (it is still marked as queued) yields to all others of its stage.
+    /// Requeues an operation that woke itself (it is still marked as queued) behind all others of its stage.
     pub(crate) fn requeue(&self, slot: Slot) {
         let local = self.stage(usize::from(slot.stage.get()));
         slot.queued_at.set(self.now());

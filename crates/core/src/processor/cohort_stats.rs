@@ -1,8 +1,8 @@
-//! The counts of one running cohort.
+//! The counters of one running cohort.
 
 use std::cell::Cell;
 
-/// How long operations had waited.
+/// The waiting times of operations.
 #[derive(Default)]
 pub(crate) struct WaitStats {
     pub(crate) total: Cell<u64>,
@@ -19,9 +19,9 @@ impl WaitStats {
     }
 }
 
-/// The counts that one cohort adds to its stage's counters. The usual case is an operation that is started and
-/// completed, so these two are not counted but what remains of `size`. Cells, since a panic may
-/// leave the loop at any operation.
+/// The counts that one cohort adds to its stage's counters. Most operations are started and completed, so
+/// these two counts are derived from `size` and the others. The fields are cells, since a panic may leave the
+/// loop at any operation.
 #[derive(Default)]
 pub(crate) struct CohortStats {
     pub(crate) started: WaitStats,
@@ -32,18 +32,18 @@ pub(crate) struct CohortStats {
     pub(crate) suspended: Cell<u64>,
     pub(crate) panicked: Cell<u64>,
     pub(crate) size: Cell<usize>,
-    /// No operation is started beyond this size: the stage's count, or none while as many as may
-    /// wait for prefetches.
+    /// The size beyond which no operation is started: the stage's bound, or zero while the interleave ring is
+    /// full.
     pub(crate) limit: Cell<usize>,
-    /// Resumptions after prefetches, and the number at which the cohort reads the clock.
+    /// Resumptions after prefetches, and the number of them at which the cohort reads the clock.
     pub(crate) fetched: Cell<usize>,
     pub(crate) fetched_clock_read: Cell<usize>,
-    /// So many envelopes of other processors go first in this cohort.
+    /// Remote operations that are still to run first in this cohort.
     pub(crate) remote_left: Cell<usize>,
-    /// The size at which is looked up from the work.
+    /// The size at which the cohort next checks clock and thresholds.
     pub(crate) next_check: Cell<usize>,
     /// The size at which the cohort reads the clock.
     pub(crate) next_clock_read: Cell<usize>,
-    /// Nanoseconds that other stages' cohorts took which interrupted this one.
+    /// Nanoseconds that preempting cohorts of other stages took.
     pub(crate) interrupted: Cell<u64>,
 }

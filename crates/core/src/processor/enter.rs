@@ -1,8 +1,8 @@
 //! The thread's current processor.
 //!
 //! # Safety
-//! The current processor is kept as a raw pointer. [`Processor::enter`] sets it for the length of a borrow
-//! of that processor and restores it afterwards; so it is valid whenever it is set.
+//! The current processor is stored as a raw pointer. [`Processor::enter`] sets it for the duration of a
+//! borrow of that processor and restores the previous one afterwards, so it is valid whenever it is set.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -38,7 +38,7 @@ pub(crate) fn current<R>(f: impl FnOnce(&Processor) -> R) -> R {
              sessions made by the operations of a running Runtime, or by its `start`"
         );
     }
-    // What `f` has captured stays in registers, having no destructor until it is called.
+    // In a `ManuallyDrop`, the captures of `f` need no unwinding code and stay in registers.
     let f = ManuallyDrop::new(f);
     match CURRENT.get() {
         // SAFETY: the pointer is valid while it is set (top of the file).
@@ -68,7 +68,7 @@ impl Processor {
         f()
     }
 
-    /// Enters a turn: the state of one turn is not made for another inside of it.
+    /// Enters a turn. Turns of one processor do not nest.
     pub(crate) fn in_turn<R>(&self, f: impl FnOnce() -> R) -> R {
         let _turn = self.current.begin_turn();
         self.enter(f)

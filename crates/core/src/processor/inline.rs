@@ -1,16 +1,15 @@
-//! Direct execution: a call that is awaited at once is run at once, like a procedure call.
+//! Inline execution: a call that is awaited immediately runs immediately, like a procedure call.
 //!
-//! Where a stage's code is small, so that a cohort of it has nothing to gain, its calls need not
-//! wait in a queue for one. When the caller awaits such a call for the first time (never before:
-//! the order that a program sees is that of suspending callers) the child is taken from its queue
-//! and polled inside of the caller's own poll. If it completes, its result is there without a
-//! wake-up; if it suspends it has become an operation like any other, and the caller suspends too.
-//! Operations that were queued at the stage before the child run first, in the same place. So the
-//! stage keeps its order.
+//! If a stage's code is small, a cohort of it gains nothing, so its calls need not wait in a queue. When the
+//! caller first awaits such a call, the child is taken from its queue and polled within the caller's own
+//! poll. It never runs earlier, so programs observe the same order as with suspending callers. If the child
+//! completes, its result is available without a wake-up. If it suspends, it becomes an ordinary operation,
+//! and the caller suspends too. Operations that were queued at the stage before the child run first, in the
+//! same way, so the stage keeps its order.
 //!
-//! How deep children run inside of one another is bounded, for the stack's sake, and how many run
-//! while one operation is polled, for the other operations' sake; beyond that a call waits in its
-//! queue, as all do elsewhere. [`crate::handle::run_inline`] has what is cheaper still.
+//! The nesting depth is bounded to protect the stack, and the number of inline runs per poll is bounded for
+//! the sake of other operations. Beyond these bounds a call waits in its queue. [`crate::handle::run_inline`]
+//! contains the cheaper special cases.
 //!
 //! # Safety
 //! The counters that [`InlineState`](crate::stage::inline_state::InlineState) points to are the processor's, which keeps them as long as it lives;
@@ -29,17 +28,17 @@ use crate::processor::processor::Processor;
 use crate::queue::local::PopOrder;
 use crate::stage::local::LocalStage;
 
-/// Children inside of one another.
+/// Maximum nesting depth of inline operations.
 const MAX_INLINE_DEPTH: u32 = 16;
 
-/// What a processor goes back to after a child inside of its caller.
+/// The context to restore when an inline operation returns to its caller.
 pub(crate) struct CallerContext {
     row: *const Counter,
     watched: (u64, *mut Header),
 }
 
 impl Processor {
-    /// Counts an operation of `stage` that was a part of its caller, and has completed.
+    /// Counts an operation of `stage` that ran as part of its caller and completed.
     #[inline(always)]
     pub(crate) fn count_inline(&self, stage: u8) {
         let row = self.current.arc_row();
@@ -47,20 +46,20 @@ impl Processor {
         unsafe { (*row.add(self.stages.inline.beyond + usize::from(stage))).add(1) };
     }
 
-    /// Whether an awaited call's operation might be run here and now.
+    /// Whether an awaited call's operation may run inline.
     #[inline(always)]
     pub(crate) fn is_direct(&self, slot: Slot) -> bool {
         slot.state.get() == SlotState::Unstarted && self.stages.inline.has(slot.stage.get())
     }
 
-    /// The operation that is being polled: not where none is, nor from destructors.
+    /// The operation that is being polled. None between polls and in destructors.
     #[inline(always)]
     pub(crate) fn pollable(&self) -> Option<Slot> {
         let caller = self.current.running()?;
         (caller.state.get() == SlotState::Started && caller.has(QUEUED)).then_some(caller)
     }
 
-    /// Goes on with `slot`, inside of the operation that runs.
+    /// Enters `slot`, within the running operation.
     #[inline(always)]
     fn enter_inline(&self, slot: Slot) -> CallerContext {
         let stage = slot.stage.get();
@@ -76,8 +75,8 @@ impl Processor {
         self.stages.inline.depth.set(self.stages.inline.depth.get() - 1);
     }
 
-    /// Runs an operation of a direct stage, which has not started, if that may be. Operations that were
-    /// queued before it run first, unless the stage is last in, first out.
+    /// Runs an unstarted operation of a direct stage inline, if the bounds allow. Operations that were queued
+    /// before it run first, unless the stage is last in, first out.
     pub(crate) fn try_run_inline(&self, slot: Slot) {
         let Some(caller) = self.pollable() else { return };
         let local = self.stage(usize::from(slot.stage.get()));
@@ -89,7 +88,7 @@ impl Processor {
         }
     }
 
-    /// Whether the operation has been taken from its queue.
+    /// Runs the operations queued before `slot`. Returns whether `slot` has been taken from its queue.
     #[cold]
     #[inline(never)]
     fn run_older_and_pop(&self, caller: Slot, slot: Slot, local: &LocalStage) -> bool {
@@ -99,7 +98,7 @@ impl Processor {
         while let Some(next) = local.queue.oldest()
             && next.state.get() == SlotState::Unstarted
             && next.flags.get() & !HELD == QUEUED
-            // One of those before may have run it inside of itself.
+            // An earlier operation may have run it inline.
             && slot.state.get() == SlotState::Unstarted
         {
             if next != slot && !self.may_run_inline() {
@@ -119,7 +118,7 @@ impl Processor {
         self.stages.inline.depth.get() < MAX_INLINE_DEPTH && self.stages.inline.allows()
     }
 
-    /// Runs an operation that has been taken from its queue and has not started.
+    /// Runs an unstarted operation that has been taken from its queue.
     #[inline(always)]
     fn run_in_caller(&self, caller: Slot, slot: Slot, local: &LocalStage) {
         let stage = usize::from(slot.stage.get());
@@ -160,7 +159,7 @@ impl Processor {
         }
     }
 
-    /// From here on it is like any other operation.
+    /// An inline operation has suspended; from here on it is an ordinary operation.
     #[cold]
     #[inline(never)]
     fn suspended_inline(&self, slot: Slot, stage: usize) {

@@ -1,4 +1,4 @@
-//! Recording the cohorts of a processor while a trace is taken.
+//! Records the cohorts of a processor while a trace is taken.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -40,7 +40,7 @@ impl Processor {
         });
     }
 
-    /// Queues by `f` an operation that came from a stage of another processor, and notes that.
+    /// Runs `f`, which queues an operation from a stage of another processor, and records that origin.
     pub(crate) fn arriving_from<R>(&self, processor: u16, stage: u8, f: impl FnOnce() -> R) -> R {
         if self.observe.counters.recorder.is_on() {
             self.observe.counters.recorder.lock().crossed = Some((processor, stage));

@@ -9,7 +9,7 @@ use crate::processor::processor::Processor;
 use crate::world::World;
 
 impl Processor {
-    /// The error of a refused invocation.
+    /// The error of a rejected invocation.
     #[cold]
     pub(crate) fn refusal(&self, refused: Refused) -> CallError {
         refused.reason(|stage| self.stage_name(stage))
@@ -20,8 +20,8 @@ impl Processor {
         panic_error(self.stage_name(stage), panic)
     }
 
-    /// Keeps a report until the end of the cohort, which passes it to the world. Returns the error for
-    /// the caller. The panic of an operation elsewhere is reported by its own processor.
+    /// Stores a report until the end of the cohort, which passes it to the world. Returns the error for the
+    /// caller. The panic of a remote operation is reported by its own processor.
     #[cold]
     pub(crate) fn record_panic(
         &self,
@@ -37,7 +37,7 @@ impl Processor {
         error
     }
 
-    /// Tells the world of the panics in the cohort that is over.
+    /// Reports the panics of the last cohort to the world.
     #[inline]
     pub(crate) fn report_panics(&self, world: &impl World) {
         if self.observe.panics.borrow().is_empty() {

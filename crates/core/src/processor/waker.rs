@@ -1,16 +1,15 @@
-//! Wakers: names of operations that any thread may hold, for as long as it likes.
+//! Wakers: operation ids that any thread may keep for any length of time.
 //!
 //! A waker is one word, the operation's [`OperationId`]: the low bits of its slot's generation, the
-//! processor's number and the slot's index. The word stands ready in the slot's header, so making,
-//! cloning and dropping a waker computes nothing. A name repeats after 2²⁴ uses of its slot. So it
-//! proves nothing about what lives in the slot, and is good for one thing: an operation that is
-//! re-enabled by another's old waker is polled once in vain. Code that reads or writes a payload, or
-//! ends an operation, compares [`Serial`](crate::operation::state::Serial), which never repeats.
+//! processor's number and the slot's index. The word is stored in the slot's header, so making, cloning and
+//! dropping a waker computes nothing. An id repeats after 2²⁴ uses of its slot, so it does not prove which
+//! operation is in the slot. At worst, an operation that is re-enabled by a stale waker is polled once more
+//! than necessary. Code that accesses a payload or cancels an operation compares
+//! [`Serial`](crate::operation::state::Serial), which never repeats.
 //!
 //! # Safety
-//! The word is never used as a pointer, so the vtable's functions are sound for any word at all.
-//! Waking, the only use of a name, polls or queues an operation that is suspended, and is sound for
-//! any operation.
+//! The word is never used as a pointer, so the vtable's functions are sound for any word. Waking is the only
+//! use of an id. It polls or queues a suspended operation, which is sound for any operation.
 
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
@@ -20,7 +19,7 @@ use crate::panic::catch_panic;
 use crate::processor;
 use crate::processor::processor::Processor;
 
-/// The waker of the operation named `name`.
+/// The waker of the operation with this id.
 #[inline]
 pub(crate) fn waker(name: OperationId) -> Waker {
     let data = std::ptr::without_provenance(name.word() as usize);
@@ -28,7 +27,7 @@ pub(crate) fn waker(name: OperationId) -> Waker {
     unsafe { Waker::new(data, &VTABLE) }
 }
 
-/// The operation of this processor that `waker` names, if it names one.
+/// The id in `waker`, if it belongs to an operation of this processor.
 #[inline]
 pub(crate) fn named(waker: &Waker, processor: &Processor) -> Option<OperationId> {
     let name = OperationId::of_word(waker.data().addr() as u64);
@@ -36,7 +35,7 @@ pub(crate) fn named(waker: &Waker, processor: &Processor) -> Option<OperationId>
     (ours && name.processor() == processor.number()).then_some(name)
 }
 
-/// A copy of `waker`, if it is an operation's; without calling anything.
+/// A copy of `waker`, if it is an operation's. Runs no foreign code.
 #[inline]
 pub(crate) fn copy_own(waker: &Waker) -> Option<Waker> {
     let ours = std::ptr::eq(waker.vtable(), &raw const VTABLE);
@@ -56,17 +55,17 @@ fn wake(data: *const ()) {
         ours
     });
     if here != Some(true) {
-        // Not under the lock: to wake calls the embedder's [`Unpark`](crate::Unpark).
+        // Not under the lock: waking calls the embedder's [`Unpark`](crate::Unpark).
         if let Some(mailbox) = mailbox_numbered(name.processor()) {
             mailbox.wake(name);
         }
     }
 }
 
-/// Wakes an operation or a foreign task. For a runtime's own tables of waiters.
+/// Wakes an operation or a foreign task, for a runtime's own tables of waiters.
 ///
-/// A foreign waker is foreign code: if it panics, the panic is discarded. The waker of an operation
-/// does not panic, and costs nothing more than [`Waker::wake`].
+/// A panic of a foreign waker is caught and discarded. The waker of an operation does not panic, and costs no
+/// more than [`Waker::wake`].
 pub fn wake_contained(waker: Waker) {
     match std::ptr::eq(waker.vtable(), &raw const VTABLE) {
         true => waker.wake(),

@@ -1,4 +1,4 @@
-//! What a processor runs now.
+//! The operation, stage and time that a processor is working on.
 
 use std::cell::Cell;
 
@@ -8,9 +8,9 @@ use crate::operation::slot::Slot;
 pub(crate) struct Current {
     /// The time of the running cohort, in the clock's nanoseconds.
     now: Cell<u64>,
-    /// The operation that is being polled. Stays until the next one is, or the cohort is over.
+    /// The operation that is being polled. It stays set until the next poll or the end of the cohort.
     running: Cell<Option<Slot>>,
-    /// Where the arcs of the stage whose cohort runs begin in the counters.
+    /// The first counter of the running stage's row of arcs.
     arc_row: Cell<*const Counter>,
     /// Whether a turn is in progress.
     turning: Cell<bool>,
@@ -66,13 +66,13 @@ impl Current {
         self.arc_row.get()
     }
 
-    /// Counts invocations by another row of arcs from now on. Returns the row before.
+    /// Counts invocations in another row of arcs from now on. Returns the previous row.
     #[inline(always)]
     pub(crate) fn set_arc_row(&self, row: *const Counter) -> *const Counter {
         self.arc_row.replace(row)
     }
 
-    /// Begins a turn: the state of one turn is not made for another inside of it.
+    /// Begins a turn. Turns of one processor do not nest.
     pub(crate) fn begin_turn(&self) -> TurnGuard<'_> {
         assert!(!self.turning.replace(true), "a processor's turn runs inside its own turn");
         TurnGuard(&self.turning)

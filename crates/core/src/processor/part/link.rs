@@ -33,7 +33,7 @@ impl Link {
         &self.mailbox
     }
 
-    /// How many messages wait to leave.
+    /// Messages in the outbox.
     #[inline(always)]
     pub(crate) fn outbound(&self) -> usize {
         self.outbox.borrow().len()

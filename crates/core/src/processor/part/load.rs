@@ -1,4 +1,4 @@
-//! How loaded a processor is: the measured delay, and the mechanisms that follow it.
+//! The load of a processor: the measured queue delay, and the mechanisms that depend on it.
 
 use crate::control::input_throttle::InputThrottle;
 use crate::stage::queue_delay::QueueDelay;

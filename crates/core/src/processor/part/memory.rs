@@ -26,7 +26,7 @@ impl Memory {
         &self.pools
     }
 
-    /// Publishes how much there is.
+    /// Publishes the current use of memory.
     pub(crate) fn publish(&self, counters: &ProcessorCounters) {
         counters.operations.set(self.slab.live() as u64);
         counters.memory.set(self.slab.bytes() as u64);

@@ -1,4 +1,4 @@
-//! What others see of a processor: counters, types of operations, reports of panics.
+//! The observable state of a processor: counters, operation types, reports of panics.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::stage::seen_types::SeenTypes;
 pub(crate) struct Observe {
     pub(crate) counters: Arc<ProcessorCounters>,
     pub(crate) types: SeenTypes,
-    /// Panics that the world has not been told of.
+    /// Panics that have not been reported to the world.
     pub(crate) panics: RefCell<Vec<PanicReport>>,
 }
 

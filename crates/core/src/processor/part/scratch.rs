@@ -1,4 +1,4 @@
-//! State of the cohort that runs; empty between cohorts.
+//! State of the running cohort; empty between cohorts.
 
 use crate::operation::interleave_ring::InterleaveRing;
 use crate::stage::batching::BatchState;

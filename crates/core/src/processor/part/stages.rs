@@ -1,4 +1,4 @@
-//! The stages of a processor: which of them are ready, and how each of them runs.
+//! The stages of a processor, and the sets of those that are ready or use a policy.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
@@ -12,17 +12,17 @@ use crate::stage_set::StageSet;
 
 pub(crate) struct Stages {
     local: Box<[LocalStage]>,
-    /// Those that have something to run.
+    /// Stages that have something to run.
     ready: Cell<StageSet>,
     pub(crate) thresholds: Thresholds,
     pub(crate) inline: InlineState,
-    /// Those that wait for a cohort to fill.
+    /// Stages with a hold policy.
     pub(crate) holding: StageSet,
-    /// Those whose operations other processors may take.
+    /// Stages whose operations other processors may steal.
     pub(crate) balanced: StageSet,
-    /// Those whose operations may be sent to the processor that has the state in its cache.
+    /// Stages whose operations may be sent to the processor that has the state in its cache.
     pub(crate) affine: StageSet,
-    /// Those at which requests begin, if part of the cache is reserved for requests in progress.
+    /// Stages at which requests begin, if part of the cache is reserved for requests in progress.
     pub(crate) entries: StageSet,
 }
 
@@ -44,7 +44,7 @@ impl Stages {
         }
     }
 
-    /// The stages that have something to run.
+    /// Stages that have something to run.
     #[inline(always)]
     pub(crate) fn ready(&self) -> StageSet {
         self.ready.get()

@@ -1,4 +1,4 @@
-//! What waits on a processor for something other than its turn: sessions, joins and timers.
+//! Tables of suspended work: sessions, joins and timers.
 
 use std::cell::RefCell;
 

@@ -1,14 +1,15 @@
-//! Exclusive stages whose state is large: whether a cohort runs here, and the state comes to it, or
-//! goes to the processor that has the state in its cache (CacheSize in tr2001 §5.1).
+//! Cache affinity for exclusive stages with large state (CacheSize in tr2001 §5.1): a cohort either runs
+//! here, which moves the state to this processor's cache, or is sent to the processor that has the state in
+//! its cache.
 //!
-//! Both move cache lines from one processor to another. The state is as many as its declared size;
-//! an operation is about [`LINES_PER_OPERATION`]. What is fewer is moved. The stage's *home* is the
-//! processor that ran its last cohort: a hint in one shared word, since a wrong guess costs time and
-//! nothing else; the stage's lock is what keeps the state whole.
+//! Both move cache lines between processors: the state is as many lines as its declared size, and an
+//! operation about [`LINES_PER_OPERATION`]. The smaller amount is moved. The stage's *home* is the processor
+//! that ran its last cohort. It is a hint in one shared word: a wrong guess costs only time, since the
+//! stage's lock protects the state.
 //!
-//! Unstarted operations wait as envelopes in this processor's own ring of the stage, as those of balanced
-//! stages do. They are sent by an order, and the home takes them up at once, so none is sent twice.
-//! Once one has started here, its cohort runs here and takes the rest along.
+//! Unstarted operations wait as envelopes in this processor's own ring of the stage, like those of balanced
+//! stages. They are sent in a command, and the home accepts them immediately, so none is sent twice. Once one
+//! has started here, its cohort runs here and includes the rest.
 
 use std::sync::Weak;
 
@@ -17,18 +18,18 @@ use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
 use crate::program::program::Program;
 
-/// Cache lines that move when an operation is sent and its result comes back: the slot's header and
-/// captures there and again back, a cell in each of two rings with its position, the marks.
+/// Cache lines that move when an operation is sent and its result returns: the slot's header and captures in
+/// both directions, an entry in each of two rings with its position, and the ready mask.
 const LINES_PER_OPERATION: usize = 8;
 
 const CACHE_LINE_BYTES: usize = 64;
 
-/// Whether `operations` are less to move than the state.
+/// Whether sending `operations` moves fewer lines than moving the state.
 fn should_send(cache_affinity: usize, operations: usize) -> bool {
     operations * LINES_PER_OPERATION < cache_affinity.div_ceil(CACHE_LINE_BYTES)
 }
 
-/// Envelopes in an order. Those that nobody has taken up are left to the program.
+/// Envelopes in a command. The program keeps those that no processor has accepted.
 struct Envelopes {
     envelopes: std::vec::IntoIter<Envelope>,
     program: Weak<Program>,
@@ -39,7 +40,7 @@ impl Drop for Envelopes {
         for envelope in self.envelopes.by_ref() {
             match self.program.upgrade() {
                 Some(program) => program.keep_envelope(envelope),
-                // The program is at its end, and this is one of its own inboxes.
+                // The program is being dropped, and this is in one of its own inboxes.
                 None => crate::operation::envelope::discard(envelope),
             }
         }
@@ -47,8 +48,8 @@ impl Drop for Envelopes {
 }
 
 impl Processor {
-    /// Sends what waits at a stage to the stage's home, if that is better than to run it here. True
-    /// if it was sent.
+    /// Sends the envelopes that wait at a stage to the stage's home, if that is cheaper than running them
+    /// here. Returns whether they were sent.
     #[cold]
     pub(crate) fn forward_to_owner(&self, stage: usize) -> bool {
         let (ring, local) = (&self.link.mailbox().stages[stage], self.stage(stage));
@@ -59,7 +60,7 @@ impl Processor {
         let cohort = waiting.min(local.max_cohort.get());
         let declared = &self.program().stages[stage];
         let Some(home) = declared.home(self.index()).filter(|home| {
-            // To wake it would take longer than to move some 500 lines.
+            // Waking it would take longer than moving some 500 lines.
             !self.program().mailboxes[*home].parking.is_parked()
         }) else {
             return false;

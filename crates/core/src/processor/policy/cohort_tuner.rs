@@ -1,10 +1,10 @@
-//! The size of cohorts where a stage does not declare it: a bound from bytes at first, then what the
-//! [ladder](crate::control::cohort_ladder) finds, on each processor for itself.
+//! Cohort tuner: the cohort size of stages that do not declare it. It starts from a bound in bytes, which the
+//! [ladder](crate::control::cohort_ladder) of each processor then adjusts.
 //!
-//! The bound is as many operations as the second-level cache has room for with what each of them
-//! occupies, from 16 to 256. The ladder is told, slice by slice, how many operations were started and
-//! how long the turns took in which any ran; it says which rung comes next. All stages that leave
-//! their cohorts to the runtime follow the same rung: their requests pass through one cache.
+//! The bound is the number of operations that fit into the second-level cache with the memory that each of
+//! them occupies, from 16 to 256. For each slice, the tuner passes the ladder the number of started
+//! operations and the time of the turns that ran any; the ladder returns the next rung. All stages without a
+//! declared size follow the same rung, since their requests pass through one cache.
 
 use crate::control::cohort_ladder::{CohortLadder, RUNGS, Slice, is_different_load};
 use crate::memory::slab::stride;
@@ -14,11 +14,11 @@ use crate::stage::tuner_state::{LOOK, STAGES, Shares};
 use crate::stage_set::StageSet;
 use crate::world::World;
 
-/// A mix is another one when so much of it is at other stages.
+/// The share of the work that must move to other stages for the mix to count as changed.
 const MAX_SHIFTED_SHARE: f64 = 0.25;
 
 impl Processor {
-    /// A turn begins: the one before it has taken until now.
+    /// Begins a turn, and adds the time of the previous one.
     #[inline]
     pub(crate) fn tick_tuner(&self, world: &impl World) {
         let auto = &self.load.tuner;
@@ -62,7 +62,7 @@ impl Processor {
             std::array::from_fn(|stage| (started[stage] - before[stage]) as f64 / work as f64);
         let per_turn = work as f64 / auto.turns.get().max(1) as f64;
         let worked = world.thread_cpu_time();
-        // What the machine gave to others meanwhile is not this program's.
+        // Time that the machine gave to other programs does not count.
         let time = auto.time.get().min(worked.saturating_sub(auto.worked.replace(worked)));
         let changed = self.has_changed(&shares, per_turn);
         let slice = Slice { work, time, per_turn, changed, congested };
@@ -72,7 +72,7 @@ impl Processor {
         auto.time.set(0);
         auto.turns.set(0);
         auto.until_look.set(if ladder.is_trying() { 1 } else { LOOK });
-        // What follows a trial is what the next looks are compared with: the first slice after it.
+        // The first slice after a trial is the reference for the following checks.
         if was_trying {
             auto.known.set(None);
         } else if auto.known.get().is_none() && ladder.kept().is_some() {
@@ -96,7 +96,7 @@ impl Processor {
             let local = &self.stages[stage];
             let runtime = &local.runtime;
             let bound = bound(auto.cache, stride(runtime.class.get()) + runtime.beside);
-            // At the first rung what is queued is what could not run inside of its caller.
+            // At the first rung, the queued operations are those that could not run inline.
             let tried = rung.filter(|rung| *rung > 0);
             local.max_cohort.set(tried.map_or(bound, |rung| RUNGS[rung].min(2 * bound)));
         }

@@ -1,15 +1,14 @@
-//! SessionGuard: waiting for a cohort to fill, where a stage asks for it.
+//! Hold policy: waiting for a cohort to fill, where a stage declares it.
 //!
-//! A stage that holds is passed over by the sweep while fewer than its count are queued and the
-//! oldest is younger than its time, and only as long as the processor has something else to run: a
-//! turn in which nothing else ran ends by running what was held. So a processor is never idle with
-//! held work, never sleeps on it and never spins on it.
+//! The sweep skips a holding stage while fewer operations than its count are queued and the oldest is younger
+//! than its time, but only while the processor has other work. A turn in which nothing else ran ends by
+//! running the held stages. So a processor with held work never parks or spins.
 
 use crate::processor::processor::Processor;
 use crate::stage::limits::HoldPolicy;
 
 impl Processor {
-    /// Whether a ready stage is to be passed over for now.
+    /// Whether a ready stage is skipped for now.
     #[inline]
     pub(crate) fn holds(&self, stage: usize) -> bool {
         self.stages.holding.contains(stage) && self.waits_to_fill(stage)

@@ -1,18 +1,18 @@
-//! What comes from outside stays there while a stage has more than its last cohort took.
+//! Input throttle: stops reaping I/O while a stage has a backlog larger than its last cohort.
 //!
-//! Taken in, it would wait all the same, only elsewhere: among those of its stage, as bytes that were received into
-//! the cache and have left it again when they are read. And a stage that is last in, first out would let
-//! some of ten thousand connections wait ten times as long as others. The outside keeps them in line. This is the budget's idea (TUX paper, §4.5.2) for what has not
-//! even begun; that one is for graphs that say what their requests need.
+//! Input that is reaped early only waits elsewhere: in a stage's queue, as received bytes that have left the
+//! cache again when they are read. In a last in, first out stage some of ten thousand connections would wait
+//! ten times as long as others; the kernel keeps them in order. The memory budget (TUX paper, §4.5.2) applies
+//! the same idea to graphs that declare the memory of their requests.
 //!
-//! Not for long: a stage may have much to do that has nothing to do with what comes. And not where an
-//! [admission](crate::Admission) decides who begins: it goes by what it sees waiting, and all
-//! must be taken in to be refused early.
+//! The throttle is limited to a few turns, since the backlog may be unrelated to the input. It is off where
+//! an [admission](crate::Admission) rejects requests: admission measures queue delay, and must see all input
+//! to reject it early.
 
 use crate::processor::processor::Processor;
 
 impl Processor {
-    /// Whether this turn begins with what has come. Asked once a turn.
+    /// Whether this turn reaps I/O. Called once a turn.
     #[inline]
     pub(crate) fn accepts_input(&self) -> bool {
         let closed = self.throttles_input();
@@ -20,7 +20,7 @@ impl Processor {
         !closed
     }
 
-    /// Whether what comes now is better left where it is.
+    /// Whether input is throttled now.
     #[inline]
     pub(crate) fn throttles_input(&self) -> bool {
         self.load.throttle.is_closed(self.stages.ready()) && !self.load.delay.has_admission()
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
     use crate::{Admission, Graph, World};
 
-    /// Notes what a turn does out there.
+    /// Records the calls that a turn makes.
     #[derive(Default)]
     struct Outside(RefCell<String>);
 
@@ -58,12 +58,13 @@ mod tests {
         fn park(&self, _: Option<u64>) {}
     }
 
-    /// What so many turns do, each behind a bar, when `operations` were dispatched to a stage of four in a cohort.
+    /// The calls of `turns` turns, each after a bar, when `operations` were dispatched to a stage with
+    /// cohorts of four.
     fn turns(turns: usize, operations: usize, prepare: impl FnOnce(&Processor)) -> String {
         turns_holding(1, turns, operations, prepare)
     }
 
-    /// As `turns`, and the stage waits until there are as many as `held`.
+    /// Like `turns`, with a stage that holds until `held` operations are queued.
     fn turns_holding(
         held: usize,
         turns: usize,
@@ -89,14 +90,14 @@ mod tests {
     #[test]
     fn what_comes_is_taken_in_where_a_cohort_takes_all() {
         assert_eq!(turns(2, 4, |_| ()), "|rss|rss");
-        // The way back is a cohort, too.
+        // The backward sweep runs a cohort, too.
         assert_eq!(turns(2, 8, |_| ()), "|rhs|rss");
     }
 
     #[test]
     fn what_comes_is_left_outside_for_some_turns_at_most() {
         assert_eq!(turns(3, 16, |_| ()), "|rhh|hs|rss");
-        // The fifth takes in what the fourth has let in.
+        // The fifth turn runs the input of the fourth.
         assert_eq!(turns(6, 40, |_| ()), "|rhh|hh|hh|ss|rhs|rss");
     }
 
@@ -138,7 +139,7 @@ mod tests {
         for (at, received) in [(11, Some(true)), (19, Some(true)), (22, None), (33, None)] {
             assert_eq!(turn(at, received), (0, 0));
         }
-        // Since the turn before.
+        // Measured since the previous turn.
         assert_eq!(turn(40, Some(true)), (1, 0));
         assert_eq!(turn(48, Some(true)), (1, 0));
         assert_eq!(turn(55, None), (1, 0));

@@ -1,17 +1,17 @@
-//! Thresholds: a queue that has become too long, or too old, does not wait for its turn
-//! (BatchThreshold and BatchTimer in tr2001 §5.1; 2002 §4.1.3).
+//! Thresholds: a stage whose queue is too long or too old runs immediately (BatchThreshold and BatchTimer in
+//! tr2001 §5.1; 2002 §4.1.3).
 //!
-//! Looked for after each operation, on processors of a graph that declares any: the operation's
-//! cohort is put away, the overdue stage runs one cohort, and the first goes on. A cohort that
-//! interrupts is not interrupted; other stages that are overdue wait until the first cohort has run
-//! another operation. A graph without thresholds looks at nothing.
+//! Thresholds are checked after each operation, on processors whose graph declares any. The running cohort is
+//! preempted, the overdue stage runs one cohort, and the first cohort continues. A preempting cohort is not
+//! preempted; other overdue stages wait until the first cohort has run another operation. A graph without
+//! thresholds checks nothing.
 
 use crate::processor::processor::Processor;
 use crate::stage::limits::Threshold;
 use crate::stage_set::StageSet;
 use crate::world::World;
 
-/// A cohort that interrupts another. The other goes on when this is dropped, also by a panic.
+/// A preemption. The preempted cohort continues when this is dropped, including by a panic.
 struct Interruption<'a> {
     processor: &'a Processor,
     running: usize,
@@ -34,8 +34,8 @@ impl Drop for Interruption<'_> {
 }
 
 impl Processor {
-    /// Between two operations of `running`: runs a cohort of a stage that is overdue, if there is
-    /// one. Returns the nanoseconds that it took.
+    /// Called between two operations of `running`: runs a cohort of an overdue stage, if there is one.
+    /// Returns the nanoseconds it took.
     #[cold]
     pub(crate) fn run_overdue(&self, running: usize, world: &impl World) -> u64 {
         let thresholds = &self.stages.thresholds;
@@ -55,7 +55,7 @@ impl Processor {
         if ran > 0 {
             self.stage_counters(stage as u8).preemptions.add(1);
         }
-        // Children of what has just run have a parent that has suspended or finished.
+        // The parents of the messages in the outbox have suspended or finished.
         self.flush_outbox();
         drop(interruption);
         self.now().saturating_sub(start)
@@ -73,17 +73,17 @@ impl Processor {
         queued >= length || queued > 0 && age < u64::MAX && self.oldest_wait(stage) >= age
     }
 
-    /// Operations that wait at a stage, those that other processors have sent included.
+    /// Operations queued at a stage, including those from other processors.
     pub(crate) fn queued(&self, stage: usize) -> usize {
         self.stages[stage].queue.len() + self.link.mailbox().stages[stage].len()
     }
 
-    /// Nanoseconds that the oldest operation at a stage has waited.
+    /// Nanoseconds for which the oldest operation at a stage has waited.
     pub(crate) fn oldest_wait(&self, stage: usize) -> u64 {
         let (local, now) = (&self.stages[stage], self.now());
         let remote = match self.link.mailbox().stages[stage].len() {
             0 => now,
-            // Their own clocks are others'; so from the first look on.
+            // Queue times of other processors are not comparable, so their wait counts from the first check.
             _ => local.runtime.remote_since.get().unwrap_or_else(|| {
                 local.runtime.remote_since.set(Some(now));
                 now

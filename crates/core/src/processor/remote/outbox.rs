@@ -1,7 +1,7 @@
-//! What waits to leave a processor: invocations, replies and orders.
+//! The outbox: invocations, replies and commands that wait to be sent to other processors.
 //!
-//! Nothing leaves while a cohort runs, so that a child never runs before its parent has suspended or
-//! finished (tr2001 §5.2.1), and many leave at once.
+//! Nothing is sent while a cohort runs, so that a child never runs before its parent has suspended or
+//! finished (tr2001 §5.2.1). Many messages are then sent together.
 
 use crate::mailbox::mailbox::Inbox;
 use crate::mailbox::message::{Message, Outbound};
@@ -10,13 +10,13 @@ use crate::processor::processor::Processor;
 use crate::stage_set::StageSet;
 
 impl Processor {
-    /// Puts something into the outbox, to leave for `target` after the running operation.
+    /// Puts a message into the outbox; it is sent to `target` after the running cohort.
     pub(crate) fn send(&self, target: usize, message: Message) {
         self.count_outbound(message.inbox(), 1);
         self.link.push_outbound(Outbound { target, message });
     }
 
-    /// What waits in the outbox counts for the stage's capacity.
+    /// Counts messages in the outbox against the stage's capacity.
     fn count_outbound(&self, inbox: Inbox, change: isize) {
         if let Inbox::Stage(stage) = inbox {
             let outbound = &self.stages[usize::from(stage)].runtime.capacity.outbound;
@@ -24,7 +24,7 @@ impl Processor {
         }
     }
 
-    /// Sends what the outbox holds; what finds a full ring stays for the next time.
+    /// Sends the messages in the outbox. A message that finds a full ring stays for the next flush.
     #[inline]
     pub(crate) fn flush_outbox(&self) {
         if self.link.outbound() > 0 {
@@ -33,12 +33,12 @@ impl Processor {
     }
 
     fn deliver_outbox(&self) {
-        // Others may go idle as soon as they have our replies: say first that we are not.
+        // Others may become idle as soon as they have our replies, so mark this processor busy first.
         self.mark_busy();
         let waiting = self.link.outbound();
-        // What is behind something that did not fit stays behind it, though there may be room by then.
+        // Preserve FIFO order per inbox: after one failed push, skip that inbox for this flush.
         let mut full: Vec<(usize, Inbox)> = Vec::new();
-        // This processor's stages that others may help with.
+        // Stages of this processor whose operations others may steal.
         let mut own = StageSet::EMPTY;
         for _ in 0..waiting {
             let Some(Outbound { target, message }) = self.link.pop_outbound() else {
@@ -79,8 +79,8 @@ impl Processor {
         self.link.pop_outbound()
     }
 
-    /// The processor ends: answers what was not taken up, sends what can still be sent, and leaves
-    /// the rest to the program, which drops what travels in it.
+    /// Closes the mailbox at the end of the processor: answers unaccepted envelopes, sends what can still be
+    /// sent, and gives the remaining envelopes to the program, which drops their contents.
     pub(crate) fn close_mailbox(&self) {
         for stage in &self.link.mailbox().stages {
             while let Some(envelope) = stage.pop() {
@@ -88,9 +88,9 @@ impl Processor {
             }
         }
         self.run_commands();
-        // Unparking the others is the embedder's code.
+        // Unparking other processors is the embedder's code.
         catch_panic(|| self.flush_outbox());
-        // An order that is dropped may answer another, which is an order in its turn.
+        // A dropped command may send a reply, which is a command too.
         while let Some(outbound) = self.next_outbound() {
             match outbound.message {
                 Message::Invocation(envelope) | Message::Reply(envelope) => {
