@@ -19,10 +19,14 @@ use super::Counter;
 /// assert_eq!(connections.get(), 1);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Gauge {
+pub struct Gauge(Arc<Shared>);
+
+/// Behind one pointer: operations keep clones.
+#[derive(Debug)]
+struct Shared {
     name: &'static str,
     help: &'static str,
-    value: Arc<AtomicI64>,
+    value: AtomicI64,
 }
 
 impl Gauge {
@@ -33,30 +37,30 @@ impl Gauge {
     pub fn new(name: &'static str, help: &'static str) -> Self {
         // The same rules apply to the name and the help of a counter.
         let _ = Counter::new(name, help);
-        Self { name, help, value: Arc::default() }
+        Self(Arc::new(Shared { name, help, value: AtomicI64::new(0) }))
     }
 
     /// Adds `more`, which may be negative: one atomic operation, so do not call it for each operation of a hot
     /// path.
     pub fn add(&self, more: i64) {
-        self.value.fetch_add(more, Ordering::Relaxed);
+        self.0.value.fetch_add(more, Ordering::Relaxed);
     }
 
     /// Sets the value.
     pub fn set(&self, value: i64) {
-        self.value.store(value, Ordering::Relaxed);
+        self.0.value.store(value, Ordering::Relaxed);
     }
 
     /// The current value; concurrent updates may be missing.
     pub fn get(&self) -> i64 {
-        self.value.load(Ordering::Relaxed)
+        self.0.value.load(Ordering::Relaxed)
     }
 
     pub(crate) fn name(&self) -> &'static str {
-        self.name
+        self.0.name
     }
 
     pub(crate) fn help(&self) -> &'static str {
-        self.help
+        self.0.help
     }
 }
