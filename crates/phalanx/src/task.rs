@@ -17,7 +17,7 @@
 //!         let mut call = slow.call(|_| sleep(Duration::from_secs(60)));
 //!         let first = select(&mut call, sleep(Duration::from_millis(1))).await;
 //!         assert_eq!(first, Either::Right(()));
-//!         call.end(); // a call that is only dropped runs on
+//!         call.cancel(); // a call that is only dropped runs on
 //!         control.drain();
 //!     })?;
 //!     Ok(())
