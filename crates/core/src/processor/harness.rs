@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //! The rules of [`crate::operation::slot`]: a function here is called through the vtable that the slot was
-//! filled with, so the types are the slot's, and [`Header::state`](crate::operation::slot::Header) says which
-//! member of the payload is alive.
+//! filled with, so the types are the slot's, and [`Header::state`](crate::operation::slot::Header) states
+//! which member of the payload is alive.
 
 use std::future::Future;
 use std::mem::ManuallyDrop;
@@ -17,7 +17,7 @@ use crate::operation::state::SlotState;
 use crate::processor::processor::Processor;
 use crate::processor::waker::waker;
 
-/// The vtable of operations that run where they are.
+/// The vtable of local operations.
 pub(crate) fn local_vtable<F, Fut, T>() -> &'static VTable
 where
     F: FnOnce(&Processor, u8) -> Fut,
@@ -42,7 +42,7 @@ where
 {
     let payload: *mut Payload<F, Fut, T> = slot.payload();
     if slot.state.get() == SlotState::Unstarted {
-        // From here to the future's writing nothing is alive in the slot, also when `f` unwinds.
+        // Until the future is written nothing in the slot is alive, even if `f` unwinds.
         slot.state.set(SlotState::Empty);
         // SAFETY: `Unstarted` said that the invocation is alive, and it is read once.
         let invocation = unsafe { ManuallyDrop::take(&mut (*payload).invocation) };
@@ -52,8 +52,8 @@ where
         slot.state.set(SlotState::Started);
     }
     debug_assert_eq!(slot.state.get(), SlotState::Started);
-    // Made here, where a future that does not ask for it costs nothing. Nothing to drop in a waker
-    // of ours, so spare the call.
+    // Made here, where a future that does not use it costs nothing. Our wakers need no destructor, so its
+    // call is avoided.
     let waker = ManuallyDrop::new(waker(slot.id.get()));
     let context = &mut Context::from_waker(&waker);
     // SAFETY: `Started` says that the future is alive; it stays where it is until it is dropped.

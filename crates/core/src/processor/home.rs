@@ -1,9 +1,9 @@
-//! Handles that are away from the processor that made them.
+//! Handles that are used or dropped away from the processor that made them.
 //!
-//! A timer, a call, a session or a socket is a number in the tables of one processor. So each of
-//! these handles carries its processor's identity, and compares it with that of the thread's current
-//! processor before it uses the number. Elsewhere the number would name something else. A handle that
-//! is dropped elsewhere sends an order home, which releases there what it names.
+//! A timer, a call, a session or a socket is an index into the tables of one processor. Each of these handles
+//! therefore carries its processor's identity and compares it with that of the thread's current processor
+//! before it uses the index, which would mean something else there. A handle that is dropped elsewhere sends
+//! a command home, which releases the resource.
 
 use crate::mailbox::registry::mailbox_of;
 use crate::processor;
@@ -12,11 +12,11 @@ use crate::processor::remote::requests::command;
 use crate::program::processor_id::ProcessorId;
 
 impl ProcessorId {
-    /// Has this processor run `release` before its next cohort, from any thread. `release` is dropped
-    /// if the processor has ended, since the processor's resources ended with it.
+    /// Runs `release` on this processor before its next cohort. Callable from any thread. `release` is
+    /// dropped if the processor has ended, since the processor's resources ended with it.
     ///
-    /// This is for destructors of handles that are dropped elsewhere. The queue has no bound of its
-    /// own: each handle is dropped once. A panic in `release` is discarded.
+    /// For destructors of handles that are dropped on other threads. The queue needs no bound of its own:
+    /// each handle is dropped once. A panic in `release` is discarded.
     ///
     /// ```
     /// # let processor = phalanx_core::Graph::new().build(1).remove(0).build(Box::new(|| ()));
@@ -39,7 +39,7 @@ impl ProcessorId {
         send_home(self.0, |_| release());
     }
 
-    /// Whether this processor is there: made, and not dropped yet.
+    /// Whether this processor exists: it has been made and not dropped yet.
     pub fn is_alive(self) -> bool {
         is_alive(self.0)
     }
@@ -52,8 +52,8 @@ impl Processor {
     }
 }
 
-/// Has `act` done by the processor with this identity, before its next cohort. Nothing is done if
-/// the processor has ended.
+/// Runs `act` on the processor with this identity, before its next cohort. Does nothing if the processor has
+/// ended.
 #[cold]
 #[inline(never)]
 pub(crate) fn send_home(identity: u32, act: impl FnOnce(&Processor) + Send + 'static) {
@@ -68,11 +68,11 @@ pub(crate) fn is_alive(identity: u32) -> bool {
     mailbox_of(identity).is_some()
 }
 
-/// Runs `f` on the processor with this identity, which is to be the current one. None if that has
-/// ended, and with it what the handle named.
+/// Runs `f` on the processor with this identity, which must be the current one. None if that processor has
+/// ended, since the handle's resource ended with it.
 ///
 /// # Panics
-/// On any other processor than that, and on none, while that is alive.
+/// If the current processor is another one, or there is none, while that processor is alive.
 #[inline]
 #[track_caller]
 pub(crate) fn at_home<R>(

@@ -1,13 +1,13 @@
-//! `prefetch(&data).await`: start the load of a cache line, and let the cohort's next operation run
-//! while it comes. Memory latency is hidden across requests, not within one.
+//! Interleaving: `prefetch(&data).await` starts the load of a cache line and lets the cohort's next operation
+//! run meanwhile. This hides memory latency across requests, not within one.
 //!
-//! An operation that waits so goes neither through a waker nor through its stage's queue. It goes
-//! into a small ring of its processor, and from there back into the same cohort, first in first
-//! out, when the others have been started or [`MAX_INTERLEAVED`](crate::MAX_INTERLEAVED) wait. The ring is empty between cohorts.
+//! An operation that waits for a prefetch uses neither a waker nor its stage's queue. It enters a small FIFO
+//! ring of its processor, and returns from there to the same cohort when the others have been started or
+//! [`MAX_INTERLEAVED`](crate::MAX_INTERLEAVED) wait. The ring is empty between cohorts.
 //!
 //! # Safety
-//! A prefetch is a hint: it reads nothing and never faults, whatever the address. The instruction
-//! touches no register and no flag of the program's.
+//! A prefetch is a hint: it reads nothing and never faults, whatever the address. The instruction changes no
+//! register and no flag.
 
 use std::task::Context;
 
@@ -21,19 +21,19 @@ use crate::processor::waker;
 use crate::stage::local::LocalStage;
 use crate::world::World;
 
-/// A cohort ends after so many prefetches for each operation that it may have.
+/// Maximum number of prefetches in a cohort, for each operation that the cohort may contain.
 const MAX_FETCHES: usize = 64;
 
 impl Processor {
-    /// Whether the running operation, polled with `context`, is to suspend for a prefetch; if so,
-    /// it is marked.
+    /// Whether the running operation, polled with `context`, must suspend for a prefetch. If so, it is
+    /// marked.
     pub(crate) fn may_interleave(&self, context: &Context<'_>) -> bool {
-        // Inside of its caller an operation does not wait: the caller would wait with it.
+        // An inline operation does not suspend for a prefetch: its caller would wait with it.
         let Some(slot) = self.current.running().filter(|_| !self.stages.inline.is_inside()) else {
             return false;
         };
-        // Under another's waker nothing would lead from here back to that task. An operation that
-        // destroys itself or others is not polled again.
+        // Under another waker, the resumption would not reach that task. A destructor that
+        // polls this future is not polled again.
         if waker::named(context.waker(), self) != Some(slot.id.get())
             || slot.state.get() != SlotState::Started
             || !slot.has(QUEUED)
@@ -51,20 +51,20 @@ impl Processor {
         true
     }
 
-    /// An operation of the running cohort has suspended for a prefetch. It stays marked as queued,
-    /// so that whatever else wakes it, or ends it, finds it where it is.
+    /// Adds an operation that has suspended for a prefetch to the ring. It stays marked as queued, so that
+    /// other wake-ups and cancellations find it there.
     #[inline(never)]
     pub(crate) fn interleave(&self, slot: Slot, stats: &CohortStats) {
         slot.clear(FETCHING | WOKEN);
         self.scratch.interleaved.push(slot);
         if self.scratch.interleaved.is_full() {
-            // No more are started until some have gone on.
+            // Starts no more operations until some have resumed.
             stats.limit.set(0);
         }
     }
 
-    /// Resumes each operation that waits for a prefetch, once. False when the cohort is over: then
-    /// those that still wait have gone back into the stage's queue.
+    /// Resumes each operation in the ring once. Returns false at the end of the cohort; operations still in
+    /// the ring have then returned to the stage's queue.
     #[cold]
     #[inline(never)]
     pub(crate) fn resume_interleaved(
@@ -91,8 +91,8 @@ impl Processor {
         !over
     }
 
-    /// A round is short, but rounds without end would make a cohort without end. The clock is looked
-    /// at once for many resumptions; and it may stand still, so these are bounded too.
+    /// Bounds the rounds of a cohort. The clock is read once for many resumptions. It may stand still, so the
+    /// number of resumptions is bounded too.
     fn interleaving_is_over(
         &self,
         local: &LocalStage,

@@ -1,6 +1,7 @@
-//! A processor: the loop, cohorts, and the life of an operation from its placing to its freeing.
+//! A processor: its loop, cohorts, and the life of an operation.
 //!
-//! `remote` has what crosses to other processors. `policy` has the mechanisms that a stage opts into.
+//! `remote` contains everything that crosses to other processors, `policy` the mechanisms that a stage opts
+//! into.
 
 pub(crate) mod batch;
 pub(crate) mod build;

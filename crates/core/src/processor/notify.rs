@@ -1,13 +1,12 @@
-//! Who is told when a child has finished: its parent, a join of several children, or a waker.
+//! Notification of a completed child's waiter: its parent, a join of several children, or a foreign task.
 //!
-//! A slot keeps the one who waits for it as a [`Waker`]: an operation's own, which is a name and
-//! costs nothing, a foreign task's, or a join's, which is a name too ([`JoinId`]).
+//! A slot stores its waiter as a [`Waker`]: an operation's own, which is an id and costs nothing, a foreign
+//! task's, or a join's, which is an id too ([`JoinId`]).
 //!
-//! A join counts its unfinished children down and re-enables its parent once, at the last
-//! (tr2001 §5.2.1). The counter is plain: results of children on other processors come home as
-//! replies and are counted here, on the parent's processor. It lives in the processor and not in the
-//! join's future, so that a future which is dropped where it cannot reach its processor leaves a
-//! stale name behind and not a dangling pointer.
+//! A join counts its unfinished children and re-enables its parent once, when the last child completes
+//! (tr2001 §5.2.1). The counter is not atomic: results of remote children return as replies and are counted
+//! on the parent's processor. The counter is stored in the processor and not in the join's future. So a
+//! future that is dropped on another thread leaves a stale id behind, not a dangling pointer.
 //!
 //! # Safety
 //! A join's waker is a word that is never used as a pointer, so its vtable is sound for any word.
@@ -20,12 +19,12 @@ use crate::processor;
 use crate::processor::processor::Processor;
 use crate::processor::waker;
 
-/// Tells the one who waits.
+/// Wakes the waiter of a completed operation.
 #[inline]
 pub(crate) fn notify(waiter: Waker, processor: &Processor) {
     match waker::named(&waiter, processor) {
         Some(name) => {
-            // A name has nothing to drop, so spare the call.
+            // An id needs no destructor, so its call is avoided.
             std::mem::forget(waiter);
             processor.enable(name);
         }
@@ -52,7 +51,7 @@ fn join_of(data: *const ()) -> JoinId {
     JoinId::of_word(data.addr() as u64)
 }
 
-/// The waker that the children of a join are given.
+/// The waker that a join registers with its children.
 pub(crate) fn join_waker(join: JoinId) -> Waker {
     // SAFETY: the vtable is sound for any word (top of the file).
     unsafe { Waker::new(std::ptr::without_provenance(join.word() as usize), &JOIN) }

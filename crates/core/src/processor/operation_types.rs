@@ -1,4 +1,4 @@
-//! Noting the types of the operations that a processor runs.
+//! Records the types of the operations that a processor runs.
 
 use crate::memory::slab::stride;
 use crate::metrics::operation_types::{LARGE_OPERATION, OperationBytes};
@@ -10,7 +10,7 @@ use crate::stage::seen_types::MAX_TYPES;
 use crate::world::World;
 
 impl Processor {
-    /// Notes a type of operation, unless it is known.
+    /// Records the type of an operation, unless it has been recorded.
     #[cold]
     #[inline(never)]
     pub(crate) fn note_type(&self, slot: Slot, world: &impl World) {

@@ -1,12 +1,12 @@
-//! Loads ahead of those who need them: an operation that is resumed finds its closure in the cache.
+//! Prefetching of suspended operations, so that a resumed operation finds its future in the cache.
 //!
-//! Where few operations are alive the cache has them all, and there is nothing to do. Where there are
-//! many, each that is resumed was last touched some thousand others ago, and what it touches first waits for
-//! memory, line after line. But who comes next is known: a cohort is a list. So while one runs, the
-//! lines of the next are loaded; and whoever wakes many first [has their headers loaded](prefetch_wakers) together.
+//! While few operations are alive, all of them are in the cache and nothing is prefetched. With many, each
+//! resumed operation was last touched some thousand operations ago, and its first accesses wait for memory,
+//! line after line. But a cohort is a list, so the next operation is known: while one runs, the lines of the
+//! next are loaded. Code that wakes many operations first [loads their headers](prefetch_wakers) together.
 //!
-//! Unlike [`prefetch`](crate::processor::interleave), which an operation awaits for what only it knows to come, this is done to all
-//! of them and suspends none.
+//! Unlike [`prefetch`](crate::processor::interleave), which an operation awaits for data that only it can
+//! name, this applies to all operations and suspends none.
 
 use std::task::Waker;
 
@@ -18,11 +18,11 @@ use crate::processor::processor::Processor;
 use crate::processor::waker;
 
 const CACHE_LINE_BYTES: usize = 64;
-/// No more lines are loaded of one operation: what a processor has under way at a time is a few dozen.
+/// Maximum number of lines loaded for one operation: a processor has a few dozen loads in flight at a time.
 const MAX_PREFETCHED_LINES: usize = 40;
 
-/// Starts to load what is touched first when the operations that `wakers` name are woken. For whoever is about
-/// to wake many: so their loads are under way at the same time. Wakers of others are passed over.
+/// Starts to load the memory that is touched first when the operations of `wakers` are woken. Call it before
+/// waking many operations, so that their loads overlap. Wakers of other processors and tasks are skipped.
 ///
 /// ```
 /// # use std::task::Waker;
@@ -44,7 +44,7 @@ pub fn prefetch_wakers<'a>(wakers: impl IntoIterator<Item = &'a Waker>) {
 }
 
 impl Slot {
-    /// Starts to load its line of this number; the first is its header's.
+    /// Starts to load one line of this slot; line 0 is the header's.
     #[inline(always)]
     fn start_load(self, line: usize) {
         start_load(
@@ -56,16 +56,16 @@ impl Slot {
 }
 
 impl Processor {
-    /// Whether more is alive here than the cache keeps: half of it, as others need some too.
+    /// Whether the live operations exceed half of the cache, which is shared with other data.
     #[inline]
     pub(crate) fn exceeds_cache(&self) -> bool {
         self.slab().bytes() > self.program().cohorts.cache() / 2
     }
 
-    /// Starts to load the closure that is taken next from a queue.
+    /// Starts to load the future that is popped next from a queue.
     #[inline(never)]
     pub(crate) fn load_next(&self, next: Option<Slot>) {
-        // What has not started was written a moment ago.
+        // An unstarted operation was written recently.
         let Some(slot) = next.filter(|slot| slot.state.get() == SlotState::Started) else { return };
         let payload = slot.vtable.get().sizes.payload();
         (1..=payload.div_ceil(CACHE_LINE_BYTES).min(MAX_PREFETCHED_LINES))
@@ -94,7 +94,8 @@ mod tests {
         fn park(&self, _: Option<u64>) {}
     }
 
-    /// Many of several sizes, resumed again and again in either order: each goes on where it was.
+    /// Resumes many operations of several sizes again and again, in either order; each continues where it
+    /// was.
     #[test]
     fn operations_beyond_the_cache_go_on_as_ever() {
         const OPERATIONS: usize = 500;

@@ -1,10 +1,10 @@
-//! A processor: one thread's share of the program. Its slab, queues, timers, sessions and counters,
-//! reached by one thread only, so all plain cells.
+//! A processor: one thread's share of the program, with its slab, queues, timers, sessions and counters. Only
+//! one thread accesses it, so its fields are plain cells.
 //!
 //! # Safety
-//! The thread's current processor is kept as a raw pointer, set by [`Processor::enter`] for the
-//! length of a borrow of that processor and put back when it ends; so it is valid whenever it is
-//! there. The state of a stage is reached by the type in its handle, without asking again.
+//! The thread's current processor is stored as a raw pointer. [`Processor::enter`] sets it for the duration
+//! of a borrow of that processor and restores the previous one, so it is valid whenever it is set. The state
+//! of a stage is accessed with the type in its handle, without a further check.
 
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -27,7 +27,8 @@ use crate::processor::part::waiting::Waiting;
 use crate::program::program::{Control, Program};
 use crate::stage::key::Key;
 
-/// One thread's share of a program. Made from a [`ProcessorBuilder`](crate::ProcessorBuilder) on the thread that runs it.
+/// One thread's share of a program. Built from a [`ProcessorBuilder`](crate::ProcessorBuilder) on the thread
+/// that runs it.
 ///
 /// ```compile_fail
 /// fn leaves_its_thread(processor: phalanx_core::Processor) {
@@ -35,12 +36,12 @@ use crate::stage::key::Key;
 /// }
 /// ```
 pub struct Processor {
-    /// Unique among all processors of the process, ever; never reused.
+    /// Unique among all processors of the process; never reused.
     pub(crate) identity: u32,
     /// For wakers; reused after the processor's end.
     pub(crate) number: u16,
     pub(crate) index: usize,
-    /// Stage zero of the graph whose handles are good here.
+    /// The first stage of the graph whose handles are valid here.
     pub(crate) first: Key,
     pub(crate) memory: Memory,
     pub(crate) stages: Stages,
@@ -58,12 +59,12 @@ impl Processor {
         self.index
     }
 
-    /// How many processors the program has.
+    /// The number of processors in the program.
     pub fn processors(&self) -> usize {
         self.link.program().mailboxes.len()
     }
 
-    /// The whole program.
+    /// A handle to control the whole program.
     pub fn control(&self) -> Control {
         Control(self.link.program().clone())
     }
@@ -73,7 +74,7 @@ impl Processor {
         self.current.now()
     }
 
-    /// Operations alive here: running, queued, suspended, or with a result that is not fetched.
+    /// Live operations: running, queued, suspended, or with a result that has not been taken.
     pub fn live(&self) -> usize {
         self.slab().live()
     }
@@ -103,7 +104,7 @@ impl Processor {
         self.memory.pools()
     }
 
-    /// Says whose cohort runs: a stage's, or nobody's (the number of stages).
+    /// Sets the stage whose cohort runs, or the number of stages if none does.
     pub(crate) fn set_running_stage(&self, stage: usize) {
         let arcs = &self.observe.counters.arcs[stage * self.stages.len()..];
         self.current.set_arc_row(arcs.as_ptr());
@@ -116,11 +117,11 @@ impl Processor {
         bytes / (size_of::<Counter>() * self.stages.len().max(1)) % (self.stages.len() + 1)
     }
 
-    /// Counts what `f` queues as coming from a stage of another processor.
+    /// Counts the operations that `f` queues as coming from a stage of another processor.
     pub(crate) fn on_behalf_of<R>(&self, processor: u16, stage: u8, f: impl FnOnce() -> R) -> R {
         let (processor, stage) = (usize::from(processor), usize::from(stage));
         let row = match processor == self.index {
-            // An envelope to this processor, which another might have taken.
+            // An envelope to this processor itself, which another might have stolen.
             true => self.observe.counters.local_row(stage),
             false => self.observe.counters.crossing_row(processor, stage),
         };
@@ -130,7 +131,7 @@ impl Processor {
         result
     }
 
-    /// This processor's part of the state of a stage, whose key was checked.
+    /// This processor's state of a stage whose key was checked.
     ///
     /// # Safety
     /// The stage was declared with a state of type `S`.
@@ -142,7 +143,7 @@ impl Processor {
         unsafe { &*local.state.cast::<S>() }
     }
 
-    /// A count of this processor's part of a state, whose key was checked.
+    /// A counted reference to this processor's state of a stage whose key was checked.
     ///
     /// # Safety
     /// As for [`Processor::state`].
@@ -151,30 +152,30 @@ impl Processor {
         let local = self.stage(usize::from(stage));
         debug_assert!(local.local.state.is::<S>());
         let state = local.state.cast::<S>();
-        // SAFETY: the pointer is that of `local.state`, of the type that the caller promises; the
-        // count that is taken goes into the new `Rc`.
+        // The pointer is that of `local.state`, of the type that the caller promises. The count that is taken
+        // is owned by the new `Rc`.
         unsafe {
             Rc::increment_strong_count(state);
             Rc::from_raw(state)
         }
     }
 
-    /// Refuses a handle of another graph. All that follows relies on it.
+    /// Rejects a handle of another graph. Unchecked accesses elsewhere rely on it.
     #[inline]
     #[track_caller]
     pub(crate) fn check(&self, key: Key) {
         self.own_stage(key);
     }
 
-    /// The same, and the number of the stage.
+    /// Like [`check`](Self::check); returns the number of the stage.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn own_stage(&self, key: Key) -> u8 {
         key.among(self.first).expect("a handle is used with the graph that made it")
     }
 
-    /// The same before `invocation` is placed. Until then it is nobody's, so that no destructor
-    /// keeps it in memory on the way into its slot.
+    /// Like [`check`](Self::check), before `invocation` is placed. In a `ManuallyDrop`, the invocation needs
+    /// no unwinding code, which would keep it in memory on its way into the slot.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn check_for<F>(&self, key: Key, invocation: F) -> ManuallyDrop<F> {

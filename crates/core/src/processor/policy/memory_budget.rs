@@ -1,35 +1,38 @@
-//! The budget: how many requests are begun while others are on their way. After the TUX paper
-//! (§4.5.2), where the scheduler checks the memory of a request before it elects it at any stage; here entries alone do.
+//! Memory budget: the number of requests that begin while others are in progress. After the TUX paper
+//! (§4.5.2), where the scheduler checks the memory of a request before it runs it at any stage; here only
+//! entry stages are checked.
 //!
-//! In a graph with [entries](crate::StageOptions::entry) a turn does not just walk over the stages. Each time
-//! the next one is chosen by three priorities: first a stage whose cohort is full, since waiting adds
-//! nothing to it (of several the farthest along: what it has leaves soonest); then the others, the
-//! earlier first, so that what is behind comes up with what is ahead; and last an entry, while what is
-//! on its way takes up the cache, since beginning more would push that out.
+//! In a graph with [entries](crate::StageOptions::entry), a turn chooses each next stage by three priorities.
+//! First comes a stage whose cohort is full, since waiting adds nothing to it; of several, the farthest
+//! along, whose operations leave soonest. Then come the other stages, the earlier first, so that cohorts
+//! downstream grow. Entries come last if the requests in progress fill their part of the cache, since new
+//! ones would evict them.
 //!
-//! The bound is soft. Only what could run counts, not what waits for I/O or a child; and when nothing
-//! else can run, or the oldest has waited for [`MAX_ENTRY_WAIT`], an entry does, whatever the bytes. A hard bound stands still while requests wait.
+//! The bound is soft. Only runnable operations count, not those that wait for I/O or a child. If nothing else
+//! can run, or the oldest has waited for [`MAX_ENTRY_WAIT`], an entry runs regardless of the bytes. A hard
+//! bound would stall while requests wait.
 
 use crate::memory::slab::stride;
 use crate::processor::processor::Processor;
 use crate::stage_set::StageSet;
 use crate::world::World;
 
-/// The part of the cache that requests may have: the rest is for the code, for what the stages share, and for those that wait
-/// to begin. Given all of it, requests missed a simulated cache seven times as often as with half (`phalanx bench concurrency`).
+/// The divisor for the part of the cache that requests may use. The rest is for code, shared state and
+/// requests that wait to begin. With the whole cache, requests missed a simulated cache seven times as often
+/// as with half (`phalanx bench concurrency`).
 const CACHE_FRACTION: usize = 2;
 
-/// Nanoseconds after which an entry has waited enough for others to make room: there may always be some.
+/// Nanoseconds after which an entry runs regardless of the budget.
 const MAX_ENTRY_WAIT: u64 = 10_000_000;
 
-/// What can be chosen from: sets of stages, a bit each.
+/// The candidates for the next visit, as sets of stages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice {
-    /// Have something to run.
+    /// Stages that have something to run.
     pub(crate) ready: StageSet,
-    /// Of these, those whose cohort is full.
+    /// Ready stages whose cohort is full.
     pub(crate) full: StageSet,
-    /// Those that would overflow the budget.
+    /// Ready stages that would exceed the budget.
     pub(crate) over: StageSet,
 }
 
@@ -43,8 +46,9 @@ impl Choice {
 }
 
 impl Processor {
-    /// What a sweep does in a graph with entries: each stage that is ready once, by priority. An entry
-    /// over the budget runs only if nothing else has in this turn, or it has waited for [`MAX_ENTRY_WAIT`].
+    /// The sweep of a graph with entries: visits each ready stage once, by priority. An entry over the budget
+    /// runs only if nothing else has run in this turn, or its oldest operation has waited for
+    /// [`MAX_ENTRY_WAIT`].
     pub(crate) fn sweep_by_priority(
         &self,
         world: &impl World,
@@ -78,31 +82,31 @@ impl Processor {
         }
     }
 
-    /// Those of a set that have no room for one more request.
+    /// The stages of a set that would exceed the budget with one more request.
     fn without_room(&self, stages: StageSet, room: usize) -> StageSet {
         stages.filter(|stage| self.request_bytes(*stage) > room).collect()
     }
 
-    /// Those of a set whose cohort would not grow by waiting.
+    /// The stages of a set whose cohort would not grow by waiting.
     fn full_among(&self, stages: StageSet) -> StageSet {
         let is_full = |stage: &usize| self.queued(*stage) >= self.stages[*stage].max_cohort.get();
         stages.filter(is_full).collect()
     }
 
-    /// The bytes of a stage's request: its operation's slot and what is beside it.
+    /// The bytes of a stage's request: its operation's slot and the objects beside it.
     fn request_bytes(&self, stage: usize) -> usize {
         let runtime = &self.stages[stage].runtime;
         stride(runtime.class.get()) + runtime.beside
     }
 
-    /// What is left of their part of the cache beside the requests that are on their way and could run.
+    /// The free bytes in the requests' part of the cache, after the runnable requests in progress.
     fn room_in_cache(&self) -> usize {
         let begun = self.stages.ready().difference(self.stages.entries);
         let taken: usize = begun.map(|stage| self.queued(stage) * self.request_bytes(stage)).sum();
         (self.program().cohorts.cache() / CACHE_FRACTION).saturating_sub(taken)
     }
 
-    /// One cohort of an entry, of as many operations as there is room for; of one at least.
+    /// Runs one cohort of an entry, with as many operations as fit, but at least one.
     fn visit_entry(&self, stage: usize, room: usize, world: &impl World) -> usize {
         let local = &self.stages[stage];
         let most = (room / self.request_bytes(stage)).max(1);
@@ -119,8 +123,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever there is: no stage is chosen while one of a higher priority is ready; within one
-        /// the order is as said; and if anything is ready, something is chosen.
+        /// For all inputs, no stage is chosen while one of a higher priority is ready, the order within a
+        /// priority is as documented, and if anything is ready, something is chosen.
         #[test]
         fn the_order_is_by_three_priorities(ready: u64, full: u64, over: u64) {
             let set = StageSet::from_bits;

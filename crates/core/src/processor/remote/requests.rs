@@ -1,9 +1,10 @@
 //! Commands to other processors, and requests: commands that are replied to.
 //!
-//! The receiver of a request owns a [`Responder`] and may reply at any later time. The sender keeps the code
-//! that handles the reply ([`PendingReplies`](crate::mailbox::pending_replies::PendingReplies)) and counts as busy until all replies are back, so no program
-//! ends while one is outstanding. A dropped responder replies with nothing, so nobody waits forever. A
-//! processor that has ended does not reply, to requests as to calls.
+//! The receiver of a request owns a [`Responder`] and may reply at any later time. The sender stores the code
+//! that handles the reply ([`PendingReplies`](crate::mailbox::pending_replies::PendingReplies)) and counts as
+//! busy until all replies have arrived, so no program ends while one is outstanding. A dropped responder
+//! sends an empty reply, so no sender waits forever. A processor that has ended replies neither to requests
+//! nor to calls.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -14,7 +15,7 @@ use crate::panic::catch_panic;
 use crate::processor;
 use crate::processor::processor::Processor;
 
-/// The right to reply to a request, once, from any thread of the program that has entered a processor.
+/// The right to reply to a request once, from any thread of the program that has entered a processor.
 pub(crate) struct Responder<R: Send + 'static> {
     to: Option<ReplyTo>,
     reply: PhantomData<fn(R)>,
@@ -29,18 +30,18 @@ impl<R: Send + 'static> Responder<R> {
 }
 
 impl Responder<()> {
-    /// Where the reply goes, for code that replies later ([`reply_done`]).
+    /// The address of the reply, for code that replies later ([`reply_done`]).
     pub(crate) fn into_address(mut self) -> ReplyTo {
         self.to.take().expect("taken once")
     }
 }
 
-/// Replies to a request that handlers for no value.
+/// Replies to a request whose reply has no value.
 pub(crate) fn reply_done(to: ReplyTo) {
     send_reply(to, Some(Box::new(())));
 }
 
-/// Sends a reply, or nothing. Without effect outside of the program's processors: it has ended then.
+/// Sends a reply, possibly empty. Does nothing outside the program's processors: the program has ended then.
 fn send_reply(to: ReplyTo, reply: Option<Box<dyn Any + Send>>) {
     processor::try_current(|processor| {
         if processor.program().id == to.program {
@@ -60,13 +61,13 @@ impl<R: Send + 'static> Drop for Responder<R> {
 }
 
 impl Processor {
-    /// Runs `act` on the processor numbered `target`, which may be this one. The command leaves with the
+    /// Runs `act` on the processor numbered `target`, which may be this one. The command is sent with the
     /// rest of the outbox.
     pub(crate) fn command(&self, target: usize, act: impl FnOnce(&Processor) + Send + 'static) {
         self.send(target, Message::Command(command(act)));
     }
 
-    /// As [`command`](Self::command), with a reply; `then` runs here with it.
+    /// Like [`command`](Self::command), with a reply; `then` runs here with it.
     pub(crate) fn request<R: Send + 'static>(
         &self,
         target: usize,

@@ -1,6 +1,6 @@
-//! Sessions that span processors: joining a group, and ending it everywhere.
+//! Sessions that span processors: joining a group, and ending it on all of them.
 //!
-//! [`crate::session::group_flag`] is the protocol's essay.
+//! [`crate::session::group_flag`] describes the protocol.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::session::group_flag::Group;
 use crate::session::table::{Record, Settled};
 
 impl Processor {
-    /// The group that an invocation made now carries to another processor.
+    /// The group that a remote invocation made now belongs to.
     #[inline]
     pub(crate) fn leaving_group(&self) -> Option<Arc<Group>> {
         match self.waiting.sessions.current() {
@@ -21,7 +21,7 @@ impl Processor {
         }
     }
 
-    /// Runs `f` so that its invocations belong to `group`. None, without running `f`, if the group
+    /// Runs `f` so that its invocations belong to `group`. Returns none, without running `f`, if the group
     /// has ended.
     #[inline]
     pub(crate) fn in_group<R>(
@@ -31,36 +31,37 @@ impl Processor {
     ) -> Option<R> {
         let Some(group) = group else { return Some(f()) };
         let session = self.waiting.sessions.proxy(group, self.index())?;
-        // Counted as a handle, so that no handle that `f` drops takes the record with it.
+        // Counted as a handle, so that dropping other handles in `f` does not free the record.
         self.waiting.sessions.with(session, |record| record.handles += 1);
         let result = self.waiting.sessions.within(session, f);
         self.release_session(session, |record| record.handles -= 1);
         Some(result)
     }
 
-    /// Changes the record of a session by something that is given back, and delivers what waited for it.
+    /// Runs a change of a session's record that releases something, and delivers what waited for it.
     pub(crate) fn release_session(&self, session: u32, change: fn(&mut Record)) {
         self.waiting.sessions.with(session, change);
         self.deliver(self.waiting.sessions.settle(session));
     }
 
-    /// Answers and wakes what waited until a session had settled here.
+    /// Replies to and wakes the waiters of a session that has settled here.
     #[inline]
     pub(crate) fn deliver(&self, Settled { replies, wakers }: Settled) {
         replies.into_iter().for_each(reply_done);
         wakers.into_iter().for_each(|waker| catch_panic(|| waker.wake()));
     }
 
-    /// Ends a session: its operations here, and those on other processors.
+    /// Ends a session: cancels its operations here and on other processors.
     pub(crate) fn end_session(&self, session: u32) {
-        // Elsewhere first, so that nothing enters there any more while the operations here end.
+        // Other processors first, so that nothing enters there any more while the operations here are
+        // cancelled.
         if let Some(group) = self.waiting.sessions.mark_ended(session) {
             self.end_group_elsewhere(session, &group);
         }
         self.cancel_each(&self.waiting.sessions.close(self.slab(), session));
     }
 
-    /// Ends the group on all other processors that have taken part; [`Record::owed`] counts them.
+    /// Ends the group on all other processors that take part; [`Record::owed`] counts them.
     #[cold]
     fn end_group_elsewhere(&self, session: u32, group: &Arc<Group>) {
         for target in group.end().into_iter().filter(|target| *target != self.index()) {
@@ -76,15 +77,15 @@ impl Processor {
         }
     }
 
-    /// Another processor has ended the group: ends this processor's part, and replies when it has
-    /// settled; at once, if nothing of the group is here (any more, or yet).
+    /// Ends this processor's part of a group that another processor has ended, and replies when it has
+    /// settled: immediately if nothing of the group is here.
     fn end_group_here(&self, group: &Arc<Group>, responder: Responder<()>) {
         let Some(session) = self.waiting.sessions.of_group(group) else {
             return responder.reply(());
         };
         self.waiting.sessions.with(session, |record| {
             record.answers.push(responder.into_address());
-            // Keeps the record while its operations end.
+            // Keeps the record alive while its operations are cancelled.
             record.handles += 1;
         });
         self.cancel_each(&self.waiting.sessions.close(self.slab(), session));
