@@ -1,8 +1,8 @@
-//! Admission at the entry: who begins, so that those who have begun come to an end in time.
+//! Admission control: limits the requests in flight, so that admitted requests complete in time.
 //!
-//! A server that takes on more than it can do does nothing in time. So what comes in asks for a
-//! credit where it enters, before any work was put into it; without one it is refused at once, and
-//! cheaply. How many credits there are is the law in `credits`, and what it looks at `congestion`.
+//! An overloaded server that accepts everything completes nothing in time. A request therefore takes a credit
+//! when it enters, before any work is done for it. Without a credit it is rejected immediately and cheaply.
+//! `credits` computes the number of credits from the queue delay.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -13,17 +13,16 @@ use crate::control::credits::Credits;
 use crate::processor;
 use crate::processor::processor::Processor;
 
-/// Work may wait for so long, over all stages, before anything is refused, unless an [`Admission`]
-/// is told otherwise.
+/// The default of the queue delay, added over all stages, above which an [`Admission`] rejects requests.
 pub const DEFAULT_MAX_QUEUE_DELAY: Duration = Duration::from_millis(15);
 
 /// Credits for operations in flight on one processor.
 ///
-/// Without congestion everything is admitted. When work has waited for longer than the target for
-/// some tens of milliseconds (added over the stages, and of each the smallest wait of an interval, so
-/// that bursts which are served before the next one do not count) the number of operations in flight
-/// is limited, and the limit follows the wait. It is looked at with the running cohort's
-/// time: admitting reads no clock and calls no allocator.
+/// Without congestion everything is admitted. When the queue delay has exceeded the target for some tens of
+/// milliseconds, the number of operations in flight is limited, and the limit follows the delay. The delay is
+/// added over the stages, and for each stage is the smallest of an interval, so that bursts which are served
+/// before the next one do not count. Admission uses the running cohort's time: it reads no clock and calls no
+/// allocator.
 ///
 /// ```
 /// use phalanx_core::{Admission, Graph};
@@ -49,23 +48,23 @@ pub struct Admission(Rc<Entry>);
 struct Entry {
     credits: RefCell<Credits>,
     identity: u32,
-    /// The interval that the credits know of, and when it ended.
+    /// The last interval that the credits have processed, and the time it ended.
     interval: Cell<u64>,
     looked: Cell<u64>,
 }
 
-/// Leave to be in flight. Its credit goes back when it is dropped.
-#[must_use = "a permit that is dropped admits somebody else"]
+/// Permission to be in flight. Dropping it returns the credit.
+#[must_use = "dropping the permit returns its credit"]
 pub struct Permit(Rc<Entry>);
 
-/// Why something was not begun.
+/// The reason for a rejected request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Shed {
-    /// As much is in flight as may be, since work waits for too long already.
-    #[error("too much is under way")]
+    /// The limit of operations in flight has been reached, since the queue delay exceeds its target.
+    #[error("too many operations are in flight")]
     NoCredit,
-    /// The session's deadline has passed: nobody waits for the answer any more.
+    /// The session's deadline has passed, so the client no longer waits for the response.
     #[error("the deadline has passed")]
     DeadlinePassed,
 }
@@ -77,7 +76,7 @@ impl Default for Admission {
 }
 
 impl Admission {
-    /// An entry on this processor, with the [default target](DEFAULT_MAX_QUEUE_DELAY).
+    /// Makes an admission control for this processor, with the [default target](DEFAULT_MAX_QUEUE_DELAY).
     ///
     /// # Panics
     /// Outside of a processor.
@@ -85,8 +84,8 @@ impl Admission {
         Self::with_target(DEFAULT_MAX_QUEUE_DELAY)
     }
 
-    /// An entry where work may wait for `target`, over all stages. The longer, the larger the cohorts
-    /// that a full server works in, and the longer its answers take: up to about twice as long.
+    /// Makes an admission control with the given target for the queue delay, added over all stages. A longer
+    /// target means larger cohorts under full load, and response times of up to about twice the target.
     ///
     /// # Panics
     /// Outside of a processor.
@@ -105,13 +104,13 @@ impl Admission {
         })
     }
 
-    /// Asks for a credit. A refusal is counted with the stage of the running operation.
+    /// Takes a credit. A rejection is counted at the stage of the running operation.
     ///
     /// # Errors
-    /// [`Shed`]: answer that, and do nothing else.
+    /// [`Shed`]: respond with it, and do no other work.
     ///
     /// # Panics
-    /// On another processor than its own.
+    /// On a processor other than its own.
     #[inline]
     pub fn admit(&self) -> Result<Permit, Shed> {
         processor::current(|p| {
@@ -129,17 +128,17 @@ impl Admission {
         })
     }
 
-    /// The most that may be in flight at present; none if there is no limit.
+    /// The current limit of operations in flight; none if there is no limit.
     pub fn limit(&self) -> Option<usize> {
         self.0.credits.borrow().limit().map(|limit| limit as usize)
     }
 
-    /// How many permits there are.
+    /// The number of permits in use.
     pub fn in_flight(&self) -> usize {
         self.0.credits.borrow().in_flight() as usize
     }
 
-    /// An interval is over.
+    /// Processes an interval that is over.
     #[cold]
     fn look(&self, processor: &Processor) {
         let congestion = &processor.load.delay;

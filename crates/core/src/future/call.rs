@@ -1,11 +1,11 @@
-//! Waiting for a child: the caller's end of an invocation.
+//! Waiting for a child: the caller's side of an invocation.
 //!
 //! # Safety
-//! A call owns the result side of one slot: the slot is not freed before the operation is over *and*
-//! the call is gone, so the slot is still the same operation's whenever it is looked at. Slots are
-//! touched only after `identity` has shown that this thread's current processor is the one that the
-//! slot belongs to; a call that strays elsewhere, or outlives its processor, touches nothing. What it
-//! gives up there is sent home ([`Stray`]), where the slot is still the call's until that arrives.
+//! A call owns the result side of one slot. The slot is freed only when the operation is over *and* the call
+//! is gone, so the slot still belongs to the same operation whenever the call looks at it. A slot is touched
+//! only after `identity` has shown that this thread's current processor owns it. A call on another thread, or
+//! one that outlives its processor, touches nothing; it sends the slot home ([`Stray`]) instead, and the slot
+//! remains the call's until that command arrives.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -24,13 +24,14 @@ use crate::stage::key::Invocation;
 
 /// An invoked operation whose result can be awaited (WaitForChildren in tr2001 §5.2.1).
 ///
-/// The operation was queued when it was invoked and runs whether or not the call is awaited, but
-/// never before the caller has suspended or finished; where its stage is
-/// [direct](crate::StageOptions::direct), inside of the caller when that awaits it. Dropping the call leaves the operation running
-/// as an orphan; its result is dropped.
+/// The operation is queued when it is invoked and runs whether or not the call is awaited, but never before
+/// the caller has suspended or finished. If its stage is [direct](crate::StageOptions::direct), it runs
+/// inline when the caller awaits it. Dropping the call leaves the operation running as an orphan; its result
+/// is dropped.
 ///
-/// A call belongs to the processor that made it. Awaited elsewhere it is [`CallError::Elsewhere`], or
-/// [`CallError::Cancelled`] when that processor has ended. Dropped elsewhere it is as if dropped there.
+/// A call belongs to the processor that made it. Awaited elsewhere, it resolves to [`CallError::Elsewhere`],
+/// or to [`CallError::Cancelled`] if that processor has ended. Dropping it elsewhere has the same effect as
+/// dropping it there.
 ///
 /// ```compile_fail
 /// fn leaves_its_thread(call: phalanx_core::Call<u32>) {
@@ -39,14 +40,14 @@ use crate::stage::key::Invocation;
 /// ```
 ///
 /// # Errors
-/// Resolves to a [`CallError`] when the operation panicked, was ended, or was refused.
-#[must_use = "await the call for its result, or use `dispatch` for an operation nobody waits for"]
+/// Resolves to a [`CallError`] if the operation panicked, was cancelled, or was rejected.
+#[must_use = "await the call for its result, or use `dispatch` if the result is not needed"]
 pub struct Call<T> {
     state: State,
     result: PhantomData<*mut T>,
 }
 
-/// Two words: calls are moved about in futures.
+/// Two words, since calls are moved between futures.
 #[derive(Clone, Copy)]
 enum State {
     Waiting { slot: Slot, identity: u32 },
@@ -55,16 +56,15 @@ enum State {
 }
 
 impl<T> Call<T> {
-    /// # Safety
-    /// `slot` belongs to `processor`, was filled with result type `T`, is `HELD`, and no other call
-    /// has it.
+    /// `slot` belongs to `processor`, was filled with result type `T`, is `HELD`, and belongs to no other
+    /// call.
     #[inline]
     pub(crate) unsafe fn new(processor: &Processor, slot: Slot) -> Self {
         let state = State::Waiting { slot, identity: processor.identity() };
         Self { state, result: PhantomData }
     }
 
-    /// Invokes on this processor and holds the result.
+    /// Invokes on this processor and keeps the result for the caller.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn here<F, Fut>(processor: &Processor, from: Invocation, invocation: F) -> Self
@@ -73,8 +73,7 @@ impl<T> Call<T> {
         Fut: Future<Output = T> + 'static,
         T: 'static,
     {
-        // SAFETY: `Processor::call` fills the slot with the result type of `Fut`, and holds it for one
-        // call.
+        // SAFETY: `Processor::call` fills the slot with the result type of `Fut`, and holds it for one call.
         unsafe { Self::of(processor, processor.call(from, invocation)) }
     }
 
@@ -91,7 +90,7 @@ impl<T> Call<T> {
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        // SAFETY: as in `here`; an envelope comes home with that type.
+        // SAFETY: as in `here`; an envelope returns with that type.
         unsafe { Self::of(processor, processor.call_on(from, target, invocation)) }
     }
 
@@ -112,7 +111,7 @@ impl<T> Call<T> {
     }
 
     /// # Safety
-    /// As for [`new`](Self::new), where a slot was filled.
+    /// As for [`new`](Self::new), if `placed` contains a slot.
     #[inline(always)]
     pub(crate) unsafe fn of(processor: &Processor, placed: Result<Slot, Refused>) -> Self {
         match placed {
@@ -128,10 +127,10 @@ impl<T> Call<T> {
         Self { state, result: PhantomData }
     }
 
-    /// Lets the operation run for nobody.
+    /// Drops the call. The operation runs as an orphan.
     ///
     /// # Errors
-    /// If it was refused.
+    /// If the invocation was rejected.
     pub fn detach(mut self) -> Result<(), CallError> {
         match self.state {
             State::Refused { .. } => Err(self.take_refusal()),
@@ -139,23 +138,23 @@ impl<T> Call<T> {
         }
     }
 
-    /// Ends the operation, wherever it runs: before it is started, or when it is next suspended.
-    /// Awaited after that, the call is [`CallError::Cancelled`], or the result if that was first. What
-    /// the operation has itself invoked goes on without it, as when a call is dropped; to end a whole
-    /// tree, give it a [`Session`](crate::Session).
+    /// Cancels the operation, on whichever processor it runs: before it is started, or when it is next
+    /// suspended. Awaited after that, the call resolves to [`CallError::Cancelled`], or to the result if the
+    /// operation completed first. Operations that it has itself invoked continue as orphans; to cancel a
+    /// whole tree, give it a [`Session`](crate::Session).
     pub fn cancel(&self) {
         if let State::Waiting { slot, identity } = self.state
             && processor::on(identity, |processor| processor.cancel_child(slot)).is_none()
             && is_alive(identity)
         {
-            // A call is not `Send`, so its processor is of this thread and does not run now. The call
-            // may be gone, and its slot another's, when the order arrives.
+            // A call is not `Send`, so its processor belongs to this thread and is not running now. When the
+            // command arrives, the call may be gone and its slot reused.
             let (index, serial) = (slot.id.get().index(), slot.serial.get());
             send_home(identity, move |processor| processor.cancel_child_at(index, serial));
         }
     }
 
-    /// Whether awaiting the call would return at once.
+    /// Whether awaiting the call would return immediately.
     pub fn is_finished(&self) -> bool {
         match self.state {
             State::Waiting { slot, identity } => {
@@ -165,14 +164,14 @@ impl<T> Call<T> {
         }
     }
 
-    /// Says who is told when the operation is over. Nothing to tell if it already is.
+    /// Sets the waker to wake when the operation is over. Has no effect if it already is.
     pub(crate) fn set_waiter(&self, waiter: Waker) {
         if let State::Waiting { slot, identity } = self.state {
             processor::on(identity, |_| slot.waiter.set(Some(waiter)));
         }
     }
 
-    /// The result, if the operation is over. The call is then used up.
+    /// Takes the result, if the operation is over. The call is then finished.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Option<Result<T, CallError>> {
         let State::Waiting { slot, identity } = self.state else {
@@ -188,11 +187,11 @@ impl<T> Call<T> {
             return None;
         }
         self.state = State::Finished;
-        // Without its processor the operation is gone, or at least out of reach.
+        // Without its processor the operation is gone or unreachable.
         Some(taken.flatten().unwrap_or_else(|| Err(release_elsewhere(slot, identity))))
     }
 
-    /// Cloning a foreign waker is foreign code, so it comes before the last look at the result.
+    /// Cloning a foreign waker runs foreign code, so it comes before the last check for the result.
     #[cold]
     fn poll_for_another(&mut self, context: &mut Context<'_>) -> Poll<Result<T, CallError>> {
         let waiter = context.waker().clone();
@@ -252,20 +251,20 @@ impl<T> Drop for Call<T> {
     }
 }
 
-/// Nobody waits for the operation in `slot` any more.
+/// Gives up the result of the operation in `slot`.
 fn abandon(slot: Slot, identity: u32) {
     if processor::on(identity, |processor| processor.abandon(slot)).is_none() {
         abandon_from_elsewhere(slot, identity);
     }
 }
 
-/// Why a call is not answered away from its processor.
+/// The error of a call that is awaited away from its processor.
 #[cold]
 fn unreachable_call(identity: u32) -> CallError {
     if is_alive(identity) { CallError::Elsewhere } else { CallError::Cancelled }
 }
 
-/// Gives the slot of a call up that is awaited away from its processor, and says why it is not answered.
+/// Releases the slot of a call that is awaited away from its processor, and returns the error.
 #[cold]
 #[inline(never)]
 fn release_elsewhere(slot: Slot, identity: u32) -> CallError {
@@ -274,11 +273,11 @@ fn release_elsewhere(slot: Slot, identity: u32) -> CallError {
     error
 }
 
-/// The slot of a call that was dropped elsewhere, on its way home.
+/// The slot of a call that was dropped away from its processor, in transit to it.
 struct Stray(Slot);
 
-// SAFETY: the slot is touched on its processor only, while that is there (`send_home`). The call is
-// gone, and its `HELD` keeps the slot until then.
+// SAFETY: the slot is touched only on its processor, while that exists (`send_home`). The call is gone, and
+// its `HELD` flag keeps the slot until then.
 unsafe impl Send for Stray {}
 
 impl Stray {
@@ -295,9 +294,9 @@ fn abandon_from_elsewhere(slot: Slot, identity: u32) {
 }
 
 impl Processor {
-    /// The call that has `slot` is gone.
+    /// Releases the slot of a dropped call.
     fn abandon(&self, slot: Slot) {
-        // First all that is ours to do, then the foreign destructors.
+        // Our own work first, then the foreign destructors.
         let waiter = slot.waiter.take();
         slot.clear(HELD);
         if is_over(slot) {

@@ -1,9 +1,9 @@
-//! Capacity and room: a stage that has enough says so, and whoever would bring more can wait
-//! (the feedback of 2002 §4.1.3: "a stage informs other stages that it has sufficient tasks").
+//! Waiting for the capacity of a stage: backpressure for producers (the feedback of 2002 §4.1.3: "a stage
+//! informs other stages that it has sufficient tasks").
 //!
-//! The bound is on what is queued at one stage of one processor. An invocation beyond it is refused
-//! before anything is done for it; an operation that is re-enabled never is, since it is already
-//! inside. Queues become shorter by cohorts only, so the end of a cohort is where waiters are told.
+//! The bound applies to the queue of one stage on one processor. An invocation beyond it is rejected before
+//! any work is done for it. An operation that is re-enabled is never rejected, since it has been admitted
+//! already. Queues become shorter only by cohorts, so waiters are woken at the end of a cohort.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,12 +12,12 @@ use std::task::{Context, Poll};
 use crate::processor;
 use crate::stage::key::Key;
 
-/// Resolves when a stage has room: at once while it is below its capacity, and otherwise when its
-/// queue has fallen under half of that, so that a producer does not stop and go with each operation.
+/// Resolves when a stage has capacity: immediately while its queue is below the bound, otherwise when the
+/// queue has fallen below half of the bound, so that a producer does not alternate with every operation.
 ///
-/// It is an offer and no reservation: several that wait are all told.
+/// This reserves nothing: all waiters are woken together.
 ///
-/// Awaiting it outside of a processor panics, as invoking does.
+/// Awaiting it outside a processor panics, as invoking does.
 #[must_use = "futures do nothing unless awaited"]
 pub struct WaitForCapacity {
     key: Key,
@@ -34,7 +34,7 @@ impl Future for WaitForCapacity {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        // Cloned before the borrow: a foreign waker is foreign code.
+        // Cloned before the borrow: cloning a foreign waker runs foreign code.
         let waker = context.waker().clone();
         processor::current(|processor| {
             processor.check(self.key);

@@ -1,4 +1,4 @@
-//! The items that a cohort operation is given.
+//! The items passed to a cohort operation.
 
 use std::ops::{Deref, DerefMut};
 
@@ -6,31 +6,31 @@ use crate::future::reply::Reply;
 
 /// One item of a [`Cohort`].
 pub struct Entry<I, O> {
-    /// What the caller handed over.
+    /// The item that the caller passed.
     pub item: I,
     pub(crate) reply: Option<Reply<O>>,
 }
 
 impl<I, O> Entry<I, O> {
-    /// Answers the caller.
+    /// Replies to the caller.
     ///
     /// # Panics
-    /// If the reply was given or taken before.
+    /// If the reply was sent or taken before.
     pub fn reply(&mut self, value: O) {
         self.take_reply().send(value);
     }
 
-    /// Takes the reply out, to be given later.
+    /// Takes the reply out, to send it later.
     ///
     /// # Panics
-    /// If the reply was given or taken before.
+    /// If the reply was sent or taken before.
     pub fn take_reply(&mut self) -> Reply<O> {
         self.reply.take().expect("an item is answered once")
     }
 }
 
-/// The items that a cohort operation is given: a slice of them, in the order of the queue. What is
-/// left in it when the handler returns is dropped, and the callers that were not answered are told
+/// The items passed to a cohort operation: a slice, in the order of the queue. Items that are left in it when
+/// the handler returns are dropped, and their unanswered callers get
 /// [`CallError::Unanswered`](crate::CallError::Unanswered).
 pub struct Cohort<I, O>(pub(crate) Vec<Entry<I, O>>);
 
@@ -38,7 +38,7 @@ impl<I, O> Cohort<I, O> {
     /// Takes all entries out, each an item and its reply.
     ///
     /// # Panics
-    /// On reaching an entry whose reply was given or taken before.
+    /// On an entry whose reply was sent or taken before.
     pub fn drain(&mut self) -> impl Iterator<Item = (I, Reply<O>)> {
         self.0.drain(..).map(|mut entry| {
             let reply = entry.take_reply();

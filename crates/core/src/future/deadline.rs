@@ -1,7 +1,7 @@
-//! Deadlines: until when operations of a session are worth starting.
+//! Deadlines: the time after which operations of a session are not started any more.
 //!
-//! A deadline is a number in the session's record, looked at when one of its operations would start.
-//! It travels with invocations to other processors, whose clocks are the same.
+//! A deadline is a number in the session's record, checked when one of its operations would start. It is sent
+//! along with invocations to other processors, whose clocks are the same.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::future::session::Session;
 use crate::session::table::NO_DEADLINE;
 
 impl Session {
-    /// A new, empty session whose operations have `duration` to start, or less where the running
-    /// operation's session has less.
+    /// Makes a new, empty session whose operations must start within `duration`, or earlier if the running
+    /// operation's session has an earlier deadline.
     ///
     /// # Panics
     /// Outside of a processor.
@@ -24,11 +24,11 @@ impl Session {
         session
     }
 
-    /// Operations of the session that have not started `duration` after now (the running cohort's
-    /// [`now`](crate::now)) are not started any more: their callers get
-    /// [`CallError::DeadlinePassed`](crate::CallError::DeadlinePassed). What has started goes on.
-    /// The operations that it invokes belong to the session and so have the same deadline, also on
-    /// other processors.
+    /// Sets the deadline to `duration` after the running cohort's [`now`](crate::now). Operations of the
+    /// session that have not started by then are not started any more: their callers get
+    /// [`CallError::DeadlinePassed`](crate::CallError::DeadlinePassed). Started operations continue. The
+    /// operations that they invoke belong to the session and so have the same deadline, on other processors
+    /// too.
     ///
     /// ```
     /// use std::time::Duration;
@@ -48,8 +48,8 @@ impl Session {
         });
     }
 
-    /// How long until the deadline, by the running cohort's [`now`](crate::now); none without one.
-    /// Pass it on to other services, so that they do not work for nobody either.
+    /// The time until the deadline, by the running cohort's [`now`](crate::now); none without a deadline.
+    /// Pass it on to other services, so that they do not process abandoned requests.
     pub fn time_left(&self) -> Option<Duration> {
         let left = self.on(|p, index| match p.waiting.sessions.deadline(index) {
             NO_DEADLINE => None,

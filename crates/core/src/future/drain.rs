@@ -1,9 +1,9 @@
-//! Ending the program from inside of it.
+//! Draining the program from within an operation.
 
-/// Asks the program that this runs in to finish, as [`Control::drain`](crate::Control::drain) does from outside.
+/// Drains the program that this runs in, like [`Control::drain`](crate::Control::drain).
 ///
-/// For what lives in the program: a stage's state that kept a [`Control`](crate::Control) would keep the program's
-/// memory, and so itself, for ever.
+/// For code inside the program. If a stage's state owned a [`Control`](crate::Control), it would keep the
+/// program's memory, and so itself, alive forever.
 ///
 /// ```
 /// use phalanx_core::{Graph, Phase, drain};

@@ -1,6 +1,6 @@
 //! Waiting for several children with one counter: fork and join (tr2001 §5.2.1).
 //!
-//! The parent is re-enabled once, by the last child, however many there are.
+//! The last child re-enables the parent once, however many children there are.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use crate::processor::home::send_home;
 use crate::processor::notify::join_waker;
 
 mod sealed {
-    /// Only here are children known.
+    /// A private trait: only this module implements it.
     pub trait Sealed {}
 }
 
@@ -23,13 +23,13 @@ pub trait Children: sealed::Sealed {
     /// Their results.
     type Results;
 
-    /// How many are not finished.
+    /// The number of unfinished calls.
     #[doc(hidden)]
     fn unfinished(&self) -> usize;
-    /// Has the unfinished ones wake the counter.
+    /// Makes the unfinished calls wake the counter.
     #[doc(hidden)]
     fn point_at(&self, counter: &Waker);
-    /// All results; none may be unfinished.
+    /// All results. All calls must be finished.
     #[doc(hidden)]
     fn take_all(&mut self) -> Self::Results;
 }
@@ -87,7 +87,7 @@ pub fn join<C: Children>(children: C) -> Join<C> {
 #[must_use = "futures do nothing unless awaited"]
 pub struct Join<C: Children> {
     calls: C,
-    /// The counter, and the processor that has it.
+    /// The counter, and the processor that owns it.
     wait: Option<(JoinId, u32)>,
 }
 
@@ -100,14 +100,14 @@ impl<C: Children> Join<C> {
     }
 }
 
-// Nothing points into a join.
+// No pointer refers into a join.
 impl<C: Children> Unpin for Join<C> {}
 
 impl<C: Children> Future for Join<C> {
     type Output = C::Results;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // Copied before the children are looked at: a foreign waker is foreign code.
+        // Copied before the children are checked: cloning a foreign waker runs foreign code.
         let parent = context.waker().clone();
         let children = self.calls.unfinished();
         if children == 0 {
@@ -123,7 +123,7 @@ impl<C: Children> Future for Join<C> {
             let name = processor.waiting.joins.await_arrivals(before, children, parent);
             self.wait = Some((name, identity));
             self.calls.point_at(&join_waker(name));
-            // A child whose former waiter was foreign may have ended another by dropping that.
+            // Dropping a child's former foreign waker may have cancelled another child.
             if self.calls.unfinished() < children {
                 context.waker().wake_by_ref();
             }

@@ -1,8 +1,8 @@
-//! Values of requests in their processor's pools.
+//! Request-scoped values in their processor's pools.
 //!
 //! # Safety
-//! A [`Pooled`] owns one block of the pools: it is taken by `Pools::take`, and given back once, by the
-//! destructor. The block has the size and the alignment of the value's class.
+//! A [`Pooled`] owns one block of the pools. `Pools::take` takes it, and the destructor returns it once. The
+//! block has the size and the alignment of the value's class.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -13,9 +13,9 @@ use crate::memory::pool::Pools;
 use crate::memory::slab::{MAX_PAYLOAD, class_of};
 use crate::processor;
 
-/// A value of a request's in its processor's pools: a box whose memory comes from the last object of
-/// its size that was dropped here, and goes back with the operation that has it. It calls no
-/// allocator once the pools have grown, and is not `Send`: it stays on its processor.
+/// A request-scoped value in its processor's pools: a box that reuses the memory of the value of its size
+/// class most recently dropped here. It calls no allocator once the pools have grown. It is not `Send`: it
+/// stays on its processor.
 ///
 /// ```
 /// use phalanx_core::{Graph, Pooled};
@@ -75,7 +75,7 @@ impl<T> Deref for Pooled<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the value is alive and this object's alone.
+        // SAFETY: the value is alive, and only this object owns it.
         unsafe { self.value.as_ref() }
     }
 }
@@ -91,16 +91,16 @@ impl<T> DerefMut for Pooled<T> {
 impl<T> Drop for Pooled<T> {
     #[inline]
     fn drop(&mut self) {
-        /// Gives the block back also when the destructor panics.
+        /// Returns the block even if the destructor panics.
         struct Back<'a>(&'a Pools, usize, NonNull<u8>);
         impl Drop for Back<'_> {
             fn drop(&mut self) {
-                // SAFETY: the block is this object's alone, of this class, and its value is gone.
+                // SAFETY: only this object owns the block, which is of this class, and its value is gone.
                 unsafe { self.0.give(self.1, self.2) };
             }
         }
         let _back = Back(&self.pools, Self::CLASS, self.value.cast());
-        // SAFETY: alive until here, and not looked at again.
+        // SAFETY: alive until here, and not used again.
         unsafe { self.value.drop_in_place() };
     }
 }

@@ -1,4 +1,4 @@
-//! `prefetch(&data).await`: a load that comes while other operations of the cohort run.
+//! `prefetch(&data).await`: loads a cache line while other operations of the cohort run.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,16 +7,16 @@ use std::task::{Context, Poll};
 use crate::memory::prefetch::start_load;
 use crate::processor;
 
-/// Starts the load of the cache line where `data` begins. Await what is returned, then use the data:
-/// until then the next operations of the same cohort run, and start loads of their own.
+/// Starts the load of the cache line where `data` begins. Await the returned future, then use the data:
+/// meanwhile the next operations of the same cohort run, and start loads of their own.
 ///
-/// The load starts with the call, not with the `await`. Where there is nobody to run meanwhile (the
-/// operation is alone in its cohort, [`MAX_INTERLEAVED`](crate::MAX_INTERLEAVED) wait already, or this is not awaited by an
-/// operation itself but under another task's waker, or outside of a processor) the `await` goes on
-/// at once. On processors other than x86-64 and AArch64 no load is started.
+/// The load starts with the call, not with the `await`. The `await` returns immediately if no other operation
+/// can run meanwhile: the operation is alone in its cohort, [`MAX_INTERLEAVED`](crate::MAX_INTERLEAVED) wait
+/// already, or the future is polled with another task's waker or outside a processor. On architectures other
+/// than x86-64 and AArch64 no load is started.
 ///
-/// It pays where the data is likely in memory, not in a cache: a suspension costs about as much as
-/// a load from the third-level cache.
+/// Useful where the data is likely to be in memory, not in a cache: a suspension costs about as much as a
+/// load from the third-level cache.
 ///
 /// ```
 /// use phalanx_core::{Graph, prefetch};

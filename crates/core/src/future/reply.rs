@@ -1,13 +1,13 @@
-//! The reply that a cohort operation owes for an item: given at once, or kept and given later.
+//! The reply that a cohort operation owes for an item: sent immediately, or kept and sent later.
 //!
 //! # Safety
-//! A reply is made for one slot when its item is taken out, by the code that knows the result's type
-//! ([`crate::processor::batch`]). The slot's life is then `Taken`, its payload an [`RemoteReply`] and nothing else. A
-//! slot is touched only while this thread's current processor is the slot's. It is written to only
-//! while its serial says that it is still the same use of the slot, and its life that the reply is
-//! still awaited. A serial never repeats, so a reply that is kept past its item, through any number
-//! of later uses of the slot, writes nothing. Each item is answered once: by its reply, by its
-//! session's end or by its processor's end.
+//! A reply is made for one slot when its item is taken out, by code that has the result's type
+//! ([`crate::processor::batch`]). The slot's state is then `Taken`, and its payload is a [`RemoteReply`] and
+//! nothing else. A slot is touched only while this thread's current processor owns it. It is written only
+//! while its serial shows that it is still the same use of the slot, and its state shows that the reply is
+//! still awaited. A serial never repeats, so a reply that outlives its item writes nothing, however often the
+//! slot is used afterwards. Each item is answered once: by its reply, by its session's end or by its
+//! processor's end.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -21,11 +21,11 @@ use crate::processor::home::{is_alive, send_home};
 use crate::processor::processor::Processor;
 use crate::processor::remote::call::RemoteReply;
 
-/// The means to answer one item of a cohort. It may be kept, or moved into an operation, and
-/// answered later; it stays on its processor.
+/// The right to reply to one item of a cohort. It may be kept, or moved into an operation, and sent later. It
+/// stays on its processor.
 ///
-/// Dropped, it tells the caller [`CallError::Unanswered`]. Whoever waits may have gone meanwhile, or
-/// its session may have ended; the value is then dropped.
+/// Dropping it fails the call with [`CallError::Unanswered`]. If the caller has gone, or its session has
+/// ended, the value is dropped.
 ///
 /// ```compile_fail
 /// fn leaves_its_thread(reply: phalanx_core::Reply<u32>) {
@@ -42,16 +42,17 @@ pub struct Reply<O> {
 
 impl<O> Reply<O> {
     /// # Safety
-    /// The slot is of the processor with this identity, `Taken`, of result type `O`, and has no other reply.
+    /// The slot belongs to the processor with this identity, is `Taken`, has result type `O`, and has no
+    /// other reply.
     pub(crate) unsafe fn new(identity: u32, slot: Slot) -> Self {
         let serial = slot.serial.get();
         Self { slot, serial, identity, value: PhantomData }
     }
 
-    /// Answers the caller.
+    /// Replies to the caller.
     ///
     /// # Panics
-    /// On another processor than the reply's own. The caller is told [`CallError::Unanswered`].
+    /// On a processor other than the reply's own. The caller gets [`CallError::Unanswered`].
     #[track_caller]
     pub fn send(self, value: O) {
         if processor::on(self.identity, |_| ()).is_none() {
@@ -72,7 +73,7 @@ impl<O> Drop for Reply<O> {
         let (slot, serial) = (self.slot, self.serial);
         let lost = processor::on(self.identity, |p| p.lose(slot, serial));
         if lost.is_none() && is_alive(self.identity) {
-            // A reply is not `Send`, so its processor is of this thread and does not run now.
+            // A reply is not `Send`, so its processor belongs to this thread and is not running now.
             let index = slot.id.get().index();
             send_home(self.identity, move |p| {
                 p.slab().get(index).into_iter().for_each(|slot| p.lose(slot, serial));
@@ -93,8 +94,8 @@ impl Processor {
             return drop(value);
         }
         slot.state.set(SlotState::Empty);
-        // SAFETY: `Taken` said that what is owed is alive, and it is read once; then nothing is
-        // alive in the payload, which has room for the result.
+        // SAFETY: the state `Taken` means that the remote reply is alive, and it is read once. Afterwards
+        // nothing is alive in the payload, which is large enough for the result.
         unsafe {
             let mut owed = slot.payload::<RemoteReply<O>>().read();
             if owed.is_empty() {
@@ -108,9 +109,9 @@ impl Processor {
         self.finish(slot);
     }
 
-    /// A reply was dropped.
+    /// Handles a dropped reply.
     fn lose(&self, slot: Slot, serial: Serial) {
-        // While a handler runs it is not known yet why: it may be panicking.
+        // While a handler runs, the reason is not known yet: it may be panicking.
         if is_awaited(slot, serial) && !self.scratch.batching.lost(slot, serial) {
             let counters = self.stage_counters(slot.stage.get());
             counters.cancelled.add(1);
@@ -120,14 +121,14 @@ impl Processor {
         }
     }
 
-    /// Tells a caller that its item will not be answered. False if somebody else has done so.
+    /// Fails a call whose item will not be answered. Returns false if it has been answered already.
     pub(crate) fn fail_taken(&self, slot: Slot, serial: Serial, error: CallError) -> bool {
         if !is_awaited(slot, serial) {
             return false;
         }
         slot.state.set(SlotState::Empty);
-        // SAFETY: `Taken` said that what is owed is alive, and it is read once; what it is owed of
-        // does not matter to its layout, nor to an error.
+        // SAFETY: the state `Taken` means that the remote reply is alive, and it is read once. Its layout and
+        // an error do not depend on the type of its result.
         let mut owed = unsafe { slot.payload::<RemoteReply<Infallible>>().read() };
         if slot.has(HELD) {
             slot.fail(error);
@@ -176,8 +177,7 @@ mod tests {
         std::pin::Pin::new(call).poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    /// A stale reply and a dropped one, after as many uses of the slot as a name can tell apart, and
-    /// a few more.
+    /// A stale reply and a dropped one, after more uses of the slot than an operation id can distinguish.
     #[test]
     fn a_reply_knows_its_own_item_however_often_the_slot_was_used() {
         for uses in [0, 1, (1 << 24) - 1, 1 << 24, (1 << 25) - 1] {

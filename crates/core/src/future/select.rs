@@ -1,7 +1,7 @@
-//! Waiting for the first of several children; the rest are ended.
+//! Waiting for the first of several children; the others are cancelled.
 //!
-//! Each child is told to wake the parent itself, without a counter between them: the parent looks
-//! which it was. Those that finish before it has looked wake it in vain, at most once each.
+//! Each child wakes the parent directly, without a counter. The parent checks which child is over. Children
+//! that finish before that check cause at most one needless wake-up each.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,12 +10,12 @@ use std::task::{Context, Poll};
 use crate::error::CallError;
 use crate::future::call::Call;
 
-/// Waits for the first of `calls` to be over, and ends the others, also those on other processors.
-/// For requests of which one answer is enough: replicas, or a fast way and a sure one.
+/// Waits for the first of `calls` to finish, and cancels the others, on other processors too. For requests
+/// that need only one answer: replicas, or a fast path and a reliable one.
 ///
-/// An operation that fails is over, too: the result says how it went. Those that are ended are not
-/// waited for; what they have themselves invoked goes on ([`Call::cancel`]). A `SelectAll` that is dropped
-/// leaves all of them running, as dropped calls are.
+/// A failed operation counts as finished; the result contains its error. Cancelled operations are not
+/// awaited, and operations that they have invoked continue ([`Call::cancel`]). Dropping a `SelectAll` leaves
+/// all of them running, like dropped calls.
 ///
 /// ```
 /// use phalanx_core::{CallError, SharedStage, select_all};
@@ -33,7 +33,7 @@ pub fn select_all<T>(calls: Vec<Call<T>>) -> SelectAll<T> {
     SelectAll { calls }
 }
 
-/// The future of [`select_all`]: resolves to the number of the first call that is over, and its result.
+/// The future of [`select_all`]: resolves to the index of the first call to finish, and its result.
 #[must_use = "futures do nothing unless awaited"]
 pub struct SelectAll<T> {
     calls: Vec<Call<T>>,

@@ -12,10 +12,10 @@ use crate::processor::home::{at_home, send_home};
 use crate::processor::processor::Processor;
 use crate::session::table::Record;
 
-/// A group of operations, over all stages and processors. Handles are cheap, stay on the processor
-/// that made them and do not keep the group alive; an operation elsewhere finds its own with
-/// [`Session::current`]. A handle may be dropped anywhere. Its methods panic on another processor
-/// while its own is there; after that they have nothing to do.
+/// A group of operations, over all stages and processors. Handles are cheap, stay on the processor that made
+/// them and do not keep the group alive. An operation on another processor gets its own handle from
+/// [`Session::current`]. A handle may be dropped anywhere. Its methods panic on another processor while its
+/// own exists, and do nothing afterwards.
 ///
 /// ```
 /// use phalanx_core::{CallError, Session, SharedStage};
@@ -41,22 +41,22 @@ use crate::session::table::Record;
 #[derive(Clone)]
 pub struct Session(Rc<Handle>);
 
-/// What the clones of a handle share, so that they may be made and dropped anywhere on the thread.
+/// The part shared by the clones of a handle, which may be cloned and dropped anywhere on the thread.
 struct Handle {
     index: u32,
     identity: u32,
-    /// Of one thread.
+    /// Not `Send`.
     _thread: PhantomData<*mut ()>,
 }
 
 impl Handle {
-    /// None if the processor has ended. Panics elsewhere.
+    /// None if the processor has ended. Panics on another processor.
     #[track_caller]
     fn on<R>(&self, f: impl FnOnce(&Processor) -> R) -> Option<R> {
         at_home(self.identity, "a session", f)
     }
 
-    /// Gives something of the session back, on whichever processor this runs.
+    /// Releases a resource of the session, from any processor.
     fn give_back(&self, change: fn(&mut Record)) {
         let index = self.index;
         let give_back = move |p: &Processor| p.release_session(index, change);
@@ -79,7 +79,7 @@ impl Default for Session {
 }
 
 impl Session {
-    /// A new, empty session on this processor.
+    /// Makes a new, empty session on this processor.
     ///
     /// # Panics
     /// Outside of a processor.
@@ -87,13 +87,13 @@ impl Session {
         processor::current(|p| Self::handle(p.waiting.sessions.create(Record::of_handle()), p))
     }
 
-    /// A handle that the record has already counted.
+    /// Makes a handle that the record has already counted.
     fn handle(index: u32, processor: &Processor) -> Self {
         let identity = processor.identity();
         Self(Rc::new(Handle { index, identity, _thread: PhantomData }))
     }
 
-    /// The session of the operation that is running, if it has one.
+    /// The session of the running operation, if it has one.
     pub fn current() -> Option<Self> {
         processor::try_current(|p| {
             let index = p.waiting.sessions.current();
@@ -105,10 +105,10 @@ impl Session {
         .flatten()
     }
 
-    /// Runs `f` so that what it invokes belongs to this session in place of the caller's.
+    /// Runs `f` so that its invocations belong to this session instead of the caller's.
     ///
     /// # Panics
-    /// On another processor than that of the handle.
+    /// On a processor other than that of the handle.
     pub fn scope<R>(&self, f: impl FnOnce() -> R) -> R {
         processor::current(|p| {
             let here = self.0.identity == p.identity();
@@ -117,28 +117,29 @@ impl Session {
         })
     }
 
-    /// Ends every operation of the session, on all processors: suspended ones now, queued ones before they would run,
-    /// the caller, if it is one of them, when it next suspends. Later invocations into the session
-    /// are refused, on other processors once they have heard of it. Await the answer to know that all resources are back; a caller that is itself of
-    /// the session ends at that `await`.
+    /// Ends every operation of the session, on all processors: suspended ones now, queued ones before they
+    /// would run, and the caller, if it is one of them, when it next suspends. Later invocations into the
+    /// session are rejected; on other processors, as soon as the command has arrived. Await the returned
+    /// future to wait until all resources are released. If the caller belongs to the session, it ends at that
+    /// `await`.
     pub fn end(&self) -> SessionEnd {
         self.0.on(|p| p.end_session(self.0.index));
         SessionEnd(self.clone())
     }
 
-    /// Runs `f` with the processor that the session is of and its number there, if that is here.
+    /// Runs `f` with the session's processor and the session's number there, if that is the current one.
     pub(crate) fn on<R>(&self, f: impl FnOnce(&Processor, u32) -> R) -> Option<R> {
         self.0.on(|p| f(p, self.0.index))
     }
 
-    /// How many operations of the session are alive on this processor; one that was invoked from
-    /// here and runs elsewhere is counted here until its result is back.
+    /// The number of live operations of the session on this processor. A remote operation that was invoked
+    /// here counts until its result has returned.
     pub fn operations(&self) -> usize {
         let index = self.0.index;
         self.0.on(|p| p.waiting.sessions.operations(index)).unwrap_or(0)
     }
 
-    /// Keeps the session's end waiting until the hold is dropped, also if it is awaited elsewhere.
+    /// Delays the end of the session until the guard is dropped, on other processors too.
     pub fn guard(&self) -> SessionGuard {
         let index = self.0.index;
         let counted = self.0.on(|p| p.waiting.sessions.hold(index));
@@ -146,11 +147,11 @@ impl Session {
     }
 }
 
-/// A resource of a session that someone else still has, such as a buffer in the kernel.
-#[must_use = "a dropped hold holds nothing"]
+/// A resource of a session that is still used elsewhere, such as a buffer in the kernel.
+#[must_use = "dropping the guard releases the resource"]
 pub struct SessionGuard {
     session: Session,
-    /// Not so if the session's processor had ended before.
+    /// Does nothing if the session's processor has ended.
     counted: bool,
 }
 
@@ -162,8 +163,8 @@ impl Drop for SessionGuard {
     }
 }
 
-/// Resolves when an ended session has nothing left.
-#[must_use = "the session is ended; await this to know that its resources are back"]
+/// Resolves when all resources of an ended session are released.
+#[must_use = "the session has been ended; await this to wait until its resources are released"]
 pub struct SessionEnd(Session);
 
 impl Future for SessionEnd {
@@ -171,7 +172,7 @@ impl Future for SessionEnd {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let handle = &*self.0.0;
-        // Cloned before the look: a foreign waker is foreign code.
+        // Cloned before the check: cloning a foreign waker runs foreign code.
         let waker = context.waker().clone();
         match handle.on(|p| p.waiting.sessions.wait(handle.index, waker)) {
             Some(true) => Poll::Pending,

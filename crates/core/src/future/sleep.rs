@@ -1,4 +1,4 @@
-//! Waiting for time to pass.
+//! Timers: sleeping and timeouts.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,8 +11,8 @@ use crate::processor::home::send_home;
 use crate::processor::processor::Processor;
 use crate::queue::timer_wheel::TimerKey;
 
-/// The time of the running cohort, since some moment before the program's start: read once a cohort,
-/// not once a call.
+/// The time of the running cohort, measured from a moment before the program's start. The clock is read once
+/// per cohort, not once per call.
 ///
 /// # Panics
 /// Outside of a processor.
@@ -36,7 +36,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// The future of [`sleep`]. It stays on the processor that made it.
 ///
 /// # Panics
-/// When it is awaited on another processor.
+/// If it is awaited on another processor.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Sleep {
     deadline: u64,
@@ -45,10 +45,10 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    /// Starts the wait anew: `duration` from now.
+    /// Restarts the timer: `duration` from now.
     ///
     /// # Panics
-    /// On another processor than the one that made it, and outside of a processor.
+    /// On a processor other than the one that made it, and outside a processor.
     pub fn reset(&mut self, duration: Duration) {
         processor::current(|p| {
             self.check(p);
@@ -67,7 +67,7 @@ impl Sleep {
 
     fn disarm(&mut self) {
         let Some(key) = self.timer.take() else { return };
-        // Dropped after the borrow: it may be foreign.
+        // Dropped after the borrow: it may be foreign code.
         let disarm = move |p: &Processor| {
             let waker = p.waiting.timers.borrow_mut().disarm(key);
             catch_panic(|| drop(waker));
@@ -88,7 +88,7 @@ impl Future for Sleep {
                 self.disarm();
                 return Poll::Ready(());
             }
-            // Cloned before the borrow and dropped after it: it may be foreign.
+            // Cloned before the borrow and dropped after it: it may be foreign code.
             let mut waker = context.waker().clone();
             let mut wheel = p.waiting.timers.borrow_mut();
             if !self.timer.is_some_and(|key| wheel.rewake(key, &mut waker)) {
@@ -105,7 +105,7 @@ impl Drop for Sleep {
     }
 }
 
-/// `future` took longer than it was given.
+/// The error of a future that took longer than its timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("timed out")]
 pub struct TimedOut;
@@ -113,7 +113,7 @@ pub struct TimedOut;
 /// Awaits `future` for at most `duration`, then drops it.
 ///
 /// # Errors
-/// [`TimedOut`] when the time is over first.
+/// [`TimedOut`] if the time expires first.
 pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, TimedOut> {
     let mut future = std::pin::pin!(future);
     let mut sleep = None;
@@ -127,7 +127,7 @@ pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Outp
     .await
 }
 
-/// Lets the other operations of this stage run first.
+/// Lets the other queued operations of this stage run first.
 pub async fn yield_now() {
     let mut yielded = false;
     std::future::poll_fn(|context| {

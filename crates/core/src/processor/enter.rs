@@ -34,8 +34,8 @@ pub(crate) fn current<R>(f: impl FnOnce(&Processor) -> R) -> R {
     fn nowhere<F>(f: F) -> ! {
         drop(f);
         panic!(
-            "this thread runs no program: stages are invoked, timers and events awaited and \
-             sessions made by the operations of a running Runtime, or by its `start`"
+            "this thread runs no program; invoke stages, await timers and make sessions from the \
+             operations of a running Runtime, or from its `start`"
         );
     }
     // In a `ManuallyDrop`, the captures of `f` need no unwinding code and stay in registers.

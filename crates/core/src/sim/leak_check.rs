@@ -1,7 +1,7 @@
-//! What is left in a processor: everything that must be gone when a program has come to rest.
+//! Leak check: everything that must be gone when a program is idle.
 //!
-//! *Stuck* means waiting in vain, or a reply that nobody awaits (Fournet, Hoare, Rajamani, Rehof:
-//! Stuck-free Conformance, 2004). Whoever finds something here at rest has found one of the two.
+//! *Stuck* means waiting forever, or a reply that nobody awaits (Fournet, Hoare, Rajamani, Rehof: Stuck-free
+//! Conformance, 2004). Every leak in an idle program is one of the two.
 
 use std::fmt;
 
@@ -10,44 +10,43 @@ use crate::operation::state::{ENDED, HELD, QUEUED, SlotState};
 use crate::processor::processor::Processor;
 use crate::processor::waker;
 
-/// Something that is left in a processor.
+/// A leak: something that is left in a processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Leak {
-    /// An operation, or a result that was not fetched.
+    /// An operation, or a result that was not taken.
     Operation {
         /// Its stage.
         stage: &'static str,
-        /// How far it has come: `unstarted`, `suspended`, `away` with another processor, `done`,
-        /// `failed` or `fetched`.
+        /// Its state: `unstarted`, `suspended`, `away` at another processor, `done`, `failed` or `fetched`.
         state: &'static str,
         /// Whether it is queued.
         queued: bool,
-        /// Whether it is to be ended.
+        /// Whether it has been cancelled.
         ended: bool,
-        /// The stage of the operation that waits for it: `None` when nobody does.
+        /// The stage of the operation that waits for it: `None` if none does.
         awaited_by: Option<&'static str>,
     },
-    /// Invocations from other processors that were not taken up.
+    /// Invocations from other processors that were not accepted.
     Invocations {
-        /// For this stage.
+        /// The stage that they invoke.
         stage: &'static str,
-        /// So many.
+        /// Their number.
         count: usize,
     },
-    /// Replies from other processors that were not taken in.
+    /// Replies from other processors that were not received.
     Replies(usize),
-    /// Orders from other processors that were not followed, and answers that others owe.
+    /// Commands from other processors that were not run, and replies that other processors owe.
     Orders(usize),
-    /// Invocations and replies that wait to leave for other processors.
+    /// Invocations and replies in the outbox.
     Outbox(usize),
-    /// A session with something in it.
+    /// A session that is not empty.
     Session {
-        /// Operations.
+        /// Its operations.
         operations: usize,
-        /// Resources that someone else still has.
+        /// Its resources that are still used elsewhere.
         holds: usize,
-        /// Those who wait for its end.
+        /// Waiters for its end.
         waiting: usize,
     },
     /// Joins that wait for children.
@@ -89,8 +88,8 @@ impl fmt::Display for Leak {
 }
 
 impl Processor {
-    /// Everything that is still here: nothing when all work is done and nothing leaked. For tests
-    /// and simulations; it looks at every slot.
+    /// Everything that is left on this processor; empty when all work is done and nothing leaked. For tests
+    /// and simulations: it visits every slot.
     pub fn leaks(&self) -> Vec<Leak> {
         let mut left = Vec::new();
         for slot in self.slots().filter(|slot| slot.state.get() != SlotState::Free) {
@@ -132,11 +131,11 @@ impl Processor {
         left
     }
 
-    /// Looks whether what the scheduler keeps in several places agrees, between two steps.
+    /// Checks, between two steps, that the scheduler's redundant data agrees.
     ///
     /// # Errors
-    /// A sentence about what does not: a fault of the scheduler, such as an operation that is
-    /// queued twice and so would run twice.
+    /// A description of the violated invariant: a bug in the scheduler, such as an operation that is queued
+    /// twice and would run twice.
     pub fn check_invariants(&self) -> Result<(), String> {
         let (mut live, mut marked) = (0, 0);
         for slot in self.slots() {
@@ -154,7 +153,7 @@ impl Processor {
         }
     }
 
-    /// The same for what is queued at one stage; says how much that is.
+    /// Checks the queue of one stage. Returns its length.
     ///
     /// # Errors
     /// As [`Processor::check_invariants`].

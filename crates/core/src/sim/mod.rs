@@ -1,4 +1,4 @@
-//! Driving a processor step by step, for simulations, and looking for what is left in it.
+//! Single-stepping a processor for simulations, and checking it for leaks.
 
 pub(crate) mod leak_check;
 pub(crate) mod stepping;

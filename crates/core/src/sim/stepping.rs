@@ -1,11 +1,11 @@
-//! A processor driven step by step, by whoever chooses what comes next.
+//! Single-stepping: a processor whose caller chooses each step.
 //!
-//! [`Processor::run`] follows the wavefront. A simulation follows a seed instead: it may run any
-//! stage that has something, take any of what is queued there, cut the cohort anywhere, and look
-//! for completions, mail and timers whenever it likes. All that is promised of the order in which
-//! operations run holds for every such choice; what breaks under one of them relied on luck.
+//! [`Processor::run`] follows the wavefront. A simulation follows a seed instead: it may run any ready stage,
+//! take any operation of its queue, cut the cohort anywhere, and check for completions, messages and timers
+//! at any time. All documented guarantees about the order of operations hold for every such choice, so code
+//! that fails under one of them relied on luck.
 //!
-//! The steps are the parts that the loop itself is made of, so what is tested is what runs.
+//! The steps are the parts of the production loop, so the tested code is the code that runs.
 
 use crate::operation::slot::Slot;
 use crate::operation::state::SlotState;
@@ -15,7 +15,7 @@ use crate::queue::local::StageQueue;
 use crate::stage_set::StageSet;
 use crate::world::World;
 
-/// A processor's loop in pieces. From [`Processor::stepping`].
+/// The loop of a processor, in steps. Made by [`Processor::stepping`].
 ///
 /// ```
 /// use phalanx_core::{Graph, World};
@@ -46,15 +46,15 @@ use crate::world::World;
 #[derive(Clone, Copy)]
 pub struct Steps<'p>(&'p Processor);
 
-/// Puts all operations of a queue into the order that is chosen; the newest is taken first.
+/// Reorders all operations of a queue as chosen; the newest is popped first.
 fn shuffle(queue: &StageQueue<Slot>, mut choose: impl FnMut(usize) -> usize) {
     for left in (2..=queue.len()).rev() {
         queue.swap(left - 1 - choose(left), left - 1);
     }
 }
 
-/// Chooses the first `count` operations of a queue: each is the oldest of those that have not
-/// started, or any that is resumed.
+/// Chooses the first `count` operations of a queue: each is the oldest unstarted operation, or any resumed
+/// one.
 fn interleave(queue: &StageQueue<Slot>, count: usize, mut choose: impl FnMut(usize) -> usize) {
     for first in 0..count.min(queue.len()) {
         let mut unstarted = false;
@@ -74,29 +74,28 @@ fn interleave(queue: &StageQueue<Slot>, count: usize, mut choose: impl FnMut(usi
 }
 
 impl Processor {
-    /// Drives this processor by steps in place of [`run`](Self::run).
+    /// Drives this processor by steps instead of [`run`](Self::run).
     pub fn stepping(&self) -> Steps<'_> {
         Steps(self)
     }
 }
 
 impl<'p> Steps<'p> {
-    /// Takes in what has come: completions of I/O, replies, invocations and wake-ups from others.
-    /// True if there was anything.
+    /// Receives completions of I/O, replies, invocations and wake-ups. Returns whether there were any.
     pub fn receive(self, world: &impl World) -> bool {
         let Self(processor) = self;
         processor.in_turn(|| {
             processor.current.set_now(world.now());
             let mut received = world.reap();
             received |= processor.drain_mailbox();
-            // Here a turn begins; admission goes by what it measures.
+            // A turn begins here for the measurements that admission uses.
             let now = processor.now();
             processor.load.delay.turn(now, Some(received), &processor.stages, world);
             received
         })
     }
 
-    /// Wakes those whose time has come.
+    /// Fires the timers that are due.
     pub fn timers(self, world: &impl World) {
         let Self(processor) = self;
         processor.in_turn(|| {
@@ -105,25 +104,25 @@ impl<'p> Steps<'p> {
         });
     }
 
-    /// Takes work over from a processor that has too much of it, if a stage is declared so.
+    /// Steals work from an overloaded processor, for balanced stages.
     pub fn balance(self) {
         let Self(processor) = self;
         processor.in_turn(|| processor.balance());
     }
 
-    /// The stages that have something to run, by their numbers in the order of declaration.
+    /// The ready stages, by their numbers in the order of declaration.
     pub fn ready(self) -> impl Iterator<Item = usize> + 'p {
         self.0.stages.ready()
     }
 
-    /// Runs one cohort of `stage`, of at most `at_most` operations and no more than it declares.
-    /// `choose` says in which order: it is given how many operations may come next, and answers with
-    /// a number below that; zero is the one that the processor itself would take. Those of a [`lifo`](crate::StageOptions::lifo) stage run in any order.
-    /// Those of another stage start in the order of their invocation, and are resumed at any time.
-    /// Returns how many ran; none when another processor is in an exclusive stage.
+    /// Runs one cohort of `stage`, of at most `at_most` operations and no more than it declares. `choose`
+    /// determines the order: it receives the number of operations that may run next, and returns an index
+    /// below that; zero is the processor's own choice. Operations of a [`lifo`](crate::StageOptions::lifo)
+    /// stage run in any order. Those of other stages start in the order of their invocation, and are resumed
+    /// at any time. Returns the number of operations run; zero if another processor is in an exclusive stage.
     ///
     /// # Panics
-    /// If there is no such stage, or `choose` answers with too large a number.
+    /// If there is no such stage, or `choose` returns an index out of range.
     pub fn run(
         self,
         stage: usize,
@@ -152,21 +151,21 @@ impl<'p> Steps<'p> {
         ran
     }
 
-    /// Runs calls of exactly these stages, a bit each, inside of their callers from now on, as far as
-    /// that may be ([`direct`](crate::StageOptions::direct)), whatever they declare.
+    /// Runs calls of exactly these stages, a bit each, inline from now on, within the bounds of
+    /// [`direct`](crate::StageOptions::direct), whatever they declare.
     pub fn choose_direct(self, stages: u64) {
         self.0.stages.inline.choose(StageSet::from_bits(stages));
     }
 
-    /// Sends what waits to leave for other processors. True if anything is left.
+    /// Sends the messages in the outbox. Returns whether any are left.
     pub fn flush(self) -> bool {
         let Self(processor) = self;
         processor.in_turn(|| processor.flush_outbox());
         processor.link.outbound() > 0
     }
 
-    /// What a turn ends with: says to the others whether anything is alive here, and in a program
-    /// that is being ended ends it. True once this processor's loop would return.
+    /// Ends a turn: publishes whether anything is alive here, and cancels all operations of a program that is
+    /// ending. Returns whether the processor's loop would return.
     pub fn settle(self) -> bool {
         let Self(processor) = self;
         let phase = processor.program().phase();
@@ -177,14 +176,14 @@ impl<'p> Steps<'p> {
         phase > Phase::Running && processor.may_end()
     }
 
-    /// Whether the loop could go to sleep now: nothing is queued, and nothing waits to leave.
+    /// Whether the loop could park now: no operation is queued, and the outbox is empty.
     pub fn is_idle(self) -> bool {
         self.0.stages.ready().is_empty() && self.0.link.outbound() == 0
     }
 
-    /// Goes to sleep, if the loop would: nothing is queued and nothing has come in. From then on a
-    /// sender calls [`Unpark`](crate::Unpark). Says until when, in the clock's nanoseconds
-    /// (`u64::MAX`: no timer is armed). Ends with [`Steps::wake`].
+    /// Parks, if the loop would: nothing is queued and nothing has arrived. From then on a sender calls
+    /// [`Unpark`](crate::Unpark). Returns the time to wake up, in the clock's nanoseconds (`u64::MAX`: no
+    /// timer is armed). [`Steps::wake`] ends the sleep.
     pub fn sleep(self) -> Option<u64> {
         let Self(processor) = self;
         let asleep = self.is_idle()
@@ -196,19 +195,19 @@ impl<'p> Steps<'p> {
         asleep.then(|| processor.waiting.timers.borrow().next().unwrap_or(u64::MAX))
     }
 
-    /// The sleep is over.
+    /// Ends the sleep.
     pub fn wake(self) {
         self.0.link.mailbox().parking.woke();
         self.0.load.delay.slept();
     }
 
-    /// Whether others have put something into this processor's post that it has not seen. Of one
-    /// that sleeps, and that nobody is about to wake, this says that a wake-up was lost.
+    /// Whether this processor's mailbox contains messages that it has not seen. If it is parked and no other
+    /// processor is about to wake it, a wake-up was lost.
     pub fn has_mail(self) -> bool {
         !self.0.link.mailbox().pending.is_quiet()
     }
 
-    /// When the first timer is due, in the clock's nanoseconds.
+    /// The time of the first timer, in the clock's nanoseconds.
     pub fn next_timer(self) -> Option<u64> {
         self.0.waiting.timers.borrow().next()
     }
