@@ -1,14 +1,14 @@
-//! Why an invocation has no result.
+//! Errors of invocations and of moving partitions.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// Why an invocation was refused, in two plain words: it is part of every [`Call`](crate::Call) that
-/// is moved about.
+/// Why an invocation was rejected. It takes two plain words because it is part of every
+/// [`Call`](crate::Call).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refused {
-    /// A stage's number, or one of the two below.
+    /// The stage's number, or one of the two constants below.
     owner: u32,
     bound: u32,
 }
@@ -17,20 +17,21 @@ impl Refused {
     const PROCESSOR: u32 = u32::MAX - 1;
     const NO_OWNER: u32 = u32::MAX;
 
-    /// The session or the processor has ended.
+    /// The session was cancelled, or the processor has shut down.
     pub(crate) const ENDED: Self = Self { owner: Self::NO_OWNER, bound: 0 };
 
-    /// The processor is full.
+    /// The processor holds `bound` operations.
     pub(crate) fn full(bound: usize) -> Self {
         Self { owner: Self::PROCESSOR, bound: bound.try_into().unwrap_or(u32::MAX) }
     }
 
-    /// The stage's queue is.
+    /// The queue of the stage holds `bound` operations.
     pub(crate) fn stage_full(stage: u8, bound: usize) -> Self {
         Self { owner: stage.into(), bound: bound.try_into().unwrap_or(u32::MAX) }
     }
 
-    /// The reason in full. `stage_name` returns the name of a stage of the processor that refused.
+    /// Converts the reason to an error. `stage_name` returns the name of a stage of the processor that
+    /// rejected the invocation.
     #[cold]
     pub(crate) fn reason(self, stage_name: impl FnOnce(u8) -> &'static str) -> CallError {
         let bound = self.bound as usize;
@@ -42,40 +43,42 @@ impl Refused {
     }
 }
 
-/// Why a called operation returned no value.
+/// The error of a call that returned no value.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The operation panicked. It ended alone: its stage goes on.
+    /// The operation panicked. Other operations of its stage are not affected.
     #[error("an operation of stage \"{stage}\" panicked: {message}")]
     Panicked {
         /// The stage's name.
         stage: &'static str,
-        /// What the panic said, as far as it was text.
+        /// The panic's message; a fixed text if its payload is not text.
         message: Box<str>,
     },
-    /// The operation's session was ended before the operation was done.
+    /// The operation's session was cancelled, or its processor shut down, before the operation
+    /// completed.
     #[error("the operation was cancelled with its session")]
     Cancelled,
-    /// The deadline of the operation's session had passed before the operation was started
-    /// ([`Session::set_deadline`](crate::Session::set_deadline)); it was not.
+    /// The deadline of the operation's session
+    /// ([`Session::set_deadline`](crate::Session::set_deadline)) passed before the operation started.
+    /// The operation did not run.
     #[error("the deadline passed before the operation was started")]
     DeadlinePassed,
-    /// A bound was reached; the operation was not started. It is the stage's
-    /// ([`StageOptions::capacity`](crate::StageOptions::capacity)) or the processor's
+    /// A capacity was reached and the operation was not started. The bound is that of the stage
+    /// ([`StageOptions::capacity`](crate::StageOptions::capacity)) or of the processor
     /// ([`Graph::max_operations`](crate::Graph::max_operations)).
     #[error("{} holds its bound of {bound} operations", BoundOwner(*.stage))]
     Full {
-        /// The stage whose queue is full; none if it is the processor that is.
+        /// The stage whose queue is full; none if the processor is full.
         stage: Option<&'static str>,
-        /// The bound.
+        /// The bound, in operations.
         bound: usize,
     },
-    /// The call was awaited on another processor than the one that made it. Its operation goes on,
-    /// and the result is dropped.
+    /// The call was awaited on a different processor from the one that made it. The operation
+    /// continues, and its result is dropped.
     #[error("a call was awaited away from the processor that made it; await it there")]
     Elsewhere,
-    /// A cohort operation gave no reply ([`CohortStage`](crate::CohortStage)).
+    /// The handler of a cohort operation dropped the reply ([`CohortStage`](crate::CohortStage)).
     #[error("stage \"{stage}\" has dropped the reply")]
     Unanswered {
         /// The stage's name.
@@ -83,7 +86,7 @@ pub enum CallError {
     },
 }
 
-/// Whose bound it is, in words.
+/// Displays the owner of a bound.
 struct BoundOwner(Option<&'static str>);
 
 impl fmt::Display for BoundOwner {
@@ -95,14 +98,14 @@ impl fmt::Display for BoundOwner {
     }
 }
 
-/// Why a partition was not moved.
+/// The error of moving a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MoveError {
-    /// Operations that had started were not over in time, or another move is under way.
+    /// Operations on the partition did not complete in time, or another move is in progress.
     #[error("the partition is busy")]
     Busy,
-    /// The owner could not be asked.
+    /// The request to the partition's owner failed.
     #[error(transparent)]
     Call(CallError),
 }

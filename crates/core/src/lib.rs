@@ -1,17 +1,17 @@
 //! Stages, operations and cohorts: the pure scheduler under Phalanx.
 //!
-//! A [`Graph`] declares a program's stages in wavefront order. Built, it gives a [`ProcessorBuilder`] for each
-//! processor, which becomes a [`Processor`] on its thread and runs there, handed a [`World`]: a clock
-//! and the way to I/O. This crate itself never calls the operating system, starts a thread, reads a
-//! clock or draws a random number.
+//! A [`Graph`] declares the stages of a program in wavefront order. [`Graph::build`] returns one
+//! [`ProcessorBuilder`] per processor, which builds a [`Processor`] on its thread. The processor runs
+//! with a [`World`]: a clock and the interface to I/O. This crate makes no system call, starts no
+//! thread, reads no clock and draws no random number.
 //!
-//! The folders are layers, from the bottom: `control`, `queue`, `operation`, `memory`, `state`, `mailbox`,
-//! `session`, `metrics`, `stage`, `program`, `processor`, `future`, `handle`, `sim`. A file imports from its own
-//! layer and from those below it.
+//! The folders are layers, from the bottom up: `control`, `queue`, `operation`, `memory`, `state`,
+//! `mailbox`, `session`, `metrics`, `stage`, `program`, `processor`, `future`, `handle`, `sim`. A file
+//! imports from its own layer and from those below.
 //!
-//! To follow an operation, read `handle::local` (invoking), `processor::lifecycle` (placing and ending),
-//! `operation::slot` (its memory), `processor::turn` and `processor::cohort` (running), `processor::remote`
-//! (crossing) and `future::call` (the result).
+//! To follow an operation, read `handle::handles` (invoking), `processor::lifecycle` (queueing and
+//! completing), `operation::slot` (its memory), `processor::turn` and `processor::cohort` (running),
+//! `processor::remote` (calls between processors) and `future::call` (the result).
 //!
 //! The papers are Larus and Parkes: *Using Cohort Scheduling to Enhance Server Performance*, the
 //! technical report of 2001 (tr2001) and the USENIX paper of 2002.

@@ -1,8 +1,8 @@
-//! Loom models of the concurrent primitives: every interleaving of two or three threads, with
-//! capacities of two. Run by `cargo xtask loom`.
+//! Loom models of the concurrent primitives. Loom explores every interleaving of two or three threads,
+//! with rings of two values. `cargo xtask loom` runs them.
 //!
 //! # Safety
-//! The only `unsafe` is what the gate's model is about: see there.
+//! The only `unsafe` code accesses the state behind the gate under test; its comment has the argument.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -75,8 +75,8 @@ fn a_full_ring_refuses_and_recovers() {
     });
 }
 
-/// A sender publishes and notifies while the owner decides to sleep: the owner sees the work, or is
-/// unparked. A lost wake-up would leave the last assertion without either.
+/// A sender publishes and notifies while the owner decides to park: the owner sees the work or is
+/// unparked. After a lost wake-up, neither would hold at the last assertion.
 #[test]
 fn park_never_misses_a_wake() {
     loom::model(|| {
@@ -118,7 +118,7 @@ fn one_sender_pays_for_the_wake() {
     });
 }
 
-/// The mark of an inbox and what lies in it: what the owner takes the mark of, it also finds.
+/// The mark of an inbox and its contents agree: when the owner takes a mark, it also finds the value.
 #[test]
 fn pending_mark_and_ring_agree() {
     loom::model(|| {
@@ -143,8 +143,8 @@ fn pending_mark_and_ring_agree() {
     });
 }
 
-/// Two children reply from two processors; home counts them down as it finds them, by the marks
-/// alone, and re-enables the parent once, with both results in hand.
+/// Two children reply from two processors. The parent's processor counts the replies as it finds them,
+/// guided only by the marks, and re-enables the parent once, with both results.
 #[test]
 fn a_join_is_over_once_and_with_all_results() {
     loom::model(|| {
@@ -177,8 +177,8 @@ fn a_join_is_over_once_and_with_all_results() {
     });
 }
 
-/// Two processors try to run a cohort of an exclusive stage: one at a time is in, and what the one
-/// wrote the other reads.
+/// Two processors try to run a cohort of an exclusive stage. At most one is inside, and it reads what
+/// the other wrote.
 #[test]
 fn an_exclusive_stage_lets_one_in() {
     loom::model(|| {
@@ -189,7 +189,7 @@ fn an_exclusive_stage_lets_one_in() {
                 let gate = LocalExclusive::new(state);
                 let entered = gate.enter();
                 if entered {
-                    // SAFETY: this is what the model proves; loom's cell panics when it is not so.
+                    // SAFETY: the model proves exclusive access; loom's cell panics otherwise.
                     inside.with_mut(|count| unsafe { *count += 1 });
                     gate.leave();
                 }
@@ -199,13 +199,13 @@ fn an_exclusive_stage_lets_one_in() {
         let other = thread::spawn(cohort(inside.clone(), state.clone()));
         let entered = cohort(inside.clone(), state)() + other.join().unwrap();
         assert!(entered >= 1, "an open gate refused both");
-        // SAFETY: the other thread is gone.
+        // SAFETY: the other thread has been joined.
         assert_eq!(inside.with(|count| unsafe { *count }), entered);
     });
 }
 
-/// One processor takes up an operation of a session while another ends the session: the operation
-/// is refused, or its processor gets the order to end it.
+/// One processor accepts an operation of a session while another ends the session: the operation is
+/// rejected, or its processor receives the command to end it.
 #[test]
 fn a_session_ends_wherever_it_has_been() {
     loom::model(|| {
@@ -213,7 +213,7 @@ fn a_session_ends_wherever_it_has_been() {
         assert!(group.visit(0));
         let taker = {
             let group = group.clone();
-            // Twice: the second time the visit is known.
+            // Twice: the second time the visit is already recorded.
             thread::spawn(move || (group.visit(1), group.visit(1)))
         };
         let told = group.end();
@@ -223,7 +223,7 @@ fn a_session_ends_wherever_it_has_been() {
     });
 }
 
-/// A caller ends its child while the child is taken up elsewhere: one of the two learns of it.
+/// A caller cancels its child while another processor accepts it: one of the two sees the cancellation.
 #[test]
 fn a_child_elsewhere_is_ended_by_one_of_two() {
     const PLACE: RemotePlace = RemotePlace { processor: 1, index: 3, serial: Serial::of_word(7) };

@@ -1,10 +1,11 @@
-//! Panics of user code: how they are caught, and what is reported of them.
+//! Panics of user code: catching and reporting them.
 //!
-//! User code runs at these boundaries, and each catches its panics in one place: an operation's poll
-//! ([`processor::cohort`](crate::processor::cohort), [`processor::inline`](crate::processor::inline)), a
-//! cohort's handler ([`processor::batch`](crate::processor::batch)), a future that serves another processor
-//! ([`processor::remote::call`](crate::processor::remote::call)), and everything else, such as destructors
-//! and foreign wakers, by [`catch_panic`].
+//! User code runs at the following boundaries. Each catches panics in one place: the poll of an
+//! operation ([`processor::cohort`](crate::processor::cohort),
+//! [`processor::inline`](crate::processor::inline)), the handler of a cohort
+//! ([`processor::batch`](crate::processor::batch)), and a future that serves another processor
+//! ([`processor::remote::call`](crate::processor::remote::call)). All other user code, such as
+//! destructors and foreign wakers, runs in [`catch_panic`].
 
 use std::any::Any;
 use std::fmt;
@@ -12,10 +13,11 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
 use crate::error::CallError;
 
-/// How many panics of a panic payload's destructor are caught before the payload is leaked.
+/// The number of nested panics from dropping a panic payload that are caught before the payload is
+/// leaked.
 const MAX_NESTED_PANICS: usize = 4;
 
-/// Runs user code, and drops its panic.
+/// Runs user code, catches its panic and drops the payload.
 pub(crate) fn catch_panic(foreign: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) {
         discard_panic(payload);
@@ -35,10 +37,10 @@ pub(crate) fn discard_panic(mut payload: Box<dyn Any + Send>) {
 }
 
 /// The panic payload of an operation that failed on another processor. It carries the error to the
-/// caller here, and is not reported again.
+/// caller and is not reported again.
 pub(crate) struct Forwarded(pub(crate) CallError);
 
-/// The error that the caller of a panicked operation gets.
+/// Returns the error for the caller of a panicked operation.
 pub(crate) fn panic_error(stage: &'static str, panic: &(dyn Any + Send)) -> CallError {
     if let Some(Forwarded(error)) = panic.downcast_ref() {
         return error.clone();
@@ -49,26 +51,25 @@ pub(crate) fn panic_error(stage: &'static str, panic: &(dyn Any + Send)) -> Call
     CallError::Panicked { stage, message }
 }
 
-/// The report of a panic in an operation, a cohort's handler or a hook of a stage:
-/// [`World::panicked`](crate::World::panicked) gets it. Rust's own panic hook has the line of the
-/// `panic!`.
+/// The report of a panic in an operation, a cohort handler or a hook of a stage, as passed to
+/// [`World::panicked`](crate::World::panicked). Rust's own panic hook reports the line of the `panic!`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PanicReport {
     /// The stage's name.
     pub stage: &'static str,
-    /// The type name of the operation: the path of the function whose `async` block or body it is;
-    /// for a cohort's handler the items' type. Meant for people; it changes with the compiler.
+    /// The type name of the operation: the path of the function whose `async` block or body it is. For
+    /// a cohort handler, the type of its items. Meant for display; it depends on the compiler version.
     pub operation: &'static str,
-    /// Where the program invoked it: the file and line of the `call` or `dispatch`, for a cohort's
-    /// handler that of the last item, for a hook that of its declaration.
+    /// Where the program invoked it: the file and line of the `call` or `dispatch`. For a cohort
+    /// handler, that of its last item; for a hook, that of its declaration.
     pub site: &'static Location<'static>,
     /// The panic's message; a fixed text if its payload is not text.
     pub message: Box<str>,
 }
 
 impl PanicReport {
-    /// The report of a panic, unless another processor has reported it.
+    /// Creates the report of a panic; none if another processor has already reported it.
     pub(crate) fn new(
         error: &CallError,
         operation: &'static str,

@@ -1,7 +1,7 @@
-//! A set of stages of one graph, as the bits of a word.
+//! A set of stages of one graph, as a bit mask.
 
-/// The most stages in one graph. A word has a bit for each, and four for the other inboxes of a
-/// processor.
+/// The maximum number of stages in a graph. A 64-bit word has one bit for each, and four for a
+/// processor's other inboxes.
 pub const MAX_STAGES: usize = 60;
 
 /// A set of stages, by their numbers in wavefront order.
@@ -11,13 +11,13 @@ pub(crate) struct StageSet(u64);
 impl StageSet {
     pub(crate) const EMPTY: Self = Self(0);
 
-    /// The stages whose bits are set. Bits beyond [`MAX_STAGES`] are no stages.
+    /// The stages whose bits are set. Bits from [`MAX_STAGES`] on are not stages.
     #[inline(always)]
     pub(crate) const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// The members of `items`, by position, that `is_member` accepts.
+    /// The positions of the `items` that `is_member` accepts.
     pub(crate) fn select<T>(
         items: impl IntoIterator<Item = T>,
         mut is_member: impl FnMut(T) -> bool,
@@ -66,7 +66,7 @@ impl StageSet {
         Self(self.0 & !other.0)
     }
 
-    /// The members from `stage` on.
+    /// The members at or after `stage`.
     #[inline(always)]
     pub(crate) fn from(self, stage: usize) -> Self {
         Self(self.0 & u64::MAX << stage)

@@ -1,5 +1,5 @@
-//! The atomics, locks and cells that the concurrent primitives are written with: the standard ones, or
-//! loom's under `--cfg loom`, so that the models run the very code that ships.
+//! Atomics, locks and cells for the concurrent primitives: those of the standard library, or loom's
+//! under `--cfg loom`, so that the models check the code that ships.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -13,7 +13,7 @@ pub(crate) use std::sync::Mutex;
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 
-/// `std`'s cell behind loom's interface of closures.
+/// The cell of `std` with loom's closure-based interface.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);

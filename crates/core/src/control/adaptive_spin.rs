@@ -1,43 +1,45 @@
-//! Adaptive spinning: for how long an idle processor polls before it sleeps.
+//! Adaptive spinning: how long an idle processor polls before it sleeps.
 //!
-//! A sleep costs processor time: the system call, two switches of context and the wake-up. Polling
-//! that finds work saves that and costs the time until the work came. Polling that finds none costs all of its time.
-//! So there is a *gain* for each idle period, which may be negative, and it depends on the length of the
-//! polling. Only the machine and the load decide whether polling gains: how soon work comes,
-//! whether the other end needs this core to send it, and whether other programs do.
+//! A sleep costs processor time: a system call, two context switches and the wake-up. Polling that
+//! finds work saves this cost and pays only for the time until the work arrived. Polling that finds
+//! nothing wastes all of its time. Each idle period therefore has a *gain*, possibly negative, which
+//! depends on the polling time. The gain is a property of the machine and the load: how soon work
+//! arrives, whether the peer needs this core to send it, and whether other programs do.
 //!
-//! A processor finds out by *trials*. In a trial it polls for the longest time in some idle periods in
-//! a row, and adds up what each of several lengths would have gained. The best of them is used until
-//! the next trial, if it gains at all. Meanwhile the gains are summed up, and polling stops when
-//! the sum falls below zero. The more often it gained nothing, the longer is the rest before the
-//! next trial. The time is wall time, so a processor that is preempted while it polls finds its work late.
+//! The processor measures the gain in *trials*. In a trial it polls for the longest time during several
+//! consecutive idle periods and sums the gain that each candidate length would have had. It uses the
+//! best length until the next trial, if that length gains at all. Meanwhile it keeps a balance of the
+//! gains, and stops polling when the balance falls below zero. Each unsuccessful trial doubles the
+//! distance to the next one. All times are wall time, so a processor that is preempted while it polls
+//! correctly measures that its work arrived late.
 
-/// Lengths that are compared: the longest, and each half of the one before.
+/// Polling times that a trial compares: the longest, then repeatedly half of the previous one.
 const CANDIDATES: usize = 4;
-/// Idle periods of a trial.
+/// Idle periods in a trial.
 const TRIAL_PERIODS: u8 = 8;
-/// Idle periods between two trials: at least, and at most.
+/// Idle periods between two trials: minimum and maximum.
 const TRIAL_SPACING: (u32, u32) = (64, 8192);
 
-/// The state of one processor's polling.
+/// The spin state of one processor.
 pub(crate) struct AdaptiveSpin {
-    /// The longest time to poll, in nanoseconds.
+    /// The longest polling time, in nanoseconds.
     longest: u64,
-    /// The time to poll outside of trials; zero for none.
+    /// The polling time outside of trials, in nanoseconds; zero disables polling.
     chosen: u64,
-    /// The sum of gains since the length was chosen, in nanoseconds; bounded above.
+    /// The sum of gains since the length was chosen, in nanoseconds, with an upper bound.
     balance: i64,
-    /// Idle periods left in the trial under way.
+    /// Idle periods left in the current trial.
     trial: u8,
-    /// The sum of gains of each length in this trial.
+    /// The sum of gains of each candidate length in this trial.
     gains: [i64; CANDIDATES],
-    /// Idle periods until the next trial, and between the last and that.
+    /// Idle periods left until the next trial, and the distance between the last trial and the next.
     until_trial: u32,
     spacing: u32,
 }
 
 impl AdaptiveSpin {
-    /// Polls for `longest` nanoseconds at most. Begins with a trial.
+    /// Creates the state for a processor that polls for at most `longest` nanoseconds. It starts with a
+    /// trial.
     pub(crate) fn new(longest: u64) -> Self {
         let (trial, gains) = (TRIAL_PERIODS, [0; CANDIDATES]);
         Self {
@@ -51,14 +53,14 @@ impl AdaptiveSpin {
         }
     }
 
-    /// Nanoseconds for which to poll before sleeping.
+    /// How long to poll before sleeping, in nanoseconds.
     #[inline]
     pub(crate) fn moment(&self) -> u64 {
         if self.trial > 0 { self.longest } else { self.chosen }
     }
 
-    /// Work came after `idle` nanoseconds without any. A sleep costs `sleep` nanoseconds of processor
-    /// time.
+    /// Records that work arrived after `idle` nanoseconds. A sleep costs `sleep` nanoseconds of
+    /// processor time.
     #[inline]
     pub(crate) fn came(&mut self, idle: u64, sleep: u64) {
         if self.trial > 0 {
@@ -105,7 +107,7 @@ impl AdaptiveSpin {
     }
 }
 
-/// The processor time that polling for `length` gains over sleeping at once, in nanoseconds.
+/// The processor time saved by polling for `length` instead of sleeping at once, in nanoseconds.
 fn gain(length: u64, idle: u64, sleep: u64) -> i64 {
     if idle < length { sleep as i64 - idle as i64 } else { -(length as i64) }
 }
@@ -119,7 +121,7 @@ mod tests {
     const LONGEST: u64 = 20;
     const SLEEP: u64 = 5;
 
-    /// The sum of gains over these idle periods, and the length chosen after the last.
+    /// Returns the sum of gains over these idle periods, and the length chosen after the last one.
     fn gained(idle: impl IntoIterator<Item = u64>) -> (i64, u64) {
         let mut spinning = AdaptiveSpin::new(LONGEST);
         let mut sum = 0;
@@ -139,7 +141,8 @@ mod tests {
     #[test]
     fn where_work_comes_later_polling_ends_and_trials_are_rare() {
         let (sum, chosen) = gained(std::iter::repeat_n(1000, 100_000));
-        // Seven of doubling rests, and one each 8192: of half a million for the sleeps.
+        // Seven trials at doubling distances, then one every 8192 idle periods, against a sleep cost of
+        // half a million.
         assert!((-20 * 8 * 20..0).contains(&sum) && chosen == 0, "{sum}");
     }
 
@@ -173,7 +176,7 @@ mod tests {
     }
 
     proptest! {
-        /// Polling loses no more than the trials do, and eight sleeps after each.
+        /// The loss is bounded by the trials themselves plus eight sleeps after each.
         #[test]
         fn losses_are_bounded(idle in proptest::collection::vec(0u64..40, 1..4000)) {
             let mut spinning = AdaptiveSpin::new(LONGEST);

@@ -1,64 +1,66 @@
-//! The paired ladder: which size of cohort costs the least time for an operation, found by trying.
+//! The cohort ladder: finds the cohort size with the lowest cost per operation by paired trials.
 //!
-//! Whether cohorts pay depends on how much code and data the stages touch beside the caches of this
-//! machine, which no declaration says. So the sizes (the *rungs*) are tried, over and over, in short
-//! slices of work, each between two slices of the same reference: what disturbs the machine for longer
-//! than three slices hits all of them, and what begins or ends meanwhile shows in the two references.
-//! Of the rounds count those whose references agree best, and of these the median. The smallest within
-//! 3 % of the best is kept. Trying takes at most a fiftieth of the work, and less and less of it while
-//! the result stays the same; it begins anew when the mix of operations or their number at a time has
-//! changed. (Climbing from where one stands does not work: between 1 and 8 there is often nothing to
-//! gain.)
+//! The benefit of cohorts depends on how the code and data of the stages compare with the caches of
+//! this machine, and no declaration contains that. The ladder therefore measures each size (each
+//! *rung*) repeatedly in short slices of work. Each slice runs between two slices of a common reference
+//! rung. A disturbance longer than three slices affects all of them; a shorter one makes the two
+//! reference slices differ. Per rung, only the rounds whose references agree best count, and the result
+//! is their median ratio. The ladder keeps the smallest rung within 3 % of the best. Trials take at
+//! most a fiftieth of the work, and less while the result stays the same. A new trial starts early when
+//! the mix of operations or their number per turn has changed. (Hill climbing from the current rung
+//! does not work: often nothing is gained between 1 and 8.)
 //!
-//! Nothing is tried while work waits for too long, nor where too little comes together for a size to
-//! matter; and a trial is given up when the one or the other comes to be.
+//! No trial starts while work waits too long, or while too few operations run per turn for the size to
+//! matter. A running trial is aborted when either condition arises.
 //!
-//! This file is the law alone, on numbers; [`crate::processor::policy::cohort_tuner`] measures and applies it.
+//! This file is the pure control law; [`crate::processor::policy::cohort_tuner`] measures and applies
+//! it.
 
-/// The sizes that are tried. At the first one calls run inside of their callers.
+/// The cohort sizes to try. On the first rung, calls run inline in their callers.
 pub(crate) const RUNGS: [usize; 7] = [1, 8, 32, 64, 128, 256, 512];
-/// Slices of each rung.
+/// Slices per rung in a trial.
 const ROUNDS: usize = 5;
-/// So many of them count; odd, so that there is a middle one.
+/// Slices per rung that count; odd, so that there is a median.
 const COUNTED_ROUNDS: usize = 3;
-/// Operations started in a slice, at least; large cohorts need longer ones.
+/// The minimum number of operations started in a slice; large cohorts need longer slices.
 const MIN_SLICE: u64 = 4096;
-/// As good as the best.
+/// Rungs within this factor of the lowest cost count as equally good.
 const BEST_TOLERANCE: f64 = 1.03;
-/// So much dearer than the best that one look is enough, or as many as count.
+/// A rung that costs this many times the best is dropped after its first slice, or, by the lower
+/// factor, after [`COUNTED_ROUNDS`] slices.
 const HOPELESS_RATIO: f64 = 2.0;
 const WORSE_RATIO: f64 = 1.2;
-/// What the rungs are compared with at first: later with the one that is kept.
+/// The reference rung of the first trial; later trials use the kept rung.
 const INITIAL_REFERENCE: usize = 3;
-/// Before the first trial, for the program to get under way.
+/// Operations to run before the first trial, so that the program has warmed up.
 const WARM_UP: u64 = 16_384;
-/// After a trial rests at least so many times as much work as it took, and at most.
+/// The rest after a trial, as a multiple of the trial's work: minimum and maximum.
 const REST_FACTOR: (u64, u64) = (50, 1024);
-/// In a rest is looked so often, after so many operations, whether what is run has changed.
+/// Operations between two checks for a changed load during a rest.
 const CHECK_INTERVAL: u64 = 32_768;
-/// Operations of a turn below which no size of cohorts matters.
+/// Operations per turn below which the cohort size does not matter.
 const MIN_PER_TURN: f64 = 64.0;
-/// So many times as many of them, or as few, are another load.
+/// The load has changed when operations per turn grow or shrink by this factor.
 const LOAD_CHANGE_FACTOR: f64 = 4.0;
 
-/// What a slice of work has come to.
+/// The measurements of one slice of work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slice {
     /// Operations started.
     pub(crate) work: u64,
-    /// The processor's nanoseconds.
+    /// The processor time spent, in nanoseconds.
     pub(crate) time: u64,
-    /// Operations of a turn.
+    /// Operations per turn.
     pub(crate) per_turn: f64,
-    /// Whether the mix or the number at a time is another than after the last trial.
+    /// Whether the mix of operations or their number per turn differs from that of the last trial.
     pub(crate) changed: bool,
-    /// Whether work waits for too long.
+    /// Whether the queue delay is too long.
     pub(crate) congested: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Until so much work is done; it began with so much.
+    /// Resting until `left` more operations have run, out of `whole`.
     Rest {
         left: u64,
         whole: u64,
@@ -70,24 +72,24 @@ enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Try {
     round: usize,
-    /// None behind the last one: only its reference is left.
+    /// The rung to measure; none for the reference slice that ends the trial.
     rung: Option<usize>,
-    /// The reference's slice, before the rung's own.
+    /// Whether this is the reference slice that precedes the rung's own.
     reference: bool,
-    /// Its first operations, which those of the slice before still disturb.
+    /// Whether this is the settling part of the slice, which the previous rung still affects.
     settles: bool,
 }
 
-/// A rung's slice beside the two of the reference around it.
+/// A rung's slice, compared with the two reference slices around it.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
-    /// What it cost beside these.
+    /// The cost of the rung divided by the cost of the reference.
     ratio: f64,
-    /// How far these are apart.
+    /// How far the two reference slices differ, as the absolute logarithm of their ratio.
     apart: f64,
 }
 
-/// A rung's slice behind which the reference's is still to come.
+/// A rung's slice whose second reference slice has not run yet.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     round: usize,
@@ -95,27 +97,27 @@ struct Open {
     cost: f64,
 }
 
-/// The state of one processor's ladder.
+/// The cohort ladder of one processor.
 #[derive(Debug)]
 pub(crate) struct CohortLadder {
     phase: Phase,
-    /// The rung that is kept, once there is one.
+    /// The rung in use between trials; none before the first trial ends.
     kept: Option<usize>,
-    /// By round; none where it was not tried.
+    /// The results by round; none where the rung was not measured.
     pairs: [[Option<Pair>; ROUNDS]; RUNGS.len()],
     open: Option<Open>,
     reference: usize,
-    /// Nanoseconds for an operation in the reference's last slice, and in its best of the trial.
+    /// Nanoseconds per operation in the last reference slice, and in the fastest one of the trial.
     reference_cost: f64,
     best_reference_cost: f64,
-    /// Operations of a turn in the reference's first slice.
+    /// Operations per turn in the first reference slice of the trial.
     per_turn: f64,
-    /// Operations that this trial has taken.
+    /// Operations run in this trial.
     spent: u64,
-    /// How many times as much the next rest is.
+    /// The length of the next rest, as a multiple of the trial's work.
     rest: u64,
     trials: u64,
-    /// Looks in a row that found a change.
+    /// Consecutive checks that found a changed load.
     changes: u32,
 }
 
@@ -139,7 +141,7 @@ impl Default for CohortLadder {
 }
 
 impl CohortLadder {
-    /// The rung that is to be used now; none before the first trial.
+    /// The rung to use now; none before the first trial.
     pub(crate) fn rung(&self) -> Option<usize> {
         match self.phase {
             Phase::Rest { .. } => self.kept,
@@ -148,7 +150,7 @@ impl CohortLadder {
         }
     }
 
-    /// The one that is kept between trials.
+    /// The rung in use between trials.
     pub(crate) fn kept(&self) -> Option<usize> {
         self.kept
     }
@@ -161,13 +163,14 @@ impl CohortLadder {
         self.trials
     }
 
-    /// Nanoseconds for an operation at each rung in this trial or the last, by a quiet machine; none
-    /// for what was not tried.
+    /// Estimated nanoseconds per operation on an undisturbed machine, by rung, in the current or last
+    /// trial; none for rungs that were not measured.
     pub(crate) fn costs(&self) -> [Option<f64>; RUNGS.len()] {
         std::array::from_fn(|rung| Some(self.ratio(rung)? * self.best_reference_cost))
     }
 
-    /// What a rung costs beside the reference: of the rounds whose references agree best, the median.
+    /// The cost of a rung relative to the reference: the median over the rounds whose references agree
+    /// best.
     fn ratio(&self, rung: usize) -> Option<f64> {
         if rung == self.reference {
             return self.best_reference_cost.is_finite().then_some(1.0);
@@ -184,12 +187,12 @@ impl CohortLadder {
         pairs.get(pairs.len() / 2).map(|pair| pair.ratio)
     }
 
-    /// How often a rung was looked at.
+    /// The number of slices measured for a rung.
     fn samples(&self, rung: usize) -> usize {
         self.pairs[rung].iter().flatten().count()
     }
 
-    /// How much work the slice is to have that has begun.
+    /// The length of the current slice, in operations started.
     pub(crate) fn slice(&self) -> u64 {
         let whole = MIN_SLICE.max(16 * self.rung().map_or(0, |rung| RUNGS[rung] as u64));
         match self.phase {
@@ -199,7 +202,7 @@ impl CohortLadder {
         }
     }
 
-    /// Takes note of a slice that is over, and goes on to the next.
+    /// Records a finished slice and moves on to the next.
     pub(crate) fn observe(&mut self, slice: Slice) {
         match self.phase {
             Phase::Rest { left, whole } => self.rest_observed(slice, left, whole),
@@ -230,19 +233,19 @@ impl CohortLadder {
             return;
         }
         if slice.congested || slice.per_turn < MIN_PER_TURN {
-            // Not now: it is asked again a little later.
+            // Too congested or too little load: check again later.
             self.phase = Phase::Rest { left: left.max(CHECK_INTERVAL), whole };
         } else {
             self.begin(restless);
         }
     }
 
-    /// A slice of the reference is over: the rung's before it is between two of these now.
+    /// Records a reference slice. It completes the pair of the rung's slice before it.
     fn finish_reference(&mut self, cost: f64, per_turn: f64, at: Try) {
         if let Some(Open { round, rung, cost: between }) = self.open.take() {
             let ratio = between / (self.reference_cost * cost).sqrt();
             let apart = (cost / self.reference_cost).ln().abs();
-            // By a clock that stands still nothing is told apart.
+            // The ratio is not finite if the clock did not advance.
             self.pairs[rung][round] = ratio.is_finite().then_some(Pair { ratio, apart });
         } else {
             self.per_turn = per_turn;
@@ -258,7 +261,7 @@ impl CohortLadder {
         }
     }
 
-    /// What is under way is no time for trials; what was kept stays.
+    /// Aborts the trial, or postpones the next one. The kept rung stays in use.
     pub(crate) fn give_up(&mut self) {
         self.open = None;
         self.rest = REST_FACTOR.0;
@@ -285,7 +288,7 @@ impl CohortLadder {
         (0..RUNGS.len()).filter_map(|rung| self.ratio(rung)).fold(f64::INFINITY, f64::min)
     }
 
-    /// To the next rung that is worth a slice, or to the last of the trial.
+    /// Moves on to the next rung worth a slice, or to the last slice of the trial.
     fn advance(&mut self, mut round: usize, mut rung: usize) {
         let best = self.best();
         loop {
@@ -309,7 +312,8 @@ impl CohortLadder {
         }
     }
 
-    /// The smallest as good as the best; but what is kept stays while it is that.
+    /// Ends the trial with the smallest rung that is about as good as the best. The kept rung wins if
+    /// it is among them.
     fn decide(&mut self) {
         if self.pairs.as_flattened().iter().all(Option::is_none) {
             return self.give_up();
@@ -328,7 +332,8 @@ impl CohortLadder {
     }
 }
 
-/// Whether so many operations of a turn are another load than so many.
+/// Whether `per_turn` differs enough from the `known` number of operations per turn to count as a
+/// different load.
 pub(crate) fn is_different_load(per_turn: f64, known: f64) -> bool {
     let grown = per_turn / known.max(f64::MIN_POSITIVE);
     !(1.0 / LOAD_CHANGE_FACTOR..=LOAD_CHANGE_FACTOR).contains(&grown)

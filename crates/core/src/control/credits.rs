@@ -1,54 +1,58 @@
-//! The law of admission: how many operations may be in flight, from how long work waits.
+//! Admission control: the number of operations that may be in flight, as a function of the queue delay.
 //!
-//! Breakwater's form (Cho et al., OSDI 2020): while the wait is below its target, credits grow;
-//! above it they shrink in proportion to the excess, by half at most. Some things are ours. Without
-//! congestion there is no limit at all, and one interval of it is not congestion yet: a machine that
-//! was held up for a moment has a queue too. A limit is judged only while it is kept: what was let
-//! in before it makes its waits, however low it is, and a law that went on shrinking would let
-//! nobody in when that is done. Growth is the larger the shorter the wait, so that a limit that was
-//! too low is so for some intervals only. And a part of what could be done is done, whatever it
-//! costs: where refusing takes as long as serving, waits do not become shorter by refusing, and a
-//! law without that would end by refusing everybody.
+//! The law follows Breakwater (Cho et al., OSDI 2020): while the delay is below its target, credits
+//! grow; above it, they shrink in proportion to the excess, at most by half. It differs from Breakwater
+//! in four ways.
 //!
-//! No clock, no randomness: told when an interval is over, it says how many.
+//! - Without congestion there is no limit. One congested interval does not set one, because a machine
+//!   that stalled for a moment has a queue as well.
+//! - The limit shrinks only while in-flight ≤ limit. Operations admitted earlier still inflate the
+//!   measured delay, and a limit that kept shrinking would admit nothing once they are done.
+//! - Credits grow faster the shorter the delay, so a limit that is too low recovers within a few
+//!   intervals.
+//! - A minimum share of the capacity is always admitted. Where a rejection costs as much as the
+//!   service, rejecting does not shorten the delay, and the limit would otherwise fall to zero.
+//!
+//! The law uses no clock and no randomness: the caller reports the end of each interval.
 
-/// Intervals in a row above the target before there is a limit.
+/// Consecutive intervals above the target before a limit is set.
 const INTERVALS_BEFORE_CUT: u32 = 3;
-/// Intervals in a row below the target and without a refusal before there is none any more: a
-/// moment in which little came is not the end of an overload.
+/// Consecutive intervals below the target and without a rejection before the limit is lifted. A short
+/// lull does not end an overload.
 const INTERVALS_BEFORE_LIFTING: u32 = 10;
-/// The part of the most that was served in this overload below which no limit is set. It must leave
-/// room for what refusing costs, and for a machine that has become slower since.
+/// The share of the highest throughput during this overload below which the limit never falls. It
+/// leaves room for the cost of rejections and for a machine that has slowed down since.
 const MIN_CAPACITY_SHARE: f64 = 0.25;
-/// What is served is averaged over about so many intervals: requests of several passes come to their
-/// ends together, and in one interval several times as many as can be served.
+/// The number of intervals over which throughput is averaged. Requests that take several passes
+/// complete together, so a single interval may count several times the capacity.
 const SMOOTHING_INTERVALS: f64 = 10.0;
-/// How much of the relative excess is taken off, and the most that is. Waits are about as long as
-/// what is in flight, so below one it settles without swinging.
+/// The share of the relative excess that one step removes, which is also the largest reduction. Delay
+/// is roughly proportional to the operations in flight, so a factor below one converges without
+/// oscillating.
 const SHRINK_FACTOR: f64 = 0.5;
-/// By how much credits grow, as a part of them, where nothing waits at all.
+/// The relative growth of credits per interval when the delay is zero.
 const MAX_GROWTH: f64 = 0.25;
 
-/// Credits of one entry on one processor.
+/// The credits of one admission on one processor.
 pub(crate) struct Credits {
-    /// In nanoseconds.
+    /// The target delay, in nanoseconds.
     target: f64,
-    /// Infinite when there is none.
+    /// The limit; infinite for none.
     limit: f64,
     in_flight: u32,
-    /// How many were when this interval began, and the most since.
+    /// Operations in flight when this interval began, and the peak since then.
     began_with: u32,
     peak: u32,
     admitted: u64,
     refused: u64,
-    /// Intervals in a row that were above the target.
+    /// Consecutive intervals above the target.
     above: u32,
-    /// Intervals in a row that were below it and refused nobody.
+    /// Consecutive intervals below the target without a rejection.
     calm: u32,
-    /// What is served, per nanosecond, and what was in flight meanwhile, both on average.
+    /// Moving averages of the throughput per nanosecond, and of the operations in flight.
     rate: f64,
     held: f64,
-    /// The largest rate above the target.
+    /// The highest throughput measured above the target.
     capacity: f64,
 }
 
@@ -70,7 +74,7 @@ impl Credits {
         }
     }
 
-    /// Takes a credit, if there is one.
+    /// Takes a credit. False if none is left.
     #[inline]
     pub(crate) fn take(&mut self) -> bool {
         if f64::from(self.in_flight) >= self.limit {
@@ -83,7 +87,7 @@ impl Credits {
         true
     }
 
-    /// Gives one back.
+    /// Returns a credit.
     #[inline]
     pub(crate) fn give(&mut self) {
         self.in_flight -= 1;
@@ -93,12 +97,12 @@ impl Credits {
         self.in_flight
     }
 
-    /// The most that may be in flight; none without a limit.
+    /// The maximum number in flight; none without a limit.
     pub(crate) fn limit(&self) -> Option<u32> {
         self.limit.is_finite().then(|| self.limit.ceil() as u32)
     }
 
-    /// An interval of `length` is over in which the wait was `wait`, both in nanoseconds.
+    /// Ends an interval of `length` nanoseconds whose queue delay was `wait` nanoseconds.
     pub(crate) fn interval_over(&mut self, wait: u64, length: u64) {
         let (wait, peak) = (wait as f64, f64::from(self.peak.max(1)));
         let served = u64::from(self.began_with) + self.admitted - u64::from(self.in_flight);
@@ -112,7 +116,8 @@ impl Credits {
         let is_new = self.limit.is_infinite() && self.above <= 1;
         self.capacity = if is_new { self.rate } else { self.capacity.max(self.rate) };
         if self.limit.is_infinite() {
-            // Waits are as long as what is in flight: this many are wanted, at a first guess.
+            // Delay is proportional to the operations in flight, so this is a first estimate of the
+            // limit.
             if self.above >= INTERVALS_BEFORE_CUT {
                 self.limit = peak * (self.target / wait).max(MIN_CAPACITY_SHARE);
             }
@@ -128,8 +133,8 @@ impl Credits {
         (self.began_with, self.peak) = (self.in_flight, self.in_flight);
     }
 
-    /// As many as it takes to serve the least part of the capacity, if they stay for as long as those
-    /// do that are in flight (Little's law).
+    /// The lowest limit: enough to serve the minimum share of the capacity at the current residence
+    /// time (Little's law).
     fn floor(&self) -> f64 {
         MIN_CAPACITY_SHARE * self.capacity * self.held / self.rate.max(f64::MIN_POSITIVE)
     }

@@ -1,8 +1,8 @@
-//! The smallest wait of an interval.
+//! Interval minimum: the smallest queue delay of an interval.
 
 use std::cell::Cell;
 
-/// The smallest of some waits.
+/// The smallest of the recorded delays, in nanoseconds.
 pub(crate) struct IntervalMin(Cell<u64>);
 
 impl Default for IntervalMin {
@@ -19,7 +19,7 @@ impl IntervalMin {
         }
     }
 
-    /// None waited where nothing came.
+    /// Returns the minimum and resets it; zero if nothing was recorded.
     pub(crate) fn take(&self) -> u64 {
         match self.0.replace(u64::MAX) {
             u64::MAX => 0,

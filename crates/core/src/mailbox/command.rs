@@ -1,17 +1,18 @@
-//! Commands: what one processor has another do before its next cohort.
+//! Commands: code that one processor runs on another before its next cohort.
 //!
-//! An invocation waits in its stage's queue until the wavefront arrives there. A command runs as soon as
-//! the mailbox is drained. It ends a session's operations elsewhere, ends a child, releases what a
-//! dropped handle names, or hands a partition's state over. It is a boxed closure: commands are rare,
-//! and they need no slot, so that a full processor can still be told to end something.
+//! An invocation waits in its stage's queue until the wavefront reaches the stage. A command runs as
+//! soon as the mailbox is drained. Commands cancel a session's operations on another processor, cancel
+//! a child, release the resource of a dropped handle, or hand over the state of a partition. A command
+//! is a boxed closure: commands are rare, and they need no slot, so even a full processor can still
+//! execute a cancellation.
 //!
-//! The inbox is bounded ([`crate::mailbox::mailbox`]); a command that finds it full stays in the sender's
-//! outbox. A command and an envelope of the same sender may overtake each other, so the protocols must not
-//! depend on their order.
+//! The inbox is bounded ([`crate::mailbox::mailbox`]); a command that finds it full stays in the
+//! sender's outbox. A command and an envelope from the same sender may overtake each other, so no
+//! protocol may depend on their order.
 
 use crate::operation::processor_ref::ProcessorRef;
 
-/// Runs on the processor that receives it.
+/// A closure that runs on the processor that receives it.
 pub(crate) struct Command(Box<dyn FnOnce(ProcessorRef<'_>) + Send>);
 
 impl Command {
@@ -19,17 +20,17 @@ impl Command {
         Self(Box::new(act))
     }
 
-    /// Runs it. It ends or drops user code, so it may unwind.
+    /// Runs the command. It cancels or drops user code, so it may unwind.
     pub(crate) fn run(self, processor: ProcessorRef<'_>) {
         (self.0)(processor);
     }
 }
 
-/// Where the reply to a request goes: a ticket of the processor that sent it. As plain data it may be
-/// stored; a reply that is never given leaves the sender waiting, so what stores it must give it.
+/// The destination of the reply to a request: a ticket of the processor that sent it. It is plain data
+/// and may be stored. Without a reply the sender waits forever, so every `ReplyTo` must be used once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplyTo {
-    /// The program's number, which no other program has.
+    /// The program's number, unique in the process.
     pub(crate) program: u64,
     /// The index of the processor that sent the request.
     pub(crate) home: usize,

@@ -1,15 +1,16 @@
-//! Faults planted in the scheduler, to see that those who look for such faults find them.
+//! Fault injection: deliberate scheduler faults, to verify that the checkers detect them.
 //!
-//! Only with the feature `plant`, which only tests ask for: nothing of this is in a release.
+//! Compiled only with the feature `fault-injection`, which only tests enable: no release contains this
+//! code.
 
 use std::cell::Cell;
 
 /// A fault of the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A sender finds a processor asleep and does not wake it.
+    /// A sender finds a processor parked and does not unpark it.
     LostUnpark,
-    /// An operation is re-enabled and is not queued.
+    /// An operation is re-enabled and not queued.
     LostWakeUp,
     /// An operation is re-enabled once and queued twice.
     DoubleRun,
@@ -19,18 +20,18 @@ thread_local! {
     static PLANTED: Cell<Option<(Fault, u32)>> = const { Cell::new(None) };
 }
 
-/// Has `fault` happen on this thread once, after `chances` occasions that pass without it. Takes
-/// the place of what was planted before.
+/// Injects `fault` on this thread once, after `chances` occasions without it. Replaces the previous
+/// fault, if any.
 pub fn inject(fault: Fault, chances: u32) {
     PLANTED.set(Some((fault, chances)));
 }
 
-/// Takes away what is planted. True if it has not happened.
+/// Removes the injected fault. True if it has not fired.
 pub fn clear() -> bool {
     PLANTED.take().is_some()
 }
 
-/// Whether `fault` happens now.
+/// Whether `fault` fires now.
 pub(crate) fn fires(fault: Fault) -> bool {
     match PLANTED.get() {
         Some((planted, 0)) if planted == fault => {

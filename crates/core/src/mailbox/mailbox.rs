@@ -1,8 +1,8 @@
-//! A processor's post: everything that reaches it from other threads.
+//! A processor's mailbox: all messages from other threads.
 //!
-//! One bounded ring per stage for operations that start here, one for replies that come home, one
-//! for orders, one for wakers; a word that says which of them hold something; and the state of sleep. Only the
-//! owning processor takes from it.
+//! The mailbox has one bounded ring per stage for invocations, one for replies, one for commands and
+//! one for wakers; a ready mask that tells which of them are not empty; and the parking state. Only the
+//! owning processor takes messages out.
 
 use std::num::NonZeroU64;
 use std::sync::PoisonError;
@@ -17,17 +17,18 @@ use crate::queue::ring::Ring;
 use crate::stage_set::{MAX_STAGES, StageSet};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 
-/// Operations that may wait at one stage of one processor for being taken in from others. A full
-/// ring makes the sender keep them in its outbox and try again after its next cohort.
+/// The capacity of the ring of one stage of one processor, in invocations from other processors. When
+/// the ring is full, the sender keeps them in its outbox and retries after its next cohort.
 const STAGE_RING: usize = 1024;
 const REPLY_RING: usize = 1024;
-/// PendingReplies are few: one for each processor that an ended session has visited, or for a partition.
+/// The capacity of the ring of commands. Commands are few: one per processor that a cancelled session
+/// has visited, or per partition move.
 const COMMAND_RING: usize = 256;
-/// Wake-ups from foreign threads that may wait. When it is full, [`Mailbox::wake_all`] is set and the
-/// processor polls everything that is suspended: late, never lost.
+/// The capacity of the ring of wake-ups from foreign threads. When it is full, [`Mailbox::wake_all`] is
+/// set and the processor polls every suspended operation: a wake-up may be late, but is never lost.
 const WAKE_RING: usize = 1024;
 
-/// One of the inboxes of a processor.
+/// One of the inboxes of a mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inbox {
     Stage(u8),
@@ -49,7 +50,7 @@ impl Inbox {
     }
 }
 
-/// Which inboxes have been marked; taken by the owner.
+/// The set of marked inboxes, as taken by the owner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadyInboxes(u64);
 
@@ -67,9 +68,10 @@ impl ReadyInboxes {
     }
 }
 
-/// The word of marks. A sender fills an inbox and then marks it; the owner takes the marks and then
-/// empties the inboxes. Both change the word by a read-modify-write, so of two that cross either
-/// the owner sees the mark, and with it the filling, or the mark stays for the next time.
+/// The ready mask: one bit per inbox. A sender fills an inbox and then marks it; the owner takes the
+/// marks and then empties the inboxes. Both modify the word by a read-modify-write operation. If the
+/// two race, the owner either sees the mark, and with it the message, or the mark remains for the next
+/// time.
 #[derive(Default)]
 pub(crate) struct ReadyMask(AtomicU64);
 
@@ -78,7 +80,7 @@ impl ReadyMask {
         self.0.fetch_or(inbox.bit(), Ordering::AcqRel);
     }
 
-    /// Takes all marks.
+    /// Takes and clears all marks.
     pub(crate) fn take(&self) -> ReadyInboxes {
         match NonZeroU64::new(self.0.load(Ordering::Relaxed)) {
             None => ReadyInboxes(0),
@@ -91,15 +93,16 @@ impl ReadyMask {
     }
 }
 
-/// What other threads share with one processor.
+/// The part of a processor that other threads access.
 pub(crate) struct Mailbox {
-    /// The processor's. Unique in the process, ever; never reused.
+    /// The processor's identity; unique in the process and never reused.
     pub(crate) identity: u32,
     pub(crate) stages: Box<[Ring<Envelope>]>,
     pub(crate) replies: Ring<Envelope>,
     pub(crate) commands: Ring<Command>,
-    /// PendingReplies from those who have no outbox for this processor: other programs, and foreign threads.
-    /// Each releases what a handle names that was dropped elsewhere, so the handles bound them.
+    /// Commands from threads without an outbox for this processor: other programs and foreign threads.
+    /// Each releases the resource of a handle that was dropped elsewhere, so the number of handles
+    /// bounds them.
     external_commands: Mutex<Vec<Command>>,
     wakes: Ring<OperationId>,
     wake_all: AtomicBool,
@@ -126,7 +129,7 @@ impl Mailbox {
         }
     }
 
-    /// A foreign thread wakes the operation named `name`.
+    /// Wakes the operation with this id, from a foreign thread.
     pub(crate) fn wake(&self, id: OperationId) {
         if self.wakes.push(id).is_err() {
             self.wake_all.store(true, Ordering::Release);
@@ -134,32 +137,32 @@ impl Mailbox {
         self.mark(Inbox::Wakes);
     }
 
-    /// Leaves an order, from any thread.
+    /// Pushes a command from any thread.
     pub(crate) fn push_external_command(&self, command: Command) {
         let commands = self.external_commands.lock();
         commands.unwrap_or_else(PoisonError::into_inner).push(command);
         self.mark(Inbox::Commands);
     }
 
-    /// How many orders wait.
+    /// The number of waiting commands.
     pub(crate) fn commands_waiting(&self) -> usize {
         let outside = self.external_commands.lock().unwrap_or_else(PoisonError::into_inner);
         self.commands.len() + outside.len()
     }
 
-    /// Takes the orders from outside.
+    /// Takes the commands pushed by other threads.
     pub(crate) fn take_external_commands(&self) -> Vec<Command> {
         let commands = self.external_commands.lock();
         std::mem::take(&mut *commands.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// ReadyInboxes `inbox` and wakes the processor if it sleeps. True if it slept.
+    /// Marks `inbox` and wakes the processor if it is parked. True if this call woke it.
     pub(crate) fn mark(&self, inbox: Inbox) -> bool {
         self.pending.mark(inbox);
         self.parking.notify()
     }
 
-    /// Drops the orders that nobody follows any more. What an order has captured is foreign.
+    /// Drops commands that will not run. Their captures are foreign.
     pub(crate) fn drop_commands(&self) {
         while let Some(command) = self.commands.pop() {
             catch_panic(|| drop(command));
@@ -169,12 +172,12 @@ impl Mailbox {
         }
     }
 
-    /// Takes one foreign wake-up.
+    /// Takes one wake-up by a foreign thread.
     pub(crate) fn next_wake(&self) -> Option<OperationId> {
         self.wakes.pop()
     }
 
-    /// Whether wake-ups were dropped since the last call.
+    /// Whether the wake-up ring has overflowed since the last call.
     pub(crate) fn take_wake_all(&self) -> bool {
         self.wake_all.load(Ordering::Relaxed) && self.wake_all.swap(false, Ordering::AcqRel)
     }

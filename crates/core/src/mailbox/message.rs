@@ -1,14 +1,14 @@
-//! What travels between the processors of a program.
+//! Messages between the processors of a program.
 
 use crate::mailbox::command::Command;
 use crate::mailbox::mailbox::{Inbox, Mailbox};
 use crate::operation::envelope::Envelope;
 
-/// What travels between processors.
+/// A message to another processor.
 pub(crate) enum Message {
-    /// An invocation, to its stage.
+    /// An invocation, on its way to its stage.
     Invocation(Envelope),
-    /// Its slot with the result.
+    /// The envelope of an invocation, returning with the result.
     Reply(Envelope),
     Command(Command),
 }
@@ -16,14 +16,14 @@ pub(crate) enum Message {
 impl Message {
     pub(crate) fn inbox(&self) -> Inbox {
         match self {
-            // The stage field is written before the envelope leaves home and read-only while it is away.
+            // The stage field is written before the envelope leaves, and is read-only until it returns.
             Self::Invocation(Envelope(slot)) => Inbox::Stage(slot.stage.get()),
             Self::Reply(_) => Inbox::Replies,
             Self::Command(_) => Inbox::Commands,
         }
     }
 
-    /// Puts it into `mailbox`, or gives it back when there is no room.
+    /// Puts the message into `mailbox`, or returns it when the inbox is full.
     pub(crate) fn deliver(self, mailbox: &Mailbox) -> Result<(), Self> {
         match self {
             Self::Invocation(Envelope(slot)) => {
@@ -36,8 +36,8 @@ impl Message {
     }
 }
 
-/// A message that waits to leave for another processor. Both slabs bound the envelopes, and each command
-/// belongs to something that is bounded, so an outbox is bounded.
+/// A message in the outbox. The slabs of both processors bound the envelopes, and each command belongs
+/// to a bounded object, so an outbox is bounded.
 pub(crate) struct Outbound {
     pub(crate) target: usize,
     pub(crate) message: Message,

@@ -1,4 +1,4 @@
-//! Everything that other threads send to a processor, and how they wake it.
+//! The mailbox of a processor: messages from other threads, and parking.
 
 pub(crate) mod command;
 #[cfg(feature = "fault-injection")]

@@ -1,24 +1,48 @@
-//! Park and wake: how a processor goes to sleep without missing what others send it.
+//! Parking: a processor sleeps without missing a message.
 //!
-//! A sender publishes its work, then looks whether the processor is parked. The processor says that
-//! it parks, then looks whether there is work. Between the two steps of each stands a sequentially
-//! consistent fence, so at least one of them sees the other (Dekker's argument): either the
-//! processor finds the work and does not sleep, or the sender finds it parked and unparks it. Only
-//! one sender of many pays for the system call: the one that moves `PARKED` to `NOTIFIED`.
+//! The protocol has two sides, which may run at the same time.
+//!
+//! The owner parks:
+//!
+//! 1. The owner stores `PARKED` to the state.
+//! 2. The owner executes a sequentially consistent fence.
+//! 3. The owner checks its inboxes. If one has a message, it stores `RUNNING` and does not sleep.
+//! 4. The owner sleeps in [`World::park`](crate::World::park) and stores `RUNNING` when it returns.
+//!
+//! A sender, on any thread, notifies:
+//!
+//! 1. The sender puts its message into an inbox and marks it.
+//! 2. The sender executes a sequentially consistent fence.
+//! 3. The sender loads the state. If it is `PARKED`, the sender tries to exchange it for `NOTIFIED`.
+//! 4. The sender whose exchange succeeds calls [`Unpark`]; all others return.
+//!
+//! No interleaving loses a message:
+//!
+//! - One of the two fences comes first in the order of all sequentially consistent fences (Dekker's
+//!   argument). If it is the sender's, the owner finds the message in its step 3. If it is the owner's,
+//!   the sender reads `PARKED` in its step 3, or a later value: `NOTIFIED` if another sender is about
+//!   to unpark the owner, or `RUNNING` if the owner is awake. An awake owner drains its inboxes before
+//!   it parks again.
+//! - The owner may still be between its steps 3 and 4 when it is unparked. `Unpark` is therefore
+//!   sticky: the sleep that follows returns at once.
+//! - Only the successful exchange leads to `Unpark`, so one sender pays for the system call, however
+//!   many send.
+//!
+//! `loom.rs` checks both properties: `park_never_misses_a_wake` and `one_sender_pays_for_the_wake`.
 
 use std::sync::OnceLock;
 
 use crate::sync::{AtomicU8, Ordering, fence};
 
-/// Ends the sleep of a processor, from any thread. Must be sticky: an unpark that comes before the
-/// sleep makes that sleep return at once.
+/// Wakes a parked processor, from any thread. It must be sticky: if called before the processor sleeps,
+/// that sleep returns at once.
 pub type Unpark = Box<dyn Fn() + Send + Sync>;
 
 const RUNNING: u8 = 0;
 const PARKED: u8 = 1;
 const NOTIFIED: u8 = 2;
 
-/// One processor's state of sleep.
+/// The parking state of one processor.
 #[derive(Default)]
 pub(crate) struct Parking {
     state: AtomicU8,
@@ -26,13 +50,13 @@ pub(crate) struct Parking {
 }
 
 impl Parking {
-    /// Says how the owner is woken. Once, before the owner first parks.
+    /// Sets the function that wakes the owner. Called once, before the owner first parks.
     pub(crate) fn install(&self, unpark: Unpark) {
         let _ = self.unpark.set(unpark);
     }
 
-    /// The owner is about to sleep. True if it may: `quiet` is asked *after* the announcement and
-    /// must say whether all inboxes are empty. Ends with [`Parking::woke`].
+    /// Announces that the owner is about to sleep. True if it may: `quiet` is called *after* the
+    /// announcement and must return whether all inboxes are empty. [`Parking::woke`] follows the sleep.
     pub(crate) fn may_sleep(&self, quiet: impl FnOnce() -> bool) -> bool {
         self.state.store(PARKED, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -43,17 +67,18 @@ impl Parking {
         false
     }
 
-    /// The owner is awake again.
+    /// Records that the owner is awake again.
     pub(crate) fn woke(&self) {
         self.state.store(RUNNING, Ordering::Relaxed);
     }
 
-    /// Whether the owner seems to sleep. A hint: it may have changed by now.
+    /// Whether the owner appears to be parked. Only a hint: the state may already have changed.
     pub(crate) fn is_parked(&self) -> bool {
         self.state.load(Ordering::Relaxed) == PARKED
     }
 
-    /// A sender has published something: wake the owner if it sleeps. True if this call woke it.
+    /// Wakes the owner if it is parked; the sender has published a message before. True if this call
+    /// woke it.
     pub(crate) fn notify(&self) -> bool {
         fence(Ordering::SeqCst);
         let woke = self.state.load(Ordering::Relaxed) == PARKED

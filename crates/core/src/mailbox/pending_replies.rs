@@ -1,14 +1,14 @@
-//! The replies that a processor waits for.
+//! Requests of a processor that have not been replied to.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 
 use crate::operation::processor_ref::ProcessorRef;
 
-/// Handles a reply: none if the responder was dropped.
+/// The handler of a reply; its argument is none if the responder was dropped.
 pub(crate) type Then = Box<dyn FnOnce(ProcessorRef<'_>, Option<Box<dyn Any + Send>>)>;
 
-/// The replies that one processor waits for.
+/// The handlers of one processor's outstanding replies.
 #[derive(Default)]
 pub(crate) struct PendingReplies {
     handlers: RefCell<Vec<Option<Then>>>,

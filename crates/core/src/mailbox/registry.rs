@@ -1,14 +1,14 @@
-//! The processors of this process: wakers find a processor's mailbox by its number, other handles by
-//! its identity.
+//! The registry of the processors in this process. Wakers look up a mailbox by the processor's number,
+//! other handles by its identity.
 
 use std::sync::{Arc, RwLock};
 
 use crate::mailbox::mailbox::Mailbox;
 
-/// The processors alive, by number.
+/// The mailboxes of live processors, by number.
 static PROCESSORS: RwLock<Vec<Option<Arc<Mailbox>>>> = RwLock::new(Vec::new());
 
-/// Gives a processor a number under which wakers find its post.
+/// Registers a processor. Returns the number by which wakers find its mailbox.
 pub(crate) fn register(mailbox: Arc<Mailbox>) -> u16 {
     let mut processors = PROCESSORS.write().unwrap_or_else(|poison| poison.into_inner());
     let free = processors.iter().position(Option::is_none);
@@ -25,13 +25,13 @@ pub(crate) fn unregister(number: u16) {
     processors[usize::from(number)] = None;
 }
 
-/// The post of the processor with this identity, unless that has ended.
+/// The mailbox of the processor with this identity; none if it has shut down.
 pub(crate) fn mailbox_of(identity: u32) -> Option<Arc<Mailbox>> {
     let processors = PROCESSORS.read().unwrap_or_else(|poison| poison.into_inner());
     processors.iter().flatten().find(|mailbox| mailbox.identity == identity).cloned()
 }
 
-/// The mailbox of the processor with this number, unless that has ended.
+/// The mailbox of the processor with this number; none if it has shut down.
 pub(crate) fn mailbox_numbered(number: u16) -> Option<Arc<Mailbox>> {
     let processors = PROCESSORS.read().unwrap_or_else(|poison| poison.into_inner());
     processors.get(usize::from(number)).cloned().flatten()

@@ -1,5 +1,5 @@
-//! Memory of one processor: the slab of slots, pools for the objects of requests, and the region that
-//! both take chunks from.
+//! The memory of one processor: the slab of slots, the pools for objects of requests, the region that
+//! both allocate from, and prefetching.
 
 pub(crate) mod pool;
 pub(crate) mod prefetch;

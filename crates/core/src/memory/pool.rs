@@ -1,18 +1,19 @@
-//! Pools for what a request has beside its operation: buffers, tables, parsers' states.
+//! Pools for the objects that a request uses in addition to its operations: buffers, tables, parser states.
 //!
-//! As with the slots of operations, what was freed last is used first, while it is still in the cache,
-//! and strides are odd numbers of cache lines, so that objects of one kind do not fall into the same
-//! few sets of it. One pool for each class of sizes, shared by all types of that class: types that are
-//! not alive at the same time share memory (TUX paper, §4.3).
+//! Like the slab, a pool reuses the most recently freed block first, while it is still cached, and its
+//! strides are odd numbers of cache lines, so that objects of one size do not compete for a few cache
+//! sets. All types of one size class share a pool, so types that are not alive at the same time share
+//! memory (TUX paper, §4.3).
 //!
-//! An object stays on its processor's thread: it is not `Send`. So nothing here is shared.
+//! An object stays on its processor's thread: it is not `Send`. Nothing here is shared between threads.
 //!
 //! # Safety
-//! - A block is in one of three states: in its free list, where its first word is the next block;
-//!   taken, by the one [`Pooled`](crate::Pooled) that points to it; or on its way between the two.
-//! - Blocks stay allocated until the [`Pools`] are dropped, and each `Pooled` counts in these.
-//! - Pools are not `Sync` and counted by `Rc`: all of this is on one thread. No reference to a cell is
-//!   held across anything foreign: destructors of values run outside.
+//! - A block is in one of three states: in its free list, where its first word points to the next
+//!   block; taken, by the one [`Pooled`](crate::Pooled) that points to it; or in transition between the
+//!   two.
+//! - Blocks stay allocated until the [`Pools`] are dropped, and each `Pooled` keeps these alive.
+//! - Pools are not `Sync` and are counted by `Rc`, so one thread uses them. No reference to a cell is
+//!   held across foreign code: destructors of values run outside.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::{Cell, RefCell};
@@ -22,15 +23,15 @@ use std::sync::Arc;
 use crate::memory::region::Owner;
 use crate::memory::slab::{CHUNK_BYTES, CLASSES, Chunk, Slab, stride};
 
-/// A free block: where the next one is.
+/// A free block: a pointer to the next one.
 type Block = Cell<Option<NonNull<u8>>>;
 
-/// A processor's pools of objects.
+/// The object pools of a processor.
 pub(crate) struct Pools {
     free: [Block; CLASSES.len()],
-    /// Those that are not in the region.
+    /// Chunks outside the region.
     chunks: RefCell<Vec<Chunk>>,
-    /// The region's, once anything is in it.
+    /// The owner of the region, once a block lies in it.
     owner: RefCell<Option<Arc<Owner>>>,
     live: Cell<usize>,
     bytes: Cell<usize>,
@@ -49,7 +50,7 @@ impl Default for Pools {
 }
 
 impl Pools {
-    /// A block of `class`, if one is free.
+    /// Takes a free block of `class`, if there is one.
     #[inline]
     fn pop(&self, class: usize) -> Option<NonNull<u8>> {
         let block = self.free[class].get()?;
@@ -58,7 +59,7 @@ impl Pools {
         Some(block)
     }
 
-    /// A block of `class`, of `slab`'s region where that has room.
+    /// Takes a block of `class`, allocated in the region of `slab` while that has room.
     #[inline]
     pub(crate) fn take(&self, class: usize, slab: &Slab) -> NonNull<u8> {
         let block = self.pop(class).unwrap_or_else(|| self.grow(class, slab));
@@ -66,11 +67,10 @@ impl Pools {
         block
     }
 
-    /// Takes a block back.
+    /// Frees a block.
     ///
     /// # Safety
-    /// The block was taken from these pools with this class, nothing is alive in it, and it is given
-    /// back once.
+    /// The block was taken from these pools with this class, contains no live value, and is freed once.
     #[inline]
     pub(crate) unsafe fn give(&self, class: usize, block: NonNull<u8>) {
         self.live.set(self.live.get() - 1);
@@ -79,12 +79,12 @@ impl Pools {
 
     #[inline]
     fn push(&self, class: usize, block: NonNull<u8>) {
-        // SAFETY: the block is nobody's, and has room and alignment for a word.
+        // SAFETY: the block has no other user, and has room and alignment for a word.
         unsafe { block.cast::<Option<NonNull<u8>>>().write(self.free[class].get()) };
         self.free[class].set(Some(block));
     }
 
-    /// Bytes of the chunks, and how many objects there are.
+    /// The bytes of all chunks, and the number of live objects.
     pub(crate) fn figures(&self) -> (usize, usize) {
         (self.bytes.get(), self.live.get())
     }
@@ -111,9 +111,9 @@ impl Pools {
             }
         };
         self.bytes.set(self.bytes.get() + layout.size());
-        // So that the first is taken first.
+        // In reverse, so that the first block is taken first.
         for n in (1..count).rev() {
-            // SAFETY: within the new chunk, and nobody's.
+            // SAFETY: within the new chunk, and unused.
             self.push(class, unsafe { start.add(n * stride) });
         }
         start

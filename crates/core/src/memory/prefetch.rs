@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //! A prefetch is a hint: it reads nothing and never faults, whatever the address. The instruction
-//! touches no register and no flag of the program's.
+//! modifies no register and no flag.
 
 /// Starts the load of the cache line of `address`.
 #[inline(always)]

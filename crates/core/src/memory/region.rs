@@ -1,14 +1,14 @@
-//! One piece of memory for what lives on a processor: its operations and its requests' objects.
+//! One contiguous piece of memory for a processor's operations and its requests' objects.
 //!
-//! Who runs the processor may hand it memory of a kind that it cannot ask for itself, such as huge
-//! pages. Pools take their chunks from it, one behind the other, and give none back; where it ends
-//! they go on with the general allocator, which is counted as *spilled* (the high slab of the TUX
-//! paper, §4.3).
+//! The embedder may supply memory this crate cannot allocate, such as huge pages. The slab and the
+//! pools allocate chunks from it in order and never free them. When it is used up, they continue with
+//! the general allocator, and these bytes are counted as *overflow* (the high slab of the TUX paper,
+//! §4.3).
 //!
 //! # Safety
-//! The memory is borrowed from its owner once, for as long as the owner lives, and the owner is
-//! kept, behind a raw pointer, until the last [`Owner`] of the region has gone: pools keep one for
-//! as long as anything lies in their chunks. Between the two nobody touches the owner.
+//! The memory is borrowed from its owner once, for the owner's whole life. The owner is kept behind a
+//! raw pointer until the last [`Owner`] handle of the region is dropped; a pool holds one while its
+//! chunks are in use. Nothing accesses the owner in between.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -16,14 +16,14 @@ use std::ops::DerefMut;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Anything that is only dropped.
+/// Any value that is only kept to be dropped.
 trait Keep: Send {}
 impl<T: Send> Keep for T {}
 
-/// What the memory belongs to.
+/// The owner of the memory.
 pub(crate) struct Owner(NonNull<dyn Keep>);
 
-// SAFETY: the owner is `Send`, and is dropped by whoever is last; nothing else is done with it.
+// SAFETY: the owner is `Send`, and the last handle drops it; there is no other access.
 unsafe impl Send for Owner {}
 // SAFETY: as above.
 unsafe impl Sync for Owner {}
@@ -35,21 +35,22 @@ impl Drop for Owner {
     }
 }
 
-/// Memory for a processor to live in; see [`ProcessorBuilder::with_region`](crate::ProcessorBuilder::with_region).
+/// Memory for the operations and objects of a processor; see
+/// [`ProcessorBuilder::with_region`](crate::ProcessorBuilder::with_region).
 pub struct Region {
     start: NonNull<u8>,
     bytes: usize,
     owner: Arc<Owner>,
 }
 
-// SAFETY: plain memory that is this region's alone, and its owner, which is `Send`.
+// SAFETY: plain memory owned by this region alone, and its owner, which is `Send`.
 unsafe impl Send for Region {}
 
 impl Region {
-    /// All of `memory`, of which the bytes may be anything.
+    /// Creates a region of all bytes of `memory`, whose contents are overwritten.
     pub fn new<M: DerefMut<Target = [u8]> + Send + 'static>(memory: M) -> Self {
         let owner = Box::into_raw(Box::new(memory));
-        // SAFETY: just made; nothing else knows of it.
+        // SAFETY: just created; there is no other reference to it.
         let bytes: &mut [u8] = unsafe { (*owner).deref_mut() };
         let (start, bytes) = (NonNull::from(&mut *bytes).cast(), bytes.len());
         let owner: *mut dyn Keep = owner;
@@ -58,7 +59,7 @@ impl Region {
     }
 }
 
-/// A region, and how much of it has been taken.
+/// A bump allocator: a region and the number of bytes taken from it.
 pub(crate) struct BumpAllocator {
     region: Region,
     used: Cell<usize>,
@@ -69,14 +70,15 @@ impl BumpAllocator {
         Self { region, used: Cell::new(0) }
     }
 
-    /// Memory of this layout, for as long as an owner is kept. None where the region has ended.
+    /// Allocates memory of this layout, valid while a handle on the owner is kept. None if the region
+    /// has no room.
     pub(crate) fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
         let Region { start, bytes, .. } = self.region;
         let at = start.as_ptr().addr() + self.used.get();
         let begin = self.used.get() + (at.next_multiple_of(layout.align()) - at);
         let end = begin.checked_add(layout.size()).filter(|end| *end <= bytes)?;
         self.used.set(end);
-        // SAFETY: inside of the region, which it does not leave.
+        // SAFETY: inside the region.
         Some(unsafe { start.add(begin) })
     }
 

@@ -1,16 +1,16 @@
-//! Where operations live: pools of slots by size, last freed first used.
+//! The slab of operation slots: a free list per size class, last freed first used.
 //!
-//! A slot that was just freed is still in the cache; so the pools are stacks. Strides are odd
-//! multiples of a cache line, since headers at page-aligned distances would all fall into the same
-//! few sets of the cache (measured: four times slower). A pool grows by chunks that are never given
-//! back while the processor lives: of the processor's [region](crate::memory::region) first.
+//! A slot that was just freed is still in the cache, so the free lists are stacks. Strides are odd
+//! multiples of a cache line, since headers at page-aligned distances would all map to the same few
+//! cache sets (measured: four times slower). The slab grows by chunks that it keeps as long as the
+//! processor lives, taken from the processor's [region](crate::memory::region) first.
 //!
 //! # Safety
-//! - All cells here are touched by the owning processor's thread, in short sections that call
-//!   nothing foreign, so no reference into them is ever held across another access.
-//! - Chunks stay allocated until the [`RetiredChunks`] are dropped. The processor leaves these to the
-//!   program, which drops them when the last processor has gone: envelopes of this slab may still lie
-//!   with another processor until then.
+//! - Only the owning processor's thread accesses the cells here, in short sections without foreign
+//!   code, so no reference into them is held across another access.
+//! - Chunks stay allocated until the [`RetiredChunks`] are dropped. The processor passes these to the
+//!   program, which drops them when the last processor is gone: until then, envelopes of this slab may
+//!   still be with another processor.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::{Cell, UnsafeCell};
@@ -22,22 +22,22 @@ use crate::operation::id::{MAX_OPERATIONS, OperationId};
 use crate::operation::slot::{Header, Slot};
 use crate::operation::state::SlotState;
 
-/// Bytes of payload in each class. With the header, each stride is an odd number of cache lines.
+/// Payload bytes of each size class. With the header, each stride is an odd number of cache lines.
 pub(crate) const CLASSES: [usize; 11] =
     [128, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192, 16384];
 
-/// Chunks hold about this many bytes, and at least four slots.
+/// The approximate size of a chunk, in bytes. A chunk has at least four slots.
 pub(crate) const CHUNK_BYTES: usize = 32 * 1024;
 
 /// The largest payload of an operation, in bytes.
 pub(crate) const MAX_PAYLOAD: usize = CLASSES[CLASSES.len() - 1];
 
-/// Bytes that a slot of a class takes.
+/// The size of a slot of a class, in bytes.
 pub(crate) fn stride(class: u8) -> usize {
     size_of::<Header>() + CLASSES[usize::from(class).min(CLASSES.len() - 1)]
 }
 
-/// The smallest class for `size` bytes; `CLASSES.len()` when none is large enough.
+/// The smallest class that holds `size` bytes; `CLASSES.len()` if none is large enough.
 pub(crate) const fn class_of(size: usize) -> usize {
     let mut class = 0;
     while class < CLASSES.len() && CLASSES[class] < size {
@@ -61,26 +61,27 @@ pub(crate) struct Chunk {
     pub(crate) layout: Layout,
 }
 
-/// A processor's pools.
+/// The slab of a processor.
 pub(crate) struct Slab {
-    /// By class. One of 16, so that no index of four bits is out of bounds; the last ones stay empty.
+    /// Free slots by class. The array has 16 lists, so that no four-bit index is out of bounds; the
+    /// last ones stay empty.
     free: [UnsafeCell<Vec<Slot>>; 16],
-    /// By index; for wakers.
+    /// All slots by index, for wakers.
     table: UnsafeCell<Vec<Slot>>,
-    /// Chunks that are not in the region.
+    /// Chunks outside the region.
     chunks: UnsafeCell<Vec<Chunk>>,
     region: Option<BumpAllocator>,
-    /// Bytes of all chunks, and of those of all pools that are not in the region.
+    /// Bytes of all chunks, and bytes of all pools outside the region.
     bytes: Cell<usize>,
     overflow: Cell<usize>,
     live: Cell<usize>,
     bound: Cell<usize>,
-    /// The processor's number, for the slots' names.
+    /// The processor's number, for the slots' operation ids.
     number: u16,
 }
 
 impl Slab {
-    /// A slab of at most `bound` live operations, in the region while that has room.
+    /// Creates a slab of at most `bound` live operations, in the region while that has room.
     pub(crate) fn new(bound: usize, number: u16, region: Option<Region>) -> Self {
         Self {
             free: Default::default(),
@@ -95,7 +96,7 @@ impl Slab {
         }
     }
 
-    /// A free slot of `class`, or none when the bound is reached.
+    /// Takes a free slot of `class`; none when the bound is reached.
     #[inline(always)]
     pub(crate) fn take(&self, class: usize) -> Option<Slot> {
         let live = self.live.get();
@@ -111,7 +112,7 @@ impl Slab {
         Some(slot)
     }
 
-    /// Takes back a slot in which nothing is alive that needs dropping.
+    /// Frees a slot whose contents need no drop.
     #[inline]
     pub(crate) fn give(&self, slot: Slot) {
         debug_assert!(slot.is_bare(), "freed with something alive in it");
@@ -120,8 +121,8 @@ impl Slab {
         slot.id.set(slot.id.get().next());
         slot.serial.set(slot.serial.get().next());
         self.live.set(self.live.get() - 1);
-        // SAFETY: short section (top of the file). `grow` has reserved room for all slots of the
-        // class, and a slot is given back once, since it is taken before.
+        // SAFETY: short section (top of the file). `grow` has reserved capacity for all slots of the
+        // class, and a slot is taken before it is freed, so each is in the list at most once.
         unsafe {
             let free = &mut *self.free[usize::from(slot.class.get() & 15)].get();
             let count = free.len();
@@ -131,7 +132,7 @@ impl Slab {
         }
     }
 
-    /// Makes new slots of `class` and takes one of them. None when every index is used.
+    /// Allocates new slots of `class` and takes one of them. None when all indices are in use.
     #[cold]
     fn grow(&self, class: usize) -> Option<Slot> {
         let stride = size_of::<Header>() + CLASSES[class];
@@ -146,8 +147,8 @@ impl Slab {
             None => self.overflow(layout),
         };
         self.bytes.set(self.bytes.get() + layout.size());
-        // SAFETY: short section (top of the file); slots are carved out of the new chunk, each
-        // within it and aligned, and their headers are written before anyone can name them.
+        // SAFETY: short section (top of the file); slots are carved out of the new chunk, each within
+        // it and aligned, and their headers are written before any other code can reach them.
         unsafe {
             let (table, free) = (&mut *self.table.get(), &mut *self.free[class].get());
             free.reserve(count + table.len());
@@ -163,7 +164,7 @@ impl Slab {
         }
     }
 
-    /// A chunk of the general allocator.
+    /// Allocates a chunk with the general allocator.
     fn overflow(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the layout is not empty.
         let start = NonNull::new(unsafe { alloc(layout) });
@@ -174,22 +175,22 @@ impl Slab {
         start.as_ptr()
     }
 
-    /// Some pool of this processor has grown by so many bytes beyond the region.
+    /// Records that a pool of this processor has grown by `bytes` outside the region.
     pub(crate) fn note_overflow(&self, bytes: usize) {
         self.overflow.set(self.overflow.get() + bytes);
     }
 
-    /// Where chunks come from, for other pools too.
+    /// The bump allocator of the region, for other pools.
     pub(crate) fn supply(&self) -> Option<&BumpAllocator> {
         self.region.as_ref()
     }
 
-    /// Bytes that are not in the region, over all pools; none where there is no region.
+    /// Bytes outside the region, over all pools; zero without a region.
     pub(crate) fn overflow_bytes(&self) -> usize {
         if self.region.is_some() { self.overflow.get() } else { 0 }
     }
 
-    /// Has every free slot look as if it had been used so many times more.
+    /// Makes every free slot look as if it had been used `uses` more times.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn age(&self, uses: u64) {
         let slots = (0..self.capacity()).filter_map(|index| self.get(index));
@@ -200,25 +201,25 @@ impl Slab {
         }
     }
 
-    /// Takes in no operation any more.
+    /// Rejects all further operations.
     pub(crate) fn close(&self) {
         self.bound.set(0);
     }
 
-    /// The slot numbered `index`.
+    /// The slot at `index`.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<Slot> {
         // SAFETY: short section (top of the file).
         unsafe { (&*self.table.get()).get(index as usize).copied() }
     }
 
-    /// How many slots there are, free or not.
+    /// The number of slots, free or in use.
     pub(crate) fn capacity(&self) -> u32 {
         // SAFETY: short section (top of the file).
         unsafe { (&*self.table.get()).len() as u32 }
     }
 
-    /// Whether the bound allows one more.
+    /// Whether one more operation fits within the bound.
     pub(crate) fn has_room(&self) -> bool {
         self.live.get() < self.bound.get()
     }
@@ -231,12 +232,12 @@ impl Slab {
         self.bound.get()
     }
 
-    /// Bytes in chunks.
+    /// Bytes of all chunks.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.get()
     }
 
-    /// The memory, to be kept until no other processor can name a slot of it.
+    /// Retires the chunks, to be kept until no other processor can reach a slot in them.
     pub(crate) fn remains(&self) -> RetiredChunks {
         // SAFETY: short section (top of the file).
         let chunks = unsafe { std::mem::take(&mut *self.chunks.get()) };
@@ -244,13 +245,13 @@ impl Slab {
     }
 }
 
-/// A slab's memory after its processor has gone.
+/// Retired chunks: the memory of a slab whose processor is gone.
 pub(crate) struct RetiredChunks {
     chunks: Vec<Chunk>,
     _region: Option<Arc<Owner>>,
 }
 
-// SAFETY: plain memory; nothing reads it but envelopes, which are `Send`.
+// SAFETY: plain memory; only envelopes refer to it, and these are `Send`.
 unsafe impl Send for RetiredChunks {}
 
 impl Drop for RetiredChunks {

@@ -1,27 +1,27 @@
 //! The local queue of one stage on one processor.
 //!
-//! It is of one thread, so it needs no synchronisation (tr2001 §5.1.1). A cohort takes the oldest
-//! operations first, so that they start in the order of their invocation. For a stage that is last
-//! in, first out it takes the newest, whose data is most likely still in the cache. A pure stack
-//! would let the oldest starve, so [`StarvationGuard`] turns single cohorts around: when the last cohort left
-//! something behind, or when the oldest has waited too long, the next cohort takes the oldest first.
+//! One thread uses the queue, so it needs no synchronisation (tr2001 §5.1.1). By default a cohort takes
+//! the oldest operations first, in the order of their invocation. For a last-in, first-out stage it
+//! takes the newest, whose data is most likely still in the cache. A pure stack would starve the oldest
+//! operations. [`StarvationGuard`] therefore reverses single cohorts: when the last cohort left
+//! operations behind, or the oldest has waited too long, the next cohort takes the oldest first.
 //!
 //! # Safety
-//! The ring holds plain copies at the positions from `oldest` up to `end`, taken modulo the power
-//! of two that is its length; only these are read. A queue is of one thread, and no call below runs
-//! foreign code while the ring is borrowed.
+//! The ring holds plain copies at the positions from `oldest` up to `end`, modulo its length, which is
+//! a power of two; no other positions are read. One thread uses a queue, and no method runs foreign
+//! code while it borrows the ring.
 
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 
-/// From which end a cohort takes.
+/// The end of the queue from which a cohort takes operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PopOrder {
     OldestFirst,
     NewestFirst,
 }
 
-/// Capacity for this many operations at first; doubled when it is full.
+/// The initial capacity, in operations; doubled whenever the queue is full.
 const INITIAL_CAPACITY: usize = 64;
 
 /// One stage's runnable operations on one processor.
@@ -29,13 +29,13 @@ pub(crate) struct StageQueue<T> {
     ring: UnsafeCell<Box<[MaybeUninit<T>]>>,
     oldest: Cell<usize>,
     end: Cell<usize>,
-    /// The lesser of the ring's length and the bound.
+    /// The smaller of the ring's length and the bound.
     mark: Cell<usize>,
     bound: usize,
 }
 
 impl<T: Copy> StageQueue<T> {
-    /// An empty queue that has room for new operations up to `bound`.
+    /// Creates an empty queue that accepts new operations up to `bound`.
     pub(crate) fn new(bound: usize) -> Self {
         Self {
             ring: UnsafeCell::new(Box::new_uninit_slice(INITIAL_CAPACITY)),
@@ -46,7 +46,7 @@ impl<T: Copy> StageQueue<T> {
         }
     }
 
-    /// Makes room for one more; false at the bound.
+    /// Makes room for one more operation. False at the bound.
     #[inline(always)]
     pub(crate) fn make_room(&self) -> bool {
         self.len() < self.mark.get() || self.at_mark()
@@ -99,7 +99,8 @@ impl<T: Copy> StageQueue<T> {
         unsafe { *self.ring.get() = larger };
     }
 
-    /// Appends at the newest end, whatever the bound: what is pushed so was inside already.
+    /// Appends at the newest end, regardless of the bound: operations pushed this way have been
+    /// admitted before.
     #[inline(always)]
     pub(crate) fn push(&self, item: T) {
         if self.len() == self.capacity() {
@@ -109,15 +110,15 @@ impl<T: Copy> StageQueue<T> {
         unsafe { self.append(item) }
     }
 
-    /// Appends at the newest end, where room has been made.
+    /// Appends at the newest end. Room has been made before.
     ///
     /// # Safety
-    /// [`make_room`](Self::make_room) has said yes, and nothing was pushed since.
+    /// [`make_room`](Self::make_room) has returned true, and nothing was pushed since.
     #[inline(always)]
     pub(crate) unsafe fn append(&self, item: T) {
         debug_assert!(self.len() < self.capacity());
         let end = self.end.get();
-        // SAFETY: a cell that holds nothing, since the ring is not full.
+        // SAFETY: an empty cell, since the ring is not full.
         unsafe { self.cell(end).write(MaybeUninit::new(item)) };
         self.end.set(end.wrapping_add(1));
     }
@@ -128,7 +129,7 @@ impl<T: Copy> StageQueue<T> {
             self.grow();
         }
         let position = self.oldest.get().wrapping_sub(1);
-        // SAFETY: a cell that holds nothing, since the ring is not full.
+        // SAFETY: an empty cell, since the ring is not full.
         unsafe { self.cell(position).write(MaybeUninit::new(item)) };
         self.oldest.set(position);
     }
@@ -153,7 +154,7 @@ impl<T: Copy> StageQueue<T> {
         Some(unsafe { (*self.cell(position)).assume_init() })
     }
 
-    /// What would be taken next.
+    /// The operation that `pop` would return next.
     #[inline(always)]
     pub(crate) fn peek(&self, order: PopOrder) -> Option<T> {
         let (oldest, end) = (self.oldest.get(), self.end.get());
@@ -165,7 +166,7 @@ impl<T: Copy> StageQueue<T> {
         (oldest != end).then(|| unsafe { (*self.cell(position)).assume_init() })
     }
 
-    /// Takes `item` out again, if it was the last to be queued.
+    /// Removes `item` if it is the newest.
     #[inline(always)]
     pub(crate) fn pop_newest(&self, item: T) -> bool
     where
@@ -181,7 +182,7 @@ impl<T: Copy> StageQueue<T> {
         found
     }
 
-    /// Takes `item` out again, if nothing else is queued.
+    /// Removes `item` if it is the only one.
     #[inline(always)]
     pub(crate) fn pop_alone(&self, item: T) -> bool
     where
@@ -210,7 +211,7 @@ impl<T: Copy> StageQueue<T> {
             .then(|| unsafe { (*self.cell(self.oldest.get().wrapping_add(n))).assume_init() })
     }
 
-    /// Has the `a`th and the `b`th from the oldest change places.
+    /// Swaps the `a`th and the `b`th operation from the oldest.
     pub(crate) fn swap(&self, a: usize, b: usize) {
         assert!(a < self.len() && b < self.len(), "both are queued");
         let oldest = self.oldest.get();
@@ -225,15 +226,14 @@ impl<T: Copy> StageQueue<T> {
     }
 }
 
-/// An operation that is out of a full queue for a moment. It goes back when this is dropped, also by
-/// a panic.
+/// An operation taken out of a full queue temporarily. Dropping this puts it back, also during a panic.
 pub(crate) struct Aside<'a, T: Copy> {
     queue: &'a StageQueue<T>,
     item: Option<T>,
 }
 
 impl<'a, T: Copy> Aside<'a, T> {
-    /// Takes the newest operation out, if there is no room without that.
+    /// Takes out the newest operation if the queue is full.
     pub(crate) fn make_room(queue: &'a StageQueue<T>) -> Self {
         let item = if queue.has_room() { None } else { queue.pop(PopOrder::NewestFirst) };
         Self { queue, item }
@@ -246,23 +246,23 @@ impl<T: Copy> Drop for Aside<'_, T> {
     }
 }
 
-/// What keeps the stack from starving its bottom.
+/// Starvation guard: keeps the oldest operations of a last-in, first-out queue from starving.
 #[derive(Default)]
 pub(crate) struct StarvationGuard {
     left_behind: Cell<bool>,
 }
 
 impl StarvationGuard {
-    /// Nanoseconds that the oldest may wait before a cohort is taken from its end.
+    /// The wait of the oldest operation, in nanoseconds, beyond which a cohort takes the oldest first.
     pub(crate) const MAX_AGE: u64 = 1_000_000;
 
-    /// The order of the next cohort, whose oldest operation was queued at `oldest`.
+    /// The order of the next cohort; `oldest` is when its oldest operation was queued.
     pub(crate) fn order(&self, now: u64, oldest: Option<u64>) -> PopOrder {
         let aged = oldest.is_some_and(|queued| now.saturating_sub(queued) > Self::MAX_AGE);
         if self.left_behind.get() || aged { PopOrder::OldestFirst } else { PopOrder::NewestFirst }
     }
 
-    /// A cohort has ended with `left` operations still queued.
+    /// Records that a cohort ended with `left` operations still queued.
     pub(crate) fn cohort_ended(&self, left: usize) {
         self.left_behind.set(left > 0);
     }
@@ -289,7 +289,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain list: nothing lost, nothing twice, each end in its order.
+        /// Behaves like a plain list: loses nothing, duplicates nothing, keeps the order at either end.
         #[test]
         fn behaves_like_a_list(steps in proptest::collection::vec(step(), 0..600)) {
             let queue = StageQueue::new(usize::MAX);
@@ -313,8 +313,8 @@ mod tests {
             }
         }
 
-        /// However many arrive in each round, no operation waits for more cohorts than it takes to
-        /// clear what was there when it came, twice over.
+        /// At any arrival rate, no operation waits for more than twice the cohorts needed to clear the
+        /// queue it found.
         #[test]
         fn the_oldest_never_starves(arrivals in proptest::collection::vec(0usize..12, 1..60)) {
             const COHORT: usize = 8;

@@ -1,16 +1,16 @@
-//! The bounded queue for what comes from other processors: many may put in, and take out.
+//! A bounded multi-producer, multi-consumer queue for messages between processors.
 //!
-//! One processor takes from each ring, but nothing here depends on it: a second taker would find
-//! the queue whole, only slower. That costs one exchange for each value that has crossed
-//! processors anyway, and spares every taker a promise that the compiler cannot check.
+//! One processor pops from each ring, but the ring does not depend on this: concurrent consumers are
+//! safe, only slower. The price is one compare-and-exchange for each value, which has crossed
+//! processors anyway, and consumers need no unsafe contract.
 //!
 //! # Safety
-//! A ring of cells, each with a sequence number that says whose turn it is (the scheme of Vyukov's
-//! bounded queue). Who puts in owns the cell at `tail` once it has moved `tail` past it, and only
-//! does so when the cell's sequence says that it is free; it hands the cell over by a release store
-//! of the sequence. Who takes out owns the cell at `head` in the same way, reads the sequence with
-//! acquire, takes the value and hands the cell on to the next lap. So at no time do two threads
-//! touch one value. `loom.rs` beside this file checks the scheme with a ring of two cells.
+//! The ring is an array of cells with a sequence number each (Vyukov's bounded queue). A producer owns
+//! the cell at `tail` after it has moved `tail` past it, which it does only if the cell's sequence
+//! marks it as free; a release store of the sequence hands the cell over. A consumer owns the cell at
+//! `head` in the same way: it reads the sequence with acquire, takes the value and hands the cell on to
+//! the next lap. No two threads ever access one value at a time. `loom.rs` checks the scheme with a
+//! ring of two cells.
 
 use std::mem::MaybeUninit;
 
@@ -22,8 +22,8 @@ struct Slot<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-/// A bounded queue between threads. A full ring refuses: the sender keeps its value and
-/// tries again later, so nothing is lost and nothing grows.
+/// A bounded queue between threads. A full ring rejects the value: the sender keeps it and retries
+/// later, so nothing is lost and memory stays bounded.
 pub(crate) struct Ring<T> {
     slots: Box<[Slot<T>]>,
     mask: usize,
@@ -33,7 +33,7 @@ pub(crate) struct Ring<T> {
 
 // SAFETY: values cross threads by ownership only (see the top of the file), so `T: Send` is enough.
 unsafe impl<T: Send> Send for Ring<T> {}
-// SAFETY: as above; `&Ring` allows pushing from any thread, and popping is the caller's promise.
+// SAFETY: as above; `&Ring` allows pushing and popping from any thread.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
 impl<T> Ring<T> {
@@ -52,7 +52,7 @@ impl<T> Ring<T> {
         Self { slots, mask: capacity - 1, tail: AtomicUsize::new(0), head: AtomicUsize::new(0) }
     }
 
-    /// Appends `value`, or gives it back when the ring is full. From any thread.
+    /// Appends `value`, or returns it when the ring is full. Callable from any thread.
     pub(crate) fn push(&self, value: T) -> Result<(), T> {
         let mut position = self.tail.load(Ordering::Relaxed);
         loop {
@@ -66,8 +66,8 @@ impl<T> Ring<T> {
                     Ordering::Relaxed,
                 ) {
                     Ok(_) => {
-                        // SAFETY: the exchange made this position ours, and the sequence said that
-                        // the consumer is done with the cell.
+                        // SAFETY: the exchange made this position ours, and the sequence showed that
+                        // the consumer has released the cell.
                         slot.value.with_mut(|cell| unsafe { (*cell).write(value) });
                         slot.sequence.store(position.wrapping_add(1), Ordering::Release);
                         return Ok(());
@@ -82,7 +82,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Takes the oldest value. None also when it is still being put in.
+    /// Takes the oldest value. None if the ring is empty or a producer is still writing that value.
     pub(crate) fn pop(&self) -> Option<T> {
         let mut position = self.head.load(Ordering::Relaxed);
         loop {
@@ -101,7 +101,7 @@ impl<T> Ring<T> {
                 Ordering::Relaxed,
             ) {
                 Ok(_) => {
-                    // SAFETY: the sequence said that the cell is filled, and the exchange made it
+                    // SAFETY: the sequence showed that the cell is filled, and the exchange made it
                     // ours.
                     let value = slot.value.with_mut(|cell| unsafe { (*cell).assume_init_read() });
                     slot.sequence.store(position.wrapping_add(self.mask + 1), Ordering::Release);
@@ -112,7 +112,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// About how many values wait; exact when nobody pushes.
+    /// The approximate number of values; exact if no other thread uses the ring.
     pub(crate) fn len(&self) -> usize {
         let head = self.head.load(Ordering::Relaxed);
         self.tail.load(Ordering::Relaxed).wrapping_sub(head).min(self.mask + 1)

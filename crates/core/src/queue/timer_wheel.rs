@@ -1,12 +1,13 @@
-//! Timers: a hierarchical wheel with ticks of a millisecond.
+//! A hierarchical timer wheel with ticks of one millisecond.
 //!
-//! Arming and disarming cost a few instructions each, since a server arms a timer for every request
-//! and nearly all are disarmed again. Six levels of 64 slots reach two years; what is further away
-//! waits in the last slot and is put in again.
+//! Arming and disarming cost a few instructions each, since a server arms a timer for every request and
+//! disarms nearly all of them. Six levels of 64 slots cover two years. A timer further ahead waits in
+//! the last slot and is inserted again from there.
 
 use std::task::Waker;
 
-/// Nanoseconds in a tick. A timer fires in the first tick that begins at or after its deadline.
+/// The length of a tick, in nanoseconds. A timer fires in the first tick that begins at or after its
+/// deadline.
 pub(crate) const TICK: u64 = 1_000_000;
 
 const LEVELS: usize = 6;
@@ -19,11 +20,11 @@ struct Entry {
     generation: u32,
     next: u32,
     previous: u32,
-    /// The list it is in; `NONE` when free.
+    /// The list that contains it; `NONE` when free.
     list: u32,
 }
 
-/// Names a timer; a stale one names nothing.
+/// The key of a timer; a stale key matches no timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimerKey {
     index: u32,
@@ -35,7 +36,7 @@ pub(crate) struct TimerWheel {
     free: Vec<u32>,
     heads: [u32; LEVELS * SLOTS],
     occupied: [u64; LEVELS],
-    /// All timers before this tick have fired.
+    /// The current tick: all timers before it have fired.
     tick: u64,
 }
 
@@ -56,7 +57,8 @@ impl TimerWheel {
         }
     }
 
-    /// Wakes `waker` at `deadline` (nanoseconds), in the next call of [`TimerWheel::send`] if it is past.
+    /// Arms a timer that wakes `waker` at `deadline`, in nanoseconds. A deadline in the past fires in
+    /// the next [`TimerWheel::send`].
     pub(crate) fn arm(&mut self, deadline: u64, waker: Waker) -> TimerKey {
         let tick = deadline.div_ceil(TICK).max(self.tick);
         let index = self.free.pop().unwrap_or_else(|| {
@@ -78,8 +80,8 @@ impl TimerWheel {
         TimerKey { index, generation }
     }
 
-    /// Changes who is woken, and leaves in `waker` who would have been. False if the timer has fired
-    /// or was disarmed.
+    /// Replaces the waker of a timer, and stores the previous one in `waker`. False if the timer has
+    /// fired or was disarmed.
     pub(crate) fn rewake(&mut self, key: TimerKey, waker: &mut Waker) -> bool {
         match self.entries.get_mut(key.index as usize) {
             Some(Entry { waker: Some(armed), generation, .. }) if *generation == key.generation => {
@@ -90,7 +92,7 @@ impl TimerWheel {
         }
     }
 
-    /// Gives back who would have been woken, if the timer has not fired.
+    /// Disarms a timer. Returns its waker, or none if it has fired.
     pub(crate) fn disarm(&mut self, key: TimerKey) -> Option<Waker> {
         let entry = self.entries.get_mut(key.index as usize)?;
         if entry.generation != key.generation {
@@ -102,8 +104,8 @@ impl TimerWheel {
         waker
     }
 
-    /// A time (nanoseconds) at which [`TimerWheel::send`] should be called: not later than the first
-    /// deadline's tick.
+    /// The time in nanoseconds at which to call [`TimerWheel::send`] next: not later than the tick of
+    /// the first deadline.
     pub(crate) fn next(&self) -> Option<u64> {
         let mut soonest: Option<u64> = None;
         for level in 0..LEVELS {
@@ -119,11 +121,12 @@ impl TimerWheel {
         soonest.map(|tick| tick * TICK)
     }
 
-    /// Hands the wakers of all timers due at `now` (nanoseconds) to `wake`.
+    /// Passes the wakers of all timers due at `now` (nanoseconds) to `wake`.
     pub(crate) fn send(&mut self, now: u64, mut wake: impl FnMut(Waker)) {
         let target = now / TICK;
         while self.tick <= target {
-            // Skip empty stretches: to the next slot of any level, but not past the target.
+            // Skip empty ticks: advance to the next occupied slot of any level, but not past the
+            // target.
             match self.next() {
                 Some(at) if at / TICK <= target => self.tick = at / TICK,
                 _ => {
@@ -144,7 +147,7 @@ impl TimerWheel {
         }
     }
 
-    /// Moves timers of the higher levels whose slot begins now one or more levels down.
+    /// Moves timers of higher levels whose slot begins now to lower levels.
     fn cascade(&mut self) {
         for level in (1..LEVELS).rev() {
             let shift = 6 * level as u32;
@@ -162,14 +165,14 @@ impl TimerWheel {
         }
     }
 
-    /// Puts an entry into the list that its distance from now asks for.
+    /// Inserts an entry into the list for its distance from now.
     fn link(&mut self, index: u32) {
         let tick = self.entries[index as usize].tick;
         let level = (0..LEVELS)
             .find(|level| (tick >> (6 * level)) - (self.tick >> (6 * level)) < 64)
             .unwrap_or(LEVELS - 1);
         let shift = 6 * level as u32;
-        // Beyond the last level: the slot furthest ahead, from where it is linked again.
+        // Beyond the last level: the slot furthest ahead, from which it is inserted again.
         let slot = (tick >> shift).min((self.tick >> shift) + 63) % 64;
         let list = level * SLOTS + slot as usize;
         let head = self.heads[list];
@@ -205,13 +208,13 @@ impl TimerWheel {
         self.free.push(index);
     }
 
-    /// Disarms all timers, and gives back who would have been woken.
+    /// Disarms all timers and returns their wakers.
     pub(crate) fn clear(&mut self) -> Vec<Waker> {
         let mut wheel = std::mem::take(self);
         wheel.entries.iter_mut().filter_map(|entry| entry.waker.take()).collect()
     }
 
-    /// How many timers are armed.
+    /// The number of armed timers.
     pub(crate) fn armed(&self) -> usize {
         self.entries.len() - self.free.len()
     }

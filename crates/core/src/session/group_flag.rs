@@ -1,37 +1,56 @@
-//! A session over several processors: each that its operations have come to keeps a record of its
-//! own, and all records of a group share one word that says whether it has ended.
+//! Group flag: ends a session that spans several processors. Each processor that runs operations of the
+//! session has a record of its own, and all records of a group share one flag that tells whether the
+//! session has ended.
 //!
-//! The first invocation that leaves a session's processor makes the [`Group`]. Every invocation that
-//! crosses from within carries it; the processor that takes it up finds its record of the group, or
-//! makes one (the *proxy*), and the operation joins that. All records are alike: any processor may
-//! end the group.
+//! The first invocation that leaves a session's processor creates the [`Group`]. Every invocation that
+//! crosses from within the session carries it. The processor that accepts the invocation finds its
+//! record of the group, or creates one (the *proxy*), and the operation joins that record. All records
+//! are equal: any processor may end the group.
 //!
-//! **Ending** sets the flag, ends what is here, and sends an order to each processor that was
-//! *visited*. Its answer comes when the record there has settled: no operations, no holds. Three
-//! things make the answers enough.
+//! Accepting an invocation, on the processor that receives it:
 //!
-//! - *Nobody is forgotten.* Who takes an invocation up first notes its visit and then looks at the
-//!   flag; who ends first sets the flag and then looks at the visits. Between the two steps of each
-//!   stands a sequentially consistent fence, so at least one sees the other (Dekker's argument): the
-//!   invocation is refused, or its processor gets the order.
-//! - *Nobody comes after.* A processor that has had the order has seen the flag, and with it
-//!   refuses whatever is taken up later; its record refuses what is invoked there. So a record that
-//!   has settled stays so.
-//! - *Nothing is between them.* An invocation under way is a slot of its caller's record, until the
-//!   reply is home. It is taken up or refused, and either way replied to.
+//! 1. The processor sets its bit in `visited`.
+//! 2. The processor executes a sequentially consistent fence.
+//! 3. The processor loads the flag. If the session has ended, it rejects the invocation and replies so;
+//!    otherwise the operation joins its record.
 //!
-//! Records wait for operations and holds only, never for another's answers, so two who end the same
-//! group at once do not wait for each other.
+//! Ending the session, on the processor that ends it (*E*) and those it has visited (*V*):
+//!
+//! 1. E sets the flag.
+//! 2. E executes a sequentially consistent fence.
+//! 3. E loads `visited` and sends a command to each visited processor except itself. It also cancels
+//!    the operations of its own record.
+//! 4. V runs the command: it closes its record, so that nothing joins it any more, and cancels the
+//!    operations in it.
+//! 5. V replies when its record has settled, that is, when it has no operations and no guards.
+//! 6. E wakes the tasks that wait for the end when its own record has settled and all replies have
+//!    arrived.
+//!
+//! No interleaving leaves an operation behind:
+//!
+//!
+//! - *No processor is missed.* One of the two fences, accepting step 2 and ending step 2, comes first
+//!   (Dekker's argument). If it is the accepting one, E finds the bit and sends the command. If it is
+//!   the ending one, the accepting processor finds the flag and rejects the invocation. `loom.rs`
+//!   checks this in `a_session_ends_wherever_it_has_been`.
+//! - *No operation joins afterwards.* A processor that has run the command has seen the flag. It
+//!   rejects every later invocation from another processor, and its closed record rejects local ones. A
+//!   settled record therefore stays settled.
+//! - *No invocation is overlooked in transit.* An envelope in transit is a slot of its caller's record
+//!   until the reply returns. The target accepts or rejects it, and replies in either case.
+//!
+//! A record waits for operations and guards only, never for the replies of other processors, so two
+//! processors that end the same group at once do not wait for each other.
 
 use std::sync::Arc;
 
 use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
 
-/// What the records of one session share. Its address is the session's name among processors; the
-/// records keep it alive, so no other has that name.
+/// The state shared by all records of a session. Its address identifies the session on all processors;
+/// the records keep it alive, so the address is unique.
 pub(crate) struct Group {
     ended: AtomicBool,
-    /// One bit for each processor.
+    /// One bit per processor that has accepted an invocation of the session.
     visited: Box<[AtomicU64]>,
 }
 
@@ -44,11 +63,11 @@ impl Group {
         }
     }
 
-    /// The processor numbered `processor` takes part. False when the group has ended.
+    /// Records that the processor at index `processor` takes part. False if the group has ended.
     pub(crate) fn visit(&self, processor: usize) -> bool {
         let (word, bit) = (&self.visited[processor / 64], 1 << (processor % 64));
-        // Only this processor sets the bit. Found set, its fence has been passed: who ended before
-        // that was seen then, and who ended after sees the bit.
+        // Only this processor sets the bit. If it is set already, an earlier visit has executed the
+        // fence: an end before that fence is visible here, and an end after it sees the bit.
         if word.load(Ordering::Relaxed) & bit == 0 {
             word.fetch_or(bit, Ordering::Relaxed);
             fence(Ordering::SeqCst);
@@ -56,7 +75,7 @@ impl Group {
         !self.ended.load(Ordering::Acquire)
     }
 
-    /// Ends the group. Returns who has taken part.
+    /// Ends the group. Returns the indices of the processors that have taken part.
     pub(crate) fn end(&self) -> Vec<usize> {
         self.ended.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -69,8 +88,8 @@ impl Group {
 }
 
 impl Group {
-    /// What names the group on all processors: its address, which no other group has while a record
-    /// keeps it alive.
+    /// The identity of the group on all processors: its address, which is unique while a record keeps
+    /// it alive.
     pub(crate) fn name(self: &Arc<Self>) -> usize {
         Arc::as_ptr(self).addr()
     }

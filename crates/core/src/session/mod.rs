@@ -1,5 +1,5 @@
-//! Groups of operations that end together: one processor's table of them, and the flag that the
-//! processors share.
+//! Sessions: groups of operations that are cancelled together. Each processor has a table of session
+//! records; the processors share a group flag.
 
 pub(crate) mod group_flag;
 pub(crate) mod table;

@@ -1,10 +1,11 @@
-//! Sessions: groups of operations that are ended together (SessionKey in tr2001 §5.2.1).
+//! Sessions: groups of operations that are cancelled together (SessionKey in tr2001 §5.2.1).
 //!
-//! An operation belongs to the session of the operation that invoked it, on whichever processor it
-//! runs, unless it was invoked into another. Ending a session ends its operations; those of one
-//! processor the youngest first, so children before their parents. The end is complete when every
-//! operation is gone, here and elsewhere, and every [`SessionGuard`](crate::SessionGuard) (a buffer that a kernel still has) is
-//! given back. This file is one processor's part; [`crate::session::group_flag`] is what goes between them.
+//! An operation belongs to the session of the operation that invoked it, on any processor, unless it
+//! was invoked into another session. Ending a session cancels its operations; those of one processor
+//! youngest first, so children before their parents. The end is complete when every operation on every
+//! processor is gone and every [`SessionGuard`](crate::SessionGuard) (for example, for a buffer in use
+//! by the kernel) is dropped. This file is one processor's part; [`crate::session::group_flag`]
+//! connects the processors.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -17,27 +18,27 @@ use crate::operation::slot::Slot;
 use crate::operation::state::{NO_SESSION, Serial};
 use crate::session::group_flag::Group;
 
-/// Later than any time.
+/// No deadline; later than any time.
 pub(crate) const NO_DEADLINE: u64 = u64::MAX;
 
-/// One processor's part of one session.
+/// Session record: one processor's part of one session.
 pub(crate) struct Record {
-    /// The youngest operation's slot; the list goes on through [`SessionTable::links`].
+    /// The slot index of the youngest operation; the list continues in [`SessionTable::links`].
     youngest: u32,
     operations: usize,
     pub(crate) holds: usize,
     pub(crate) handles: usize,
     ended: bool,
-    /// In the clock's nanoseconds.
+    /// The deadline, in the clock's nanoseconds.
     pub(crate) deadline: u64,
     waiting: Vec<Waker>,
-    /// What joins it to the other processors' parts, from the first invocation that crosses.
+    /// The group of the session, from the first invocation to another processor on.
     pub(crate) group: Option<Arc<Group>>,
-    /// Whether this processor has asked the others to end their parts.
+    /// Whether this processor has sent the other processors the command to end.
     asked: bool,
-    /// Other processors that have not yet answered that their part has settled.
+    /// Other processors that have not yet replied that their part has settled.
     pub(crate) owed: usize,
-    /// Who wants to know when this part has settled.
+    /// Requests to be replied to when this part has settled.
     pub(crate) answers: Vec<ReplyTo>,
 }
 
@@ -60,23 +61,23 @@ impl Default for Record {
 }
 
 impl Record {
-    /// A record of a session that begins here, with one handle.
+    /// Creates the record of a session that begins here, with one handle.
     pub(crate) fn of_handle() -> Self {
         Self { handles: 1, ..Self::default() }
     }
 
-    /// A record of a session that has begun elsewhere: named by nobody yet.
+    /// Creates the record of a session that began on another processor, without a handle.
     pub(crate) fn of_group(group: Arc<Group>) -> Self {
         Self { group: Some(group), ..Self::default() }
     }
 
-    /// Whether nothing of the session is left on this processor.
+    /// Whether the session has no operation and no guard on this processor.
     fn has_settled(&self) -> bool {
         self.operations == 0 && self.holds == 0
     }
 }
 
-/// An operation's neighbours in its session's list, by their slots' numbers.
+/// The neighbours of an operation in its session's list, as slot indices.
 #[derive(Clone, Copy)]
 struct Links {
     older: u32,
@@ -87,23 +88,23 @@ impl Links {
     const NONE: Self = Self { older: NO_SESSION, newer: NO_SESSION };
 }
 
-/// What waited until a session had settled here: requests of other processors, and tasks.
+/// The waiters for a settled session: requests of other processors, and tasks.
 #[derive(Default)]
 pub(crate) struct Settled {
     pub(crate) replies: Vec<ReplyTo>,
     pub(crate) wakers: Vec<Waker>,
 }
 
-/// The sessions of one processor.
+/// The session table of one processor.
 pub(crate) struct SessionTable {
     records: RefCell<Vec<Option<Record>>>,
     free: RefCell<Vec<u32>>,
-    /// By slot; of slots that are in no session without meaning. Not in the headers, where most
-    /// operations have no use for them.
+    /// Indexed by slot; meaningless for slots without a session. Not in the headers, because most
+    /// operations do not need it.
     links: RefCell<Vec<Links>>,
-    /// The records of groups, by the groups' names. A tree, since it hashes nothing.
+    /// The records of groups, by group identity. A tree, to avoid hashing.
     pub(crate) named: RefCell<BTreeMap<usize, u32>>,
-    /// The session that an invocation made now belongs to: the running operation's.
+    /// The session of new invocations: that of the running operation.
     current: Cell<u32>,
 }
 
@@ -152,7 +153,7 @@ impl SessionTable {
         }
     }
 
-    /// Takes an operation that is over out of its session.
+    /// Removes a completed operation from its session.
     #[must_use]
     pub(crate) fn leave(&self, slot: Slot) -> Settled {
         let session = slot.session.replace(NO_SESSION);
@@ -170,8 +171,8 @@ impl SessionTable {
         self.settle(session)
     }
 
-    /// Looks whether all resources of the session are back. If so, returns what waits for that, and
-    /// forgets a session that no handle names.
+    /// Checks whether the session has settled here. If so, returns its waiters, and drops the record if
+    /// no handle refers to it.
     #[must_use]
     pub(crate) fn settle(&self, session: u32) -> Settled {
         let (settled, forget) = self.with(session, |record| {
@@ -205,8 +206,8 @@ impl SessionTable {
         f(self.records.borrow_mut()[session as usize].as_mut().expect("a session that is named"))
     }
 
-    /// What `f` makes of the operations, holds and waiters of each session that has any, or that
-    /// nobody names any more.
+    /// Calls `f` with the numbers of operations, guards and waiters of each session that has any, or
+    /// that has no handle.
     pub(crate) fn each<R>(&self, mut f: impl FnMut(usize, usize, usize) -> R) -> Vec<R> {
         let records = self.records.borrow();
         let waiting = |record: &Record| record.waiting.len() + record.owed + record.answers.len();
@@ -231,14 +232,15 @@ impl SessionTable {
         }
     }
 
-    /// Gives back who waits for an end, at the processor's own. What others wait for is not answered
-    /// any more.
+    /// Returns the wakers of tasks that wait for an end, at shutdown of the processor. Requests of
+    /// other processors are not replied to any more.
     pub(crate) fn clear(&mut self) -> Vec<Waker> {
         let records = std::mem::take(self.records.get_mut());
         records.into_iter().flatten().flat_map(|record| record.waiting).collect()
     }
 
-    /// Marks the session as ended. Returns its group if the other processors have not been told yet.
+    /// Marks the session as ended. Returns its group if the other processors must still be sent the
+    /// command.
     pub(crate) fn mark_ended(&self, session: u32) -> Option<Arc<Group>> {
         self.with(session, |record| {
             record.ended = true;
@@ -247,7 +249,8 @@ impl SessionTable {
         })
     }
 
-    /// The session's operations on this processor, the youngest first. From now on none joins it.
+    /// Closes the session: no operation joins it from now on. Returns its operations on this processor,
+    /// youngest first.
     pub(crate) fn close(&self, slab: &Slab, session: u32) -> Vec<(Slot, Serial)> {
         let mut next = self.with(session, |record| {
             record.ended = true;
@@ -261,7 +264,7 @@ impl SessionTable {
         members
     }
 
-    /// Runs `f` so that invocations belong to `session`.
+    /// Runs `f` with `session` as the session of new invocations.
     pub(crate) fn within<R>(&self, session: u32, f: impl FnOnce() -> R) -> R {
         struct Leave<'a>(&'a Cell<u32>, u32);
         impl Drop for Leave<'_> {
@@ -274,17 +277,17 @@ impl SessionTable {
         f()
     }
 
-    /// Changes the record of a session.
+    /// Adds a guard to a session.
     pub(crate) fn hold(&self, session: u32) {
         self.with(session, |record| record.holds += 1);
     }
 
-    /// Has `waker` woken when the session has settled everywhere. False if it has.
+    /// Registers `waker` to be woken when the session has settled everywhere. False if it already has.
     pub(crate) fn wait(&self, session: u32, waker: Waker) -> bool {
         let (waits, _unused) = self.with(session, |record| {
             let waits = !record.has_settled() || record.owed > 0;
             if !waits || record.waiting.iter().any(|waiting| waiting.will_wake(&waker)) {
-                // Dropped after the borrow: a foreign waker is foreign code.
+                // Dropped after the borrow: a waker may be foreign code.
                 return (waits, Some(waker));
             }
             record.waiting.push(waker);
@@ -293,7 +296,7 @@ impl SessionTable {
         waits
     }
 
-    /// How many operations of the session are alive on this processor.
+    /// The number of live operations of the session on this processor.
     pub(crate) fn operations(&self, session: u32) -> usize {
         self.with(session, |record| record.operations)
     }
@@ -304,8 +307,8 @@ impl SessionTable {
         session != NO_SESSION && self.deadline(session) <= now
     }
 
-    /// When operations of the session are not worth starting any more, in the clock's nanoseconds:
-    /// a value that may travel to another processor. The greatest number for never.
+    /// The time from which operations of the session are not started, in the clock's nanoseconds;
+    /// [`NO_DEADLINE`] for never. The value may be sent to another processor.
     pub(crate) fn deadline(&self, session: u32) -> u64 {
         match session {
             NO_SESSION => NO_DEADLINE,
@@ -313,7 +316,7 @@ impl SessionTable {
         }
     }
 
-    /// The deadline has come here with an invocation into the current session.
+    /// Adopts the deadline that arrived with an invocation into the current session.
     pub(crate) fn adopt_deadline(&self, deadline: u64) {
         if deadline != NO_DEADLINE && self.current() != NO_SESSION {
             self.with(self.current(), |record| record.deadline = deadline);
@@ -321,9 +324,10 @@ impl SessionTable {
     }
 }
 
-/// Groups: what joins this processor's record of a session to those of other processors.
+/// Groups: the connection of session records on several processors.
 impl SessionTable {
-    /// The group of a session from which something leaves the processor numbered `here` of `processors`.
+    /// Returns the group of a session, creating it when the first invocation leaves processor `here` of
+    /// `processors`.
     #[cold]
     pub(crate) fn group(&self, session: u32, here: usize, processors: usize) -> Arc<Group> {
         if let Some(group) = self.with(session, |record| record.group.clone()) {
@@ -336,7 +340,8 @@ impl SessionTable {
         group
     }
 
-    /// This processor's record of a group. None if the group has ended.
+    /// Returns this processor's record of a group, creating it if necessary. None if the group has
+    /// ended.
     pub(crate) fn proxy(&self, group: Arc<Group>, here: usize) -> Option<u32> {
         if !group.visit(here) {
             return None;
@@ -350,7 +355,7 @@ impl SessionTable {
         }))
     }
 
-    /// The record of a group, if this processor has one.
+    /// The record of a group on this processor, if there is one.
     pub(crate) fn of_group(&self, group: &Arc<Group>) -> Option<u32> {
         self.named.borrow().get(&group.name()).copied()
     }

@@ -1,8 +1,8 @@
-//! The ladder against machines that are made up: quiet, noisy, changing, congested.
+//! The ladder on simulated machines: quiet, noisy, changing and congested.
 
 use super::*;
 
-/// Draws that look random; the same in every run.
+/// A deterministic pseudo-random generator.
 struct Draws(u64);
 
 impl Draws {
@@ -14,8 +14,7 @@ impl Draws {
     }
 }
 
-/// A machine that is slowed down by 1.3 to 1.7 for a while, now and then, and a little all the
-/// time.
+/// A machine with constant slight noise, and occasional slowdowns by a factor of 1.3 to 1.7.
 struct Machine {
     draws: Draws,
     slow: f64,
@@ -27,7 +26,7 @@ impl Machine {
         Self { draws: Draws(seed * 2_654_435_761 + 1), slow: 1.0, left: 0 }
     }
 
-    /// The time that an amount of work takes which costs so much.
+    /// The time that `work` operations take at this cost per operation.
     fn time(&mut self, work: u64, cost: f64) -> u64 {
         let mut time = 0.0;
         let mut rest = work;
@@ -37,7 +36,7 @@ impl Machine {
                     true => 1.0,
                     false => 1.3 + self.draws.next(41) as f64 / 100.0,
                 };
-                // From two slices to longer than a whole trial.
+                // Between two slices and more than a whole trial.
                 self.left = 8_000 << self.draws.next(7);
             }
             let part = rest.min(self.left);
@@ -51,7 +50,7 @@ impl Machine {
 
 type Costs = [f64; RUNGS.len()];
 
-/// As measured on real pipelines: where code is tiny, where it just fits, and where it does not.
+/// Costs measured on real pipelines: code that is tiny, that just fits the cache, and that does not.
 const PIPELINES: [Costs; 6] = [
     [78.0, 160.0, 110.0, 102.0, 100.0, 100.0, 103.0],
     [150.0, 180.0, 151.0, 148.0, 148.0, 149.0, 153.0],
@@ -61,12 +60,12 @@ const PIPELINES: [Costs; 6] = [
     [100.0, 100.0, 100.0, 100.0, 100.0, 100.0, 100.0],
 ];
 
-/// A slice of a load that is steady and large enough.
+/// A slice of a steady load with enough operations per turn.
 fn slice(work: u64, time: u64) -> Slice {
     Slice { work, time, per_turn: 512.0, changed: false, congested: false }
 }
 
-/// What a program of so much work cost beside the best rung: in all, and between trials.
+/// The cost of running `work` operations relative to the best rung: overall, and between trials.
 fn regret(ladder: &mut CohortLadder, machine: &mut Machine, costs: Costs, work: u64) -> (f64, f64) {
     let best = costs.iter().copied().fold(f64::INFINITY, f64::min);
     let (mut done, mut cost) = (0, 0.0);
@@ -110,7 +109,7 @@ fn a_change_is_noticed_and_followed() {
     regret(&mut ladder, &mut machine, PIPELINES[0], 400_000_000);
     assert_eq!(ladder.kept(), Some(0));
     let trials = ladder.trials();
-    // The mix is another one from here on; each look says so until the next trial.
+    // The mix changes here; each check reports the change until the next trial.
     let mut done = 0;
     while ladder.trials() == trials {
         let work = ladder.slice();
@@ -130,7 +129,7 @@ fn trying_takes_a_fiftieth_of_what_follows_the_first_however_much_changes() {
     while done < 200_000_000 {
         let work = ladder.slice();
         let time = machine.time(work, PIPELINES[2][ladder.rung().unwrap_or(5)]);
-        // The first is the price of knowing.
+        // The first trial is not counted.
         if ladder.trials() > 0 {
             tried += if ladder.is_trying() { work } else { 0 };
             done += work;
@@ -140,7 +139,7 @@ fn trying_takes_a_fiftieth_of_what_follows_the_first_however_much_changes() {
     assert!(ladder.trials() > 5 && tried * 50 <= done, "{tried} of {done}");
 }
 
-/// Lets so much work be done of a load that `alter` makes another.
+/// Runs `work` operations of a load that `alter` modifies.
 fn during(ladder: &mut CohortLadder, work: u64, alter: impl Fn(Slice) -> Slice) {
     let mut done = 0;
     while done < work {
@@ -160,10 +159,10 @@ fn nothing_is_tried_while_work_waits_or_little_comes_together() {
         let mut ladder = CohortLadder::default();
         during(&mut ladder, 10_000_000, other);
         assert!(!ladder.is_trying() && ladder.trials() == 0 && ladder.kept().is_none());
-        // Soon after that is over one begins.
+        // A trial begins soon after the condition ends,
         during(&mut ladder, 2 * CHECK_INTERVAL, |slice| slice);
         assert!(ladder.is_trying());
-        // And ends without a decision when it is so again.
+        // and aborts without a decision when the condition returns.
         during(&mut ladder, 8 * MIN_SLICE, other);
         assert!(!ladder.is_trying() && ladder.kept().is_none() && ladder.trials() == 0);
     }

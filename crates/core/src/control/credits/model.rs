@@ -1,43 +1,43 @@
-//! A server, its machine and its clients, as far as the law of admission is concerned.
+//! A model of a server, its machine and its clients for testing admission control.
 //!
-//! A processor turns: it takes in what has come, decides, and works. An answer is made in several
-//! passes, and in each turn all requests in flight get one: they share the processor. The client
-//! reads one answer after the other, and a credit is held until it has: what is in flight is not only
-//! what the server has to do. Either end may be held up by its machine, as ours are.
+//! In each turn the processor reads arrivals, admits or rejects them, and works. A response takes
+//! several passes, and each turn gives every request in flight one pass: they share the processor. The
+//! client reads one response after the other and holds a credit until it has read it, so the operations
+//! in flight are not only the server's own work. The machine may stall either end.
 
 use std::collections::VecDeque;
 
 use super::Credits;
 
 pub(super) const MS: u64 = 1_000_000;
-/// What a client wants.
+/// The response time that a client expects, in nanoseconds.
 pub(super) const OBJECTIVE: u64 = 50 * MS;
 pub(super) const TARGET: u64 = 10 * MS;
 pub(super) const INTERVAL: u64 = 10 * MS;
-/// And the fewest turns of an interval, as in `congestion`.
+/// The minimum number of turns in an interval, as in `stage::queue_delay`.
 const TURNS: u32 = 3;
-/// Operations of a turn, as in a stage that touches sockets.
+/// Operations per turn, as in a stage that uses sockets.
 const COHORT: usize = 64;
-/// What a turn costs by itself.
+/// The fixed cost of a turn, in nanoseconds.
 const TURN: u64 = 5_000;
 
-/// What does not change by itself.
+/// The parameters of a simulation.
 #[derive(Clone, Debug)]
 pub(super) struct World {
-    /// Nanoseconds of work of an admitted request.
+    /// Nanoseconds of work per admitted request.
     pub(super) service: u64,
-    /// In so many pieces.
+    /// The number of passes that this work takes.
     pub(super) passes: u64,
-    /// Of one in ten: this many times as much, in as many more pieces. One where all are alike.
+    /// The factor by which work and passes of one request in ten are larger; one if all are alike.
     pub(super) large: u64,
-    /// Nanoseconds that a refusal takes.
+    /// Nanoseconds per rejection.
     pub(super) refusal: u64,
-    /// Nanoseconds that the client needs to read an answer.
+    /// Nanoseconds that the client takes to read a response.
     pub(super) reading: u64,
-    /// Requests that the client has under way at most.
+    /// The maximum number of concurrent requests of the client.
     pub(super) connections: usize,
     pub(super) target: u64,
-    /// How many times as long everything takes at present.
+    /// The current slowdown factor.
     pub(super) slowness: f64,
 }
 
@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    /// Nanoseconds of a request, on average.
+    /// The mean work of a request, in nanoseconds.
     fn mean(&self) -> f64 {
         self.service as f64 * (0.9 + 0.1 * self.large as f64)
     }
@@ -68,18 +68,18 @@ struct Job {
     passes: u64,
 }
 
-/// An answer that the client has not read yet.
+/// A response that the client has not read yet.
 struct Answer {
     read: u64,
     admitted: bool,
 }
 
-/// What a while of load has come to.
+/// The results of one run.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) good: usize,
     pub(super) refused: usize,
-    /// Of those served, in nanoseconds.
+    /// The latencies of served requests, in nanoseconds.
     pub(super) latency: Vec<u64>,
 }
 
@@ -95,10 +95,11 @@ pub(super) struct Server {
     pub(super) credits: Credits,
     now: u64,
     random: u64,
-    /// Mean gap between arrivals; none in closed loop.
+    /// The mean gap between arrivals, in nanoseconds; none in a closed loop.
     gap: Option<f64>,
     next: u64,
-    /// Requests that no connection has taken yet; those that have come, and when they were seen.
+    /// Requests waiting for a connection; then those that have arrived, with the time when the server
+    /// noticed them.
     backlog: VecDeque<u64>,
     arrived: VecDeque<(u64, u64)>,
     work: VecDeque<Job>,
@@ -107,7 +108,8 @@ pub(super) struct Server {
     turned: u64,
     turns: u32,
     began: u64,
-    /// Waits of this interval: outside, before it is decided, and then.
+    /// The smallest delays of this interval: before arrival is noticed, before admission, and in the
+    /// queue.
     smallest: [u64; 3],
 }
 
@@ -139,7 +141,7 @@ impl Server {
         ((self.random >> 11) as f64 + 1.0) / (1u64 << 53) as f64
     }
 
-    /// Open loop; `load` is in capacities.
+    /// Runs an open loop; `load` is relative to the capacity.
     pub(super) fn run(&mut self, load: f64, duration: u64) -> Outcome {
         if self.gap.is_none() {
             self.next = self.now;
@@ -148,7 +150,7 @@ impl Server {
         self.go_on(duration)
     }
 
-    /// Closed loop: whoever is answered asks again.
+    /// Runs a closed loop: each client sends its next request when it has its response.
     pub(super) fn run_closed(&mut self, duration: u64) -> Outcome {
         self.gap = None;
         let idle = self.world.connections - self.under_way;
@@ -157,7 +159,7 @@ impl Server {
         self.go_on(duration)
     }
 
-    /// Nothing runs for a while; what is asked meanwhile comes all at once.
+    /// Stalls the server; the requests of that time arrive at once afterwards.
     pub(super) fn stand_still(&mut self, duration: u64) {
         self.now += duration;
     }
@@ -178,7 +180,7 @@ impl Server {
         outcome
     }
 
-    /// The client reads and asks, until now.
+    /// Advances the clients to the current time.
     fn outside(&mut self) {
         while self.answers.front().is_some_and(|answer| answer.read <= self.now) {
             let Some(answer) = self.answers.pop_front() else { break };
@@ -208,7 +210,7 @@ impl Server {
         self.now += (time as f64 * self.world.slowness) as u64;
     }
 
-    /// Sends an answer, and says when the client has read it.
+    /// Sends a response. Returns the time at which the client has read it.
     fn answer(&mut self, admitted: bool) -> u64 {
         let reading = if admitted { self.world.reading } else { self.world.reading / 4 };
         let read = self.answers.back().map_or(0, |last| last.read).max(self.now) + reading;

@@ -1,4 +1,4 @@
-//! The law against the model, and its steps by themselves.
+//! The control law against the model, and its single steps.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use super::*;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever a request costs, and a refusal: below saturation there is none.
+    /// At any cost of a request and of a rejection, nothing is rejected below saturation.
     #[test]
     fn nothing_is_refused_below_saturation(
         service in 50_000u64..400_000, passes in 1u64..8, refusal in 0.0..1.0, load in 0.01..0.88,
@@ -21,15 +21,15 @@ proptest! {
         prop_assert_eq!(server.credits.limit(), None);
     }
 
-    /// After a step to any overload: once what was let in before it was noticed is done, what
-    /// can be done is done in time.
+    /// After a step to any overload, the server keeps serving its capacity in time once the requests
+    /// admitted before detection are done.
     #[test]
     fn overload_does_not_collapse(
         service in 50_000u64..400_000, passes in 1u64..9, refusal in 0.005..0.05, load in 1.3..3.5,
         reading in 0.0..0.3, seed: u64,
     ) {
         let reading = (service as f64 * reading) as u64;
-        // The wait is that of one pass; large answers need a lower target.
+        // The delay is that of one pass, so large responses need a lower target.
         let target = TARGET / passes.div_ceil(2);
         let world = World { passes, reading, target, ..World::new(service, refusal) };
         let mut server = Server::new(world, seed);
@@ -37,14 +37,14 @@ proptest! {
         prop_assert_eq!(calm.refused, 0);
         server.run(load, 600 * MS);
         let mut outcome = server.run(load, 1000 * MS);
-        // What refusing leaves of the time.
+        // The throughput left after the cost of rejections.
         let possible = (1.0 - load * refusal) / (1.0 - refusal) * 1e9 / service as f64;
         let good = outcome.good as f64;
         prop_assert!(good > 0.9 * possible, "{good} of {possible}");
         prop_assert!(outcome.p99() < 2 * OBJECTIVE, "{} ms", outcome.p99() / MS);
     }
 
-    /// When it is over nobody is refused any more, and the limit goes.
+    /// After the overload, nothing is rejected any more and the limit is lifted.
     #[test]
     fn overload_ends(
         service in 50_000u64..400_000, passes in 1u64..4, load in 1.5..3.0, seed: u64,
@@ -58,7 +58,7 @@ proptest! {
         prop_assert_eq!(server.credits.limit(), None);
     }
 
-    /// A machine that stood still costs what it must, and is forgotten soon.
+    /// After a stall, the law recovers soon.
     #[test]
     fn a_held_up_machine_is_forgotten(
         service in 50_000u64..400_000, passes in 1u64..4, still in 50u64..200, seed: u64,
@@ -66,13 +66,13 @@ proptest! {
         let mut server = Server::new(World { passes, ..World::new(service, 0.05) }, seed);
         server.run(0.5, 300 * MS);
         server.stand_still(still * MS);
-        // What had come takes as long again at half of the load.
+        // At half load, clearing the backlog takes as long as the stall.
         server.run(0.5, (still + 300) * MS);
         let after = server.run(0.5, 500 * MS);
         prop_assert_eq!(after.refused, 0);
     }
 
-    /// A machine that is slower for seconds has less capacity, and that is used.
+    /// A machine that is slower for seconds has less capacity; the law uses all of it.
     #[test]
     fn a_slow_machine_does_what_it_can(
         service in 100_000u64..400_000, passes in 1u64..4, slowness in 1.5..2.0, seed: u64,
@@ -90,7 +90,7 @@ proptest! {
         prop_assert_eq!(server.run(0.7, 500 * MS).refused, 0);
     }
 
-    /// Large requests among small ones: their share of the work is not lost.
+    /// A few large requests among small ones do not lose their share of the work.
     #[test]
     fn costs_may_differ(large in 2u64..40, load in 1.3..2.5, seed: u64) {
         let world = World { large, ..World::new(50_000, 0.1) };
@@ -104,7 +104,7 @@ proptest! {
     }
 }
 
-/// A thousand clients of small files wait for each other, and refusing some would help nobody.
+/// A thousand closed-loop clients of small files limit themselves; rejecting some would help none.
 #[test]
 fn clients_that_wait_for_each_other_are_no_overload() {
     for slowness in [1.0, 1.7] {
@@ -137,7 +137,7 @@ fn refusing_what_costs_nothing_less_ends_somewhere() {
     for _ in 0..1000 {
         let admitted = (0..1500).filter(|_| credits.take()).count();
         (0..admitted).for_each(|_| credits.give());
-        // All the same to the wait.
+        // The delay does not react to the limit.
         credits.interval_over(5 * TARGET, INTERVAL);
         served.push(admitted);
     }
@@ -146,7 +146,7 @@ fn refusing_what_costs_nothing_less_ends_somewhere() {
     assert!((300..500).contains(&mean), "about a quarter is served: {mean}");
 }
 
-/// Credits of which `in_flight` are taken, with a limit of half of them.
+/// Credits with `in_flight` taken and a limit of half of that.
 fn limited(in_flight: u32) -> Credits {
     let mut credits = Credits::new(TARGET);
     assert!((0..in_flight).all(|_| credits.take()));
