@@ -67,7 +67,7 @@ pub enum CallError {
     /// A capacity was reached and the operation was not started. The bound is that of the stage
     /// ([`StageOptions::capacity`](crate::StageOptions::capacity)) or of the processor
     /// ([`Graph::max_operations`](crate::Graph::max_operations)).
-    #[error("{} holds its bound of {bound} operations", BoundOwner(*.stage))]
+    #[error("{} is full (capacity {bound}); retry later or raise the capacity", BoundOwner(*.stage))]
     Full {
         /// The stage whose queue is full; none if the processor is full.
         stage: Option<&'static str>,

@@ -40,7 +40,10 @@ fn a_full_stage_refuses_by_name_and_the_processor_without() {
     assert_eq!(processor.live(), 0);
     assert_eq!(processor.control().profile().processors[0].stages[0].rejected, 3);
     let text = CallError::Full { stage: Some("small"), bound: 3 }.to_string();
-    assert_eq!(text, "the queue of stage \"small\" holds its bound of 3 operations");
+    assert_eq!(
+        text,
+        "the queue of stage \"small\" is full (capacity 3); retry later or raise the capacity"
+    );
 }
 
 #[test]

@@ -1,19 +1,20 @@
-//! Where an operation that has crossed is, so that its caller can end it: two words in the envelope.
+//! Cancel flag: two words in an envelope by which a caller can cancel an operation on another
+//! processor.
 //!
-//! The target writes the operation's place there when it takes the invocation up; the caller's
-//! processor writes that it is to end. Each exchanges the word, so the second of them sees the first:
-//! either the caller learns the place and sends an order, or the target learns that it need not
-//! begin. The order may come at any later time: the serial tells whether the slot is still in the
-//! same use.
+//! The target writes the operation's location to the flag when it accepts the invocation; the caller's
+//! processor marks the flag as cancelled. Each exchanges the word atomically, so the second of them
+//! sees the first: either the caller learns the location and sends a command, or the target learns that
+//! it need not start the operation. The command may arrive at any later time: the serial tells whether
+//! the slot still holds the same operation.
 
 use crate::operation::state::Serial;
 use crate::sync::{AtomicU64, Ordering};
 
-/// No place has this word: a slot's index has 24 bits.
+/// The operation has not arrived. No location has this value, since a slot's index has 24 bits.
 const NOT_ARRIVED: u64 = u64::MAX;
 const CANCELLED: u64 = u64::MAX - 1;
 
-/// An operation on the processor that it was sent to.
+/// The location of an operation on the processor it was sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RemotePlace {
     /// The processor's index in the program.
@@ -24,9 +25,9 @@ pub(crate) struct RemotePlace {
 }
 
 pub(crate) struct CancelFlag {
-    /// The processor's index in the high half, the slot's in the low one.
+    /// The processor's index in the upper half, the slot's in the lower half.
     place: AtomicU64,
-    /// Written before the place, read after it.
+    /// Written before the location, read after it.
     serial: AtomicU64,
 }
 
@@ -37,14 +38,14 @@ impl Default for CancelFlag {
 }
 
 impl CancelFlag {
-    /// The operation has begun its life there. True if it is to end.
+    /// Records that the operation has arrived at this location. True if it is cancelled.
     pub(crate) fn arrive(&self, RemotePlace { processor, index, serial }: RemotePlace) -> bool {
         self.serial.store(serial.word(), Ordering::Relaxed);
         let place = (processor as u64) << 32 | u64::from(index);
         self.place.swap(place, Ordering::AcqRel) == CANCELLED
     }
 
-    /// It is to end. Where it is, if it has arrived.
+    /// Marks the operation as cancelled. Returns its location if it has arrived.
     pub(crate) fn end(&self) -> Option<RemotePlace> {
         let place = self.place.swap(CANCELLED, Ordering::AcqRel);
         (place < CANCELLED).then(|| RemotePlace {

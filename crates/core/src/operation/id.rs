@@ -1,10 +1,10 @@
-//! The identity of an operation, in one word, for wakers.
+//! Operation id: identifies an operation in one word, for wakers.
 //!
-//! The word has the low bits of the slot's generation, the processor's number and the slot's index. It
-//! stands ready in the slot's header, so making, cloning and dropping a waker computes nothing. It repeats
-//! after 2²⁴ uses of the slot. So it proves nothing about the slot's contents and is used for waking
-//! only, which is harmless if it is wrong: an operation that another's old waker re-enables is
-//! polled once more. Code that reads or writes a payload, or ends an operation, compares
+//! The word holds the low bits of the slot's generation, the processor's number and the slot's index.
+//! It is stored in the slot's header, so making, cloning and dropping a waker computes nothing. An id
+//! repeats after 2²⁴ uses of its slot. It therefore proves nothing about the slot's contents and serves
+//! only for waking, where an error is harmless: an operation re-enabled by a stale waker is polled once
+//! more. Code that reads or writes a payload, or cancels an operation, compares the
 //! [`Serial`](crate::operation::state::Serial), which never repeats.
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -13,11 +13,11 @@ compile_error!("an operation's identity fills one word of 64 bits");
 const INDEX_BITS: u32 = 24;
 const NUMBER_BITS: u32 = 16;
 
-/// The most operations a processor may hold: a name has 24 bits for the slot.
+/// The maximum number of operations of a processor: an id has 24 bits for the slot.
 pub const MAX_OPERATIONS: usize = 1 << INDEX_BITS;
 
-/// Which operation of which processor. The generation has the highest bits, so that the next
-/// name of a slot is one addition away.
+/// The id of an operation. The generation has the highest bits, so one addition yields the next id of a
+/// slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OperationId(u64);
 
@@ -27,13 +27,13 @@ impl OperationId {
         Self(u64::from(processor) << INDEX_BITS | u64::from(index))
     }
 
-    /// The name of the next operation in the same slot.
+    /// The id of the next operation in the same slot.
     #[inline]
     pub(crate) fn next(self) -> Self {
         Self(self.0.wrapping_add(1 << (INDEX_BITS + NUMBER_BITS)))
     }
 
-    /// The name after so many operations in the same slot.
+    /// The id after `uses` more operations in the same slot.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn after(self, uses: u64) -> Self {
         Self(self.0.wrapping_add(uses << (INDEX_BITS + NUMBER_BITS)))
@@ -51,13 +51,13 @@ impl OperationId {
 }
 
 impl OperationId {
-    /// The identity as one word, for a waker.
+    /// The id as one word, for a waker.
     #[inline]
     pub(crate) fn word(self) -> u64 {
         self.0
     }
 
-    /// The identity in a waker's word.
+    /// The id in a waker's word.
     #[inline]
     pub(crate) fn of_word(word: u64) -> Self {
         Self(word)

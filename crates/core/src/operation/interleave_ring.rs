@@ -1,20 +1,21 @@
-//! The operations of a cohort that wait for prefetched data.
+//! The ring of operations of a cohort that wait for prefetched data.
 
 use std::cell::Cell;
 
 use crate::operation::slot::Slot;
 
-/// Operations of a cohort that may wait for prefetches at a time; the oldest is resumed first. A
-/// processor has a dozen or two loads under way, so more would gain nothing.
+/// The maximum number of operations of a cohort that wait for prefetches at a time; the oldest is
+/// resumed first. A processor core sustains only ten to twenty concurrent loads, so a larger number
+/// would gain nothing.
 pub const MAX_INTERLEAVED: usize = 64;
 
-/// The operations of the running cohort that wait for prefetches, in order.
+/// The operations of the running cohort that wait for prefetches, oldest first.
 pub(crate) struct InterleaveRing {
-    /// Not in the processor itself, whose other fields are to lie together.
+    /// Boxed, so that the other fields of the processor stay close together.
     ring: Box<[Cell<Option<Slot>>; MAX_INTERLEAVED]>,
     oldest: Cell<usize>,
     length: Cell<usize>,
-    /// Those of a cohort that another stage's has interrupted.
+    /// The number of waiting operations of a preempted cohort.
     aside: Cell<usize>,
 }
 
@@ -36,16 +37,16 @@ impl InterleaveRing {
         self.length.get() + self.aside.get() == MAX_INTERLEAVED
     }
 
-    /// How many operations may be started: `most`, or none while as many wait as may.
+    /// The number of operations that may start: `most`, or none while the ring is full.
     #[inline]
     pub(crate) fn limit(&self, most: usize) -> usize {
         if self.is_full() && !self.is_empty() { 0 } else { most }
     }
 
-    /// Puts aside those that wait while `interruption` runs a cohort of another stage, which is not
-    /// to resume them. There is one interruption at a time, and it leaves none behind.
+    /// Sets the waiting operations aside while `interruption` runs a cohort of another stage, which
+    /// must not resume them. There is one interruption at a time, and it leaves none waiting.
     pub(crate) fn around(&self, interruption: impl FnOnce()) {
-        /// Brings them back, also when the interruption panics.
+        /// Restores them, also when the interruption panics.
         struct Back<'a> {
             ring: &'a InterleaveRing,
             oldest: usize,
@@ -67,7 +68,7 @@ impl InterleaveRing {
         assert!(self.is_empty(), "a cohort leaves nobody waiting for a prefetch");
     }
 
-    /// There must be room.
+    /// Appends an operation. The ring must not be full.
     pub(crate) fn push(&self, slot: Slot) {
         debug_assert!(!self.is_full());
         let position = (self.oldest.get() + self.length.get()) % MAX_INTERLEAVED;
@@ -83,7 +84,7 @@ impl InterleaveRing {
         Some(slot)
     }
 
-    /// How many wait.
+    /// The number of waiting operations.
     pub(crate) fn len(&self) -> usize {
         self.length.get()
     }

@@ -1,17 +1,17 @@
-//! The counters of joins.
+//! The join table: counters of unfinished children.
 //!
-//! A join counts its unfinished children down and re-enables its parent once, at the last
-//! (tr2001 §5.2.1). The counter is plain: results of children on other processors come home as
-//! replies and are counted here, on the parent's processor. It lives in the processor and not in the
-//! join's future, so that a future that is dropped where it cannot reach its processor leaves a
-//! stale identity behind and not a dangling pointer.
+//! A join counts its unfinished children down and re-enables its parent once, when the last one
+//! completes (tr2001 §5.2.1). The counter is not atomic: results of children on other processors return
+//! as replies and are counted on the parent's processor. The table belongs to the processor and not to
+//! the join's future. A future dropped where it cannot reach its processor thus leaves a stale id
+//! behind, not a dangling pointer.
 
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
 
 use crate::panic::catch_panic;
 
-/// Names one wait of one join of this processor; a stale name names nothing.
+/// The id of one wait of one join on this processor; a stale id matches no wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct JoinId {
     index: u32,
@@ -19,12 +19,12 @@ pub(crate) struct JoinId {
 }
 
 impl JoinId {
-    /// The identity in a waker's word.
+    /// The id in a waker's word.
     pub(crate) fn of_word(word: u64) -> Self {
         Self { index: word as u32, generation: (word >> 32) as u32 }
     }
 
-    /// The identity as one word, for a waker.
+    /// The id as one word, for a waker.
     pub(crate) fn word(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
@@ -45,7 +45,7 @@ struct Rendezvous {
 }
 
 impl JoinTable {
-    /// A new wait for `children` arrivals on behalf of `parent`; it takes the place of `before`.
+    /// Opens a wait for `children` arrivals on behalf of `parent`; it replaces `before`.
     pub(crate) fn await_arrivals(
         &self,
         before: Option<JoinId>,
@@ -66,14 +66,14 @@ impl JoinTable {
         JoinId { index, generation: record.generation }
     }
 
-    /// How many joins wait.
+    /// The number of joins that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.records.borrow().len() - self.free.borrow().len()
     }
 
-    /// The wait is over, or nobody waits any more.
+    /// Closes a wait that is over or was abandoned.
     pub(crate) fn close(&self, id: JoinId) {
-        // Dropped after the borrow: it may be foreign.
+        // Dropped after the borrow: it may be foreign code.
         let parent = {
             let mut records = self.records.borrow_mut();
             let record = &mut records[id.index as usize];
@@ -87,12 +87,12 @@ impl JoinTable {
         catch_panic(|| drop(parent));
     }
 
-    /// Gives back who waits, at the processor's end.
+    /// Returns the wakers of all waiting parents, at shutdown of the processor.
     pub(crate) fn clear(&mut self) -> Vec<Waker> {
         self.records.get_mut().iter_mut().filter_map(|record| record.parent.take()).collect()
     }
 
-    /// A child has finished. Returns the parent if it was the last.
+    /// Records that a child has completed. Returns the parent's waker if it was the last.
     pub(crate) fn arrive(&self, id: JoinId) -> Option<Waker> {
         match self.records.borrow_mut().get_mut(id.index as usize) {
             Some(record) if record.generation == id.generation && record.countdown.arrive() => {
@@ -103,7 +103,7 @@ impl JoinTable {
     }
 }
 
-/// Counts arrivals down; the last one is told.
+/// A countdown of arrivals.
 #[derive(Default)]
 pub(crate) struct Countdown(Cell<usize>);
 
@@ -112,9 +112,9 @@ impl Countdown {
         self.0.set(arrivals);
     }
 
-    /// One arrival. True for the last.
+    /// Records an arrival. True for the last.
     pub(crate) fn arrive(&self) -> bool {
-        // More arrivals than children come from a stale name only, and mean nothing.
+        // Excess arrivals come from a stale id only and are ignored.
         let Some(left) = self.0.get().checked_sub(1) else { return false };
         self.0.set(left);
         left == 0

@@ -1,5 +1,5 @@
-//! An operation in memory: its slot and the state in it, its identity, and what crosses to other
-//! processors.
+//! An operation in memory: its slot and slot state, its id, and the envelope that carries it to another
+//! processor.
 
 pub(crate) mod cancel_flag;
 pub(crate) mod envelope;

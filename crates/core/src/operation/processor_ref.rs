@@ -1,8 +1,7 @@
 //! An opaque reference to the processor that runs an operation.
 //!
-//! A slot's vtable and a command run code of the layers above with the processor. The layers below do
-//! not name its type. They pass this reference on, and [`Processor`](crate::Processor) turns it back into
-//! itself.
+//! A slot's vtable and a command call code of higher layers with the processor. The lower layers do not
+//! name its type: they pass on this reference, which [`Processor`](crate::Processor) converts back.
 //!
 //! # Safety
 //! A `ProcessorRef` is made from a `&Processor` only, by `From`, and borrows it.

@@ -1,13 +1,13 @@
 //! A reference that one thread writes and any thread reads.
 //!
 //! # Safety
-//! The pointer is made from a `&'static` whenever it is written, and is never written through.
+//! Each write stores a pointer made from a `&'static`, and nothing writes through it.
 
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A `&'static` that its thread writes and others may read. Costs what a plain cell costs.
+/// A `&'static` that one thread writes and any thread reads. It costs no more than a plain cell.
 pub(crate) struct Published<T: 'static>(AtomicPtr<T>, PhantomData<&'static T>);
 
 impl<T> Published<T> {

@@ -1,6 +1,6 @@
-//! The memory that an operation of one type takes.
+//! The memory of an operation of one type.
 
-/// The bytes of a type of operation.
+/// The sizes of a type of operation, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OperationSizes {
     pub(crate) invocation: u32,
@@ -12,12 +12,12 @@ pub(crate) struct OperationSizes {
 impl OperationSizes {
     pub(crate) const NONE: Self = Self { invocation: 0, future: 0, result: 0, payload: 0 };
 
-    /// Of a slot behind its header.
+    /// The payload bytes of a slot, behind its header.
     pub(crate) fn payload(&self) -> usize {
         self.payload as usize
     }
 
-    /// Of what lies in a slot one after the other.
+    /// The sizes of the invocation, the future and the result, which occupy a slot one after the other.
     pub(crate) const fn of<F, Fut, T>(payload: usize) -> Self {
         Self {
             invocation: size_of::<F>() as u32,

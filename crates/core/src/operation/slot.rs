@@ -1,25 +1,26 @@
-//! An operation in memory: a slot with a header of one cache line, then the closure.
+//! Slot: the memory of one operation, a header of one cache line followed by the closure.
 //!
-//! The closure is, one after the other, the invocation (what the caller handed over, *unstarted*),
-//! the future (*started*: its state between suspensions) and the result (*done*) or the error
-//! (*failed*). All lie in the same bytes.
+//! The closure is first the invocation (the caller's captures, *unstarted*), then the future
+//! (*started*: its state between suspensions), and finally the result (*done*) or the error (*failed*).
+//! All occupy the same bytes.
 //!
 //! # Safety
-//! - A [`Slot`] is made by the processor's slab only and its memory stays valid as long as the slab
-//!   and what the slab leaves to the program ([`crate::memory::slab`]). Slots never leave their processor's
-//!   thread, but as an [`Envelope`](crate::operation::envelope::Envelope); so the header's plain cells are touched by one thread.
-//! - [`Header::state`] says which member of [`Payload`] is alive. Every function here that reads or
-//!   writes the payload asserts it, changes it in the same breath, and is handed the types that the
-//!   slot was filled with: through the slot's own [`VTable`], or by a [`Call`](crate::Call) or
+//! - Only the processor's slab makes a [`Slot`]. Its memory stays valid as long as the slab and the
+//!   chunks that the slab passes to the program ([`crate::memory::slab`]). A slot leaves its
+//!   processor's thread only as an [`Envelope`](crate::operation::envelope::Envelope), so one thread
+//!   accesses the header's plain cells.
+//! - [`Header::state`] tells which member of [`Payload`] is alive. Every function here that reads or
+//!   writes the payload asserts the state, updates it in the same step, and is called with the types
+//!   that the slot was filled with: through the slot's own [`VTable`], or by a [`Call`](crate::Call) or
 //!   [`Reply`](crate::Reply) that carries the result type from the function that filled the slot.
-//! - A handle that outlives its operation must not take the slot's next operation for its own. A
+//! - A handle that outlives its operation must not mistake the slot's next operation for its own. A
 //!   `Call` keeps its slot from being freed (`HELD`). Every other handle compares [`Header::serial`],
-//!   which never repeats; a [`OperationId`] does repeat, and is used for waking alone.
-//! - A future is polled in place and dropped in place, and slots do not move: that is the pinning.
-//! - An [`Envelope`](crate::operation::envelope::Envelope) is a slot on its way. The target touches the payload alone (the invocation first,
-//!   then the result), the home processor the header alone, until the envelope is home again; but for one word,
-//!   which is atomic ([`crate::operation::cancel_flag`]). The
-//!   rings carry the happens-before between the two.
+//!   which never repeats; an [`OperationId`] does repeat, and serves for waking only.
+//! - A future is polled and dropped in place, and slots never move: this satisfies pinning.
+//! - An [`Envelope`](crate::operation::envelope::Envelope) is a slot in transit. Until it returns, the
+//!   target accesses only the payload (first the invocation, then the result) and the home processor
+//!   only the header, except for one atomic word ([`crate::operation::cancel_flag`]). The rings
+//!   establish the happens-before relation between the two.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -41,22 +42,22 @@ use crate::operation::type_name::display_name;
 #[repr(C, align(64))]
 pub(crate) struct Header {
     pub(crate) vtable: Published<VTable>,
-    /// Where it was invoked.
+    /// Where the operation was invoked.
     pub(crate) site: Published<Location<'static>>,
-    /// Which operation lives here, for wakers. Changes when the slot is freed, and repeats after 2²⁴
+    /// The id of the operation, for wakers. It changes when the slot is freed, and repeats after 2²⁴
     /// uses.
     pub(crate) id: Cell<OperationId>,
-    /// When it was last queued, in the clock's nanoseconds.
+    /// When the operation was last queued, in the clock's nanoseconds.
     pub(crate) queued_at: Cell<u64>,
-    // These four are written in one store when a slot is filled.
+    // One store writes these four when a slot is filled.
     pub(crate) stage: Cell<u8>,
     pub(crate) state: Cell<SlotState>,
     pub(crate) flags: Cell<u8>,
-    /// Never changes.
+    /// The size class; never changes.
     pub(crate) class: Cell<u8>,
-    /// In a free slot as in an operation without one: [`NO_SESSION`].
+    /// The session's index; [`NO_SESSION`] in a free slot and for an operation without a session.
     pub(crate) session: Cell<u32>,
-    /// Who is told when the operation is over.
+    /// Woken when the operation is over.
     pub(crate) waiter: Cell<Option<Waker>>,
     /// The number of this use of the slot. Changes when the slot is freed, and never repeats.
     pub(crate) serial: Cell<Serial>,
@@ -87,7 +88,7 @@ impl Header {
         }
     }
 
-    /// The operation's type, as a reader of the program knows it.
+    /// The operation's type, as displayed to users.
     pub(crate) fn operation(&self) -> &'static str {
         display_name((self.vtable.get().operation)())
     }
@@ -105,42 +106,44 @@ impl Header {
     }
 }
 
-/// How far an operation has come when it has been polled.
+/// The state of an operation after a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Step {
     Suspended,
-    /// Done, with a result that must be fetched or dropped.
+    /// Completed, with a result that must be fetched or dropped.
     Done,
-    /// Done, and whatever the result is, it need not be dropped.
+    /// Completed, with a result that needs no drop.
     DoneBare,
 }
 
-/// What a slot's processor must know of the types inside.
+/// The operations on a slot that depend on the types inside.
 pub(crate) struct VTable {
     /// Starts or continues the operation. May unwind.
     pub(crate) poll: unsafe fn(Slot, ProcessorRef<'_>) -> Step,
-    /// Drops the invocation or the future, whichever is there.
+    /// Drops the invocation or the future, whichever is alive.
     pub(crate) drop_work: unsafe fn(Slot),
-    /// Drops the result; none where there is nothing to drop.
+    /// Drops the result; none if it needs no drop.
     pub(crate) drop_output: Option<unsafe fn(Slot)>,
-    /// The type name of what runs.
+    /// The type name of the operation.
     pub(crate) operation: fn() -> &'static str,
     pub(crate) sizes: OperationSizes,
     pub(crate) remote: RemoteVTable,
 }
 
-/// The same for slots that cross to another processor.
+/// The operations on a slot that is sent to another processor.
 pub(crate) struct RemoteVTable {
-    /// Makes the invocation an operation of the given processor, the newest of its queue, if it may.
+    /// Turns the invocation into an operation of the given processor, the newest of its queue, if the
+    /// processor accepts it.
     pub(crate) accept_remote: unsafe fn(Slot, ProcessorRef<'_>) -> Option<Slot>,
-    /// What is alive in an envelope that is not away any more.
+    /// The state of an envelope's payload after it has returned.
     pub(crate) outcome: unsafe fn(Slot) -> SlotState,
-    /// Says that an envelope holds a result (true) or an error; returns its home.
+    /// Marks an envelope as holding a result (true) or an error (false). Returns the index of its home
+    /// processor.
     pub(crate) settle: unsafe fn(Slot, bool) -> usize,
-    /// ReadyInboxes an envelope that is away as one that is to end; says where its operation is, if it has
-    /// been taken up.
-    pub(crate) cancel_remote: unsafe fn(Slot) -> Option<RemotePlace>,
+    /// Marks an envelope that is away as cancelled. Returns the location of its operation if it has
+    /// been accepted.
+    pub(crate) end_away: unsafe fn(Slot) -> Option<RemotePlace>,
 }
 
 impl RemoteVTable {
@@ -163,13 +166,13 @@ impl VTable {
     };
 }
 
-/// The bytes behind the header. `repr(C)`: each member begins where the union does.
+/// The bytes behind the header. `repr(C)`: each member begins at the start of the union.
 #[repr(C)]
 pub(crate) union Payload<F, Fut, T> {
     pub(crate) invocation: ManuallyDrop<F>,
     pub(crate) future: ManuallyDrop<Fut>,
     pub(crate) output: ManuallyDrop<T>,
-    /// Only for its size: errors are written where the payload begins.
+    /// Only for its size: errors are written at the start of the payload.
     _error: ManuallyDrop<CallError>,
 }
 
@@ -181,7 +184,7 @@ impl Deref for Slot {
     type Target = Header;
 
     fn deref(&self) -> &Header {
-        // SAFETY: slots are valid as long as anyone can name them (top of the file).
+        // SAFETY: a slot is valid as long as any handle refers to it (top of the file).
         unsafe { self.0.as_ref() }
     }
 }
@@ -201,9 +204,8 @@ impl Slot {
     /// Fills a free slot with an invocation.
     ///
     /// # Safety
-    /// The slot is free, of class `class`, and has room for `Payload<F, Fut, T>`, which are the
-    /// types of the vtable. The invocation is
-    /// moved: the caller does not use it again.
+    /// The slot is free, of class `class`, and has room for `Payload<F, Fut, T>`, which are the types
+    /// of the vtable. The invocation is moved: the caller does not use it again.
     #[inline(always)]
     pub(crate) unsafe fn fill<F, Fut, T>(
         self,
@@ -218,9 +220,9 @@ impl Slot {
         self.vtable.set(vtable);
         self.site.set(site);
         let tags = u32::from_ne_bytes([stage, SlotState::Unstarted as u8, flags, class]);
-        // SAFETY: the four cells lie together (asserted beside `Header`), and each gets a value of
-        // its type. Capacity for the payload by the caller's promise; writing does not read what was
-        // there.
+        // SAFETY: the four cells are adjacent (asserted after `Header`), and each receives a value of
+        // its type. The caller guarantees room for the payload; writing does not read the previous
+        // contents.
         unsafe {
             (&raw mut (*self.0.as_ptr()).stage).cast::<u32>().write(tags);
             let payload: *mut Payload<F, Fut, T> = self.payload();
@@ -236,9 +238,9 @@ impl Slot {
     pub(crate) unsafe fn take_result<T>(self) -> Option<Result<T, CallError>> {
         let state = self.state.get();
         let result = match state {
-            // SAFETY: `Done` says that the output is alive, of type `T` by the caller's promise.
+            // SAFETY: `Done` means that the output is alive, and the caller guarantees its type `T`.
             SlotState::Done => Ok(unsafe { self.payload::<T>().read() }),
-            // SAFETY: `Failed` says that the error is alive.
+            // SAFETY: `Failed` means that the error is alive.
             SlotState::Failed => Err(unsafe { self.payload::<CallError>().read() }),
             _ => return None,
         };
@@ -264,16 +266,16 @@ impl Slot {
         }
     }
 
-    /// Puts an error where the work was; [`Slot::drop_work`] comes first.
+    /// Replaces the dropped work by an error; [`Slot::drop_work`] comes first.
     pub(crate) fn fail(self, error: CallError) {
         assert_eq!(self.state.get(), SlotState::Empty, "an operation fails once");
-        // SAFETY: every payload has room for an error (it is a member of the union), and nothing
-        // is alive there.
+        // SAFETY: every payload has room for an error (it is a member of the union), and nothing is
+        // alive in it.
         unsafe { self.payload::<CallError>().write(error) };
         self.state.set(SlotState::Failed);
     }
 
-    /// Whether a finished operation has left nothing that must be dropped.
+    /// Whether the slot holds nothing that needs a drop.
     #[inline]
     pub(crate) fn is_bare(self) -> bool {
         match self.state.get() {
@@ -282,19 +284,19 @@ impl Slot {
         }
     }
 
-    /// Drops the result or the error that nobody will fetch.
+    /// Drops an unclaimed result or error.
     pub(crate) fn drop_output(self) {
         match self.state.get() {
             SlotState::Done => {
                 self.state.set(SlotState::Empty);
                 if let Some(drop_output) = self.vtable.get().drop_output {
-                    // SAFETY: `Done` says that the output is alive; the vtable knows its type.
+                    // SAFETY: `Done` means that the output is alive; the vtable has its type.
                     unsafe { drop_output(self) }
                 }
             }
             SlotState::Failed => {
                 self.state.set(SlotState::Empty);
-                // SAFETY: `Failed` says that the error is alive.
+                // SAFETY: `Failed` means that the error is alive.
                 unsafe { self.payload::<CallError>().drop_in_place() }
             }
             _ => (),
@@ -304,10 +306,10 @@ impl Slot {
 
 /// Moves a small invocation into its slot, word by word.
 ///
-/// The caller has its captures in registers, or has just written them to its stack one by one. A
-/// plain move would load them from there as vectors, which the processor cannot forward from the
-/// smaller stores: it would wait for these to reach the cache, for longer than all the rest of an
-/// invocation takes. So each word passes through a register of its own.
+/// The caller has its captures in registers, or has just written them to its stack one by one. A plain
+/// move would load them from there as vectors. The core cannot forward a vector load from several
+/// smaller stores; the load would wait until these reach the cache, which takes longer than the rest of
+/// an invocation. So each word is moved through a register.
 ///
 /// # Safety
 /// `to` is valid for writing an `F`. The value is moved: the caller does not use `from` again.
@@ -318,8 +320,9 @@ unsafe fn copy_in<F>(from: &ManuallyDrop<F>, to: *mut F) {
     let words = size_of::<F>() / size_of::<Word>();
     if !cfg!(miri) && align_of::<F>() == align_of::<Word>() && words <= 16 {
         for word in 0..words {
-            // SAFETY: both are aligned for words and reach over `words` of them (a type's size is a
-            // multiple of its alignment); padding is not looked at, and the assembly is empty.
+            // SAFETY: both are aligned for words and extend over `words` of them (a type's size is a
+            // multiple of its alignment); padding is copied without inspection, and the assembly is
+            // empty.
             unsafe {
                 let mut value = from.cast::<Word>().add(word).read();
                 std::arch::asm!("/* {0} */", inout(reg) value, options(nomem, nostack, pure, preserves_flags));
@@ -327,15 +330,16 @@ unsafe fn copy_in<F>(from: &ManuallyDrop<F>, to: *mut F) {
             }
         }
     } else {
-        // SAFETY: valid for an `F` by the caller's promise.
+        // SAFETY: the caller guarantees that `to` is valid for an `F`.
         unsafe { to.copy_from_nonoverlapping(from, 1) }
     }
 }
 
-/// How a result of type `T`, alive in a slot that is already marked as empty, is dropped.
+/// The function that drops a result of type `T`, alive in a slot that is already marked as empty; none
+/// if it needs no drop.
 pub(crate) const fn output_drop<T>() -> Option<unsafe fn(Slot)> {
     unsafe fn drop_output<T>(slot: Slot) {
-        // SAFETY: alive by the caller's promise.
+        // SAFETY: the caller guarantees that the result is alive.
         unsafe { slot.payload::<T>().drop_in_place() }
     }
     if std::mem::needs_drop::<T>() { Some(drop_output::<T>) } else { None }

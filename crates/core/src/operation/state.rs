@@ -1,49 +1,50 @@
-//! A slot's state: its contents, its flags, and the number of its use.
+//! Slot state: the contents of a slot, its flags and its serial.
 
 /// The contents of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum SlotState {
-    /// Nothing: the slot is in its pool.
+    /// Nothing: the slot is in the slab's free list.
     Free,
-    /// The invocation; its stage has not yet run it.
+    /// The invocation, not yet started.
     Unstarted,
     /// The future.
     Started,
-    /// The reply owed to the caller of an item that its stage's handler has taken ([`crate::future::reply`]).
+    /// The pending reply to the caller of an item that its stage's handler has taken
+    /// ([`crate::future::reply`]).
     Taken,
-    /// The invocation or the result is with another processor.
+    /// The invocation or the result is in transit to, or on, another processor.
     Away,
     /// The result.
     Done,
     /// A [`CallError`](crate::CallError).
     Failed,
-    /// Nothing any more, but the slot is still named somewhere.
+    /// Nothing, but a handle still refers to the slot.
     Empty,
 }
 
-/// In its stage's queue, or taken from it and not yet suspended ([`Processor::running`](crate::Processor)).
+/// In its stage's queue, or taken from it and not yet suspended.
 pub(crate) const QUEUED: u8 = 1;
 /// Being dropped right now.
 pub(crate) const DYING: u8 = 2;
-/// Re-enabled while it ran: goes back into the queue.
+/// Re-enabled while it ran: returns to the queue.
 pub(crate) const WOKEN: u8 = 4;
-/// Its session was ended while it ran or was queued: dropped at the next chance.
+/// Cancelled while it ran or was queued: dropped at the next opportunity.
 pub(crate) const ENDED: u8 = 8;
 /// A `Call` waits for the result, so the slot outlives the operation.
 pub(crate) const HELD: u8 = 16;
-/// Suspends for a prefetch: is resumed within its cohort.
+/// Suspended for a prefetch: resumed within its cohort.
 pub(crate) const FETCHING: u8 = 32;
-/// Is being polled, and inside of that a child of its own ([`crate::processor::inline`]).
+/// Being polled while a child of its own runs inline ([`crate::processor::inline`]).
 pub(crate) const OUTER: u8 = 64;
 
 pub(crate) const NO_SESSION: u32 = u32::MAX;
 
-/// The number of a slot's use: one more each time the slot is freed. It has 64 bits and never
-/// repeats, so a handle that has kept a slot and its serial recognises its own operation.
+/// The serial: the number of a slot's use, incremented whenever the slot is freed. It has 64 bits and
+/// never repeats, so a handle that stores a slot and its serial recognises its own operation.
 ///
-/// A [`OperationId`](crate::operation::id::OperationId) has 24 bits for the same purpose and repeats. It is good for
-/// waking, which is harmless when it is wrong; only a serial proves what a payload's type is.
+/// An [`OperationId`](crate::operation::id::OperationId) has 24 bits for the same purpose and repeats.
+/// It suffices for waking, where an error is harmless; only a serial proves the type of a payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Serial(u64);
 

@@ -1,11 +1,11 @@
-//! The names of operations' types, as a reader of the program knows them.
+//! Display names of operation types.
 
-/// The part of a future's type name that a reader of the program knows.
+/// The part of a future's type name that identifies the operation to a user of the program.
 pub(crate) fn display_name(name: &'static str) -> &'static str {
     const CRATE: &str = env!("CARGO_CRATE_NAME");
     let inside_of = |name: &'static str, wrapper| name.strip_prefix(CRATE)?.strip_prefix(wrapper);
-    // One that another processor sent is wrapped, so that its result finds the way back; one on a
-    // partition is, since that may be elsewhere.
+    // An operation from another processor is wrapped, so that its result returns there; so is one on a
+    // partition, which may have moved.
     let sent =
         inside_of(name, "::processor::remote::call::RemoteFuture<").map(|list| argument(list, 0));
     let name = sent.unwrap_or(name);
@@ -18,14 +18,14 @@ pub(crate) fn display_name(name: &'static str) -> &'static str {
     name
 }
 
-/// The argument numbered `number` of a list of generic arguments.
+/// The argument at `number` of a list of generic arguments.
 fn argument(list: &'static str, mut number: usize) -> &'static str {
     let (mut depth, mut begin) = (0usize, 0);
     let mut before = ' ';
     for (at, letter) in list.char_indices() {
         match letter {
             '<' | '(' | '[' => depth += 1,
-            // Not the arrow of a function's result.
+            // Not part of the arrow before a function's return type.
             '>' if before == '-' => (),
             ',' if depth == 0 && number > 0 => {
                 number -= 1;

@@ -1,11 +1,10 @@
-//! How operations reach the state of shared and exclusive stages (2002 §3.4); partitioned ones are in
+//! Access to the state of shared and exclusive stages (2002 §3.4); for partitioned stages see
 //! [`crate::state::partition`].
 //!
 //! # Safety
-//! An exclusive stage's state is one cell for all processors, which is not `Sync` of itself. A
-//! processor touches it only while it holds the stage's lock (`entered`), which it does for the
-//! length of a cohort, on its own thread; so one thread at a time touches it, and each sees what
-//! those before have written.
+//! The state of an exclusive stage is one cell for all processors, which is not `Sync` by itself. A
+//! processor accesses it only while it holds the stage's lock (`entered`), for the length of a cohort,
+//! on its own thread. So one thread at a time accesses it and sees all earlier writes.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -15,21 +14,21 @@ use std::sync::Arc;
 use crate::state::rebuildable::Rebuildable;
 use crate::sync::{AtomicBool, Ordering};
 
-/// What a processor must pass to run a cohort of a stage, such as a lock that is taken once a cohort.
+/// A condition for running a cohort of a stage, such as a lock taken once per cohort.
 ///
-/// A processor that may not enter goes on to its next stage and asks again in its next turn; it
-/// does not sleep while operations wait at the gate. A panic in here ends the processor.
+/// A processor that may not enter continues with its next stage and tries again in its next turn; it
+/// does not sleep while operations wait at the gate. A panic in either method ends the processor.
 pub trait Gate {
-    /// True if the cohort may run now; [`leave`](Self::leave) follows.
+    /// Enters the gate. True if the cohort may run now; [`leave`](Self::leave) is called after it.
     fn enter(&self) -> bool;
-    /// The cohort is over.
+    /// Leaves the gate at the end of the cohort.
     fn leave(&self);
 }
 
-/// The state of a shared stage, as an operation on it sees it: `&S`.
+/// The state of a shared stage as its operations access it: `&S`.
 ///
-/// The inner `Arc` is the program's; the outer `Rc` is the processor's, so that an invocation pays
-/// for no atomic operation.
+/// The program owns the inner `Arc`; the outer `Rc` belongs to the processor, so an invocation performs
+/// no atomic operation.
 #[allow(clippy::redundant_allocation, reason = "a plain count on top of an atomic one")]
 pub struct Shared<S>(pub(crate) Rc<Arc<S>>);
 
@@ -47,14 +46,14 @@ impl<S> Clone for Shared<S> {
     }
 }
 
-/// The one state of an exclusive stage, for all processors.
+/// The state of an exclusive stage, shared by all processors.
 pub(crate) struct ExclusiveState<S> {
     locked: AtomicBool,
     state: Rebuildable<S>,
 }
 
-// SAFETY: the state is touched by one thread at a time, under the lock, and is `Send`; so is what
-// makes it anew.
+// SAFETY: one thread at a time accesses the state, under the lock, and it is `Send`; so is its
+// constructor.
 unsafe impl<S: Send> Sync for ExclusiveState<S> {}
 
 impl<S> ExclusiveState<S> {
@@ -63,7 +62,7 @@ impl<S> ExclusiveState<S> {
     }
 }
 
-/// One processor's end of an exclusive stage.
+/// One processor's handle on an exclusive stage.
 pub(crate) struct LocalExclusive<S> {
     global: Arc<ExclusiveState<S>>,
     entered: Cell<bool>,
@@ -94,14 +93,15 @@ impl<S> Gate for LocalExclusive<S> {
     }
 }
 
-/// The state of an exclusive stage, as an operation on it sees it.
+/// The state of an exclusive stage as its operations access it.
 pub struct Exclusive<S>(pub(crate) Rc<LocalExclusive<S>>);
 
 impl<S> Exclusive<S> {
     /// Runs `f` with the state, under the lock that the cohort holds.
     ///
     /// # Panics
-    /// If called from within `f`, or from outside an operation of this stage.
+    /// If called from within `f`, or from outside an operation of this stage. A panic of `f`
+    /// propagates.
     #[inline]
     #[track_caller]
     pub fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {

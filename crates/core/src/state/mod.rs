@@ -1,4 +1,4 @@
-//! How operations reach a stage's state: under a lock, by partition, and rebuilt after a panic.
+//! Access to the state of a stage: under a lock, by partition, or rebuilt after a panic.
 
 pub(crate) mod exclusive;
 pub(crate) mod partition;

@@ -1,9 +1,10 @@
-//! The state of a partitioned stage (2002 §3.4): in parts, each with one processor that may touch it.
+//! The state of a partitioned stage (2002 §3.4): each partition has one owner, the only processor that
+//! accesses it.
 //!
-//! Who that is says one table for all processors. It is read without order (an old entry sends an
-//! invocation to a processor that sends it on) and written only by the processor that has just become
-//! the owner; so who finds a part in its own entry is the owner, whatever the table says.
-//! [`crate::handle::migration`] is how a part changes its owner.
+//! A table shared by all processors stores the owners. Processors read it without ordering: a stale
+//! entry sends an invocation to a processor that forwards it. Only a processor that has just become the
+//! owner writes an entry. A processor that finds a partition among its own entries is the owner,
+//! whatever the table contains. [`crate::handle::migration`] moves partitions between owners.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -14,11 +15,11 @@ use std::task::Waker;
 use crate::panic::catch_panic;
 use crate::state::rebuildable::Rebuildable;
 
-/// Which processor owns each partition.
+/// The owner of each partition.
 pub(crate) struct Table(Box<[AtomicU16]>);
 
 impl Table {
-    /// Dealt out in turn.
+    /// Assigns the partitions to processors round-robin.
     pub(crate) fn new(count: usize, processors: usize) -> Self {
         Self((0..count).map(|partition| AtomicU16::new((partition % processors) as u16)).collect())
     }
@@ -33,42 +34,42 @@ impl Table {
     }
 }
 
-/// One partition's state on the processor that owns it.
+/// Owned partition: the state of a partition on its owner.
 struct Home<S> {
     state: Rebuildable<S>,
-    /// Whether it is about to move: no operation enters any more.
+    /// Whether a move is pending: no operation may enter.
     closed: Cell<bool>,
-    /// Woken when the last operation that had entered is gone.
+    /// Woken when the last operation inside has left.
     drained: RefCell<Option<Waker>>,
 }
 
-/// The state of one partition, as an operation on it sees it. It stays on its processor, and while
-/// it is there the partition does, too.
+/// The state of one partition as its operations access it. The value stays on its processor, and the
+/// partition does not move while it exists.
 pub struct Partition<S> {
     home: Rc<Home<S>>,
     index: usize,
 }
 
 impl<S> Partition<S> {
-    /// Runs `f` with the state. Operations of other requests run between two calls, so hold nothing
-    /// over that must not change meanwhile.
+    /// Runs `f` with the state. Operations of other requests may run between two calls, so do not rely
+    /// on the state staying unchanged between them.
     ///
     /// # Panics
-    /// If called again from within `f`.
+    /// If called again from within `f`. A panic of `f` propagates.
     #[inline]
     #[track_caller]
     pub fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
         self.home.state.with(f)
     }
 
-    /// The partition's number.
+    /// The index of the partition, from zero.
     pub fn index(&self) -> usize {
         self.index
     }
 
     #[cold]
     fn released(&self) {
-        // This one and the entry's.
+        // This reference and that of the entry.
         if Rc::strong_count(&self.home) == 2
             && let Some(waker) = self.home.drained.take()
         {
@@ -92,15 +93,15 @@ impl<S> Drop for Partition<S> {
     }
 }
 
-/// One partition as one processor sees it.
+/// One processor's view of a partition.
 struct Entry<S> {
-    /// Here, if this processor is its owner.
+    /// The owned partition, if this processor is the owner.
     home: RefCell<Option<Rc<Home<S>>>>,
-    /// Hand-overs whose receiver has not yet answered.
+    /// Moves that the new owner has not yet confirmed.
     leaving: Cell<u32>,
-    /// Operations that wait until a move is over, in order.
+    /// Operations that wait for a move to end, in order.
     waiting: RefCell<Vec<Waker>>,
-    /// Times that they were woken.
+    /// The number of times that they were woken.
     round: Cell<u32>,
 }
 
@@ -126,13 +127,13 @@ impl<S> Home<S> {
     }
 }
 
-/// Why a partition is not closed.
+/// Why a partition could not be closed.
 pub(crate) enum Refusal {
     NotHere,
     Moving,
 }
 
-/// The partitions of one stage, as one processor sees them.
+/// One processor's view of the partitions of a stage.
 pub(crate) struct Partitions<S> {
     table: Arc<Table>,
     processor: usize,
@@ -154,14 +155,14 @@ impl<S> Partitions<S> {
         &self.table
     }
 
-    /// The partition of a key: the high bits of a multiplicative hash, so that keys which are
-    /// numbers in a row, or hashes themselves, spread alike.
+    /// The partition of a key: the high bits of a multiplicative hash, so that consecutive numbers and
+    /// hashes spread equally well.
     #[inline]
     pub(crate) fn of_key(&self, key: u64) -> usize {
         spread(key, self.table.count())
     }
 
-    /// The partition's state, if it is here and not about to move.
+    /// Returns the partition's state, if it is here and no move is pending.
     #[inline]
     pub(crate) fn enter(&self, index: usize) -> Option<Partition<S>> {
         match &*self.entries[index].home.borrow() {
@@ -170,7 +171,7 @@ impl<S> Partitions<S> {
         }
     }
 
-    /// Runs `f` with the partition's state, if it is here and not about to move.
+    /// Runs `f` with the partition's state, if it is here and no move is pending.
     #[inline(always)]
     pub(crate) fn try_with_local<R>(&self, index: usize, f: impl FnOnce(&mut S) -> R) -> Option<R> {
         match &*self.entries[index].home.borrow() {
@@ -179,13 +180,13 @@ impl<S> Partitions<S> {
         }
     }
 
-    /// Whether a move from here is under way.
+    /// Whether a move from this processor is in progress.
     pub(crate) fn is_moving(&self, index: usize) -> bool {
         let entry = &self.entries[index];
         entry.leaving.get() > 0 || entry.home.borrow().is_some()
     }
 
-    /// Has `waker` woken when the move is over; once, for one `round`.
+    /// Registers `waker` to be woken when the move ends, once per `round`.
     pub(crate) fn wait(&self, index: usize, round: &mut u32, waker: Waker) {
         let entry = &self.entries[index];
         if std::mem::replace(round, entry.round.get()) != entry.round.get() {
@@ -193,7 +194,7 @@ impl<S> Partitions<S> {
         }
     }
 
-    /// Lets no operation enter any more.
+    /// Closes the partition to further operations.
     pub(crate) fn close(&self, index: usize) -> Result<(), Refusal> {
         match &*self.entries[index].home.borrow() {
             Some(home) if home.closed.replace(true) => Err(Refusal::Moving),
@@ -203,7 +204,7 @@ impl<S> Partitions<S> {
         }
     }
 
-    /// The move was given up.
+    /// Reopens the partition after an abandoned move.
     pub(crate) fn reopen(&self, index: usize) {
         if let Some(home) = &*self.entries[index].home.borrow() {
             home.closed.set(false);
@@ -212,9 +213,9 @@ impl<S> Partitions<S> {
         self.entries[index].wake();
     }
 
-    /// Whether all that had entered are gone; if not, `waker` is woken by the last.
+    /// Whether all operations inside have left. If not, the last one to leave wakes `waker`.
     pub(crate) fn is_drained(&self, index: usize, waker: Waker) -> bool {
-        // Lent to `try_with_local` further out on this stack: not drained either.
+        // Borrowed by `try_with_local` further up this stack: not drained either.
         let Ok(home) = self.entries[index].home.try_borrow_mut() else { return false };
         let Some(home) = &*home else { return false };
         let drained = Rc::strong_count(home) == 1;
@@ -224,7 +225,7 @@ impl<S> Partitions<S> {
         drained
     }
 
-    /// Gives the state of a closed and drained partition away.
+    /// Takes the state out of a closed and drained partition.
     pub(crate) fn take(&self, index: usize) -> Rebuildable<S> {
         let entry = &self.entries[index];
         entry.leaving.set(entry.leaving.get() + 1);
@@ -232,14 +233,14 @@ impl<S> Partitions<S> {
         home.state
     }
 
-    /// This processor is the owner from now on.
+    /// Installs the state: this processor is now the owner.
     pub(crate) fn install(&self, index: usize, state: Rebuildable<S>) {
         let before = self.entries[index].home.replace(Some(Home::new(state)));
         assert!(before.is_none(), "a partition has one owner");
         self.table.0[index].store(self.processor as u16, Relaxed);
     }
 
-    /// The new owner has it.
+    /// Records that the new owner has installed the state.
     pub(crate) fn left(&self, index: usize) {
         let entry = &self.entries[index];
         entry.leaving.set(entry.leaving.get() - 1);
@@ -248,8 +249,8 @@ impl<S> Partitions<S> {
 }
 
 impl<S> Drop for Partitions<S> {
-    /// One by one, since the destructor of each state is foreign: of two that panic within one drop the
-    /// second would abort the process.
+    /// Drops the states one by one, since their destructors are foreign: two panics within one drop
+    /// would abort the process.
     fn drop(&mut self) {
         for entry in &mut self.entries {
             let home = entry.home.get_mut().take();
@@ -258,7 +259,7 @@ impl<S> Drop for Partitions<S> {
     }
 }
 
-/// One of `count` for each key.
+/// Maps a key to one of `count` values.
 #[inline]
 pub(crate) fn spread(key: u64, count: usize) -> usize {
     let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);

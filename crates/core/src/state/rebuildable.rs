@@ -1,22 +1,22 @@
-//! A state that is made anew when a panic may have torn it.
+//! Rebuildable state: replaced by a new one after a panic may have left it inconsistent.
 //!
-//! A panic that unwinds out of `with` has stopped some operation in the middle of a change. Most
-//! states can live with that, as they can with an operation that was ended between two changes. A
-//! stage whose state cannot says so, and the state is dropped and made by the stage's own
-//! constructor before the next operation sees it.
+//! A panic that unwinds out of `with` has stopped an operation in the middle of a change. Most states
+//! tolerate that, just as they tolerate an operation that is cancelled between two changes. A stage
+//! whose state does not tolerate it opts in here: the state is dropped and rebuilt by the stage's own
+//! constructor before the next operation accesses it.
 
 use std::cell::{Cell, RefCell};
 
 use crate::panic::catch_panic;
 
-/// A stage's constructor, on the processor that has the state.
+/// The constructor of a stage's state, on the processor that owns the state.
 pub(crate) type Remake<S> = Box<dyn Fn() -> S + Send + Sync>;
 
-/// A state, and how it is made anew, if it is.
+/// A state and, if it is rebuilt after panics, its constructor.
 pub(crate) struct Rebuildable<S> {
     stage: &'static str,
     torn: Cell<bool>,
-    /// Empty only while it is made anew.
+    /// Empty only during a rebuild.
     state: RefCell<Option<S>>,
     remake: Option<Remake<S>>,
 }
@@ -57,7 +57,7 @@ impl<S> Rebuildable<S> {
     #[cold]
     fn rebuild(&self) {
         let Some(remake) = &self.remake else { return };
-        // Both outside of the borrow: they are foreign.
+        // Both outside the borrow: they are foreign code.
         let torn = self.state.borrow_mut().take();
         catch_panic(|| drop(torn));
         let state = remake();
@@ -66,7 +66,7 @@ impl<S> Rebuildable<S> {
     }
 }
 
-/// Runs `f`, and notes if it unwinds.
+/// Runs `f` and records whether it unwinds.
 #[inline]
 fn tearing<R>(torn: &Cell<bool>, f: impl FnOnce() -> R) -> R {
     struct Tear<'a>(&'a Cell<bool>);
