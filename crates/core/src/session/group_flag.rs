@@ -22,12 +22,12 @@
 //!    the operations of its own record.
 //! 4. V runs the command: it closes its record, so that nothing joins it any more, and cancels the
 //!    operations in it.
-//! 5. V replies when its record has settled, that is, when it has no operations and no guards.
+//! 5. V replies when its record has settled, that is, when it has no operations and no guards (at
+//!    once if it has no record of the group).
 //! 6. E wakes the tasks that wait for the end when its own record has settled and all replies have
 //!    arrived.
 //!
 //! No interleaving leaves an operation behind:
-//!
 //!
 //! - *No processor is missed.* One of the two fences, accepting step 2 and ending step 2, comes first
 //!   (Dekker's argument). If it is the accepting one, E finds the bit and sends the command. If it is
