@@ -10,7 +10,7 @@ use crate::routing::subscribers::cost;
 #[derive(Clone, Debug)]
 pub(crate) struct Counters {
     pub(crate) connections: Counter,
-    pub(crate) logins_refused: Counter,
+    pub(crate) logins_rejected: Counter,
     pub(crate) received: Counter,
     pub(crate) delivered: Counter,
     pub(crate) drops: Drops,
@@ -30,9 +30,9 @@ impl Counters {
         let counter = Counter::new;
         Self {
             connections: counter("mqtt_connections_accepted", "Accepted connections."),
-            logins_refused: counter(
-                "mqtt_logins_refused",
-                "Refused logins: wrong, locked out, or too many at once.",
+            logins_rejected: counter(
+                "mqtt_logins_rejected",
+                "Rejected logins: wrong, locked out, or too many at once.",
             ),
             received: counter("mqtt_messages_received", "Messages published by clients."),
             delivered: counter("mqtt_messages_delivered", "Deliveries of messages to sessions."),
@@ -64,11 +64,11 @@ impl Counters {
 
     /// Registers all with the runtime's metrics.
     pub(crate) fn show(&self, runtime: Runtime) -> Runtime {
-        let Self { connections, logins_refused, received, delivered, drops, .. } = self;
+        let Self { connections, logins_rejected, received, delivered, drops, .. } = self;
         let Self { bytes_received, bytes_sent, .. } = self;
         let Self { connected, sessions, subscriptions, subscription_bytes, retained, .. } = self;
         let runtime =
-            [connections, logins_refused, received, delivered, bytes_received, bytes_sent]
+            [connections, logins_rejected, received, delivered, bytes_received, bytes_sent]
                 .into_iter()
                 .chain(drops.counters())
                 .fold(runtime, Runtime::register_counter);

@@ -29,12 +29,13 @@ impl Family {
             Self::Connections => {
                 ("mqtt_connections_dropped", "Connections closed without a response.")
             }
-            Self::Sessions => {
-                ("mqtt_sessions_refused", "CONNECTs refused because the session cannot be stored.")
-            }
+            Self::Sessions => (
+                "mqtt_sessions_rejected",
+                "CONNECTs rejected because the session cannot be stored.",
+            ),
             Self::Subscriptions => (
-                "mqtt_subscriptions_refused",
-                "Subscriptions refused because they cannot be stored.",
+                "mqtt_subscriptions_rejected",
+                "Subscriptions rejected because they cannot be stored.",
             ),
         }
     }
@@ -101,7 +102,7 @@ reasons! {
         "closed without a response, because the limit is reached (max-connections)";
     ConnectionBusy = "connection_busy", Connections,
         "closed without a response, because the broker has no capacity for another operation";
-    ConnectionRefused = "connection_refused", Connections,
+    ConnectionRejected = "connection_rejected", Connections,
         "closed before TLS, because of a limit per address";
     SessionStoreFull = "session_store_full", Sessions,
         "the journal is full or behind (max-persistence-bytes)";

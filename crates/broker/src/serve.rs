@@ -199,7 +199,7 @@ impl Broker {
         let current = settings.load();
         let (config, guard) = (current.config.clone(), current.guard.clone());
         let connection_limit = Arc::default();
-        let refused_logins = Arc::new(RefusedLogins::new(counters.logins_refused.clone()));
+        let refused_logins = Arc::new(RefusedLogins::new(counters.logins_rejected.clone()));
         let context = Context {
             stages,
             refused_logins,

@@ -48,7 +48,7 @@ pub(crate) async fn accept(
         };
         if listen.tls && peer.refused.is_some() {
             // A CONNACK would cost a TLS handshake.
-            dropped(&context, DropReason::ConnectionRefused, listen);
+            dropped(&context, DropReason::ConnectionRejected, listen);
             continue;
         }
         let own = context.clone();

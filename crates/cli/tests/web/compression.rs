@@ -83,7 +83,7 @@ impl Drop for Ended<'_> {
 fn refused(server: &Server) -> f64 {
     let response = get(server.admin(), "/metrics");
     let samples = parse(&String::from_utf8(response.body).unwrap());
-    samples[&("phalanx_web_compressions_refused_total".to_owned(), Labels::new())]
+    samples[&("phalanx_web_compressions_rejected_total".to_owned(), Labels::new())]
 }
 
 fn many_large_files(driver: &'static str) {

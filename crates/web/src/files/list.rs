@@ -49,7 +49,7 @@ pub(crate) async fn fetch(lookup: &Lookup, directory: &[u8], view: View) -> Look
     let listed = call.await.map_err(|_| Failure::Busy)?;
     let (bytes, tag, newest) = listed.map_err(Failure::from)?;
     let Some(bytes) = bytes else {
-        lookup.site.memory.listings_refused.add(1);
+        lookup.site.memory.listings_rejected.add(1);
         return Err(Failure::Busy);
     };
     let length = bytes.len() as u64;

@@ -110,7 +110,7 @@ pub(crate) struct Memory {
     /// Reads of large files in small pieces.
     pub(crate) small_reads: Counter,
     /// Listings refused.
-    pub(crate) listings_refused: Counter,
+    pub(crate) listings_rejected: Counter,
 }
 
 impl Memory {
@@ -122,15 +122,15 @@ impl Memory {
             content: Budget::new(limit),
             compressing: Budget::new(MAX_COMPRESSING),
             uncompressed: Counter::new(
-                "phalanx_web_compressions_refused",
+                "phalanx_web_compressions_rejected",
                 "Files sent uncompressed because too many wait for compression or too much content is in memory.",
             ),
             small_reads: Counter::new(
                 "phalanx_web_small_reads",
                 "Reads of large files in small pieces because too much content is in memory.",
             ),
-            listings_refused: Counter::new(
-                "phalanx_web_listings_refused",
+            listings_rejected: Counter::new(
+                "phalanx_web_listings_rejected",
                 "Directory listings answered with 503 because too much content is in memory.",
             ),
         }
@@ -147,7 +147,7 @@ impl Memory {
 
     /// The counters for the metrics.
     pub(crate) fn counters(&self) -> [&Counter; 3] {
-        [&self.uncompressed, &self.small_reads, &self.listings_refused]
+        [&self.uncompressed, &self.small_reads, &self.listings_rejected]
     }
 }
 
