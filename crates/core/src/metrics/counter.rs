@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A counter of one writer.
+/// A counter with a single writer.
 #[derive(Default, Debug)]
 pub(crate) struct Counter(AtomicU64);
 

@@ -1,11 +1,12 @@
-//! Counting: what Figure 4 of the 2002 paper shows, for each stage on each processor, always on.
+//! Counters for each stage on each processor, always enabled: the columns of Figure 4 of the 2002
+//! paper.
 //!
-//! Each counter has one writer, its processor, and is written once a cohort (or once an invocation
-//! for the arcs) with a plain add; anyone may read at any time. A reader sees each counter whole,
-//! but not all of them at the same instant.
+//! Each counter has one writer, its processor, which adds to it once per cohort (for arcs, once per
+//! invocation) without atomic read-modify-write. Any thread may read at any time. Each counter is read
+//! consistently, but not all of them at the same instant.
 //!
-//! Compiled with `--cfg uncounted` nothing is counted: only to measure what counting costs
-//! (`cargo xtask cost-of-counting`).
+//! With `--cfg uncounted`, nothing is counted; this serves only to measure the cost of counting (`cargo
+//! xtask cost-of-counting`).
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::metrics::tuner::TunerCounters;
 use crate::metrics::view::{Crossings, DurationStats, ProcessorView, ShedView, StageView};
 use crate::metrics::watch::Watch;
 
-/// One stage on one processor. Histogram in nanoseconds.
+/// The counters of one stage on one processor. Times are in nanoseconds.
 #[derive(Default, Debug)]
 pub(crate) struct StageCounters {
     pub(crate) queue_length: Counter,
@@ -30,8 +31,9 @@ pub(crate) struct StageCounters {
     pub(crate) resumed_wait: Counter,
     pub(crate) resumed_wait_max: Counter,
     pub(crate) suspended: Counter,
-    /// Called, and run to their end inside of their callers; not among `started` and `completed`.
-    /// Those that were a part of their callers are in [`ProcessorCounters::arcs`].
+    /// Operations called and completed inline in their callers; not included in `started` and
+    /// `completed`. Operations that became a part of their callers are counted in
+    /// [`ProcessorCounters::arcs`].
     pub(crate) direct: Counter,
     pub(crate) completed: Counter,
     pub(crate) panicked: Counter,
@@ -54,14 +56,15 @@ pub(crate) struct StageCounters {
     pub(crate) runs: HistogramCounters,
 }
 
-/// One processor's counters, with a line of them for each stage.
+/// The counters of one processor, and of each stage on it.
 pub(crate) struct ProcessorCounters {
     pub(crate) stages: Box<[StageCounters]>,
-    /// `[(source * (stages + 1) + from) * stages + to]`; `from == stages` is the world outside
-    /// (I/O, timers, other threads). Source 0 is this processor, `1 + p` processor `p`. Then the same
-    /// once more for operations that were a part of their callers: these are not in the first half.
+    /// Indexed by `[(source * (stages + 1) + from) * stages + to]`; `from == stages` is the outside
+    /// (I/O, timers, other threads). Source 0 is this processor, `1 + p` is processor `p`. A second
+    /// half with the same layout counts operations that became a part of their callers; the first half
+    /// excludes these.
     pub(crate) arcs: Box<[Counter]>,
-    /// Other processors that are told apart as sources; the rest are counted as the last.
+    /// The number of other processors counted separately as sources; the rest share the last one.
     sources: usize,
     pub(crate) recorder: Recorder,
     pub(crate) turns: Counter,
@@ -106,10 +109,10 @@ impl ProcessorCounters {
     }
 }
 
-/// Counters of arcs that a processor has at most, for those from other processors.
+/// The maximum number of arc counters of a processor, including arcs from other processors.
 const MAX_ARCS: usize = 1 << 16;
 
-/// The bucket of a cohort of `size` operations.
+/// The bucket for a cohort of `size` operations.
 pub(crate) fn cohort_bucket(size: u64) -> usize {
     (63 - size.max(1).leading_zeros() as usize).min(COHORT_BUCKETS - 1)
 }
@@ -155,23 +158,23 @@ impl StageCounters {
 }
 
 impl ProcessorCounters {
-    /// The arcs from stages of this processor, and from the world.
+    /// The arcs from the stages of this processor and from the outside.
     pub(crate) fn local_arcs(&self) -> &[Counter] {
         let stages = self.stages.len();
         &self.arcs[..(stages + 1) * stages]
     }
 
-    /// How far behind an arc its operations are counted that were a part of their callers.
+    /// The distance from an arc to the counter of its operations that became a part of their callers.
     pub(crate) fn beyond(&self) -> usize {
         self.arcs.len() / 2
     }
 
-    /// What an arc has come to, by its place.
+    /// The total count of an arc, by its index.
     pub(crate) fn arc(&self, at: usize) -> u64 {
         self.arcs[at].get() + self.arcs[self.beyond() + at].get()
     }
 
-    /// Operations of a stage that ran to their end inside of their callers.
+    /// Operations of a stage that completed inline in their callers.
     pub(crate) fn direct(&self, stage: usize) -> u64 {
         let inside = self.arcs[self.beyond()..].iter().skip(stage).step_by(self.stages.len());
         let inside = inside.take(self.stages.len() + 1);

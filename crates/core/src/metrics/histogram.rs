@@ -1,21 +1,23 @@
-//! Counting times in buckets that double, so that a percentile can be told without keeping them.
+//! A histogram of times with buckets that double in width, for percentiles without storing each time.
 //!
-//! A cohort's operations are counted together, at the cohort's mean: one addition for a whole
-//! cohort. So a percentile is that of operations weighted by their cohorts, good to a bucket's
-//! width; the maximum, which is counted apart, is of single operations where it is of waits.
+//! The operations of a cohort are counted together, at the cohort's mean time: one addition per cohort.
+//! A percentile is therefore one of operations, each at the mean of its cohort, with the precision of a
+//! bucket. The maximum, which is recorded separately, is that of a single operation for waits.
 
 use crate::metrics::counter::Counter;
 
-/// Cohort sizes are counted in buckets 1, 2–3, 4–7, … the last holds 128 and more.
+/// The number of buckets of cohort sizes: 1, 2–3, 4–7 and so on; the last bucket holds 128 and more.
 pub const COHORT_BUCKETS: usize = 8;
 
-/// Buckets of times: below 128 ns, then each up to twice the one before, the last open.
+/// The number of buckets of times: the first ends at 128 ns, each of the others is twice as wide as the
+/// one before, and the last is open.
 pub const HISTOGRAM_BUCKETS: usize = 28;
 
 /// The first bucket ends at 2⁷ ns.
 const FIRST_BUCKET_BITS: u32 = 7;
 
-/// Where a bucket ends, in nanoseconds; the last, beyond eight seconds, does not.
+/// The exclusive upper bound of a bucket, in nanoseconds. None for the last bucket, which holds
+/// everything above eight seconds.
 ///
 /// ```
 /// use phalanx_core::{HISTOGRAM_BUCKETS, bucket_end_ns};
@@ -28,18 +30,18 @@ pub fn bucket_end_ns(bucket: usize) -> Option<u64> {
     (bucket < HISTOGRAM_BUCKETS - 1).then(|| 1 << (FIRST_BUCKET_BITS as usize + bucket))
 }
 
-/// The bucket of a time.
+/// The bucket for a time in nanoseconds.
 fn bucket_of(ns: u64) -> usize {
     let bits = u64::BITS - ns.leading_zeros();
     (bits.saturating_sub(FIRST_BUCKET_BITS) as usize).min(HISTOGRAM_BUCKETS - 1)
 }
 
-/// Counters of one writer.
+/// The counters of a histogram with a single writer.
 #[derive(Default, Debug)]
 pub(crate) struct HistogramCounters([Counter; HISTOGRAM_BUCKETS]);
 
 impl HistogramCounters {
-    /// `count` operations took `mean` nanoseconds each.
+    /// Adds `count` operations that took `mean` nanoseconds each.
     #[inline]
     pub(crate) fn add(&self, count: u64, mean: u64) {
         self.0[bucket_of(mean)].add(count);
@@ -50,7 +52,7 @@ impl HistogramCounters {
     }
 }
 
-/// Operations by their time: how many in each bucket.
+/// A histogram of operations by time: the number in each bucket.
 ///
 /// ```
 /// use phalanx_core::Histogram;
@@ -65,27 +67,27 @@ impl HistogramCounters {
 pub struct Histogram(pub [u64; HISTOGRAM_BUCKETS]);
 
 impl Histogram {
-    /// All of them.
+    /// The number of operations in all buckets.
     pub fn count(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// What was counted since `before`.
+    /// The difference to the earlier histogram `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self(std::array::from_fn(|bucket| self.0[bucket].saturating_sub(before.0[bucket])))
     }
 
-    /// Both together.
+    /// The sum of both histograms.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|bucket| self.0[bucket] + other.0[bucket]))
     }
 
-    /// The time in nanoseconds that `percent` of them do not exceed, taken evenly within its
-    /// bucket; zero if there are none.
+    /// The time in nanoseconds that `percent` of the operations do not exceed, interpolated linearly
+    /// within the bucket; zero if the histogram is empty. `percent` is clamped to 0–100.
     ///
-    /// The median in a bucket of 512 to 1,024 ns is thus 768 ns.
+    /// If all operations are in the bucket of 512 to 1,024 ns, the median is 768 ns.
     pub fn percentile_ns(&self, percent: f64) -> f64 {
         let all = self.count() as f64;
         let rank = (percent / 100.0).clamp(0.0, 1.0) * all;

@@ -1,4 +1,4 @@
-//! What is counted and recorded. One thread writes each counter; any thread reads it.
+//! Counters, histograms and recordings. One thread writes each counter; any thread reads it.
 
 pub(crate) mod counter;
 pub(crate) mod counters;

@@ -1,37 +1,38 @@
-//! The types of operations that a processor has seen, with their sizes.
+//! The operation types that a processor has run, with their sizes.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Operations whose closure takes more bytes than this are told of ([`World::on_large_operation`](crate::World::on_large_operation)).
+/// The closure size in bytes above which an operation type is reported to
+/// [`World::on_large_operation`](crate::World::on_large_operation).
 pub const LARGE_OPERATION: usize = 4096;
 
-/// One type of operation at one stage; see [`Control::bytes`](crate::Control::bytes).
+/// The sizes of one operation type at one stage; see [`Control::bytes`](crate::Control::bytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OperationBytes {
     /// The stage's number in wavefront order.
     pub stage: usize,
-    /// The path of the function whose `async` block or body it is; for a cohort operation the type
-    /// of its items.
+    /// The path of the function whose `async` block or body it is; for a cohort operation, the type of
+    /// its items.
     pub operation: &'static str,
-    /// What the caller hands over: the captures of the invocation.
+    /// The bytes of the invocation: the caller's captures.
     pub invocation: usize,
-    /// What is alive across an `await`: the future.
+    /// The bytes of the future: the values alive across an `await`.
     pub future: usize,
-    /// The result.
+    /// The bytes of the result.
     pub result: usize,
-    /// The slot that it lies in, header and rounding included.
+    /// The bytes of its slot, including the header and rounding.
     pub slot: usize,
 }
 
 impl OperationBytes {
-    /// The bytes of its closure: the largest of the three.
+    /// The bytes of the closure: the largest of the three.
     pub fn closure(&self) -> usize {
         self.invocation.max(self.future).max(self.result)
     }
 }
 
-/// The types that a processor has seen, for others to read.
+/// The operation types that a processor has run, for readers on other threads.
 #[derive(Default)]
 pub(crate) struct OperationTypes(Mutex<Vec<OperationBytes>>);
 

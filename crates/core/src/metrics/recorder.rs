@@ -1,25 +1,25 @@
-//! One processor's record of its cohorts while a trace is taken.
+//! The recorder of one processor's cohorts for a trace.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// One cohort that ran while a trace was taken. Histogram are those of the program's clock.
+/// A cohort recorded in a trace. Times are those of the program's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CohortRecord {
     /// The stage's number in wavefront order.
     pub stage: u8,
     /// Operations run.
     pub size: u32,
-    /// Operations that were queued when it began.
+    /// Operations queued when the cohort began.
     pub queued: u32,
-    /// When it began, in nanoseconds.
+    /// The start of the cohort, in nanoseconds.
     pub start_ns: u64,
-    /// When it ended.
+    /// The end of the cohort, in nanoseconds.
     pub end_ns: u64,
-    /// The stages of this processor that it invoked or re-enabled operations at: bit `n` is stage `n`.
+    /// The stages of this processor at which it invoked or re-enabled operations: bit `n` is stage `n`.
     pub invoked: u64,
-    /// Of the operations that came from other processors, who sent the last: processor and stage
-    /// (the number of stages if none ran there).
+    /// The origin of the last operation from another processor: the processor and the stage (the number
+    /// of stages if none ran there). None if there was no such operation.
     pub crossed: Option<(u16, u8)>,
 }
 
@@ -27,7 +27,7 @@ pub struct CohortRecord {
 pub(crate) struct Recording {
     pub(crate) records: Vec<CohortRecord>,
     pub(crate) capacity: usize,
-    /// The counts of the arcs when they were last looked at.
+    /// The arc counters at the last comparison.
     pub(crate) arcs: Vec<u64>,
     pub(crate) crossed: Option<(u16, u8)>,
 }

@@ -1,9 +1,9 @@
-//! What a processor's cohort tuner has found, for other threads to read.
+//! The state of a processor's cohort tuner, for readers on other threads.
 
 use crate::control::cohort_ladder::{CohortLadder, RUNGS};
 use crate::metrics::counter::Counter;
 
-/// What a processor's ladder has found, for others to read.
+/// The published counters of a processor's cohort tuner.
 #[derive(Default, Debug)]
 pub(crate) struct TunerCounters {
     /// The rung in use; zero before the first trial.
@@ -11,25 +11,25 @@ pub(crate) struct TunerCounters {
     pub(crate) kept: Counter,
     pub(crate) trials: Counter,
     pub(crate) trying: Counter,
-    /// Picoseconds for an operation.
+    /// Picoseconds per operation, by rung.
     pub(crate) costs: [Counter; RUNGS.len()],
 }
 
-/// What a processor's ladder has found; see [`Graph::tune_cohorts`](crate::Graph::tune_cohorts).
+/// The state of a processor's cohort tuner; see [`Graph::tune_cohorts`](crate::Graph::tune_cohorts).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CohortTunerView {
-    /// The rung in use: the most operations in a cohort of the stages that declare none; at 1 their
-    /// calls run inside of their callers. Zero before the first trial.
+    /// The rung in use: the maximum cohort size of the stages that declare none. At 1, their calls run
+    /// inline in their callers. Zero before the first trial.
     pub rung: u64,
-    /// The rung that the last trial has kept; zero before it.
+    /// The rung chosen by the last trial; zero before the first one ends.
     pub kept: u64,
-    /// Trials that are over.
+    /// Completed trials.
     pub trials: u64,
-    /// Whether one is under way.
+    /// Whether a trial is in progress.
     pub trying: bool,
-    /// What each rung (1, 8, 32, 64, 128, 256, 512) cost in the trial that is under way or the
-    /// last: picoseconds for an operation. Zero for those not tried.
+    /// The cost of each rung (1, 8, 32, 64, 128, 256, 512) in the current or last trial, in picoseconds
+    /// per operation. Zero for rungs that were not measured.
     pub costs_ps: [u64; RUNGS.len()],
 }
 

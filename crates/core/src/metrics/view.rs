@@ -1,71 +1,74 @@
-//! What was counted, as plain data for the reader.
+//! Snapshots of the counters, as plain data.
 
 use crate::metrics::histogram::{COHORT_BUCKETS, Histogram};
 use crate::metrics::tuner::CohortTunerView;
 
-/// A number of operations with the mean and the greatest of some time of theirs.
+/// Duration statistics: the count, total and maximum of one kind of duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DurationStats {
-    /// Operations.
+    /// The number of operations.
     pub count: u64,
-    /// The sum of their times, in nanoseconds.
+    /// The sum of their durations, in nanoseconds.
     pub total_ns: u64,
-    /// The longest, in nanoseconds.
+    /// The longest duration, in nanoseconds.
     pub max_ns: u64,
 }
 
-/// What was not begun, by reason.
+/// Operations shed before they started, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShedView {
-    /// Operations whose session was past its deadline when they would have started.
+    /// Operations whose session's deadline had passed when they would have started.
     pub deadline: u64,
-    /// Refusals of an [`Admission`](crate::Admission), at the stage that asked.
+    /// Rejections by an [`Admission`](crate::Admission), counted at the stage that requested it.
     pub admission: u64,
-    /// Invocations beyond [`Graph::max_operations`](crate::Graph::max_operations); they are among
-    /// [`StageView::rejected`](crate::StageView::rejected) too.
+    /// Invocations beyond [`Graph::max_operations`](crate::Graph::max_operations); included in
+    /// [`StageView::rejected`].
     pub full: u64,
 }
 
-/// One stage on one processor, at one moment; the columns of Figure 4.
+/// A snapshot of one stage on one processor: the columns of Figure 4. All values are totals since the
+/// start unless stated otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct StageView {
-    /// Operations queued when its last cohort began.
+    /// The number of operations queued when the last cohort began.
     pub queue_length: u64,
-    /// The longest queue that a cohort found.
+    /// The longest queue found by a cohort.
     pub queue_length_max: u64,
-    /// The sum over cohorts of the queue each found; over [`cohorts`](Self::cohorts) it is the mean.
+    /// The sum of the queue lengths found by all cohorts; divided by [`cohorts`](Self::cohorts), the
+    /// mean.
     pub queue_length_sum: u64,
-    /// Started, with the wait from invocation to start.
+    /// Operations started, with their wait from invocation to start.
     pub started: DurationStats,
-    /// Restarted after a suspension, with the wait from being re-enabled to running again.
+    /// Operations resumed after a suspension, with their wait from being re-enabled to running again.
     pub resumed: DurationStats,
-    /// Completed, with the time run by this stage's cohorts: the maximum is a cohort's mean.
+    /// Operations completed, with the run time of this stage's cohorts; the maximum is that of a
+    /// cohort's mean.
     pub completed: DurationStats,
-    /// Of those completed, operations that ran inside of their callers, whose time is in their
-    /// callers' ([`direct`](crate::StageOptions::direct)).
+    /// The completed operations that ran inline in their callers. Their run time is included in that of
+    /// their callers ([`direct`](crate::StageOptions::direct)).
     pub direct: u64,
-    /// Times that an operation suspended itself.
+    /// Suspensions of operations.
     pub suspended: u64,
     /// Operations that panicked.
     pub panicked: u64,
-    /// Operations that were ended with their session or at shutdown.
+    /// Operations cancelled with their session or at shutdown.
     pub cancelled: u64,
-    /// Of these, operations that had started.
+    /// Cancelled operations that had started.
     pub cancelled_suspended: u64,
-    /// Invocations refused because the processor or the stage was full, or their session ended.
+    /// Invocations rejected because the processor or the stage was full, or their session had ended.
     pub rejected: u64,
-    /// What was not begun, by reason.
+    /// Operations shed before they started, by reason.
     pub shed: ShedView,
-    /// Cohorts that interrupted another stage's because the
+    /// Cohorts that preempted one of another stage because the
     /// [threshold](crate::StageOptions::threshold) was reached.
     pub preemptions: u64,
-    /// Times that the stage was passed over so that its cohort could fill
+    /// Times that the stage was skipped so that its cohort could fill
     /// ([hold](crate::StageOptions::hold)).
     pub hold_skips: u64,
-    /// Turns in which nothing was begun here, the cache being taken up by what is on its way
-    /// ([`entry`](crate::StageOptions::entry)).
+    /// Turns in which no operation started here because the operations in progress already fill the
+    /// cache ([entry](crate::StageOptions::entry)).
     pub throttled_turns: u64,
-    /// Times that a state was made anew after a panic.
+    /// Rebuilds of the state after a panic.
     pub state_rebuilds: u64,
     /// Cohorts run.
     pub cohorts: u64,
@@ -75,12 +78,12 @@ pub struct StageView {
     pub cohort_sizes: [u64; COHORT_BUCKETS],
     /// Operations by their wait until they ran, each at the mean of its cohort.
     pub waits: Histogram,
-    /// Operations by their time to run, each at the mean of its cohort.
+    /// Operations by their run time, each at the mean of its cohort.
     pub runs: Histogram,
 }
 
 impl StageView {
-    /// Operations that are suspended now, those that are queued to run again included.
+    /// The number of operations that are suspended now, including those queued to run again.
     ///
     /// ```
     /// let view = phalanx_core::StageView { suspended: 5, ..Default::default() };
@@ -91,58 +94,58 @@ impl StageView {
     }
 }
 
-/// One processor at one moment.
+/// A snapshot of one processor.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessorView {
     /// By stage, in wavefront order.
     pub stages: Vec<StageView>,
-    /// `arcs[from][to]`: operations that stage `from` started or re-enabled at stage `to`. The last
-    /// row is the world outside: I/O, timers, other threads.
+    /// `arcs[from][to]`: operations that stage `from` started or re-enabled at stage `to`. The last row
+    /// is the outside: I/O, timers, other threads.
     pub arcs: Vec<Vec<u64>>,
-    /// Operations that came from other processors; those with a count.
+    /// Arcs from other processors; only those with a nonzero count.
     pub crossings: Vec<Crossings>,
-    /// Turns of the loop.
+    /// Turns of the processor's loop.
     pub turns: u64,
-    /// Times that it went to sleep.
+    /// Times that the processor parked.
     pub parks: u64,
-    /// Nanoseconds asleep.
+    /// Nanoseconds parked.
     pub parked_ns: u64,
-    /// Nanoseconds in cohorts.
+    /// Nanoseconds spent running cohorts.
     pub busy_ns: u64,
-    /// Other processors that it woke.
+    /// Wake-ups sent to other processors.
     pub wakes_sent: u64,
-    /// Operations alive, suspended ones and unfetched results included.
+    /// Live operations, including suspended ones and unfetched results.
     pub operations: u64,
-    /// Bytes of the slabs that operations live in.
+    /// Bytes of the slab of operations.
     pub memory_bytes: u64,
-    /// Bytes of the pools that [`Pooled`](crate::Pooled) objects live in.
+    /// Bytes of the pools of [`Pooled`](crate::Pooled) objects.
     pub pooled_bytes: u64,
-    /// Such objects alive.
+    /// Live pooled objects.
     pub pooled_objects: u64,
-    /// Of both, bytes beyond the processor's [`Region`](crate::Region), if it was given one.
+    /// Bytes of both outside the processor's [`Region`](crate::Region); zero without a region.
     pub overflow_bytes: u64,
-    /// How large the cohorts are of stages that do not say.
+    /// The tuner of cohort sizes, for stages that declare none.
     pub cohort_tuner: CohortTunerView,
 }
 
-/// Operations of one arc that came from another processor.
+/// The count of one arc from another processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crossings {
-    /// The processor. In a very large program the last ones are counted as one.
+    /// The source processor. In a very large program the last processors share one count.
     pub processor: usize,
-    /// The stage that invoked them there; none if no stage ran.
+    /// The invoking stage on that processor; none if no stage ran.
     pub from: Option<usize>,
-    /// The stage that they were invoked at here.
+    /// The invoked stage on this processor.
     pub to: usize,
-    /// Operations.
+    /// The number of operations.
     pub count: u64,
 }
 
-/// Everything that was counted, at about one moment.
+/// A snapshot of all counters, taken at about one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
     /// Stage names in wavefront order.
     pub stages: Vec<&'static str>,
-    /// By processor.
+    /// Snapshots of the processors, by index.
     pub processors: Vec<ProcessorView>,
 }

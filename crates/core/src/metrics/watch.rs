@@ -1,16 +1,18 @@
-//! What a processor runs at present, for other threads to read: the ground on which a supervisor
-//! reports an operation that runs for too long.
+//! The operation that a processor currently runs, for readers on other threads. A supervisor uses it to
+//! report operations that run too long.
 //!
-//! Published with plain stores by the processor: one word whenever it turns to another cohort, and
-//! the operation's slot before each operation. The slot's header has the operation's vtable, which
-//! knows its name, and the place of its invocation. A reader may see an operation of one cohort
-//! beside the number of the next, so it looks at the number twice.
+//! The processor publishes with plain stores: one word whenever it switches to another cohort, and the
+//! operation's slot before each operation. The slot's header has the vtable, with the operation's name,
+//! and the place of its invocation. A reader may see an operation of one cohort together with the
+//! number of the next, so it reads the number twice.
 //!
 //! # Safety
 //! - The pointer to a header is null, or comes from a [`Slot`]. The memory of slots stays allocated
-//!   until the program is dropped ([`crate::memory::slab`]), which the reader's [`Control`](crate::Control) keeps.
-//! - The reader touches only the header's two [`Published`](crate::operation::published::Published) cells, which are atomic. Each holds a
-//!   `&'static` at all times. They may be those of two operations if the slot is filled meanwhile.
+//!   until the program is dropped ([`crate::memory::slab`]); the reader's [`Control`](crate::Control)
+//!   keeps the program alive.
+//! - The reader accesses only the header's two [`Published`](crate::operation::published::Published)
+//!   cells, which are atomic and hold a `&'static` at all times. If the slot is reused meanwhile, the
+//!   two may belong to different operations.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -20,12 +22,12 @@ use crate::operation::slot::{Header, Slot};
 /// An operation's type and where it was invoked.
 type Named = (&'static str, Site);
 
-/// In the place of a stage: no cohort runs.
+/// The stage number that stands for "no cohort runs".
 const NO_STAGE: u64 = 0xff;
 
-/// What one processor publishes.
+/// The published state of one processor.
 pub(crate) struct Watch {
-    /// How many cohorts have begun, or gone on, in the high bits; the stage in the low eight.
+    /// The number of cohorts begun or continued in the high bits; the stage in the low eight.
     cohort: AtomicU64,
     operation: AtomicPtr<Header>,
 }
@@ -37,7 +39,7 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// The processor turns to a cohort of `stage`, or to none.
+    /// Records that the processor switches to a cohort of `stage`, or to none.
     pub(crate) fn turn_to(&self, stage: Option<usize>) {
         let number = (self.cohort.load(Ordering::Relaxed) >> 8) + u64::from(stage.is_some());
         let stage = stage.map_or(NO_STAGE, |stage| stage as u64);
@@ -45,14 +47,14 @@ impl Watch {
         self.cohort.store(number << 8 | stage, Ordering::Release);
     }
 
-    /// An operation of the cohort is about to run.
+    /// Records that an operation of the cohort is about to run.
     #[inline(always)]
     pub(crate) fn operation(&self, slot: Slot) {
         self.operation.store(std::ptr::from_ref(&*slot).cast_mut(), Ordering::Relaxed);
     }
 
-    /// An operation of `stage` is about to run inside of its caller. Returns what
-    /// [`leave`](Self::leave) puts back.
+    /// Records that an operation of `stage` is about to run inline in its caller. Returns the state
+    /// that [`leave`](Self::leave) restores.
     #[inline(always)]
     pub(crate) fn enter(&self, stage: usize, slot: Slot) -> (u64, *mut Header) {
         let cohort = self.cohort.load(Ordering::Relaxed);
@@ -62,17 +64,17 @@ impl Watch {
         (cohort, operation)
     }
 
-    /// Its caller goes on.
+    /// Restores the state when the caller continues.
     #[inline(always)]
     pub(crate) fn leave(&self, (cohort, operation): (u64, *mut Header)) {
         self.cohort.store(cohort, Ordering::Release);
         self.operation.store(operation, Ordering::Relaxed);
     }
 
-    /// What runs: the stage's number, the cohort's, the operation's name and place. The watch is of
-    /// a program that the caller keeps.
+    /// Returns the current stage's index, the cohort's number, and the operation's name and place. The
+    /// caller must keep the program alive.
     pub(crate) fn look(&self) -> Option<(usize, u64, Option<Named>)> {
-        // A few times: a processor that turns so fast has nothing that runs for long.
+        // Retry a few times: if the cohort keeps changing, no operation runs for long.
         for _ in 0..4 {
             let cohort = self.cohort.load(Ordering::Acquire);
             let header = self.operation.load(Ordering::Acquire);
@@ -82,7 +84,7 @@ impl Watch {
             if cohort & NO_STAGE == NO_STAGE {
                 return None;
             }
-            // SAFETY: null, or of a slot, whose memory is still there (top of the file).
+            // SAFETY: null, or the header of a slot, whose memory is still allocated (top of the file).
             let header = unsafe { header.as_ref() };
             let operation = header.map(|header| (header.operation(), header.site.get()));
             return Some(((cohort & NO_STAGE) as usize, cohort >> 8, operation));

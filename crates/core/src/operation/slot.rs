@@ -143,7 +143,7 @@ pub(crate) struct RemoteVTable {
     pub(crate) settle: unsafe fn(Slot, bool) -> usize,
     /// Marks an envelope that is away as cancelled. Returns the location of its operation if it has
     /// been accepted.
-    pub(crate) end_away: unsafe fn(Slot) -> Option<RemotePlace>,
+    pub(crate) cancel_remote: unsafe fn(Slot) -> Option<RemotePlace>,
 }
 
 impl RemoteVTable {

@@ -1,4 +1,4 @@
-//! What all processors of a program share, and the handle on it for other threads.
+//! The state shared by all processors of a program, and the control handle for other threads.
 
 pub(crate) mod operation_sizes;
 pub(crate) mod processor_id;

@@ -1,18 +1,18 @@
-//! The byte table: what an operation of each type takes, and what a request has beside it.
+//! The byte table: the memory of each operation type, and of the other objects of a request.
 //!
-//! How many requests a cache has room for follows from their bytes. The compiler knows those of each
-//! closure, so no tool has to walk the program (memwalk in the TUX paper, §4.2): the vtable of a type
-//! of operation says them, and the table has the types that were seen, by stage. They are looked for
-//! once a cohort, at its oldest operation: a type that runs only behind others may be missing for a
-//! while. What the requests of a stage have beside their operations is declared.
+//! The bytes of a request determine how many requests fit a cache. The compiler computes the size of
+//! each closure, so no tool has to walk the program (memwalk in the TUX paper, §4.2): the vtable of an
+//! operation type has its sizes, and the table lists the types that have run, by stage. A processor
+//! looks at one operation per cohort, the oldest. A type that always runs behind others may therefore
+//! be missing for a while. Other objects of a stage's requests are declared.
 
 use crate::metrics::operation_types::OperationBytes;
 use crate::program::program::Control;
 
 impl Control {
-    /// What each type of operation takes that was seen so far, on any processor, and each declared
-    /// [object](crate::StageOptions::object). Parts of a caller ([`run`](crate::SharedStage::run)) are in
-    /// their caller's.
+    /// The memory of each operation type that has run so far, on any processor, and of each declared
+    /// [object](crate::StageOptions::object). Operations that ran as a part of their caller
+    /// ([`run`](crate::SharedStage::run)) are included in the caller's bytes.
     ///
     /// ```
     /// # let mut graph = phalanx_core::Graph::new();
@@ -38,25 +38,25 @@ impl Control {
     }
 }
 
-/// One kind of object that requests of a stage have beside their operations: see
+/// One declared kind of object of a stage's requests; see
 /// [`StageOptions::object`](crate::StageOptions::object).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ObjectBytes {
     /// The stage's number in wavefront order.
     pub stage: usize,
-    /// As declared.
+    /// The declared name.
     pub name: &'static str,
-    /// Of one object.
+    /// The bytes of one object.
     pub bytes: usize,
 }
 
-/// What operations and their requests take; see [`Control::bytes`].
+/// The memory of operations and requests; see [`Control::bytes`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ByteTable {
-    /// By stage, the widest first.
+    /// The operation types by stage, largest first.
     pub operations: Vec<OperationBytes>,
-    /// In the order of declaration.
+    /// The objects, in the order of declaration.
     pub objects: Vec<ObjectBytes>,
 }

@@ -1,7 +1,7 @@
 //! The identity of a processor, for handles.
 
-/// The identity of a processor. No two processors of a process ever have the same.
+/// The identity of a processor, unique in the process and never reused.
 ///
-/// For handles that other crates make of what one processor has, such as its sockets.
+/// For handles of other crates on a processor's resources, such as its sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProcessorId(pub(crate) u32);

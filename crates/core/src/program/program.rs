@@ -1,4 +1,4 @@
-//! What all processors of one program share.
+//! The state shared by all processors of one program, and its control handle.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -15,15 +15,15 @@ use crate::program::processor_id::ProcessorId;
 use crate::stage::cohort_defaults::CohortDefaults;
 use crate::stage::declaration::StageDeclaration;
 
-/// How far a program's life has come.
+/// The phase of a program's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Phase {
-    /// Serving.
+    /// The program accepts work.
     Running,
-    /// No new work is taken in; what is under way is finished.
+    /// The program accepts no new work and completes the rest.
     Draining,
-    /// What is left is ended.
+    /// The program cancels the remaining work.
     Ending,
 }
 
@@ -34,13 +34,14 @@ pub(crate) struct Program {
     pub(crate) cohorts: CohortDefaults,
     pub(crate) mailboxes: Vec<Arc<Mailbox>>,
     pub(crate) counters: Vec<Arc<ProcessorCounters>>,
-    /// Whether somebody takes a trace.
+    /// Whether a trace is being taken.
     pub(crate) traced: AtomicBool,
     phase: AtomicU8,
-    /// Processors that may still have operations. A processor that sends something first says that
-    /// it is busy; so when this is zero after the start, nothing is alive and nothing under way.
+    /// The number of processors that may still have operations. A processor marks itself as busy before
+    /// it sends anything. So when the count is zero after the start, no operation is alive and none is
+    /// in transit.
     busy: AtomicUsize,
-    /// Envelopes that could not be sent any more.
+    /// Envelopes that could no longer be delivered.
     strays: Mutex<Vec<Envelope>>,
     remains: Mutex<Vec<RetiredChunks>>,
 }
@@ -93,7 +94,7 @@ impl Program {
         }
     }
 
-    /// Whether no processor has anything left.
+    /// Whether no processor has any work left.
     pub(crate) fn is_idle(&self) -> bool {
         self.busy.load(Ordering::Acquire) == 0
     }
@@ -122,20 +123,20 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // The last processor is gone. What still lies in a post was never started, or its caller
-        // has gone: drop what travels in it while its memory, in `remains`, is still there.
+        // The last processor is gone. The operations in the mailboxes never started, or their caller is
+        // gone: drop their contents while the memory, in `remains`, is still allocated.
         for mailbox in &self.mailboxes {
             for ring in mailbox.stages.iter().chain([&mailbox.replies]) {
                 while let Some(envelope) = ring.pop() {
                     crate::operation::envelope::discard(envelope);
                 }
             }
-            // An order may carry a partition's state, whose destructor is foreign.
+            // A command may carry a partition's state, whose destructor is foreign.
             mailbox.drop_commands();
         }
         let strays = self.strays.get_mut().unwrap_or_else(PoisonError::into_inner);
         strays.drain(..).for_each(crate::operation::envelope::discard);
-        // The constructors of the stages hold the states that processors share.
+        // The constructors of the stages own the states that processors share.
         for StageDeclaration { make, end_of_cohort, .. } in self.stages.drain(..) {
             catch_panic(|| drop(make));
             catch_panic(|| drop(end_of_cohort));
@@ -143,7 +144,7 @@ impl Drop for Program {
     }
 }
 
-/// A processor before its thread has it. May be sent; the processor may not.
+/// The builder of a processor. It may be sent to the processor's thread; the processor itself may not.
 ///
 /// ```
 /// let seed = phalanx_core::Graph::new().build(1).remove(0);
@@ -156,9 +157,9 @@ pub struct ProcessorBuilder {
     pub(crate) region: Option<Region>,
 }
 
-/// One processor's share in the count of the busy: from the beginning until it says otherwise, and
-/// in any case no longer than it is there. So a processor that never grows, or fails, does not keep
-/// the others from their end.
+/// Busy guard: one processor's share of the busy count. The processor counts as busy from the beginning
+/// until it marks itself as idle, and stops counting when the guard is dropped. A processor that is
+/// never built, or fails, thus does not keep the others from shutting down.
 pub(crate) struct BusyGuard {
     program: Arc<Program>,
     busy: Cell<bool>,
@@ -197,8 +198,8 @@ impl ProcessorBuilder {
         Self { share: BusyGuard::new(program.clone()), program, index, region: None }
     }
 
-    /// Has the processor's operations and [objects](crate::Pooled) live in this memory, as far as it
-    /// reaches; beyond it they live in the general allocator's ([`ProcessorView::overflow_bytes`]).
+    /// Places the processor's operations and [objects](crate::Pooled) in this memory. When the region
+    /// is full, further memory comes from the general allocator ([`ProcessorView::overflow_bytes`]).
     ///
     /// ```
     /// use phalanx_core::{Graph, Region};
@@ -213,58 +214,60 @@ impl ProcessorBuilder {
         self
     }
 
-    /// The processor's number, from zero.
+    /// The processor's index, from zero.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The identity of the processor that this becomes.
+    /// The identity of the processor that this builds.
     pub fn id(&self) -> ProcessorId {
         ProcessorId(self.program.mailboxes[self.index].identity)
     }
 
-    /// A handle on the whole program.
+    /// Returns a control handle on the whole program.
     pub fn control(&self) -> Control {
         Control(self.program.clone())
     }
 }
 
-/// A program from outside: its life and its counters. May be used from any thread; inside, [`drain`](crate::drain).
+/// A control handle on a program: its phase and its counters. Usable from any thread; within an
+/// operation, see [`drain`](crate::drain).
 #[derive(Clone)]
 pub struct Control(pub(crate) Arc<Program>);
 
 impl Control {
-    /// Asks the program to finish what is under way ([`Phase::Draining`]); operations see it
-    /// through [`Control::phase`]. Processors return from their loops when nothing is left.
+    /// Requests shutdown after the current work ([`Phase::Draining`]). Operations can read the phase by
+    /// [`Control::phase`]. Processors return from their loops when no work is left.
     pub fn drain(&self) {
         self.0.advance(Phase::Draining);
     }
 
-    /// Ends every operation; processors return when the last resource is back.
+    /// Cancels every operation ([`Phase::Ending`]). Processors return when the last resource is
+    /// released.
     pub fn end(&self) {
         self.0.advance(Phase::Ending);
     }
 
-    /// How far the program's life has come.
+    /// The current phase of the program.
     pub fn phase(&self) -> Phase {
         self.0.phase()
     }
 
-    /// What one processor has counted so far.
+    /// A snapshot of one processor's counters.
     ///
     /// # Panics
-    /// If there is no such processor.
+    /// If `index` is out of range.
     pub fn processor(&self, index: usize) -> ProcessorView {
         self.0.counters[index].view()
     }
 
-    /// The bytes of a processor's second-level cache, as the program was told
-    /// ([`Graph::cache_bytes`](crate::Graph::cache_bytes)) or assumes.
+    /// The bytes of a processor's second-level cache, as set by
+    /// [`Graph::cache_bytes`](crate::Graph::cache_bytes) or assumed.
     pub fn cache_bytes(&self) -> usize {
         self.0.cohorts.cache()
     }
 
-    /// How many processors the program has.
+    /// The number of processors of the program.
     pub fn processors(&self) -> usize {
         self.0.counters.len()
     }
@@ -274,7 +277,7 @@ impl Control {
         self.0.stages.iter().map(|stage| stage.name)
     }
 
-    /// What was counted so far.
+    /// A snapshot of all counters.
     pub fn profile(&self) -> Profile {
         self.0.profile()
     }

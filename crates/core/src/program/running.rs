@@ -1,4 +1,4 @@
-//! What the processors of a program run at the moment.
+//! The operations that the processors of a program currently run.
 
 use std::fmt;
 use std::panic::Location;
@@ -6,21 +6,20 @@ use std::panic::Location;
 use crate::metrics::watch::Watch;
 use crate::program::program::Control;
 
-/// What one processor was running at the moment of the look; see [`Control::running`].
+/// The operation that one processor was running when it was read; see [`Control::running`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Running {
     /// The stage's name.
     pub stage: &'static str,
-    /// The type name of the operation's future: the path of the function whose `async` block or
-    /// body it is. `None` between two operations. Good for people, not for comparing over versions
-    /// of the compiler.
+    /// The type name of the operation's future: the path of the function whose `async` block or body it
+    /// is. `None` between two operations. Meant for display; it depends on the compiler version.
     pub operation: Option<&'static str>,
-    /// Where the program invoked it: the file and line of the `call` or `dispatch`. `None` between
-    /// two operations. For a cohort's handler that of one of its items.
+    /// Where the program invoked it: the file and line of the `call` or `dispatch`. `None` between two
+    /// operations. For a cohort handler, that of one of its items.
     pub site: Option<&'static Location<'static>>,
-    /// Counts the cohorts of this processor: the same number in two looks means that the processor
-    /// has been in this one cohort all the while.
+    /// The number of cohorts of this processor so far. The same number in two readings means that the
+    /// processor has been in this one cohort in between.
     pub cohort: u64,
 }
 
@@ -34,10 +33,10 @@ impl fmt::Display for Running {
 }
 
 impl Control {
-    /// What each processor runs just now; `None` where no cohort runs. By processor.
+    /// The operation that each processor runs now, by processor; `None` where no cohort runs.
     ///
-    /// A look from outside at counters that are written without waiting for anyone: good enough to
-    /// find an operation that does not come to an end, and no more.
+    /// The values are read without synchronisation, which is good enough to find an operation that runs
+    /// too long, and no more.
     pub fn running(&self) -> Vec<Option<Running>> {
         let look = |watch: &Watch| {
             let (stage, cohort, operation) = watch.look()?;

@@ -1,10 +1,10 @@
-//! A trace: every cohort of a while, for a time line. Off until somebody asks for one.
+//! Traces: a record of every cohort during some time, for a timeline. Off by default.
 //!
-//! A processor that is not traced pays one relaxed load for each cohort. While it is, it writes one
-//! record of fixed size for each, into memory that was set aside at the start; what does not fit is
-//! counted and dropped. Which stages a cohort invoked is read off the arcs that are counted anyhow:
-//! the row of its stage changed in those columns. The lock is the processor's own but for the
-//! moments when the asker takes the records.
+//! Without a trace, a processor pays one relaxed load per cohort. During a trace, it writes one record
+//! of fixed size per cohort into memory allocated in advance; records that do not fit are counted and
+//! dropped. The stages that a cohort invoked follow from the arc counters: the entries of its stage's
+//! row that have changed. The processor's lock is uncontended except while the reader takes the
+//! records.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::metrics::recorder::CohortRecord;
 use crate::program::program::{Control, Program};
 
-/// A trace that is being taken; it ends when this is dropped.
+/// A running trace; dropping it ends the trace.
 ///
 /// ```
 /// use phalanx_core::Graph;
@@ -29,8 +29,8 @@ use crate::program::program::{Control, Program};
 pub struct Trace(Arc<Program>);
 
 impl Control {
-    /// Begins to record every cohort, at most `capacity` on each processor; a record takes 64
-    /// bytes. None while another trace is being taken.
+    /// Begins to record every cohort, at most `capacity` records on each processor, of 64 bytes each.
+    /// None while another trace is running.
     pub fn trace(&self, capacity: usize) -> Option<Trace> {
         if self.0.traced.swap(true, std::sync::atomic::Ordering::AcqRel) {
             return None;
@@ -45,14 +45,14 @@ impl Control {
 }
 
 impl Trace {
-    /// Ends the recording; what was recorded can still be taken.
+    /// Ends the recording; the records can still be taken.
     pub fn stop(&self) {
         for counters in &self.0.counters {
             counters.recorder.on.store(false, Relaxed);
         }
     }
 
-    /// Takes what was recorded so far on a processor, oldest first. What was taken makes no room.
+    /// Takes the records of a processor so far, oldest first. Taking them does not free capacity.
     ///
     /// # Panics
     /// If there is no such processor.
@@ -63,7 +63,7 @@ impl Trace {
         taken
     }
 
-    /// Cohorts of a processor that found no room.
+    /// The number of cohorts of a processor that exceeded the capacity.
     ///
     /// # Panics
     /// If there is no such processor.

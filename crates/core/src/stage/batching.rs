@@ -1,8 +1,8 @@
-//! The handler of cohort operations on one processor, and the replies while it runs.
+//! The handler of cohort operations on one processor, and the accounting of replies while it runs.
 //!
 //! # Safety
-//! [`Batch::take`] reads an item by its type. Its caller promises that the slot is of the batch's stage, whose
-//! handles alone fill the slots of its queue.
+//! [`Batch::take`] reads an item by its type. Its caller guarantees that the slot belongs to the
+//! batch's stage; only handles of that stage fill the slots of its queue.
 
 use std::cell::{Cell, RefCell};
 
@@ -10,32 +10,32 @@ use crate::metrics::counters::StageCounters;
 use crate::operation::slot::Slot;
 use crate::operation::state::Serial;
 
-/// Counts one more.
+/// Increments a counter.
 #[inline(always)]
 pub(crate) fn bump(count: &Cell<u64>) {
     count.set(count.get() + 1);
 }
 
-/// A stage's handler on one processor, as [`Processor::run_batch`](crate::Processor::run_batch) sees it.
+/// A stage's handler on one processor, independent of its types.
 pub(crate) trait Batch {
-    /// Moves the item of `slot`, on the processor with this identity, to the end of the cohort.
+    /// Moves the item of `slot` to the end of the cohort. `processor` is the identity of this
+    /// processor.
     ///
     /// # Safety
     /// The slot came out of the queue of this batch's stage and is `Unstarted`.
     unsafe fn take(&self, processor: u32, slot: Slot);
     /// Calls the handler. May unwind.
     fn handle(&self);
-    /// Drops what is left.
+    /// Drops the remaining items.
     fn clear(&self);
-    /// Whether a cohort is under way, and no other may begin.
+    /// Whether a cohort is in progress, so that no other may begin.
     fn is_busy(&self) -> bool;
 }
 
-/// What is known while a handler runs.
+/// The state of a handler on one processor.
 #[derive(Default)]
 pub(crate) struct BatchState {
-    /// The number of the last cohort that was handled here. Its items have it in place of the time
-    /// at which they were queued.
+    /// The number of the last cohort handled here. Its items store it instead of their queueing time.
     cohort: Cell<u64>,
     handling: Cell<bool>,
     answered: Cell<u64>,
@@ -46,7 +46,7 @@ pub(crate) struct BatchState {
 pub(crate) struct Lost {
     pub(crate) slot: Slot,
     pub(crate) serial: Serial,
-    /// Not one that an earlier cohort has left.
+    /// Whether it belongs to the current cohort, not to an earlier one.
     pub(crate) of_this_cohort: bool,
 }
 
@@ -55,7 +55,7 @@ impl BatchState {
         bump(&self.cohort);
     }
 
-    /// The item is of the cohort that is being made.
+    /// Marks an item as part of the cohort being assembled.
     pub(crate) fn mark(&self, slot: Slot) {
         slot.queued_at.set(self.cohort.get());
     }
@@ -65,7 +65,7 @@ impl BatchState {
         self.answered.set(0);
     }
 
-    /// As [`begin`](Self::begin), for code that has replies of cohorts that were taken before.
+    /// Begins like [`begin`](Self::begin), for code that holds replies of earlier cohorts.
     pub(crate) fn begin_later(&self) {
         self.next_cohort();
         self.begin();
@@ -80,8 +80,8 @@ impl BatchState {
         self.handling.get() && slot.queued_at.get() == self.cohort.get()
     }
 
-    /// An item was answered. Its handler counts it; one that is answered after its cohort, in which it
-    /// counts as suspended, is counted here.
+    /// Records a reply to an item. A reply within the handler's own cohort is added to the handler's
+    /// count. A later one is counted here, because its item was counted as suspended.
     pub(crate) fn answered(&self, slot: Slot, counters: &StageCounters) {
         if self.is_handling(slot) {
             bump(&self.answered);
@@ -91,7 +91,7 @@ impl BatchState {
         }
     }
 
-    /// A reply was dropped. False if no handler runs.
+    /// Records a dropped reply. False if no handler runs.
     pub(crate) fn lost(&self, slot: Slot, serial: Serial) -> bool {
         if self.handling.get() {
             let of_this_cohort = self.is_handling(slot);

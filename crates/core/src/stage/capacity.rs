@@ -1,14 +1,14 @@
-//! The bound of a stage's queue on one processor.
+//! The capacity of a stage's queue on one processor.
 
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
 
-/// A stage's bound on one processor, and who waits for room.
+/// The capacity of a stage on one processor, and the operations that wait for it.
 pub(crate) struct CapacityLimit {
-    /// Without one: the greatest number.
+    /// The capacity, in operations; the maximum value for none.
     pub(crate) bound: usize,
     pub(crate) waiting: RefCell<Vec<Waker>>,
-    /// What this processor has in its outbox for the stage on others.
+    /// Invocations of the stage in this processor's outbox for other processors.
     pub(crate) outbound: Cell<usize>,
 }
 
@@ -17,7 +17,7 @@ impl CapacityLimit {
         Self { bound, waiting: RefCell::default(), outbound: Cell::new(0) }
     }
 
-    /// Gives back who waits, at the processor's end.
+    /// Returns the wakers of all waiters, at shutdown of the processor.
     pub(crate) fn clear(&self) -> Vec<Waker> {
         self.waiting.take()
     }

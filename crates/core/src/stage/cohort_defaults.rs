@@ -1,16 +1,16 @@
-//! The size of cohorts of stages that declare none: as many operations as the second-level cache has
-//! room for.
+//! The cohort size of stages that declare none: the number of operations that fit the second-level
+//! cache.
 
-/// Assumed of a second-level cache that nobody has told of.
+/// The assumed size of the second-level cache, in bytes, if the graph does not set it.
 const DEFAULT_CACHE_BYTES: usize = 1 << 20;
-/// The bound from bytes is within these.
+/// The minimum and maximum of the cohort size derived from bytes.
 const COHORT_BOUNDS: (usize, usize) = (16, 256);
-/// What a graph says about the cohorts of stages that declare no size.
+/// The graph's settings for cohorts of stages that declare no size.
 #[derive(Clone, Copy)]
 pub(crate) struct CohortDefaults {
-    /// Bytes of a processor's second-level cache, if somebody has told.
+    /// The bytes of a processor's second-level cache, if set.
     pub(crate) cache: Option<usize>,
-    /// Whether other sizes are tried.
+    /// Whether the cohort tuner tries other sizes.
     pub(crate) found: bool,
 }
 
@@ -22,7 +22,7 @@ impl CohortDefaults {
     pub(crate) const DEFAULT: Self = Self { cache: None, found: true };
 }
 
-/// How many operations of so many bytes the cache has room for, within bounds.
+/// The number of operations of this size that fit the cache, within the bounds.
 pub(crate) fn bound(cache: usize, bytes: usize) -> usize {
     (cache / bytes).clamp(COHORT_BOUNDS.0, COHORT_BOUNDS.1)
 }

@@ -1,4 +1,4 @@
-//! A stage's declaration, as all processors share it.
+//! The declaration of a stage, shared by all processors.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,62 +10,64 @@ use crate::stage::batching::Batch;
 use crate::stage::limits::{HoldPolicy, Threshold};
 use crate::state::exclusive::Gate;
 
-/// The largest cohort of a stage that declares none, until its processor has tried others
-/// ([`Graph::tune_cohorts`](crate::Graph::tune_cohorts)).
+/// The maximum cohort size, in operations, of a stage that declares none, until the cohort tuner finds
+/// a better one ([`Graph::tune_cohorts`](crate::Graph::tune_cohorts)).
 pub const DEFAULT_MAX_COHORT: usize = 256;
-/// The longest cohort of a stage that declares nothing else.
+/// The maximum run time of a cohort of a stage that declares none.
 pub const DEFAULT_COHORT_TIME: Duration = Duration::from_micros(200);
-/// Partitions for each processor of a partitioned stage that declares nothing else.
+/// The number of partitions per processor of a partitioned stage that declares none.
 pub const DEFAULT_PARTITIONS_PER_PROCESSOR: usize = 4;
 
-/// What one processor keeps of a stage's state.
+/// One processor's part of a stage's state.
 pub(crate) struct LocalState {
     pub(crate) state: Rc<dyn std::any::Any>,
     pub(crate) gate: Option<Rc<dyn Gate>>,
-    /// What handles a whole cohort, where operations do not run one by one.
+    /// The cohort handler, if operations do not run one by one.
     pub(crate) batch: Option<Rc<dyn Batch>>,
 }
 
 pub(crate) type MakeLocal = Box<dyn Fn(usize, usize) -> LocalState + Send + Sync>;
 
-/// Run when a cohort of a stage has ended, and where it was declared.
+/// A hook run at the end of each cohort of a stage, and the place of its declaration.
 pub(crate) type EndOfCohort = (Arc<dyn Fn() + Send + Sync>, Site);
 
-/// One stage's declaration.
+/// The declaration of one stage.
 pub(crate) struct StageDeclaration {
     pub(crate) name: &'static str,
-    /// None where the runtime is to find it.
+    /// None if the runtime chooses it.
     pub(crate) max_cohort: Option<usize>,
     pub(crate) cohort_time: u64,
-    /// Whether the newest operation of a processor's queue is taken first.
+    /// Whether cohorts take the newest operations of the queue first.
     pub(crate) lifo: bool,
-    /// Whether its calls are run at once, where that may be.
+    /// Whether its calls run inline where possible.
     pub(crate) direct: bool,
     pub(crate) threshold: Threshold,
     pub(crate) hold_policy: HoldPolicy,
     pub(crate) capacity: usize,
     pub(crate) end_of_cohort: Option<EndOfCohort>,
-    /// Whether other processors may take what waits here.
+    /// Whether other processors may steal operations queued here.
     pub(crate) balanced: bool,
-    /// The size of the state, if operations may be sent to where it is; or zero.
+    /// The bytes of the state, if operations may be sent to the processor that has it cached; otherwise
+    /// zero.
     pub(crate) cache_affinity: usize,
-    /// What its requests have beside their operations, by name and bytes.
+    /// The objects of its requests, without the operations: by name and bytes.
     pub(crate) objects: Vec<(&'static str, usize)>,
-    /// Whether requests begin there.
+    /// Whether requests enter the program at this stage.
     pub(crate) entry: bool,
-    /// The processor that ran the last cohort, and one more; kept with `cache_affinity` only.
+    /// The index of the processor that ran the last cohort, plus one; only with `cache_affinity`.
     pub(crate) last: AtomicUsize,
-    /// Makes a processor's part of the state, given (processor, processors).
+    /// Creates a processor's part of the state, given (processor, processors).
     pub(crate) make: MakeLocal,
 }
 
 impl StageDeclaration {
-    /// Another processor that has run the stage's last cohort.
+    /// The other processor that ran the stage's last cohort, if any.
     pub(crate) fn home(&self, here: usize) -> Option<usize> {
         self.last.load(Ordering::Relaxed).checked_sub(1).filter(|home| *home != here)
     }
 
-    /// A cohort has run here. Written only when it changes: others read it.
+    /// Records that a cohort has run here. Written only when it changes, since other processors read
+    /// it.
     pub(crate) fn ran(&self, here: usize) {
         if self.last.load(Ordering::Relaxed) != here + 1 {
             self.last.store(here + 1, Ordering::Relaxed);

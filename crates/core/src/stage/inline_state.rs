@@ -1,9 +1,9 @@
-//! Which stages' calls a processor runs inside of their callers.
+//! Inline calls: the stages whose calls a processor runs in their callers.
 //!
 //! # Safety
-//! The counters that [`InlineState`] points to are the processor's, which keeps them as long as it lives;
-//! there are some for each stage of its graph, and only such are asked for (keys are checked). A row
-//! of arcs is followed, [`InlineState::beyond`] further on, by one of as many counters
+//! The processor owns the counters that [`InlineState`] points to and keeps them as long as it lives.
+//! There is a row for each stage of its graph, and only such stages are looked up (keys are checked). A
+//! row of arcs is followed, at distance [`InlineState::beyond`], by one of the same length
 //! ([`ProcessorCounters::arcs`]).
 
 use std::cell::Cell;
@@ -14,25 +14,25 @@ use crate::stage::declaration::StageDeclaration;
 use crate::stage::local::LocalStage;
 use crate::stage_set::StageSet;
 
-/// Children, and children of these, while one operation of a cohort goes on.
+/// The maximum number of inline descendants that run during one poll of an operation of a cohort.
 const MAX_PER_POLL: u32 = 64;
 
-/// What a processor knows of its direct calls.
+/// The state of a processor's inline calls.
 pub(crate) struct InlineState {
-    /// The stages whose calls are run at once, a bit each.
+    /// The stages whose calls run inline.
     stages: Cell<StageSet>,
-    /// Those of which they may be.
+    /// The stages whose calls may run inline.
     able: StageSet,
-    /// Of these, those whose operations may become a part of their callers.
+    /// The stages of `able` whose operations may become a part of their callers.
     plain: StageSet,
-    /// Those of `stages` whose operations do.
+    /// The stages of `stages` whose operations become a part of their callers.
     inside: Cell<StageSet>,
     pub(crate) depth: Cell<u32>,
-    /// How many more the operation of the cohort that is being polled may run.
+    /// The number of inline calls left to the operation being polled.
     left: Cell<u32>,
-    /// Where the arcs from each stage begin; some in vain, so that no number is out of bounds.
+    /// The row of arcs of each stage. The array has 64 rows, so that no stage number is out of bounds.
     rows: Box<[*const Counter; 64]>,
-    /// How far behind an arc its operations are counted that were a part of their callers.
+    /// The distance from an arc to the counter of its operations that became a part of their callers.
     pub(crate) beyond: usize,
 }
 
@@ -69,7 +69,7 @@ impl InlineState {
         }
     }
 
-    /// Runs the calls of exactly these stages at once, as far as may be.
+    /// Selects the stages whose calls run inline, as far as they may.
     pub(crate) fn choose(&self, stages: StageSet) {
         self.stages.set(stages.intersection(self.able));
         self.inside.set(stages.intersection(self.plain));
@@ -80,24 +80,24 @@ impl InlineState {
         self.stages.get().contains(stage.into())
     }
 
-    /// Whether a child is being run inside of its caller.
+    /// Whether a child is running inline in its caller.
     pub(crate) fn is_inside(&self) -> bool {
         self.depth.get() > 0
     }
 
-    /// The same for operations that become a part of their callers.
+    /// Whether operations of `stage` become a part of their callers.
     #[inline(always)]
     pub(crate) fn has_inside(&self, stage: u8) -> bool {
         self.inside.get().contains(stage.into())
     }
 
-    /// An operation of a cohort is about to be polled.
+    /// Resets the limit before an operation of a cohort is polled.
     #[inline(always)]
     pub(crate) fn begin(&self) {
         self.left.set(MAX_PER_POLL);
     }
 
-    /// Whether one more may run inside of the operation that is polled; then it is counted.
+    /// Takes one inline call from the limit of the operation being polled. False if none is left.
     #[inline(always)]
     pub(crate) fn allows(&self) -> bool {
         match self.left.get().checked_sub(1) {
@@ -109,7 +109,7 @@ impl InlineState {
         }
     }
 
-    /// Where the arcs from a stage begin in the counters.
+    /// The row of counters of the arcs from a stage.
     #[inline(always)]
     pub(crate) fn row(&self, stage: u8) -> *const Counter {
         self.rows[usize::from(stage & 63)]

@@ -1,10 +1,10 @@
-//! What names a stage in an invocation.
+//! The key of a stage in an invocation.
 
 use std::panic::Location;
 
 use crate::operation::published::Site;
 
-/// Which stage of which graph, in one word: it travels in every invocation.
+/// The stage and its graph, in one word, since every invocation carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key(u64);
 
@@ -14,7 +14,7 @@ impl Key {
         Self(graph << 8 | u64::from(stage))
     }
 
-    /// The stage's number, if the stage is of the graph whose stage zero is `first`.
+    /// The stage's number, if it belongs to the graph whose stage zero is `first`.
     #[inline(always)]
     pub(crate) fn among(self, first: Key) -> Option<u8> {
         let stage = self.0 ^ first.0;
@@ -26,7 +26,7 @@ impl Key {
         self.0 as u8
     }
 
-    /// An invocation of the stage by whoever calls this.
+    /// An invocation of the stage at the caller's place in the program.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn invoked(self) -> Invocation {
@@ -34,7 +34,7 @@ impl Key {
     }
 }
 
-/// Which stage is invoked, and where in the program.
+/// The invoked stage, and the place of the invocation in the program.
 #[derive(Clone, Copy)]
 pub(crate) struct Invocation {
     pub(crate) key: Key,

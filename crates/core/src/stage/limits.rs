@@ -1,13 +1,13 @@
-//! When a stage runs before its turn, and when after it.
+//! Thresholds and hold policies: when a stage runs early, and when it waits.
 
 use std::time::Duration;
 
-/// When a stage is overdue. The greatest value stands for "never".
+/// The threshold beyond which a stage is overdue; the maximum value stands for "never".
 #[derive(Clone, Copy)]
 pub(crate) struct Threshold {
     /// Operations queued.
     pub(crate) length: usize,
-    /// Nanoseconds that the oldest has waited.
+    /// The wait of the oldest operation, in nanoseconds.
     pub(crate) age: u64,
 }
 
@@ -23,12 +23,13 @@ impl Threshold {
     }
 }
 
-/// A duration in the clock's nanoseconds.
+/// Converts a duration to the clock's nanoseconds.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     duration.as_nanos().try_into().unwrap_or(u64::MAX - 1)
 }
 
-/// What a stage waits for. A count of zero waits for nothing.
+/// Hold policy: the number of operations that a stage waits for, and for how long. A count of zero
+/// disables it.
 #[derive(Clone, Copy)]
 pub(crate) struct HoldPolicy {
     pub(crate) count: usize,
@@ -42,7 +43,7 @@ impl HoldPolicy {
         self.count > 1
     }
 
-    /// Not for more than a cohort can be.
+    /// Limits the count to the maximum cohort size.
     pub(crate) fn within(self, max_cohort: usize) -> Self {
         Self { count: self.count.min(max_cohort), ..self }
     }

@@ -1,4 +1,4 @@
-//! What a stage has asked for that is looked at once a cohort, or less; and what is noted as often.
+//! The part of a stage on one processor.
 
 use std::cell::Cell;
 
@@ -9,23 +9,23 @@ use crate::stage::capacity::CapacityLimit;
 use crate::stage::declaration::{EndOfCohort, LocalState, StageDeclaration};
 use crate::stage::limits::{HoldPolicy, Threshold};
 
-/// What a stage has asked for that is looked at once a cohort, or less.
+/// Stage runtime: the settings and records of a stage that are accessed once per cohort or less.
 pub(crate) struct StageRuntime {
     pub(crate) threshold: Threshold,
     pub(crate) hold_policy: HoldPolicy,
     pub(crate) capacity: CapacityLimit,
     pub(crate) end_of_cohort: Option<EndOfCohort>,
-    /// Since when envelopes wait here, as far as was looked.
+    /// The time since which envelopes have been waiting here, as last observed.
     pub(crate) remote_since: Cell<Option<u64>>,
-    /// Whether the last cohort that found envelopes and local operations began with envelopes.
+    /// Whether the last cohort that found envelopes and local operations took the envelopes first.
     pub(crate) remote_first: Cell<bool>,
-    /// The widest class of its operations, as far as was looked.
+    /// The largest size class of its operations, as observed.
     pub(crate) class: Cell<u8>,
-    /// The type of operation that was last seen to be its oldest.
+    /// The type of its oldest operation, as last observed.
     pub(crate) seen: Cell<&'static VTable>,
-    /// Bytes that a request of it has beside the operation.
+    /// The bytes of a request's objects, without the operation.
     pub(crate) beside: usize,
-    /// How long its cohorts of this interval have found work waiting.
+    /// The minimum queue delay of its cohorts in this interval.
     pub(crate) waits: IntervalMin,
 }
 
@@ -51,7 +51,7 @@ impl StageRuntime {
 pub(crate) struct LocalStage {
     pub(crate) queue: StageQueue<Slot>,
     pub(crate) starvation_guard: StarvationGuard,
-    /// Where `local.state` is, as the type that its handle knows.
+    /// A pointer to `local.state`, of the type that the stage's handle uses.
     pub(crate) state: *const (),
     pub(crate) local: Box<LocalState>,
     pub(crate) max_cohort: Cell<usize>,
@@ -60,11 +60,11 @@ pub(crate) struct LocalStage {
     pub(crate) runtime: Box<StageRuntime>,
 }
 
-// What an invocation touches is near, and stages are found by a shift.
+// The fields that an invocation accesses are adjacent, and indexing an array of stages is a shift.
 const _: () = assert!(size_of::<LocalStage>() == 128);
 
 impl LocalStage {
-    /// Under half of its bound.
+    /// Whether the queue is below half of its capacity.
     pub(crate) fn has_recovered(&self) -> bool {
         self.queue.len() < self.runtime.capacity.bound.div_ceil(2)
     }

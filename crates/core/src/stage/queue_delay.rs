@@ -1,15 +1,15 @@
-//! How long work waits on a processor: what overload control looks at.
+//! Queue delay: how long work waits on a processor, the input of overload control.
 //!
-//! The wait of a stage's cohort is the age of the oldest operation that it found. Work that comes
-//! together waits for itself, so a cohort's wait alone says nothing: what counts is the *smallest*
-//! wait of an interval, since a queue that empties each round is no congestion (folly's form of
-//! CoDel). The world outside is looked at as one more stage: what came in during a turn has waited,
-//! unseen, for up to that turn. And since a request passes the stages one after the other, their
-//! waits are added: a bound on the worst alone would be one on each, and where work is short and
-//! the turn long they all wait alike. What waits in the outside's own queues (files for a turn of the
-//! driver's, what has come while nothing was taken in) is told of once an interval, and added.
+//! The delay of a cohort is the age of the oldest operation that it found. Operations that arrive
+//! together wait for each other, so a single cohort's delay shows no congestion. The *smallest* delay
+//! of an interval does, since a queue that empties every round is not congested (as in folly's variant
+//! of CoDel). The outside counts as one more stage: input received during a turn has waited, unseen,
+//! for up to that turn. A request passes the stages one after the other, so their delays are added.
+//! Bounding only the worst delay would bound each stage on its own, and with short work and a long turn
+//! all stages wait equally long. The delay in the outside's own queues (the driver's queue of file
+//! operations, input left in the kernel) is reported once per interval and added.
 //!
-//! One comparison for each cohort and each turn; no clock of its own.
+//! The cost is one comparison per cohort and per turn; it reads no clock.
 
 use std::cell::Cell;
 
@@ -17,35 +17,36 @@ use crate::control::interval_min::IntervalMin;
 use crate::stage::local::LocalStage;
 use crate::world::World;
 
-/// The shortest interval, in nanoseconds. Overload is noticed after a few.
+/// The minimum length of an interval, in nanoseconds. Detecting overload takes a few intervals.
 pub(crate) const INTERVAL: u64 = 10_000_000;
-/// And the fewest turns: the wait of one alone may be any.
+/// The minimum number of turns in an interval, since the delay of a single turn is arbitrary.
 const MIN_TURNS: u32 = 3;
-/// Work waits for too long for anything to be tried out on it: half of what admission allows.
+/// The queue delay, in nanoseconds, above which nothing is tried out: half of the delay that admission
+/// allows.
 const CONGESTED_WAIT: u64 = 7_500_000;
 
-/// Intervals for which a limit counts that nobody has asked about since.
+/// The number of intervals for which a limit counts as recent.
 const LIMIT_MEMORY: u64 = 2;
 
-/// The interval under way on a processor, and what the last one came to.
+/// The current interval of a processor, and the result of the last one.
 #[derive(Default)]
 pub(crate) struct QueueDelay {
     began: Cell<u64>,
     turns: Cell<u32>,
-    /// When the last turn began; zero after a sleep.
+    /// The start of the last turn; zero after a sleep.
     turned: Cell<u64>,
     outside: IntervalMin,
-    /// How many intervals are over.
+    /// The number of completed intervals.
     intervals: Cell<u64>,
     wait: Cell<u64>,
-    /// The last interval at whose end an admission had a limit; zero for none yet.
+    /// The last interval in which an admission had a limit; zero for none.
     limited: Cell<u64>,
     has_admission: Cell<bool>,
 }
 
 impl QueueDelay {
-    /// A turn began at `now`. What it has `received` came since the one before, as far as the world does not say
-    /// that it has waited for longer; none for a turn that takes nothing in, which tells nothing of the outside.
+    /// Begins a turn at `now`. The input it has `received` arrived since the turn before, unless the
+    /// world reports a longer delay. None for a turn without input, which shows nothing of the outside.
     #[inline(always)]
     pub(crate) fn turn(
         &self,
@@ -64,7 +65,7 @@ impl QueueDelay {
         }
     }
 
-    /// The processor has slept: nothing has waited for its turn.
+    /// Records that the processor has slept, so no input has waited for a turn.
     pub(crate) fn slept(&self) {
         self.turned.set(0);
     }
@@ -79,41 +80,41 @@ impl QueueDelay {
         self.began.set(now);
     }
 
-    /// The number of the last interval that is over.
+    /// The number of the last completed interval.
     #[inline]
     pub(crate) fn interval(&self) -> u64 {
         self.intervals.get()
     }
 
-    /// Its smallest waits, added over the stages, in nanoseconds.
+    /// The queue delay of that interval: the smallest delays, added over the stages, in nanoseconds.
     pub(crate) fn wait(&self) -> u64 {
         self.wait.get()
     }
 
-    /// An admission limits what is begun, in the interval under way.
+    /// Records that an admission has a limit in the current interval.
     pub(crate) fn note_limit(&self) {
         self.limited.set(self.intervals.get());
     }
 
-    /// Whether work waits for long, or is kept from it by a limit that was there lately.
+    /// Whether the queue delay is long, or a recent limit keeps it short.
     pub(crate) fn is_congested(&self) -> bool {
         let limited = self.limited.get();
         self.wait.get() >= CONGESTED_WAIT
             || limited > 0 && self.intervals.get() - limited <= LIMIT_MEMORY
     }
 
-    /// There is an admission here, with a target.
+    /// Records that this processor has an admission with a target.
     pub(crate) fn note_admission(&self) {
         self.has_admission.set(true);
     }
 
-    /// Whether there is, or was.
+    /// Whether this processor has, or had, an admission.
     #[inline]
     pub(crate) fn has_admission(&self) -> bool {
         self.has_admission.get()
     }
 
-    /// When the interval under way began.
+    /// The start of the current interval.
     pub(crate) fn began(&self) -> u64 {
         self.began.get()
     }

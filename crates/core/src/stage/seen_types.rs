@@ -1,12 +1,12 @@
-//! The types of operations that a processor has noted.
+//! The operation types that a processor has recorded.
 
 use std::cell::RefCell;
 
 use crate::operation::slot::VTable;
 
-/// Types that a processor notes at most.
+/// The maximum number of types that a processor records.
 pub(crate) const MAX_TYPES: usize = 256;
 
-/// The types that a processor has noted: by stage and vtable.
+/// The recorded types, by stage and vtable.
 #[derive(Default)]
 pub(crate) struct SeenTypes(pub(crate) RefCell<Vec<(u8, &'static VTable)>>);

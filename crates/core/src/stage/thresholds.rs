@@ -5,15 +5,16 @@ use std::cell::Cell;
 use crate::stage::local::LocalStage;
 use crate::stage_set::StageSet;
 
-/// What a processor keeps of its stages' thresholds.
+/// The state of the thresholds of a processor's stages.
 pub(crate) struct Thresholds {
-    /// The stages that have one, a bit each.
+    /// The stages that have a threshold.
     pub(crate) stages: StageSet,
-    /// Whether any of them is an age.
+    /// Whether any threshold is an age.
     pub(crate) aged: bool,
-    /// The stage after the one that interrupted last: none is always the first to be served.
+    /// The stage after the last one that preempted: a round-robin start, so that no stage is always
+    /// served first.
     pub(crate) next: Cell<usize>,
-    /// Whether the cohort that runs has interrupted another.
+    /// Whether the running cohort has preempted another.
     pub(crate) interrupting: Cell<bool>,
 }
 

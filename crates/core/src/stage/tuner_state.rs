@@ -1,4 +1,4 @@
-//! What one processor knows of the stages whose cohort sizes it tunes.
+//! The cohort tuner's state on one processor.
 
 use std::cell::{Cell, RefCell};
 
@@ -8,34 +8,34 @@ use crate::stage::declaration::StageDeclaration;
 use crate::stage::local::LocalStage;
 use crate::stage_set::StageSet;
 
-/// Turns between two looks while a rung rests.
+/// Turns between two checks during a rest.
 pub(crate) const LOOK: u32 = 256;
-/// More than there are stages.
+/// The length of arrays indexed by stage; more than [`MAX_STAGES`](crate::MAX_STAGES).
 pub(crate) const STAGES: usize = 64;
-/// What part of the operations is at which stage.
+/// The share of operations at each stage.
 pub(crate) type Shares = [f64; STAGES];
 
-/// What one processor knows of the stages that leave their cohorts to it.
+/// The state of the cohort tuner, for the stages that leave their cohort size to it.
 pub(crate) struct TunerState {
-    /// A bit each.
+    /// The tuned stages.
     pub(crate) stages: StageSet,
-    /// Those whose calls are run inside of their callers whatever the rung.
+    /// The stages whose calls run inline on every rung.
     pub(crate) always_direct: StageSet,
     pub(crate) cache: usize,
     pub(crate) ladder: RefCell<CohortLadder>,
-    /// When the turn began, and whether anything ran in the one before it.
+    /// The start of the turn, and whether anything ran in the one before it.
     pub(crate) turn_began: Cell<u64>,
     pub(crate) ran: Cell<bool>,
-    /// Turns until the next look.
+    /// Turns until the next check.
     pub(crate) until_look: Cell<u32>,
-    /// Of this slice: nanoseconds and turns in which something ran.
+    /// The nanoseconds and the number of turns of this slice in which something ran.
     pub(crate) time: Cell<u64>,
     pub(crate) turns: Cell<u64>,
-    /// How long the thread had worked when it began.
+    /// The thread's processor time when the slice began.
     pub(crate) worked: Cell<u64>,
-    /// What each stage had started when the slice began.
+    /// The operations that each stage had started when the slice began.
     pub(crate) before: Cell<[u64; STAGES]>,
-    /// The shares of the stages, and the operations of a turn, after the last trial.
+    /// The shares of the stages and the operations per turn after the last trial.
     pub(crate) known: Cell<Option<(Shares, f64)>>,
 }
 
@@ -45,11 +45,11 @@ impl TunerState {
         stages: &[LocalStage],
         cohorts: CohortDefaults,
     ) -> Self {
-        // Who waits for a cohort of some size, or handles it as a whole, has said what is good.
+        // A stage that holds for a cohort size, or handles whole cohorts, has chosen its size.
         let said =
             |stage: &LocalStage| stage.runtime.hold_policy.is_some() || stage.local.batch.is_some();
         let said = StageSet::select(stages, said);
-        // What is not counted cannot be measured.
+        // Without counters there is nothing to measure.
         let found = cohorts.found && cfg!(not(uncounted));
         let left = StageSet::select(declared, |stage| found && stage.max_cohort.is_none());
         Self {
@@ -68,7 +68,7 @@ impl TunerState {
         }
     }
 
-    /// A turn is over.
+    /// Records the end of a turn.
     #[inline]
     pub(crate) fn turned(&self, ran: usize) {
         self.ran.set(ran > 0);
