@@ -1,5 +1,4 @@
-//! The runtime finds the size of cohorts: on a machine whose costs are made up, by a clock that
-//! advances with them.
+//! The cohort tuner, on a machine with simulated costs and a clock that advances with them.
 
 mod common;
 
@@ -9,7 +8,7 @@ use std::rc::Rc;
 use common::alone;
 use phalanx_core::{CohortTunerView, Graph, Processor, SharedStage, World};
 
-/// A clock that is advanced by what is done.
+/// A clock that simulated work advances.
 #[derive(Clone, Default)]
 struct Machine(Rc<Costs>);
 
@@ -18,7 +17,7 @@ struct Costs {
     now: Cell<u64>,
     /// The stage whose code is in the cache.
     cached: Cell<usize>,
-    /// Nanoseconds to bring another stage's there.
+    /// Nanoseconds to load the code of another stage.
     reload: Cell<u64>,
     /// Nanoseconds that other programs take after each cohort of more than 32, and have taken.
     others: Cell<u64>,
@@ -42,7 +41,7 @@ impl World for Machine {
     }
     fn submit(&self) {}
     fn park(&self, _timeout: Option<u64>) {}
-    /// What the runtime itself takes.
+    /// The overhead of the runtime itself.
     fn cohort(&self, _stage: &'static str, operations: usize, _ns: u64) {
         let stolen = if operations > 32 { self.0.others.get() } else { 0 };
         self.0.stolen.set(self.0.stolen.get() + stolen);
@@ -62,7 +61,7 @@ async fn connection(machine: Machine, stages: [SharedStage<()>; 4]) {
     }
 }
 
-/// 128 connections, each through four stages over and over.
+/// 128 connections, each of which passes through four stages repeatedly.
 fn start(machine: &Machine, bound: Option<usize>) -> Processor {
     let mut graph = Graph::new();
     graph.tune_cohorts(true);
@@ -86,7 +85,7 @@ fn ladder(processor: &Processor) -> CohortTunerView {
     processor.control().processor(0).cohort_tuner
 }
 
-/// Turns until so many trials are over.
+/// Turns until that many trials are over.
 fn turn_until(processor: &Processor, machine: &Machine, trials: u64) -> CohortTunerView {
     for _ in 0..1_000_000 {
         processor.turn(machine);
@@ -156,7 +155,7 @@ fn nothing_is_tried_where_the_graph_says_so() {
 }
 
 #[test]
-fn the_cache_is_as_told_by_hand_or_else_by_the_machine() {
+fn the_cache_size_is_configured_or_detected() {
     let told = |by_hand: Option<usize>, by_machine: usize| {
         let mut graph = Graph::new();
         by_hand.into_iter().for_each(|bytes| graph.cache_bytes(bytes));
@@ -168,7 +167,7 @@ fn the_cache_is_as_told_by_hand_or_else_by_the_machine() {
 }
 
 #[test]
-fn what_is_declared_is_not_touched() {
+fn declared_cohort_sizes_are_not_tuned() {
     let machine = Machine::default();
     let processor = start(&machine, Some(24));
     for _ in 0..2_000 {

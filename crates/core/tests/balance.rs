@@ -1,4 +1,4 @@
-//! Balanced stages: who has little takes from who has much, in order, and each runs once.
+//! Balanced stages: idle processors steal from busy ones, in order, and each operation runs once.
 
 mod common;
 

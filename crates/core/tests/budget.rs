@@ -1,4 +1,4 @@
-//! The cache is kept for the requests that are on their way: a soft bound on what is begun.
+//! Memory budget: a soft bound on the requests that begin keeps the cache for those in progress.
 
 mod common;
 
@@ -9,11 +9,11 @@ use common::{Bench, alone};
 use phalanx_core::{Graph, Processor, SharedStage, oneshot, yield_now};
 
 type Object = [u8; 8192];
-/// Half of it has room for seven requests: their slots take some bytes, too.
+/// Half of it fits seven requests, since their slots take some bytes too.
 const CACHE: usize = 128 << 10;
 const REQUESTS: usize = 100;
 
-/// How many are on their way, and were at most.
+/// The current and the maximum number of requests in progress.
 #[derive(Default)]
 struct OnTheirWay {
     now: Cell<usize>,
@@ -42,7 +42,7 @@ fn program(is_entry: bool) -> (Processor, SharedStage<()>, SharedStage<()>) {
     (alone(graph), first, second)
 }
 
-/// A hundred requests at once, each of which goes on for a few turns without a wait.
+/// A hundred requests at once, each of which continues for a few turns without waiting.
 fn rush(is_entry: bool) -> (usize, u64) {
     let (processor, first, second) = program(is_entry);
     let (world, requests) = (Bench::default(), Rc::new(OnTheirWay::default()));
@@ -72,13 +72,13 @@ fn no_more_are_begun_than_fit_while_others_could_run() {
     let (most, postponed) = rush(true);
     assert!((4..=7).contains(&most), "{most} at a time");
     assert!(postponed > 10, "{postponed}");
-    // The bound on a cohort alone lets more of them begin.
+    // With the cohort bound alone, more of them begin.
     let (unbounded, postponed) = rush(false);
     assert!(unbounded > 2 * most && postponed == 0, "{unbounded}, {postponed}");
 }
 
 #[test]
-fn what_waits_does_not_count() {
+fn waiting_requests_do_not_count() {
     let (processor, first, _) = program(true);
     let (world, requests) = (Bench::default(), Rc::new(OnTheirWay::default()));
     let waiting: Rc<RefCell<Vec<oneshot::LocalSender<()>>>> = Rc::default();

@@ -1,4 +1,4 @@
-//! Capacity: what a full stage refuses, and who is told of room.
+//! Capacity: rejection by full stages, and wake-up of capacity waiters.
 
 mod common;
 
@@ -10,7 +10,7 @@ use common::{Bench, alone, settle};
 use phalanx_core::{CallError, Graph, Session, oneshot, yield_now};
 
 #[test]
-fn a_full_stage_refuses_by_name_and_the_processor_without() {
+fn a_rejection_by_a_full_stage_contains_its_name() {
     let mut graph = Graph::new();
     graph.max_operations(6);
     let small = graph.stage("small").capacity(3).shared(());
@@ -47,7 +47,7 @@ fn a_full_stage_refuses_by_name_and_the_processor_without() {
 }
 
 #[test]
-fn what_is_inside_is_let_in_again() {
+fn re_enabled_operations_are_not_rejected() {
     let mut graph = Graph::new();
     let small = graph.stage("small").capacity(2).shared(());
     let (processor, world, done) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
@@ -74,7 +74,7 @@ fn what_is_inside_is_let_in_again() {
 }
 
 #[test]
-fn a_producer_that_waits_for_room_is_never_refused() {
+fn a_producer_that_waits_for_capacity_is_never_rejected() {
     let mut graph = Graph::new();
     let source = graph.shared("source", ());
     let sink = graph.stage("sink").capacity(8).max_cohort(3).shared(());
@@ -95,12 +95,12 @@ fn a_producer_that_waits_for_room_is_never_refused() {
     let profile = processor.control().profile();
     let stages = &profile.processors[0].stages;
     assert_eq!((stages[1].rejected, stages[1].queue_length_max), (0, 8));
-    // Told when half is free, not at each that leaves.
+    // Woken when half is free, not after each operation.
     assert!(stages[0].suspended <= 1000 / 4 + 1, "{}", stages[0].suspended);
 }
 
 #[test]
-fn all_who_wait_are_told_and_an_ended_one_is_not_missed() {
+fn all_capacity_waiters_are_woken_and_a_cancelled_one_is_not_missed() {
     let mut graph = Graph::new();
     let source = graph.shared("source", ());
     let sink = graph.stage("sink").capacity(4).shared(());
@@ -143,7 +143,7 @@ fn a_waiter_ends_with_its_program() {
 }
 
 #[test]
-fn the_bound_holds_for_what_is_sent_to_another_processor() {
+fn the_bound_applies_to_remote_invocations() {
     let mut graph = Graph::new();
     let source = graph.shared("source", ());
     let sink = graph.stage("sink").capacity(5).shared(());

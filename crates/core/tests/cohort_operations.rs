@@ -87,7 +87,7 @@ fn replies_may_be_kept_and_given_by_an_operation() {
                 })
                 .unwrap();
         }
-        // One for nobody.
+        // One without a caller.
         journal.dispatch(10).unwrap();
         journal.dispatch(11).unwrap();
     });
@@ -99,7 +99,7 @@ fn replies_may_be_kept_and_given_by_an_operation() {
 }
 
 #[test]
-fn who_is_not_answered_hears_of_it() {
+fn unanswered_callers_get_an_error() {
     std::panic::set_hook(Box::new(|_| ()));
     let mut graph = Graph::new();
     let front = graph.shared("front", ());
@@ -145,10 +145,10 @@ fn who_is_not_answered_hears_of_it() {
         ask(&[0, 1, 9, 4]),
         [Ok(7), unanswered.clone(), unanswered.clone(), unanswered.clone()]
     );
-    // Of the panicking cohort: what was answered stands; dropped, taken and untouched fail alike.
+    // Of the panicking cohort, sent replies remain valid; dropped, taken and untouched items fail alike.
     let failed = [Ok(7), panicked.clone(), panicked.clone(), panicked.clone(), panicked.clone()];
     assert_eq!(ask(&[0, 1, 4, 5, 0]), failed);
-    // Kept over a cohort's end, and dropped in a later one.
+    // Kept beyond a cohort's end, and dropped in a later one.
     assert_eq!(ask(&[2]), []);
     assert_eq!(processor.live(), 2, "the item and its caller");
     assert_eq!(ask(&[3]), [unanswered]);
@@ -194,7 +194,7 @@ fn a_session_ends_items_wherever_they_are() {
         while processor.turn(&world).ran > 0 {}
         assert_eq!(session.operations(), 0);
         assert_eq!(session.scope(|| keep.dispatch(true)), Err(CallError::Cancelled));
-        // Replies to those that are gone are dropped, and harm nobody who has their slots now.
+        // Replies to cancelled calls are dropped, and do not affect the new owners of their slots.
         front
             .dispatch(move |_| async move {
                 let others: Vec<_> = (0..4).map(|_| front.call(|_| yield_now())).collect();
@@ -285,7 +285,8 @@ fn panics_and_ends_travel_home_too() {
                         let answer = stage.call_on(1, Box::new(item)).await;
                         SEEN.lock().unwrap().push(answer);
                     }
-                    // Kept there when all is ended: the caller is not left alone.
+                    // Kept on the other processor when everything is cancelled: the caller still gets an
+                    // error.
                     let kept = stage.call_on(1, Box::new(1));
                     control.end();
                     let _ = kept.await;
@@ -300,7 +301,7 @@ fn panics_and_ends_travel_home_too() {
 }
 
 #[test]
-fn options_hold_and_the_end_of_a_cohort_is_told() {
+fn options_apply_and_the_end_of_a_cohort_runs_its_hook() {
     let mut graph = Graph::new();
     let log: std::sync::Arc<Mutex<Vec<String>>> = std::sync::Arc::default();
     let (items, ends, flushes) = (log.clone(), log.clone(), log.clone());

@@ -227,7 +227,7 @@ fn ending_a_program_leaves_nothing() {
 /// The ring to another processor is full most of the time here, and is emptied while the sender
 /// fills it.
 #[test]
-fn a_stage_keeps_the_order_of_a_far_caller() {
+fn a_stage_keeps_the_order_of_a_remote_caller() {
     const MANY: usize = 50_000;
     let mut graph = Graph::new();
     let main = graph.shared("main", ());

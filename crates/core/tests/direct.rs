@@ -1,4 +1,4 @@
-//! Direct calls: run inside of their callers, and otherwise what every operation is.
+//! Inline execution: direct calls run in their callers, and otherwise behave like any operation.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn view(processor: &Processor, stage: usize) -> StageView {
     processor.control().profile().processors[0].stages[stage].clone()
 }
 
-/// Runs `parent` on a stage of its own, with a direct stage beside it; returns what the latter did.
+/// Runs `parent` on its own stage, beside a direct stage; returns the latter's counters.
 fn beside<Fut: Future<Output = ()> + 'static>(
     parent: impl FnOnce(SharedStage<()>, Log) -> Fut + 'static,
 ) -> (Vec<&'static str>, StageView) {
@@ -91,7 +91,7 @@ fn a_child_that_suspends_is_an_operation_like_any_other() {
 fn wakes_of_the_caller_are_not_lost_while_a_child_runs_inside() {
     let (log, _) = beside(|b, log| async move {
         let (trigger, happens) = oneshot::local::<u8>();
-        // Awaited first, so that the event knows its waiter; then the child wakes that.
+        // Awaited first, so that the channel has its waker; then the child wakes it.
         let mut happens = std::pin::pin!(happens);
         let mut child = Box::pin(b.call(move |_| async move { trigger.send(1) }));
         let mut done = false;
@@ -109,7 +109,7 @@ fn wakes_of_the_caller_are_not_lost_while_a_child_runs_inside() {
 }
 
 #[test]
-fn a_panic_ends_the_child_alone_and_the_world_is_told() {
+fn a_panic_fails_only_the_child_and_is_reported() {
     struct Told(Bench, RefCell<Vec<String>>);
     impl phalanx_core::World for Told {
         fn now(&self) -> u64 {
@@ -162,7 +162,7 @@ fn a_panic_ends_the_child_alone_and_the_world_is_told() {
     assert_eq!(processor.live(), 0);
 }
 
-/// Calls itself, as deep as asked.
+/// Calls itself to the given depth.
 fn descend(stage: SharedStage<()>, depth: u32) -> Pin<Box<dyn Future<Output = u32>>> {
     Box::pin(async move {
         match depth {
@@ -176,7 +176,7 @@ fn descend(stage: SharedStage<()>, depth: u32) -> Pin<Box<dyn Future<Output = u3
 }
 
 #[test]
-fn recursion_goes_on_in_the_queue_before_the_stack_ends() {
+fn deep_recursion_continues_in_the_queue() {
     let (_, view) = beside(|b, _| async move {
         assert_eq!(descend(b, 20_000).await, 20_000);
     });
@@ -186,7 +186,7 @@ fn recursion_goes_on_in_the_queue_before_the_stack_ends() {
 }
 
 #[test]
-fn who_calls_for_ever_lets_others_run() {
+fn an_endless_caller_lets_others_run() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let b = graph.stage("b").direct().shared(());
@@ -237,7 +237,7 @@ fn sessions_and_deadlines_hold_inside() {
 }
 
 #[test]
-fn a_caller_that_is_ended_by_its_child_goes_no_further_than_its_next_wait() {
+fn a_caller_cancelled_by_its_child_stops_at_its_next_wait() {
     let log = Log::default();
     let (_, view) = beside({
         let log = log.clone();
@@ -283,7 +283,7 @@ fn exclusive_stages_and_those_that_hold_run_in_cohorts() {
 }
 
 #[test]
-fn partitions_here_are_entered_inside_and_those_elsewhere_by_parcel() {
+fn local_partitions_run_inline_and_remote_ones_by_envelope() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let table = graph.stage("table").direct().partitions(8).partitioned(|n| n as u64);
@@ -311,7 +311,7 @@ fn partitions_here_are_entered_inside_and_those_elsewhere_by_parcel() {
 }
 
 #[test]
-fn what_was_invoked_before_is_not_overtaken_inside() {
+fn inline_calls_do_not_overtake_earlier_invocations() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let b = graph.stage("b").direct().shared(());

@@ -99,7 +99,7 @@ fn run(steps: &[Step]) -> Vec<usize> {
 }
 
 #[test]
-fn nothing_is_lost_by_a_move_and_the_order_may_be() {
+fn a_move_loses_nothing_but_may_change_the_order() {
     let (mut kept, mut lost, mut first) = (0, 0, None);
     every(&mut Vec::new(), 4, 2, 1, &mut |steps| match run(steps)[..] {
         [0, 1] => kept += 1,

@@ -1,4 +1,4 @@
-//! Exclusive stages with a large state: operations go to where it is, unless there are many.
+//! Cache affinity: operations of exclusive stages with large state are sent to it, unless there are many.
 
 mod common;
 
@@ -46,7 +46,7 @@ fn few_operations_go_to_the_state_and_many_have_it_come() {
 }
 
 #[test]
-fn a_program_that_ends_drops_what_was_on_its_way() {
+fn a_program_that_ends_drops_envelopes_in_transit() {
     let alive = Rc::new(());
     let sent = std::sync::Arc::new(());
     let mut graph = Graph::new();

@@ -1,5 +1,5 @@
-//! What can be seen of a program: who is suspended, how long operations waited, who invoked whom,
-//! and the trace of its cohorts. Two processors are turned by hand, so every figure is exact.
+//! Observability: suspended operations, waiting times, invocations between stages, and traces of cohorts. Two
+//! processors are turned by hand, so every figure is exact.
 
 #![cfg(not(uncounted))]
 
@@ -26,7 +26,7 @@ fn turns(processors: &[Processor], world: &Bench) {
 }
 
 #[test]
-fn the_suspended_are_counted_while_they_are() {
+fn suspended_operations_are_counted() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
     let (processor, world) = (alone(graph), Bench::default());
@@ -93,7 +93,7 @@ fn an_arc_from_another_processor_keeps_its_name() {
 }
 
 #[test]
-fn a_trace_has_every_cohort_and_who_invoked_it() {
+fn a_trace_contains_every_cohort_and_its_invoker() {
     let (processors, front, back) = pair();
     let world = Bench::default();
     let control = processors[0].control();

@@ -1,4 +1,4 @@
-//! Where operations and their requests' objects live.
+//! Memory of operations and of their requests' objects.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn figures(processor: &Processor) -> (u64, u64, u64) {
     (view.pooled_bytes, view.pooled_objects, view.overflow_bytes)
 }
 
-/// Until the figures have been published.
+/// Turns until the gauges have been published.
 fn turns(processor: &Processor, world: &Bench) {
     (0..256).for_each(|_| _ = processor.turn(world));
 }
@@ -103,7 +103,7 @@ fn a_destructor_that_panics_gives_its_block_back() {
 }
 
 #[test]
-fn types_are_found_with_their_bytes_and_wide_ones_told() {
+fn operation_types_are_recorded_and_large_ones_reported() {
     let mut graph = Graph::new();
     let stage = graph.stage("stage").object::<[u8; 1024]>("buffer").shared(());
     let (processor, world) = (alone(graph), Told::default());
@@ -134,7 +134,7 @@ async fn on_large_operation(handed: [u8; 3000]) {
     assert_eq!(made[1999] + handed[2999], 0);
 }
 
-/// A world that is told of wide operations.
+/// A world that records large operations.
 #[derive(Default)]
 struct Told {
     world: Bench,

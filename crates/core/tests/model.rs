@@ -1,5 +1,5 @@
-//! Random programs on several processors, turned by hand in random order, against a model: each
-//! invocation is run once or its caller learns why not, nothing is left, and the counters add up.
+//! Random programs on several processors, turned by hand in random order, against a model: each invocation
+//! runs once or its caller gets an error, nothing leaks, and the counters add up.
 
 mod common;
 
@@ -20,12 +20,12 @@ use proptest::prelude::*;
 
 const PROCESSORS: usize = 3;
 
-/// What an operation does, one step after the other.
+/// The steps of an operation.
 #[derive(Clone, Debug)]
 enum Step {
     Dispatch(Place, Plan),
     Call(Place, Plan),
-    /// Called, and the call dropped after so many yields.
+    /// Called, and the call dropped after that many yields.
     Forget(Place, Plan, u8),
     Join(Vec<(Place, Plan)>),
     /// Waits for a child, but not for long.
@@ -86,7 +86,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     })
 }
 
-/// How one invocation went, as the operation itself saw it.
+/// The outcome of one invocation, as recorded by the operation itself.
 #[derive(Default)]
 struct Fate {
     started: AtomicU32,
@@ -116,7 +116,7 @@ struct Env {
     fates: Arc<std::sync::Mutex<Vec<Arc<Fate>>>>,
 }
 
-/// What the handler is to do with it, and whose fate it is.
+/// The plan of an item, and the record of its outcome.
 struct Item(usize, SlotState);
 
 /// Replies to each item, until one of them makes it panic: then the others fail with it.
@@ -139,7 +139,7 @@ fn handle(cohort: &mut Cohort<Item, u32>) {
 type Running = Pin<Box<dyn Future<Output = u32>>>;
 
 impl Env {
-    /// Invokes `plan` at `place`.
+    /// Invokes `plan` on stage `place`.
     fn call(&self, place: Place, plan: &Plan) -> (Arc<Fate>, Call<u32>) {
         let (fate, life) = self.fate();
         let (env, plan) = (self.clone(), plan.clone());
@@ -267,7 +267,7 @@ fn detached(fate: &Fate, call: Call<u32>) {
     }
 }
 
-/// What the caller learns is what has happened.
+/// The caller's result matches the recorded outcome.
 fn check(fate: &Fate, result: Result<u32, CallError>) {
     let (completed, panics) = (fate.completed.load(Relaxed), fate.panics.load(Relaxed));
     match result {

@@ -16,7 +16,7 @@ use proptest::prelude::*;
 const PROCESSORS: usize = 3;
 const PARTITIONS: usize = 4;
 
-/// Which operations have run here; and that no copy of it exists.
+/// Records which operations have run here, and asserts that no copy of the state exists.
 struct Log {
     seen: Vec<usize>,
     alive: Arc<AtomicUsize>,
@@ -201,7 +201,7 @@ fn a_move_that_would_wait_for_ever_is_given_up() {
     assert_eq!(several.live(), [0, 0]);
 }
 
-/// Those that wait for a move run in the order in which they came.
+/// Operations that wait for a move run in the order of their arrival.
 #[test]
 fn those_that_wait_keep_their_order() {
     let mut graph = Graph::new();
@@ -281,7 +281,7 @@ fn partitions_move_between_threads() {
     });
 }
 
-/// What is done at once is done here or not at all, and is counted as an operation of the stage.
+/// Inline work runs here or not at all, and counts as an operation of the stage.
 #[test]
 fn at_once_is_here_or_not_at_all() {
     let mut graph = Graph::new();

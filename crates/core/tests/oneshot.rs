@@ -1,4 +1,4 @@
-//! Remote events: fired from other threads and other processors, or not at all.
+//! Oneshot channels: values sent from other threads and other processors, or never sent.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn fired_by_threads() {
                 for number in 0..300u64 {
                     let (trigger, event) = oneshot::shared();
                     let thread = std::thread::spawn(move || {
-                        // Sometimes before anybody waits, sometimes when the processor sleeps.
+                        // Sometimes before the receiver waits, sometimes while the processor is parked.
                         if number.is_multiple_of(100) {
                             std::thread::sleep(Duration::from_millis(3));
                         }

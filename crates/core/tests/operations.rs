@@ -1,4 +1,4 @@
-//! What operations promise, on one processor with virtual time.
+//! Guarantees of operations, on one processor with virtual time.
 
 mod common;
 
@@ -141,7 +141,7 @@ fn an_exclusive_state_is_out_of_reach_elsewhere() {
 }
 
 #[test]
-fn cohorts_are_what_is_there_up_to_the_bound() {
+fn cohorts_contain_all_queued_operations_up_to_the_bound() {
     let mut graph = Graph::new();
     let a = graph.stage("a").max_cohort(8).shared(());
     let (processor, world) = (alone(graph), Bench::default());
@@ -154,7 +154,7 @@ fn cohorts_are_what_is_there_up_to_the_bound() {
 }
 
 #[test]
-fn at_the_bound_invocations_are_refused() {
+fn at_the_bound_invocations_are_rejected() {
     let mut graph = Graph::new();
     graph.max_operations(3);
     let a = graph.shared("a", ());
@@ -240,7 +240,7 @@ fn time_passes_and_times_out() {
 }
 
 #[test]
-fn events_wake_whoever_waits_also_when_abandoned() {
+fn oneshots_wake_the_receiver_even_if_the_sender_is_dropped() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let (processor, world) = (alone(graph), Bench::default());

@@ -44,9 +44,9 @@ fn a_lifo_stage_takes_the_newest_first() {
     assert_eq!(five(|stage| stage.lifo().max_cohort(2)), [4, 3, 0, 1, 2]);
 }
 
-/// A call sees what the calls before it have done, whether these are awaited or not.
+/// A call sees the effects of earlier calls, whether these are awaited or not.
 #[test]
-fn a_call_finds_what_was_invoked_before_it_done() {
+fn a_call_sees_the_effects_of_earlier_invocations() {
     for direct in [false, true] {
         let mut graph = Graph::new();
         let front = graph.shared("front", ());
@@ -77,7 +77,7 @@ fn a_call_finds_what_was_invoked_before_it_done() {
     }
 }
 
-/// Of a stage whose queue is empty, an awaited operation still becomes a part of its caller.
+/// In a stage with an empty queue, an awaited operation runs inline.
 #[test]
 fn where_nothing_waits_a_run_is_a_part_of_its_caller() {
     let mut graph = Graph::new();
@@ -93,8 +93,8 @@ fn where_nothing_waits_a_run_is_a_part_of_its_caller() {
     assert_eq!((view.direct, view.completed.count, view.cohorts), (3, 3, 0));
 }
 
-/// A woken operation goes on behind what was invoked before it was woken, and before what is
-/// invoked later. An operation that yields goes on behind all that wait.
+/// A woken operation continues after operations invoked before its wake-up, and before later ones. An
+/// operation that yields continues after all queued ones.
 #[test]
 fn woken_operations_queue_with_the_invoked() {
     let mut graph = Graph::new();
@@ -129,10 +129,10 @@ fn woken_operations_queue_with_the_invoked() {
     assert_eq!(*ran.borrow(), ["yields", "before", "woken", "behind", "yielded"]);
 }
 
-/// An operation of another processor that is refused as it arrives leaves those that wait here in
-/// their order.
+/// An operation of another processor that is rejected on arrival leaves the order of the local queue
+/// unchanged.
 #[test]
-fn a_refused_arrival_takes_nobody_out_of_turn() {
+fn a_rejected_arrival_keeps_the_order_of_the_queue() {
     let mut graph = Graph::new();
     let front = graph.shared("front", ());
     let stage = graph.stage("stage").max_cohort(4).shared(());
@@ -188,7 +188,7 @@ fn invoke() -> impl Strategy<Value = Invoke> {
     ]
 }
 
-/// By caller, stage and place, the numbers of the invocations in the order of their start.
+/// For each caller, stage and place: the numbers of the invocations in the order of their start.
 type Started = Arc<Mutex<HashMap<(usize, &'static str, usize), Vec<usize>>>>;
 
 #[derive(Clone, Copy)]

@@ -22,7 +22,7 @@ fn world() -> &'static Bench {
 }
 
 #[test]
-fn what_starts_too_late_is_not_started() {
+fn an_operation_past_its_deadline_is_not_started() {
     let mut graph = Graph::new();
     let (a, b) = (graph.shared("a", ()), graph.shared("b", ()));
     let (processor, world, ran) = (alone(graph), world(), Rc::new(Cell::new(0)));
@@ -128,7 +128,7 @@ fn the_bound_of_operations_sheds_too() {
 
 /// An item that comes too late for a cohort operation is not in the cohort; the others are.
 #[test]
-fn a_cohort_operation_is_not_given_what_is_late() {
+fn a_cohort_operation_gets_no_expired_items() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let gather = graph.stage("gather").cohort(
@@ -161,7 +161,7 @@ fn a_cohort_operation_is_not_given_what_is_late() {
     assert_eq!(processor.live(), 0);
 }
 
-/// Ends the program also when a test fails.
+/// Ends the program even if a test fails.
 struct End(Control);
 
 impl Drop for End {
@@ -170,17 +170,17 @@ impl Drop for End {
     }
 }
 
-/// A request takes so long.
+/// The duration of a request.
 const SERVICE: u64 = MS / 10;
 
-/// What some load has come to.
+/// The results of a load.
 #[derive(Default)]
 struct Outcome {
     refused: Cell<u32>,
     latency: RefCell<Vec<u64>>,
 }
 
-/// Lets `load` times as many requests come as one processor can do, for so many milliseconds.
+/// Generates `load` times the requests that one processor can serve, for the given number of milliseconds.
 fn drive(
     world: &'static Bench,
     entry: SharedStage<()>,
@@ -223,21 +223,21 @@ fn drive(
 }
 
 #[test]
-fn an_overloaded_processor_serves_whom_it_admits() {
-    serves_whom_it_admits(|processor, world| processor.turn(world).ran);
+fn an_overloaded_processor_serves_admitted_requests() {
+    serves_admitted_requests(|processor, world| processor.turn(world).ran);
 }
 
-/// Admission is moved by the steps that a simulation takes, too.
+/// Admission also works when a simulation drives the processor by steps.
 #[test]
 fn so_does_one_that_is_driven_by_steps() {
-    serves_whom_it_admits(|processor, world| {
+    serves_admitted_requests(|processor, world| {
         let steps = processor.stepping();
         steps.receive(world);
         steps.ready().map(|stage| steps.run(stage, usize::MAX, |left| left - 1, world)).sum()
     });
 }
 
-fn serves_whom_it_admits(turn: impl Fn(&Processor, &Bench) -> usize) {
+fn serves_admitted_requests(turn: impl Fn(&Processor, &Bench) -> usize) {
     let mut graph = Graph::new();
     let (entry, work) = (graph.shared("entry", ()), graph.stage("work").max_cohort(16).shared(()));
     let (processor, world) = (alone(graph), world());
@@ -263,9 +263,9 @@ fn serves_whom_it_admits(turn: impl Fn(&Processor, &Bench) -> usize) {
     assert_eq!((admission.in_flight(), processor.live()), (0, 0));
 }
 
-/// What a driver has taken over is as much in the way as what waits in a stage.
+/// Queue delay in the driver counts like queue delay in a stage.
 #[test]
-fn what_waits_outside_of_the_stages_counts() {
+fn external_queue_delay_counts() {
     let (processor, world) = (alone(Graph::new()), world());
     let admission = processor.enter(Admission::new);
     let limit_after = |intervals, waited| {

@@ -1,4 +1,4 @@
-//! A policy of a user's own: where operations go, what they are given, and a gate.
+//! User-defined policies: placement of operations, their state, and a gate.
 
 mod common;
 

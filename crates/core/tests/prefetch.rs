@@ -1,5 +1,5 @@
-//! What `prefetch(..).await` promises: others of the cohort run first, then it goes on in the same
-//! cohort, and nothing else about an operation changes.
+//! Guarantees of `prefetch(..).await`: other operations of the cohort run first, then the operation continues
+//! in the same cohort, and nothing else about it changes.
 
 mod common;
 
@@ -16,8 +16,8 @@ fn stage(processor: &phalanx_core::Processor, index: usize) -> StageView {
     processor.control().profile().processors[0].stages[index].clone()
 }
 
-/// Runs `count` operations that each note their start, wait for `fetches` prefetches and note their
-/// end; says what was noted.
+/// Runs `count` operations that each record their start, await `fetches` prefetches and record their end;
+/// returns the record.
 fn run(max_cohort: usize, count: usize, fetches: usize) -> (Vec<(usize, &'static str)>, StageView) {
     let mut graph = Graph::new();
     let a = graph.stage("a").max_cohort(max_cohort).shared(());
@@ -60,7 +60,7 @@ fn every_round_is_in_order() {
 }
 
 #[test]
-fn an_operation_alone_just_goes_on() {
+fn a_single_operation_does_not_suspend_for_a_prefetch() {
     let (seen, view) = run(64, 1, 3);
     assert_eq!(seen, [(0, "start"), (0, "end")]);
     assert_eq!((view.cohorts, view.suspended), (1, 0));
@@ -223,7 +223,7 @@ fn a_wake_up_while_it_waits_runs_it_once() {
 }
 
 #[test]
-fn under_a_foreign_waker_or_outside_it_goes_on() {
+fn under_a_foreign_waker_or_outside_a_prefetch_does_not_suspend() {
     let ready = |data: &u32| {
         let context = &mut Context::from_waker(Waker::noop());
         pin!(prefetch(data)).poll(context).is_ready()
@@ -276,7 +276,7 @@ fn two_at_once_are_one_suspension() {
 }
 
 #[test]
-fn what_comes_from_other_processors_is_interleaved_too() {
+fn remote_operations_are_interleaved_too() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let mut seeds = graph.build(2);

@@ -1,4 +1,4 @@
-//! States that are made anew after a panic, and those that are not.
+//! Rebuildable states after a panic, and states that are not rebuildable.
 
 mod common;
 
@@ -55,7 +55,7 @@ fn a_torn_partition_is_dropped_and_made_anew() {
                 });
                 let error = guest.await.unwrap_err();
                 assert!(matches!(error, CallError::Panicked { .. }), "{error}");
-                // One that had begun goes on with the new state.
+                // An operation that had started continues with the new state.
                 let here = part.with(|pair| (pair.0, pair.1));
                 let beside =
                     stage.call(two, |part| async move { part.with(|pair| (pair.0, pair.1)) });

@@ -95,7 +95,7 @@ fn one_cohort_is_under_way_and_the_next_gathers_in_order() {
 }
 
 #[test]
-fn what_waits_is_bounded_by_the_capacity() {
+fn the_queue_is_bounded_by_the_capacity() {
     let (mut graph, log, replies) = (Graph::new(), Log::default(), Replies::default());
     let front = graph.shared("front", ());
     let journal = journal(&mut graph, &log, 2);
@@ -156,7 +156,7 @@ fn a_session_that_ends_takes_its_items_along_and_nothing_else() {
 }
 
 #[test]
-fn a_drain_finishes_what_waits_and_an_end_drops_it() {
+fn a_drain_completes_queued_items_and_an_end_drops_them() {
     for ends in [false, true] {
         let (mut graph, log) = (Graph::new(), Log::default());
         let journal = journal(&mut graph, &log, usize::MAX);

@@ -20,10 +20,10 @@ const PROCESSORS: usize = 3;
 
 #[derive(Clone, Debug)]
 enum Tree {
-    /// Waits in vain.
+    /// Waits forever.
     Stuck,
     Sleep(u8),
-    /// Gives a hold to an operation outside of the session, which drops it later.
+    /// Gives a guard to an operation outside the session, which drops it later.
     SessionGuard(u8),
     /// Ends the session from inside.
     End,
@@ -140,7 +140,7 @@ fn run(tree: Tree, turns: &[u8]) {
         let ending = env.stage.dispatch(move |_| async move {
             session.end().await;
             assert_eq!(session.operations(), 0);
-            // This function's, `env`'s and these two: nobody of the session is left.
+            // This function's, `env`'s and these two: no operation of the session is left.
             ended.set(Arc::strong_count(&alive) == 3);
             drop(held);
         });
@@ -161,7 +161,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_ended_session_leaves_nothing_anywhere(
+    fn an_ended_session_leaves_nothing_on_any_processor(
         tree in tree(),
         turns in proptest::collection::vec(any::<u8>(), 0..40),
     ) {
@@ -200,8 +200,8 @@ fn the_first_of_several_ends_the_rest() {
 }
 
 #[test]
-fn a_child_is_ended_wherever_it_is() {
-    // Before it is taken up, while it waits, and when its result is on the way.
+fn a_child_is_cancelled_on_any_processor() {
+    // Before it is accepted, while it waits, and when its result is in transit.
     for turns in 0..5 {
         let mut graph = Graph::new();
         let stage = graph.shared("stage", ());

@@ -1,5 +1,5 @@
-//! Code of others at awkward moments: destructors, wakers and panics that reach back into the
-//! runtime, and handles that stray from their processor.
+//! User code at critical moments: destructors, wakers and panics that call back into the runtime, and handles
+//! away from their processor.
 
 mod common;
 
@@ -24,7 +24,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// Without the noise of panics that are meant.
+/// Silences the panics that are intended.
 fn quietly<R>(f: impl FnOnce() -> R) -> R {
     std::panic::set_hook(Box::new(|_| ()));
     let result = f();
@@ -70,7 +70,7 @@ fn a_join_dropped_away_from_its_processor_leaves_no_pointer() {
 }
 
 #[test]
-fn a_turn_is_its_own_processors_whoever_was_entered() {
+fn a_turn_enters_its_own_processor() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let mut seeds = graph.build(2);
@@ -86,7 +86,7 @@ fn a_turn_is_its_own_processors_whoever_was_entered() {
 
 #[test]
 #[should_panic(expected = "inside its own turn")]
-fn a_turn_inside_a_turn_is_refused() {
+fn a_turn_inside_a_turn_panics() {
     struct Inner(Rc<RefCell<Option<Rc<phalanx_core::Processor>>>>);
     impl phalanx_core::World for Inner {
         fn now(&self) -> u64 {
@@ -113,7 +113,7 @@ fn sessions_are_cloned_and_dropped_anywhere_on_their_thread() {
 }
 
 #[test]
-fn a_result_whose_destructor_panics_harms_nobody() {
+fn a_result_whose_destructor_panics_harms_no_other_operation() {
     let mut graph = Graph::new();
     let a = graph.exclusive("a", 0u32);
     let b = graph.shared("b", ());
@@ -140,7 +140,7 @@ fn a_result_whose_destructor_panics_harms_nobody() {
 }
 
 #[test]
-fn a_foreign_waker_that_panics_stops_nobody() {
+fn a_foreign_waker_that_panics_stops_no_other_operation() {
     struct Bad;
     impl Wake for Bad {
         fn wake(self: Arc<Self>) {
@@ -204,7 +204,7 @@ fn a_foreign_wakers_destructor_may_use_timers() {
 }
 
 #[test]
-fn what_a_panic_carries_may_panic_when_dropped() {
+fn a_panic_payload_may_panic_when_dropped() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let (processor, world, ran) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
@@ -228,7 +228,7 @@ fn what_a_panic_carries_may_panic_when_dropped() {
 }
 
 #[test]
-fn destructors_invoke_in_vain_when_their_processor_goes() {
+fn invocations_by_destructors_are_rejected_when_the_processor_is_dropped() {
     let alive = Rc::new(());
     let mut graph = Graph::new();
     let (a, b) = (graph.shared("a", ()), graph.shared("b", ()));
@@ -248,7 +248,7 @@ fn destructors_invoke_in_vain_when_their_processor_goes() {
 }
 
 #[test]
-fn ending_a_program_ends_what_its_destructors_invoke() {
+fn ending_a_program_cancels_the_invocations_of_its_destructors() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let (processor, world) = (alone(graph), Bench::default());
@@ -300,7 +300,7 @@ fn an_operation_that_holds_its_own_call_ends_with_its_session() {
 }
 
 #[test]
-fn a_session_ended_by_its_own_operation_tells_those_outside() {
+fn a_session_ended_by_its_own_operation_wakes_outside_waiters() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let (processor, world, seen) = (alone(graph), Bench::default(), Rc::new(RefCell::new(None)));
@@ -383,7 +383,7 @@ fn a_call_that_strays_is_over() {
 }
 
 #[test]
-fn a_destructor_in_a_cohort_wakes_the_one_that_just_suspended() {
+fn a_destructor_in_a_cohort_wakes_the_operation_that_just_suspended() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let (processor, world, done) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));

@@ -1,5 +1,4 @@
-//! A stage that is never without work of its own processor still runs what others send it, and the
-//! other way round, whether it is the count or the time that ends its cohorts.
+//! Local and remote operations do not starve each other, whether the count or the time ends cohorts.
 
 mod common;
 
@@ -9,10 +8,10 @@ use std::rc::Rc;
 use common::Several;
 use phalanx_core::{Cohort, Graph, SharedStage};
 
-/// Turns that are enough: a cohort down and one up each, every other for the envelopes.
+/// Enough turns: a cohort in each direction, every other one for the envelopes.
 const TURNS: usize = 4;
 
-/// A stage of processor 0 always has `backlog` operations, which take `ns` each.
+/// A stage of processor 0 always has `backlog` operations, which take `ns` nanoseconds each.
 fn endless(
     several: &'static Several,
     stage: SharedStage<()>,
@@ -38,7 +37,7 @@ fn several(graph: Graph) -> &'static Several {
     Box::leak(Box::new(Several::new(graph, 2)))
 }
 
-fn parcels_run(graph: Graph, stage: SharedStage<()>, backlog: usize, ns: u64) {
+fn remote_operations_run(graph: Graph, stage: SharedStage<()>, backlog: usize, ns: u64) {
     let several = several(graph);
     let ran = endless(several, stage, backlog, ns);
     let sent: Vec<_> = several.processors[1]
@@ -52,29 +51,29 @@ fn parcels_run(graph: Graph, stage: SharedStage<()>, backlog: usize, ns: u64) {
 }
 
 #[test]
-fn parcels_run_where_the_count_ends_cohorts() {
+fn remote_operations_run_when_the_count_ends_cohorts() {
     let mut graph = Graph::new();
     let stage = graph.stage("busy").max_cohort(4).shared(());
-    parcels_run(graph, stage, 12, 0);
+    remote_operations_run(graph, stage, 12, 0);
 }
 
 #[test]
-fn parcels_run_where_the_time_ends_cohorts() {
+fn remote_operations_run_when_the_time_ends_cohorts() {
     let mut graph = Graph::new();
     let stage = graph.shared("busy", ());
-    parcels_run(graph, stage, 50, 100_000);
+    remote_operations_run(graph, stage, 50, 100_000);
 }
 
-/// The queue is full of what is here: envelopes are not refused for that.
+/// The queue is full of local operations; envelopes are not rejected for that.
 #[test]
-fn parcels_run_where_the_queue_is_full() {
+fn remote_operations_run_when_the_queue_is_full() {
     let mut graph = Graph::new();
     let stage = graph.stage("busy").max_cohort(4).capacity(12).shared(());
-    parcels_run(graph, stage, 12, 0);
+    remote_operations_run(graph, stage, 12, 0);
 }
 
 #[test]
-fn parcels_are_in_cohorts_that_a_handler_is_given() {
+fn remote_items_are_in_cohorts_of_a_handler() {
     let mut graph = Graph::new();
     let main = graph.shared("main", ());
     let gather = graph.stage("gather").max_cohort(4).cohort(
@@ -97,9 +96,9 @@ fn parcels_are_in_cohorts_that_a_handler_is_given() {
     assert!(answered.get());
 }
 
-/// A flood of envelopes does not starve what is here either.
+/// A flood of envelopes does not starve local operations either.
 #[test]
-fn local_operations_run_while_parcels_come() {
+fn local_operations_run_while_remote_ones_arrive() {
     let mut graph = Graph::new();
     let stage = graph.stage("busy").max_cohort(4).shared(());
     let several = several(graph);

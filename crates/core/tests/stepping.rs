@@ -1,4 +1,4 @@
-//! A processor driven by choice, and what it says is left in it.
+//! Single-stepping a processor, and its leak check.
 
 mod common;
 
@@ -12,7 +12,7 @@ use common::{Bench, alone};
 use phalanx_core::{Graph, Leak, Session, join, oneshot, sleep};
 
 #[test]
-fn what_is_chosen_runs_and_no_more() {
+fn only_the_chosen_operations_run() {
     let mut graph = Graph::new();
     let any = graph.stage("any").max_cohort(3).lifo().shared(());
     let ordered = graph.stage("ordered").shared(());

@@ -1,4 +1,4 @@
-//! Thresholds and hold: when a stage runs before its turn, and when after it.
+//! Thresholds and hold policy: stages that run before or after their turn.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What a processor runs, seen from another thread.
+//! The current work of a processor, observed from another thread.
 
 mod common;
 
@@ -61,7 +61,7 @@ fn an_operation_from_another_processor_has_its_own_name() {
 }
 
 #[test]
-fn cohorts_are_told_apart_and_idleness_is_seen() {
+fn cohorts_and_idleness_are_distinguished() {
     static COHORTS: AtomicU64 = AtomicU64::new(0);
     let mut graph = Graph::new();
     let work = graph.shared("work", ());
@@ -81,14 +81,14 @@ fn cohorts_are_told_apart_and_idleness_is_seen() {
     assert_eq!(control.running(), [None]);
 }
 
-/// The site of whatever runs, as a line of this file.
+/// The site of the running operation, as a line of this file.
 fn running_line(control: &Control) -> u32 {
     let site = control.running()[0].unwrap().site.expect("an operation runs");
     assert!(site.file().ends_with("watch.rs"), "{site}");
     site.line()
 }
 
-/// An operation on any state that tells the line which it was invoked on.
+/// An operation on any state that records the line of its invocation.
 fn look<T>(told: &Sender<u32>, control: &Control) -> impl FnOnce(T) -> Ready<()> + Send + 'static {
     let (told, control) = (told.clone(), control.clone());
     move |_| {
@@ -98,7 +98,7 @@ fn look<T>(told: &Sender<u32>, control: &Control) -> impl FnOnce(T) -> Ready<()>
 }
 
 #[test]
-fn the_line_of_an_invocation_is_known_whatever_handle_it_is_by() {
+fn the_line_of_an_invocation_is_recorded_for_every_handle() {
     let mut graph = Graph::new();
     let (told, lines) = channel();
     let shared = graph.shared("shared", ());

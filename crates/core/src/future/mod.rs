@@ -1,4 +1,4 @@
-//! What operations hold and await: calls, joins, events, timers, sessions, capacity and admission.
+//! Types that operations use and await: calls, joins, channels, timers, sessions, capacity and admission.
 
 pub(crate) mod admission;
 pub(crate) mod call;

@@ -179,7 +179,7 @@ mod tests {
 
     /// A stale reply and a dropped one, after more uses of the slot than an operation id can distinguish.
     #[test]
-    fn a_reply_knows_its_own_item_however_often_the_slot_was_used() {
+    fn a_reply_matches_only_its_own_item_after_many_uses_of_the_slot() {
         for uses in [0, 1, (1 << 24) - 1, 1 << 24, (1 << 25) - 1] {
             let mut graph = Graph::new();
             let stage = keeps(&mut graph, "stage");

@@ -97,7 +97,7 @@ mod tests {
     /// Resumes many operations of several sizes again and again, in either order; each continues where it
     /// was.
     #[test]
-    fn operations_beyond_the_cache_go_on_as_ever() {
+    fn operations_that_exceed_the_cache_continue_correctly() {
         const OPERATIONS: usize = 500;
         let mut graph = Graph::new();
         graph.cache_bytes(64 * 1024);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn wakers_of_others_are_passed_over() {
+    fn wakers_of_others_are_skipped() {
         prefetch_wakers([Waker::noop()]);
         let processor = Graph::new().build(1).remove(0).build(Box::new(|| ()));
         processor.enter(|| prefetch_wakers([Waker::noop()]));

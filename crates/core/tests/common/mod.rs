@@ -1,4 +1,4 @@
-//! A world for tests: a clock that is moved by hand, or a thread that really sleeps.
+//! Worlds for tests: one with a clock that is moved by hand, one with a thread that really parks.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::cell::{Cell, RefCell};
@@ -11,9 +11,9 @@ use phalanx_core::{Control, Graph, Processor, World};
 #[derive(Default)]
 pub(crate) struct Bench {
     pub(crate) now: Cell<u64>,
-    /// Run in the place of I/O completions.
+    /// Runs instead of reaping I/O completions.
     pub(crate) completions: RefCell<Vec<Box<dyn FnOnce()>>>,
-    /// How long what is done out there has waited.
+    /// The external queue delay.
     pub(crate) waited: Cell<u64>,
 }
 
@@ -41,7 +41,7 @@ impl World for Bench {
     }
 }
 
-/// A processor alone, run by hand.
+/// A single processor, turned by hand.
 pub(crate) fn alone(graph: Graph) -> Processor {
     graph.build(1).remove(0).build(Box::new(|| ()))
 }
@@ -103,7 +103,7 @@ pub(crate) fn run(
     control
 }
 
-/// Processors that are turned by hand, in an order that is given.
+/// Processors that are turned by hand, in a given order.
 pub(crate) struct Several {
     pub(crate) processors: Vec<Processor>,
     pub(crate) world: Bench,
@@ -118,7 +118,7 @@ impl Several {
         }
     }
 
-    /// Turns the processor numbered `at`, modulo their number. True if something moved.
+    /// Turns the processor numbered `at`, modulo their number. Returns whether anything ran or arrived.
     pub(crate) fn turn(&self, at: usize) -> bool {
         let turn = self.processors[at % self.processors.len()].turn(&self.world);
         turn.ran > 0 || turn.received

@@ -1,5 +1,5 @@
-//! Handles away from the processor that made them: on one of another program, on none, and after
-//! their own has ended.
+//! Handles away from the processor that made them: on one of another program, on none, and after their own
+//! has ended.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -71,7 +71,7 @@ fn handles(processor: &Processor, stage: SharedStage<()>, count: &Count) -> Hand
     handles
 }
 
-/// That nothing of `handles` is left but the two operations which never end by themselves.
+/// Asserts that of `handles` only the two operations remain that never complete.
 fn assert_given_back(processor: &Processor, count: &Count) {
     settle(std::slice::from_ref(processor), &Hostile::default());
     assert_eq!((processor.live(), processor.timers()), (2, 0), "{:?}", processor.leaks());
@@ -104,7 +104,7 @@ fn handles_outlive_their_processor() {
     let ((one, stage), (other, strange), count) = (alone(), alone(), Count::default());
     let mut mine = handles(&one, stage, &count);
     drop(one);
-    // The other has the same of its own, under the same numbers.
+    // The other program has the same handles, with the same numbers.
     let theirs = Count::default();
     let others = handles(&other, strange, &theirs);
     other.enter(|| {

@@ -20,9 +20,9 @@ fn states_whose_destructors_panic_are_all_dropped() {
     drop(processors);
 }
 
-/// An order that hands a partition over is under way when the program ends.
+/// A command that moves a partition is in transit when the program ends.
 #[test]
-fn an_order_that_nobody_follows_is_dropped() {
+fn a_command_that_never_runs_is_dropped() {
     hush();
     for turns in 0..4 {
         let mut graph = Graph::new();
@@ -44,7 +44,7 @@ fn an_order_that_nobody_follows_is_dropped() {
     }
 }
 
-/// A program ends inside of another one's operation, with an order under way that owes an answer.
+/// A program ends within an operation of another program, with a request in transit.
 #[test]
 fn a_program_that_ends_inside_another_tells_it_nothing() {
     hush();
@@ -57,7 +57,7 @@ fn a_program_that_ends_inside_another_tells_it_nothing() {
         one.turn(&world);
         two.turn(&world);
         drop(two);
-        // Asks the other processor to end its part, and is not heard.
+        // Requests that the other processor end its part; the request is not received.
         drop(session.end());
         one.turn(&world);
     });
@@ -72,7 +72,7 @@ fn a_program_that_ends_inside_another_tells_it_nothing() {
     assert!(processors.iter().all(|processor| processor.leaks().is_empty()));
 }
 
-/// Panics when its last count goes.
+/// Panics when its last reference is dropped.
 struct Bad;
 
 impl Wake for Bad {
@@ -93,7 +93,7 @@ fn bad() -> Waker {
     Waker::from(Arc::new(Bad))
 }
 
-/// Everything that keeps a waker is left behind with one whose destructor panics.
+/// Every structure that keeps a waker is dropped with one whose destructor panics.
 #[test]
 fn wakers_whose_destructors_panic_are_all_dropped() {
     hush();
@@ -121,7 +121,7 @@ fn wakers_whose_destructors_panic_are_all_dropped() {
     drop(processor);
 }
 
-/// Destructors that run at the end invoke, end, fire and wait, all in vain.
+/// Destructors that run at the end invoke, cancel, send and wait, without effect.
 #[test]
 fn destructors_at_the_end_may_use_everything() {
     hush();

@@ -1,4 +1,4 @@
-//! Operations that are out of every queue at the moment when foreign code panics.
+//! Operations that are in no queue at the moment when foreign code panics.
 //!
 //! Each test has operations wait in a tokio `Notify`, which keeps pointers into their futures. An
 //! operation that is forgotten leaves such a pointer behind.
@@ -40,7 +40,7 @@ fn waits(stage: SharedStage<()>, notify: &Arc<Notify>, token: Rc<()>) -> Go {
 /// The stage's queue is full, so that its newest operation is put aside for one that another
 /// processor sent, whose refusal runs a destructor.
 #[test]
-fn an_operation_aside_for_a_refused_one_comes_back() {
+fn an_operation_set_aside_for_a_rejected_one_returns() {
     hush();
     let mut graph = Graph::new();
     graph.max_operations(2);
@@ -63,7 +63,7 @@ fn an_operation_aside_for_a_refused_one_comes_back() {
 }
 
 #[test]
-fn an_operation_that_panicked_is_dropped_whatever_the_subscriber_does() {
+fn an_operation_that_panicked_is_dropped_even_if_the_subscriber_panics() {
     hush();
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
@@ -158,7 +158,7 @@ fn operations_aside_for_an_interruption_come_back() {
     }
 }
 
-/// The processor goes while everything is under way: nothing outlives it.
+/// The processor is dropped while everything is in progress: nothing outlives it.
 #[test]
 fn a_processor_that_goes_leaves_no_waiter_behind() {
     hush();

@@ -1,4 +1,4 @@
-//! Refused invocations whose destructors panic: that ends neither the turn nor the caller.
+//! Rejected invocations whose destructors panic: this ends neither the turn nor the caller.
 
 use std::task::{Poll, Waker};
 
@@ -39,7 +39,7 @@ fn a_refusal_by_a_stages_capacity_reaches_its_caller() {
 
 /// Operations and items that other processors send are refused by a processor that is full.
 #[test]
-fn what_other_processors_send_is_refused_within_the_turn() {
+fn remote_operations_are_rejected_within_the_turn() {
     hush();
     let mut graph = Graph::new();
     graph.max_operations(4);
@@ -70,7 +70,7 @@ fn what_other_processors_send_is_refused_within_the_turn() {
 /// An invocation arrives after its session has ended. Its destructor panics, or takes the last
 /// handle of the session that it finds itself in.
 #[test]
-fn what_arrives_too_late_is_refused_within_the_turn() {
+fn late_arrivals_are_rejected_within_the_turn() {
     hush();
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());

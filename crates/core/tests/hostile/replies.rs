@@ -49,8 +49,8 @@ fn stale_reply(processor: &Processor, world: &Hostile, stage: CohortStage<(), u6
     NUMBERS.take().pop().expect("kept")
 }
 
-/// After `uses` other operations in the slot of a stale reply, that reply reaches nobody.
-fn a_stale_reply_reaches_nobody(uses: u32) {
+/// A stale reply affects no caller after `uses` other operations in its slot.
+fn a_stale_reply_reaches_no_caller(uses: u32) {
     let mut graph = Graph::new();
     let (numbers, texts) = stages(&mut graph);
     let plain = graph.shared("plain", ());
@@ -77,8 +77,8 @@ fn a_stale_reply_reaches_nobody(uses: u32) {
 
 #[test]
 fn a_reply_is_stale_after_one_more_use_of_its_slot() {
-    a_stale_reply_reaches_nobody(0);
-    a_stale_reply_reaches_nobody(1);
+    a_stale_reply_reaches_no_caller(0);
+    a_stale_reply_reaches_no_caller(1);
 }
 
 /// A waker's name has 24 bits for the uses of its slot, so it comes round here. `slab.rs` has the
@@ -86,11 +86,11 @@ fn a_reply_is_stale_after_one_more_use_of_its_slot() {
 #[test]
 #[cfg_attr(any(debug_assertions, miri), ignore = "sixteen million operations: in release only")]
 fn a_reply_is_stale_after_as_many_uses_as_a_waker_can_tell() {
-    a_stale_reply_reaches_nobody((1 << 24) - 1);
+    a_stale_reply_reaches_no_caller((1 << 24) - 1);
 }
 
 #[test]
-fn a_reply_sent_elsewhere_is_refused_and_the_caller_is_told() {
+fn a_reply_sent_elsewhere_panics_and_the_caller_gets_an_error() {
     let mut graph = Graph::new();
     let (numbers, _) = stages(&mut graph);
     let ([one, two], world) = (grow(graph), Hostile::default());

@@ -28,7 +28,7 @@ impl Drop for Token {
 }
 
 #[test]
-fn what_crosses_and_panics_is_dropped_once() {
+fn remote_operations_that_panic_are_dropped_once() {
     hush();
     let alive = Arc::new(AtomicUsize::new(0));
     let mut graph = Graph::new();

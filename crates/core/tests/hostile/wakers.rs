@@ -8,7 +8,7 @@ use phalanx_core::{Call, Graph, Session, join, oneshot, sleep};
 
 use crate::support::{Hostile, grow, hush, poll_once, settle};
 
-/// Panics in whatever is asked of it.
+/// Panics in every method.
 struct Bad;
 
 impl Wake for Bad {
@@ -18,7 +18,7 @@ impl Wake for Bad {
 }
 
 #[test]
-fn a_waker_that_panics_stops_nobody_who_wakes_it() {
+fn a_waker_that_panics_does_not_stop_its_callers() {
     hush();
     let bad = Waker::from(Arc::new(Bad));
     let mut graph = Graph::new();

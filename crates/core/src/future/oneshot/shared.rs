@@ -169,7 +169,7 @@ mod loom {
 
     /// The receiver is dropped during the send: one of the two drops the value.
     #[test]
-    fn a_value_that_nobody_takes_is_dropped_once() {
+    fn a_value_that_is_not_received_is_dropped_once() {
         struct Value(Arc<AtomicUsize>);
         impl Drop for Value {
             fn drop(&mut self) {

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_less_is_moved() {
+    fn the_smaller_amount_is_moved() {
         assert!(!should_send(0, 1) && !should_send(512, 1), "a small state comes");
         assert!(should_send(64 * 1024, 127) && !should_send(64 * 1024, 128));
     }

@@ -88,26 +88,26 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_is_taken_in_where_a_cohort_takes_all() {
+    fn input_is_reaped_if_a_cohort_takes_all() {
         assert_eq!(turns(2, 4, |_| ()), "|rss|rss");
         // The backward sweep runs a cohort, too.
         assert_eq!(turns(2, 8, |_| ()), "|rhs|rss");
     }
 
     #[test]
-    fn what_comes_is_left_outside_for_some_turns_at_most() {
+    fn input_is_throttled_for_a_few_turns_at_most() {
         assert_eq!(turns(3, 16, |_| ()), "|rhh|hs|rss");
         // The fifth turn runs the input of the fourth.
         assert_eq!(turns(6, 40, |_| ()), "|rhh|hh|hh|ss|rhs|rss");
     }
 
     #[test]
-    fn what_waits_for_more_to_come_leaves_nothing_outside() {
+    fn a_holding_stage_does_not_throttle() {
         assert_eq!(turns_holding(4, 2, 10, |_| ()), "|rhs|rss");
     }
 
     #[test]
-    fn who_goes_on_by_itself_leaves_nothing_outside() {
+    fn a_yielding_operation_does_not_throttle() {
         let mut graph = Graph::new();
         let stage = graph.shared("stage", ());
         let processor = graph.build(1).remove(0).build(Box::new(|| ()));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_takes_nothing_in_tells_nothing_of_the_outside() {
+    fn a_throttled_turn_measures_no_external_delay() {
         let processor = Graph::new().build(1).remove(0).build(Box::new(|| ()));
         let turn = |at: u64, received| {
             let (congestion, stages) = (&processor.load.delay, &processor.stages);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_may_refuse_takes_in_all() {
+    fn admission_disables_the_throttle() {
         let admits = |_: &Processor| drop(Admission::new());
         assert_eq!(turns(3, 16, admits), "|rss|rss|rss");
         let endless = |_: &Processor| drop(Admission::with_target(Duration::MAX));
