@@ -152,8 +152,8 @@ impl Processor {
         let local = self.stage(usize::from(stage));
         debug_assert!(local.local.state.is::<S>());
         let state = local.state.cast::<S>();
-        // The pointer is that of `local.state`, of the type that the caller promises. The count that is taken
-        // is owned by the new `Rc`.
+        // SAFETY: the pointer is that of `local.state`, of the type that the caller guarantees. The new `Rc`
+        // owns the added count.
         unsafe {
             Rc::increment_strong_count(state);
             Rc::from_raw(state)
