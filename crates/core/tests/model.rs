@@ -44,7 +44,7 @@ enum Place {
     CancelFlag(usize),
     Keyed(u64),
     Exclusive,
-    /// An item of a cohort operation, in place of the plan.
+    /// An item of a cohort operation, instead of the plan.
     Item(usize),
     Balanced,
 }
@@ -371,7 +371,7 @@ fn count(env: &Env, profile: &phalanx_core::Profile, direct: bool) {
         // A panic in the invocation itself would count as started, too.
         assert_eq!(run, stage.completed.count + stage.suspended + stage.panicked);
         assert!(stage.resumed.count <= stage.suspended);
-        // What starts inside of its caller and suspends is of no cohort until it is resumed.
+        // An operation that starts inline and suspends belongs to no cohort until it is resumed.
         let of_cohorts = if direct { stage.resumed.count } else { run };
         assert!(of_cohorts <= stage.cohorts * stage.cohort_max);
         assert!(direct || stage.direct == 0);

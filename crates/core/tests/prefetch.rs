@@ -90,7 +90,7 @@ fn a_cohort_has_no_more_operations_than_it_may() {
     assert_eq!((view.cohorts, view.cohort_max, view.completed.count), (3, 8, 20));
 }
 
-/// Two operations that prefetch until they are told to stop; the clock moves by `step` each time.
+/// Two operations that prefetch until a flag stops them; the clock moves by `step` each time.
 fn without_end(step: u64) {
     let mut graph = Graph::new();
     let (a, b) = (graph.shared("a", ()), graph.shared("b", ()));

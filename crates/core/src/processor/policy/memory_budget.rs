@@ -93,7 +93,7 @@ impl Processor {
         stages.filter(is_full).collect()
     }
 
-    /// The bytes of a stage's request: its operation's slot and the objects beside it.
+    /// The bytes of a stage's request: its operation's slot and its pooled objects.
     fn request_bytes(&self, stage: usize) -> usize {
         let runtime = &self.stages[stage].runtime;
         stride(runtime.class.get()) + runtime.beside

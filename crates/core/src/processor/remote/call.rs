@@ -271,7 +271,7 @@ unsafe fn drop_invocation<F, T>(slot: Slot) {
 }
 
 unsafe fn cancel_remote<F, T>(slot: Slot) -> Option<RemotePlace> {
-    // SAFETY: of what is away, this member alone is shared, and it is atomic.
+    // SAFETY: only this member of an envelope in transit is shared, and it is atomic.
     unsafe { &(*slot.payload::<RemoteCall<F, T>>()).cancel }.end()
 }
 
