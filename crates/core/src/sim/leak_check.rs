@@ -37,7 +37,7 @@ pub enum Leak {
     /// Replies from other processors that were not received.
     Replies(usize),
     /// Commands from other processors that were not run, and replies that other processors owe.
-    Orders(usize),
+    Commands(usize),
     /// Invocations and replies in the outbox.
     Outbox(usize),
     /// A session that is not empty.
@@ -75,7 +75,7 @@ impl fmt::Display for Leak {
                 write!(f, "{count} invocations of {stage:?} from other processors")
             }
             Self::Replies(count) => write!(f, "{count} replies from other processors"),
-            Self::Orders(count) => write!(f, "{count} orders, or answers to orders"),
+            Self::Commands(count) => write!(f, "{count} commands, or replies to requests"),
             Self::Outbox(count) => write!(f, "{count} envelopes for other processors"),
             Self::Session { operations, holds, waiting } => write!(
                 f,
@@ -122,7 +122,7 @@ impl Processor {
         counted(
             self.link.mailbox().commands_waiting()
                 + usize::from(self.link.replies.are_outstanding()),
-            Leak::Orders,
+            Leak::Commands,
         );
         counted(self.link.outbound(), Leak::Outbox);
         counted(self.waiting.joins.waiting(), Leak::Joins);
