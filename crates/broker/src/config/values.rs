@@ -92,7 +92,7 @@ pub(super) struct Expiry;
 
 impl Value<u32> for Expiry {
     fn expected() -> String {
-        "a time such as \"30s\", \"2h\" or \"7d\", or false for ever".into()
+        "a time such as \"30s\", \"2h\" or \"7d\", or false for no expiry".into()
     }
 
     fn read(value: &Given<'_>) -> Result<u32, String> {

@@ -17,7 +17,7 @@ pub(super) fn describe_remaining(places: &[SimProcessor]) -> String {
         }
         if let Some(until) = place.asleep {
             let timer =
-                if until == u64::MAX { "for ever".into() } else { format!("until {until}") };
+                if until == u64::MAX { "forever".into() } else { format!("until {until}") };
             let _ = writeln!(text, "  processor {number} sleeps {timer}");
         }
     }
