@@ -16,8 +16,7 @@ pub(super) fn describe_remaining(places: &[SimProcessor]) -> String {
             let _ = writeln!(text, "  processor {number}: {flights} requests to the driver");
         }
         if let Some(until) = place.asleep {
-            let timer =
-                if until == u64::MAX { "forever".into() } else { format!("until {until}") };
+            let timer = if until == u64::MAX { "forever".into() } else { format!("until {until}") };
             let _ = writeln!(text, "  processor {number} sleeps {timer}");
         }
     }
