@@ -37,7 +37,7 @@ pub struct Discard {
 enum State {
     /// Remaining bytes of a body with known length.
     Length(u64),
-    /// In the hexadecimal size of a chunk, behind `digits` digits.
+    /// In the hexadecimal size of a chunk, after `digits` digits.
     Size {
         size: u64,
         digits: u8,

@@ -17,7 +17,7 @@ pub enum Ranged {
     Partial {
         /// Offset of the first byte.
         start: u64,
-        /// Offset behind the last byte; at most the representation's length.
+        /// Offset one past the last byte; at most the representation's length.
         end: u64,
     },
     /// Two or more ranges, with 206 and a [`Multipart`](crate::Multipart).

@@ -19,7 +19,7 @@ pub struct Request<'a> {
     pub method: Method<'a>,
     /// Path of the target, still percent-encoded: starts with `/`, or is `*` (OPTIONS only).
     pub path: &'a str,
-    /// The part of the target behind the first `?`, if any.
+    /// The part of the target after the first `?`, if any.
     pub query: Option<&'a str>,
     /// Minor version: 0, or 1 for 1.1 and later.
     pub minor: u8,

@@ -56,7 +56,7 @@ pub fn parse<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Parse<'a>, Reject> 
 pub struct Scan {
     /// There is no unseen line end before this offset.
     searched: usize,
-    /// Start of the request line, behind skipped empty lines.
+    /// Start of the request line, after skipped empty lines.
     start: usize,
     /// Start of the current line.
     line: usize,
@@ -91,7 +91,7 @@ impl Scan {
         Ok(Parse::Incomplete)
     }
 
-    /// Returns the offset behind the empty line that ends the head, if it was received.
+    /// Returns the offset after the empty line that ends the head, if it was received.
     fn find_end(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Reject> {
         // Fewer bytes than before: not the same request. Start again instead of panicking.
         if self.searched > bytes.len() {

@@ -9,7 +9,7 @@ use rustls::sign::CertifiedKey;
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     exact: HashMap<String, Arc<CertifiedKey>>,
-    /// Keyed by the part behind `*.`.
+    /// Keyed by the part after `*.`.
     wildcard: HashMap<String, Arc<CertifiedKey>>,
     default: Option<Arc<CertifiedKey>>,
 }

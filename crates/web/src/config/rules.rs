@@ -73,7 +73,7 @@ pub struct SecurityHeaders {
     pub nosniff: bool,
     /// `X-Frame-Options`: which pages may embed this one.
     pub frame_options: Option<String>,
-    /// `Referrer-Policy`: what other sites learn about a link's origin.
+    /// `Referrer-Policy`: how much of a page's URL browsers send to other sites.
     pub referrer_policy: Option<String>,
     /// `Content-Security-Policy`: unset by default, because it depends on the pages.
     pub content_security_policy: Option<String>,

@@ -12,7 +12,7 @@ use crate::files::failure::Failure;
 pub(crate) struct Part {
     /// Offset of the first byte.
     pub(crate) start: u64,
-    /// Offset behind the last byte.
+    /// Offset one past the last byte.
     pub(crate) end: u64,
 }
 

@@ -24,7 +24,7 @@ use crate::stages::Stages;
 
 /// Gathered bytes that trigger a send.
 const FLUSH_THRESHOLD: usize = 64 * 1024;
-/// Largest content copied behind its head, in bytes; larger content is sent from the cache without a copy.
+/// Largest content copied after its head, in bytes; larger content is sent from the cache without a copy.
 const MAX_COPIED_BYTES: u64 = 16 * 1024;
 
 /// Destination of responses.

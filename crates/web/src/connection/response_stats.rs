@@ -22,7 +22,7 @@ impl ResponseStats {
         self.active
     }
 
-    /// Starts a response behind the `gathered` bytes.
+    /// Starts a response after the `gathered` bytes.
     pub(crate) fn begin(&mut self, gathered: &[u8]) {
         *self = Self { active: true, start: gathered.len(), ..Self::default() };
     }

@@ -17,7 +17,7 @@ use crate::http2::frames::{Frame, kind};
 pub(super) const MAX_PER_WINDOW: u32 = 1000;
 /// The counts start again after this long.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Largest number of credits. A client that updates two windows for each 16 KiB needs that many behind 80 MB.
+/// Largest number of credits. A client that updates two windows for each 16 KiB needs that many for 80 MB.
 const MAX_CREDITS: u32 = 10_000;
 /// Credits earned by a response of any size.
 const PER_ANSWER: u32 = 4;

@@ -28,7 +28,7 @@ const LEVELS: [(u32, u64); 21] = [
     (30, 4),
 ];
 
-/// (bits, first 32-bit code behind the codes of that length).
+/// (bits, first 32-bit code after the codes of that length).
 const ENDS: [(u32, u64); LEVELS.len()] = {
     let mut ends = [(0, 0); LEVELS.len()];
     let (mut at, mut end) = (0, 0);
@@ -57,7 +57,7 @@ pub(super) fn measure(packed: &[u8]) -> (usize, bool) {
             bits = bits << 8 | u64::from(*byte);
             held += 8;
         }
-        // The next 32 bits; behind the end, ones as in padding.
+        // The next 32 bits; past the end, ones as in padding.
         let next = match held.checked_sub(32) {
             Some(more) => bits >> more & 0xffff_ffff,
             None => (bits << (32 - held) | 0xffff_ffff >> held) & 0xffff_ffff,
