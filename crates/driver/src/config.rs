@@ -10,7 +10,7 @@ pub struct Config {
     pub entries: u32,
     /// Receive buffers, at most 32,768. When all are in use, receives wait.
     pub buffers: u16,
-    /// Bytes in a receive buffer, and the largest result of one receive.
+    /// Bytes in a receive buffer, and thus the maximum size of one receive.
     pub buffer_size: u32,
 }
 
@@ -22,7 +22,7 @@ impl Default for Config {
 
 impl Config {
     /// # Errors
-    /// `InvalidInput` for sizes that a driver cannot have.
+    /// `InvalidInput` for a size outside its range.
     pub(crate) fn check(&self) -> io::Result<()> {
         let fits = (1..=32768).contains(&self.entries)
             && (1..=32768).contains(&self.buffers)

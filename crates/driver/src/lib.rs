@@ -199,7 +199,8 @@ pub trait Driver {
     /// [`park`](Driver::park). `token` must not be in flight.
     fn start(&mut self, token: Token, request: Request);
 
-    /// Requests that `token` ends early. It still completes, with `ECANCELED` or with its result if that was faster.
+    /// Requests the cancellation of `token`. It still completes, with `ECANCELED`, or with its result if it finished
+    /// first.
     /// Unknown tokens are ignored.
     fn cancel(&mut self, token: Token);
 
@@ -209,8 +210,8 @@ pub trait Driver {
     /// If the driver as a whole fails; errors of requests are completions.
     fn submit(&mut self) -> io::Result<()>;
 
-    /// As [`submit`](Driver::submit), but leaves completions in the kernel where the driver can: for a processor that
-    /// has a backlog.
+    /// As [`submit`](Driver::submit), but leaves completions in the kernel if the driver can. For processors with a
+    /// backlog.
     ///
     /// # Errors
     /// As [`submit`](Driver::submit).
@@ -230,7 +231,7 @@ pub trait Driver {
     }
 
     /// Submits, then sleeps until a completion is available, [`Unpark::unpark`] is called, or `timeout` has passed.
-    /// `None` is no timeout. An unpark since the last park returns at once. May return early without a reason.
+    /// `None` means no timeout. Returns at once after an unpark since the last park. May wake up spuriously.
     ///
     /// # Errors
     /// As [`submit`](Driver::submit).
@@ -238,7 +239,7 @@ pub trait Driver {
 
     /// Submits, then sleeps until `completions` of them are available or `limit` has passed: for a larger cohort.
     /// [`Unpark::unpark`] does not end it, but ends the next [`park`](Driver::park); so `limit` should be short. May
-    /// return early without a reason.
+    /// wake up spuriously.
     ///
     /// # Errors
     /// As [`submit`](Driver::submit).
@@ -247,9 +248,8 @@ pub trait Driver {
     /// How long work for this thread has waited for its turn, as measured since the last call. The sum of two delays,
     /// each zero if there was none:
     ///
-    /// - for files on their way to sockets with free buffer space, the smallest, over the turns, of the longest delay
-    ///   in a turn;
-    /// - for completions that were left in the kernel, the delay of a probe among them.
+    /// - for file sends to sockets with free buffer space: the minimum, over the turns, of the longest delay in a turn;
+    /// - for completions that were left in the kernel: the delay of a probe among them.
     ///
     /// Time that a request waits for its peer does not count.
     fn queue_delay(&mut self) -> Duration {

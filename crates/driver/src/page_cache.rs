@@ -57,7 +57,8 @@ pub(crate) fn read(_: BorrowedFd<'_>, _: &mut [u8], _: u64) -> io::Result<ReadNo
     Ok(ReadNow { bytes: 0, complete: false })
 }
 
-/// The distance of two probes. The kernel reads ahead, and reclaims, more than a page at a time.
+/// Distance between two probes, in bytes. Larger than a page, because the kernel reads ahead and reclaims
+/// several pages at a time.
 #[cfg(target_os = "linux")]
 const PROBE_INTERVAL: u64 = 64 << 10;
 
@@ -65,9 +66,9 @@ const PROBE_INTERVAL: u64 = 64 << 10;
 #[cfg(target_os = "linux")]
 const MIN_PAGE: u64 = 4096;
 
-/// How many of `length` bytes from `offset` can be read without waiting for a disk. It probes only some of
-/// them, so the result may be too large while the kernel reclaims the file's pages. Zero at the end of the
-/// file, and where the kernel does not report it.
+/// Returns how many of the `length` bytes from `offset` can be read without waiting for a disk. Probes only
+/// some pages, so the result may be too large while the kernel reclaims the file's pages. Returns zero at the
+/// end of the file, and on systems where the kernel does not report residency.
 ///
 /// # Errors
 /// As `read(2)`.
@@ -84,7 +85,7 @@ pub(crate) fn resident(
         *calls += 1;
         let seen = read(file, &mut [0], at)?;
         if seen.bytes == 0 {
-            // The send finds the end of the file again.
+            // At the end of the file, the send itself will detect the end.
             known = if seen.complete { at } else { known };
             break;
         }

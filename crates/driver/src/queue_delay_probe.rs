@@ -1,7 +1,7 @@
 //! Measures how long completions wait in the kernel before the driver reaps them.
 //!
-//! The kernel does not report when a completion was queued. So the driver sometimes queues one of its own, a write
-//! to its wakeup event, and measures how long that one waits.
+//! The kernel does not report when a completion was queued. Therefore the driver occasionally queues a completion
+//! of its own by a write to its wakeup event, and measures how long it waits.
 
 use std::time::{Duration, Instant};
 
@@ -31,15 +31,15 @@ impl QueueDelayProbe {
         self.skipped = true;
     }
 
-    /// Records that the wakeup event was reaped. Another thread may have written to it before the probe did; that
-    /// one measurement is then too short.
+    /// Records that the wakeup event was reaped. If another thread wrote to it before the
+    /// probe, this measurement is too short.
     pub(crate) fn reaped(&mut self) {
         if let Probe::Sent(since) = self.probe {
             self.probe = Probe::Reaped(since.elapsed());
         }
     }
 
-    /// Discards a finished measurement: the processor parks, so nothing is queued any more.
+    /// Discards a finished measurement before the processor parks, because the queue is then empty.
     pub(crate) fn parks(&mut self) {
         self.skipped = false;
         if let Probe::Reaped(_) = self.probe {
@@ -47,7 +47,7 @@ impl QueueDelayProbe {
         }
     }
 
-    /// The last probe's delay, or its delay so far if it is still queued; zero without one. Sends the next probe if
+    /// The last probe's delay, or its delay so far if it is still queued; zero without a probe. Sends the next probe if
     /// reaping was skipped since the last one.
     pub(crate) fn take(&mut self, event: &impl Wake) -> Duration {
         let skipped = std::mem::take(&mut self.skipped);

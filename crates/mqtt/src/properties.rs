@@ -1,7 +1,7 @@
 //! Properties of MQTT 5 packets (§2.2.2).
 //!
-//! They are validated once as a whole (allowed kinds, and repetitions) and remain encoded: few readers need
-//! more than one of them, and a broker that forwards them needs none.
+//! They are validated once as a whole (allowed kinds, and repetitions) and remain encoded, because most readers
+//! need at most one property, and a broker forwards them unchanged.
 
 use crate::error::Error;
 use crate::frame::Kind;
@@ -124,7 +124,7 @@ impl<'a> Properties<'a> {
 
 /// Decodes the user property at the start of `reader`, whose end is the end of `whole`. Usually the
 /// properties of a packet, including their lengths, are valid UTF-8 as a whole. Validating them once is
-/// several times faster than each string.
+/// several times faster than validating each string.
 #[inline]
 fn user<'a>(whole: &'a str, reader: &mut Reader<'a>) -> Result<(&'a str, &'a str), Error> {
     reader.byte()?;
@@ -189,7 +189,7 @@ fn check(bytes: &[u8], context: PropertyContext) -> Result<u64, Error> {
             return Err(Error::protocol("a property is not allowed in this packet"));
         }
         let bit = 1 << id;
-        // A message carries the identifiers of all matching subscriptions.
+        // A PUBLISH carries the identifiers of all matching subscriptions.
         let many = id == USER
             || (id == SUBSCRIPTION_IDENTIFIER && context.0 == PropertyContext::of(Kind::Publish).0);
         if seen & bit != 0 && !many {
@@ -216,7 +216,7 @@ impl PropertyBuffer {
         Self { bytes: Vec::new(), kinds: 0 }
     }
 
-    /// Appends a property. Whether the packet may have it is not checked.
+    /// Appends a property. Does not check whether the packet may have it.
     ///
     /// # Errors
     /// If a string or value is longer than 65,535 bytes, or a subscription identifier is out of range; then

@@ -1,4 +1,4 @@
-//! Connecting: started by an attempt, completed by the first writable event.
+//! Connection establishment: `connect(2)` runs at the next attempt, and the first writable event completes it.
 
 use std::io;
 
@@ -23,8 +23,8 @@ impl Poll {
         }
     }
 
-    /// A connecting socket. It is registered only now, because a socket that is neither connected nor
-    /// connecting reports that it is closed.
+    /// Starts connecting a new socket. The socket is registered after `connect(2)`, because the kernel
+    /// reports a socket that is neither connected nor connecting as closed.
     fn begin_connect(&mut self, address: &Address) -> io::Result<Socket> {
         self.calls += 3;
         let kernel_address = address.to_kernel()?;
@@ -40,7 +40,7 @@ impl Poll {
         self.register(socket.into())
     }
 
-    /// `socket` has become writable: the connection was established, or has failed.
+    /// Handles the first writable event of `socket`: the connection is established or has failed.
     pub(super) fn end_connect(&mut self, socket: Socket) {
         let state = self.sockets.get_mut(socket).expect("the caller looked");
         let token = state.connecting.expect("the caller looked");

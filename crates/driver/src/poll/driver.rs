@@ -42,9 +42,9 @@ impl Driver for Poll {
         for token in waiting.chain(state.accepting).chain(datagrams) {
             self.cancelled(token);
         }
-        // Deregistered explicitly: if the descriptor was duplicated, closing it would not stop its events,
-        // and its index will belong to another socket. No system call is in progress, so it can be closed at
-        // once.
+        // Deregister explicitly: if the descriptor was duplicated, closing it does not stop its events, and
+        // its index will belong to another socket. No system call is in progress, so the descriptor can be
+        // closed at once.
         self.calls += 2;
         let gone = self.poll.registry().deregister(&mut SourceFd(&state.fd.as_raw_fd()));
         debug_assert!(gone.is_ok());
@@ -100,7 +100,8 @@ impl Driver for Poll {
             // The caller has not received the socket yet.
             Pending::Connecting(socket) => return self.close(socket),
             Pending::Job { job, lasting } => {
-                // Otherwise the change would happen after the caller's next steps.
+                // A lasting job that has started completes with its result; otherwise its change could
+                // happen after the caller's next steps.
                 if !blocking_pool::cancel(job, &self.inbox) && lasting {
                     return;
                 }
@@ -147,7 +148,7 @@ impl Driver for Poll {
     fn park(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.attempt();
         self.take_blocking_results();
-        // A queued socket has more to do, and no event will announce it.
+        // A queued socket has work left, and no further event will report it.
         let more = !self.done.is_empty() || !self.queue.is_empty();
         let ready = self.unparker.take() || more;
         if !ready {

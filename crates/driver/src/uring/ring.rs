@@ -62,7 +62,7 @@ impl Ring {
         self.calls
     }
 
-    /// Queues `entry` behind all earlier ones. Makes no system call.
+    /// Queues `entry` after all earlier ones. Makes no system call.
     ///
     /// # Safety
     /// The memory that `entry` points to stays valid, in place and otherwise untouched until the operation's

@@ -1,4 +1,4 @@
-//! Ends a sleep in the ring: an eventfd with a multishot poll.
+//! Wakes a driver that sleeps in the ring: an eventfd with a multishot poll.
 //!
 //! The eventfd is never read: each write triggers the poll again, and its 64-bit counter cannot overflow in
 //! practice.

@@ -1,8 +1,8 @@
 //! Blocking stages: blocking calls on a thread pool.
 //!
 //! A processor must never block, because all operations queued there would wait. Calls that block (a DNS
-//! resolver, a database client, compressing a large file) go to a blocking stage. It is a stage like others,
-//! with its queue, waits and operations in the metrics; its operations pass the call to a thread and suspend.
+//! resolver, a database client, compressing a large file) go to a blocking stage. The metrics show its queue,
+//! waits and operations like those of any stage. Its operations pass the call to a thread and suspend.
 //!
 //! | file | contents |
 //! |---|---|
@@ -40,7 +40,7 @@ pub const DEFAULT_BLOCKING_QUEUE: usize = 1024;
 /// Runtime::new().processors(1).run(graph, move |start| {
 ///     let control = start.control();
 ///     client.dispatch(move |_| async move {
-///         // The system's resolver blocks; this processor goes on meanwhile.
+///         // The system's resolver blocks; this processor continues meanwhile.
 ///         let found = resolver.call(|_| ("127.0.0.1", 80).to_socket_addrs()).await;
 ///         assert_eq!(found.unwrap().unwrap().count(), 1);
 ///         control.drain();

@@ -139,7 +139,7 @@ impl Stream {
     }
 
     /// Waits for bytes as [`read`](Stream::read) does, but discards the first `skip` of them, and returns how many it
-    /// discarded. Bytes that arrived behind them may be appended to `buffer`. Returns zero at the end of the stream.
+    /// discarded. Bytes that arrived after them may be appended to `buffer`. Returns zero at the end of the stream.
     /// `skip` must not be zero.
     ///
     /// With the poll driver on Linux the kernel drops the bytes of a TCP stream without a copy, which is cheaper than a
