@@ -1,11 +1,11 @@
-//! Clocks: the world of a processor that only computes, and the processor time of a thread.
+//! Clocks: a [`World`] for processors without I/O, and the processor time of a thread.
 
 use std::time::{Duration, Instant};
 
 use phalanx_core::World;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The world of a processor without I/O; its time is real time.
+/// A [`World`] for processors without I/O; its time is real time.
 pub(crate) struct Clock(Instant);
 
 impl Clock {
@@ -29,7 +29,7 @@ impl World for Clock {
     }
 }
 
-/// Processor time of this thread, which excludes the time slices of others.
+/// Processor time of this thread, without the time slices of other threads.
 pub(crate) fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)

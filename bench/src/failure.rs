@@ -1,7 +1,8 @@
 //! `phalanx bench failure`: the TUX paper's failure zone (§5, Figure 7).
 //!
-//! Near its capacity, a server has an increasing number of requests in flight. If that makes each of them more
-//! expensive, a short delay suffices for a collapse: the server serves less than arrives and does not recover.
+//! Near its capacity, a server has an increasing number of requests in flight. If more requests in flight make
+//! each request more expensive, a short delay suffices for a collapse: throughput stays below the arrival rate and
+//! does not recover.
 
 use std::fmt;
 use std::io;
@@ -19,18 +20,18 @@ use crate::web::cores;
 const LIMIT: usize = 10_000;
 /// Relative precision of the failure rate.
 const STEP: f64 = 0.02;
-/// Share of a trial after which a delay must be made up for.
+/// Share of a trial by which the server must have recovered from a stall.
 const END: f64 = 0.9;
-/// Maximum latency after that, in nanoseconds.
+/// Maximum latency in the rest of the trial, in nanoseconds.
 const LATE: u64 = 100_000_000;
 
 /// Measure the rate at which a server enters its failure zone, with a budget and without.
 ///
 /// The requests and servers of `bench concurrency`, in open loop: requests arrive at a uniform rate, regardless
-/// of earlier ones. A server has failed when 10,000 requests are in flight, or when those that end in the last
-/// tenth of a trial took 100 ms. Bisection finds the highest sustained rate to 2 percent; once undisturbed, and
-/// once with the server stalled at the beginning of a trial (--stall), as on a busy machine. All take turns,
-/// round after round.
+/// of earlier ones. A server has failed when 10,000 requests are in flight, or when more than one in a hundred of
+/// the requests that end in the last tenth of a trial took over 100 ms, or none ended. Bisection finds the highest
+/// sustained rate to 2 percent: once undisturbed, and once with the server stalled at the beginning of a trial
+/// (--stall), as on a busy machine. All servers take turns in each round.
 ///
 /// JSON: `rows[]` (`order`, `allocator`, `stall_ms`, `rate`: requests per second, the best of the rounds);
 /// `bounded_over_unbounded` (budget and pools over events and the general allocator, median of the rounds'
@@ -89,7 +90,7 @@ pub struct Row {
     pub order: Order,
     /// The allocator of the requests' objects.
     pub allocator: Allocator,
-    /// Length of the initial stall.
+    /// Length of the initial stall in milliseconds.
     pub stall_ms: u64,
     /// Highest sustained rate in requests per second, the best of the rounds.
     pub rate: f64,
@@ -160,9 +161,9 @@ pub fn run(options: &Options) -> io::Result<Report> {
 /// Parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
-    /// Length.
+    /// Length of the trial in nanoseconds.
     nanos: u64,
-    /// Length of the initial stall.
+    /// Length of the initial stall in nanoseconds.
     stall: u64,
 }
 

@@ -66,7 +66,7 @@ pub struct Options {
 /// The report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// One per size of the stages.
+    /// One pipeline per stage size.
     pub pipelines: Vec<Pipeline>,
     /// The largest `regret`.
     pub worst_regret: f64,
@@ -91,7 +91,7 @@ pub struct Pipeline {
     pub best: u64,
     /// Nanoseconds per request in the automatic setting.
     pub auto_ns: f64,
-    /// Time of the automatic setting over that of the size that beats it most.
+    /// Time of the automatic setting over that of the fastest size, by the rounds' pairs.
     pub regret: f64,
     /// Run to completion over the automatic setting; above 1, the automatic setting is faster.
     pub rtc_over_auto: f64,
@@ -161,7 +161,7 @@ fn pipeline(kib: u64, plan: Plan) -> Pipeline {
     let mut times: [Vec<(f64, f64)>; SWEEP.len()] = Default::default();
     let mut beside = Vec::new();
     for _ in 0..rounds {
-        // Pair each with the automatic setting, since the speed of the machine changes.
+        // Pair each with the automatic setting, because the speed of the machine varies.
         for (line, times) in declared.iter_mut().zip(&mut times) {
             times.push((time(line), time(&mut auto)));
         }

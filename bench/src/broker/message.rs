@@ -1,4 +1,4 @@
-//! Encoded messages that are copied and patched, so that the load costs little.
+//! Messages that are encoded once, then copied and patched, to keep the load generator cheap.
 
 use std::num::NonZero;
 

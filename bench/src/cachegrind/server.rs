@@ -21,12 +21,12 @@ pub(crate) const WEB: Arguments =
 /// Its threaded twin.
 pub(crate) const TWIN: Arguments = Arguments(&["bench", "twin-server"], &[]);
 
-/// Maximum length of a measurement; a slower machine is an error.
+/// Length in seconds beyond which the longer load is not repeated; `each_request` then fails.
 const MAX_SECONDS: u32 = 60;
 
 /// The counts per request, as the difference of two loads of different length in closed loop, which excludes
-/// one-time costs. If the machine is so slow that the second answered no more requests, both are repeated with
-/// longer loads.
+/// one-time costs. If the second load completed no more requests than the first, the second is repeated with
+/// twice the length.
 ///
 /// # Errors
 /// When valgrind is not installed (`NotFound`, with an installation hint), or the server or the load fails.

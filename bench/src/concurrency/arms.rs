@@ -19,7 +19,7 @@ use crate::pipeline::STAGES;
 pub enum Order {
     /// Event-driven: any request in flight, by one stage.
     Events,
-    /// In cohorts of everything that is queued.
+    /// In cohorts of all queued requests.
     Unbounded,
     /// In cohorts; requests start when the budget has room.
     Bounded,
@@ -35,7 +35,7 @@ pub enum Allocator {
     Pools,
 }
 
-/// All of them, adjacent where they are compared most.
+/// All combinations. Those that are compared most are adjacent.
 pub(crate) const ARMS: [(Order, Allocator); 6] = [
     (Order::Events, Allocator::General),
     (Order::Bounded, Allocator::Pools),
@@ -176,7 +176,7 @@ impl<M: Memory> Stages<M> {
         graph.cache_bytes(budget.unwrap_or(1));
         let names = ["read", "parse", "route", "check", "fetch", "shape", "pack", "send"];
         let stages = std::array::from_fn(|stage| {
-            // A cohort is everything that is queued; only the budget bounds it.
+            // A cohort takes all queued operations; only the budget bounds it.
             let options = graph.stage(names[stage]).max_cohort(1 << 16).cohort_time(Duration::MAX);
             let options = options
                 .object::<Connection>("connection")

@@ -64,7 +64,7 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<MissRow>> {
     Ok(rows)
 }
 
-/// The smallest and the largest.
+/// The smallest and the largest element.
 fn ends(in_flight: &[usize]) -> Vec<usize> {
     let ends = [in_flight.iter().min(), in_flight.iter().max()];
     let mut ends: Vec<_> = ends.into_iter().flatten().copied().collect();
@@ -83,7 +83,7 @@ pub(crate) fn walk(options: &Options, requests: usize) {
     serve(&mut *server, requests);
 }
 
-/// Limited by the descriptors that valgrind leaves.
+/// Maximum number of connections; valgrind reserves some of the descriptors.
 const MAX_CONNECTIONS: usize = 1000;
 
 /// The real web server with one worker on the poll driver.
@@ -103,5 +103,5 @@ pub(super) fn web(options: &Options) -> io::Result<Vec<WebMissRow>> {
     Ok(rows)
 }
 
-/// Lengths of the two loads in seconds; their difference is counted.
+/// Lengths of the two loads in seconds. The difference of their counts is reported.
 const SECONDS: [u32; 2] = [2, 8];

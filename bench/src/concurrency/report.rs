@@ -55,7 +55,7 @@ pub struct Report {
     pub web_most_over_fewest: Option<f64>,
     /// Measured times.
     pub rows: Vec<Row>,
-    /// Times of requests that wait.
+    /// Times of requests that wait for I/O.
     pub waits: Vec<WaitRow>,
     /// Simulated misses; empty without valgrind.
     pub misses: Vec<MissRow>,

@@ -13,11 +13,11 @@ use crate::web::Machine;
 /// The report of `phalanx bench figure4`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// One per active stage, in wavefront order.
+    /// One row per active stage, in wavefront order.
     pub rows: Vec<Row>,
     /// Operations from one stage to another.
     pub arcs: Vec<ArcRow>,
-    /// The server's picture of the stages, an SVG.
+    /// The server's diagram of the stages, as SVG.
     pub picture: String,
     /// Number of connections.
     pub connections: usize,
@@ -38,7 +38,7 @@ pub struct Report {
 /// A stage during the profile.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Its name.
+    /// The stage's name.
     pub stage: String,
     /// Operations started or restarted, per second.
     pub operations_per_second: f64,

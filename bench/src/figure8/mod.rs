@@ -2,8 +2,8 @@
 //!
 //! Clients publish one event after another and wait for each answer, the number of subscriptions it satisfies.
 //! The twin (the paper's THPS) has a thread per client that matches what it reads. The staged server uses the
-//! same index and matches the events of all clients piece by piece. Both run at once on one core and are loaded
-//! in turn from another. Further staged servers have bounded cohorts.
+//! same index and matches the events of all clients piece by piece. Both run on one core, and clients on another
+//! core load them in turn. Further staged servers have bounded cohorts.
 
 mod clients;
 mod options;
@@ -62,7 +62,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
         Some(most) => format!("staged-{most}"),
     };
     let staged_addresses = bounds.map(name).zip(staged.iter().map(staged::Staged::address));
-    // The first two are compared.
+    // The ratio compares the first two.
     let servers: Vec<(String, SocketAddr)> =
         std::iter::once(("twin".to_owned(), twin.address())).chain(staged_addresses).collect();
     let mut generator = Generator::new(options.workload, options.seed.wrapping_add(1));

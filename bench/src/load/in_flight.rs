@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 pub(crate) struct InFlight<T> {
     /// `None` for requests answered out of order.
     asked: VecDeque<Option<T>>,
-    /// Index of the first of these on the connection.
+    /// Index on the connection of the first element of `asked`.
     first: u64,
     open: usize,
 }

@@ -13,7 +13,8 @@ impl Pace {
         Self { mean: 1e9 / rate, constant }
     }
 
-    /// Poisson arrivals have exponential intervals: many independent users who do not wait for each other.
+    /// The interval to the next start. Intervals are exponential unless constant: Poisson arrivals model many
+    /// independent users.
     #[inline]
     pub(crate) fn gap(self, random: &mut fastrand::Rng) -> f64 {
         if self.constant { self.mean } else { -(1.0 - random.f64()).ln() * self.mean }
@@ -34,8 +35,8 @@ impl Arrivals {
         Self { pace, random, next: None }
     }
 
-    /// Starts the run at `now`, independent of the time of this call. Starting to count at the call would omit
-    /// requests with an earlier intended start.
+    /// Starts the run at `now`, which may be earlier than this call: requests with an intended start between
+    /// the two count. Has no effect after the first call.
     pub(crate) fn begin(&mut self, now: u64) {
         self.next.get_or_insert_with(|| now as f64 + self.pace.gap(&mut self.random));
     }

@@ -60,7 +60,7 @@ impl ResponseParser {
         }
     }
 
-    /// Accounts for `bytes` of these that were received and discarded.
+    /// Accounts for `bytes` of [`ahead`](Self::ahead) that were received and discarded.
     pub(crate) fn skipped(&mut self, bytes: u64) {
         if let State::Length(_, left) = &mut self.state {
             *left -= bytes;
