@@ -2,7 +2,7 @@
 //!
 //! Random lookups in a hash table of 256 MiB, far larger than any cache here. Each is an operation of one stage;
 //! they run in cohorts of 64, with and without prefetches. A bucket holds the first entry of a chain, so a lookup
-//! waits for memory two or three times, and each access depends on the one before.
+//! waits for memory two or three times, and each access depends on the previous one.
 
 use std::cell::Cell;
 use std::fmt;
@@ -34,7 +34,7 @@ const END_OF_CHAIN: u32 = u32::MAX;
 /// and without take turns; `speedup` is the median of the rounds' ratios.
 ///
 /// The table is in huge pages if the C library supports it (the program restarts itself for that). Otherwise
-/// loads wait for address translation, which a prefetch does not hide.
+/// loads wait for address translation, whose latency a prefetch does not hide.
 ///
 /// JSON: `plain_ns` and `prefetch_ns` (per lookup, minima), `speedup`, `table_mib`, `huge_mib` (memory in huge
 /// pages), `lookups`, `rounds`, `cohort`.
@@ -73,9 +73,9 @@ pub struct Report {
     pub prefetch_ns: f64,
     /// Median of the rounds' ratios; above 1, prefetches are faster.
     pub speedup: f64,
-    /// Size of the table.
+    /// Size of the table in MiB.
     pub table_mib: usize,
-    /// Memory of this process in huge pages; `None` where the kernel does not report it.
+    /// Memory of this process in huge pages, in MiB; `None` where the kernel does not report it.
     pub huge_mib: Option<usize>,
     /// Lookups per round.
     pub lookups: usize,

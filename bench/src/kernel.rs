@@ -1,8 +1,8 @@
 //! `phalanx bench kernel`: fixed workloads that `cargo xtask gates` counts under valgrind.
 //!
 //! Each kernel repeats one operation. Two runs of different length differ only in the repetitions, so one-time
-//! costs cancel. Nothing depends on time or chance: the clock advances by a fixed step per reading, and cohort
-//! sizes are declared.
+//! costs cancel. Kernels are deterministic: the clock advances by a fixed step per reading, and cohort sizes are
+//! declared.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -30,7 +30,7 @@ pub enum Kernel {
     Http,
 }
 
-/// Runs it `count` times, rounded down to whole cohorts of 64.
+/// Runs the kernel's operation `count` times, rounded down to whole cohorts of 64.
 pub fn run(kernel: Kernel, count: usize) {
     match kernel {
         Kernel::Dispatch => One::new(false).dispatch(count / COHORT),

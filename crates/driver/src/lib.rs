@@ -200,8 +200,7 @@ pub trait Driver {
     fn start(&mut self, token: Token, request: Request);
 
     /// Requests the cancellation of `token`. It still completes, with `ECANCELED`, or with its result if it finished
-    /// first.
-    /// Unknown tokens are ignored.
+    /// first. Unknown tokens are ignored.
     fn cancel(&mut self, token: Token);
 
     /// Passes all started requests to the kernel, in one system call where the kernel has one.

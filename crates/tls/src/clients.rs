@@ -41,7 +41,7 @@ impl Clients {
     /// # Errors
     /// If the file cannot be read, or contains no usable authority.
     pub fn of_authorities(path: &Path) -> Result<Self, CertificateError> {
-        // Before reading the file, so that the next check notices a change in between.
+        // Take the stamp before reading the file, so that the next check detects a change in between.
         let stamp = stamp(path);
         let held = Mutex::new(Held { path: path.into(), stamp, verifier: verifier(path)? });
         Ok(Self(Arc::new(Shared { number: AtomicU32::new(0), held })))
@@ -54,7 +54,7 @@ impl Clients {
         self.put(&mut self.held(), new);
     }
 
-    /// Reloads the file if it has changed. Returns a message if so. An unusable file is reported once, and
+    /// Reloads the file if it has changed, and then returns a message. An unusable file is reported once, and
     /// the previous authorities stay trusted.
     pub(crate) fn reload_changed(&self) -> Option<String> {
         let mut held = self.held();
