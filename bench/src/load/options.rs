@@ -10,9 +10,9 @@ use super::url::Url;
 
 /// Send HTTP load to a server and measure its response times.
 ///
-/// Closed loop unless --rate is given: each connection sends its next request when the last one is answered, so a
-/// slow server receives fewer. With --rate requests start at intended times regardless of the server, and latency
-/// counts from the intended start, including the wait for a free connection.
+/// Closed loop unless --rate is given: each connection sends its next request when the previous one is answered, so
+/// a slow server receives fewer requests. With --rate, requests start at intended times regardless of the server,
+/// and latency counts from the intended start, including the wait for a free connection.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// URL to request, for example http://127.0.0.1:8080/index.html

@@ -36,10 +36,11 @@ pub struct Report {
     pub offered: u64,
     /// Complete answers of any status.
     pub completed: u64,
-    /// Open loop: requests for which no connection became free until the end, or with `--finish` until its end.
+    /// Open loop: requests for which no connection became free by the end of the interval, or of the `--finish`
+    /// period after it.
     pub backlog: u64,
-    /// Requests from the warm-up that were unanswered at the end of the measured interval. They are in no
-    /// latency.
+    /// Requests from the warm-up that were unanswered at the end of the measured interval. They are not part of
+    /// any latency.
     pub starved: u64,
     /// Complete answers per second within the measured interval.
     pub requests_per_second: f64,
@@ -49,8 +50,8 @@ pub struct Report {
     pub latency: Latency,
     /// The same for successful answers (2xx) only; rejections under overload are fast.
     pub success_latency: Latency,
-    /// The same for successful answers, from the time a connection was free. In open loop the rest is the wait
-    /// for that, of which the server has no part.
+    /// The same for successful answers, from the time a connection was free. In open loop, `latency` and
+    /// `success_latency` also include the wait for a free connection.
     #[serde(default)]
     pub served_latency: Latency,
     /// Goodput: successful answers within the objective.

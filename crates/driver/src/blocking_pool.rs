@@ -95,7 +95,7 @@ pub(crate) fn start(work: Work, job: u64, inbox: Arc<Inbox>) {
         if started.is_err() {
             state.threads -= 1;
             if state.threads == 0 {
-                // Without any thread, the call runs here, and blocks the processor.
+                // If no thread can be created, the call runs here and blocks the processor.
                 let (work, job, inbox) = state.jobs.pop_back().expect("pushed above");
                 drop(state);
                 return answer(work, job, &inbox);
@@ -169,7 +169,7 @@ fn read(file: &File, mut buffer: Vec<u8>, offset: u64, length: usize) -> io::Res
     room.map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
     let mut filled = 0;
     while filled < length {
-        // In steps, so that a buffer much longer than the file is not zeroed.
+        // Read in steps, so that a buffer much longer than the file is not zeroed as a whole.
         buffer.resize(length.min(filled + READ_STEP), 0);
         match rustix::io::pread(fd, &mut buffer[filled..], offset + filled as u64) {
             Ok(0) => break,
@@ -206,7 +206,7 @@ fn sync(file: &File, data_only: bool) -> io::Result<()> {
     synced.map_err(io::Error::from)
 }
 
-/// On Apple's systems, `fsync` leaves the data in the disk's own cache.
+/// On Apple systems, `fsync` leaves the data in the disk's write cache.
 #[cfg(target_vendor = "apple")]
 fn sync(file: &File, _: bool) -> io::Result<()> {
     rustix::fs::fcntl_fullfsync(file.fd()?).map_err(io::Error::from)
