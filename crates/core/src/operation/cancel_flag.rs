@@ -1,8 +1,8 @@
-//! Cancel flag: two words in an envelope by which a caller can cancel an operation on another
+//! Cancel flag: two atomic words in an envelope by which a caller can cancel an operation on another
 //! processor.
 //!
 //! The target writes the operation's location to the flag when it accepts the invocation; the caller's
-//! processor marks the flag as cancelled. Each exchanges the word atomically, so the second of them
+//! processor marks the flag as cancelled. Each exchanges the same word atomically, so the second of them
 //! sees the first: either the caller learns the location and sends a command, or the target learns that
 //! it need not start the operation. The command may arrive at any later time: the serial tells whether
 //! the slot still holds the same operation.

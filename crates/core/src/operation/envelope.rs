@@ -2,9 +2,10 @@
 //!
 //! # Safety
 //! The target accesses only the slot's payload (first the invocation, then the result), and the home
-//! processor only its header, until the envelope returns. One word is shared and atomic
-//! ([`CancelFlag`](crate::operation::cancel_flag::CancelFlag)). The rings establish the happens-before
-//! relation between the two.
+//! processor only its header, until the envelope returns. There are two exceptions: the target reads
+//! the header's vtable and stage, which no thread writes meanwhile, and both access the
+//! [`CancelFlag`](crate::operation::cancel_flag::CancelFlag), which is atomic. The rings
+//! establish the happens-before relation between the two.
 
 use crate::operation::slot::Slot;
 use crate::panic::catch_panic;

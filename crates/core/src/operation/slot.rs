@@ -8,7 +8,7 @@
 //! - Only the processor's slab makes a [`Slot`]. Its memory stays valid as long as the slab and the
 //!   chunks that the slab passes to the program ([`crate::memory::slab`]). A slot leaves its
 //!   processor's thread only as an [`Envelope`](crate::operation::envelope::Envelope), so one thread
-//!   accesses the header's plain cells.
+//!   writes the header's plain cells.
 //! - [`Header::state`] tells which member of [`Payload`] is alive. Every function here that reads or
 //!   writes the payload asserts the state, updates it in the same step, and is called with the types
 //!   that the slot was filled with: through the slot's own [`VTable`], or by a [`Call`](crate::Call) or
@@ -19,8 +19,10 @@
 //! - A future is polled and dropped in place, and slots never move: this satisfies pinning.
 //! - An [`Envelope`](crate::operation::envelope::Envelope) is a slot in transit. Until it returns, the
 //!   target accesses only the payload (first the invocation, then the result) and the home processor
-//!   only the header, except for one atomic word ([`crate::operation::cancel_flag`]). The rings
-//!   establish the happens-before relation between the two.
+//!   only the header. There are two exceptions: the target reads the header's vtable and stage, which
+//!   no thread writes meanwhile, and both access the atomic words of the
+//!   [cancel flag](crate::operation::cancel_flag) in the payload. The rings establish the
+//!   happens-before relation between the two.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
