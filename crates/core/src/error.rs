@@ -17,7 +17,7 @@ impl Refused {
     const PROCESSOR: u32 = u32::MAX - 1;
     const NO_OWNER: u32 = u32::MAX;
 
-    /// The session was cancelled, or the processor has shut down.
+    /// The session has ended, or the processor has shut down.
     pub(crate) const ENDED: Self = Self { owner: Self::NO_OWNER, bound: 0 };
 
     /// The processor holds `bound` operations.
@@ -55,8 +55,8 @@ pub enum CallError {
         /// The panic's message; a fixed text if its payload is not text.
         message: Box<str>,
     },
-    /// The operation's session was cancelled, or its processor shut down, before the operation
-    /// completed.
+    /// The operation was cancelled ([`Call::cancel`](crate::Call::cancel)), its session ended, or its
+    /// processor shut down, before the operation completed.
     #[error("the operation was cancelled with its session")]
     Cancelled,
     /// The deadline of the operation's session

@@ -41,6 +41,9 @@ use crate::stage::key::Invocation;
 ///
 /// # Errors
 /// Resolves to a [`CallError`] if the operation panicked, was cancelled, or was rejected.
+///
+/// # Panics
+/// If it is polled again after it has resolved.
 #[must_use = "await the call for its result, or use `dispatch` if the result is not needed"]
 pub struct Call<T> {
     state: State,
@@ -138,8 +141,8 @@ impl<T> Call<T> {
         }
     }
 
-    /// Cancels the operation, on whichever processor it runs: before it is started, or when it is next
-    /// suspended. Awaited after that, the call resolves to [`CallError::Cancelled`], or to the result if the
+    /// Cancels the operation, on whichever processor it runs: immediately if it is suspended on this
+    /// processor, otherwise before it starts or when it next suspends. Awaited after that, the call resolves to [`CallError::Cancelled`], or to the result if the
     /// operation completed first. Operations that it has itself invoked continue as orphans; to cancel a
     /// whole tree, give it a [`Session`](crate::Session).
     pub fn cancel(&self) {

@@ -14,8 +14,8 @@ use crate::session::table::Record;
 
 /// A group of operations, over all stages and processors. Handles are cheap, stay on the processor that made
 /// them and do not keep the group alive. An operation on another processor gets its own handle from
-/// [`Session::current`]. A handle may be dropped anywhere. Its methods panic on another processor while its
-/// own exists, and do nothing afterwards.
+/// [`Session::current`]. A handle may be dropped anywhere. Its methods panic on another processor while the
+/// handle's processor exists, and do nothing once that has ended.
 ///
 /// ```
 /// use phalanx_core::{CallError, Session, SharedStage};
