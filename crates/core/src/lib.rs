@@ -5,11 +5,11 @@
 //! with a [`World`]: a clock and the interface to I/O. This crate makes no system call, starts no
 //! thread, reads no clock and draws no random number.
 //!
-//! The folders are layers, from the bottom up: `control`, `queue`, `operation`, `memory`, `state`,
+//! The folders are layers, from the bottom up: `control`, `queue`, `operation`, `state`, `memory`,
 //! `mailbox`, `session`, `metrics`, `stage`, `program`, `processor`, `future`, `handle`, `sim`. A file
 //! imports from its own layer and from those below.
 //!
-//! To follow an operation, read `handle::handles` (invoking), `processor::lifecycle` (queueing and
+//! To follow an operation, read `handle::local` (invoking), `processor::lifecycle` (queueing and
 //! completing), `operation::slot` (its memory), `processor::turn` and `processor::cohort` (running),
 //! `processor::remote` (calls between processors) and `future::call` (the result).
 //!

@@ -107,7 +107,7 @@ impl AdaptiveSpin {
     }
 }
 
-/// The processor time saved by polling for `length` instead of sleeping at once, in nanoseconds.
+/// The processor time saved by polling for `length` instead of sleeping immediately, in nanoseconds.
 fn gain(length: u64, idle: u64, sleep: u64) -> i64 {
     if idle < length { sleep as i64 - idle as i64 } else { -(length as i64) }
 }

@@ -24,7 +24,7 @@
 //!   to unpark the owner, or `RUNNING` if the owner is awake. An awake owner drains its inboxes before
 //!   it parks again.
 //! - The owner may still be between its steps 3 and 4 when it is unparked. `Unpark` is therefore
-//!   sticky: the sleep that follows returns at once.
+//!   sticky: the sleep that follows returns immediately.
 //! - Only the successful exchange leads to `Unpark`, so one sender pays for the system call, however
 //!   many send.
 //!
@@ -35,7 +35,7 @@ use std::sync::OnceLock;
 use crate::sync::{AtomicU8, Ordering, fence};
 
 /// Wakes a parked processor, from any thread. It must be sticky: if called before the processor sleeps,
-/// that sleep returns at once.
+/// that sleep returns immediately.
 pub type Unpark = Box<dyn Fn() + Send + Sync>;
 
 const RUNNING: u8 = 0;

@@ -5,10 +5,11 @@
 //! runs, the items of the cohort are moved into one vector, and the stage's handler is called once.
 //!
 //! # Safety
-//! The queue of a stage that has a [`Batch`] holds slots of that stage's handles alone (`stage.rs`:
-//! a key is of the declaration that made the handle, and so are the types). They were filled by
-//! `place_item` with `Item<I, O>`, which their life, `Unstarted`, says to be alive; taking the item
-//! out leaves the [`RemoteReply`](crate::processor::remote::call::RemoteReply) at the payload's start, and the life says so.
+//! The queue of a stage that has a [`Batch`] contains only slots that handles of this stage have filled: a
+//! handle has the key and the types of its declaration ([`crate::handle::stage`]). `place_item` filled them
+//! with `Item<I, O>`, which is alive while the slot's state is `Unstarted`. Taking the item out leaves the
+//! [`RemoteReply`](crate::processor::remote::call::RemoteReply) at the payload's start, and the state
+//! becomes `Taken`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

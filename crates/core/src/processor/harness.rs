@@ -1,7 +1,7 @@
 //! The generic code of an operation's type: starting it, polling it and dropping it in its slot.
 //!
 //! # Safety
-//! The rules of [`crate::operation::slot`]: a function here is called through the vtable that the slot was
+//! The safety conditions of [`crate::operation::slot`]: a function here is called through the vtable that the slot was
 //! filled with, so the types are the slot's, and [`Header::state`](crate::operation::slot::Header) states
 //! which member of the payload is alive.
 
@@ -75,7 +75,7 @@ where
 
 unsafe fn drop_work<F, Fut, T>(slot: Slot) {
     let payload: *mut Payload<F, Fut, T> = slot.payload();
-    // SAFETY: life says which member is alive, and is changed before the drop, which may unwind.
+    // SAFETY: the state says which member is alive, and is changed before the drop, which may unwind.
     unsafe {
         match slot.state.replace(SlotState::Empty) {
             SlotState::Unstarted => ManuallyDrop::drop(&mut (*payload).invocation),

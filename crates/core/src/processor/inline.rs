@@ -12,9 +12,10 @@
 //! contains the cheaper special cases.
 //!
 //! # Safety
-//! The counters that [`InlineState`](crate::stage::inline_state::InlineState) points to are the processor's, which keeps them as long as it lives;
-//! there are some for each stage of its graph, and only such are asked for (keys are checked). A row
-//! of arcs is followed, [`InlineState::beyond`](crate::stage::inline_state::InlineState::beyond) further on, by one of as many counters
+//! [`InlineState`](crate::stage::inline_state::InlineState) points to the processor's counters, which live as
+//! long as the processor and have a row for each stage of its graph. Stages come from checked keys, so their
+//! rows exist. Each row of arcs has a second row of the same length,
+//! [`InlineState::beyond`](crate::stage::inline_state::InlineState::beyond) counters after it
 //! ([`ProcessorCounters::arcs`](crate::metrics::counters::ProcessorCounters::arcs)).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,7 +43,7 @@ impl Processor {
     #[inline(always)]
     pub(crate) fn count_inline(&self, stage: u8) {
         let row = self.current.arc_row();
-        // SAFETY: of a stage that there is (top of the file).
+        // SAFETY: the stage exists, so its row does too (top of the file).
         unsafe { (*row.add(self.stages.inline.beyond + usize::from(stage))).add(1) };
     }
 

@@ -1,4 +1,4 @@
-//! The life of an operation, from its invocation until its slot is free again. All steps run on the
+//! The life cycle of an operation, from its invocation until its slot is free again. All steps run on the
 //! processor's own thread.
 //!
 //! 1. Reserve: an invocation takes a slot of the size class of its payload from the slab, in the session of
@@ -17,8 +17,7 @@
 //! 6. [Finish](Processor::finish): the operation leaves its session. If a call holds the slot (`HELD`), its
 //!    waiter is woken; otherwise the slot is freed.
 //! 7. Free: the call takes the result and frees the slot, or is dropped, in which case the unclaimed result
-//!    is dropped first. The slot's serial changes with its next use, so stale handles and wakers no longer
-//!    match.
+//!    is dropped first. Its id and its serial change then, so stale handles and wakers no longer match.
 //!
 //! # Safety
 //! Stages are indexed without bounds checks. A slot's stage comes from a [`Key`](crate::stage::key::Key) that

@@ -1,4 +1,4 @@
-//! A processor: its loop, cohorts, and the life of an operation.
+//! A processor: its loop, cohorts, and the life cycle of an operation.
 //!
 //! `remote` contains everything that crosses to other processors, `policy` the mechanisms that a stage opts
 //! into.

@@ -1,4 +1,4 @@
-//! Errors and reports of refused and panicked operations.
+//! Errors and reports of rejected and panicked operations.
 
 use std::any::Any;
 

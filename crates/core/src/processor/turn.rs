@@ -59,7 +59,7 @@ impl Processor {
                         world.coalesce(self.next_timer());
                     }
                 } else if !self.stages.ready().is_empty() || self.link.outbound() > 0 {
-                    // Another processor is in our exclusive stage, or its ring is full.
+                    // Another processor runs an exclusive stage that is ready here, or its ring is full.
                     world.relax();
                 } else if self.now().saturating_sub(last_work) < spinning.moment() {
                     idle = Some(self.now());
@@ -171,7 +171,7 @@ impl Processor {
         }
     }
 
-    /// Publishes the gauges, which are not counted as they change.
+    /// Publishes the gauges, which are not updated at every change.
     fn publish(&self) {
         self.memory.publish(&self.observe.counters);
     }

@@ -22,8 +22,8 @@
 //!    the operations of its own record.
 //! 4. V runs the command: it closes its record, so that nothing joins it any more, and cancels the
 //!    operations in it.
-//! 5. V replies when its record has settled, that is, when it has no operations and no guards (at
-//!    once if it has no record of the group).
+//! 5. V replies when its record has settled, that is, when it has no operations and no guards
+//!    (immediately if it has no record of the group).
 //! 6. E wakes the tasks that wait for the end when its own record has settled and all replies have
 //!    arrived.
 //!

@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //! The processor owns the counters that [`InlineState`] points to and keeps them as long as it lives.
-//! There is a row for each stage of its graph, and only such stages are looked up (keys are checked). A
-//! row of arcs is followed, at distance [`InlineState::beyond`], by one of the same length
+//! They have a row for each stage of its graph. Stages come from checked keys, so their rows exist. Each
+//! row of arcs has a second row of the same length, [`InlineState::beyond`] counters after it
 //! ([`ProcessorCounters::arcs`]).
 
 use std::cell::Cell;

@@ -7,21 +7,21 @@
 //! 2. After the running cohort, the caller's thread moves the envelope from the outbox into the target's ring
 //!    for the stage. From then on the target owns the payload, and the caller only the header.
 //! 3. The target's thread takes the envelope from the ring when the stage runs, and moves the invocation out
-//!    of the payload. If the deadline has passed, the session has ended or the stage is full, it replies with
-//!    the error.
+//!    of the payload. If the deadline has passed, the session has ended, or the stage or the processor is
+//!    full, it replies with the error.
 //! 4. The target's thread places the invocation as an operation in its own slab. The payload of the envelope
 //!    is now empty; [`RemoteReply`] owns it. The target publishes the operation's place in the
 //!    [`CancelFlag`].
 //! 5. The operation completes, panics or is cancelled on the target's thread, which writes the result or the
 //!    error into the payload and sends the envelope back through its outbox.
 //! 6. The caller's thread takes the envelope from its ring of replies. It owns the payload again, sets the
-//!    slot's state by `outcome`, and wakes the call. If the call was dropped meanwhile, the slot is freed.
+//!    slot's state from `outcome`, and wakes the call. If the call was dropped meanwhile, the slot is freed.
 //!
 //! A cancellation needs no envelope of its own. The caller sets the [`CancelFlag`] in the payload: before
 //! step 4 the target finds it there; afterwards the caller reads the operation's place and sends a command.
 //!
 //! # Safety
-//! The rules of [`crate::operation::slot`] on envelopes: while an envelope is away, the caller's processor
+//! The safety conditions of [`crate::operation::slot`] for envelopes: while an envelope is away, the caller's processor
 //! touches only its header, and the target only its [`RemoteCall`] and, read-only, the vtable and the stage
 //! in the header, which no thread writes meanwhile. The exception is [`CancelFlag`], which is atomic and
 //! shared by both. `outcome` states which member of the payload is alive once the envelope is back.
@@ -355,10 +355,10 @@ pub(crate) unsafe fn receive<F, T>(
         }
         Some(operation)
     });
-    // If the invocation was not accepted, its destructor is user code; the envelope is answered even if it
+    // If the invocation was not accepted, its destructor is user code; the reply is sent even if it
     // panics.
     catch_panic(|| drop(invocation));
-    // If there was no reply yet, tells the caller that its operation has ended with its session.
+    // If there was no reply yet, tells the caller that its operation was cancelled with its session.
     drop(reply);
     if joined.is_none() {
         processor.stage_counters(stage).cancelled.add(1);
