@@ -1,8 +1,9 @@
 //! A processor's mailbox: all messages from other threads.
 //!
 //! The mailbox has one bounded ring per stage for invocations, one for replies, one for commands and
-//! one for wakers; a ready mask that tells which of them are not empty; and the parking state. Only the
-//! owning processor takes messages out.
+//! one for wake-ups; a list of commands from threads that have no outbox for this processor; a mask that
+//! tells which of them are not empty; and the parking state. Only the owning processor takes messages
+//! out.
 
 use std::num::NonZeroU64;
 use std::sync::PoisonError;
@@ -21,8 +22,8 @@ use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 /// the ring is full, the sender keeps them in its outbox and retries after its next cohort.
 const STAGE_RING: usize = 1024;
 const REPLY_RING: usize = 1024;
-/// The capacity of the ring of commands. Commands are few: one per processor that a cancelled session
-/// has visited, or per partition move.
+/// The capacity of the ring of commands. Commands are few: one per processor that an ended session has
+/// visited, per cancelled child that has arrived, or per partition move, and one per reply to a request.
 const COMMAND_RING: usize = 256;
 /// The capacity of the ring of wake-ups from foreign threads. When it is full, [`Mailbox::wake_all`] is
 /// set and the processor polls every suspended operation: a wake-up may be late, but is never lost.
