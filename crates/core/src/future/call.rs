@@ -141,8 +141,9 @@ impl<T> Call<T> {
         }
     }
 
-    /// Cancels the operation, on whichever processor it runs: immediately if it is suspended on this
-    /// processor, otherwise before it starts or when it next suspends. Awaited after that, the call resolves to [`CallError::Cancelled`], or to the result if the
+    /// Cancels the operation, on whichever processor it runs: immediately if it is suspended,
+    /// otherwise before it starts or when it next suspends. Another processor does so when it receives the
+    /// command. Awaited after that, the call resolves to [`CallError::Cancelled`], or to the result if the
     /// operation completed first. Operations that it has itself invoked continue as orphans; to cancel a
     /// whole tree, give it a [`Session`](crate::Session).
     pub fn cancel(&self) {
