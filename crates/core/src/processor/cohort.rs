@@ -338,7 +338,7 @@ impl Processor {
             }
             Step::DoneBare | Step::Done => {
                 slot.flags.set(flags & !(QUEUED | WOKEN));
-                self.finish(slot);
+                self.finish_awaited(slot);
             }
             Step::Suspended => {
                 if flags & (ENDED | FETCHING) == FETCHING {
@@ -355,6 +355,13 @@ impl Processor {
                 }
             }
         }
+    }
+
+    /// Ends an operation that a call holds or that belongs to a session. Out of line, so that its code is
+    /// not merged with that of the usual case above.
+    #[inline(never)]
+    fn finish_awaited(&self, slot: Slot) {
+        self.finish(slot);
     }
 
     /// Whether an operation has not started and its session's deadline has passed.

@@ -270,7 +270,7 @@ impl Processor {
     #[inline(always)]
     pub(crate) fn finish(&self, slot: Slot) {
         if slot.session.get() != NO_SESSION {
-            self.deliver(self.waiting.sessions.leave(slot));
+            self.leave_session(slot);
         }
         if !slot.has(HELD) {
             self.free(slot);
@@ -278,6 +278,12 @@ impl Processor {
             // Taken before the call: the woken code may look at the slot.
             notify(waiter, self);
         }
+    }
+
+    /// Takes an operation that is over out of its session. Out of line, since few operations have one.
+    #[inline(never)]
+    fn leave_session(&self, slot: Slot) {
+        self.deliver(self.waiting.sessions.leave(slot));
     }
 
     /// Drops unclaimed output and frees the slot.

@@ -240,7 +240,7 @@ impl Processor {
     pub(crate) fn fire_timers(&self) {
         // Woken after the borrow: a waker may be foreign code, which may arm timers.
         let mut due = Vec::new();
-        self.waiting.timers.borrow_mut().send(self.now(), |waker| due.push(waker));
+        self.waiting.timers.borrow_mut().expire(self.now(), |waker| due.push(waker));
         due.into_iter().for_each(|waker| catch_panic(|| waker.wake()));
     }
 

@@ -58,7 +58,7 @@ impl TimerWheel {
     }
 
     /// Arms a timer that wakes `waker` at `deadline`, in nanoseconds. A deadline in the past fires in
-    /// the next [`TimerWheel::send`].
+    /// the next [`TimerWheel::expire`].
     pub(crate) fn arm(&mut self, deadline: u64, waker: Waker) -> TimerKey {
         let tick = deadline.div_ceil(TICK).max(self.tick);
         let index = self.free.pop().unwrap_or_else(|| {
@@ -104,7 +104,7 @@ impl TimerWheel {
         waker
     }
 
-    /// The time in nanoseconds at which to call [`TimerWheel::send`] next: not later than the tick of
+    /// The time in nanoseconds at which to call [`TimerWheel::expire`] next: not later than the tick of
     /// the first deadline.
     pub(crate) fn next(&self) -> Option<u64> {
         let mut soonest: Option<u64> = None;
@@ -122,7 +122,7 @@ impl TimerWheel {
     }
 
     /// Passes the wakers of all timers due at `now` (nanoseconds) to `wake`.
-    pub(crate) fn send(&mut self, now: u64, mut wake: impl FnMut(Waker)) {
+    pub(crate) fn expire(&mut self, now: u64, mut wake: impl FnMut(Waker)) {
         let target = now / TICK;
         while self.tick <= target {
             // Skip empty ticks: advance to the next occupied slot of any level, but not past the
@@ -275,7 +275,7 @@ mod tests {
                     Step::Disarm(_) => (),
                     Step::Advance(by) => {
                         now += by;
-                        wheel.send(now, Waker::wake);
+                        wheel.expire(now, Waker::wake);
                         timers.retain(|(deadline, _, count)| {
                             let fired = count.0.load(Ordering::Relaxed);
                             if deadline + TICK <= now { assert_eq!(fired, 1, "late: {deadline} at {now}"); }
