@@ -7,9 +7,7 @@ use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 
-mod core_imports;
-mod core_layers;
-mod core_source;
+mod crate_source;
 mod heads;
 mod index;
 mod layers;
@@ -17,6 +15,8 @@ mod leftovers;
 mod links;
 mod manifest;
 pub(crate) mod markdown;
+mod module_imports;
+mod module_layers;
 mod purity;
 mod quotes;
 mod retired;
@@ -35,7 +35,7 @@ type Check = fn(&Tree) -> Vec<Fault>;
 /// The checks. Their order is irrelevant, since faults are sorted before they are printed.
 const CHECKS: &[Check] = &[
     purity::check,
-    core_imports::check,
+    module_imports::check,
     layers::check,
     sizes::check,
     unsafety::check,

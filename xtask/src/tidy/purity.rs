@@ -2,10 +2,13 @@
 //!
 //! The caller passes all of these in, which makes simulation possible. Tests are exempt.
 
-use super::core_source::files;
+use super::crate_source::files;
 use super::manifest::{self, Kind};
 use super::source::{line_of, words};
 use super::{Fault, Tree, use_paths};
+
+/// The folder of core's source files.
+const SOURCE: &str = "crates/core/src/";
 
 /// The manifest of core.
 const MANIFEST: &str = "crates/core/Cargo.toml";
@@ -25,7 +28,7 @@ const REMEDY: &str = "core must be pure; let the caller pass it in";
 /// Finds code in core that accesses the operating system, and dependencies that core may not have.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
-    for (path, code) in files(tree) {
+    for (path, code) in files(tree, SOURCE) {
         let named = accesses(&code).into_iter();
         faults
             .extend(named.map(|(line, what)| Fault::new(path, line, format!("{what}; {REMEDY}"))));

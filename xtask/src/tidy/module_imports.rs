@@ -1,42 +1,40 @@
-//! Imports between the layers of core: a file may name items of its own layer and of lower ones.
+//! Imports between the layers of a crate: a file may name items of its own layer and of lower ones.
 //!
-//! The layers are listed in [`super::core_layers`]. The check covers every path that begins with `crate` or that
-//! climbs to the crate root with `super`, in `use` items and in expressions. Tests are exempt. A path to an item that
-//! is re-exported at the crate root hides the layer of that item, so it is reported as well.
-//!
-//! A folder that the table lists and that does not exist yet is ignored. Once all of them exist, a folder or root file
-//! without a layer is reported.
+//! The layers are listed in [`super::module_layers`]. The check covers every path that begins with `crate` or that
+//! climbs to the crate root with `super`, in `use` items and in expressions. Tests are exempt, as are `lib.rs` and
+//! `main.rs`. A path to an item that is re-exported at the crate root hides the layer of that item, so it is reported
+//! as well.
 
 use std::collections::BTreeSet;
 
-use super::core_layers::{CORE, Exception, Layers, MAX_EXCEPTIONS};
-use super::core_source::{SOURCE, files};
+use super::crate_source::files;
+use super::module_layers::{CRATES, Exception, Layers, MAX_EXCEPTIONS};
 use super::{Fault, Tree, use_paths};
 
 /// The file that lists the layers.
-const TABLE: &str = "xtask/src/tidy/core_layers.rs";
+const TABLE: &str = "xtask/src/tidy/module_layers.rs";
 
-/// Finds upward imports in core, paths through the crate root, modules without a layer and unused exceptions.
+/// Finds upward imports, paths through the crate root, modules without a layer, layers without a module and unused
+/// exceptions.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
-    check_layers(tree, &CORE)
+    CRATES.iter().flat_map(|layers| check_crate(tree, layers)).collect()
 }
 
-/// [`check`] against the given table.
-fn check_layers(tree: &Tree, layers: &Layers) -> Vec<Fault> {
-    let files = files(tree);
-    let paths = || files.iter().map(|(path, _)| *path);
-    let folders: BTreeSet<&str> = paths().filter_map(folder).collect();
-    if !layers.folders.iter().any(|folder| folders.contains(folder)) {
-        return Vec::new();
-    }
-    let roots: BTreeSet<&str> = paths().filter_map(root_module).collect();
+/// [`check`] for one crate.
+fn check_crate(tree: &Tree, layers: &Layers) -> Vec<Fault> {
+    let source = format!("{}/src/", layers.folder);
+    let files = files(tree, &source);
+    let modules: BTreeSet<&str> =
+        files.iter().filter_map(|(path, _)| module(path, &source)).collect();
     let mut faults = Vec::new();
     let mut used = vec![false; layers.exceptions.len()];
     for (path, code) in &files {
-        let Some(layer) = layers.of(path) else { continue };
-        for (line, import) in crate_paths(path, code) {
+        let Some(layer) = module(path, &source).and_then(|name| layers.level(name)) else {
+            continue;
+        };
+        for (line, import) in crate_paths(&path[source.len()..], code) {
             let target = import.split("::").nth(1).unwrap_or_default();
-            if !folders.contains(target) && !roots.contains(target) {
+            if !modules.contains(target) {
                 let what = format!(
                     "`{import}` is a path through the crate root; name the module that defines the item"
                 );
@@ -56,20 +54,20 @@ fn check_layers(tree: &Tree, layers: &Layers) -> Vec<Fault> {
             }
         }
     }
-    faults.extend(without_layer(&folders, &roots, layers));
+    faults.extend(mismatches(&modules, layers));
     faults.extend(unneeded(layers, &used));
     faults
 }
 
-/// Folders and root files without a layer; none while a listed folder is missing.
-fn without_layer(folders: &BTreeSet<&str>, roots: &BTreeSet<&str>, layers: &Layers) -> Vec<Fault> {
-    if !layers.folders.iter().all(|folder| folders.contains(folder)) {
-        return Vec::new();
-    }
-    let fault = |name: &&str| {
-        Fault::new(TABLE, 1, format!("`{SOURCE}{name}` has no layer; add it to the table"))
+/// Modules without a layer, and listed modules that do not exist.
+fn mismatches(modules: &BTreeSet<&str>, layers: &Layers) -> Vec<Fault> {
+    let listed: BTreeSet<&str> = layers.layers.iter().copied().flatten().copied().collect();
+    let fault = |name: &str, what: &str| {
+        Fault::new(TABLE, 1, format!("`{}/src/{name}` {what}", layers.folder))
     };
-    folders.union(roots).filter(|name| layers.level(name).is_none()).map(fault).collect()
+    let missing = modules.difference(&listed).map(|name| fault(name, "has no layer; add it"));
+    let stale = listed.difference(modules).map(|name| fault(name, "does not exist; remove it"));
+    missing.chain(stale).collect()
 }
 
 /// Exceptions that no import needs, and exceptions beyond the permitted number.
@@ -99,32 +97,20 @@ fn unneeded(layers: &Layers, used: &[bool]) -> Vec<Fault> {
 }
 
 impl Layers {
-    /// The layer of the module `name` directly under the crate root: 0 for root files, from 1 for folders.
+    /// The layer of the module `name` directly under the crate root; the lowest is 0.
     fn level(&self, name: &str) -> Option<usize> {
-        if self.root.contains(&name) {
-            return Some(0);
-        }
-        self.folders.iter().position(|folder| *folder == name).map(|at| at + 1)
-    }
-
-    /// The layer of the file at `path`; `None` if it has none, as `lib.rs`.
-    fn of(&self, path: &str) -> Option<usize> {
-        self.level(folder(path).or_else(|| root_module(path))?)
+        self.layers.iter().position(|layer| layer.contains(&name))
     }
 }
 
-/// The folder of core that contains the file at `path`.
-fn folder(path: &str) -> Option<&str> {
-    path.strip_prefix(SOURCE)?.split_once('/').map(|(folder, _)| folder)
+/// The module directly under the crate root that contains the file at `path`; `None` for the crate root itself.
+fn module<'a>(path: &'a str, source: &str) -> Option<&'a str> {
+    let path = path.strip_prefix(source)?;
+    let name = path.split_once('/').map_or_else(|| path.trim_end_matches(".rs"), |(name, _)| name);
+    (!["lib", "main"].contains(&name)).then_some(name)
 }
 
-/// The module in the root file at `path`.
-fn root_module(path: &str) -> Option<&str> {
-    let name = path.strip_prefix(SOURCE)?.strip_suffix(".rs")?;
-    (!name.contains('/') && name != "lib").then_some(name)
-}
-
-/// Every path in `code` that begins at the crate root, as `crate::…`, with its line.
+/// Every path in `code` that begins at the crate root, as `crate::…`, with its line. `path` is relative to `src`.
 fn crate_paths(path: &str, code: &str) -> Vec<(usize, String)> {
     let mut paths = use_paths::from_crate(code, "crate");
     let depth = module_depth(path);
@@ -139,9 +125,9 @@ fn crate_paths(path: &str, code: &str) -> Vec<(usize, String)> {
     paths
 }
 
-/// How many modules the module of the file at `path` lies below the crate root.
+/// How many modules the module of the file at `path`, relative to `src`, lies below the crate root.
 fn module_depth(path: &str) -> usize {
-    let stem = path.trim_start_matches(SOURCE).trim_end_matches(".rs").trim_end_matches("/mod");
+    let stem = path.trim_end_matches(".rs").trim_end_matches("/mod");
     stem.split('/').count()
 }
 
@@ -149,8 +135,11 @@ fn module_depth(path: &str) -> usize {
 mod tests {
     use super::*;
 
-    const LAYERS: Layers =
-        Layers { root: &["error"], folders: &["queue", "stage", "processor"], exceptions: &[] };
+    const LAYERS: Layers = Layers {
+        folder: "crates/core",
+        layers: &[&["error", "sync"], &["queue"], &["stage"], &["processor"]],
+        exceptions: &[],
+    };
 
     const EXCEPTED: Layers = Layers {
         exceptions: &[Exception {
@@ -163,17 +152,18 @@ mod tests {
 
     /// The faults of core with one file in each layer and `text` in `file`.
     fn faults_of(file: &str, text: &str, layers: &Layers) -> Vec<String> {
-        let file = format!("{SOURCE}{file}");
+        let file = format!("crates/core/src/{file}");
         let mut all = vec![
             ("crates/core/src/lib.rs", "pub use crate::processor::Processor;"),
             ("crates/core/src/error.rs", ""),
+            ("crates/core/src/sync.rs", "use crate::error::Error;"),
             ("crates/core/src/queue/mod.rs", ""),
             ("crates/core/src/stage/mod.rs", ""),
             ("crates/core/src/processor/mod.rs", ""),
         ];
         all.retain(|(path, _)| *path != file);
         all.push((&file, text));
-        check_layers(&Tree::of(&all), layers).iter().map(ToString::to_string).collect()
+        check_crate(&Tree::of(&all), layers).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -190,7 +180,7 @@ mod tests {
             faults_of("queue/ring.rs", text, &LAYERS),
             [
                 "crates/core/src/queue/ring.rs:3: `crate::processor::Processor` is in a higher layer; move the item \
-              down or this code up (layers: xtask/src/tidy/core_layers.rs)"
+              down or this code up (layers: xtask/src/tidy/module_layers.rs)"
             ]
         );
         let inline = "fn f() -> crate::stage::Key { super::super::processor::key() }";
@@ -242,13 +232,9 @@ mod tests {
     }
 
     #[test]
-    fn missing_folders_are_ignored() {
-        let flat = [("crates/core/src/queue.rs", "use crate::processor::Processor;")];
-        assert_eq!(check_layers(&Tree::of(&flat), &LAYERS), []);
-        let half = [
-            ("crates/core/src/queue/mod.rs", "use crate::wheel::Wheel;"),
-            ("crates/core/src/wheel.rs", ""),
-        ];
-        assert_eq!(check_layers(&Tree::of(&half), &LAYERS), []);
+    fn listed_modules_that_do_not_exist_are_reported() {
+        let layers = Layers { layers: &[&["error", "sync"], &["queue", "fish"]], ..LAYERS };
+        let faults = faults_of("queue/mod.rs", "", &layers);
+        assert!(faults.iter().any(|f| f.contains("src/fish` does not exist")), "{faults:?}");
     }
 }

@@ -1,16 +1,14 @@
-//! The source of core that its rules apply to: every file under `crates/core/src` without its tests.
+//! The source files of a crate that its rules apply to: every file under its `src` without its tests.
 
 use super::Tree;
 use super::source::{code, without_tests};
 
-/// The folder of core's source files.
-pub(super) const SOURCE: &str = "crates/core/src/";
-
-/// Path and code (see [`code`]) of each file of core, with test items blanked and test files left out.
-pub(super) fn files(tree: &Tree) -> Vec<(&str, String)> {
+/// Path and code (see [`code`]) of each file under `folder`, with test items blanked and test files left out.
+/// `folder` ends with `/`.
+pub(super) fn files<'a>(tree: &'a Tree, folder: &str) -> Vec<(&'a str, String)> {
     let sources: Vec<_> = tree
         .rust()
-        .filter(|(path, _)| path.starts_with(SOURCE) && !is_named_as_test(path))
+        .filter(|(path, _)| path.starts_with(folder) && !is_named_as_test(path))
         .map(|(path, text)| (path, without_tests(&code(text))))
         .collect();
     let test_modules: Vec<String> = sources
