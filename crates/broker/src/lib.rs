@@ -41,7 +41,7 @@ mod system;
 mod trie;
 /// The simulated MQTT client, shared with `tests`.
 #[cfg(test)]
-#[path = "../tests/simulation/wire.rs"]
+#[path = "../tests/it/simulation/wire.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod wire;
 

@@ -3,6 +3,7 @@
 //! Calls are counted in the whole process, including the broker's threads; the test's clients reuse their
 //! buffers and do not allocate. `PHALANX_ALLOCATIONS=1` prints the stacks of the calls.
 
+#[path = "it/common.rs"]
 mod common;
 #[path = "../../web/tests/common/counting_allocator.rs"]
 mod counting_allocator;

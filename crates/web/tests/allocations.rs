@@ -3,6 +3,7 @@
 //! The client of this test uses one buffer and does not allocate. Calls are counted in the whole process,
 //! including the server's threads; `PHALANX_ALLOCATIONS=1` shows their origins.
 
+#[path = "it/common.rs"]
 mod common;
 #[path = "common/counting_allocator.rs"]
 mod counting_allocator;

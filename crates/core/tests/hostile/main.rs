@@ -6,7 +6,7 @@
 //! AddressSanitizer and valgrind, which see what an assertion cannot.
 #![forbid(unsafe_code)]
 
-#[path = "../common/mod.rs"]
+#[path = "../it/common.rs"]
 mod common;
 mod support;
 

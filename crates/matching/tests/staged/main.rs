@@ -4,5 +4,5 @@
 mod publishers;
 mod simulation;
 mod threads;
-#[path = "../../../matcher/tests/common/mod.rs"]
+#[path = "../../../matcher/tests/it/common.rs"]
 mod world;

@@ -1,0 +1,6 @@
+//! Tests of the broker in this process, on real sockets and in simulation.
+
+mod common;
+mod configuration;
+mod simulation;
+mod storm;

@@ -1,0 +1,220 @@
+//! A worker reaches its limit of operations while a client publishes: messages that the broker refuses are
+//! not stored either.
+
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::path::Path;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::runtime::StartContext;
+use phalanx::sim::{self, Faults, Net};
+use phalanx::task::Either;
+use phalanx::{Graph, SharedStage, select, sleep};
+use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Properties, Publish, Reason};
+
+use crate::simulation::lives::{Files, begin_beside, survivors};
+use crate::simulation::subscriber::ask_for;
+use crate::simulation::wire::{Lost, Wire};
+
+/// The limit of operations.
+const PLACES: usize = 60;
+
+/// Operations that occupy all but some of each worker's slots while the test wants them to.
+#[derive(Default)]
+struct Crowd {
+    /// The number of slots to leave free; `None` releases all.
+    leaves: Cell<Option<u64>>,
+    /// The number of workers that the crowd occupies.
+    there: Cell<usize>,
+    /// No further crowd arrives.
+    is_over: Cell<bool>,
+}
+
+/// Makes the crowd occupy and release the slots repeatedly.
+async fn comes_and_goes(stage: SharedStage<()>, crowd: Rc<Crowd>) {
+    let mut is_there = false;
+    while !crowd.is_over.get() {
+        if let Some(leaves) = crowd.leaves.get().filter(|_| !is_there) {
+            let mut number = 0;
+            let one = |number| {
+                let crowd = crowd.clone();
+                move |_| async move {
+                    while number >= leaves && crowd.leaves.get().is_some() {
+                        sleep(Duration::from_millis(5)).await;
+                    }
+                }
+            };
+            while stage.dispatch(one(number)).is_ok() {
+                number += 1;
+            }
+            sleep(Duration::from_micros(1)).await;
+            is_there = true;
+            crowd.there.set(crowd.there.get() + 1);
+        }
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Publishes a message, repeatedly until it is acknowledged. Returns whether the first attempt succeeded.
+async fn publish(net: &Net, number: u16, mut wire: Option<Wire>) -> bool {
+    for tries in 0.. {
+        let mut own = match wire.take() {
+            Some(wire) => wire,
+            None => connect(net, "writer").await,
+        };
+        if say(&mut own, number).await.is_ok() {
+            return tries == 0;
+        }
+        net.sleep(Duration::from_millis(100)).await;
+    }
+    unreachable!("the loop has no end")
+}
+
+async fn connect(net: &Net, name: &str) -> Wire {
+    loop {
+        if let Ok((wire, Reason::SUCCESS)) = Wire::ask(net, name, 1000).await {
+            return wire;
+        }
+        net.sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn say(wire: &mut Wire, number: u16) -> Result<(), Lost> {
+    let id = PacketId::new(number).unwrap();
+    let (delivery, payload) = match number % 2 {
+        0 => (Delivery::AtLeastOnce(id), &[number as u8]),
+        _ => (Delivery::ExactlyOnce(id), &[number as u8]),
+    };
+    let (topic, retain, duplicate, properties) = ("t", false, false, Properties::NONE);
+    let publish = Publish { topic, payload, delivery, retain, duplicate, properties };
+    wire.say(&Packet::Publish(publish)).await?;
+    loop {
+        let came = wire.next().await?;
+        match came.packet() {
+            // There is no slot for the journal write: the message is not stored, and the client sends it
+            // again.
+            Packet::PubAck(ack) | Packet::PubRec(ack) if ack.reason == Reason::QUOTA_EXCEEDED => {
+                return Err(Lost);
+            }
+            Packet::PubAck(ack) | Packet::PubComp(ack) => {
+                assert!(!ack.reason.is_failure(), "{ack:?}");
+                return Ok(());
+            }
+            Packet::PubRec(ack) => {
+                assert!(!ack.reason.is_failure(), "{ack:?}");
+                wire.say(&Packet::PubRel(Ack::of(ack.id))).await?;
+            }
+            _ => return Err(Lost),
+        }
+    }
+}
+
+/// Receives all messages; adds their numbers to `got`.
+async fn receive(wire: &mut Wire, got: &RefCell<Vec<u8>>) -> Result<Infallible, Lost> {
+    loop {
+        let came = wire.next().await?;
+        let answer = match came.packet() {
+            Packet::Publish(own) => {
+                got.borrow_mut().push(own.payload[0]);
+                match own.delivery {
+                    Delivery::ExactlyOnce(id) => Packet::PubRec(Ack::of(id)),
+                    Delivery::AtLeastOnce(id) => Packet::PubAck(Ack::of(id)),
+                    Delivery::AtMostOnce => panic!("{own:?}"),
+                }
+            }
+            Packet::PubRel(ack) => Packet::PubComp(Ack::of(ack.id)),
+            other => panic!("{other:?}"),
+        };
+        wire.say(&answer).await?;
+    }
+}
+
+/// Whether the disk still holds a message for a client after a while.
+async fn is_left(net: &Net) -> bool {
+    for _ in 0..100 {
+        net.sleep(Duration::from_secs(1)).await;
+        let left = phalanx_store::recover(&survivors(net, 1), Path::new("/")).unwrap();
+        if left.messages.is_empty() && left.sessions.values().all(|own| own.queue.is_empty()) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Publishes while the workers are crowded. Returns whether the first attempt succeeded.
+fn publishes(seed: u64) -> bool {
+    let at_once = Rc::new(Cell::new(false));
+    let of_world = at_once.clone();
+    sim::run(seed, |world| {
+        world.set_most_steps(300_000);
+        world.set_faults(Faults::NONE);
+        let crowd = Rc::new(Crowd::default());
+        let (mut graph, own) = (Graph::new(), crowd.clone());
+        graph.max_operations(PLACES);
+        let stage = graph.shared("crowd", ());
+        let start = move |_: &StartContext| {
+            let crowd = own.clone();
+            stage.dispatch(move |_| comes_and_goes(stage, crowd))
+        };
+        begin_beside(world, seed, &Files::default(), (graph, start));
+        let (net, leaves, processors) = (world.net(), world.draw(10), world.processors());
+        world.client(async move {
+            let mut known = connect(&net, "known").await;
+            assert!(ask_for(&mut known, &["t"]).await.is_ok() && known.next().await.is_ok());
+            drop(known);
+            let number = 1 + seed as u16 % 2;
+            let wire = connect(&net, "writer").await;
+            net.sleep(Duration::from_millis(10)).await;
+            crowd.leaves.set(Some(leaves));
+            while crowd.there.get() < processors {
+                net.sleep(Duration::from_millis(1)).await;
+            }
+            let (of_crowd, then) = (crowd.clone(), net.sleep(Duration::from_secs(1)));
+            let goes = async {
+                then.await;
+                of_crowd.leaves.set(None);
+                of_crowd.is_over.set(true);
+            };
+            let publishes = publish(&net, number, Some(wire));
+            let ((), is_at_once) = both(goes, publishes).await;
+            of_world.set(is_at_once);
+            publish(&net, 4, None).await;
+            let mut known = connect(&net, "known").await;
+            assert!(known.is_present);
+            let got = RefCell::default();
+            let is_left = pin!(is_left(&net));
+            let Either::Right(left) = select(pin!(receive(&mut known, &got)), is_left).await else {
+                panic!("the connection is lost");
+            };
+            assert!(!left, "the broker holds a message for a client that has everything");
+            let got = got.take();
+            // A QoS 1 message may arrive again.
+            let last = got.len() - 1;
+            let is_once = last == 1 || number == 2 && got[1..last].iter().all(|own| *own == 2);
+            assert!(is_once && got[0] == number as u8 && got[last] == 4, "{got:?}");
+        });
+    });
+    at_once.get()
+}
+
+/// Runs both futures to the end.
+async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
+    let (mut one, mut other) = (Box::pin(one), Box::pin(other));
+    match select(one.as_mut(), other.as_mut()).await {
+        Either::Left(result) => (result, other.await),
+        Either::Right(result) => (one.await, result),
+    }
+}
+
+#[test]
+fn refused_messages_are_not_stored() {
+    let (at_once, later) = (Cell::new(0), Cell::new(0));
+    sim::explore_each(30, |seed| {
+        let count = if publishes(seed) { &at_once } else { &later };
+        count.set(count.get() + 1);
+    });
+    let alone = std::env::var_os("PHALANX_SEED").is_some();
+    assert!(alone || at_once.get() > 0 && later.get() > 0, "{at_once:?} {later:?}");
+}

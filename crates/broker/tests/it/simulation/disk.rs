@@ -1,0 +1,291 @@
+//! The disk stops accepting writes: clients that need a write get an error, and others are served.
+
+use std::cell::{Cell, RefCell};
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::select;
+use phalanx::sim::{self, Faults};
+use phalanx::task::Either;
+use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Properties, Publish, Reason};
+
+use crate::simulation::lives::{Files, begin, survivors};
+use crate::simulation::subscriber::ask_for;
+use crate::simulation::wire::{Lost, Wire};
+
+/// The files of a broker with a durable session that has subscribed to `t`.
+fn with_a_session(seed: u64) -> Files {
+    let files: Rc<RefCell<Files>> = Rc::default();
+    let of_world = files.clone();
+    sim::run(seed, |world| {
+        begin(world, seed, &Files::default());
+        let net = world.net();
+        world.client(async move {
+            let mut wire = Wire::connect(&net, "known").await;
+            assert!(ask_for(&mut wire, &["t"]).await.is_ok() && wire.next().await.is_ok());
+            of_world.replace(survivors(&net, 1));
+        });
+    });
+    files.take()
+}
+
+#[test]
+fn clients_do_not_wait_for_a_stalled_disk() {
+    sim::explore_each(30, |seed| {
+        let files = with_a_session(seed);
+        sim::run(seed, |world| {
+            world.set_faults(Faults { full: 1000, ..Faults::NONE });
+            begin(world, seed, &files);
+            let net = world.net();
+            world.client(async move {
+                let ask = async |name: &str, expiry| match Wire::ask(&net, name, expiry).await {
+                    Ok((_wire, reason)) => reason,
+                    Err(_) => panic!("{name} gets no answer"),
+                };
+                let begun = net.now();
+                for name in ["known", "known", "new"] {
+                    assert_eq!(ask(name, 60).await, Reason::SERVER_UNAVAILABLE, "{name}");
+                }
+                // A client without a durable session.
+                assert_eq!(ask("guest", 0).await, Reason::SUCCESS);
+                assert!(net.now() - begun < Duration::from_secs(60), "{:?}", net.now() - begun);
+                // Shutdown abandons the writes that do not succeed.
+                net.drain();
+            });
+        });
+    });
+}
+
+/// The broker's answer to a publisher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Taken,
+    Refused,
+    /// The connection was closed without an answer.
+    Closed,
+}
+
+async fn publish(wire: &mut Wire, delivery: Delivery, duplicate: bool) -> Result<(), Lost> {
+    let publish = Publish {
+        topic: "t",
+        payload: &[delivery.id().map_or(0, PacketId::get) as u8],
+        delivery,
+        retain: false,
+        duplicate,
+        properties: Properties::NONE,
+    };
+    wire.say(&Packet::Publish(publish)).await
+}
+
+async fn answer(wire: &mut Wire) -> Answer {
+    let Ok(came) = wire.next().await else { return Answer::Closed };
+    match came.packet() {
+        Packet::PubAck(ack) | Packet::PubRec(ack) if ack.reason == Reason::QUOTA_EXCEEDED => {
+            Answer::Refused
+        }
+        Packet::PubAck(ack) | Packet::PubRec(ack) | Packet::PubComp(ack) => {
+            assert!(!ack.reason.is_failure(), "{ack:?}");
+            Answer::Taken
+        }
+        Packet::Disconnect(disconnect) => {
+            assert_eq!(disconnect.reason, Reason::SERVER_UNAVAILABLE);
+            Answer::Closed
+        }
+        other => panic!("a publisher gets {other:?}"),
+    }
+}
+
+fn id(number: u16) -> PacketId {
+    PacketId::new(number).unwrap()
+}
+
+/// The disk stops accepting writes while a client publishes. The broker does not acknowledge the message as
+/// stored, and does not let the client wait forever. When the disk works again, the client's session
+/// continues, and messages sent again arrive once. Returns the answers to this client and to a client without
+/// a durable session.
+fn publishes_to_no_disk(seed: u64) -> [Answer; 2] {
+    let files = with_a_session(seed);
+    let answers: Rc<Cell<Option<[Answer; 2]>>> = Rc::default();
+    let of_world = answers.clone();
+    sim::run(seed, |world| {
+        world.set_faults(Faults::NONE);
+        begin(world, seed, &files);
+        let net = world.net();
+        world.client(async move {
+            let mut writer = Wire::connect(&net, "writer").await;
+            let mut guest = Wire::ask(&net, "guest", 0)
+                .await
+                .ok()
+                .expect("the broker accepts the connection")
+                .0;
+            assert!(publish(&mut writer, Delivery::ExactlyOnce(id(1)), false).await.is_ok());
+            assert_eq!(answer(&mut writer).await, Answer::Taken);
+            net.set_faults(Faults { full: 1000, ..Faults::NONE });
+            let begun = net.now();
+            // A PUBLISH that is written to the journal, or one that is refused before.
+            let said = match seed % 2 {
+                0 => publish(&mut writer, Delivery::ExactlyOnce(id(2)), false).await,
+                _ => writer.say(&Packet::PubRel(Ack::of(id(1)))).await,
+            };
+            assert!(said.is_ok());
+            assert!(publish(&mut guest, Delivery::AtLeastOnce(id(3)), false).await.is_ok());
+            let of_writer = answer(&mut writer).await;
+            let of_guest = answer(&mut guest).await;
+            assert_ne!(of_guest, Answer::Taken);
+            assert_ne!(of_writer, Answer::Taken);
+            let took = net.now() - begun;
+            // The broker is awake for five seconds of it; the rest is jumps of the simulated clock.
+            assert!(took < Duration::from_secs(600), "{took:?}");
+            // Other clients are served.
+            let mut other = Wire::ask(&net, "other", 0)
+                .await
+                .ok()
+                .expect("the broker accepts the connection")
+                .0;
+            assert!(publish(&mut other, Delivery::AtMostOnce, false).await.is_ok());
+            let alive = other.say(&Packet::PingReq).await.is_ok();
+            let came = other.next().await.ok().filter(|_| alive).expect("an answer arrives");
+            assert!(matches!(came.packet(), Packet::PingResp));
+            net.set_faults(Faults::NONE);
+            // The broker notices at its next attempt to write.
+            net.sleep(Duration::from_secs(1)).await;
+            let mut writer = Wire::connect(&net, "writer").await;
+            assert!(writer.is_present);
+            assert!(writer.say(&Packet::PubRel(Ack::of(id(1)))).await.is_ok());
+            let Ok(came) = writer.next().await else { panic!("no PUBCOMP") };
+            assert!(matches!(came.packet(), Packet::PubComp(_)), "{:?}", came.packet());
+            assert!(publish(&mut writer, Delivery::ExactlyOnce(id(2)), true).await.is_ok());
+            assert_eq!(answer(&mut writer).await, Answer::Taken);
+            // Each QoS 2 message arrived once.
+            let mut known = Wire::connect(&net, "known").await;
+            assert!(publish(&mut writer, Delivery::ExactlyOnce(id(4)), false).await.is_ok());
+            assert_eq!(answer(&mut writer).await, Answer::Taken);
+            let mut came = Vec::new();
+            while came.last() != Some(&4) {
+                let Ok(packet) = known.next().await else { panic!("{came:?}") };
+                match packet.packet() {
+                    Packet::Publish(own) => {
+                        came.push(own.payload[0]);
+                        if let Delivery::ExactlyOnce(id) = own.delivery {
+                            let said = known.say(&Packet::PubRec(Ack::of(id))).await;
+                            assert!(said.is_ok());
+                        } else if let Delivery::AtLeastOnce(id) = own.delivery {
+                            assert!(known.say(&Packet::PubAck(Ack::of(id))).await.is_ok());
+                        }
+                    }
+                    Packet::PubRel(ack) => {
+                        assert!(known.say(&Packet::PubComp(Ack::of(ack.id))).await.is_ok());
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            came.retain(|own| ![0, 3].contains(own));
+            assert_eq!(came, [1, 2, 4]);
+            of_world.set(Some([of_writer, of_guest]));
+        });
+    });
+    answers.get().expect("both got an answer")
+}
+
+#[test]
+fn publishers_do_not_wait_for_a_stalled_disk() {
+    let (closed, refused) = (Cell::new(0), Cell::new(0));
+    sim::explore_each(30, |seed| {
+        for answer in publishes_to_no_disk(seed) {
+            let count = if answer == Answer::Closed { &closed } else { &refused };
+            count.set(count.get() + 1);
+        }
+    });
+    let alone = std::env::var_os("PHALANX_SEED").is_some();
+    assert!(alone || closed.get() > 0 && refused.get() > 0, "{closed:?} {refused:?}");
+}
+
+/// Operations without durable state do not wait for the disk, even when others that do wait arrived at the
+/// same time: a QoS 0 message, retained or not, and a subscription of a session that ends with its
+/// connection.
+#[test]
+fn qos_0_does_not_wait_for_the_disk() {
+    let waits = Rc::new(Cell::new(0));
+    sim::explore_each(60, |seed| {
+        let waits = waits.clone();
+        let files = with_a_session(seed);
+        sim::run(seed, |world| {
+            world.set_faults(Faults::NONE);
+            world.set_processors(1);
+            begin(world, seed, &files);
+            let net = world.net();
+            world.client(async move {
+                let mut guests = Vec::new();
+                for n in 0..9 {
+                    let name = format!("guest {n}");
+                    guests.push(
+                        Wire::ask(&net, &name, 0)
+                            .await
+                            .ok()
+                            .expect("the broker accepts the connection")
+                            .0,
+                    );
+                }
+                let mut writer = Wire::connect(&net, "writer").await;
+                net.set_faults(Faults { full: 1000, ..Faults::NONE });
+                let said = publish(&mut writer, Delivery::AtLeastOnce(id(1)), false).await;
+                assert!(said.is_ok());
+                for (n, guest) in guests.iter_mut().enumerate() {
+                    let said = match n % 3 {
+                        0 => publish(guest, Delivery::AtMostOnce, false).await,
+                        1 => retain(guest).await,
+                        _ => ask_for(guest, &["t"]).await,
+                    };
+                    assert!(said.is_ok() && guest.say(&Packet::PingReq).await.is_ok());
+                }
+                let answered = pin!(answer(&mut writer));
+                let mut all = pin!(async {
+                    for guest in &mut guests {
+                        while is_answered(guest).await {}
+                    }
+                });
+                match select(all.as_mut(), answered).await {
+                    Either::Left(()) => waits.set(waits.get() + 1),
+                    // State that the other clients stored before has not reached the disk.
+                    Either::Right(Answer::Refused) => all.await,
+                    Either::Right(_) => panic!("the writer gets its answer before the guests"),
+                }
+                net.set_faults(Faults::NONE);
+            });
+        });
+    });
+    let alone = std::env::var_os("PHALANX_SEED").is_some();
+    assert!(alone || waits.get() > 0, "the writer never waits");
+}
+
+async fn retain(wire: &mut Wire) -> Result<(), Lost> {
+    let (topic, payload, properties) = ("t", &b"9"[..], Properties::NONE);
+    let (delivery, retain, duplicate) = (Delivery::AtMostOnce, true, false);
+    let publish = Publish { topic, payload, delivery, retain, duplicate, properties };
+    wire.say(&Packet::Publish(publish)).await
+}
+
+/// Reads one packet. Returns whether more packets precede the PINGRESP.
+async fn is_answered(guest: &mut Wire) -> bool {
+    let Ok(came) = guest.next().await else { panic!("no answer") };
+    match came.packet() {
+        Packet::PingResp => false,
+        Packet::SubAck(ack) => {
+            assert_eq!(ack.reasons, [Reason::GRANTED_QOS_2.0]);
+            true
+        }
+        Packet::Publish(_) => true,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Where the clock jumps by seconds, as on a suspended machine, the broker does not take a working disk for a
+/// stalled one.
+#[test]
+fn no_client_is_refused_after_a_suspend() {
+    // With each of these seeds, a broker that looked at the clock alone refused clients.
+    for seed in [124, 163, 287, 375, 381] {
+        publishes_to_no_disk(seed);
+    }
+}

@@ -1,0 +1,174 @@
+//! A full disk: sessions continue, acknowledgements make room, and the broker returns to normal by itself.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::sim::{self, Faults, Net};
+use phalanx_broker::Broker;
+use phalanx_mqtt::{
+    Ack, Delivery, Packet, PacketId, Properties, Publish, QoS, Reason, Subscribe, SubscribeOptions,
+    SubscriptionBuffer,
+};
+
+use crate::simulation::lives::{Files, begin_with_reserve, survivors};
+use crate::simulation::wire::Wire;
+
+const CAPACITY: u64 = 60_000;
+const SEGMENT: u64 = 4000;
+
+/// Bytes of somebody else's file.
+const OTHERS: usize = 24_000;
+
+/// Bytes of a message.
+const PAYLOAD: usize = 200;
+
+/// No more messages fit on the disk.
+const MOST: u32 = CAPACITY as u32 / PAYLOAD as u32;
+
+fn id(number: u32) -> PacketId {
+    PacketId::new(1 + (number % 60_000) as u16).unwrap()
+}
+
+/// Publishes message `number` to `t`, and gives the answer.
+async fn publish(wire: &mut Wire, number: u32) -> Reason {
+    let mut payload = vec![0; PAYLOAD];
+    payload[..4].copy_from_slice(&number.to_le_bytes());
+    let (topic, retain, duplicate) = ("t", false, false);
+    let (delivery, properties) = (Delivery::AtLeastOnce(id(number)), Properties::NONE);
+    let publish = Publish { topic, payload: &payload, delivery, retain, duplicate, properties };
+    assert!(wire.say(&Packet::Publish(publish)).await.is_ok());
+    let Ok(came) = wire.next().await else { panic!("the publisher is disconnected") };
+    let Packet::PubAck(ack) = came.packet() else { panic!("{:?}", came.packet()) };
+    ack.reason
+}
+
+/// Takes so many messages, acknowledges them, and gives their numbers.
+async fn take(wire: &mut Wire, count: usize) -> Vec<u32> {
+    let mut numbers = Vec::new();
+    while numbers.len() < count {
+        let Ok(came) = wire.next().await else { panic!("the reader is disconnected") };
+        match came.packet() {
+            Packet::Publish(publish) => {
+                numbers.push(u32::from_le_bytes(publish.payload[..4].try_into().unwrap()));
+                let Delivery::AtLeastOnce(id) = publish.delivery else { panic!("{publish:?}") };
+                assert!(wire.say(&Packet::PubAck(Ack::of(id))).await.is_ok());
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    numbers
+}
+
+/// Connects a client with a persistent session.
+async fn ask(net: &Net, name: &str) -> (Wire, Reason) {
+    match Wire::ask(net, name, 3600).await {
+        Ok(answered) => answered,
+        Err(_) => panic!("{name} gets no answer"),
+    }
+}
+
+async fn subscribe(wire: &mut Wire, filter: &str) -> Reason {
+    let mut wanted = SubscriptionBuffer::new();
+    let options = SubscribeOptions { qos: QoS::AtLeastOnce, ..SubscribeOptions::default() };
+    wanted.push(filter, options).unwrap();
+    let (id, filters, properties) = (id(7), wanted.to_subscribe(), Properties::NONE);
+    let subscribe = Packet::Subscribe(Subscribe { id, filters, properties });
+    assert!(wire.say(&subscribe).await.is_ok());
+    let Ok(came) = wire.next().await else { panic!("the subscriber is disconnected") };
+    let Packet::SubAck(ack) = came.packet() else { panic!("{:?}", came.packet()) };
+    Reason(ack.reasons[0])
+}
+
+/// Counts of refusals so far, by reason.
+fn refused(broker: &Broker) -> Vec<(&'static str, u64)> {
+    let is_of_keeping = |label: &str| label.ends_with("disk_full") || label.ends_with("store_full");
+    broker.dropped().filter(|(label, count)| is_of_keeping(label) && *count > 0).collect()
+}
+
+/// Fills the disk by published messages or by another program's file. Returns the number of messages
+/// published before.
+async fn fill(net: &Net, writer: &mut Wire, by_others: bool) -> u32 {
+    for number in 0..=MOST {
+        if by_others && number == 50 {
+            net.write_file("other", vec![0; OTHERS]);
+        }
+        match publish(writer, number).await {
+            Reason::QUOTA_EXCEEDED => return number,
+            reason => assert!(!reason.is_failure(), "{reason:?}"),
+        }
+    }
+    panic!("the disk does not get full");
+}
+
+fn a_full_disk(seed: u64) -> u32 {
+    let published = Rc::new(Cell::new(0));
+    let of_world = published.clone();
+    sim::run(seed, |world| {
+        world.set_most_steps(4_000_000);
+        world.set_faults(Faults { full: 0, ..Faults::MILD });
+        let broker = begin_with_reserve(world, seed, SEGMENT, &Files::new());
+        let net = world.net();
+        net.set_disk_capacity(CAPACITY);
+        world.client(async move {
+            let by_others = seed.is_multiple_of(3);
+            let mut reader = ask(&net, "reader").await.0;
+            assert_eq!(subscribe(&mut reader, "t").await, Reason(1));
+            reader.reset();
+            let mut quiet = ask(&net, "quiet").await.0;
+            assert_eq!(subscribe(&mut quiet, "x").await, Reason(1));
+            quiet.reset();
+            let mut writer = Wire::ask(&net, "writer", 0)
+                .await
+                .ok()
+                .expect("the broker accepts the connection")
+                .0;
+            let count = fill(&net, &mut writer, by_others).await;
+            assert_eq!(refused(&broker), [("disk_full", 1)]);
+            // The broker refuses additions to its persistent state, and nothing else.
+            assert_eq!(ask(&net, "new").await.1, Reason::QUOTA_EXCEEDED);
+            assert_eq!(publish(&mut writer, count).await, Reason::QUOTA_EXCEEDED);
+            for _ in 0..2 {
+                let (wire, reason) = ask(&net, "reader").await;
+                assert!(reason == Reason::SUCCESS && wire.is_present, "{reason:?}");
+                wire.reset();
+            }
+            // A subscription that is there is confirmed, and no other is taken.
+            let mut quiet = ask(&net, "quiet").await.0;
+            assert_eq!(subscribe(&mut quiet, "x").await, Reason(1));
+            assert_eq!(subscribe(&mut quiet, "y").await, Reason::QUOTA_EXCEEDED);
+            // Each refusal is counted.
+            let each = [("disk_full", 2), ("session_disk_full", 1), ("subscription_disk_full", 1)];
+            assert_eq!(refused(&broker), each);
+            if by_others && seed.is_multiple_of(2) {
+                // The broker finds out by itself that there is room again.
+                assert!(net.remove_file("other"));
+                net.sleep(Duration::from_secs(20)).await;
+                assert_eq!(publish(&mut writer, count).await, Reason::SUCCESS);
+                return of_world.set(count);
+            }
+            let mut reader = ask(&net, "reader").await.0;
+            let came = take(&mut reader, count as usize).await;
+            assert!(came.into_iter().eq(0..count), "all acknowledged messages, in order");
+            // The acknowledgements made room.
+            net.sleep(Duration::from_secs(20)).await;
+            assert_eq!(publish(&mut writer, count).await, Reason::SUCCESS);
+            assert_eq!(take(&mut reader, 1).await, [count]);
+            assert_eq!(ask(&net, "new").await.1, Reason::SUCCESS);
+            net.sleep(Duration::from_secs(20)).await;
+            let left = phalanx_store::recover(&survivors(&net, 1000), Path::new("/")).unwrap();
+            assert!(left.sessions.values().all(|session| session.queue.is_empty()), "{left:?}");
+            of_world.set(count);
+        });
+    });
+    published.get()
+}
+
+#[test]
+fn a_full_disk_is_drained() {
+    let published = Cell::new(0);
+    sim::explore_each(20, |seed| published.set(published.get() + a_full_disk(seed)));
+    let alone = std::env::var_os("PHALANX_SEED").is_some();
+    assert!(alone || published.get() > 20 * 49, "{published:?}");
+}

@@ -1,0 +1,189 @@
+//! A broker with durable state that loses power at any moment, on a disk that writes in pieces; clients
+//! continue with their own state.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::net::Listener;
+use phalanx::runtime::StartContext;
+use phalanx::sim::{self, Faults, Net, World};
+use phalanx::{CallError, Graph};
+use phalanx_broker::Broker;
+use phalanx_store::{Options, Store};
+
+use crate::simulation::config;
+use crate::simulation::wire::{address, until};
+
+/// The files on a disk.
+pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+
+/// All clients of a world.
+pub(crate) trait Everybody: 'static {
+    /// A copy of their state at one moment.
+    type Moment: 'static;
+
+    /// The number of packets that all clients have received.
+    fn heard(&self) -> u64;
+
+    /// Whether all clients are done.
+    fn are_through(&self) -> bool;
+
+    fn moment(&self) -> Self::Moment;
+}
+
+/// When to cut the power, unless all clients are done before: after a random number of packets below this,
+/// and sometimes a random time below this later.
+#[derive(Clone, Copy)]
+pub(crate) struct Cut {
+    pub(crate) heard: u64,
+    pub(crate) later: Duration,
+}
+
+impl Cut {
+    /// In the middle of publishing.
+    pub(crate) const MIDST: Self = Self { heard: 60, later: Duration::from_millis(2) };
+}
+
+/// The files that a power cut now would leave. `highest` is the highest segment number that existed at the
+/// start.
+pub(crate) fn survivors(net: &Net, highest: u64) -> Files {
+    let segments = (1..highest + 1000).map(|number| format!("{number:012}.journal"));
+    let names = segments.chain(["position".to_owned()]);
+    names.filter_map(|name| Some((name.clone(), net.survivors(&name)?))).collect()
+}
+
+/// Runs brokers one after the other, each with the files that a power cut of the previous one left. Calls
+/// `enter` to add the clients, which continue with their own state, and `left` with the files after each
+/// life. Returns the clients' final state.
+pub(crate) fn lives<E: Everybody>(
+    seed: u64,
+    cut: Cut,
+    mut known: E::Moment,
+    enter: impl Fn(&mut World, bool, &E::Moment) -> E,
+    mut left: impl FnMut(&Files),
+) -> E::Moment {
+    let (mut files, mut begins) = (Files::new(), None);
+    for life in 0..2 + seed % 3 {
+        let enter = |world: &mut World, breaks| enter(world, breaks, &known);
+        let ended;
+        (files, known, ended) = live(seed * 5 + life, (&files, begins), cut, enter);
+        begins = Some(ended);
+        left(&files);
+    }
+    known
+}
+
+/// Runs a broker with `files`, starting at a time of day, until all clients are done. Calls `enter` with
+/// whether connections break. Returns the files that a power cut at a moment in between would leave, the
+/// clients' state at that moment and its time; everything after it is discarded.
+fn live<E: Everybody>(
+    seed: u64,
+    (files, begins): (&Files, Option<Duration>),
+    cut: Cut,
+    enter: impl FnOnce(&mut World, bool) -> E,
+) -> (Files, E::Moment, Duration) {
+    let left = Rc::new(Cell::new(None));
+    let of_world = left.clone();
+    sim::run(seed, move |world| {
+        world.set_most_steps(4_000_000);
+        begins.into_iter().for_each(|begins| world.set_time_of_day(begins));
+        let breaks = world.draw(3) > 0;
+        let faults = if world.draw(2) == 0 { Faults::MILD } else { Faults::drawn(seed) };
+        // When the disk refuses writes, clients send messages again later, in another order.
+        world.set_faults(Faults { open: 0, disk: 0, full: 0, ..faults });
+        begin(world, seed, files);
+        let everybody = enter(world, breaks);
+        let highest =
+            files.len() as u64 + files.keys().filter_map(|name| number(name)).max().unwrap_or(0);
+        let net = world.net();
+        world.client(async move {
+            let enough = everybody.heard() + net.draw(cut.heard);
+            // Checked after each change of the world: right after a client received something, or in between.
+            until(|| everybody.heard() >= enough || everybody.are_through()).await;
+            if net.draw(2) == 0 {
+                net.sleep(Duration::from_micros(net.draw(cut.later.as_micros() as u64))).await;
+            }
+            let left = (survivors(&net, highest), everybody.moment(), net.time_of_day());
+            of_world.set(Some(left));
+        });
+    });
+    left.take().expect("the power cut happened")
+}
+
+/// The number of a segment; `None` for other files.
+fn number(name: &str) -> Option<u64> {
+    name.strip_suffix(".journal")?.parse().ok()
+}
+
+/// Starts the broker with `files`.
+pub(crate) fn begin(world: &mut World, seed: u64, files: &Files) {
+    begin_beside(world, seed, files, (Graph::new(), |_: &StartContext| Ok(())));
+}
+
+/// Starts the broker beside other stages in the same graph, which have their own start.
+pub(crate) fn begin_beside(
+    world: &mut World,
+    seed: u64,
+    files: &Files,
+    beside: (Graph, impl Fn(&StartContext) -> Result<(), CallError> + 'static),
+) {
+    drop(begin_with(world, options(seed), files, beside));
+}
+
+fn options(seed: u64) -> Options {
+    Options {
+        // Small sizes make the store clean segments during the test.
+        segment_bytes: [300, 2000, 1 << 20][seed as usize % 3],
+        max_bytes: u64::MAX,
+        max_pending_bytes: usize::MAX,
+        reserve_bytes: 0,
+        accept_loss: false,
+        salt: Some(seed << 20 | 77),
+    }
+}
+
+/// Starts the broker with a disk reserve of three segments.
+pub(crate) fn begin_with_reserve(
+    world: &mut World,
+    seed: u64,
+    segment_bytes: u64,
+    files: &Files,
+) -> Broker {
+    let options = Options { segment_bytes, reserve_bytes: 3 * segment_bytes, ..options(seed) };
+    begin_with(world, options, files, (Graph::new(), |_: &StartContext| Ok(())))
+}
+
+fn begin_with(
+    world: &mut World,
+    options: Options,
+    files: &Files,
+    (mut graph, others): (Graph, impl Fn(&StartContext) -> Result<(), CallError> + 'static),
+) -> Broker {
+    files.iter().for_each(|(name, bytes)| world.file(name, bytes.clone()));
+    let store = Store::open_in(files, world.root(), Path::new("/"), options);
+    let store = store.unwrap_or_else(|error| panic!("{error}"));
+    let broker =
+        Broker::declare_on(&mut graph, &config(world), store, world.time_of_day()).unwrap();
+    let listeners = RefCell::new(world.listen(address()));
+    let begun = broker.clone();
+    world.program(graph, move |start| {
+        broker.begin(start);
+        others(start)?;
+        let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
+        Ok(broker.accept(Listener::new(listener)?)?)
+    });
+    begun
+}
+
+/// A shared handle to each client's state.
+pub(crate) fn handles<M: Clone>(all: &[M]) -> Vec<Rc<RefCell<M>>> {
+    all.iter().map(|memory| Rc::new(RefCell::new(memory.clone()))).collect()
+}
+
+/// A copy of each client's state.
+pub(crate) fn copied<M: Clone>(all: &[Rc<RefCell<M>>]) -> Vec<M> {
+    all.iter().map(|memory| memory.borrow().clone()).collect()
+}

@@ -1,0 +1,96 @@
+//! The broker in simulation: connections of publishers and subscribers break at any time, over a network that
+//! fails, and the clients resume their sessions. Acknowledged messages arrive; QoS 2 messages exactly once;
+//! messages of one publisher and one QoS in order; when all clients are done the broker holds no messages.
+
+mod crashes;
+mod crowded;
+mod disk;
+mod full_disk;
+mod groups;
+mod inbox;
+mod lives;
+mod publisher;
+mod retained;
+mod returning;
+mod subscriber;
+mod wills;
+mod wire;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::Graph;
+use phalanx::net::Listener;
+use phalanx::sim::{self, Faults, World};
+use phalanx_broker::{Broker, Config};
+use phalanx_mqtt::QoS;
+
+use crate::simulation::lives::handles;
+use crate::simulation::wire::address;
+
+const PUBLISHERS: usize = 2;
+const MESSAGES: usize = 12;
+
+/// What clients know of each other, outside of the simulated network.
+#[derive(Default)]
+struct Shared {
+    /// The number of subscribers that have not subscribed yet.
+    absent: Cell<usize>,
+    /// Whether connections break.
+    breaks: Cell<bool>,
+}
+
+/// The QoS of a publisher's message with this number.
+fn qos(number: usize) -> QoS {
+    if number.is_multiple_of(3) { QoS::AtLeastOnce } else { QoS::ExactlyOnce }
+}
+
+fn config(world: &World) -> Config {
+    let mut config = Config::new();
+    config.runtime.workers = world.processors();
+    config.limits.connect = Duration::from_secs(3600);
+    config.limits.send = Duration::from_secs(3600);
+    // Usually a low limit, so that publishers are throttled.
+    config.limits.inflight_deliveries =
+        [1, 2, 5, config.limits.inflight_deliveries][world.seed() as usize / 3 % 4];
+    config
+}
+
+fn world(world: &mut World) {
+    world.set_most_steps(2_000_000);
+    let shared = Rc::new(Shared::default());
+    if world.draw(2) == 0 {
+        world.set_faults(Faults { full: 0, ..Faults::drawn(world.seed()) });
+    }
+    shared.breaks.set(world.draw(3) > 0);
+    let config = config(world);
+    let mut graph = Graph::new();
+    let broker = Broker::declare(&mut graph, &config);
+    let listeners = RefCell::new(world.listen(address()));
+    world.program(graph, move |_| {
+        let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
+        Ok(broker.accept(Listener::new(listener)?)?)
+    });
+    let subscribers = 1 + world.draw(3) as usize;
+    shared.absent.set(subscribers);
+    subscriber::enter(world, &shared, &handles(&vec![Default::default(); subscribers]));
+    publisher::enter(
+        world,
+        &shared,
+        publisher::number,
+        &handles(&[(); PUBLISHERS].map(|()| Default::default())),
+    );
+}
+
+#[test]
+fn acknowledged_messages_arrive() {
+    sim::explore(60, world);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for seed in 1000..1005 {
+        assert_eq!(sim::run(seed, world), sim::run(seed, world));
+    }
+}

@@ -1,0 +1,237 @@
+//! A publisher that follows the standard: it sends again what was not fully acknowledged.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::sim::{Net, World};
+use phalanx_mqtt::{
+    Ack, Delivery, Packet, PacketId, Property, PropertyBuffer, Publish, QoS, Reason,
+};
+
+use crate::simulation::wire::{Lost, Wire};
+use crate::simulation::{MESSAGES, Shared, qos};
+
+/// The client's persistent state.
+#[derive(Clone, Default)]
+pub(crate) struct Memory {
+    /// The broker has confirmed the session.
+    is_known: bool,
+    /// The number of packets received.
+    heard: u64,
+    /// The number of the next message.
+    next: usize,
+    own: VecDeque<Own>,
+    /// How often each message was sent.
+    sent: [u32; MESSAGES],
+    /// For each message, the times of day of its first PUBLISH and of the last acknowledgement.
+    times: [(Duration, Duration); MESSAGES],
+}
+
+/// A message to publish.
+pub(crate) struct Said {
+    pub(crate) topic: String,
+    pub(crate) payload: String,
+    pub(crate) qos: QoS,
+    pub(crate) retain: bool,
+    /// The message expiry interval in seconds.
+    pub(crate) expiry: Option<u32>,
+}
+
+/// The message number `number`, to a topic of its publisher.
+pub(crate) fn number(publisher: usize, number: usize) -> Said {
+    let (topic, payload) = (format!("from/{publisher}"), number.to_string());
+    Said { topic, payload, qos: qos(number), retain: false, expiry: None }
+}
+
+/// A publisher's number, and the function that makes its messages.
+type Script = (usize, fn(usize, usize) -> Said);
+
+/// A message that is not fully acknowledged.
+#[derive(Clone)]
+struct Own {
+    number: usize,
+    id: PacketId,
+    /// The broker has received it; only its packet identifier is still in use.
+    is_received: bool,
+}
+
+/// Adds publishers with their state; all use the same function to make messages.
+pub(crate) fn enter(
+    world: &mut World,
+    shared: &Rc<Shared>,
+    says: fn(usize, usize) -> Said,
+    all: &[Rc<RefCell<Memory>>],
+) {
+    for (number, memory) in all.iter().enumerate() {
+        let (net, shared) = (world.net(), shared.clone());
+        world.client(run(net, shared, (number, says), memory.clone()));
+    }
+}
+
+/// Publishes all messages that are not published yet.
+async fn run(net: Net, shared: Rc<Shared>, script: Script, memory: Rc<RefCell<Memory>>) {
+    let (publisher, _) = script;
+    while shared.absent.get() > 0 {
+        net.sleep(Duration::from_millis(10)).await;
+    }
+    let mut breaks = 4;
+    while !memory.borrow().is_through() {
+        let mut wire = Wire::connect(&net, &format!("publisher {publisher}")).await;
+        let was_known = memory.borrow_mut().is_let_in();
+        assert!(wire.is_present || !was_known, "publisher {publisher}'s session is lost");
+        let fails = shared.breaks.get() && breaks > 0 && net.draw(2) == 0;
+        let steps = if fails { net.draw(12) } else { u64::MAX };
+        breaks -= u32::from(fails);
+        let _ = publish(&net, &mut wire, script, &memory, steps).await;
+        if fails && net.draw(2) == 0 {
+            wire.reset();
+        }
+    }
+}
+
+impl Memory {
+    /// The number of packets received.
+    pub(crate) fn heard(&self) -> u64 {
+        self.heard
+    }
+
+    /// The number of the next message: all before were sent.
+    pub(crate) fn next(&self) -> usize {
+        self.next
+    }
+
+    /// Whether the broker has acknowledged this message.
+    pub(crate) fn is_answered(&self, number: usize) -> bool {
+        number < self.next && !self.own.iter().any(|own| own.number == number && !own.is_received)
+    }
+
+    /// The times of day between which the broker received this message, which must have been sent.
+    pub(crate) fn times(&self, number: usize) -> (Duration, Duration) {
+        let (first, answered) = self.times[number];
+        (first, if self.is_answered(number) { answered } else { Duration::MAX })
+    }
+
+    /// How often a message was sent.
+    pub(crate) fn sent(&self, number: usize) -> u32 {
+        self.sent[number]
+    }
+
+    /// Marks the session as confirmed. Returns whether it was before.
+    fn is_let_in(&mut self) -> bool {
+        self.heard += 1;
+        std::mem::replace(&mut self.is_known, true)
+    }
+
+    pub(crate) fn is_through(&self) -> bool {
+        self.next == MESSAGES && self.own.is_empty()
+    }
+
+    fn may_begin(&self) -> bool {
+        self.next < MESSAGES && self.own.len() < 4
+    }
+
+    /// Starts the next message, with the lowest free packet identifier.
+    fn begin(&mut self) -> Own {
+        let mut ids = (1..).filter_map(PacketId::new);
+        let id = ids
+            .find(|id| self.own.iter().all(|own| own.id != *id))
+            .expect("few identifiers are in use");
+        let own = Own { number: self.next, id, is_received: false };
+        self.own.push_back(own.clone());
+        self.next += 1;
+        own
+    }
+
+    /// Handles the acknowledgement of a message at this time.
+    fn is_received(&mut self, id: PacketId, now: Duration) {
+        let of = self.own.iter_mut().find(|own| own.id == id).expect("published before");
+        of.is_received = true;
+        self.times[of.number].1 = now;
+    }
+
+    fn is_done(&mut self, id: PacketId) {
+        self.own.retain(|own| own.id != id);
+    }
+}
+
+/// Continues until all messages are published, the connection is lost, or the number of steps is reached.
+async fn publish(
+    net: &Net,
+    wire: &mut Wire,
+    script: Script,
+    memory: &RefCell<Memory>,
+    steps: u64,
+) -> Result<(), Lost> {
+    let again = memory.borrow().own.clone();
+    for message in again {
+        match message.is_received {
+            true => wire.say(&Packet::PubRel(Ack::of(message.id))).await?,
+            false => send((net, wire), script, memory, &message, true).await?,
+        }
+    }
+    for _ in 0..steps {
+        if memory.borrow().is_through() {
+            return Ok(());
+        }
+        if memory.borrow().may_begin() && net.draw(2) == 0 {
+            let message = memory.borrow_mut().begin();
+            send((net, wire), script, memory, &message, false).await?;
+            continue;
+        }
+        if memory.borrow().own.is_empty() {
+            continue;
+        }
+        let came = wire.next().await?;
+        memory.borrow_mut().heard += 1;
+        match came.packet() {
+            Packet::PubAck(ack) => {
+                assert!(!ack.reason.is_failure(), "{ack:?}");
+                memory.borrow_mut().is_received(ack.id, net.time_of_day());
+                memory.borrow_mut().is_done(ack.id);
+            }
+            Packet::PubRec(ack) => {
+                assert!(!ack.reason.is_failure(), "{ack:?}");
+                memory.borrow_mut().is_received(ack.id, net.time_of_day());
+                wire.say(&Packet::PubRel(Ack::of(ack.id))).await?;
+            }
+            Packet::PubComp(ack) => memory.borrow_mut().is_done(ack.id),
+            // The disk is slow.
+            Packet::Disconnect(why) if why.reason == Reason::SERVER_UNAVAILABLE => {
+                return Err(Lost);
+            }
+            other => panic!("a publisher gets {other:?}"),
+        }
+    }
+    Err(Lost)
+}
+
+async fn send(
+    (net, wire): (&Net, &mut Wire),
+    (publisher, says): Script,
+    memory: &RefCell<Memory>,
+    &Own { number, id, .. }: &Own,
+    duplicate: bool,
+) -> Result<(), Lost> {
+    if memory.borrow().sent[number] == 0 {
+        memory.borrow_mut().times[number].0 = net.time_of_day();
+    }
+    memory.borrow_mut().sent[number] += 1;
+    let Said { topic, payload, qos, retain, expiry } = says(publisher, number);
+    let mut properties = PropertyBuffer::new();
+    expiry.into_iter().for_each(|own| properties.push(Property::MessageExpiry(own)).unwrap());
+    let delivery = match qos {
+        QoS::ExactlyOnce => Delivery::ExactlyOnce(id),
+        _ => Delivery::AtLeastOnce(id),
+    };
+    wire.say(&Packet::Publish(Publish {
+        topic: &topic,
+        payload: payload.as_bytes(),
+        delivery,
+        retain,
+        duplicate,
+        properties: properties.get(),
+    }))
+    .await
+}

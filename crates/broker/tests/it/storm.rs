@@ -1,0 +1,64 @@
+//! Clients that connect and disconnect as fast as possible do not block connected clients.
+
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use crate::common::{bytes, client, on_each_driver, subscriber};
+use phalanx_mqtt::{Delivery, Packet, Properties, Publish};
+
+const THREADS: usize = 4;
+const EACH: usize = 50;
+/// The minimum of messages, and of clients that connect meanwhile.
+const MESSAGES: usize = 200;
+const CLIENTS: usize = 1000;
+
+/// Ends the storm when the test ends, also on a panic.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn messages_arrive_during_a_connection_storm() {
+    on_each_driver(1, |address| {
+        let (is_over, connected) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let (mut reader, mut writer) = (subscriber(address, "reader"), client(address, "writer"));
+        let publish = Publish {
+            topic: "a/b/c",
+            payload: b"x",
+            delivery: Delivery::AtMostOnce,
+            retain: false,
+            duplicate: false,
+            properties: Properties::NONE,
+        };
+        let said = bytes(&Packet::Publish(publish));
+        let mut came = vec![0; said.len()];
+        thread::scope(|scope| {
+            let _over = Over(&is_over);
+            for thread in 0..THREADS {
+                let (is_over, connected) = (&is_over, &connected);
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        let name = |n| format!("{thread} {n}");
+                        let all: Vec<_> = (0..EACH).map(|n| client(address, &name(n))).collect();
+                        connected.fetch_add(all.len(), Ordering::Relaxed);
+                    }
+                });
+            }
+            // Each message arrives before the next is sent, while other clients connect and disconnect.
+            let (mut seen, mut sent) = (0, 0);
+            while sent < MESSAGES || seen < CLIENTS {
+                writer.write_all(&said).unwrap();
+                reader.read_exact(&mut came).expect("the message arrives before the storm is over");
+                assert!(came == said, "message {sent}");
+                sent += 1;
+                seen = connected.load(Ordering::Relaxed);
+            }
+            println!("{seen} clients came while {sent} messages went");
+        });
+    });
+}

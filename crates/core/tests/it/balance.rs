@@ -1,0 +1,70 @@
+//! Balanced stages: idle processors steal from busy ones, in order, and each operation runs once.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use crate::common::{Several, run};
+use phalanx_core::{Graph, join};
+
+#[test]
+fn a_processor_with_little_takes_a_share_of_anothers_oldest() {
+    let mut graph = Graph::new();
+    let list = Arc::new(Mutex::new(Vec::new()));
+    let work = graph.stage("work").max_cohort(4).balanced(list.clone());
+    let several = Several::new(graph, 4);
+    let last = several.processors[0].enter(|| {
+        for n in 0..40u32 {
+            work.dispatch(move |seen| async move { seen.lock().unwrap().push(n) }).unwrap();
+        }
+        work.call(|seen| async move { seen.lock().unwrap().len() })
+    });
+    let profile = || several.processors[0].control().profile();
+    let ran = |at: usize| profile().processors[at].stages[0].completed.count;
+    several.turn(1);
+    assert_eq!(ran(1), 0, "not before they have left the outbox");
+    // One cohort forward, one backward; of the 33 left one of four takes a quarter, rounded up, and
+    // runs two cohorts of it.
+    several.turn(0);
+    assert_eq!(ran(0), 8);
+    several.turn(2);
+    assert_eq!((ran(2), several.processors[2].live()), (8, 1));
+    several.turn(3);
+    assert_eq!((ran(3), several.processors[3].live()), (6, 0));
+    several.settle(3);
+    assert_eq!(several.processors[0].live(), 1, "the result");
+    several.processors[0].enter(|| drop(last));
+    // Turned one after the other, each has taken the oldest and run them in order.
+    assert_eq!(list.lock().unwrap()[..16], (0..16).collect::<Vec<_>>());
+    assert_eq!((0..4).map(ran).sum::<u64>(), 41);
+}
+
+#[test]
+fn each_balanced_operation_runs_once_on_one_of_many_threads() {
+    let mut graph = Graph::new();
+    let main = graph.shared("main", ());
+    let ran: Arc<Vec<AtomicUsize>> =
+        Arc::new((0..20_000).map(|_| AtomicUsize::default()).collect());
+    let work = graph.stage("work").max_cohort(16).balanced(ran.clone());
+    run(graph, 3, move |index, control| {
+        if index > 0 {
+            return;
+        }
+        main.dispatch(move |_| async move {
+            for round in 0..20 {
+                let calls = (0..1000).map(|n| {
+                    work.call(move |ran| async move {
+                        ran[round * 1000 + n].fetch_add(1, Relaxed);
+                        std::hint::black_box((0..200).sum::<u32>());
+                        n
+                    })
+                });
+                let results = join(calls.collect::<Vec<_>>()).await;
+                let sum: usize = results.into_iter().map(Result::unwrap).sum();
+                assert_eq!(sum, (0..1000).sum());
+            }
+            control.drain();
+        })
+        .unwrap();
+    });
+    assert!(ran.iter().all(|ran| ran.load(Relaxed) == 1));
+}

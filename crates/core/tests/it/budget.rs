@@ -1,0 +1,164 @@
+//! Memory budget: a soft bound on the requests that begin keeps the cache for those in progress.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use crate::common::{Bench, alone};
+use phalanx_core::{Graph, Processor, SharedStage, oneshot, yield_now};
+
+type Object = [u8; 8192];
+/// Half of it fits seven requests, since their slots take some bytes too.
+const CACHE: usize = 128 << 10;
+const REQUESTS: usize = 100;
+
+/// The current and the maximum number of requests in progress.
+#[derive(Default)]
+struct OnTheirWay {
+    now: Cell<usize>,
+    most: Cell<usize>,
+    begun: Cell<usize>,
+}
+
+impl OnTheirWay {
+    fn begins(&self) {
+        self.begun.set(self.begun.get() + 1);
+        self.now.set(self.now.get() + 1);
+        self.most.set(self.most.get().max(self.now.get()));
+    }
+
+    fn ends(&self) {
+        self.now.set(self.now.get() - 1);
+    }
+}
+
+fn program(is_entry: bool) -> (Processor, SharedStage<()>, SharedStage<()>) {
+    let mut graph = Graph::new();
+    graph.cache_bytes(CACHE);
+    let first = graph.stage("first").object::<Object>("object");
+    let first = if is_entry { first.entry() } else { first }.shared(());
+    let second = graph.stage("second").object::<Object>("object").shared(());
+    (alone(graph), first, second)
+}
+
+/// A hundred requests at once, each of which continues for a few turns without waiting.
+fn rush(is_entry: bool) -> (usize, u64) {
+    let (processor, first, second) = program(is_entry);
+    let (world, requests) = (Bench::default(), Rc::new(OnTheirWay::default()));
+    processor.enter(|| {
+        for _ in 0..REQUESTS {
+            let requests = requests.clone();
+            let begin = move |_| async move {
+                requests.begins();
+                let work = move |_| async move {
+                    for _ in 0..3 {
+                        yield_now().await;
+                    }
+                    requests.ends();
+                };
+                second.dispatch(work).unwrap();
+            };
+            first.dispatch(begin).unwrap();
+        }
+    });
+    while processor.turn(&world).ran > 0 {}
+    assert_eq!((requests.begun.get(), requests.now.get(), processor.live()), (REQUESTS, 0, 0));
+    (requests.most.get(), processor.control().processor(0).stages[0].throttled_turns)
+}
+
+#[test]
+fn no_more_are_begun_than_fit_while_others_could_run() {
+    let (most, postponed) = rush(true);
+    assert!((4..=7).contains(&most), "{most} at a time");
+    assert!(postponed > 10, "{postponed}");
+    // With the cohort bound alone, more of them begin.
+    let (unbounded, postponed) = rush(false);
+    assert!(unbounded > 2 * most && postponed == 0, "{unbounded}, {postponed}");
+}
+
+#[test]
+fn waiting_requests_do_not_count() {
+    let (processor, first, _) = program(true);
+    let (world, requests) = (Bench::default(), Rc::new(OnTheirWay::default()));
+    let waiting: Rc<RefCell<Vec<oneshot::LocalSender<()>>>> = Rc::default();
+    processor.enter(|| {
+        for _ in 0..REQUESTS {
+            let (requests, waiting) = (requests.clone(), waiting.clone());
+            let begin = move |_| async move {
+                requests.begins();
+                let (trigger, event) = oneshot::local();
+                waiting.borrow_mut().push(trigger);
+                event.await;
+                requests.ends();
+            };
+            first.dispatch(begin).unwrap();
+        }
+    });
+    let mut turns = 0;
+    while processor.turn(&world).ran > 0 {
+        turns += 1;
+    }
+    // Each turn begins as many as fit, not one, since those before wait.
+    assert!(turns < REQUESTS / 2, "{turns} turns");
+    // All wait at once, though no more than seven fit.
+    assert_eq!((requests.begun.get(), requests.now.get()), (REQUESTS, REQUESTS));
+    processor.enter(|| waiting.take().into_iter().for_each(|trigger| trigger.send(())));
+    while processor.turn(&world).ran > 0 {}
+    assert_eq!((requests.now.get(), processor.live()), (0, 0));
+}
+
+#[test]
+fn one_that_never_fits_is_begun_when_nothing_else_can_run() {
+    let mut graph = Graph::new();
+    graph.cache_bytes(1);
+    let entry = graph.stage("entry").entry().shared(());
+    let busy = graph.shared("busy", ());
+    let (processor, world) = (alone(graph), Bench::default());
+    let (left, begun) = (Rc::new(Cell::new(5)), Rc::new(Cell::new(false)));
+    processor.enter(|| {
+        let count = left.clone();
+        let work = move |_| async move {
+            while count.get() > 0 {
+                count.set(count.get() - 1);
+                yield_now().await;
+            }
+        };
+        busy.dispatch(work).unwrap();
+        let begun = begun.clone();
+        entry.dispatch(move |_| async move { begun.set(true) }).unwrap();
+    });
+    while left.get() > 0 {
+        assert!(!begun.get(), "while something else runs");
+        processor.turn(&world);
+    }
+    while processor.turn(&world).ran > 0 {}
+    assert!(begun.get());
+}
+
+#[test]
+fn one_that_never_fits_is_begun_after_a_while_also_where_others_never_rest() {
+    let mut graph = Graph::new();
+    graph.cache_bytes(1);
+    let entry = graph.stage("entry").entry().shared(());
+    let busy = graph.shared("busy", ());
+    let (processor, world) = (alone(graph), Bench::default());
+    let begun = Rc::new(Cell::new(false));
+    processor.enter(|| {
+        let until = begun.clone();
+        let work = move |_| async move {
+            while !until.get() {
+                yield_now().await;
+            }
+        };
+        busy.dispatch(work).unwrap();
+        let begun = begun.clone();
+        entry.dispatch(move |_| async move { begun.set(true) }).unwrap();
+    });
+    for _ in 0..9 {
+        world.now.set(world.now.get() + 1_000_000);
+        processor.turn(&world);
+        assert!(!begun.get(), "at {} ns", world.now.get());
+    }
+    world.now.set(world.now.get() + 2_000_000);
+    processor.turn(&world);
+    assert!(begun.get());
+}

@@ -1,0 +1,70 @@
+//! Cache affinity: operations of exclusive stages with large state are sent to it, unless there are many.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::common::Several;
+use phalanx_core::{Graph, join};
+
+#[test]
+fn few_operations_go_to_the_state_and_many_have_it_come() {
+    let mut graph = Graph::new();
+    let main = graph.shared("main", ());
+    // As many lines as 16 operations.
+    let index = graph.stage("index").cache_affinity(16 * 8 * 64).exclusive(0usize);
+    let several = Several::new(graph, 2);
+    let ran = |at: usize| {
+        several.processors[0].control().profile().processors[at].stages[1].completed.count
+    };
+    let invoke = |at: usize, many: usize| {
+        let sum = Rc::new(Cell::new(0));
+        several.processors[at].enter(|| {
+            let sum = sum.clone();
+            let asking = main.dispatch(move |_| async move {
+                let calls = (0..many).map(|_| {
+                    index.call(|state| async move {
+                        state.with(|n| *n += 1);
+                        1
+                    })
+                });
+                let results = join(calls.collect::<Vec<_>>()).await;
+                sum.set(results.into_iter().map(Result::unwrap).sum());
+            });
+            asking.unwrap();
+        });
+        several.settle(3);
+        assert_eq!(sum.get(), many);
+        (ran(0), ran(1))
+    };
+    assert_eq!(invoke(0, 2), (2, 0), "the first runs where it is");
+    assert_eq!(invoke(1, 15), (17, 0), "few go to the state");
+    assert_eq!(invoke(1, 16), (17, 16), "for many it comes");
+    assert_eq!(invoke(0, 3), (17, 19), "and stays there");
+    assert_eq!(several.live(), [0, 0]);
+}
+
+#[test]
+fn a_program_that_ends_drops_envelopes_in_transit() {
+    let alive = Rc::new(());
+    let sent = std::sync::Arc::new(());
+    let mut graph = Graph::new();
+    let main = graph.shared("main", ());
+    let index = graph.stage("index").cache_affinity(1 << 20).exclusive(());
+    let several = Several::new(graph, 2);
+    several.processors[0].enter(|| index.dispatch(|_| async {}).unwrap());
+    several.settle(3);
+    several.processors[1].enter(|| {
+        let (alive, sent) = (alive.clone(), sent.clone());
+        let asking = main.dispatch(move |_| async move {
+            let _ = index.call(move |_| async move { drop(sent) }).await;
+            drop(alive);
+        });
+        asking.unwrap();
+    });
+    for _ in 0..3 {
+        several.turn(1);
+    }
+    assert_eq!(std::sync::Arc::strong_count(&sent), 2, "under way");
+    drop(several);
+    assert_eq!((Rc::strong_count(&alive), std::sync::Arc::strong_count(&sent)), (1, 1));
+}

@@ -1,0 +1,30 @@
+//! Tests of the scheduler through its public API, on clocks that are moved by hand and on real threads.
+
+mod auto;
+mod balance;
+mod budget;
+mod capacity;
+mod cohort_operations;
+mod common;
+mod crossing;
+mod direct;
+mod every_turn;
+mod home;
+mod looking;
+mod memory;
+mod model;
+mod moving;
+mod oneshot;
+mod operations;
+mod order;
+mod overload;
+mod policies;
+mod prefetch;
+mod rebuild;
+mod serial_cohort;
+mod sessions;
+mod soundness;
+mod starving;
+mod stepping;
+mod thresholds;
+mod watch;

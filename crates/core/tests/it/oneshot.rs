@@ -1,0 +1,109 @@
+//! Oneshot channels: values sent from other threads and other processors, or never sent.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::common::{Bench, alone, run, settle};
+use phalanx_core::{Graph, oneshot, sleep, timeout};
+
+#[test]
+fn fired_by_threads() {
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let sum = Arc::new(AtomicU64::new(0));
+    let count = sum.clone();
+    run(graph, 2, move |index, control| {
+        let sum = count.clone();
+        if index > 0 {
+            return;
+        }
+        stage
+            .dispatch(move |_| async move {
+                for number in 0..300u64 {
+                    let (trigger, event) = oneshot::shared();
+                    let thread = std::thread::spawn(move || {
+                        // Sometimes before the receiver waits, sometimes while the processor is parked.
+                        if number.is_multiple_of(100) {
+                            std::thread::sleep(Duration::from_millis(3));
+                        }
+                        match number % 3 {
+                            0 => drop(trigger),
+                            _ => trigger.send(Box::new(number)),
+                        }
+                    });
+                    let expected = (!number.is_multiple_of(3)).then(|| Box::new(number));
+                    assert_eq!(event.await, expected);
+                    sum.fetch_add(1, Ordering::Relaxed);
+                    thread.join().unwrap();
+                }
+                control.drain();
+            })
+            .unwrap();
+    });
+    assert_eq!(sum.load(Ordering::Relaxed), 300);
+}
+
+#[test]
+fn fired_by_another_processor() {
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let heard = Arc::new(AtomicU64::new(0));
+    let count = heard.clone();
+    run(graph, 2, move |index, control| {
+        let heard = count.clone();
+        if index > 0 {
+            return;
+        }
+        stage
+            .dispatch(move |_| async move {
+                for number in 0..300u64 {
+                    let (trigger, event) = oneshot::shared();
+                    let told = stage.call_on(1, move |_| async move { trigger.send(number) });
+                    assert_eq!(event.await, Some(number));
+                    told.await.unwrap();
+                    heard.fetch_add(1, Ordering::Relaxed);
+                }
+                control.drain();
+            })
+            .unwrap();
+    });
+    assert_eq!(heard.load(Ordering::Relaxed), 300);
+}
+
+/// Values and waiters that go first, in each order, leave nothing behind.
+#[test]
+fn either_end_may_go_first() {
+    let value = Arc::new(());
+    let (trigger, event) = oneshot::shared();
+    assert!(!trigger.is_closed());
+    drop(event);
+    assert!(trigger.is_closed());
+    trigger.send(value.clone());
+    assert_eq!(Arc::strong_count(&value), 1);
+
+    let (trigger, event) = oneshot::shared();
+    trigger.send(value.clone());
+    assert_eq!(Arc::strong_count(&value), 2);
+    drop(event);
+    assert_eq!(Arc::strong_count(&value), 1);
+
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let (processor, world) = (alone(graph), Bench::default());
+    let (late, event) = oneshot::shared::<u32>();
+    settle(&processor, &world, || {
+        stage
+            .dispatch(move |_| async move {
+                assert!(timeout(Duration::from_millis(1), event).await.is_err());
+                sleep(Duration::from_millis(1)).await;
+            })
+            .unwrap();
+    });
+    while processor.live() > 0 {
+        world.now.set(world.now.get() + 1_000_000);
+        processor.turn(&world);
+    }
+    assert!(late.is_closed());
+    late.send(1);
+}

@@ -1,0 +1,291 @@
+//! Overload: deadlines and admission, in virtual time where it can be.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::common::{Bench, alone, run, settle};
+use phalanx_core::{
+    Admission, CallError, Cohort, Control, Graph, PartitionedStage, Processor, Session,
+    SharedStage, Shed, sleep,
+};
+
+const MS: u64 = 1_000_000;
+
+/// A world that operations can reach, to let time pass.
+fn world() -> &'static Bench {
+    Box::leak(Box::default())
+}
+
+#[test]
+fn an_operation_past_its_deadline_is_not_started() {
+    let mut graph = Graph::new();
+    let (a, b) = (graph.shared("a", ()), graph.shared("b", ()));
+    let (processor, world, ran) = (alone(graph), world(), Rc::new(Cell::new(0)));
+    let count = ran.clone();
+    settle(&processor, world, || {
+        let session = Session::new();
+        session.set_deadline(Duration::from_millis(10));
+        session
+            .scope(|| {
+                a.dispatch(move |_| async move {
+                    let run = || {
+                        let count = count.clone();
+                        b.call(move |_| async move { count.set(count.get() + 1) })
+                    };
+                    assert_eq!(run().await, Ok(()));
+                    let late = run();
+                    world.now.set(world.now.get() + 11 * MS);
+                    assert_eq!(
+                        late.await,
+                        Err(CallError::DeadlinePassed),
+                        "queued in time, but not run"
+                    );
+                    assert_eq!(
+                        run().await,
+                        Err(CallError::DeadlinePassed),
+                        "what has started goes on"
+                    );
+                    assert_eq!(Session::current().unwrap().time_left(), Some(Duration::ZERO));
+                    let admission = Admission::new().admit();
+                    assert_eq!(admission.map(drop), Err(Shed::DeadlinePassed));
+                    // A session of its own has time of its own, and one inside has no more than there is.
+                    let own = Session::new();
+                    let (count, inner) =
+                        (count.clone(), Session::with_deadline(Duration::from_secs(9)));
+                    assert_eq!((own.time_left(), inner.time_left()), (None, Some(Duration::ZERO)));
+                    own.scope(|| b.dispatch(move |_| async move { count.set(count.get() + 10) }))
+                        .unwrap();
+                })
+            })
+            .unwrap();
+    });
+    assert_eq!(ran.get(), 11);
+    let profile = processor.control().profile();
+    let stages = &profile.processors[0].stages;
+    assert_eq!((stages[0].shed.deadline, stages[0].shed.admission), (1, 0));
+    assert_eq!((stages[1].shed.deadline, stages[1].cancelled, stages[1].started.count), (2, 0, 2));
+    assert_eq!(processor.live(), 0);
+}
+
+#[test]
+fn deadlines_cross_to_other_processors() {
+    let ran = Arc::new(AtomicU32::new(0));
+    let mut graph = Graph::new();
+    let main = graph.shared("main", ());
+    let work = graph.shared("work", ran.clone());
+    let table = graph.partitioned("table", |_| ());
+    let asks = move |work: SharedStage<Arc<AtomicU32>>, table: PartitionedStage<()>| async move {
+        let ran = work.call_on(1, |ran| async move { ran.fetch_add(1, Ordering::Relaxed) });
+        assert_eq!(ran.await, Ok(0), "there is time");
+        Session::current().unwrap().set_deadline(Duration::ZERO);
+        // The other's turn may have begun before.
+        sleep(Duration::from_millis(5)).await;
+        let late = work.call_on(1, |ran| async move { ran.fetch_add(1, Ordering::Relaxed) });
+        assert_eq!(late.await, Err(CallError::DeadlinePassed));
+        for key in 0..8 {
+            let late = table.call(key, |_| async move { unreachable!("it is late") });
+            assert_eq!(late.await, Err(CallError::DeadlinePassed));
+        }
+    };
+    let control = run(graph, 2, move |index, control| {
+        if index == 0 {
+            let session = Session::with_deadline(Duration::from_secs(1000));
+            session
+                .scope(|| {
+                    main.dispatch(move |_| async move {
+                        let _end = End(control);
+                        asks(work, table).await;
+                    })
+                })
+                .unwrap();
+        }
+    });
+    assert_eq!(ran.load(Ordering::Relaxed), 1);
+    let late = |stage: usize| -> u64 {
+        control.profile().processors.iter().map(|p| p.stages[stage].shed.deadline).sum()
+    };
+    assert_eq!((late(1), late(2)), (1, 8));
+}
+
+#[test]
+fn the_bound_of_operations_sheds_too() {
+    let mut graph = Graph::new();
+    let a = graph.shared("a", ());
+    graph.max_operations(2);
+    let (processor, world) = (alone(graph), Bench::default());
+    settle(&processor, &world, || {
+        let taken = (0..5).filter(|_| a.dispatch(|_| async {}).is_ok()).count();
+        assert_eq!(taken, 2);
+    });
+    let shed = processor.control().profile().processors[0].stages[0].shed;
+    assert_eq!((shed.full, shed.deadline, shed.admission), (3, 0, 0));
+}
+
+/// An item that comes too late for a cohort operation is not in the cohort; the others are.
+#[test]
+fn a_cohort_operation_gets_no_expired_items() {
+    let mut graph = Graph::new();
+    let a = graph.shared("a", ());
+    let gather = graph.stage("gather").cohort(
+        |_| (),
+        |(), cohort: &mut Cohort<u32, usize>| {
+            let size = cohort.len();
+            cohort.iter_mut().for_each(|entry| entry.reply(size));
+        },
+    );
+    let (processor, world) = (alone(graph), world());
+    settle(&processor, world, || {
+        let session = Session::new();
+        session.set_deadline(Duration::from_millis(10));
+        gather.dispatch(1).unwrap();
+        session
+            .scope(|| {
+                a.dispatch(move |_| async move {
+                    let (late, own) = (gather.call(2), Session::new());
+                    own.scope(|| gather.dispatch(3)).unwrap();
+                    own.set_deadline(Duration::from_millis(20));
+                    world.now.set(world.now.get() + 11 * MS);
+                    assert_eq!(late.await, Err(CallError::DeadlinePassed));
+                })
+            })
+            .unwrap();
+    });
+    let stage = &processor.control().profile().processors[0].stages[1];
+    assert_eq!((stage.shed.deadline, stage.cancelled), (1, 0));
+    assert_eq!((stage.started.count, stage.completed.count, stage.suspended_now()), (2, 2, 0));
+    assert_eq!(processor.live(), 0);
+}
+
+/// Ends the program even if a test fails.
+struct End(Control);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.drain();
+    }
+}
+
+/// The duration of a request.
+const SERVICE: u64 = MS / 10;
+
+/// The results of a load.
+#[derive(Default)]
+struct Outcome {
+    refused: Cell<u32>,
+    latency: RefCell<Vec<u64>>,
+}
+
+/// Generates `load` times the requests that one processor can serve, for the given number of milliseconds.
+fn drive(
+    world: &'static Bench,
+    entry: SharedStage<()>,
+    work: SharedStage<()>,
+    admission: &Admission,
+    turn: &dyn Fn() -> usize,
+    load: f64,
+    ms: u64,
+) -> Rc<Outcome> {
+    let outcome = Rc::new(Outcome::default());
+    let (begin, mut arrived) = (world.now.get(), 0);
+    while world.now.get() < begin + ms * MS {
+        let due = ((world.now.get() - begin) as f64 / SERVICE as f64 * load) as u64;
+        for _ in arrived..due {
+            let (outcome, admission) = (outcome.clone(), admission.clone());
+            let came = world.now.get();
+            world.completions.borrow_mut().push(Box::new(move || {
+                entry
+                    .dispatch(move |_| async move {
+                        let Ok(permit) = admission.admit() else {
+                            world.now.set(world.now.get() + SERVICE / 50);
+                            return outcome.refused.set(outcome.refused.get() + 1);
+                        };
+                        let done = work.call(move |_| async move {
+                            world.now.set(world.now.get() + SERVICE);
+                            drop(permit);
+                        });
+                        done.await.unwrap();
+                        outcome.latency.borrow_mut().push(world.now.get() - came);
+                    })
+                    .unwrap();
+            }));
+        }
+        arrived = due;
+        if turn() == 0 {
+            world.now.set(world.now.get() + SERVICE / 10);
+        }
+    }
+    outcome
+}
+
+#[test]
+fn an_overloaded_processor_serves_admitted_requests() {
+    serves_admitted_requests(|processor, world| processor.turn(world).ran);
+}
+
+/// Admission also works when a simulation drives the processor by steps.
+#[test]
+fn so_does_one_that_is_driven_by_steps() {
+    serves_admitted_requests(|processor, world| {
+        let steps = processor.stepping();
+        steps.receive(world);
+        steps.ready().map(|stage| steps.run(stage, usize::MAX, |left| left - 1, world)).sum()
+    });
+}
+
+fn serves_admitted_requests(turn: impl Fn(&Processor, &Bench) -> usize) {
+    let mut graph = Graph::new();
+    let (entry, work) = (graph.shared("entry", ()), graph.stage("work").max_cohort(16).shared(()));
+    let (processor, world) = (alone(graph), world());
+    let admission = processor.enter(Admission::new);
+    let turn = || turn(&processor, world);
+    let during = |load, ms| drive(world, entry, work, &admission, &turn, load, ms);
+    assert_eq!(during(0.9, 1000).refused.get(), 0);
+    assert_eq!(admission.limit(), None, "no limit without congestion");
+    during(2.0, 150);
+    assert!(admission.limit().is_some());
+    let overloaded = during(2.0, 1000);
+    let mut latency = overloaded.latency.take();
+    latency.sort_unstable();
+    let p99 = latency[latency.len() * 99 / 100];
+    assert!(p99 < 50 * MS, "{} ms", p99 / MS);
+    assert!(latency.len() > 9_000, "{} of 10000", latency.len());
+    let shed = processor.control().profile().processors[0].stages[0].shed.admission;
+    assert!(overloaded.refused.get() > 5_000 && shed >= u64::from(overloaded.refused.get()));
+    during(0.5, 500);
+    assert_eq!(during(0.9, 500).refused.get(), 0);
+    assert_eq!(admission.limit(), None, "the limit goes with the congestion");
+    while turn() > 0 {}
+    assert_eq!((admission.in_flight(), processor.live()), (0, 0));
+}
+
+/// Queue delay in the driver counts like queue delay in a stage.
+#[test]
+fn external_queue_delay_counts() {
+    let (processor, world) = (alone(Graph::new()), world());
+    let admission = processor.enter(Admission::new);
+    let limit_after = |intervals, waited| {
+        world.waited.set(waited);
+        for _ in 0..intervals {
+            for _ in 0..3 {
+                world.now.set(world.now.get() + 4 * MS);
+                processor.turn(world);
+            }
+            let _ = processor.enter(|| admission.admit().map(drop));
+        }
+        admission.limit()
+    };
+    assert_eq!(limit_after(10, 14 * MS), None);
+    assert!(limit_after(5, 16 * MS).is_some());
+    assert_eq!(limit_after(20, 0), None);
+}
+
+#[test]
+#[should_panic(expected = "an entry belongs to one processor")]
+fn an_entry_belongs_to_its_processor() {
+    let (one, other) = (alone(Graph::new()), alone(Graph::new()));
+    let admission = one.enter(Admission::new);
+    let _ = other.enter(|| admission.admit());
+}

@@ -1,0 +1,205 @@
+//! Asynchronous cohort operations: one cohort at a time, in order, and never stuck.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::common::{Bench, alone, run, settle};
+use phalanx_core::{CallError, Cohort, CohortStage, Graph, Session, SharedStage, sleep};
+
+/// An event of the handler: a cohort begins, or ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Did {
+    Begin(Vec<u32>),
+    End(usize),
+}
+
+type Log = Arc<Mutex<Vec<Did>>>;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A journal whose commit takes 10 ms. Item 13 panics in the middle of one.
+fn journal(graph: &mut Graph, log: &Log, capacity: usize) -> CohortStage<u32, usize> {
+    let commit = graph.shared("commit", ());
+    let log = log.clone();
+    graph.stage("journal").max_cohort(4).capacity(capacity).serial_cohort(
+        |_| 0,
+        commit,
+        async move |written: &mut usize, mut cohort: Cohort<u32, usize>| {
+            let items: Vec<_> = cohort.iter().map(|entry| entry.item).collect();
+            log.lock().unwrap().push(Did::Begin(items.clone()));
+            sleep(10 * MS).await;
+            assert!(!items.contains(&13), "by intent");
+            for entry in cohort.iter_mut().filter(|entry| entry.item != 0) {
+                *written += 1;
+                entry.reply(*written);
+            }
+            log.lock().unwrap().push(Did::End(*written));
+        },
+    )
+}
+
+type Replies = Rc<RefCell<Vec<(u32, Result<usize, CallError>)>>>;
+
+/// Calls with each item, in order, and notes what becomes of it.
+fn call_each(
+    front: SharedStage<()>,
+    journal: CohortStage<u32, usize>,
+    items: impl IntoIterator<Item = u32>,
+    replies: &Replies,
+) {
+    for item in items {
+        let replies = replies.clone();
+        let call = journal.call(item);
+        let done = front.dispatch(move |_| async move {
+            let reply = call.await;
+            replies.borrow_mut().push((item, reply));
+        });
+        done.unwrap();
+    }
+}
+
+/// Turns until all timers have fired.
+fn until_rest(processor: &phalanx_core::Processor, world: &Bench) {
+    while processor.live() > 0 {
+        settle(processor, world, || ());
+        world.now.set(world.now.get() + 1_000_000);
+    }
+}
+
+#[test]
+fn one_cohort_is_under_way_and_the_next_gathers_in_order() {
+    let (mut graph, log, replies) = (Graph::new(), Log::default(), Replies::default());
+    let front = graph.shared("front", ());
+    let journal = journal(&mut graph, &log, usize::MAX);
+    let (processor, world) = (alone(graph), Bench::default());
+    settle(&processor, &world, || call_each(front, journal, [1, 2], &replies));
+    settle(&processor, &world, || call_each(front, journal, 3..9, &replies));
+    assert_eq!(*log.lock().unwrap(), [Did::Begin(vec![1, 2])], "the others wait");
+    until_rest(&processor, &world);
+    let cohorts = [vec![1, 2], vec![3, 4, 5, 6], vec![7, 8]];
+    let ends = [2, 6, 8];
+    let expected: Vec<_> = cohorts
+        .into_iter()
+        .zip(ends)
+        .flat_map(|(items, end)| [Did::Begin(items), Did::End(end)])
+        .collect();
+    assert_eq!(*log.lock().unwrap(), expected, "none overlaps another");
+    let expected: Vec<_> = (1..9).map(|item| (item, Ok(item as usize))).collect();
+    assert_eq!(*replies.borrow(), expected);
+    let stage = &processor.control().profile().processors[0].stages[2];
+    assert_eq!((stage.completed.count, stage.suspended_now(), stage.cohorts), (8, 0, 3));
+}
+
+#[test]
+fn the_queue_is_bounded_by_the_capacity() {
+    let (mut graph, log, replies) = (Graph::new(), Log::default(), Replies::default());
+    let front = graph.shared("front", ());
+    let journal = journal(&mut graph, &log, 2);
+    let (processor, world) = (alone(graph), Bench::default());
+    settle(&processor, &world, || call_each(front, journal, [1], &replies));
+    settle(&processor, &world, || {
+        call_each(front, journal, 2..5, &replies);
+        assert!(!journal.has_capacity());
+    });
+    assert_eq!(*replies.borrow(), [(4, Err(CallError::Full { stage: Some("journal"), bound: 2 }))]);
+    until_rest(&processor, &world);
+    assert_eq!(replies.borrow()[1..], [(1, Ok(1)), (2, Ok(2)), (3, Ok(3))]);
+}
+
+#[test]
+fn a_panic_fails_its_items_and_the_next_cohort_begins() {
+    let (mut graph, log, replies) = (Graph::new(), Log::default(), Replies::default());
+    let front = graph.shared("front", ());
+    let journal = journal(&mut graph, &log, usize::MAX);
+    let (processor, world) = (alone(graph), Bench::default());
+    settle(&processor, &world, || call_each(front, journal, [1, 13], &replies));
+    // The next one is answered but for one item, whose reply the handler drops.
+    settle(&processor, &world, || call_each(front, journal, [5, 0], &replies));
+    until_rest(&processor, &world);
+    let panicked = || CallError::Panicked { stage: "journal", message: "by intent".into() };
+    let unanswered = CallError::Unanswered { stage: "journal" };
+    let expected = [(1, Err(panicked())), (13, Err(panicked())), (5, Ok(1)), (0, Err(unanswered))];
+    let mut replies = replies.take();
+    replies[2..].sort_by_key(|(item, _)| std::cmp::Reverse(*item));
+    assert_eq!(replies, expected);
+}
+
+#[test]
+fn a_session_that_ends_takes_its_items_along_and_nothing_else() {
+    let (mut graph, log, replies) = (Graph::new(), Log::default(), Replies::default());
+    let front = graph.shared("front", ());
+    let journal = journal(&mut graph, &log, usize::MAX);
+    let (processor, world) = (alone(graph), Bench::default());
+    let mut session = None;
+    settle(&processor, &world, || {
+        let ends = session.insert(Session::new());
+        ends.scope(|| drop(journal.call(1)));
+        call_each(front, journal, [2], &replies);
+    });
+    settle(&processor, &world, || {
+        let ends = session.take().unwrap();
+        ends.scope(|| drop(journal.call(3)));
+        call_each(front, journal, [4], &replies);
+        drop(ends.end());
+    });
+    until_rest(&processor, &world);
+    // The first cohort has both items, since it had begun; the second has what was left.
+    let begun: Vec<_> = log.lock().unwrap().iter().step_by(2).cloned().collect();
+    assert_eq!(begun, [Did::Begin(vec![1, 2]), Did::Begin(vec![4])]);
+    assert_eq!(*replies.borrow(), [(2, Ok(2)), (4, Ok(3))]);
+}
+
+#[test]
+fn a_drain_completes_queued_items_and_an_end_drops_them() {
+    for ends in [false, true] {
+        let (mut graph, log) = (Graph::new(), Log::default());
+        let journal = journal(&mut graph, &log, usize::MAX);
+        run(graph, 1, |_, control| {
+            for item in 1..7 {
+                journal.dispatch(item).unwrap();
+            }
+            match ends {
+                true => control.end(),
+                false => control.drain(),
+            }
+        });
+        let ended = log.lock().unwrap().iter().filter(|did| matches!(did, Did::End(_))).count();
+        assert_eq!(ended, if ends { 0 } else { 2 });
+    }
+}
+
+#[test]
+fn items_of_other_processors_wait_too() {
+    let (mut graph, log) = (Graph::new(), Log::default());
+    let commit = graph.shared("commit", ());
+    let front = graph.shared("front", ());
+    let begun = log.clone();
+    let journal = graph.stage("journal").max_cohort(2).partitioned_serial_cohort(
+        |_| (),
+        commit,
+        async move |(): &mut (), mut cohort: Cohort<u32, u32>| {
+            begun.lock().unwrap().push(Did::Begin(Vec::new()));
+            sleep(MS).await;
+            cohort.iter_mut().for_each(|entry| {
+                let item = entry.item;
+                entry.reply(item);
+            });
+            begun.lock().unwrap().push(Did::End(0));
+        },
+    );
+    run(graph, 2, |_, control| {
+        let done = front.dispatch(move |_| async move {
+            let calls: Vec<_> = (0..20).map(|item| journal.call(0, item)).collect();
+            for (item, reply) in (0..).zip(phalanx_core::join(calls).await) {
+                assert_eq!(reply, Ok(item));
+            }
+            control.drain();
+        });
+        done.unwrap();
+    });
+    let log = log.lock().unwrap();
+    let alternate = log.chunks(2).all(|pair| pair == [Did::Begin(Vec::new()), Did::End(0)]);
+    assert!(alternate && log.len() >= 40, "{log:?}");
+}

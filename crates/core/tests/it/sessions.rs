@@ -1,0 +1,253 @@
+//! Sessions over several processors: random trees of calls, ended at a random moment by a random
+//! one of them. Nothing is left, and nothing else is harmed.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::common::Several;
+use phalanx_core::{
+    BalancedStage, CallError, Graph, PartitionedStage, Session, SharedStage, join, select_all,
+    sleep, yield_now,
+};
+use proptest::prelude::*;
+
+const PROCESSORS: usize = 3;
+
+#[derive(Clone, Debug)]
+enum Tree {
+    /// Waits forever.
+    Stuck,
+    Sleep(u8),
+    /// Gives a guard to an operation outside the session, which drops it later.
+    SessionGuard(u8),
+    /// Ends the session from inside.
+    End,
+    Await(usize, Box<Tree>),
+    Leave(usize, Box<Tree>),
+    Keyed(u64, Box<Tree>),
+    Anywhere(Box<Tree>),
+    All(Vec<(usize, Tree)>),
+    Both(Box<Tree>, Box<Tree>),
+}
+
+fn tree() -> impl Strategy<Value = Tree> {
+    let leaf = prop_oneof![
+        4 => Just(Tree::Stuck),
+        2 => (0u8..4).prop_map(Tree::Sleep),
+        1 => (0u8..4).prop_map(Tree::SessionGuard),
+    ];
+    leaf.prop_recursive(6, 60, 4, |inner| {
+        let boxed = || inner.clone().prop_map(Box::new);
+        prop_oneof![
+            3 => (0..PROCESSORS, boxed()).prop_map(|(at, tree)| Tree::Await(at, tree)),
+            3 => (0..PROCESSORS, boxed()).prop_map(|(at, tree)| Tree::Leave(at, tree)),
+            2 => boxed().prop_map(Tree::Anywhere),
+            2 => (any::<u64>(), boxed()).prop_map(|(key, tree)| Tree::Keyed(key, tree)),
+            2 => proptest::collection::vec((0..PROCESSORS, inner.clone()), 0..4)
+                .prop_map(Tree::All),
+            3 => (boxed(), boxed()).prop_map(|(one, two)| Tree::Both(one, two)),
+            1 => Just(Tree::End),
+        ]
+    })
+}
+
+#[derive(Clone)]
+struct Env {
+    stage: SharedStage<()>,
+    keyed: PartitionedStage<()>,
+    balanced: BalancedStage<()>,
+    alive: Arc<()>,
+}
+
+fn grow(env: Env, tree: Tree) -> Pin<Box<dyn Future<Output = ()>>> {
+    Box::pin(async move {
+        let inner = env.clone();
+        match tree {
+            Tree::Stuck => std::future::pending().await,
+            Tree::Sleep(ms) => sleep(std::time::Duration::from_millis(ms.into())).await,
+            Tree::SessionGuard(yields) => {
+                let hold = Session::current().expect("in the session").guard();
+                let outside = Session::new();
+                let kept = outside.scope(|| {
+                    env.stage.dispatch(move |_| async move {
+                        for _ in 0..yields {
+                            yield_now().await;
+                        }
+                        drop((hold, inner));
+                    })
+                });
+                kept.unwrap();
+            }
+            Tree::End => {
+                drop(Session::current().expect("in the session").end());
+            }
+            Tree::Await(at, tree) => {
+                let _ = env.stage.call_on(at, move |_| grow(inner, *tree)).await;
+            }
+            Tree::Leave(at, tree) => {
+                let _ = env.stage.call_on(at, move |_| grow(inner, *tree)).detach();
+            }
+            Tree::Keyed(key, tree) => {
+                let _ = env.keyed.call(key, move |_| grow(inner, *tree)).await;
+            }
+            Tree::Anywhere(tree) => {
+                let _ = env.balanced.call(move |_| grow(inner, *tree)).await;
+            }
+            Tree::All(trees) => {
+                let calls = trees.into_iter().map(|(at, tree)| {
+                    let inner = inner.clone();
+                    env.stage.call_on(at, move |_| grow(inner, tree))
+                });
+                join(calls.collect::<Vec<_>>()).await;
+            }
+            Tree::Both(one, two) => {
+                grow(inner.clone(), *one).await;
+                grow(inner, *two).await;
+            }
+        }
+    })
+}
+
+fn run(tree: Tree, turns: &[u8]) {
+    let mut graph = Graph::new();
+    let env = Env {
+        stage: graph.stage("stage").max_cohort(3).shared(()),
+        keyed: graph.partitioned("keyed", |_| ()),
+        balanced: graph.stage("balanced").max_cohort(2).balanced(()),
+        alive: Arc::default(),
+    };
+    let several = Several::new(graph, PROCESSORS);
+    let ended = Rc::new(Cell::new(false));
+    let bystander = several.processors[0].enter(|| {
+        let other = Session::new();
+        other.scope(|| env.stage.call(|_| sleep(std::time::Duration::from_millis(100))))
+    });
+    let session = several.processors[0].enter(|| {
+        let (session, inner) = (Session::new(), env.clone());
+        session.scope(|| env.stage.dispatch(move |_| grow(inner, tree))).unwrap();
+        session
+    });
+    for at in turns {
+        several.turn((*at).into());
+    }
+    several.processors[0].enter(|| {
+        let (ended, alive, held) = (ended.clone(), env.alive.clone(), env.alive.clone());
+        let ending = env.stage.dispatch(move |_| async move {
+            session.end().await;
+            assert_eq!(session.operations(), 0);
+            // This function's, `env`'s and these two: no operation of the session is left.
+            ended.set(Arc::strong_count(&alive) == 3);
+            drop(held);
+        });
+        ending.unwrap();
+    });
+    several.settle(10);
+    assert!(ended.get(), "not ended, or something of it was left");
+    assert_eq!(several.live(), [1, 0, 0], "but for the bystander");
+    several.settle(200);
+    several.processors[0].enter(|| {
+        assert!(bystander.is_finished(), "ended with a session that was not its own");
+        drop(bystander);
+    });
+    assert_eq!((several.live(), Arc::strong_count(&env.alive)), (vec![0; 3], 1));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_ended_session_leaves_nothing_on_any_processor(
+        tree in tree(),
+        turns in proptest::collection::vec(any::<u8>(), 0..40),
+    ) {
+        run(tree, &turns);
+    }
+}
+
+#[test]
+fn the_first_of_several_ends_the_rest() {
+    let mut graph = Graph::new();
+    let stage = graph.shared("stage", ());
+    let several = Several::new(graph, PROCESSORS);
+    let alive = Arc::new(());
+    let winner = Rc::new(Cell::new(None));
+    several.processors[0].enter(|| {
+        let (alive, winner) = (alive.clone(), winner.clone());
+        let race = stage.dispatch(move |_| async move {
+            let calls = (0..9u32).map(|n| {
+                let alive = alive.clone();
+                stage.call_on(n as usize % 3, move |_| async move {
+                    sleep(std::time::Duration::from_millis(if n == 4 { 5 } else { 50 })).await;
+                    drop(alive);
+                    n
+                })
+            });
+            let (at, result) = select_all(calls.collect()).await;
+            winner.set(Some((at, result.unwrap())));
+            sleep(std::time::Duration::from_millis(5)).await;
+            assert_eq!(Arc::strong_count(&alive), 2, "the rest are ended, also elsewhere");
+            winner.set(Some((7, 7)));
+        });
+        race.unwrap();
+    });
+    several.settle(100);
+    assert_eq!((winner.get(), several.live()), (Some((7, 7)), vec![0; 3]));
+}
+
+#[test]
+fn a_child_is_cancelled_on_any_processor() {
+    // Before it is accepted, while it waits, and when its result is in transit.
+    for turns in 0..5 {
+        let mut graph = Graph::new();
+        let stage = graph.shared("stage", ());
+        let several = Several::new(graph, 2);
+        let call = several.processors[0].enter(|| {
+            stage.call_on(1, |_| async {
+                sleep(std::time::Duration::from_millis(2)).await;
+                7
+            })
+        });
+        several.turn(0);
+        for turn in 0..turns {
+            several.world.now.set(turn * 1_000_000);
+            several.turn(1);
+        }
+        let outcome = Rc::new(Cell::new(None));
+        let result = outcome.clone();
+        several.processors[0].enter(|| {
+            call.cancel();
+            let waiting = stage.dispatch(move |_| async move { result.set(Some(call.await)) });
+            waiting.unwrap();
+        });
+        several.settle(10);
+        let expected = if turns < 3 { Err(CallError::Cancelled) } else { Ok(7) };
+        assert_eq!(outcome.take(), Some(expected), "after {turns} turns");
+        assert_eq!(several.live(), [0, 0]);
+    }
+}
+
+#[test]
+fn a_full_target_says_so() {
+    let mut graph = Graph::new();
+    let stage = graph.shared("stage", ());
+    graph.max_operations(4);
+    let several = Several::new(graph, 2);
+    several.processors[1].enter(|| {
+        for _ in 0..4 {
+            stage.dispatch(|_| std::future::pending()).unwrap();
+        }
+    });
+    let outcome = Rc::new(Cell::new(None));
+    let result = outcome.clone();
+    several.processors[0].enter(|| {
+        let asking = stage.dispatch(move |_| async move {
+            result.set(Some(stage.call_on(1, |_| async { 1 }).await));
+        });
+        asking.unwrap();
+    });
+    several.settle(3);
+    assert_eq!(outcome.take(), Some(Err(CallError::Full { stage: None, bound: 4 })));
+}

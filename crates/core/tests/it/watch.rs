@@ -1,0 +1,153 @@
+//! The current work of a processor, observed from another thread.
+
+use std::future::{Ready, ready};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+
+use crate::common::{Bench, alone, run, settle};
+use phalanx_core::{Cohort, Control, Graph, Running, Session};
+
+async fn a_long_one() {
+    LOOKED.wait();
+    SEEN.wait();
+}
+
+static LOOKED: Barrier = Barrier::new(2);
+static SEEN: Barrier = Barrier::new(2);
+
+#[test]
+fn a_stuck_operation_is_named() {
+    let mut graph = Graph::new();
+    let work = graph.shared("work", ());
+    let (tell, told) = std::sync::mpsc::channel();
+    run(graph, 1, |_, control| {
+        let tell = tell.clone();
+        std::thread::spawn(move || {
+            LOOKED.wait();
+            let first = control.running();
+            let again = control.running();
+            let Some(Running { stage, operation, cohort, .. }) = first[0] else {
+                panic!("it runs a cohort")
+            };
+            let stuck = again[0].is_some_and(|again| again.cohort == cohort);
+            SEEN.wait();
+            control.drain();
+            tell.send((stage, operation, stuck)).unwrap();
+        });
+        work.dispatch(|_| a_long_one()).unwrap();
+    });
+    assert_eq!(told.recv(), Ok(("work", Some("watch::a_long_one"), true)));
+}
+
+#[test]
+fn an_operation_from_another_processor_has_its_own_name() {
+    static NAMED: AtomicBool = AtomicBool::new(false);
+    async fn guest(control: phalanx_core::Control) {
+        let running = control.running()[1].unwrap();
+        NAMED.store(running.operation.unwrap().ends_with("::guest"), Ordering::Relaxed);
+        control.drain();
+    }
+    let mut graph = Graph::new();
+    let work = graph.shared("work", ());
+    run(graph, 2, |index, control| {
+        if index == 0 {
+            work.call_on(1, move |_| guest(control)).detach().unwrap();
+        }
+    });
+    assert!(NAMED.load(Ordering::Relaxed));
+}
+
+#[test]
+fn cohorts_and_idleness_are_distinguished() {
+    static COHORTS: AtomicU64 = AtomicU64::new(0);
+    let mut graph = Graph::new();
+    let work = graph.shared("work", ());
+    let (processor, world) = (alone(graph), Bench::default());
+    let control = processor.control();
+    assert_eq!(control.running(), [None]);
+    for expected in [1, 2] {
+        let control = control.clone();
+        settle(&processor, &world, || {
+            work.dispatch(move |_| async move {
+                COHORTS.store(control.running()[0].unwrap().cohort, Ordering::Relaxed);
+            })
+            .unwrap();
+        });
+        assert_eq!(COHORTS.load(Ordering::Relaxed), expected);
+    }
+    assert_eq!(control.running(), [None]);
+}
+
+/// The site of the running operation, as a line of this file.
+fn running_line(control: &Control) -> u32 {
+    let site = control.running()[0].unwrap().site.expect("an operation runs");
+    assert!(site.file().ends_with("watch.rs"), "{site}");
+    site.line()
+}
+
+/// An operation on any state that records the line of its invocation.
+fn look<T>(told: &Sender<u32>, control: &Control) -> impl FnOnce(T) -> Ready<()> + Send + 'static {
+    let (told, control) = (told.clone(), control.clone());
+    move |_| {
+        told.send(running_line(&control)).unwrap();
+        ready(())
+    }
+}
+
+#[test]
+fn the_line_of_an_invocation_is_recorded_for_every_handle() {
+    let mut graph = Graph::new();
+    let (told, lines) = channel();
+    let shared = graph.shared("shared", ());
+    let parts = graph.partitioned("parts", |_| ());
+    let exclusive = graph.exclusive("exclusive", ());
+    let balanced = graph.stage("balanced").balanced(());
+    let homed = graph.stage("homed").cache_affinity(64).exclusive(());
+    let tell = told.clone();
+    let items = graph.stage("items").max_cohort(1).cohort(
+        |_| (),
+        move |_, cohort: &mut Cohort<Control, ()>| {
+            tell.send(running_line(&cohort[0].item)).unwrap();
+        },
+    );
+    let (processor, world) = (alone(graph), Bench::default());
+    let control = processor.control();
+    let mut expected = Vec::new();
+    settle(&processor, &world, || {
+        let session = Session::new();
+        #[rustfmt::skip]
+        let invoked = [
+            (line!(), drop(shared.call(look(&told, &control)))),
+            (line!(), drop(session.scope(|| shared.call(look(&told, &control))))),
+            (line!(), drop(shared.dispatch(look(&told, &control)))),
+            (line!(), drop(session.scope(|| shared.dispatch(look(&told, &control))))),
+            (line!(), drop(shared.call_on(0, look(&told, &control)))),
+            (line!(), drop(parts.call(7, look(&told, &control)))),
+            (line!(), drop(session.scope(|| parts.call(7, look(&told, &control))))),
+            (line!(), drop(parts.dispatch(7, look(&told, &control)))),
+            (line!(), drop(session.scope(|| parts.dispatch(7, look(&told, &control))))),
+            (line!(), drop(parts.call_partition(0, look(&told, &control)))),
+            (line!(), drop(exclusive.call(look(&told, &control)))),
+            (line!(), drop(session.scope(|| exclusive.call(look(&told, &control))))),
+            (line!(), drop(exclusive.dispatch(look(&told, &control)))),
+            (line!(), drop(session.scope(|| exclusive.dispatch(look(&told, &control))))),
+            (line!(), drop(balanced.call(look(&told, &control)))),
+            (line!(), drop(session.scope(|| balanced.call(look(&told, &control))))),
+            (line!(), drop(balanced.dispatch(look(&told, &control)))),
+            (line!(), drop(session.scope(|| balanced.dispatch(look(&told, &control))))),
+            (line!(), drop(homed.call(look(&told, &control)))),
+            (line!(), drop(session.scope(|| homed.call(look(&told, &control))))),
+            (line!(), drop(homed.dispatch(look(&told, &control)))),
+            (line!(), drop(session.scope(|| homed.dispatch(look(&told, &control))))),
+            (line!(), drop(items.call(control.clone()))),
+            (line!(), drop(items.dispatch(control.clone()))),
+            (line!(), drop(session.scope(|| items.dispatch(control.clone())))),
+            (line!(), drop(items.call_on(0, control.clone()))),
+        ];
+        expected.extend(invoked.map(|(line, ())| line));
+    });
+    let mut seen: Vec<_> = lines.try_iter().collect();
+    seen.sort_unstable();
+    assert_eq!(seen, expected);
+}

@@ -1,0 +1,64 @@
+//! The I/O tests, run against every driver: the two of the machine, and the simulated one, except for tests
+//! of properties that only a kernel has.
+
+mod accepting;
+mod backlogged;
+mod closing;
+mod cost;
+mod datagrams;
+mod disk;
+mod files;
+mod harness;
+mod model;
+mod options;
+mod parking;
+mod peer;
+mod pool;
+mod receiving;
+mod sending;
+mod sending_files;
+mod simulated;
+mod unix_sockets;
+mod user_bytes;
+mod writing;
+
+/// Makes each named function a test per driver, `name::uring` and `name::poll`.
+macro_rules! on_both {
+    ($($name:ident),* $(,)?) => {$(
+        mod $name {
+            #[test]
+            fn uring() {
+                crate::harness::run(crate::harness::DriverKind::Uring, super::$name);
+            }
+
+            #[test]
+            fn poll() {
+                crate::harness::run(crate::harness::DriverKind::Poll, super::$name);
+            }
+        }
+    )*};
+}
+pub(crate) use on_both;
+
+/// As `on_both`, and `name::sim`.
+macro_rules! on_all {
+    ($($name:ident),* $(,)?) => {$(
+        mod $name {
+            #[test]
+            fn uring() {
+                crate::harness::run(crate::harness::DriverKind::Uring, super::$name);
+            }
+
+            #[test]
+            fn poll() {
+                crate::harness::run(crate::harness::DriverKind::Poll, super::$name);
+            }
+
+            #[test]
+            fn sim() {
+                crate::harness::run(crate::harness::DriverKind::Sim, super::$name);
+            }
+        }
+    )*};
+}
+pub(crate) use on_all;

@@ -1,0 +1,270 @@
+//! The public interface of the filter language: meaning, written form and error messages.
+
+use crate::common::World;
+use fastrand::Rng;
+use phalanx_matcher::{Filter, Literal, Value};
+
+fn number(value: i64) -> Value<'static> {
+    Value::from(value)
+}
+
+#[test]
+fn operators_mean_what_sql_says() {
+    let event = [
+        ("i", number(5)),
+        ("s", Value::from("abc")),
+        ("b", Value::from(true)),
+        ("u", Value::Untyped("7")),
+        ("select", Value::from("x")),
+        ("twice", number(1)),
+        ("twice", number(2)),
+    ];
+    let holds = [
+        "i = 5",
+        "i = 5.0",
+        "i <> 4",
+        "i != 4",
+        "i < 5.5",
+        "i <= 5",
+        "i > -1",
+        "i >= 5",
+        "i BETWEEN 5 AND 5",
+        "i NOT BETWEEN 6 AND 9",
+        "i NOT BETWEEN 9 AND 6",
+        "i IN (1, 5)",
+        "i NOT IN (1, 2)",
+        "s LIKE 'ab%'",
+        "s LIKE '%'",
+        "s LIKE 'abc'",
+        "s NOT LIKE 'b%'",
+        "s > 'abb'",
+        "b = TRUE",
+        "b <> false",
+        "u = 7",
+        "u = '7'",
+        "u < 8 AND u > '6'",
+        "missing IS NULL",
+        "i IS NOT NULL",
+        "NOT missing IS NOT NULL",
+        "\"select\" = 'x'",
+        "i = 1 OR s = 'abc'",
+        "NOT (i = 1 OR i = 2)",
+        "i = 5 AND (s = '' OR b = TRUE)",
+        "twice = 2",
+        "missing = 1 OR i = 5",
+        "NOT (missing = 1 AND i = 4)",
+        "i not in (1) And s like 'a%'",
+    ];
+    for text in holds {
+        assert!(Filter::parse(text).expect(text).matches(&event), "{text}");
+    }
+    let fails = [
+        "i = 4",
+        "i < 5",
+        "i > 5",
+        "i BETWEEN 9 AND 1",
+        "s LIKE 'b%'",
+        "s NOT LIKE '%'",
+        "twice = 1",
+        // A missing attribute is unknown, and so is the negation.
+        "missing = 1",
+        "NOT missing = 1",
+        "missing <> 1",
+        "missing NOT IN (1)",
+        "missing NOT LIKE 'a%'",
+        "i = 'x'",
+        "NOT i = 'x'",
+        "i <> 'x'",
+        "s > 5",
+        "NOT s > 5",
+        "b = 1",
+        "i NOT IN (1, 'x')",
+        "I = 5",
+        "missing IS NOT NULL",
+        "i IS NULL",
+    ];
+    for text in fails {
+        assert!(!Filter::parse(text).expect(text).matches(&event), "{text}");
+    }
+}
+
+#[test]
+fn errors_name_their_column() {
+    let mistakes = [
+        ("", 1, "expected the name of an attribute, found the end"),
+        ("a", 2, "expected =, <>, <, <=, >, >=, BETWEEN, IN, LIKE or IS, found the end"),
+        ("a = ", 5, "expected a value like 5, 'text' or TRUE, found the end"),
+        ("a = b", 5, "expected a value like 5, 'text' or TRUE, found `b`"),
+        ("a = 1 b = 2", 7, "expected AND, OR or the end, found `b`"),
+        ("(a = 1", 7, "expected AND, OR or `)`, found the end"),
+        ("a = 'x", 5, "the string that opens here is not closed"),
+        ("\"a = 1", 1, "the quoted name that opens here is not closed"),
+        ("ü = 1 # 2", 7, "unexpected character '#'; names with it must be in double quotes"),
+        ("a = 12x", 5, "not a number; write it like 42, -1.5 or 2e6"),
+        ("a = 1e99", 5, "more than 20 digits before the point"),
+        ("a = 0.1234567890123456789", 5, "more than 18 digits after the point; round it"),
+        ("a < TRUE", 5, "TRUE and FALSE have no order; use = or <>"),
+        ("a BETWEEN 1 AND 'x'", 17, "expected a bound of the same type as the first, found 'x'"),
+        ("a NOT = 1", 7, "expected BETWEEN, IN or LIKE, found `=`"),
+        ("a IN 1", 6, "expected `(`, found `1`"),
+        ("a IN (1 2)", 9, "expected `,` or `)`, found `2`"),
+        ("a IS 5", 6, "expected NULL, found `5`"),
+        (
+            "a LIKE '%x'",
+            8,
+            "LIKE supports a prefix followed by one %; escape other wildcards with ESCAPE, or use =",
+        ),
+        (
+            "a LIKE 'x_'",
+            8,
+            "LIKE supports a prefix followed by one %; escape other wildcards with ESCAPE, or use =",
+        ),
+        (
+            "a LIKE 'x%' ESCAPE 'yy'",
+            20,
+            "ESCAPE takes one character, which may precede only %, _ and itself",
+        ),
+        ("null = 1", 1, "expected the name of an attribute, found `null`"),
+    ];
+    for (text, column, what) in mistakes {
+        let error = Filter::parse(text).expect_err(text);
+        assert_eq!(error.to_string(), format!("column {column}: {what}"), "{text}");
+        assert_eq!(error.column(), column);
+    }
+}
+
+#[test]
+fn limits_are_enforced() {
+    let deep = |n: usize| format!("{}a = 1{}", "(".repeat(n), ")".repeat(n));
+    assert!(Filter::parse(&deep(Filter::MAX_DEPTH)).is_ok());
+    let error = Filter::parse(&deep(Filter::MAX_DEPTH + 1)).unwrap_err();
+    assert_eq!(error.to_string(), "column 33: more than 32 nested parentheses and NOTs");
+    let nots = |n: usize| format!("{}a = 1", "NOT ".repeat(n));
+    assert!(Filter::parse(&nots(Filter::MAX_DEPTH)).is_ok());
+    assert!(Filter::parse(&nots(Filter::MAX_DEPTH + 1)).is_err());
+    assert!(Filter::parse(&"(".repeat(Filter::MAX_TEXT)).is_err());
+
+    let text = |length: usize| format!("a = '{}'", "x".repeat(length - 6));
+    assert!(Filter::parse(&text(Filter::MAX_TEXT)).is_ok());
+    let long = text(Filter::MAX_TEXT + 1);
+    assert_eq!(Filter::parse(&long).unwrap_err().to_string(), "column 1: longer than 8192 bytes");
+
+    let list = |n: usize| (0..n).map(|i| i.to_string()).collect::<Vec<_>>().join(",");
+    let within = Filter::parse(&format!("a IN ({})", list(Filter::MAX_ALTERNATIVES))).unwrap();
+    assert_eq!(within.alternatives(), Filter::MAX_ALTERNATIVES);
+    for wide in [
+        format!("a IN ({})", list(Filter::MAX_ALTERNATIVES + 1)),
+        // Would expand to 4³⁰ conjunctions.
+        vec!["(a IN (1,2) OR b IN (3,4))"; 30].join(" AND "),
+    ] {
+        let error = Filter::parse(&wide).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "column 1: expands to more than 256 alternatives; split it into several filters"
+        );
+    }
+    let joined = |n: usize| (0..n).map(|i| format!("a{i} = 1")).collect::<Vec<_>>().join(" AND ");
+    let not_in = |n: usize| format!("a NOT IN ({})", list(n));
+    let (most, more) = (Filter::MAX_CONDITIONS, Filter::MAX_CONDITIONS + 1);
+    for (text, long) in [(joined(most), joined(more)), (not_in(most), not_in(more))] {
+        let filter = Filter::parse(&text).unwrap();
+        let own = filter.and_equal("own", Literal::Number(1.into()));
+        assert_eq!(own.alternatives(), 1, "conditions added by the program do not count");
+        let error = Filter::parse(&long).unwrap_err().to_string();
+        assert_eq!(error, "column 1: an alternative has more than 64 conditions; remove some");
+    }
+}
+
+#[test]
+fn contradictory_alternatives_are_removed() {
+    let come_to = [
+        ("a = 1 AND a = 2", 0),
+        ("a = 1 AND a > 0", 1),
+        ("a = 1 AND a > 1", 0),
+        ("a > 2 AND a < 1", 0),
+        ("a BETWEEN 2 AND 1 OR b = 1", 1),
+        ("a IS NULL AND a = 1", 0),
+        ("a IN (1, 2) AND a IN (2, 3)", 1),
+        // An untyped text may be both.
+        ("a = 1 AND a = '1'", 1),
+    ];
+    for (text, alternatives) in come_to {
+        assert_eq!(Filter::parse(text).unwrap().alternatives(), alternatives, "{text}");
+    }
+}
+
+#[test]
+fn filters_read_back_as_written() {
+    let same = [
+        "a = 1 AND (b = 2 OR NOT c < 3.5) AND d IS NOT NULL",
+        "NOT (a = 1 OR b LIKE 'x%')",
+        "\"a-b\" = 'it''s' AND \"and\" <> TRUE AND \"q\"\"\" = 1",
+        "a LIKE '50\\%\\_\\\\%' ESCAPE '\\'",
+        "a NOT BETWEEN -1 AND 2 AND b NOT IN (1, 'x', FALSE)",
+    ];
+    for text in same {
+        assert_eq!(Filter::parse(text).expect(text).to_string(), text);
+    }
+    let world = World { names: 4, constants: 10, depth: 4 };
+    for seed in 0..3000 {
+        let text = crate::common::filter(world, &mut Rng::with_seed(seed));
+        let Ok(filter) = Filter::parse(&text) else { continue };
+        let written = filter.to_string();
+        assert_eq!(Filter::parse(&written).expect(&written), filter, "seed {seed}: {text}");
+        assert_eq!(Filter::parse(&written).unwrap().to_string(), written, "seed {seed}");
+    }
+}
+
+#[test]
+fn queries_are_short_filters() {
+    let same = [
+        ("k=v", "k = 'v'"),
+        ("k=v&k2>5", "k = 'v' AND k2 > 5"),
+        ("a-b!=2.5&c<>x y&d<=1&e=true", "\"a-b\" <> 2.5 AND c <> 'x y' AND d <= 1 AND e = TRUE"),
+        ("k=", "k = ''"),
+        ("k='=v'", "k = '=v'"),
+        ("k='it''s'&l='a|b&c'&m='5'", "k = 'it''s' AND l = 'a|b&c' AND m = '5'"),
+        ("k=''&l=it's&m!='''&'", "k = '' AND l = 'it''s' AND m <> '''&'"),
+        ("k=hello!&l=x AND&m=5%", "k = 'hello!' AND l = 'x AND' AND m = '5%'"),
+    ];
+    for (query, text) in same {
+        assert_eq!(Filter::parse_query(query).expect(query).to_string(), text);
+    }
+    let mistakes = [
+        ("", "column 1: expected a condition like name=value, found nothing"),
+        ("a=1&", "column 5: expected a condition like name=value, found nothing"),
+        ("a=1&=2", "column 5: expected the name of an attribute, found `=2`"),
+        ("a!2", "column 2: expected =, !=, <, <=, > or >=, found `a!2`"),
+        ("a>true", "column 3: TRUE and FALSE have no order; use = or <>"),
+        ("a=123456789012345678901", "column 3: more than 20 digits before the point"),
+    ];
+    for (query, error) in mistakes {
+        assert_eq!(Filter::parse_query(query).unwrap_err().to_string(), error);
+    }
+    // A condition of another language is not taken as a string.
+    for (query, column, hint) in [
+        ("a==1", 3, "operators are"),
+        ("b=1&a=>1", 7, "operators are"),
+        ("a=<1", 3, "operators are"),
+        ("a=!b", 3, "operators are"),
+        ("a=1|b=2", 4, "there is no OR here"),
+        ("a=1||b=2", 4, "there is no OR here"),
+        ("a=x;b=2", 6, "single quotes"),
+        ("a=1,b<2", 6, "single quotes"),
+        ("a=1 AND b=2", 10, "single quotes"),
+        ("a=x OR y", 5, "joined by &"),
+        ("a=1 AND b IS NULL", 5, "joined by &"),
+        ("a =1", 1, "blanks"),
+        ("a= 1", 3, "blanks"),
+        ("a=x ", 3, "blanks"),
+        ("a=TRUE", 3, "small letters"),
+        ("a=\"x\"", 3, "single quotes"),
+        ("a='x", 3, "single quotes"),
+        ("a='x'y'", 3, "single quotes"),
+        ("a='x'y", 3, "single quotes"),
+    ] {
+        let error = Filter::parse_query(query).expect_err(query);
+        assert_eq!(error.column(), column, "{query}: {error}");
+        assert!(error.to_string().contains(hint), "{query}: {error}");
+    }
+}

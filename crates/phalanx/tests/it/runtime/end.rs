@@ -1,0 +1,183 @@
+//! The end of a program: when all work is done, on request, and at the deadline.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use phalanx::net::IoTimeout;
+use phalanx::runtime::{Control, DriverChoice, Phase};
+use phalanx::shutdown::{draining, is_draining};
+use phalanx::{Graph, Runtime, sleep, yield_now};
+
+use crate::runtime::harness::{LONG, listener, program};
+use crate::runtime::on_each_driver;
+
+on_each_driver!(
+    what_is_under_way_is_finished,
+    the_deadline,
+    ended_at_once,
+    drained_by_another_thread,
+    signals_are_left_alone,
+);
+
+/// Counts live instances.
+struct Alive(Arc<AtomicUsize>);
+
+impl Alive {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn what_is_under_way_is_finished(driver: DriverChoice) {
+    let [begun, finished] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let ran = program(driver, 2).run(graph, |start| {
+        for n in 0..10 {
+            let (begun, finished) = (begun.clone(), finished.clone());
+            stage.dispatch(move |_| async move {
+                assert!(!is_draining());
+                begun.fetch_add(1, Ordering::SeqCst);
+                // Awaiting a resolved future again does not wait.
+                let mut told = draining();
+                (&mut told).await;
+                (&mut told).await;
+                draining().await;
+                assert!(is_draining());
+                // Running work and new work are both allowed.
+                sleep(Duration::from_millis(10 * n)).await;
+                stage.call(move |_| yield_now()).await.unwrap();
+                finished.fetch_add(1, Ordering::SeqCst);
+            })?;
+        }
+        // An operation that stops waiting after a timeout.
+        stage.dispatch(|_| async {
+            let _ = phalanx::timeout(Duration::from_millis(1), draining()).await;
+        })?;
+        let (control, begun) = (start.control(), begun.clone());
+        stage.dispatch(move |_| async move {
+            // On the other processor, too.
+            loop {
+                let phase = control.phase();
+                if begun.load(Ordering::SeqCst) == 20 {
+                    break;
+                }
+                assert_eq!(phase, Phase::Running);
+                sleep(Duration::from_millis(1)).await;
+            }
+            control.drain();
+            assert_eq!(control.phase(), Phase::Draining);
+            control.drain();
+        })?;
+        Ok(())
+    });
+    ran.unwrap();
+    assert_eq!(finished.load(Ordering::SeqCst), 20);
+}
+
+/// Fills a program with operations that never end: sleeping, in I/O, and running.
+fn endless(runtime: Runtime, alive: &Arc<AtomicUsize>, ready: impl FnOnce(&Control)) -> Duration {
+    let (_listener, address) = listener();
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let partitioned = graph.partitioned("partitioned", |_| ());
+    let start = |start: &phalanx::runtime::StartContext| {
+        let (sleeper, reader, worker, parent) =
+            (Alive::new(alive), Alive::new(alive), Alive::new(alive), Alive::new(alive));
+        stage.dispatch(move |_| async move {
+            let _alive = sleeper;
+            sleep(100 * LONG).await;
+        })?;
+        stage.dispatch(move |_| async move {
+            let _alive = reader;
+            let stream = phalanx::net::Stream::connect(address, IoTimeout::NONE).await.unwrap();
+            stream.read(&mut Vec::new(), IoTimeout::NONE).await.unwrap();
+        })?;
+        stage.dispatch(move |_| async move {
+            let _alive = worker;
+            loop {
+                yield_now().await;
+            }
+        })?;
+        // An operation that awaits a child on either processor.
+        let key = start.processor() as u64;
+        stage.dispatch(move |_| async move {
+            let _alive = parent;
+            let _ = partitioned.call(key, |_| sleep(100 * LONG)).await;
+        })?;
+        Ok(())
+    };
+    let mut asked = None;
+    let ran = runtime.run_and(graph, start, |up| {
+        assert_eq!(alive.load(Ordering::SeqCst), 8);
+        thread::sleep(Duration::from_millis(50));
+        asked = Some(Instant::now());
+        ready(&up.control);
+    });
+    ran.unwrap();
+    assert_eq!(alive.load(Ordering::SeqCst), 0, "all of them are gone");
+    asked.expect("it was up").elapsed()
+}
+
+fn the_deadline(driver: DriverChoice) {
+    let alive = Arc::new(AtomicUsize::new(0));
+    let limit = Duration::from_millis(300);
+    let took = endless(program(driver, 2).drain(limit), &alive, Control::drain);
+    assert!(took >= limit - Duration::from_millis(20) && took < LONG / 2, "{took:?}");
+    let took = endless(program(driver, 2).drain(Duration::ZERO), &alive, Control::drain);
+    assert!(took < LONG / 2, "{took:?}");
+}
+
+fn ended_at_once(driver: DriverChoice) {
+    let alive = Arc::new(AtomicUsize::new(0));
+    let took = endless(program(driver, 2).drain(100 * LONG), &alive, |control| control.end());
+    assert!(took < LONG / 2, "{took:?}");
+}
+
+/// A drain by a foreign thread while all processors sleep.
+fn drained_by_another_thread(driver: DriverChoice) {
+    let (up, is_up) = channel::<Control>();
+    let teller = thread::spawn(move || {
+        let control = is_up.recv().unwrap();
+        thread::sleep(Duration::from_millis(100));
+        control.drain();
+        control
+    });
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let begun = Instant::now();
+    let start = |_: &phalanx::runtime::StartContext| {
+        stage.dispatch(|_| async { draining().await })?;
+        Ok(())
+    };
+    let runtime = program(driver, 2);
+    runtime.run_and(graph, start, |started| up.send(started.control.clone()).unwrap()).unwrap();
+    assert!(begun.elapsed() < LONG / 2);
+    // A handle on a program that has ended has no effect.
+    let control = teller.join().unwrap();
+    control.drain();
+    control.end();
+    assert_eq!(control.phase(), Phase::Ending);
+}
+
+/// All tests use `signals(false)`, so no handlers may be installed.
+fn signals_are_left_alone(driver: DriverChoice) {
+    crate::runtime::harness::one(driver, |_| async {
+        let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return };
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        let caught = u64::from_str_radix(caught.trim(), 16).unwrap();
+        for signal in [2, 15] {
+            assert_eq!(caught >> (signal - 1) & 1, 0, "signal {signal} is caught");
+        }
+    });
+}

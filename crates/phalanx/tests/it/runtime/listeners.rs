@@ -1,0 +1,73 @@
+//! A server's listening sockets: one for each processor, accepting until the program drains.
+
+use std::io::{ErrorKind, Read};
+use std::net::{Ipv4Addr, TcpStream};
+
+use phalanx::Graph;
+use phalanx::net::{Bytes, IoTimeout, Listeners};
+use phalanx::runtime::{DriverChoice, RunError};
+
+use crate::runtime::harness::{patient, program, rest_of};
+use crate::runtime::on_each_driver;
+
+on_each_driver!(accepting_ends_with_the_drain, too_few_are_an_error);
+
+fn accepting_ends_with_the_drain(driver: DriverChoice) {
+    const CLIENTS: usize = 20;
+    let listeners = Listeners::bind((Ipv4Addr::LOCALHOST, 0).into(), 2).unwrap();
+    let address = listeners.local_addr();
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let clients = std::thread::spawn(move || {
+        for _ in 0..CLIENTS {
+            let stream = patient(TcpStream::connect(address).unwrap());
+            assert_eq!(rest_of(stream), b"hello there");
+        }
+        // The last one stays connected until the program ends.
+        TcpStream::connect(address).unwrap()
+    });
+    let start = |start: &phalanx::runtime::StartContext| {
+        let listener = listeners.listener(start)?;
+        let again = listeners.listener(start).expect_err("taken");
+        assert_eq!(again.kind(), ErrorKind::NotFound);
+        stage.dispatch(move |_| {
+            listener.accept_each(move |stream| {
+                stage
+                    .dispatch(move |_| async move {
+                        // Vectors and static slices are payloads.
+                        stream.write(b"hello".to_vec(), IoTimeout::NONE).await.unwrap();
+                        let there = Bytes::from_static(b" there");
+                        stream.write(there, IoTimeout::NONE).await.unwrap();
+                    })
+                    .unwrap();
+            })
+        })?;
+        Ok(())
+    };
+    program(driver, 2)
+        .run_and(graph, start, |up| {
+            let control = up.control.clone();
+            std::thread::spawn(move || {
+                let mut last = patient(clients.join().expect("no client failed"));
+                let mut answer = [0; 11];
+                last.read_exact(&mut answer).unwrap();
+                control.drain();
+            });
+        })
+        .unwrap();
+}
+
+fn too_few_are_an_error(driver: DriverChoice) {
+    let listeners = Listeners::bind((Ipv4Addr::LOCALHOST, 0).into(), 1).unwrap();
+    let graph = Graph::new();
+    let ran = program(driver, 2).run(graph, |start| {
+        listeners.listener(start)?;
+        Ok(())
+    });
+    match ran {
+        Err(RunError::Start(error)) => {
+            assert!(error.to_string().contains("processor 1"), "{error}")
+        }
+        other => panic!("{other:?}"),
+    }
+}

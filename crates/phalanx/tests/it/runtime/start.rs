@@ -1,0 +1,93 @@
+//! The start of a program: on all processors or on none.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use phalanx::net::IoTimeout;
+use phalanx::runtime::{DriverChoice, DriverKind, RunError};
+use phalanx::{CallError, Graph, sleep};
+
+use crate::runtime::harness::{LONG, listener, program};
+use crate::runtime::on_each_driver;
+
+on_each_driver!(ready_comes_last, one_fails, one_panics, the_admin_address_is_taken);
+
+fn ready_comes_last(driver: DriverChoice) {
+    let started = Mutex::new(Vec::new());
+    let readies = AtomicUsize::new(0);
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let start = |start: &phalanx::runtime::StartContext| {
+        assert_eq!(readies.load(Ordering::SeqCst), 0, "ready before all have started");
+        // Delays the processors differently.
+        std::thread::sleep(Duration::from_millis(30 * start.processor() as u64));
+        started.lock().unwrap().push(start.processor());
+        stage.dispatch(|_| async { phalanx::shutdown::draining().await })?;
+        Ok(())
+    };
+    let ready = |up: &phalanx::runtime::Started| {
+        let mut started = started.lock().unwrap();
+        started.sort_unstable();
+        assert_eq!(*started, [0, 1, 2], "each once");
+        let wanted =
+            if driver == DriverChoice::Uring { DriverKind::Uring } else { DriverKind::Poll };
+        assert_eq!((up.driver, &up.fallback, up.admin), (wanted, &None, None));
+        readies.fetch_add(1, Ordering::SeqCst);
+        up.control.drain();
+    };
+    program(driver, 3).run_and(graph, start, ready).unwrap();
+    assert_eq!(readies.load(Ordering::SeqCst), 1);
+}
+
+/// Runs a program in which processor 1 fails with `fault` and the others would run forever.
+fn with_a_fault(
+    driver: DriverChoice,
+    fault: impl Fn() -> Result<(), phalanx::runtime::StartError> + Send + Sync,
+) -> RunError {
+    let (_listener, address) = listener();
+    let ready = AtomicBool::new(false);
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let start = |start: &phalanx::runtime::StartContext| {
+        if start.processor() == 1 {
+            return fault();
+        }
+        stage.dispatch(|_| async { sleep(100 * LONG).await })?;
+        stage.dispatch(move |_| async move {
+            let stream = phalanx::net::Stream::connect(address, IoTimeout::NONE).await.unwrap();
+            stream.read(&mut Vec::new(), IoTimeout::NONE).await.unwrap();
+        })?;
+        Ok(())
+    };
+    let begun = Instant::now();
+    let runtime = program(driver, 3).drain(100 * LONG);
+    let ran = runtime.run_and(graph, start, |_| ready.store(true, Ordering::SeqCst));
+    assert!(begun.elapsed() < LONG, "the others are ended, not waited for");
+    assert!(!ready.load(Ordering::SeqCst), "it was never up");
+    ran.expect_err("a fault")
+}
+
+fn one_fails(driver: DriverChoice) {
+    let error = with_a_fault(driver, || Err(std::io::Error::other("no such luck").into()));
+    assert!(matches!(error, RunError::Start(_)), "{error:?}");
+    assert_eq!(error.to_string(), "no such luck");
+    let error = with_a_fault(driver, || Err(CallError::Cancelled.into()));
+    assert_eq!(error.to_string(), CallError::Cancelled.to_string());
+}
+
+fn one_panics(driver: DriverChoice) {
+    let error = with_a_fault(driver, || panic!("as the test wants it"));
+    assert!(matches!(error, RunError::Processor(1)), "{error:?}");
+}
+
+fn the_admin_address_is_taken(driver: DriverChoice) {
+    let (_listener, taken) = listener();
+    let ran = program(driver, 1).admin(Some(taken)).run(Graph::new(), |_| unreachable!());
+    match ran.unwrap_err() {
+        RunError::Admin { address, source } => {
+            assert_eq!((address, source.kind()), (taken, std::io::ErrorKind::AddrInUse));
+        }
+        other => panic!("{other:?}"),
+    }
+}

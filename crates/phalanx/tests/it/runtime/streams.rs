@@ -1,0 +1,201 @@
+//! Streams: exact reads, vectored writes, addresses, options, and owned halves.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use phalanx::net::{Bytes, IoTimeout, Keepalive, ReuniteError, Stream};
+use phalanx::runtime::DriverChoice;
+
+use crate::runtime::harness::{LONG, elsewhere, listener, one, patient, pattern, rest_of};
+use crate::runtime::on_each_driver;
+
+on_each_driver!(
+    exact_reads_take_no_more,
+    an_exact_read_of_too_little,
+    one_timeout_for_an_exact_read,
+    many_parts,
+    addresses_and_options,
+    halves_in_two_operations,
+    a_dropped_write_half_ends_the_stream,
+    halves_are_reunited,
+    two_reads_at_once,
+);
+
+async fn pair() -> (Stream, TcpStream) {
+    let (listener, address) = listener();
+    let stream = Stream::connect(address, IoTimeout::after(LONG)).await.unwrap();
+    (stream, patient(listener.accept().unwrap().0))
+}
+
+fn exact_reads_take_no_more(driver: DriverChoice) {
+    one(driver, |_| async {
+        const LENGTH: usize = 200_000;
+        let (stream, mut peer) = pair().await;
+        let writer = std::thread::spawn(move || peer.write_all(&pattern(LENGTH)).unwrap());
+        let mut received = Vec::new();
+        for length in [1, 2, 3, 0, 10_000, 1, 100_000, 5].into_iter().cycle() {
+            let mut part = vec![0; length.min(LENGTH - received.len())];
+            stream.read_exact(&mut part, IoTimeout::after(LONG)).await.unwrap();
+            received.extend_from_slice(&part);
+            if received.len() == LENGTH {
+                break;
+            }
+            // Later bytes stay available for other reads.
+            if length == 5 {
+                stream.read(&mut received, IoTimeout::after(LONG)).await.unwrap();
+            }
+        }
+        assert!(received == pattern(LENGTH));
+        elsewhere(|| writer.join().unwrap()).await;
+    });
+}
+
+fn an_exact_read_of_too_little(driver: DriverChoice) {
+    one(driver, |_| async {
+        let (stream, mut peer) = pair().await;
+        peer.write_all(b"abc").unwrap();
+        drop(peer);
+        let error = stream.read_exact(&mut [0; 4], IoTimeout::after(LONG)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+        assert_eq!(error.to_string(), "the stream ended after 3 of 4 bytes");
+    });
+}
+
+/// Bytes that keep coming do not extend the limit.
+fn one_timeout_for_an_exact_read(driver: DriverChoice) {
+    one(driver, |_| async {
+        let (stream, mut peer) = pair().await;
+        let writer = std::thread::spawn(move || {
+            while peer.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let limit = IoTimeout::after(Duration::from_millis(200));
+        let error = stream.read_exact(&mut vec![0; 1 << 30], limit).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        drop(stream);
+        elsewhere(|| writer.join().unwrap()).await;
+    });
+}
+
+fn many_parts(driver: DriverChoice) {
+    one(driver, |_| async {
+        let (stream, peer) = pair().await;
+        let bytes = Bytes::from(pattern(1_000_000));
+        let parts: Vec<_> = (0..1000).map(|at| bytes.slice(1000 * at..1000 * (at + 1))).collect();
+        let reader = std::thread::spawn(move || rest_of(peer));
+        stream.write_vectored(parts, IoTimeout::after(LONG)).await.unwrap();
+        stream.write_vectored([], IoTimeout::after(LONG)).await.unwrap();
+        stream.write_vectored([Bytes::from("end")], IoTimeout::after(LONG)).await.unwrap();
+        drop(stream);
+        let received = elsewhere(|| reader.join().unwrap()).await;
+        assert!(received == [&bytes[..], b"end"].concat());
+    });
+}
+
+fn addresses_and_options(driver: DriverChoice) {
+    one(driver, |_| async {
+        let (stream, peer) = pair().await;
+        assert_eq!(stream.local_addr().unwrap(), peer.peer_addr().unwrap());
+        assert_eq!(stream.peer_addr().unwrap(), peer.local_addr().unwrap());
+        stream.set_nodelay(false).unwrap();
+        stream.set_nodelay(true).unwrap();
+        let (idle, interval) = (Duration::from_secs(60), Duration::from_secs(10));
+        stream.set_keepalive(Some(Keepalive { idle, interval, count: 3 })).unwrap();
+        stream.set_keepalive(None).unwrap();
+        let (read, write) = stream.into_split();
+        assert_eq!(read.local_addr().unwrap(), write.local_addr().unwrap());
+        assert_eq!(read.peer_addr().unwrap(), write.peer_addr().unwrap());
+        write.as_ref().set_nodelay(false).unwrap();
+    });
+}
+
+fn halves_in_two_operations(driver: DriverChoice) {
+    one(driver, |stage| async move {
+        const LENGTH: usize = 1_000_000;
+        let (stream, peer) = pair().await;
+        let (read, write) = stream.into_split();
+        let mut to = peer.try_clone().unwrap();
+        let sender = std::thread::spawn(move || to.write_all(&pattern(LENGTH)).unwrap());
+        let receiver = std::thread::spawn(move || {
+            let mut received = vec![0; LENGTH];
+            (&peer).read_exact(&mut received).unwrap();
+            received
+        });
+        let reading = stage.call(move |_| async move {
+            let mut received = vec![0; LENGTH];
+            read.read_exact(&mut received, IoTimeout::after(LONG)).await.unwrap();
+            (received, read)
+        });
+        let writing = stage.call(move |_| async move {
+            write.write(pattern(LENGTH), IoTimeout::after(LONG)).await.unwrap();
+            write
+        });
+        let ((received, _read), _write) = (reading.await.unwrap(), writing.await.unwrap());
+        assert!(received == pattern(LENGTH));
+        assert!(elsewhere(|| receiver.join().unwrap()).await == pattern(LENGTH));
+        sender.join().unwrap();
+    });
+}
+
+fn a_dropped_write_half_ends_the_stream(driver: DriverChoice) {
+    one(driver, |_| async {
+        for explicit in [false, true] {
+            let (stream, mut peer) = pair().await;
+            let (read, write) = stream.into_split();
+            write.write(b"all".to_vec(), IoTimeout::after(LONG)).await.unwrap();
+            if explicit {
+                write.shutdown().unwrap();
+                let error = write.write(b"x".to_vec(), IoTimeout::after(LONG)).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+            }
+            drop(write);
+            let rest = peer.try_clone().unwrap();
+            assert_eq!(elsewhere(|| rest_of(rest)).await, b"all");
+            // The other direction is still open.
+            peer.write_all(b"answer").unwrap();
+            let mut answer = [0; 6];
+            read.read_exact(&mut answer, IoTimeout::after(LONG)).await.unwrap();
+            assert_eq!(&answer, b"answer");
+        }
+    });
+}
+
+fn halves_are_reunited(driver: DriverChoice) {
+    one(driver, |_| async {
+        let ((stream, mut peer), (other, _other_peer)) = (pair().await, pair().await);
+        let (read, write) = stream.into_split();
+        let (other_read, other_write) = other.into_split();
+        let ReuniteError(read, other_write) = read.reunite(other_write).unwrap_err();
+        let other = other_read.reunite(other_write).unwrap();
+        other.write(b"x".to_vec(), IoTimeout::after(LONG)).await.unwrap();
+        // Reuniting does not shut the write direction down.
+        let stream = read.reunite(write).unwrap();
+        stream.write(b"whole".to_vec(), IoTimeout::after(LONG)).await.unwrap();
+        let mut bytes = [0; 5];
+        peer.read_exact(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"whole");
+    });
+}
+
+fn two_reads_at_once(driver: DriverChoice) {
+    one(driver, |stage| async move {
+        let (stream, mut peer) = pair().await;
+        let (read, _write) = stream.into_split();
+        let read = std::sync::Arc::new(read);
+        let first = stage.call({
+            let read = read.clone();
+            move |_| async move {
+                let mut bytes = [0; 3];
+                read.read_exact(&mut bytes, IoTimeout::after(LONG)).await.unwrap();
+                bytes
+            }
+        });
+        phalanx::sleep(Duration::from_millis(20)).await;
+        let error = read.read(&mut Vec::new(), IoTimeout::after(LONG)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ResourceBusy);
+        peer.write_all(b"one").unwrap();
+        assert_eq!(&first.await.unwrap(), b"one");
+    });
+}

@@ -1,0 +1,111 @@
+//! Timers fire in order.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use phalanx::runtime::DriverChoice;
+use phalanx::sync::oneshot;
+use phalanx::task::Either;
+use phalanx::time::{TimedOut, now};
+use phalanx::{join, select, sleep, timeout, yield_now};
+
+use crate::runtime::harness::{LONG, one};
+use crate::runtime::on_each_driver;
+
+on_each_driver!(sleeps_end_in_order, a_thousand_sleeps, timeouts, the_first_of_two);
+
+const MS: Duration = Duration::from_millis(1);
+
+fn sleeps_end_in_order(driver: DriverChoice) {
+    one(driver, |stage| async move {
+        let (begun, order) = (Instant::now(), Rc::new(RefCell::new(Vec::new())));
+        let calls: Vec<_> = [90, 30, 0, 60, 120, 31]
+            .map(|wait| {
+                let order = order.clone();
+                stage.call(move |_| async move {
+                    let due = now() + wait * MS;
+                    sleep(wait * MS).await;
+                    assert!(now() >= due, "by the runtime's clock");
+                    // By another clock: the runtime's does not advance during a cohort.
+                    assert!(begun.elapsed() + 5 * MS >= wait * MS);
+                    order.borrow_mut().push(due);
+                })
+            })
+            .into();
+        for result in join(calls).await {
+            result.unwrap();
+        }
+        // Sleeps that started in different cohorts may end in another order.
+        assert!(order.borrow().len() == 6 && order.borrow().is_sorted(), "{order:?}");
+    });
+}
+
+fn a_thousand_sleeps(driver: DriverChoice) {
+    one(driver, |stage| async move {
+        let begun = Instant::now();
+        let calls: Vec<_> = (0..1000)
+            .map(|n: u32| stage.call(move |_| async move { sleep(n % 50 * MS).await }))
+            .collect();
+        for result in join(calls).await {
+            result.unwrap();
+        }
+        assert!(begun.elapsed() < LONG / 3, "they sleep at the same time: {:?}", begun.elapsed());
+    });
+}
+
+fn timeouts(driver: DriverChoice) {
+    one(driver, |stage| async move {
+        assert_eq!(timeout(LONG, async { 7 }).await, Ok(7));
+        assert_eq!(timeout(Duration::ZERO, async { 7 }).await, Ok(7), "what is ready is in time");
+        assert_eq!(timeout(20 * MS, sleep(LONG)).await, Err(TimedOut));
+        assert_eq!(timeout(LONG, sleep(20 * MS)).await, Ok(()));
+        assert_eq!(timeout(LONG, timeout(20 * MS, sleep(LONG))).await, Ok(Err(TimedOut)));
+        assert_eq!(timeout(20 * MS, timeout(LONG, sleep(LONG))).await, Err(TimedOut));
+        // An operation continues after its timeout.
+        let done = Rc::new(Cell::new(false));
+        let flag = done.clone();
+        let (trigger, told) = oneshot::local();
+        let call = stage.call(move |_| async move {
+            told.await;
+            flag.set(true);
+        });
+        assert_eq!(timeout(5 * MS, call).await, Err(TimedOut));
+        assert!(!done.get());
+        trigger.send(());
+        while !done.get() {
+            sleep(5 * MS).await;
+        }
+        // A sleep can be restarted.
+        let began = now();
+        let mut nap = Box::pin(sleep(10 * MS));
+        nap.as_mut().get_mut().reset(50 * MS);
+        nap.await;
+        assert!(now() - began >= 50 * MS);
+    });
+}
+
+struct Noted(Rc<Cell<bool>>);
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.0.set(true);
+    }
+}
+
+fn the_first_of_two(driver: DriverChoice) {
+    one(driver, |_| async move {
+        assert_eq!(select(async { 1 }, async { 2 }).await, Either::Left(1), "both: the first one");
+        assert_eq!(select(sleep(LONG), async { 2 }).await, Either::Right(2));
+        assert_eq!(select(sleep(LONG), sleep(5 * MS)).await, Either::Right(()));
+        assert_eq!(select(sleep(5 * MS), sleep(LONG)).await, Either::Left(()));
+        let dropped = Rc::new(Cell::new(false));
+        let noted = Noted(dropped.clone());
+        let other = async move {
+            let _noted = noted;
+            sleep(LONG).await;
+        };
+        select(yield_now(), other).await;
+        assert!(dropped.get(), "the loser is dropped");
+    });
+}

@@ -1,0 +1,190 @@
+//! UDP sockets of operations.
+
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use phalanx::Graph;
+use phalanx::net::{IoTimeout, Received, UdpSocket, bind_udp};
+use phalanx::runtime::{DriverChoice, StartContext, Started};
+
+use crate::runtime::harness::{LONG, one, pattern, program};
+use crate::runtime::on_each_driver;
+
+on_each_driver!(
+    there_and_back,
+    a_long_datagram_is_truncated,
+    connected_sockets,
+    a_receive_times_out_and_goes_on,
+    two_receives_at_once,
+    many_senders,
+    a_server_on_two_processors,
+    impossible_addresses_and_datagrams,
+);
+
+fn any() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, 0).into()
+}
+
+fn two() -> (UdpSocket, UdpSocket, SocketAddr) {
+    let (one, two) = (UdpSocket::bind(any()).unwrap(), UdpSocket::bind(any()).unwrap());
+    let address = two.local_addr().unwrap();
+    (one, two, address)
+}
+
+fn there_and_back(driver: DriverChoice) {
+    one(driver, |_| async {
+        let (one, two, address) = two();
+        for length in [0, 1, 1400, 65_507] {
+            one.send_to(pattern(length), address, IoTimeout::NONE).await.unwrap();
+            let mut buffer = vec![0; 1 << 16];
+            let Received { length, from, truncated } =
+                two.recv_from(&mut buffer, IoTimeout::after(LONG)).await.unwrap();
+            assert_eq!((from, truncated), (one.local_addr().unwrap(), false));
+            two.send_to(buffer[..length].to_vec(), from, IoTimeout::NONE).await.unwrap();
+            let mut back = vec![0; 1 << 16];
+            let received = one.recv_from(&mut back, IoTimeout::after(LONG)).await.unwrap();
+            assert!(back[..received.length] == pattern(length));
+        }
+        assert_eq!(two.drops().unwrap_or_default(), 0);
+    });
+}
+
+fn a_long_datagram_is_truncated(driver: DriverChoice) {
+    one(driver, |_| async {
+        let (one, two, address) = two();
+        for datagram in ["0123456789", "next"] {
+            one.send_to(datagram, address, IoTimeout::NONE).await.unwrap();
+        }
+        let mut buffer = [0; 4];
+        for (expected, long) in [(b"0123", true), (b"next", false)] {
+            let received = two.recv_from(&mut buffer, IoTimeout::after(LONG)).await.unwrap();
+            assert_eq!((received.length, received.truncated), (4, long));
+            assert_eq!(&buffer, expected);
+        }
+    });
+}
+
+fn connected_sockets(driver: DriverChoice) {
+    one(driver, |_| async {
+        let (one, two, address) = two();
+        let stranger = UdpSocket::bind(any()).unwrap();
+        let error = one.send("x", IoTimeout::NONE).await.unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc_edestaddrreq()));
+        assert_eq!(one.peer_addr().unwrap_err().kind(), ErrorKind::NotConnected);
+        one.connect(address).unwrap();
+        two.connect(one.local_addr().unwrap()).unwrap();
+        assert_eq!(one.peer_addr().unwrap(), address);
+        stranger.send_to("from a stranger", address, IoTimeout::NONE).await.unwrap();
+        one.send("right", IoTimeout::NONE).await.unwrap();
+        let mut buffer = [0; 100];
+        let received = two.recv(&mut buffer, IoTimeout::after(LONG)).await.unwrap();
+        assert_eq!(&buffer[..received.length], b"right");
+    });
+}
+
+/// `EDESTADDRREQ` of this system.
+fn libc_edestaddrreq() -> i32 {
+    if cfg!(target_os = "linux") { 89 } else { 39 }
+}
+
+fn a_receive_times_out_and_goes_on(driver: DriverChoice) {
+    one(driver, |_| async {
+        let (one, two, address) = two();
+        let limit = IoTimeout::after(Duration::from_millis(1));
+        let error = two.recv_from(&mut [0; 10], limit).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        one.send_to("kept", address, IoTimeout::NONE).await.unwrap();
+        let mut buffer = [0; 4];
+        two.recv_from(&mut buffer, IoTimeout::after(LONG)).await.unwrap();
+        assert_eq!(&buffer, b"kept");
+    });
+}
+
+fn two_receives_at_once(driver: DriverChoice) {
+    one(driver, |stage| async move {
+        let (one, two, address) = two();
+        let two = std::sync::Arc::new(two);
+        let first = stage.call({
+            let two = two.clone();
+            move |_| async move {
+                let mut byte = [0];
+                two.recv_from(&mut byte, IoTimeout::after(LONG)).await.unwrap();
+                byte[0]
+            }
+        });
+        phalanx::sleep(Duration::from_millis(20)).await;
+        let error = two.recv_from(&mut [0; 10], IoTimeout::after(LONG)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ResourceBusy);
+        one.send_to("x", address, IoTimeout::NONE).await.unwrap();
+        assert_eq!(first.await.unwrap(), b'x');
+    });
+}
+
+fn many_senders(driver: DriverChoice) {
+    one(driver, |stage| async move {
+        let (one, two, address) = two();
+        let one = std::sync::Arc::new(one);
+        for n in 0..100_u8 {
+            let one = one.clone();
+            let send = stage.dispatch(move |_| async move {
+                one.send_to(vec![n; 50], address, IoTimeout::after(LONG)).await.unwrap();
+            });
+            send.unwrap();
+        }
+        let (mut seen, mut buffer) = (Vec::new(), [0; 50]);
+        while seen.len() < 100 {
+            let received = two.recv_from(&mut buffer, IoTimeout::after(LONG)).await.unwrap();
+            assert!(buffer[..received.length] == [buffer[0]; 50]);
+            seen.push(buffer[0]);
+        }
+        seen.sort_unstable();
+        assert!(seen.into_iter().eq(0..100));
+    });
+}
+
+/// Each processor has its socket of the shared port, and every client is answered.
+fn a_server_on_two_processors(driver: DriverChoice) {
+    let sockets = bind_udp(any(), 2).unwrap();
+    let address = sockets[0].local_addr().unwrap();
+    let sockets = Mutex::new(sockets);
+    let mut graph = Graph::new();
+    let stage = graph.shared("echo", ());
+    let start = |_: &StartContext| {
+        let socket = UdpSocket::new(sockets.lock().unwrap().pop().unwrap())?;
+        stage.dispatch(move |_| async move {
+            let mut buffer = [0; 100];
+            let wait = IoTimeout::NONE.until_shutdown();
+            while let Ok(received) = socket.recv_from(&mut buffer, wait).await {
+                let answer = buffer[..received.length].to_vec();
+                socket.send_to(answer, received.from, IoTimeout::NONE).await.unwrap();
+            }
+        })?;
+        Ok(())
+    };
+    let ready = |started: &Started| {
+        let control = started.control.clone();
+        std::thread::spawn(move || {
+            for n in 0..50_u8 {
+                let client = std::net::UdpSocket::bind(any()).unwrap();
+                client.set_read_timeout(Some(LONG)).unwrap();
+                client.send_to(&[n; 10], address).unwrap();
+                let mut buffer = [0; 100];
+                let (length, from) = client.recv_from(&mut buffer).unwrap();
+                assert_eq!((&buffer[..length], from), (&[n; 10][..], address));
+            }
+            control.drain();
+        });
+    };
+    program(driver, 2).run_and(graph, start, ready).unwrap();
+}
+
+fn impossible_addresses_and_datagrams(driver: DriverChoice) {
+    one(driver, |_| async {
+        let (one, _two, address) = two();
+        assert_eq!(UdpSocket::bind(address).unwrap_err().kind(), ErrorKind::AddrInUse);
+        let error = one.send_to(vec![0; 65_508], address, IoTimeout::NONE).await.unwrap_err();
+        assert!(error.raw_os_error().is_some(), "{error}");
+    });
+}

@@ -1,0 +1,104 @@
+//! Unix sockets of operations.
+
+use std::io::ErrorKind;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::thread;
+
+use phalanx::Graph;
+use phalanx::net::{IoTimeout, Listener, Stream, bind_unix};
+use phalanx::runtime::{DriverChoice, StartContext, Started};
+
+use crate::runtime::harness::{LONG, one, pattern, program};
+use crate::runtime::on_each_driver;
+
+on_each_driver!(a_server_on_two_processors, a_connection_of_operations, no_listener);
+
+fn path() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    (directory, path)
+}
+
+fn a_server_on_two_processors(driver: DriverChoice) {
+    let (_directory, path) = path();
+    let sockets = Mutex::new(bind_unix(&path, 2).unwrap());
+    let mut graph = Graph::new();
+    let stage = graph.shared("echo", ());
+    let start = |_: &StartContext| {
+        let listener = Listener::new(sockets.lock().unwrap().pop().unwrap())?;
+        stage.dispatch(move |_| {
+            listener.accept_each(move |stream| {
+                let echo = stage.dispatch(move |_| async move {
+                    let mut buffer = Vec::new();
+                    while stream.read(&mut buffer, IoTimeout::NONE).await.unwrap() > 0 {
+                        buffer = stream.write(buffer, IoTimeout::NONE).await.unwrap();
+                    }
+                });
+                echo.unwrap();
+            })
+        })?;
+        Ok(())
+    };
+    let ready = |started: &Started| {
+        let (control, path) = (started.control.clone(), path.clone());
+        thread::spawn(move || {
+            for client in 0..30 {
+                let stream = UnixStream::connect(&path).unwrap();
+                stream.set_read_timeout(Some(LONG)).unwrap();
+                exchange(stream, 3_000 * client);
+            }
+            control.drain();
+        });
+    };
+    program(driver, 2).run_and(graph, start, ready).unwrap();
+}
+
+fn exchange(stream: UnixStream, length: usize) {
+    use std::io::{Read, Write};
+    let (mut writer, mut received) = (stream.try_clone().unwrap(), vec![0; length]);
+    thread::scope(|scope| {
+        scope.spawn(|| writer.write_all(&pattern(length)).unwrap());
+        (&stream).read_exact(&mut received).unwrap();
+    });
+    assert!(received == pattern(length));
+}
+
+fn a_connection_of_operations(driver: DriverChoice) {
+    let (_directory, path) = path();
+    one(driver, |stage| async move {
+        let listener = Listener::new(bind_unix(&path, 1).unwrap().remove(0)).unwrap();
+        assert_eq!(listener.local_addr().unwrap_err().kind(), ErrorKind::Unsupported);
+        let server = stage.call(move |_| async move { listener.accept().await.unwrap() });
+        let client = Stream::connect_unix(&path, IoTimeout::after(LONG)).await.unwrap();
+        let server = server.await.unwrap();
+        assert_eq!(client.peer_addr().unwrap_err().kind(), ErrorKind::Unsupported);
+        assert!(client.set_nodelay(true).is_err());
+        let (read, write) = server.into_split();
+        let writing = stage.call(move |_| async move {
+            write.write(pattern(500_000), IoTimeout::after(LONG)).await.unwrap();
+        });
+        let mut received = vec![0; 500_000];
+        client.read_exact(&mut received, IoTimeout::after(LONG)).await.unwrap();
+        assert!(received == pattern(500_000));
+        writing.await.unwrap();
+        // The write half is gone, so this is the end of the stream.
+        assert_eq!(client.read(&mut Vec::new(), IoTimeout::after(LONG)).await.unwrap(), 0);
+        drop(client);
+        assert_eq!(read.read(&mut Vec::new(), IoTimeout::after(LONG)).await.unwrap(), 0);
+    });
+}
+
+fn no_listener(driver: DriverChoice) {
+    let (_directory, path) = path();
+    one(driver, |_| async move {
+        let error = Stream::connect_unix(&path, IoTimeout::NONE).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        drop(bind_unix(&path, 1).unwrap());
+        let error = Stream::connect_unix(&path, IoTimeout::NONE).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+        let error = Stream::connect_unix("x".repeat(200), IoTimeout::NONE).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    });
+}

@@ -1,0 +1,8 @@
+//! Protection against misbehaving clients: the access log, limits per address and for slow clients, and the
+//! health check.
+
+mod addresses;
+mod harness;
+mod health;
+mod log;
+mod slow;

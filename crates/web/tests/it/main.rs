@@ -1,0 +1,8 @@
+//! Tests of the web server in this process, on real sockets and in simulation.
+
+mod common;
+mod configuration;
+mod guard;
+mod patience;
+mod simulation;
+mod symlinks;

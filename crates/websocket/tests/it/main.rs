@@ -1,0 +1,4 @@
+//! Tests of the handshake and of the frames through their public API.
+
+mod frames;
+mod upgrade;
