@@ -2,11 +2,11 @@
 
 use crate::error::Error;
 use crate::frame::{Frame, Kind, framed};
-use crate::packet::Version;
 use crate::properties::Properties;
 use crate::property::PropertyContext;
 use crate::publish::PacketId;
 use crate::reason::Reason;
+use crate::version::Version;
 use crate::wire::{Reader, put_u16};
 
 /// An acknowledgement.

@@ -2,12 +2,12 @@
 
 use crate::error::Error;
 use crate::frame::{Frame, Kind, framed};
-use crate::packet::Version;
 use crate::properties::Properties;
 use crate::property::PropertyContext;
 use crate::publish::QoS;
 use crate::reason::Reason;
 use crate::topic;
+use crate::version::Version;
 use crate::wire::{Reader, put_bytes, put_u16, variable};
 
 /// A CONNECT, the first packet of a connection.

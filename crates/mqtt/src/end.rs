@@ -3,9 +3,9 @@
 use crate::ack::{put_reason_and_properties, reason_and_properties};
 use crate::error::Error;
 use crate::frame::{Frame, Kind, framed};
-use crate::packet::Version;
 use crate::properties::Properties;
 use crate::reason::Reason;
+use crate::version::Version;
 use crate::wire::Reader;
 
 /// A DISCONNECT. In 3.1.1 only clients send it, without a reason.

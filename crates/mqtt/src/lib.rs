@@ -44,6 +44,7 @@ mod publish;
 mod reason;
 mod subscribe;
 pub mod topic;
+mod version;
 mod wire;
 
 pub use ack::Ack;
@@ -52,7 +53,7 @@ pub use content::check_content;
 pub use end::{Auth, Disconnect};
 pub use error::Error;
 pub use frame::{Frame, Kind};
-pub use packet::{Packet, Version};
+pub use packet::Packet;
 pub use properties::{Properties, PropertiesIter, PropertyBuffer};
 pub use property::Property;
 pub use publish::{Delivery, PacketId, Publish, QoS};
@@ -61,3 +62,4 @@ pub use subscribe::{
     RetainHandling, SubAck, Subscribe, SubscribeOptions, SubscriptionBuffer, Subscriptions,
     UnsubAck, Unsubscribe,
 };
+pub use version::Version;

@@ -10,16 +10,8 @@ use crate::property::PropertyContext;
 use crate::publish::{PacketId, Publish};
 use crate::reason::Reason;
 use crate::subscribe::{SubAck, Subscribe, UnsubAck, Unsubscribe};
+use crate::version::Version;
 use crate::wire::Reader;
-
-/// The protocol version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Version {
-    /// MQTT 3.1.1.
-    V3,
-    /// MQTT 5.
-    V5,
-}
 
 /// A packet. Its data is borrowed from the decoded bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

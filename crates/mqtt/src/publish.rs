@@ -4,11 +4,11 @@ use std::num::NonZero;
 
 use crate::error::Error;
 use crate::frame::{Frame, Kind};
-use crate::packet::Version;
 use crate::properties::Properties;
 use crate::property::PropertyContext;
 use crate::reason::Reason;
 use crate::topic;
+use crate::version::Version;
 use crate::wire::{MAX_VARIABLE, Reader, put_u16, put_variable};
 
 /// Identifies a packet until it is acknowledged.

@@ -2,11 +2,11 @@
 
 use crate::error::Error;
 use crate::frame::{Frame, Kind, framed};
-use crate::packet::Version;
 use crate::properties::Properties;
 use crate::property::PropertyContext;
 use crate::publish::{PacketId, QoS};
 use crate::reason::Reason;
+use crate::version::Version;
 use crate::wire::{Reader, put_bytes, put_u16};
 
 /// Which retained messages are sent for a subscription.
