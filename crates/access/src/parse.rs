@@ -1,6 +1,8 @@
 //! Parses an access list: sections that start with `user` or `client`, containing rules for topics.
 
-use crate::error::LineError;
+use std::path::Path;
+
+use crate::error::{FileError, LineError};
 use crate::pattern::Pattern;
 use crate::rules::{Access, Rule, Rules};
 
@@ -30,16 +32,30 @@ fn word(text: &str, column: usize) -> Word<'_> {
     Word { word, column: begin, rest: rest.trim_end(), rest_column }
 }
 
-/// Parses an access list.
-pub(crate) fn parse(text: &str) -> Result<Rules, Vec<LineError>> {
-    let (mut rules, mut wrong) = (Rules::default(), Vec::new());
-    let mut section = Section::Anonymous;
-    for (n, line) in text.lines().enumerate() {
-        if let Err((column, what)) = one(line, &mut section, &mut rules) {
-            wrong.push(LineError { line: n + 1, column, what });
-        }
+impl Rules {
+    /// Reads an access list from a file. May block.
+    ///
+    /// # Errors
+    /// [`FileError`] with the lines and columns of all errors.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        let text = std::fs::read_to_string(path).map_err(FileError::io("read", path))?;
+        Self::parse(&text).map_err(|wrong| FileError::Invalid { path: path.into(), errors: wrong })
     }
-    if wrong.is_empty() { Ok(rules) } else { Err(wrong) }
+
+    /// Parses an access list.
+    ///
+    /// # Errors
+    /// All errors, at least one.
+    pub fn parse(text: &str) -> Result<Self, Vec<LineError>> {
+        let (mut rules, mut wrong) = (Self::default(), Vec::new());
+        let mut section = Section::Anonymous;
+        for (n, line) in text.lines().enumerate() {
+            if let Err((column, what)) = one(line, &mut section, &mut rules) {
+                wrong.push(LineError { line: n + 1, column, what });
+            }
+        }
+        if wrong.is_empty() { Ok(rules) } else { Err(wrong) }
+    }
 }
 
 fn one(line: &str, section: &mut Section, rules: &mut Rules) -> Result<(), (usize, String)> {

@@ -1,10 +1,7 @@
 //! Access lists.
 
 use std::collections::HashMap;
-use std::path::Path;
 
-use crate::error::{FileError, LineError};
-use crate::parse;
 use crate::pattern::Pattern;
 use crate::subject::Subject;
 
@@ -78,23 +75,6 @@ pub enum Coverage {
 }
 
 impl Rules {
-    /// Reads an access list from a file. May block.
-    ///
-    /// # Errors
-    /// [`FileError`] with the lines and columns of all errors.
-    pub fn open(path: &Path) -> Result<Self, FileError> {
-        let text = std::fs::read_to_string(path).map_err(FileError::io("read", path))?;
-        Self::parse(&text).map_err(|wrong| FileError::Invalid { path: path.into(), errors: wrong })
-    }
-
-    /// Parses an access list.
-    ///
-    /// # Errors
-    /// All errors, at least one.
-    pub fn parse(text: &str) -> Result<Self, Vec<LineError>> {
-        parse::parse(text)
-    }
-
     /// Whether the client may publish to `topic`.
     pub fn may_publish(&self, subject: Subject<'_>, topic: &str) -> bool {
         self.allows(subject, topic, |access| matches!(access, Access::Write | Access::ReadWrite))
