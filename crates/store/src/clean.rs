@@ -6,7 +6,7 @@
 //! record is cleaned, the record that it deleted is already gone, and the deleting record is dead, too.
 //!
 //! Cleaning starts when the journal exceeds twice the live data and two segments, and stops at one and a half
-//! times and one segment. In between each commit cleans [`CLEAN_RATIO`] times as many bytes as it writes
+//! times and one segment. In between each commit cleans [`CLEAN_RATIO`](crate::cleaning::CLEAN_RATIO) times as many bytes as it writes
 //! entries, so a short entry waits for little cleaning. While the whole journal is cleaned once, a quarter of
 //! its length is written, which is the difference of the two thresholds. The journal grows by at most a
 //! quarter of the live data if all of that is in the oldest segments, and the oldest segment remains until
@@ -24,7 +24,7 @@
 //! The bound on the journal is therefore **two and a quarter times the maximum of live data since the journal
 //! was last within its threshold, four segments and a batch; and on disk one segment more**, because a
 //! cleaned file may be deleted only after a later segment's header excludes it. Such a header is written when
-//! a segment is full, and when cleaning stops or is no longer urgent. (A batch is [`MAX_BATCH_BYTES`] or one
+//! a segment is full, and when cleaning stops or is no longer urgent. (A batch is [`MAX_BATCH_BYTES`](crate::options::MAX_BATCH_BYTES) or one
 //! longer entry. A sequence of entries of more than twice this size outpaces cleaning, because pieces are
 //! limited.)
 //!
@@ -34,72 +34,13 @@
 //! In the long run as many bytes are rewritten as are written if live data is spread evenly, and up to twice
 //! as many if all of it is old.
 
+use crate::cleaning::{Cleaning, MAX_PIECE_BYTES, PIECE_BYTES, max_per_commit};
 use crate::frame::HEAD_BYTES;
 use crate::piece::{Part, Piece, PieceRead};
-use crate::writer::{Extent, MAX_BATCH_BYTES, Writer};
-
-/// Bytes cleaned per byte written.
-const CLEAN_RATIO: i64 = 4;
-
-/// Bytes read at once, and cleaned at once if cleaning is urgent or in debt.
-const PIECE_BYTES: i64 = 64 << 10;
-
-/// Maximum size of a piece, unless a batch is longer.
-const MAX_PIECE_BYTES: i64 = 2 * CLEAN_RATIO * MAX_BATCH_BYTES as i64;
+use crate::writer::{Extent, Writer};
 
 /// Maximum number of segments, in addition to two for each that the journal's bytes would fill.
 const MAX_SEGMENTS: u64 = 32;
-
-/// Progress of cleaning.
-#[derive(Debug, Default)]
-pub(crate) struct Cleaning {
-    on: bool,
-    /// The journal is too long regardless of new writes.
-    is_urgent: bool,
-    /// Cleaning has stopped, because a piece is unreadable.
-    over: bool,
-    /// Number of bytes rewritten.
-    pub(crate) rewritten: u64,
-    /// Bytes still to be cleaned for past writes; negative if the last record was longer.
-    debt: i64,
-    /// Bytes of entries of the last commit, as an estimate of the next one's.
-    last: usize,
-    /// Progress in the oldest segment: bytes, and the number of the next batch. `None` at its start.
-    done: Option<(u64, u64)>,
-    /// The next piece.
-    piece: Option<Piece>,
-}
-
-impl Cleaning {
-    /// Whether cleaning proceeds without entries to commit.
-    pub(crate) fn is_urgent(&self) -> bool {
-        self.is_urgent && self.piece.is_some()
-    }
-
-    /// The part to clean with a commit of `bytes` of entries.
-    pub(crate) fn part(&self, bytes: usize) -> Option<Part> {
-        let bytes = self.due().min(max_per_commit(bytes));
-        let piece = self.piece.as_ref().filter(|_| bytes > 0)?;
-        Some(piece.part(bytes as u64))
-    }
-
-    /// Adds the debt for `bytes` of written entries.
-    pub(crate) fn add_debt(&mut self, bytes: usize) {
-        self.debt += CLEAN_RATIO * bytes as i64;
-        self.last = bytes;
-    }
-
-    /// Bytes to be cleaned, regardless of the limit per commit.
-    fn due(&self) -> i64 {
-        if self.is_urgent { self.debt.max(PIECE_BYTES) } else { self.debt }
-    }
-}
-
-/// Maximum bytes to clean with a commit of `bytes` of entries. The factor 2 makes up for parts cut short at
-/// the end of a piece.
-fn max_per_commit(bytes: usize) -> i64 {
-    PIECE_BYTES + 2 * CLEAN_RATIO * bytes as i64
-}
 
 impl Writer {
     /// The next piece to read for cleaning, if any.

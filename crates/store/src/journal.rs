@@ -20,7 +20,7 @@ use phalanx::{Graph, SharedStage};
 
 use crate::entry::Entry;
 use crate::error::AppendError;
-use crate::source::segment_name;
+use crate::names::segment_name;
 use crate::status::{Counters, Status};
 use crate::writer::Writer;
 

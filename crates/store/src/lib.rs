@@ -15,8 +15,10 @@
 //! | `index` | the live records and their positions |
 //! | `replay` | recovery |
 //! | `recovered` | the recovered state |
+//! | `names` | file names
 //! | `source` | sources of segments for recovery |
 //! | `writer` | the journal's end |
+//! | `cleaning` | the progress of cleaning
 //! | `clean` | rewrites the live records of the oldest segment, and deletes the segment |
 //! | `piece` | a piece of the oldest segment, cleaned in parts |
 //! | `reserve` | disk space set aside for when the disk is full |
@@ -32,11 +34,13 @@
 #![forbid(unsafe_code)]
 
 mod clean;
+mod cleaning;
 mod entry;
 mod error;
 mod frame;
 mod index;
 mod journal;
+mod names;
 mod options;
 mod piece;
 mod position;

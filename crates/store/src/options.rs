@@ -4,6 +4,9 @@ use std::path::Path;
 
 use phalanx::fs::Dir;
 
+/// Maximum size of a batch in bytes, unless a single entry is longer.
+pub(crate) const MAX_BATCH_BYTES: usize = 4 << 20;
+
 /// Options of a store. [`Options::default`] suits a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {

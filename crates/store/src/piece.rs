@@ -4,8 +4,8 @@ use phalanx::fs::Dir;
 
 use crate::entry::records;
 use crate::frame::{self, FRAME_BYTES};
+use crate::names::segment_name;
 use crate::record::Record;
-use crate::source::segment_name;
 
 /// A read of the next piece of the oldest segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,11 +12,9 @@ use std::path::Path;
 use phalanx::fs::{Dir, File};
 
 use crate::error::{Lost, OpenError};
+use crate::names::{POSITION, segment_name};
 use crate::replay::Replay;
-use crate::source::{Source, segment_name};
-
-/// The file's name; no segment has this name.
-pub(crate) const NAME: &str = "position";
+use crate::source::Source;
 
 const MAGIC: [u8; 8] = *b"PHXPOSN1";
 const LENGTH: usize = 44;
@@ -63,7 +61,7 @@ impl Position {
     /// The last written position, if it exists and is valid.
     pub(crate) fn read(source: &dyn Source) -> Option<Self> {
         // If it is unreadable, only the journal itself is known.
-        Self::decode(&source.read(NAME, LENGTH as u64).ok()?)
+        Self::decode(&source.read(POSITION, LENGTH as u64).ok()?)
     }
 
     /// Checks that the journal extends at least to this position.
@@ -102,7 +100,7 @@ impl PositionFile {
         }
         let file = match self.file.take() {
             Some(file) => file,
-            None => match directory.create_private(NAME.as_bytes()).await {
+            None => match directory.create_private(POSITION.as_bytes()).await {
                 Ok(file) => file,
                 Err(_) => return,
             },

@@ -11,8 +11,9 @@ use crate::entry::records;
 use crate::error::{OpenError, Torn};
 use crate::frame::{self, FRAME_BYTES, HEAD_BYTES, Head};
 use crate::index::{Index, Place};
+use crate::names::{segment_name, segment_number};
 use crate::recovered::Recovered;
-use crate::source::{Source, segment_name, segment_number};
+use crate::source::Source;
 
 /// A valid segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

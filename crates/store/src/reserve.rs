@@ -12,8 +12,7 @@ use phalanx::fs::Dir;
 use phalanx::shutdown::is_draining;
 use phalanx::time::now;
 
-/// The file's name; no segment has this name.
-pub(crate) const NAME: &str = "reserve";
+use crate::names::RESERVE;
 
 /// Interval between attempts to create the reserve while the disk lacks space.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
@@ -96,7 +95,7 @@ impl Reserve {
 
 /// Creates the file with `bytes`, or nothing on failure.
 async fn allocate(directory: &Dir, bytes: u64, threads: BlockingStage<()>) -> io::Result<()> {
-    let file = directory.create_private(NAME.as_bytes()).await?;
+    let file = directory.create_private(RESERVE.as_bytes()).await?;
     let allocated = threads.call(move |_| file.allocate(bytes)).await;
     let allocated = allocated.unwrap_or_else(|error| Err(io::Error::other(error)));
     if allocated.is_err() {
@@ -107,5 +106,5 @@ async fn allocate(directory: &Dir, bytes: u64, threads: BlockingStage<()>) -> io
 
 async fn remove(directory: &Dir, threads: BlockingStage<()>) {
     let directory = directory.clone();
-    let _ = threads.call(move |_| directory.remove(NAME.as_bytes())).await;
+    let _ = threads.call(move |_| directory.remove(RESERVE.as_bytes())).await;
 }

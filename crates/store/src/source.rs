@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use crate::names::segment_name;
+
 /// A set of named files to recover from.
 ///
 /// Implemented by a directory, and by a map from names to contents for simulated power failures.
@@ -53,43 +55,7 @@ impl Source for BTreeMap<String, Vec<u8>> {
     }
 }
 
-const SUFFIX: &str = ".journal";
-
-/// The file name of segment `number`.
-pub(crate) fn segment_name(number: u64) -> String {
-    format!("{number:012}{SUFFIX}")
-}
-
-/// The segment number in a file name; `None` for other files.
-pub(crate) fn segment_number(name: &str) -> Option<u64> {
-    let number = name.strip_suffix(SUFFIX)?.parse().ok().filter(|number| *number > 0)?;
-    (segment_name(number) == name).then_some(number)
-}
-
-/// Whether a file name belongs to the store.
-pub(crate) fn is_own(name: &str) -> bool {
-    let others = [crate::store::LOCK, crate::position::NAME, crate::reserve::NAME];
-    segment_number(name).is_some() || others.contains(&name)
-}
-
 /// Deletes a segment. A failure is ignored; the file is deleted at the next start.
 pub(crate) fn remove(directory: &Path, number: u64) {
     let _ = std::fs::remove_file(directory.join(segment_name(number)));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn file_names_are_numbers() {
-        for number in [1, 42, 999_999_999_999, u64::MAX] {
-            assert_eq!(segment_number(&segment_name(number)), Some(number));
-        }
-        for name in
-            ["lock", "1.journal", "000000000000.journal", "+00000000001.journal", ".journal"]
-        {
-            assert_eq!(segment_number(name), None, "{name}");
-        }
-    }
 }

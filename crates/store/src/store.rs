@@ -12,16 +12,14 @@ use phalanx::fs::Dir;
 use crate::error::{OpenError, Torn};
 use crate::index::Counts;
 use crate::journal::Journal;
+use crate::names::{LOCK, POSITION, segment_name};
 use crate::options::Options;
-use crate::position::{self, Position};
+use crate::position::Position;
 use crate::private;
 use crate::recovered::Recovered;
 use crate::replay::{Replay, replay};
-use crate::source::{Directory, Source, remove, segment_name};
+use crate::source::{Directory, Source, remove};
 use crate::writer::Writer;
-
-/// The empty file whose lock marks a directory as in use.
-pub(crate) const LOCK: &str = "lock";
 
 /// An opened store that is not running yet.
 pub struct Store {
@@ -74,7 +72,7 @@ impl Store {
         let (replay, recovered) = read(&source, path, options.accept_loss)?;
         if options.accept_loss {
             // The position may be ahead of the accepted journal.
-            let _ = std::fs::remove_file(path.join(position::NAME));
+            let _ = std::fs::remove_file(path.join(POSITION));
         }
         let mut warnings =
             private::restrict_permissions(path).map_err(tried("check the permissions of"))?;

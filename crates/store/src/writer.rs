@@ -9,19 +9,16 @@ use std::io;
 
 use phalanx::fs::{Dir, File};
 
-use crate::clean::Cleaning;
+use crate::cleaning::Cleaning;
 use crate::entry::{Entry, records};
 use crate::error::AppendError;
 use crate::frame::{self, FRAME_BYTES, HEAD_BYTES, Head};
 use crate::index::{Index, Place};
-use crate::options::Options;
+use crate::names::segment_name;
+use crate::options::{MAX_BATCH_BYTES, Options};
 use crate::position::{Position, PositionFile};
 use crate::replay::{Replay, Segment};
 use crate::reserve::Reserve;
-use crate::source::segment_name;
-
-/// Maximum size of a batch, unless a single entry is longer.
-pub(crate) const MAX_BATCH_BYTES: usize = 4 << 20;
 
 /// The end of the journal, used by one operation at a time.
 pub(crate) struct Writer {
