@@ -3,8 +3,8 @@
 //! A *cut* is a place between values: just before or just after a constant. With cuts the four comparisons,
 //! `BETWEEN` and `LIKE 'prefix%'` take one form: the value lies between two cuts.
 
-use crate::normal::Plain;
-use crate::{Literal, Number};
+use crate::number::Number;
+use crate::value::Literal;
 
 /// The type that a comparison tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,18 +105,5 @@ impl Range {
             (a, b) => a.as_ref().or(b.as_ref()).cloned(),
         };
         Range { kind: self.kind, low, high }
-    }
-
-    /// The values of the type outside the range; `None` if there are none.
-    pub(crate) fn outside(self) -> Option<Plain> {
-        if self.is_empty() {
-            return Some(Plain::Inside(Range { kind: self.kind, low: None, high: None }));
-        }
-        match (&self.low, &self.high) {
-            (None, None) => None,
-            (None, Some(_)) => Some(Plain::Inside(Range { low: self.high, high: None, ..self })),
-            (Some(_), None) => Some(Plain::Inside(Range { high: self.low, low: None, ..self })),
-            (Some(_), Some(_)) => Some(Plain::Outside(self)),
-        }
     }
 }

@@ -3,12 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::FilterError;
-use crate::Literal;
+use crate::condition::Conjunction;
+use crate::language::error::FilterError;
 use crate::language::evaluate::evaluate;
 use crate::language::expr::{Expr, Operator, Predicate, Test};
 use crate::language::{parse, query};
-use crate::normal::{self, Conjunction};
+use crate::limits;
+use crate::normal;
+use crate::value::Literal;
 use crate::value::Value;
 
 /// A condition on events, parsed from text.
@@ -43,14 +45,14 @@ pub struct Filter {
 
 impl Filter {
     /// Maximum length of the text in bytes.
-    pub const MAX_TEXT: usize = 8 * 1024;
+    pub const MAX_TEXT: usize = limits::MAX_TEXT;
     /// Maximum nesting depth of parentheses and `NOT`s.
-    pub const MAX_DEPTH: usize = 32;
+    pub const MAX_DEPTH: usize = limits::MAX_DEPTH;
     /// Maximum number of conjunctions of a filter: one for each way to satisfy its `OR`s and `IN`s. The index
     /// holds each of them.
-    pub const MAX_ALTERNATIVES: usize = 256;
+    pub const MAX_ALTERNATIVES: usize = limits::MAX_ALTERNATIVES;
     /// Maximum number of conditions in a conjunction.
-    pub const MAX_CONDITIONS: usize = 64;
+    pub const MAX_CONDITIONS: usize = limits::MAX_CONDITIONS;
 
     /// Parses a filter. The work is bounded: linear in the length of the text and in the number of
     /// conjunctions.

@@ -10,23 +10,25 @@
 
 #![deny(unsafe_code)]
 
+mod condition;
 mod constant;
 #[cfg(doctest)]
 mod docs;
 mod filter;
 mod index;
 mod language;
+mod limits;
 mod normal;
 mod number;
 mod simd;
 mod value;
 
 pub use filter::Filter;
-pub use index::dictionary::Attribute;
-pub use index::event::Event;
-pub use index::matching::{Match, Matches, PieceId};
-pub use index::queues::Queues;
-pub use index::snapshot::{Shape, Snapshot};
+pub use index::code::dictionary::Attribute;
+pub use index::code::event::Event;
+pub use index::read::matching::{Match, Matches, PieceId};
+pub use index::read::queues::Queues;
+pub use index::rows::snapshot::{Shape, Snapshot};
 pub use index::{Index, Options, Subscription};
 pub use language::error::FilterError;
 pub use number::{Number, NumberError};

@@ -4,30 +4,12 @@
 //! opposite are both unknown for a missing value. Each predicate then becomes one of five plain conditions,
 //! and conditions on the same attribute are merged or found to be contradictory.
 
+use crate::condition::{Condition, Conjunction, Plain};
 use crate::constant::{Constant, Cut, Range};
 use crate::language::error::Reason;
 use crate::language::expr::{Expr, Operator, Predicate, Test};
-use crate::{Filter, Literal};
-
-/// Conditions that must all hold; without conditions it always holds.
-pub(crate) type Conjunction = Vec<Condition>;
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Condition {
-    pub(crate) name: Box<str>,
-    pub(crate) plain: Plain,
-}
-
-/// A condition on one attribute. A missing attribute satisfies `Present(false)` only.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Plain {
-    Present(bool),
-    Equal(Constant),
-    Differs(Constant),
-    Inside(Range),
-    /// Has the range's type and lies outside the range, which is bounded on both sides and not empty.
-    Outside(Range),
-}
+use crate::limits::{MAX_ALTERNATIVES, MAX_CONDITIONS};
+use crate::value::Literal;
 
 /// The conjunctions equivalent to `expr`.
 pub(crate) fn alternatives(expr: &Expr) -> Result<Vec<Conjunction>, Reason> {
@@ -59,7 +41,7 @@ fn expand(expr: &Expr, negated: bool) -> Result<Vec<Conjunction>, Reason> {
 }
 
 fn bounded(alternatives: usize) -> Result<(), Reason> {
-    if alternatives > Filter::MAX_ALTERNATIVES { Err(Reason::Wide) } else { Ok(()) }
+    if alternatives > MAX_ALTERNATIVES { Err(Reason::Wide) } else { Ok(()) }
 }
 
 /// All combinations of one alternative from each part.
@@ -71,7 +53,7 @@ fn product(parts: &[Expr], negated: bool) -> Result<Vec<Conjunction>, Reason> {
         let mut next = Vec::with_capacity(all.len() * choices.len());
         for head in &all {
             for tail in &choices {
-                if head.len() + tail.len() > Filter::MAX_CONDITIONS {
+                if head.len() + tail.len() > MAX_CONDITIONS {
                     return Err(Reason::Conditions);
                 }
                 next.push([head.as_slice(), tail].concat());
@@ -114,7 +96,7 @@ fn plain(predicate: &Predicate, negated: bool) -> Result<Vec<Conjunction>, Reaso
             Ok(values.iter().map(|value| vec![equal(value, true)]).collect())
         }
         Test::In { values, .. } => {
-            if values.len() > Filter::MAX_CONDITIONS {
+            if values.len() > MAX_CONDITIONS {
                 return Err(Reason::Conditions);
             }
             Ok(vec![values.iter().map(|value| equal(value, false)).collect()])

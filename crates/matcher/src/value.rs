@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::Number;
+use crate::number::Number;
 
 /// The value of one attribute of an event.
 ///

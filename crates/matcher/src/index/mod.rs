@@ -1,34 +1,23 @@
 //! The index: subscriptions arranged so that an event is compared with few of them.
 //!
-//! `coding` turns conditions into codes of the `dictionary` and its `column`s. `advice` chooses `schema`s
-//! from `statistics`. A `schema` leads to `piece`s, a piece to `cluster`s, and a cluster holds `group`s of
-//! subscriptions in columns. [`Index`] is the only writer; readers use `snapshot` and `matching`. `queues`
-//! collects cohorts of events at the pieces. `arranging` chooses schemas again when the mix of subscriptions
-//! changes, `refiling` moves rows to them in small steps, and `decoding` turns columns back into conditions.
+//! | folder | contents |
+//! |---|---|
+//! | `code` | the `dictionary` and its `column`s, and conditions and events in its codes |
+//! | `rows` | a `schema` leads to `piece`s, a piece to `cluster`s, a cluster to `group`s of rows; `snapshot` |
+//! | `read` | `matching` finds the rows of one event, `queues` those of a cohort |
+//! | `write` | [`Index`], the only writer |
+//!
+//! In `write`, `coding` turns conditions into codes, and `placing` files rows under schemas. `advice` chooses
+//! schemas from statistics when the mix of subscriptions changes. `arranging` controls that reorganization,
+//! and `refiling` moves rows in small steps.
 
-mod advice;
-mod arranging;
-mod choice;
-pub(crate) mod cluster;
-mod coding;
-mod column;
-mod decoding;
-pub(crate) mod dictionary;
-pub(crate) mod event;
-pub(crate) mod group;
-mod hashing;
-mod location;
-pub(crate) mod matching;
+pub(crate) mod code;
 mod options;
-mod piece;
-mod placing;
-pub(crate) mod queues;
-mod refiling;
-mod residual;
-mod schema;
-pub(crate) mod snapshot;
-mod statistics;
-mod writer;
+pub(crate) mod read;
+pub(crate) mod rows;
+mod subscription;
+mod write;
 
 pub use options::Options;
-pub use writer::{Index, Subscription};
+pub use subscription::Subscription;
+pub use write::index::Index;

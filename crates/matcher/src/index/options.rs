@@ -1,6 +1,6 @@
 //! Options of an index.
 
-use crate::Tier;
+use crate::simd::Tier;
 
 /// Options of an [`Index`](crate::Index).
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::NumberError;
+use crate::limits::{MAX_ALTERNATIVES, MAX_CONDITIONS, MAX_DEPTH, MAX_TEXT};
+use crate::number::NumberError;
 
 /// The reason why a text is not a valid filter. Its display names the column and the remedy, so it can be
 /// shown to the author of the filter.
@@ -64,23 +65,23 @@ impl fmt::Display for FilterError {
             Reason::Escape => {
                 f.write_str("ESCAPE takes one character, which may precede only %, _ and itself")
             }
-            Reason::Long => write!(f, "longer than {} bytes", crate::Filter::MAX_TEXT),
+            Reason::Long => write!(f, "longer than {} bytes", MAX_TEXT),
             Reason::Deep => {
                 write!(
                     f,
                     "more than {} nested parentheses and NOTs",
-                    crate::Filter::MAX_DEPTH
+                    MAX_DEPTH
                 )
             }
             Reason::Wide => write!(
                 f,
                 "expands to more than {} alternatives; split it into several filters",
-                crate::Filter::MAX_ALTERNATIVES
+                MAX_ALTERNATIVES
             ),
             Reason::Conditions => write!(
                 f,
                 "an alternative has more than {} conditions; remove some",
-                crate::Filter::MAX_CONDITIONS
+                MAX_CONDITIONS
             ),
         }
     }

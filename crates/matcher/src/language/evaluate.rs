@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 use super::expr::{Expr, Operator, Predicate, Test};
-use crate::{Literal, Value};
+use crate::value::{Literal, Value};
 
 /// True, false, or unknown (`None`).
 pub(crate) type Truth = Option<bool>;

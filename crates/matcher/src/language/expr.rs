@@ -1,6 +1,6 @@
 //! A filter as a tree.
 
-use crate::Literal;
+use crate::value::Literal;
 
 /// A condition. `And` and `Or` have at least two parts, and no part is of the same kind as the whole, which
 /// makes the written form unique.

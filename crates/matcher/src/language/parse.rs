@@ -4,7 +4,8 @@
 use super::error::{FilterError, Reason};
 use super::expr::{Expr, Operator, Predicate, Test};
 use super::token::{Placed, Token, tokens};
-use crate::{Filter, Literal};
+use crate::limits::{MAX_DEPTH, MAX_TEXT};
+use crate::value::Literal;
 
 /// Keywords; as names they must be quoted.
 pub(crate) const KEYWORDS: [&str; 11] =
@@ -17,7 +18,7 @@ pub(crate) fn is_keyword(word: &str) -> bool {
 
 /// Parses `text` to a tree.
 pub(crate) fn parse(text: &str) -> Result<Expr, FilterError> {
-    if text.len() > Filter::MAX_TEXT {
+    if text.len() > MAX_TEXT {
         return Err(FilterError::new(1, Reason::Long));
     }
     let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0 };
@@ -101,7 +102,7 @@ impl Parser {
         if !is_negated && !self.take_if(&Token::Open) {
             return Ok(Expr::Test(self.predicate()?));
         }
-        if self.depth == Filter::MAX_DEPTH {
+        if self.depth == MAX_DEPTH {
             return Err(FilterError::new(column, Reason::Deep));
         }
         self.depth += 1;

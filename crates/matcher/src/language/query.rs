@@ -5,7 +5,9 @@
 
 use super::error::{FilterError, Reason};
 use super::expr::{Expr, Operator, Predicate, Test};
-use crate::{Filter, Literal, Number, NumberError};
+use crate::limits::MAX_TEXT;
+use crate::number::{Number, NumberError};
+use crate::value::Literal;
 
 /// Longer operators come first, because the first match is used.
 const OPERATORS: [(&str, Operator); 7] = [
@@ -22,7 +24,7 @@ const OPERATOR_SIGNS: [char; 4] = ['=', '<', '>', '!'];
 
 /// Parses `text` to a tree.
 pub(crate) fn parse(text: &str) -> Result<Expr, FilterError> {
-    if text.len() > Filter::MAX_TEXT {
+    if text.len() > MAX_TEXT {
         return Err(FilterError::new(1, Reason::Long));
     }
     let (mut rest, mut column, mut parts) = (text, 1, Vec::new());

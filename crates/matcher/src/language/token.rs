@@ -2,7 +2,7 @@
 
 use super::error::{FilterError, Reason};
 use super::expr::Operator;
-use crate::Number;
+use crate::number::Number;
 
 /// A token and the column of its first character.
 #[derive(Clone, Debug, PartialEq)]

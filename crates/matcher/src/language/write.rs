@@ -5,7 +5,7 @@ use std::fmt;
 use super::expr::{Expr, Predicate, Test};
 use super::parse::is_keyword;
 use super::token::{begins_name, within_name};
-use crate::Literal;
+use crate::value::Literal;
 
 impl fmt::Display for Expr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -17,8 +17,8 @@ use std::arch::x86_64::{
 };
 
 use super::lanes;
-use crate::index::event::Line;
-use crate::index::group::{Group, LANES};
+use crate::index::code::event::Line;
+use crate::index::rows::group::{Group, LANES};
 
 /// One half of a line: 32 bytes.
 #[inline]

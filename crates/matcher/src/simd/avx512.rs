@@ -12,8 +12,8 @@ use std::arch::x86_64::{
 };
 
 use super::lanes;
-use crate::index::event::Line;
-use crate::index::group::{Group, LANES};
+use crate::index::code::event::Line;
+use crate::index::rows::group::{Group, LANES};
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]

@@ -7,8 +7,8 @@
 
 #![allow(unsafe_code)]
 
-use crate::index::event::Line;
-use crate::index::group::{Group, LANES};
+use crate::index::code::event::Line;
+use crate::index::rows::group::{Group, LANES};
 
 #[macro_use]
 mod kernel;

@@ -11,8 +11,8 @@ use std::arch::aarch64::{
 };
 
 use super::lanes;
-use crate::index::event::Line;
-use crate::index::group::{Group, LANES};
+use crate::index::code::event::Line;
+use crate::index::rows::group::{Group, LANES};
 
 /// The bit of each lane within its group of eight.
 const BITS: [u8; 16] = [1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128];

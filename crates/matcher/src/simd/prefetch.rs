@@ -6,7 +6,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::index::event::Line;
+use crate::index::code::event::Line;
 
 /// Starts to load a line; does nothing on processors without such an instruction.
 #[inline(always)]

@@ -2,8 +2,8 @@
 //! lanes.
 
 use super::lanes;
-use crate::index::event::Line;
-use crate::index::group::{Group, LANES};
+use crate::index::code::event::Line;
+use crate::index::rows::group::{Group, LANES};
 
 pub(super) fn check(group: &Group, events: &[Line], found: &mut impl FnMut(usize, usize)) {
     for (at, block) in group.lines.chunks_exact(group.stride()).enumerate() {

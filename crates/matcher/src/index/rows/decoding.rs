@@ -1,11 +1,11 @@
 //! The inverse of coding: from a row in columns to its conditions.
 
 use super::cluster::{LOOSE, residuals};
-use super::coding::Coded;
-use super::column::Column;
 use super::location::Location;
-use super::residual::Residual;
 use super::snapshot::State;
+use crate::index::code::coded::Coded;
+use crate::index::code::column::Column;
+use crate::index::code::residual::Residual;
 
 impl State {
     /// Writes the conditions of a row of this schema and key to `coded`, with the access predicate among the

@@ -9,8 +9,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::hashing::{Seeded, SeededNumbers};
-use crate::Number;
 use crate::constant::{Constant, Cut, Kind};
+use crate::number::Number;
 
 /// The code of a missing value, as a byte and as a word.
 pub(crate) const NULL8: u8 = u8::MAX;

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::Index;
 use super::advice::Advice;
-use super::cluster::LOOSE;
-use super::coding::{Coded, equality};
-use super::hashing::mix;
-use super::location::{Location, Locations};
-use super::piece::{LIMIT, Piece};
-use super::residual::Residual;
-use super::schema::{Bucket, DEEPEST, MOST, Schema};
-use super::snapshot::State;
+use super::index::Index;
+use crate::index::code::coded::{Coded, equality};
+use crate::index::code::hashing::mix;
+use crate::index::code::residual::Residual;
+use crate::index::rows::cluster::LOOSE;
+use crate::index::rows::location::{Location, Locations};
+use crate::index::rows::piece::{LIMIT, Piece};
+use crate::index::rows::schema::{Bucket, DEEPEST, MOST, Schema};
+use crate::index::rows::snapshot::State;
 
 /// A new schema for one attribute must be better than the existing ones by this factor.
 const BETTER: f64 = 0.5;

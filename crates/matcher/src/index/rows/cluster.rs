@@ -5,9 +5,9 @@
 //! would be mostly empty, or if a condition has a code wider than a byte. Loose records are checked one by
 //! one.
 
-use super::event::Event;
 use super::group::{self, Group};
-use super::residual::Residual;
+use crate::index::code::event::Event;
+use crate::index::code::residual::Residual;
 use crate::simd::prefetch::prefetch;
 
 /// Number of subscriptions of one shape that form a group.

@@ -3,45 +3,17 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::Index;
-use super::column::{Column, NULL, NULL8, OTHER8, Order, Room};
-use super::dictionary::{Dictionary, NARROW_SLOTS, Use};
-use super::residual::{self, Residual};
-use super::snapshot::State;
+use super::index::Index;
+use crate::condition::{Condition, Conjunction, Plain};
 use crate::constant::{Constant, Cut, Range};
-use crate::normal::{Condition, Conjunction, Plain};
+use crate::index::code::coded::{Coded, equality, narrow};
+use crate::index::code::column::{Column, NULL, NULL8, Order, Room};
+use crate::index::code::dictionary::{Dictionary, NARROW_SLOTS, Use};
+use crate::index::code::residual::{self, Residual};
+use crate::index::rows::snapshot::State;
 
 /// Number of rows whose relabelling each insertion pays for.
 const CREDIT: u64 = 1024;
-
-/// A coded conjunction.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Coded {
-    /// Slots and constants of its equalities; it is filed under some of them.
-    pub(crate) equals: Vec<(u32, u32)>,
-    pub(crate) rest: Vec<Residual>,
-}
-
-impl Coded {
-    pub(crate) fn clear(&mut self) {
-        self.equals.clear();
-        self.rest.clear();
-    }
-}
-
-/// The residual of an equality, on a byte if its code fits.
-pub(crate) fn equality(slot: u32, id: u32) -> Residual {
-    match narrow(slot, id) {
-        Some((slot, code)) => Residual::Equal { slot, code },
-        None => Residual::Wide { slot, low: u64::from(id), width: 0 },
-    }
-}
-
-/// The slot and number as bytes, if they fit.
-fn narrow(slot: u32, id: u32) -> Option<(u8, u8)> {
-    let slot = u8::try_from(slot).ok().filter(|slot| usize::from(*slot) < NARROW_SLOTS)?;
-    Some((slot, u8::try_from(id).ok().filter(|id| *id < OTHER8)?))
-}
 
 impl Index {
     /// Codes a conjunction into `coded`.
@@ -242,7 +214,7 @@ impl Index {
         self.order_mut(slot).wide(cut);
     }
 
-    fn each_cluster(&mut self, mut change: impl FnMut(&mut super::cluster::Cluster)) {
+    fn each_cluster(&mut self, mut change: impl FnMut(&mut crate::index::rows::cluster::Cluster)) {
         let State { pieces, .. } = self.state_mut();
         for piece in pieces {
             Arc::make_mut(piece).clusters.iter_mut().for_each(&mut change);

@@ -7,10 +7,10 @@
 
 use std::collections::HashMap;
 
-use super::coding::Coded;
-use super::hashing::Mixing;
-use super::residual::Residual;
-use super::statistics::Statistics;
+use crate::index::code::coded::Coded;
+use crate::index::code::hashing::Mixing;
+use crate::index::code::residual::Residual;
+use crate::index::rows::statistics::Statistics;
 
 /// Nanoseconds to look a key up and to visit its cluster.
 const PROBE: f64 = 40.0;
@@ -91,7 +91,8 @@ impl Advice {
             }
         }
         let wide = |residual: &Residual| matches!(residual, Residual::Wide { .. });
-        let wide_equality = |(slot, id): &(u32, u32)| wide(&super::coding::equality(*slot, *id));
+        let wide_equality =
+            |(slot, id): &(u32, u32)| wide(&crate::index::code::coded::equality(*slot, *id));
         let alone = self.subscriptions <= FEW
             || equals.iter().any(wide_equality)
             || coded.rest.iter().any(wide);

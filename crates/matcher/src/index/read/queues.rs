@@ -10,11 +10,11 @@ use std::borrow::Borrow;
 use std::collections::VecDeque;
 
 use super::choice::Choice;
-use super::event::{Event, Line};
-use super::location::SEVERAL;
 use super::matching::Room;
-use super::snapshot::Snapshot;
-use super::writer::Subscription;
+use crate::index::code::event::{Event, Line};
+use crate::index::rows::location::SEVERAL;
+use crate::index::rows::snapshot::Snapshot;
+use crate::index::subscription::Subscription;
 
 /// Number of queued events per cluster at which a piece runs: reading the cluster then costs little per
 /// event, and a smaller number would leave a remainder that reads the cluster again.

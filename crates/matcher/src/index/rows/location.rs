@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::hashing::Mixing;
+use crate::index::code::hashing::Mixing;
 
 /// Flag in the number of a row whose subscription has several rows, and may match an event twice.
 pub(crate) const SEVERAL: u32 = 1 << 31;

@@ -6,54 +6,15 @@
 
 use std::sync::Arc;
 
-use super::Index;
-use super::cluster::{Cluster, LOOSE, residuals};
-use super::coding::Coded;
-use super::location::Location;
-use super::piece::Piece;
+use super::index::Index;
+use super::walk::{Inside, Walk};
+use crate::index::code::coded::Coded;
+use crate::index::rows::cluster::{LOOSE, residuals};
+use crate::index::rows::location::Location;
+use crate::index::rows::piece::Piece;
 
 /// Number of loose rows examined together; each removal moves the remaining ones up.
 const TOGETHER: usize = 64;
-
-/// Position of the walk, and the pieces it skips.
-#[derive(Debug)]
-pub(crate) struct Walk {
-    /// New schemas; their rows are already in place.
-    fresh: Vec<u32>,
-    /// Numbers of dropped pieces; they are not reused during the walk.
-    free: Vec<u32>,
-    piece: usize,
-    /// Number of clusters left to visit in the piece; `None` before the first.
-    clusters: Option<usize>,
-    inside: Option<Inside>,
-}
-
-/// Rows left to visit in the last of these clusters.
-#[derive(Clone, Copy, Debug)]
-struct Inside {
-    groups: usize,
-    /// Rows left in the last of these groups.
-    rows: usize,
-    loose: usize,
-}
-
-impl Walk {
-    pub(crate) fn new(fresh: Vec<u32>, free: Vec<u32>) -> Walk {
-        Walk { fresh, free, piece: 0, clusters: None, inside: None }
-    }
-
-    pub(crate) fn into_free(self) -> Vec<u32> {
-        self.free
-    }
-}
-
-impl Inside {
-    fn of(cluster: &Cluster) -> Inside {
-        let groups = cluster.groups.len();
-        let loose = cluster.records().count();
-        Inside { groups, rows: usize::MAX, loose }
-    }
-}
 
 impl Index {
     /// Examines about `most` rows and moves those that belong elsewhere. Returns the number of rows examined,

@@ -4,8 +4,8 @@
 //! per interval: slots, low ends and widths. One comparison of vector registers checks one condition of all
 //! 64. The subscriptions' numbers are stored separately, because only matches need them.
 
-use super::event::Line;
-use super::residual::Residual;
+use crate::index::code::event::Line;
+use crate::index::code::residual::Residual;
 
 /// Number of subscriptions in a block.
 pub(crate) const LANES: usize = 64;

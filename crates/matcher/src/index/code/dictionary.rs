@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use super::column::{Column, Equal, NONE, NULL, NULL8, OTHER8, Order};
 use super::event::{Event, Line};
 use super::hashing::Seeded;
-use crate::Value;
 use crate::constant::Kind;
+use crate::value::Value;
 
 /// Number of slots with byte codes.
 pub(crate) const NARROW_SLOTS: usize = 64;

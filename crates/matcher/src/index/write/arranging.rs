@@ -9,29 +9,14 @@
 
 use std::sync::Arc;
 
-use super::Index;
 use super::advice::Advice;
-use super::coding::Coded;
-use super::piece::Piece;
-use super::refiling::Walk;
-use super::schema::Schema;
-use super::snapshot::State;
-
-/// Number of rows sampled to choose access predicates.
-pub(crate) const SAMPLE: usize = 4096;
-/// Minimum number of changes before a reorganization starts.
-pub(crate) const FEWEST: usize = 64;
-
-/// Progress of a reorganization.
-#[derive(Debug, Default)]
-pub(crate) enum Arranging {
-    #[default]
-    Not,
-    /// Number of rows sampled so far.
-    Sampling(usize, Advice),
-    Choosing(Advice),
-    Filing(Walk),
-}
+use super::index::Index;
+use super::progress::{Arranging, FEWEST, SAMPLE};
+use super::walk::Walk;
+use crate::index::code::coded::Coded;
+use crate::index::rows::piece::Piece;
+use crate::index::rows::schema::Schema;
+use crate::index::rows::snapshot::State;
 
 impl Index {
     /// Files all subscriptions under the access predicates that suit the current contents best.

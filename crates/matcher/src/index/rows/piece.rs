@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::cluster::Cluster;
-use super::hashing::Mixing;
+use crate::index::code::hashing::Mixing;
 
 /// Size in bytes above which a piece is split.
 pub(crate) const LIMIT: usize = 384 * 1024;

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::Options;
-use super::column::Column;
-use super::dictionary::{Attribute, Dictionary};
-use super::event::Event;
 use super::group::LANES;
 use super::piece::Piece;
 use super::schema::Schema;
-use crate::Value;
+use crate::index::code::column::Column;
+use crate::index::code::dictionary::{Attribute, Dictionary};
+use crate::index::code::event::Event;
+use crate::index::options::Options;
 use crate::simd::Chosen;
+use crate::value::Value;
 
 /// The index, in parts that snapshots share until they change.
 #[derive(Clone, Debug)]

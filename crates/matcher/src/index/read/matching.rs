@@ -3,12 +3,12 @@
 //! Both walk the same clusters with the same checks. A cohort is first sorted by the clusters it touches, so
 //! that each cluster is read once for all of its events.
 
-use super::cluster::Cluster;
-use super::event::{Event, Line};
-use super::location::SEVERAL;
-use super::piece::Piece;
-use super::snapshot::{Snapshot, State};
-use super::writer::Subscription;
+use crate::index::code::event::{Event, Line};
+use crate::index::rows::cluster::Cluster;
+use crate::index::rows::location::SEVERAL;
+use crate::index::rows::piece::Piece;
+use crate::index::rows::snapshot::{Snapshot, State};
+use crate::index::subscription::Subscription;
 use crate::simd;
 
 /// Prefetch distance, in pairs.

@@ -4,28 +4,14 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-use super::arranging::{Arranging, FEWEST, SAMPLE};
-use super::coding::Coded;
-use super::location::{Locations, SEVERAL};
-use super::options::Options;
-use super::snapshot::{Snapshot, State};
-use super::statistics::Statistics;
-use crate::Filter;
-
-/// The number of a subscription in its [`Index`].
-///
-/// A number is reused only after its subscription was removed and all [`Snapshot`]s in which it could match
-/// were dropped. Use the numbers of an event's matches before you drop the snapshot that returned them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Subscription(pub(crate) u32);
-
-impl Subscription {
-    /// The number; numbers start at 0 and have no gaps.
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+use super::progress::{Arranging, FEWEST, SAMPLE};
+use crate::filter::Filter;
+use crate::index::code::coded::Coded;
+use crate::index::options::Options;
+use crate::index::rows::location::{Locations, SEVERAL};
+use crate::index::rows::snapshot::{Snapshot, State};
+use crate::index::rows::statistics::Statistics;
+use crate::index::subscription::Subscription;
 
 /// An index of subscriptions by their filters; finds the subscriptions that an event satisfies.
 ///

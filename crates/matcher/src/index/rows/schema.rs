@@ -5,8 +5,8 @@
 //! are found by extendible hashing: a full bucket is split by the next bit of its keys' hashes. A bucket with
 //! a single key cannot be split and gets further pieces.
 
-use super::event::Event;
-use super::hashing::mix;
+use crate::index::code::event::Event;
+use crate::index::code::hashing::mix;
 
 /// Maximum number of slots of a schema: a key holds this many numbers.
 pub(crate) const MOST: usize = 4;

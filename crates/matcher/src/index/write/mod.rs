@@ -1,0 +1,10 @@
+//! Changes of an index: filing rows, and reorganization.
+
+pub(crate) mod advice;
+pub(crate) mod arranging;
+pub(crate) mod coding;
+pub(crate) mod index;
+pub(crate) mod placing;
+pub(crate) mod progress;
+pub(crate) mod refiling;
+pub(crate) mod walk;

@@ -1,0 +1,20 @@
+//! The progress of a reorganization.
+
+use super::advice::Advice;
+use super::walk::Walk;
+
+/// Number of rows sampled to choose access predicates.
+pub(crate) const SAMPLE: usize = 4096;
+/// Minimum number of changes before a reorganization starts.
+pub(crate) const FEWEST: usize = 64;
+
+/// Progress of a reorganization.
+#[derive(Debug, Default)]
+pub(crate) enum Arranging {
+    #[default]
+    Not,
+    /// Number of rows sampled so far.
+    Sampling(usize, Advice),
+    Choosing(Advice),
+    Filing(Walk),
+}
