@@ -1,6 +1,6 @@
 //! Decoder: turns the frames of a client, received in pieces of any length, into the bytes they carry.
 
-use crate::Code;
+use crate::code::Code;
 use crate::encoder::{
     BINARY, CLOSE, CONTINUATION, FIN, MOST_CONTROL, PING, PONG, TEXT, close, control,
 };

@@ -1,6 +1,6 @@
 //! Encoder: writes a server's frames. Each is a whole message, without a mask.
 
-use crate::Code;
+use crate::code::Code;
 
 /// The bit of the last frame of a message.
 pub(crate) const FIN: u8 = 0x80;
