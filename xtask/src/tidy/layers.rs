@@ -32,7 +32,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "config",
             "guard",
             "matcher",
-            "matching",
             "mqtt",
             "phalanx",
             "service",
@@ -41,47 +40,27 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "websocket",
         ],
     ),
-    ("bench", &["core", "driver", "http", "matcher", "matching", "mqtt", "phalanx", "web"]),
+    ("bench", &["core", "driver", "http", "matcher", "matching", "mqtt", "phalanx"]),
     (
         "cli",
         &[
             "access",
+            "bench",
+            "broker",
             "config",
-            "core",
-            "driver",
             "http",
-            "matcher",
-            "matching",
             "mqtt",
             "phalanx",
             "service",
-            "store",
             "web",
             "websocket",
-            "broker",
-            "bench",
         ],
     ),
     ("kv", &["phalanx"]),
     ("tutorial", &["phalanx"]),
     ("echo", &["phalanx"]),
     ("log", &["phalanx"]),
-    (
-        "fuzz",
-        &[
-            "broker",
-            "core",
-            "driver",
-            "http",
-            "matcher",
-            "matching",
-            "mqtt",
-            "phalanx",
-            "store",
-            "web",
-            "websocket",
-        ],
-    ),
+    ("fuzz", &["broker", "http", "matcher", "mqtt", "store", "web", "websocket"]),
     ("xtask", &[]),
     // Peers that `bench` starts for comparison.
     ("a-tree", &[]),
@@ -89,7 +68,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("map", &["phalanx"]),
 ];
 
-/// Finds dependencies that the table does not allow, and crates that it does not list.
+/// Finds dependencies that the table does not allow, crates that it does not list, and edges that no manifest uses.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     // Package name to folder, path and text of the manifest.
     let crates: BTreeMap<&str, (&str, &str, &str)> = tree
@@ -107,15 +86,22 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
             faults.push(Fault::new(path, 1, what));
             continue;
         };
+        let mut used = Vec::new();
         for dependency in manifest::dependencies(text) {
-            let Some((below, ..)) = crates.get(dependency.name.as_str()) else { continue };
-            if !allowed.contains(below) {
+            let Some(&(below, ..)) = crates.get(dependency.name.as_str()) else { continue };
+            used.push(below);
+            if !allowed.contains(&below) {
                 let what = format!(
                     "`{folder}` depends on `{below}`, which is not below it; \
                      move the dependent code up or the required code down"
                 );
                 faults.push(Fault::new(path, dependency.line, what));
             }
+        }
+        for below in allowed.iter().filter(|below| !used.contains(below)) {
+            let what =
+                format!("`{folder}` does not depend on `{below}`; remove the edge from the table");
+            faults.push(Fault::new(path, 1, what));
         }
     }
     faults
@@ -126,17 +112,32 @@ mod tests {
     use super::*;
 
     const CORE: (&str, &str) = ("crates/core/Cargo.toml", "[package]\nname = \"phalanx-core\"\n");
+    const PHALANX: (&str, &str) = (
+        "crates/phalanx/Cargo.toml",
+        "[package]\nname = \"phalanx\"\n[dependencies]\nphalanx-core.workspace = true\n\
+         phalanx-driver.workspace = true\nphalanx-macros.workspace = true\nslab = \"0\"\n",
+    );
 
     fn faults_with(other: (&str, &str)) -> Vec<String> {
-        let phalanx = "[package]\nname = \"phalanx\"\n[dependencies]\nphalanx-core.workspace = true\nslab = \"0\"\n";
-        let tree = Tree::of(&[CORE, ("crates/phalanx/Cargo.toml", phalanx), other]);
+        let driver = ("crates/driver/Cargo.toml", "[package]\nname = \"phalanx-driver\"\n");
+        let macros = ("crates/macros/Cargo.toml", "[package]\nname = \"phalanx-macros\"\n");
+        let tree = Tree::of(&[CORE, driver, macros, PHALANX, other]);
         check(&tree).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn downward_dependencies_are_allowed() {
-        let web = "[package]\nname = \"phalanx-web\"\n[dependencies]\nphalanx.workspace = true\n";
-        assert_eq!(faults_with(("crates/web/Cargo.toml", web)), [""; 0]);
+        let tls = "[package]\nname = \"phalanx-tls\"\n[dependencies]\nphalanx.workspace = true\n";
+        assert_eq!(faults_with(("crates/tls/Cargo.toml", tls)), [""; 0]);
+    }
+
+    #[test]
+    fn edges_that_no_manifest_uses_are_reported() {
+        let faults = faults_with(("crates/tls/Cargo.toml", "[package]\nname = \"phalanx-tls\"\n"));
+        assert!(
+            faults.len() == 1 && faults[0].contains("does not depend on `phalanx`"),
+            "{faults:?}"
+        );
     }
 
     #[test]
