@@ -35,7 +35,7 @@ pub enum Allocator {
     Pools,
 }
 
-/// All combinations. Those that are compared most are adjacent.
+/// All combinations. Combinations that readers compare are adjacent.
 pub(crate) const ARMS: [(Order, Allocator); 6] = [
     (Order::Events, Allocator::General),
     (Order::Bounded, Allocator::Pools),

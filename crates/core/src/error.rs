@@ -7,18 +7,18 @@ use thiserror::Error;
 /// Why an invocation was rejected. It takes two plain words because it is part of every
 /// [`Call`](crate::Call).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Refused {
+pub(crate) struct Rejection {
     /// The stage's number, or one of the two constants below.
     owner: u32,
     bound: u32,
 }
 
-impl Refused {
+impl Rejection {
     const PROCESSOR: u32 = u32::MAX - 1;
     const NO_OWNER: u32 = u32::MAX;
 
     /// The session has ended, or the processor has shut down.
-    pub(crate) const ENDED: Self = Self { owner: Self::NO_OWNER, bound: 0 };
+    pub(crate) const CANCELLED: Self = Self { owner: Self::NO_OWNER, bound: 0 };
 
     /// The processor holds `bound` operations.
     pub(crate) fn full(bound: usize) -> Self {
@@ -57,7 +57,7 @@ pub enum CallError {
     },
     /// The operation was cancelled ([`Call::cancel`](crate::Call::cancel)), its session ended, or its
     /// processor shut down, before the operation completed.
-    #[error("the operation was cancelled with its session")]
+    #[error("the operation was cancelled")]
     Cancelled,
     /// The deadline of the operation's session
     /// ([`Session::set_deadline`](crate::Session::set_deadline)) passed before the operation started.

@@ -102,17 +102,9 @@ impl Iterator for StageSet {
     }
 }
 
-impl Extend<usize> for StageSet {
-    fn extend<I: IntoIterator<Item = usize>>(&mut self, stages: I) {
-        stages.into_iter().for_each(|stage| self.insert(stage));
-    }
-}
-
 impl FromIterator<usize> for StageSet {
     fn from_iter<I: IntoIterator<Item = usize>>(stages: I) -> Self {
-        let mut set = Self::EMPTY;
-        set.extend(stages);
-        set
+        stages.into_iter().fold(Self::EMPTY, Self::with)
     }
 }
 

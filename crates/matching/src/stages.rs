@@ -49,7 +49,7 @@ impl<I> Copy for Matching<I> {}
 /// An item of the stage `events`, in order.
 enum Item<I> {
     Event(I),
-    /// Use this snapshot for later events, and fire the trigger once it is in use.
+    /// Use this snapshot for later events, and send to the publisher once it is in use.
     Adopt(Snapshot, oneshot::LocalSender<()>),
 }
 

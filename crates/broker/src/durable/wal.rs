@@ -234,7 +234,7 @@ impl Wal {
             if shared.durable.load(Ordering::Acquire) >= lsn.0 {
                 return Ok(());
             }
-            let (trigger, event) = oneshot::shared();
+            let (sender, receiver) = oneshot::shared();
             let is_under_way = {
                 let mut pending = shared.pending();
                 if shared.broken.get().is_some() {
@@ -244,13 +244,13 @@ impl Wal {
                 if shared.durable.load(Ordering::Acquire) >= lsn.0 {
                     return Ok(());
                 }
-                pending.waiting.push((lsn, trigger));
+                pending.waiting.push((lsn, sender));
                 shared.begin(pending)
             };
             match is_under_way {
-                true => drop(event.await),
+                true => drop(receiver.await),
                 // The processor had no capacity for the committing operation. Retry.
-                false => drop(select(event, sleep(RETRY_DELAY)).await),
+                false => drop(select(receiver, sleep(RETRY_DELAY)).await),
             }
         }
     }
@@ -299,7 +299,7 @@ impl Shared {
         let there = pending.waiting.extract_if(.., |(until, _)| until.0 <= lsn);
         let there: Vec<_> = there.collect();
         drop(pending);
-        there.into_iter().for_each(|(_, trigger)| trigger.send(()));
+        there.into_iter().for_each(|(_, sender)| sender.send(()));
     }
 
     /// Closes the WAL after an unrecoverable error: starts a shutdown, and fails all waiting operations.

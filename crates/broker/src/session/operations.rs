@@ -359,9 +359,9 @@ impl SessionStage {
             let next = partition.with(|sessions| {
                 let next = sessions.next_due();
                 sessions.has_timer_task = next.is_some();
-                let (trigger, event) = oneshot::local();
-                sessions.timer_wake = next.map(|_| trigger);
-                next.map(|next| (next, event))
+                let (sender, receiver) = oneshot::local();
+                sessions.timer_wake = next.map(|_| sender);
+                next.map(|next| (next, receiver))
             });
             let Some((next, changed)) = next else { return };
             let wait = async {

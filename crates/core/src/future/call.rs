@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use crate::error::{CallError, Refused};
+use crate::error::{CallError, Rejection};
 use crate::operation::slot::Slot;
 use crate::operation::state::{HELD, SlotState};
 use crate::panic::catch_panic;
@@ -54,7 +54,7 @@ pub struct Call<T> {
 #[derive(Clone, Copy)]
 enum State {
     Waiting { slot: Slot, identity: u32 },
-    Refused { refused: Refused, identity: u32 },
+    Rejected { rejection: Rejection, identity: u32 },
     Finished,
 }
 
@@ -116,17 +116,17 @@ impl<T> Call<T> {
     /// # Safety
     /// As for [`new`](Self::new), if `placed` contains a slot.
     #[inline(always)]
-    pub(crate) unsafe fn of(processor: &Processor, placed: Result<Slot, Refused>) -> Self {
+    pub(crate) unsafe fn of(processor: &Processor, placed: Result<Slot, Rejection>) -> Self {
         match placed {
             // SAFETY: by the caller's promise.
             Ok(slot) => unsafe { Self::new(processor, slot) },
-            Err(refused) => Self::refused(processor, refused),
+            Err(rejection) => Self::rejected(processor, rejection),
         }
     }
 
     #[cold]
-    pub(crate) fn refused(processor: &Processor, refused: Refused) -> Self {
-        let state = State::Refused { refused, identity: processor.identity() };
+    pub(crate) fn rejected(processor: &Processor, rejection: Rejection) -> Self {
+        let state = State::Rejected { rejection, identity: processor.identity() };
         Self { state, result: PhantomData }
     }
 
@@ -136,7 +136,7 @@ impl<T> Call<T> {
     /// If the invocation was rejected.
     pub fn detach(mut self) -> Result<(), CallError> {
         match self.state {
-            State::Refused { .. } => Err(self.take_refusal()),
+            State::Rejected { .. } => Err(self.take_rejection()),
             _ => Ok(()),
         }
     }
@@ -179,7 +179,7 @@ impl<T> Call<T> {
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Option<Result<T, CallError>> {
         let State::Waiting { slot, identity } = self.state else {
-            return Some(Err(self.take_refusal()));
+            return Some(Err(self.take_rejection()));
         };
         let taken = processor::on(identity, |processor| {
             // SAFETY: the slot is this call's and was filled with `T`.
@@ -207,10 +207,12 @@ impl<T> Call<T> {
     }
 
     #[cold]
-    fn take_refusal(&mut self) -> CallError {
+    fn take_rejection(&mut self) -> CallError {
         match std::mem::replace(&mut self.state, State::Finished) {
-            State::Refused { refused, identity } => processor::on(identity, |p| p.refusal(refused))
-                .unwrap_or_else(|| unreachable_call(identity)),
+            State::Rejected { rejection, identity } => {
+                processor::on(identity, |p| p.rejection(rejection))
+                    .unwrap_or_else(|| unreachable_call(identity))
+            }
             _ => panic!("a call is awaited once"),
         }
     }

@@ -142,7 +142,7 @@ impl Session {
     /// Delays the end of the session until the guard is dropped, on other processors too.
     pub fn guard(&self) -> SessionGuard {
         let index = self.0.index;
-        let counted = self.0.on(|p| p.waiting.sessions.hold(index));
+        let counted = self.0.on(|p| p.waiting.sessions.add_guard(index));
         SessionGuard { session: self.clone(), counted: counted.is_some() }
     }
 }
@@ -158,7 +158,7 @@ pub struct SessionGuard {
 impl Drop for SessionGuard {
     fn drop(&mut self) {
         if self.counted {
-            self.session.0.give_back(|record| record.holds -= 1);
+            self.session.0.give_back(|record| record.guards -= 1);
         }
     }
 }

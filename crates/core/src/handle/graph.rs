@@ -45,13 +45,13 @@ pub struct Graph {
 
 /// A stage's position in the wavefront.
 enum Position {
-    StageDeclaration(StageDeclaration),
+    Declared(StageDeclaration),
     /// Reserved for the stage of this name.
     Reserved(&'static str),
 }
 
 /// A position in the wavefront that is reserved for a stage: see [`Graph::reserve`].
-#[must_use = "a position that is kept is declared at"]
+#[must_use = "declare a stage at the reserved position"]
 pub struct StageSlot {
     graph: u64,
     stage: usize,
@@ -110,13 +110,13 @@ impl Graph {
     /// Declares a stage at a reserved position.
     ///
     /// # Panics
-    /// If another graph reserved it.
-    pub fn declare(&mut self, place: StageSlot) -> StageOptions<'_> {
-        assert!(place.graph == self.id, "the position was kept by another graph");
-        let Position::Reserved(name) = self.stages[place.stage] else {
-            unreachable!("a place is used once")
+    /// If the position was reserved in another graph.
+    pub fn declare(&mut self, position: StageSlot) -> StageOptions<'_> {
+        assert!(position.graph == self.id, "the position was reserved in another graph");
+        let Position::Reserved(name) = self.stages[position.stage] else {
+            unreachable!("a position is declared once")
         };
-        self.options(place.stage, name)
+        self.options(position.stage, name)
     }
 
     fn options(&mut self, stage: usize, name: &'static str) -> StageOptions<'_> {
@@ -178,6 +178,41 @@ impl Graph {
         self.max_operations = bound;
     }
 
+    /// Enables or disables tuning of cohort sizes; enabled by default. Each processor tunes the stages that
+    /// declare no [`max_cohort`](StageOptions::max_cohort). It occasionally tries sizes from 1 to 512, in at
+    /// most a fiftieth of its work, and keeps the smallest size whose cost is close to the lowest
+    /// ([`CohortTunerView`](crate::CohortTunerView)). At size 1, calls run inside their callers, as those of
+    /// [`direct`](StageOptions::direct) stages do. It tries nothing while work waits for long, while an
+    /// [`Admission`](crate::Admission) has a limit, or while few operations run per turn. Stages that
+    /// [hold](StageOptions::hold) and stages of cohort operations keep their size.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// graph.tune_cohorts(false);
+    /// let parse = graph.shared("parse", ()); // as many as the cache has room for
+    /// # let _ = parse;
+    /// ```
+    pub fn tune_cohorts(&mut self, found: bool) {
+        self.cohorts.found = found;
+    }
+
+    /// The size in bytes of a processor's second-level cache. Where a stage declares no size, a cohort has as
+    /// many operations as fit into this cache, from 16 to 256. By default the runtime asks the machine, and
+    /// assumes 1 MiB if the machine reports none.
+    ///
+    /// # Panics
+    /// If `bytes` is zero.
+    pub fn cache_bytes(&mut self, bytes: usize) {
+        assert!(bytes > 0, "a cache has some bytes");
+        self.cohorts.cache = Some(bytes);
+    }
+
+    /// As [`cache_bytes`](Self::cache_bytes), unless that was called before: for a runtime that has asked the
+    /// machine. Zero is ignored.
+    pub fn measured_cache_bytes(&mut self, bytes: usize) {
+        self.cohorts.cache = self.cohorts.cache.or((bytes > 0).then_some(bytes));
+    }
+
     /// Ends the declaration. Returns one builder per processor. Each is sent to its thread and becomes a
     /// [`Processor`](crate::Processor) there.
     ///
@@ -187,7 +222,7 @@ impl Graph {
     pub fn build(self, processors: usize) -> Vec<ProcessorBuilder> {
         assert!((1..=1024).contains(&processors), "1 to 1024 processors, not {processors}");
         let stages = self.stages.into_iter().map(|position| match position {
-            Position::StageDeclaration(declared) => declared,
+            Position::Declared(declared) => declared,
             Position::Reserved(name) => {
                 panic!("the stage {name:?} was not declared at its position")
             }
@@ -205,13 +240,13 @@ pub struct StageOptions<'g> {
     stage: usize,
     name: &'static str,
     pub(crate) max_cohort: Option<usize>,
-    cohort_time: Duration,
+    pub(crate) cohort_time: Duration,
     pub(crate) lifo: bool,
     pub(crate) balanced: bool,
     pub(crate) cache_affinity: usize,
     pub(crate) objects: Vec<(&'static str, usize)>,
     pub(crate) entry: bool,
-    partitions: Option<usize>,
+    pub(crate) partitions: Option<usize>,
     pub(crate) direct: bool,
     pub(crate) threshold: Threshold,
     pub(crate) hold_policy: HoldPolicy,
@@ -221,57 +256,15 @@ pub struct StageOptions<'g> {
 }
 
 impl<'g> StageOptions<'g> {
-    /// The longest time of a cohort. A cohort that exceeds it ends after the current operation, and the rest
-    /// waits for the next sweep. The processor compares the time after eight operations, then at intervals
-    /// that grow with the time left.
-    #[must_use]
-    pub fn cohort_time(mut self, time: Duration) -> Self {
-        self.cohort_time = time;
-        self
-    }
-
-    /// Last in, first out: a processor takes the newest of the operations that it has invoked or woken at
-    /// this stage, because the newest one's data is most likely still in the cache (tr2001 §5.1.1).
-    /// Operations then start in no defined order. After a cohort that left operations behind, and when the
-    /// oldest has waited for a millisecond, the next cohort takes the oldest first, so every operation runs.
-    ///
-    /// Without this option, operations that one processor invokes at the stage, for one processor to run,
-    /// start in the order of their invocation (MaintainOrder in tr2001 §5.1). A [balanced](Self::balanced)
-    /// stage ignores the option.
-    ///
-    /// ```
-    /// let mut graph = phalanx_core::Graph::new();
-    /// let network = graph.stage("network").lifo().shared(());
-    /// # let _ = network;
-    /// ```
-    #[must_use]
-    pub fn lifo(mut self) -> Self {
-        self.lifo = true;
-        self
-    }
-
-    /// The number of partitions of a partitioned stage, over all processors. The default is
-    /// [`DEFAULT_PARTITIONS_PER_PROCESSOR`] per processor.
-    ///
-    /// # Panics
-    /// If `count` is zero.
-    #[must_use]
-    pub fn partitions(mut self, count: usize) -> Self {
-        assert!(count > 0, "at least one partition");
-        self.partitions = Some(count);
-        self
-    }
-
     /// A shared stage (2002 §3.4): its operations run on all processors at once and reach the state through
     /// `&S`.
     pub fn shared<S: Send + Sync + 'static>(self, state: S) -> SharedStage<S> {
+        Stage::new(self.shared_key(state))
+    }
+
+    pub(crate) fn shared_key<S: Send + Sync + 'static>(self, state: S) -> Key {
         let state = Arc::new(state);
-        let key = self.declare(Box::new(move |_, _| LocalState {
-            state: Rc::new(state.clone()),
-            gate: None,
-            batch: None,
-        }));
-        Stage::new(key)
+        self.declare(Box::new(move |_, _| LocalState::plain(Rc::new(state.clone()))))
     }
 
     /// A partitioned stage (2002 §3.4). An operation has a key, the key selects a partition, and one
@@ -298,7 +291,7 @@ impl<'g> StageOptions<'g> {
                 Arc::new(Table::new(count, processors))
             });
             let partitions = Partitions::new(table.clone(), processor, &mend);
-            LocalState { state: Rc::new(partitions), gate: None, batch: None }
+            LocalState::plain(Rc::new(partitions))
         }));
         Stage::new(key)
     }
@@ -365,46 +358,9 @@ impl<'g> StageOptions<'g> {
             make,
         };
         match stages.get_mut(self.stage) {
-            Some(kept) => *kept = Position::StageDeclaration(declared),
-            None => stages.push(Position::StageDeclaration(declared)),
+            Some(reserved) => *reserved = Position::Declared(declared),
+            None => stages.push(Position::Declared(declared)),
         }
         key
-    }
-}
-
-impl Graph {
-    /// Enables or disables tuning of cohort sizes; enabled by default. Each processor tunes the stages that
-    /// declare no [`max_cohort`](StageOptions::max_cohort). It occasionally tries sizes from 1 to 512, in at
-    /// most a fiftieth of its work, and keeps the smallest size whose cost is close to the lowest
-    /// ([`CohortTunerView`](crate::CohortTunerView)). At size 1, calls run inside their callers, as those of
-    /// [`direct`](StageOptions::direct) stages do. It tries nothing while work waits for long, while an
-    /// [`Admission`](crate::Admission) has a limit, or while few operations run per turn. Stages that
-    /// [hold](StageOptions::hold) and stages of cohort operations keep their size.
-    ///
-    /// ```
-    /// let mut graph = phalanx_core::Graph::new();
-    /// graph.tune_cohorts(false);
-    /// let parse = graph.shared("parse", ()); // as many as the cache has room for
-    /// # let _ = parse;
-    /// ```
-    pub fn tune_cohorts(&mut self, found: bool) {
-        self.cohorts.found = found;
-    }
-
-    /// The size in bytes of a processor's second-level cache. Where a stage declares no size, a cohort has as
-    /// many operations as fit into this cache, from 16 to 256. By default the runtime asks the machine, and
-    /// assumes 1 MiB if the machine reports none.
-    ///
-    /// # Panics
-    /// If `bytes` is zero.
-    pub fn cache_bytes(&mut self, bytes: usize) {
-        assert!(bytes > 0, "a cache has some bytes");
-        self.cohorts.cache = Some(bytes);
-    }
-
-    /// As [`cache_bytes`](Self::cache_bytes), unless that was called before: for a runtime that has asked the
-    /// machine. Zero is ignored.
-    pub fn measured_cache_bytes(&mut self, bytes: usize) {
-        self.cohorts.cache = self.cohorts.cache.or((bytes > 0).then_some(bytes));
     }
 }

@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::rc::Rc;
 
-use crate::error::{CallError, Refused};
+use crate::error::{CallError, Rejection};
 use crate::future::call::Call;
 use crate::future::cohort::{Cohort, Entry};
 use crate::future::reply::Reply;
@@ -21,7 +21,7 @@ use crate::operation::slot::{Payload, RemoteVTable, Slot, VTable, output_drop};
 use crate::operation::state::{HELD, SlotState};
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
-use crate::processor::remote::call::{RemoteReply, item_parcel_vtable, receive};
+use crate::processor::remote::call::{RemoteReply, item_envelope_vtable, receive};
 use crate::stage::batching::Batch;
 use crate::stage::key::Invocation;
 
@@ -132,7 +132,7 @@ impl Processor {
         flags: u8,
         item: I,
         owed: RemoteReply<O>,
-    ) -> Result<Slot, Refused> {
+    ) -> Result<Slot, Rejection> {
         let item = ManuallyDrop::new(Item { owed, item });
         // SAFETY: the vtable is of these types; the item is not used again.
         unsafe {
@@ -167,7 +167,7 @@ impl Processor {
         // SAFETY: by the caller's promise.
         let placed =
             unsafe { self.place_item::<I, O>(site, key.stage(), 0, item, RemoteReply::EMPTY) };
-        placed.map(|_| ()).map_err(|refused| self.refusal(refused))
+        placed.map(|_| ()).map_err(|rejection| self.rejection(rejection))
     }
 
     /// # Safety
@@ -185,7 +185,7 @@ impl Processor {
             // SAFETY: by the caller's promise.
             return unsafe { self.call_item(from, item) };
         }
-        let vtable = const { &item_parcel_vtable::<I, O>(take_up_item::<I, O>) };
+        let vtable = const { &item_envelope_vtable::<I, O>(take_up_item::<I, O>) };
         // SAFETY: the vtable is of these types.
         unsafe { Call::of(self, self.call_remote::<I, O>(from, target, vtable, item)) }
     }

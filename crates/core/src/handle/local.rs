@@ -134,7 +134,6 @@ impl<S: Send + Sync + 'static> Stage<Shared<S>> {
         T: Send + 'static,
     {
         let from = self.key().invoked();
-        let invocation = move |p: &Processor, stage| invocation(operation)(p, stage);
-        processor::current(|p| Call::on(p, from, processor, invocation))
+        processor::current(|p| Call::on(p, from, processor, invocation(operation)))
     }
 }

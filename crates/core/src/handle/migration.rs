@@ -202,7 +202,7 @@ impl<S: Send + 'static> Stage<Partition<S>> {
         if timeout(DRAIN, drained).await.is_err() {
             return Outcome::Busy;
         }
-        let (trigger, moved) = oneshot::local();
+        let (sender, moved) = oneshot::local();
         processor::current(|here| {
             closing.given = true;
             let state = self.partitions(here).take(partition);
@@ -214,7 +214,7 @@ impl<S: Send + 'static> Stage<Partition<S>> {
                 },
                 move |here, _: Option<()>| {
                     self.partitions(here).left(partition);
-                    trigger.send(());
+                    sender.send(());
                 },
             );
         });

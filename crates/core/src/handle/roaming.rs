@@ -5,8 +5,6 @@
 
 use std::future::Future;
 use std::marker::PhantomData;
-use std::rc::Rc;
-use std::sync::Arc;
 
 use crate::error::CallError;
 use crate::future::call::Call;
@@ -14,10 +12,7 @@ use crate::handle::graph::StageOptions;
 use crate::handle::local::{LocalAccess, invocation};
 use crate::handle::stage::Stage;
 use crate::processor;
-use crate::processor::processor::Processor;
-use crate::stage::declaration::LocalState;
-use crate::state::exclusive::Exclusive;
-use crate::state::exclusive::Shared;
+use crate::state::exclusive::{Exclusive, Shared};
 
 /// The policy of a stage whose operations reach its state by `A`, on the processor that the runtime
 /// chooses.
@@ -50,8 +45,7 @@ impl<A: LocalAccess> Stage<Roaming<A>> {
         T: Send + 'static,
     {
         let from = self.key().invoked();
-        let invocation = move |p: &Processor, stage| invocation(operation)(p, stage);
-        processor::current(|p| Call::by_envelope(p, from, p.index(), invocation))
+        processor::current(|p| Call::by_envelope(p, from, p.index(), invocation(operation)))
     }
 
     /// Invokes an operation whose result nobody awaits.
@@ -112,12 +106,6 @@ impl StageOptions<'_> {
     /// ```
     pub fn balanced<S: Send + Sync + 'static>(mut self, state: S) -> BalancedStage<S> {
         (self.lifo, self.balanced) = (false, true);
-        let state = Arc::new(state);
-        let key = self.declare(Box::new(move |_, _| LocalState {
-            state: Rc::new(state.clone()),
-            gate: None,
-            batch: None,
-        }));
-        Stage::new(key)
+        Stage::new(self.shared_key(state))
     }
 }

@@ -6,27 +6,81 @@ use crate::handle::graph::StageOptions;
 use crate::stage::limits::{HoldPolicy, Threshold, nanoseconds};
 
 impl StageOptions<'_> {
-    /// Declares that each request in progress at this stage owns a `T` beside its operation, such as a
-    /// buffer. The [byte table](crate::Control::bytes) lists it, and it counts when the runtime computes how
-    /// many operations fit into the [cache](crate::Graph::cache_bytes).
+    /// The most operations in a cohort (MaxBatchSize in tr2001 §5.1). The default is the number that fits
+    /// into the [cache](crate::Graph::cache_bytes), or the size that the runtime
+    /// [finds](crate::Graph::tune_cohorts). 64 suits stages that use sockets: with more, their kernel state
+    /// leaves the cache.
     ///
-    /// ```
-    /// struct Head([u8; 1024]);
-    ///
-    /// let mut graph = phalanx_core::Graph::new();
-    /// let parse = graph.stage("parse").object::<Head>("head").shared(());
-    /// # let _ = parse;
-    /// let control = graph.build(1)[0].control();
-    /// assert_eq!(control.bytes().objects[0].bytes, 1024);
-    /// ```
+    /// # Panics
+    /// If `count` is zero.
     #[must_use]
-    pub fn object<T>(mut self, name: &'static str) -> Self {
-        self.objects.push((name, size_of::<T>()));
+    pub fn max_cohort(mut self, count: usize) -> Self {
+        assert!(count > 0, "a cohort has at least one operation");
+        self.max_cohort = Some(count);
         self
     }
-}
 
-impl StageOptions<'_> {
+    /// The longest time of a cohort. A cohort that exceeds it ends after the current operation, and the rest
+    /// waits for the next sweep. The processor compares the time after eight operations, then at intervals
+    /// that grow with the time left.
+    #[must_use]
+    pub fn cohort_time(mut self, time: Duration) -> Self {
+        self.cohort_time = time;
+        self
+    }
+
+    /// Last in, first out: a processor takes the newest of the operations that it has invoked or woken at
+    /// this stage, because the newest one's data is most likely still in the cache (tr2001 §5.1.1).
+    /// Operations then start in no defined order. After a cohort that left operations behind, and when the
+    /// oldest has waited for a millisecond, the next cohort takes the oldest first, so every operation runs.
+    ///
+    /// Without this option, operations that one processor invokes at the stage, for one processor to run,
+    /// start in the order of their invocation (MaintainOrder in tr2001 §5.1). A [balanced](Self::balanced)
+    /// stage ignores the option.
+    ///
+    /// ```
+    /// let mut graph = phalanx_core::Graph::new();
+    /// let network = graph.stage("network").lifo().shared(());
+    /// # let _ = network;
+    /// ```
+    #[must_use]
+    pub fn lifo(mut self) -> Self {
+        self.lifo = true;
+        self
+    }
+
+    /// The number of partitions of a partitioned stage, over all processors. The default is
+    /// [`DEFAULT_PARTITIONS_PER_PROCESSOR`](crate::DEFAULT_PARTITIONS_PER_PROCESSOR) per processor.
+    ///
+    /// # Panics
+    /// If `count` is zero.
+    #[must_use]
+    pub fn partitions(mut self, count: usize) -> Self {
+        assert!(count > 0, "at least one partition");
+        self.partitions = Some(count);
+        self
+    }
+
+    /// The most operations that may be queued at the stage on one processor. An invocation beyond it is
+    /// rejected with [`CallError::Full`](crate::CallError::Full), which names the stage. By default only
+    /// [`Graph::max_operations`](crate::Graph::max_operations) bounds the queue.
+    ///
+    /// Operations that wait for I/O, children or time are not queued and do not count. When they are
+    /// re-enabled they are queued regardless of the bound. Operations from other processors wait in a
+    /// separate queue, bounded by the same number or 1024, whichever is less.
+    ///
+    /// A producer that must not lose anything waits for capacity first:
+    /// [`has_capacity`](crate::Stage::has_capacity), [`wait_for_capacity`](crate::Stage::wait_for_capacity).
+    ///
+    /// # Panics
+    /// If `count` is zero.
+    #[must_use]
+    pub fn capacity(mut self, count: usize) -> Self {
+        assert!(count > 0, "a stage has room for at least one operation");
+        self.capacity = count;
+        self
+    }
+
     /// Waits for a cohort of `count` operations, at most for `time` from the moment when the oldest was
     /// queued, and only while the processor has other work. Off by default.
     ///
@@ -46,9 +100,7 @@ impl StageOptions<'_> {
         self.hold_policy = HoldPolicy { count, time: nanoseconds(time) };
         self
     }
-}
 
-impl StageOptions<'_> {
     /// Runs the stage before its turn once `length` operations are queued at it on a processor, or the oldest
     /// of them has waited for `age` (BatchThreshold and BatchTimer in tr2001 §5.1); either may be `None`. The
     /// current operation finishes its step, the stage runs one cohort, and the preempted cohort continues.
@@ -83,47 +135,7 @@ impl StageOptions<'_> {
         self.threshold = Threshold { length, age: age.into().map_or(u64::MAX, nanoseconds) };
         self
     }
-}
 
-impl StageOptions<'_> {
-    /// The most operations that may be queued at the stage on one processor. An invocation beyond it is
-    /// rejected with [`CallError::Full`](crate::CallError::Full), which names the stage. By default only
-    /// [`Graph::max_operations`](crate::Graph::max_operations) bounds the queue.
-    ///
-    /// Operations that wait for I/O, children or time are not queued and do not count. When they are
-    /// re-enabled they are queued regardless of the bound. Operations from other processors wait in a
-    /// separate queue, bounded by the same number or 1024, whichever is less.
-    ///
-    /// A producer that must not lose anything waits for capacity first:
-    /// [`has_capacity`](crate::Stage::has_capacity), [`wait_for_capacity`](crate::Stage::wait_for_capacity).
-    ///
-    /// # Panics
-    /// If `count` is zero.
-    #[must_use]
-    pub fn capacity(mut self, count: usize) -> Self {
-        assert!(count > 0, "a stage has room for at least one operation");
-        self.capacity = count;
-        self
-    }
-}
-
-impl StageOptions<'_> {
-    /// The most operations in a cohort (MaxBatchSize in tr2001 §5.1). The default is the number that fits
-    /// into the [cache](crate::Graph::cache_bytes), or the size that the runtime
-    /// [finds](crate::Graph::tune_cohorts). 64 suits stages that use sockets: with more, their kernel state
-    /// leaves the cache.
-    ///
-    /// # Panics
-    /// If `count` is zero.
-    #[must_use]
-    pub fn max_cohort(mut self, count: usize) -> Self {
-        assert!(count > 0, "a cohort has at least one operation");
-        self.max_cohort = Some(count);
-        self
-    }
-}
-
-impl StageOptions<'_> {
     /// Runs a call of this stage inside its caller when it is first awaited, if it stays on its processor.
     /// Use it for stages so small that a cohort gains nothing. Other operations run in cohorts: joined,
     /// dispatched and remote ones, and those that suspend. [`run`](crate::SharedStage::run) is the cheapest
@@ -142,9 +154,7 @@ impl StageOptions<'_> {
         self.direct = true;
         self
     }
-}
 
-impl StageOptions<'_> {
     /// Marks the stage as an entry, where requests begin. An operation of an entry starts if the requests in
     /// progress that could run, with their [objects](Self::object), leave room for it in half of the
     /// [cache](crate::Graph::cache_bytes). It also starts if nothing else could run, or if the oldest has
@@ -162,6 +172,25 @@ impl StageOptions<'_> {
     #[must_use]
     pub fn entry(mut self) -> Self {
         self.entry = true;
+        self
+    }
+
+    /// Declares that each request in progress at this stage owns a `T` beside its operation, such as a
+    /// buffer. The [byte table](crate::Control::bytes) lists it, and it counts when the runtime computes how
+    /// many operations fit into the [cache](crate::Graph::cache_bytes).
+    ///
+    /// ```
+    /// struct Head([u8; 1024]);
+    ///
+    /// let mut graph = phalanx_core::Graph::new();
+    /// let parse = graph.stage("parse").object::<Head>("head").shared(());
+    /// # let _ = parse;
+    /// let control = graph.build(1)[0].control();
+    /// assert_eq!(control.bytes().objects[0].bytes, 1024);
+    /// ```
+    #[must_use]
+    pub fn object<T>(mut self, name: &'static str) -> Self {
+        self.objects.push((name, size_of::<T>()));
         self
     }
 }

@@ -51,7 +51,7 @@ pub struct StageView {
     pub suspended: u64,
     /// Operations that panicked.
     pub panicked: u64,
-    /// Operations cancelled with their session or at shutdown.
+    /// Operations cancelled by their caller, with their session or at shutdown.
     pub cancelled: u64,
     /// Cancelled operations that had started.
     pub cancelled_suspended: u64,

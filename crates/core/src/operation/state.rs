@@ -30,7 +30,7 @@ pub(crate) const DYING: u8 = 2;
 /// Re-enabled while it ran: returns to the queue.
 pub(crate) const WOKEN: u8 = 4;
 /// Cancelled while it ran or was queued: dropped at the next opportunity.
-pub(crate) const ENDED: u8 = 8;
+pub(crate) const CANCELLED: u8 = 8;
 /// A `Call` waits for the result, so the slot outlives the operation.
 pub(crate) const HELD: u8 = 16;
 /// Suspended for a prefetch: resumed within its cohort.

@@ -14,7 +14,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::CallError;
-use crate::operation::state::{ENDED, NO_SESSION, QUEUED};
+use crate::operation::state::{CANCELLED, NO_SESSION, QUEUED};
 use crate::operation::type_name::display_name;
 use crate::panic::discard_panic;
 use crate::processor::cohort_stats::CohortStats;
@@ -44,7 +44,7 @@ impl Processor {
             let next = envelope.or_else(|| local.queue.pop(order));
             let Some(slot) = next.or_else(|| self.next_remote(stage)) else { break };
             stats.size.set(stats.size.get() + 1);
-            if slot.has(ENDED) {
+            if slot.has(CANCELLED) {
                 bump(&stats.ended);
                 self.discard(slot, CallError::Cancelled);
                 continue;

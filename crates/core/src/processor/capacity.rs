@@ -1,6 +1,6 @@
 //! Rejection at full stages, and wake-up of the futures that wait for capacity.
 
-use crate::error::Refused;
+use crate::error::Rejection;
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
 use crate::stage::key::Key;
@@ -22,13 +22,13 @@ impl Processor {
     }
 
     /// Counts a rejection by a full stage. The invocation is dropped, and its panic caught as in
-    /// [`refuse`](Self::refuse).
+    /// [`reject`](Self::reject).
     #[cold]
     #[inline(never)]
-    pub(crate) fn refuse_at_stage<F>(&self, stage: u8, invocation: F) -> Refused {
+    pub(crate) fn reject_at_stage<F>(&self, stage: u8, invocation: F) -> Rejection {
         self.stage_counters(stage).rejected.add(1);
         let bound = self.stages[usize::from(stage)].runtime.capacity.bound;
         catch_panic(|| drop(invocation));
-        Refused::stage_full(stage, bound)
+        Rejection::stage_full(stage, bound)
     }
 }

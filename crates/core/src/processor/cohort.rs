@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::error::CallError;
 use crate::metrics::counters::cohort_bucket;
 use crate::operation::slot::{Slot, Step};
-use crate::operation::state::{ENDED, FETCHING, HELD, NO_SESSION, QUEUED, SlotState, WOKEN};
+use crate::operation::state::{CANCELLED, FETCHING, HELD, NO_SESSION, QUEUED, SlotState, WOKEN};
 use crate::panic::{catch_panic, discard_panic};
 use crate::processor::cohort_stats::CohortStats;
 use crate::processor::processor::Processor;
@@ -298,7 +298,7 @@ impl Processor {
 
     #[inline(always)]
     fn run_operation(&self, slot: Slot, start: u64, stats: &CohortStats) {
-        if slot.has(ENDED) {
+        if slot.has(CANCELLED) {
             // Operations that its destructors wake are not the running one.
             self.current.set_running(None);
             bump(&stats.ended);
@@ -341,11 +341,11 @@ impl Processor {
                 self.finish_awaited(slot);
             }
             Step::Suspended => {
-                if flags & (ENDED | FETCHING) == FETCHING {
+                if flags & (CANCELLED | FETCHING) == FETCHING {
                     return self.interleave(slot, stats);
                 }
                 bump(&stats.suspended);
-                if flags & ENDED != 0 {
+                if flags & CANCELLED != 0 {
                     self.discard(slot, CallError::Cancelled);
                 } else if flags & WOKEN != 0 {
                     slot.flags.set(flags & !WOKEN);

@@ -23,7 +23,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::error::CallError;
 use crate::metrics::counter::Counter;
 use crate::operation::slot::{Header, Slot, Step};
-use crate::operation::state::{ENDED, HELD, NO_SESSION, OUTER, QUEUED, SlotState, WOKEN};
+use crate::operation::state::{CANCELLED, HELD, NO_SESSION, OUTER, QUEUED, SlotState, WOKEN};
 use crate::panic::discard_panic;
 use crate::processor::processor::Processor;
 use crate::queue::local::PopOrder;
@@ -167,7 +167,7 @@ impl Processor {
         let counters = &self.observe.counters.stages[stage];
         counters.started.add(1);
         counters.suspended.add(1);
-        if slot.has(ENDED) {
+        if slot.has(CANCELLED) {
             self.discard(slot, CallError::Cancelled);
         } else if slot.has(WOKEN) {
             slot.clear(WOKEN);

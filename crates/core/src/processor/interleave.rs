@@ -14,7 +14,7 @@ use std::task::Context;
 use crate::error::CallError;
 use crate::operation::interleave_ring::MAX_INTERLEAVED;
 use crate::operation::slot::Slot;
-use crate::operation::state::{ENDED, FETCHING, NO_SESSION, QUEUED, SlotState, WOKEN};
+use crate::operation::state::{CANCELLED, FETCHING, NO_SESSION, QUEUED, SlotState, WOKEN};
 use crate::processor::cohort_stats::CohortStats;
 use crate::processor::processor::Processor;
 use crate::processor::waker;
@@ -91,8 +91,8 @@ impl Processor {
         !over
     }
 
-    /// Bounds the rounds of a cohort. The clock is read once for many resumptions. It may stand still, so the
-    /// number of resumptions is bounded too.
+    /// Bounds the rounds of a cohort. The clock is read once for many resumptions. A simulated clock may not
+    /// advance, so the number of resumptions is bounded too.
     fn interleaving_is_over(
         &self,
         local: &LocalStage,
@@ -110,7 +110,7 @@ impl Processor {
     }
 
     fn resume(&self, slot: Slot, stats: &CohortStats) {
-        if slot.has(ENDED) {
+        if slot.has(CANCELLED) {
             self.current.set_running(None);
             stats.suspended.set(stats.suspended.get() + 1);
             return self.discard(slot, CallError::Cancelled);

@@ -28,13 +28,13 @@
 use std::future::Future;
 use std::mem::ManuallyDrop;
 
-use crate::error::{CallError, Refused};
+use crate::error::{CallError, Rejection};
 use crate::memory::slab::{assert_fits, class_of};
 use crate::operation::id::OperationId;
 use crate::operation::published::Site;
 use crate::operation::slot::{Payload, Slot, VTable};
 use crate::operation::state::{
-    DYING, ENDED, HELD, NO_SESSION, OUTER, QUEUED, Serial, SlotState, WOKEN,
+    CANCELLED, DYING, HELD, NO_SESSION, OUTER, QUEUED, Serial, SlotState, WOKEN,
 };
 use crate::panic::catch_panic;
 use crate::processor::harness::local_vtable;
@@ -47,7 +47,7 @@ impl Processor {
     /// Invokes on this processor. The slot is held for the caller, which takes the result of type `T`.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn call<F, Fut, T>(&self, from: Invocation, invocation: F) -> Result<Slot, Refused>
+    pub(crate) fn call<F, Fut, T>(&self, from: Invocation, invocation: F) -> Result<Slot, Rejection>
     where
         F: FnOnce(&Processor, u8) -> Fut + 'static,
         Fut: Future<Output = T> + 'static,
@@ -70,7 +70,7 @@ impl Processor {
         let invocation = self.check_for(key, invocation);
         match self.place(site, key.stage(), 0, ManuallyDrop::into_inner(invocation)) {
             Ok(_) => Ok(()),
-            Err(refused) => Err(self.refusal(refused)),
+            Err(rejection) => Err(self.rejection(rejection)),
         }
     }
 
@@ -82,7 +82,7 @@ impl Processor {
         stage: u8,
         flags: u8,
         invocation: F,
-    ) -> Result<Slot, Refused>
+    ) -> Result<Slot, Rejection>
     where
         F: FnOnce(&Processor, u8) -> Fut,
         Fut: Future<Output = T>,
@@ -108,13 +108,13 @@ impl Processor {
         flags: u8,
         vtable: &'static VTable,
         invocation: &ManuallyDrop<F>,
-    ) -> Result<Slot, Refused> {
+    ) -> Result<Slot, Rejection> {
         let local = self.stage(usize::from(stage));
         let slot =
             if local.queue.make_room() { self.reserve::<Payload<F, Fut, T>>() } else { None };
         let Some(slot) = slot else {
             // SAFETY: moved, and not used again.
-            return Err(self.refuse(stage, unsafe { std::ptr::read(&raw const **invocation) }));
+            return Err(self.reject(stage, unsafe { std::ptr::read(&raw const **invocation) }));
         };
         let class = const { class_of(size_of::<Payload<F, Fut, T>>()) } as u8;
         // SAFETY: the slot is fresh and its class was chosen for this payload.
@@ -154,18 +154,18 @@ impl Processor {
     /// caught, since a turn of the processor may be the caller.
     #[cold]
     #[inline(never)]
-    pub(crate) fn refuse<F>(&self, stage: u8, invocation: F) -> Refused {
+    pub(crate) fn reject<F>(&self, stage: u8, invocation: F) -> Rejection {
         self.stage_counters(stage).rejected.add(1);
         let ended = self.waiting.sessions.has_ended(self.waiting.sessions.current());
         let local = &self.stages[usize::from(stage)];
         let reason = match self.slab().bound() {
-            0 => Refused::ENDED,
-            _ if ended => Refused::ENDED,
+            0 => Rejection::CANCELLED,
+            _ if ended => Rejection::CANCELLED,
             bound => {
                 self.stage_counters(stage).shed_full.add(1);
                 match local.queue.has_room() {
-                    true => Refused::full(bound),
-                    false => Refused::stage_full(stage, local.runtime.capacity.bound),
+                    true => Rejection::full(bound),
+                    false => Rejection::stage_full(stage, local.runtime.capacity.bound),
                 }
             }
         };
@@ -211,7 +211,9 @@ impl Processor {
         let flags = slot.flags.get();
         if self.current.running() == Some(slot) || flags & OUTER != 0 {
             slot.flags.set(flags | WOKEN);
-        } else if flags & (QUEUED | ENDED | DYING) == 0 && slot.state.get() == SlotState::Started {
+        } else if flags & (QUEUED | CANCELLED | DYING) == 0
+            && slot.state.get() == SlotState::Started
+        {
             #[cfg(feature = "fault-injection")]
             if crate::mailbox::fault_injection::fires(
                 crate::mailbox::fault_injection::Fault::LostWakeUp,
@@ -232,7 +234,7 @@ impl Processor {
     /// Cancels operations: immediately if they are suspended, otherwise before they would run or when they
     /// next suspend. All are marked first, so that the cancellation of one does not re-enable another.
     pub(crate) fn cancel_each(&self, members: &[(Slot, Serial)]) {
-        members.iter().for_each(|(slot, _)| slot.set(ENDED));
+        members.iter().for_each(|(slot, _)| slot.set(CANCELLED));
         for (slot, serial) in members {
             let same = slot.serial.get() == *serial;
             let suspended = matches!(slot.state.get(), SlotState::Started | SlotState::Taken);

@@ -109,17 +109,17 @@ mod tests {
             assert!(!processor.exceeds_cache());
             for n in 0..OPERATIONS {
                 let (sum, ballast) = (sum.clone(), [n as u8; 1000]);
-                let events: Vec<_> = rounds
+                let receivers: Vec<_> = rounds
                     .iter_mut()
                     .map(|round| {
-                        let (trigger, event) = oneshot::local();
-                        round.push(trigger);
-                        event
+                        let (sender, receiver) = oneshot::local();
+                        round.push(sender);
+                        receiver
                     })
                     .collect();
                 let add = async move {
-                    for event in events {
-                        let more = event.await.unwrap_or(0);
+                    for receiver in receivers {
+                        let more = receiver.await.unwrap_or(0);
                         sum.set(sum.get() + more);
                     }
                 };
@@ -136,7 +136,7 @@ mod tests {
             for round in rounds {
                 while processor.turn(&Still).ran > 0 {}
                 assert!(processor.exceeds_cache());
-                round.into_iter().for_each(|trigger| trigger.send(1));
+                round.into_iter().for_each(|sender| sender.send(1));
             }
             while processor.turn(&Still).ran > 0 {}
         });

@@ -182,15 +182,15 @@ impl Processor {
         #[cold]
         #[inline(never)]
         #[track_caller]
-        fn strange<F>(processor: &Processor, key: Key, invocation: F) {
+        fn reject_foreign<F>(processor: &Processor, key: Key, invocation: F) {
             drop(invocation);
             processor.check(key);
         }
         let invocation = ManuallyDrop::new(invocation);
         if key.among(self.first).is_none() {
             // SAFETY: not used again, since this does not return.
-            strange(self, key, unsafe { std::ptr::read(&raw const *invocation) });
-            unreachable!("a strange key is refused");
+            reject_foreign(self, key, unsafe { std::ptr::read(&raw const *invocation) });
+            unreachable!("the key of another graph is rejected");
         }
         invocation
     }

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use crate::error::{CallError, Refused};
+use crate::error::{CallError, Rejection};
 use crate::operation::published::Site;
 use crate::panic::{PanicReport, catch_panic, panic_error};
 use crate::processor::processor::Processor;
@@ -11,8 +11,8 @@ use crate::world::World;
 impl Processor {
     /// The error of a rejected invocation.
     #[cold]
-    pub(crate) fn refusal(&self, refused: Refused) -> CallError {
-        refused.reason(|stage| self.stage_name(stage))
+    pub(crate) fn rejection(&self, rejection: Rejection) -> CallError {
+        rejection.reason(|stage| self.stage_name(stage))
     }
 
     /// The error of an operation of `stage` that panicked.

@@ -96,7 +96,7 @@ impl Processor {
 
     fn drop_states(&mut self) {
         for stage in self.stages.iter_mut() {
-            let none = LocalState { state: Rc::new(()), gate: None, batch: None };
+            let none = LocalState::plain(Rc::new(()));
             let local = std::mem::replace(&mut *stage.local, none);
             catch_panic(|| drop(local.batch));
             catch_panic(|| drop(local.gate));

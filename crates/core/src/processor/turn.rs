@@ -191,12 +191,12 @@ impl Processor {
             self.stages.clear_ready(stage);
             return 0;
         }
-        let homed = self.stages.affine.contains(stage);
-        if homed && self.forward_to_owner(stage) {
+        let affine = self.stages.affine.contains(stage);
+        if affine && self.forward_to_owner(stage) {
             return 0;
         }
         let ran = self.run_cohort(stage, world);
-        if homed && ran > 0 {
+        if affine && ran > 0 {
             self.program().stages[stage].ran(self.index());
         }
         ran

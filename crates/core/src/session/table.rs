@@ -26,7 +26,7 @@ pub(crate) struct Record {
     /// The slot index of the youngest operation; the list continues in [`SessionTable::links`].
     youngest: u32,
     operations: usize,
-    pub(crate) holds: usize,
+    pub(crate) guards: usize,
     pub(crate) handles: usize,
     ended: bool,
     /// The deadline, in the clock's nanoseconds.
@@ -35,11 +35,11 @@ pub(crate) struct Record {
     /// The group of the session, from the first invocation to another processor on.
     pub(crate) group: Option<Arc<Group>>,
     /// Whether this processor has sent the other processors the command to end.
-    asked: bool,
+    end_sent: bool,
     /// Other processors that have not yet replied that their part has settled.
-    pub(crate) owed: usize,
+    pub(crate) pending_replies: usize,
     /// Requests to be replied to when this part has settled.
-    pub(crate) answers: Vec<ReplyTo>,
+    pub(crate) awaiting_end: Vec<ReplyTo>,
 }
 
 impl Default for Record {
@@ -47,15 +47,15 @@ impl Default for Record {
         Self {
             youngest: NO_SESSION,
             operations: 0,
-            holds: 0,
+            guards: 0,
             handles: 0,
             ended: false,
             deadline: NO_DEADLINE,
             waiting: Vec::new(),
             group: None,
-            asked: false,
-            owed: 0,
-            answers: Vec::new(),
+            end_sent: false,
+            pending_replies: 0,
+            awaiting_end: Vec::new(),
         }
     }
 }
@@ -73,7 +73,7 @@ impl Record {
 
     /// Whether the session has no operation and no guard on this processor.
     fn has_settled(&self) -> bool {
-        self.operations == 0 && self.holds == 0
+        self.operations == 0 && self.guards == 0
     }
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct SessionTable {
     /// operations do not need it.
     links: RefCell<Vec<Links>>,
     /// The records of groups, by group identity. A tree, to avoid hashing.
-    pub(crate) named: RefCell<BTreeMap<usize, u32>>,
+    named: RefCell<BTreeMap<usize, u32>>,
     /// The session of new invocations: that of the running operation.
     current: Cell<u32>,
 }
@@ -179,8 +179,8 @@ impl SessionTable {
             if !record.has_settled() {
                 return (Settled::default(), false);
             }
-            let replies = std::mem::take(&mut record.answers);
-            match record.owed {
+            let replies = std::mem::take(&mut record.awaiting_end);
+            match record.pending_replies {
                 0 => (
                     Settled { replies, wakers: std::mem::take(&mut record.waiting) },
                     record.handles == 0,
@@ -210,12 +210,14 @@ impl SessionTable {
     /// that has no handle.
     pub(crate) fn each<R>(&self, mut f: impl FnMut(usize, usize, usize) -> R) -> Vec<R> {
         let records = self.records.borrow();
-        let waiting = |record: &Record| record.waiting.len() + record.owed + record.answers.len();
+        let waiting = |record: &Record| {
+            record.waiting.len() + record.pending_replies + record.awaiting_end.len()
+        };
         let full = |record: &&Record| {
-            record.operations + record.holds + waiting(record) > 0 || record.handles == 0
+            record.operations + record.guards + waiting(record) > 0 || record.handles == 0
         };
         let records = records.iter().flatten().filter(full);
-        records.map(|r| f(r.operations, r.holds, waiting(r))).collect()
+        records.map(|r| f(r.operations, r.guards, waiting(r))).collect()
     }
 
     pub(crate) fn create(&self, record: Record) -> u32 {
@@ -244,8 +246,8 @@ impl SessionTable {
     pub(crate) fn mark_ended(&self, session: u32) -> Option<Arc<Group>> {
         self.with(session, |record| {
             record.ended = true;
-            let asked = std::mem::replace(&mut record.asked, true);
-            record.group.clone().filter(|_| !asked)
+            let was_sent = std::mem::replace(&mut record.end_sent, true);
+            record.group.clone().filter(|_| !was_sent)
         })
     }
 
@@ -278,14 +280,14 @@ impl SessionTable {
     }
 
     /// Adds a guard to a session.
-    pub(crate) fn hold(&self, session: u32) {
-        self.with(session, |record| record.holds += 1);
+    pub(crate) fn add_guard(&self, session: u32) {
+        self.with(session, |record| record.guards += 1);
     }
 
     /// Registers `waker` to be woken when the session has settled everywhere. False if it already has.
     pub(crate) fn wait(&self, session: u32, waker: Waker) -> bool {
         let (waits, _unused) = self.with(session, |record| {
-            let waits = !record.has_settled() || record.owed > 0;
+            let waits = !record.has_settled() || record.pending_replies > 0;
             if !waits || record.waiting.iter().any(|waiting| waiting.will_wake(&waker)) {
                 // Dropped after the borrow: a waker may be foreign code.
                 return (waits, Some(waker));

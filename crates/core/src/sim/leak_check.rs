@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::operation::slot::Slot;
-use crate::operation::state::{ENDED, HELD, QUEUED, SlotState};
+use crate::operation::state::{CANCELLED, HELD, QUEUED, SlotState};
 use crate::processor::processor::Processor;
 use crate::processor::waker;
 
@@ -100,7 +100,7 @@ impl Processor {
                 stage: self.stage_name(slot.stage.get()),
                 state: state(slot.state.get()),
                 queued: slot.has(QUEUED),
-                ended: slot.has(ENDED),
+                ended: slot.has(CANCELLED),
                 awaited_by: parent
                     .and_then(|name| self.slab().get(name.index()))
                     .map(|parent| self.stage_name(parent.stage.get()))

@@ -26,6 +26,13 @@ pub(crate) struct LocalState {
     pub(crate) batch: Option<Rc<dyn Batch>>,
 }
 
+impl LocalState {
+    /// A state whose operations run one by one, without a gate.
+    pub(crate) fn plain(state: Rc<dyn std::any::Any>) -> Self {
+        Self { state, gate: None, batch: None }
+    }
+}
+
 pub(crate) type MakeLocal = Box<dyn Fn(usize, usize) -> LocalState + Send + Sync>;
 
 /// A hook run at the end of each cohort of a stage, and the place of its declaration.

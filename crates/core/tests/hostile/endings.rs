@@ -132,8 +132,8 @@ fn destructors_at_the_end_may_use_everything() {
     for processor in [&one, &two] {
         processor.enter(|| {
             for _ in 0..3 {
-                let (token, (trigger, waits)) = (alive.token(), oneshot::local::<()>());
-                let mut trigger = Some(trigger);
+                let (token, (sender, waits)) = (alive.token(), oneshot::local::<()>());
+                let mut sender = Some(sender);
                 let call = stage.call_on(1, |_| std::future::pending::<()>());
                 let last = OnDrop(move || {
                     drop(stage.call(|_| async {}));
@@ -143,7 +143,7 @@ fn destructors_at_the_end_may_use_everything() {
                     let session = Session::new();
                     drop(session.end());
                     let _ = poll_once(&mut sleep(Duration::from_millis(1)), Waker::noop());
-                    trigger.take().into_iter().for_each(|trigger| trigger.send(()));
+                    sender.take().into_iter().for_each(|sender| sender.send(()));
                     panic!("hostile destructor");
                 });
                 let operation = stage.dispatch(move |_| async move {

@@ -15,17 +15,17 @@ use crate::support::{Bomb, Count, Hostile, grow, hush, settle};
 /// Something that happens to an operation from outside.
 type Go = oneshot::LocalSender<()>;
 
-/// An operation that waits for a notification or for the trigger, whichever is first.
+/// An operation that waits for a notification or for a value, whichever is first.
 fn waits(stage: SharedStage<()>, notify: &Arc<Notify>, token: Rc<()>) -> Go {
-    let (go, event) = oneshot::local::<()>();
+    let (go, receiver) = oneshot::local::<()>();
     let notify = notify.clone();
     let operation = stage.dispatch(move |_| async move {
         let _token = token;
         let mut notified = std::pin::pin!(notify.notified());
-        let mut event = std::pin::pin!(event);
+        let mut receiver = std::pin::pin!(receiver);
         std::future::poll_fn(|context| {
             let notified = notified.as_mut().poll(context).is_ready();
-            if notified || event.as_mut().poll(context).is_ready() {
+            if notified || receiver.as_mut().poll(context).is_ready() {
                 std::task::Poll::Ready(())
             } else {
                 std::task::Poll::Pending

@@ -58,10 +58,10 @@ fn remote_operations_that_panic_are_dropped_once() {
                     };
                     [call(round), call(round + 1), call(round + 2), call(round + 3)]
                 });
-                let (trigger, event) = oneshot::shared();
+                let (sender, receiver) = oneshot::shared();
                 let token = Token::new(&alive);
-                let foreign = std::thread::spawn(move || trigger.send(token));
-                drop(event.await.expect("fired"));
+                let foreign = std::thread::spawn(move || sender.send(token));
+                drop(receiver.await.expect("fired"));
                 foreign.join().unwrap();
                 if round % 2 == 0 {
                     yield_now().await;

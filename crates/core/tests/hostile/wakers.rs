@@ -25,15 +25,15 @@ fn a_waker_that_panics_does_not_stop_its_callers() {
     let stage = graph.shared("stage", ());
     let ([processor], world) = (grow(graph), Hostile::default());
     processor.enter(|| {
-        let (trigger, mut waits) = oneshot::local();
+        let (sender, mut waits) = oneshot::local();
         assert!(poll_once(&mut waits, &bad).is_pending());
-        trigger.send(1);
-        let (trigger, mut waits) = oneshot::shared();
+        sender.send(1);
+        let (sender, mut waits) = oneshot::shared();
         assert!(poll_once(&mut waits, &bad).is_pending());
-        trigger.send(1);
-        let (trigger, mut waits) = oneshot::shared::<u8>();
+        sender.send(1);
+        let (sender, mut waits) = oneshot::shared::<u8>();
         assert!(poll_once(&mut waits, &bad).is_pending());
-        drop(trigger);
+        drop(sender);
         let mut joined = join(vec![stage.call(|_| async {}), stage.call(|_| async {})]);
         assert!(poll_once(&mut joined, &bad).is_pending());
         let mut timer = sleep(Duration::from_nanos(1));
@@ -58,9 +58,9 @@ impl Busy {
         assert!(poll_once(&mut end, Waker::noop()).is_ready());
         let mut timer = sleep(Duration::from_secs(1));
         assert!(poll_once(&mut timer, Waker::noop()).is_pending());
-        let (trigger, mut waits) = oneshot::local::<()>();
+        let (sender, mut waits) = oneshot::local::<()>();
         assert!(poll_once(&mut waits, Waker::noop()).is_pending());
-        drop(trigger);
+        drop(sender);
     }
 }
 
@@ -89,7 +89,7 @@ fn a_waker_may_use_everything_where_it_is_woken_and_dropped() {
         let session = Session::new();
         let hold = session.guard();
         let mut end = session.end();
-        let (trigger, mut waits) = oneshot::local::<()>();
+        let (sender, mut waits) = oneshot::local::<()>();
         // Each waker takes the place of another.
         for _ in 0..3 {
             assert!(poll_once(&mut timer, &busy()).is_pending());
@@ -99,7 +99,7 @@ fn a_waker_may_use_everything_where_it_is_woken_and_dropped() {
             assert!(poll_once(&mut waits, &busy()).is_pending());
         }
         drop(hold);
-        drop(trigger);
+        drop(sender);
         processor.turn(&world);
         world.now.set(5_000_000);
         processor.turn(&world);
@@ -140,7 +140,7 @@ fn a_join_hears_of_children_that_end_while_it_begins() {
     let out = done.clone();
     processor.enter(|| {
         let session = Session::new();
-        let (trigger, waits) = oneshot::local::<()>();
+        let (sender, waits) = oneshot::local::<()>();
         let mut first: Call<()> = stage.call(move |_| async move { _ = waits.await });
         let second = session.scope(|| stage.call(|_| std::future::pending::<()>()));
         processor.turn(&world);
@@ -154,7 +154,7 @@ fn a_join_hears_of_children_that_end_while_it_begins() {
         });
         parent.unwrap();
         processor.turn(&world);
-        trigger.send(());
+        sender.send(());
     });
     settle(std::slice::from_ref(&processor), &world);
     assert!(done.get());

@@ -85,9 +85,9 @@ fn waiting_requests_do_not_count() {
             let (requests, waiting) = (requests.clone(), waiting.clone());
             let begin = move |_| async move {
                 requests.begins();
-                let (trigger, event) = oneshot::local();
-                waiting.borrow_mut().push(trigger);
-                event.await;
+                let (sender, receiver) = oneshot::local();
+                waiting.borrow_mut().push(sender);
+                receiver.await;
                 requests.ends();
             };
             first.dispatch(begin).unwrap();
@@ -101,7 +101,7 @@ fn waiting_requests_do_not_count() {
     assert!(turns < REQUESTS / 2, "{turns} turns");
     // All wait at once, though no more than seven fit.
     assert_eq!((requests.begun.get(), requests.now.get()), (REQUESTS, REQUESTS));
-    processor.enter(|| waiting.take().into_iter().for_each(|trigger| trigger.send(())));
+    processor.enter(|| waiting.take().into_iter().for_each(|sender| sender.send(())));
     while processor.turn(&world).ran > 0 {}
     assert_eq!((requests.now.get(), processor.live()), (0, 0));
 }

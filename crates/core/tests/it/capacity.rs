@@ -49,11 +49,11 @@ fn re_enabled_operations_are_not_rejected() {
     let mut graph = Graph::new();
     let small = graph.stage("small").capacity(2).shared(());
     let (processor, world, done) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
-    let mut triggers = Vec::new();
+    let mut senders = Vec::new();
     settle(&processor, &world, || {
         for _ in 0..200 {
-            let (trigger, happened) = oneshot::local();
-            triggers.push(trigger);
+            let (sender, happened) = oneshot::local();
+            senders.push(sender);
             let done = done.clone();
             small
                 .dispatch(move |_| async move {
@@ -65,7 +65,7 @@ fn re_enabled_operations_are_not_rejected() {
             processor.turn(&world);
         }
         assert!(small.has_capacity());
-        triggers.into_iter().for_each(|trigger| trigger.send(()));
+        senders.into_iter().for_each(|sender| sender.send(()));
         assert!(!small.has_capacity());
     });
     assert_eq!((done.get(), processor.live()), (200, 0));

@@ -65,14 +65,14 @@ fn a_child_runs_when_it_is_awaited_and_not_before() {
 
 #[test]
 fn a_child_that_suspends_is_an_operation_like_any_other() {
-    let (trigger, happens) = oneshot::local::<u8>();
+    let (sender, happens) = oneshot::local::<u8>();
     let (log, view) = beside(|b, log| async move {
         let inner = log.clone();
         let child = b.call(move |_| async move {
             inner.borrow_mut().push("waits");
             happens.await
         });
-        let _other = b.dispatch(move |_| async move { trigger.send(5) });
+        let _other = b.dispatch(move |_| async move { sender.send(5) });
         log.borrow_mut().push("parent waits");
         // The other was queued later, and waits for its cohort.
         assert_eq!(child.await, Ok(Some(5)));
@@ -88,10 +88,10 @@ fn a_child_that_suspends_is_an_operation_like_any_other() {
 #[test]
 fn wakes_of_the_caller_are_not_lost_while_a_child_runs_inside() {
     let (log, _) = beside(|b, log| async move {
-        let (trigger, happens) = oneshot::local::<u8>();
+        let (sender, happens) = oneshot::local::<u8>();
         // Awaited first, so that the channel has its waker; then the child wakes it.
         let mut happens = std::pin::pin!(happens);
-        let mut child = Box::pin(b.call(move |_| async move { trigger.send(1) }));
+        let mut child = Box::pin(b.call(move |_| async move { sender.send(1) }));
         let mut done = false;
         let value = std::future::poll_fn(|context| {
             let value = happens.as_mut().poll(context);

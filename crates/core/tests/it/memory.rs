@@ -110,23 +110,23 @@ fn operation_types_are_recorded_and_large_ones_reported() {
             stage.dispatch(move |_| small()).unwrap();
             while processor.turn(&world).ran > 0 {}
             let handed = [0u8; 3000];
-            stage.dispatch(move |_| on_large_operation(handed)).unwrap();
+            stage.dispatch(move |_| large(handed)).unwrap();
             while processor.turn(&world).ran > 0 {}
         }
     });
     let table = processor.control().bytes();
     let names: Vec<_> = table.operations.iter().map(|each| each.operation).collect();
-    assert_eq!(names, ["memory::on_large_operation", "memory::small"]);
+    assert_eq!(names, ["memory::large", "memory::small"]);
     let wide = table.operations[0];
     assert_eq!((wide.invocation, wide.result, wide.stage), (3000, 0, 0));
     assert!(wide.future >= 5000 && wide.closure() == wide.future && wide.slot == 8192 + 64);
     assert_eq!((table.objects[0].name, table.objects[0].bytes), ("buffer", 1024));
-    assert_eq!(*world.wide.borrow(), [("stage", "memory::on_large_operation")]);
+    assert_eq!(*world.wide.borrow(), [("stage", "memory::large")]);
 }
 
 async fn small() {}
 
-async fn on_large_operation(handed: [u8; 3000]) {
+async fn large(handed: [u8; 3000]) {
     let made = [handed[0]; 2000];
     phalanx_core::yield_now().await;
     assert_eq!(made[1999] + handed[2999], 0);

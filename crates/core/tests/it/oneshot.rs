@@ -21,19 +21,19 @@ fn fired_by_threads() {
         stage
             .dispatch(move |_| async move {
                 for number in 0..300u64 {
-                    let (trigger, event) = oneshot::shared();
+                    let (sender, receiver) = oneshot::shared();
                     let thread = std::thread::spawn(move || {
                         // Sometimes before the receiver waits, sometimes while the processor is parked.
                         if number.is_multiple_of(100) {
                             std::thread::sleep(Duration::from_millis(3));
                         }
                         match number % 3 {
-                            0 => drop(trigger),
-                            _ => trigger.send(Box::new(number)),
+                            0 => drop(sender),
+                            _ => sender.send(Box::new(number)),
                         }
                     });
                     let expected = (!number.is_multiple_of(3)).then(|| Box::new(number));
-                    assert_eq!(event.await, expected);
+                    assert_eq!(receiver.await, expected);
                     sum.fetch_add(1, Ordering::Relaxed);
                     thread.join().unwrap();
                 }
@@ -58,9 +58,9 @@ fn fired_by_another_processor() {
         stage
             .dispatch(move |_| async move {
                 for number in 0..300u64 {
-                    let (trigger, event) = oneshot::shared();
-                    let told = stage.call_on(1, move |_| async move { trigger.send(number) });
-                    assert_eq!(event.await, Some(number));
+                    let (sender, receiver) = oneshot::shared();
+                    let told = stage.call_on(1, move |_| async move { sender.send(number) });
+                    assert_eq!(receiver.await, Some(number));
                     told.await.unwrap();
                     heard.fetch_add(1, Ordering::Relaxed);
                 }
@@ -75,27 +75,27 @@ fn fired_by_another_processor() {
 #[test]
 fn either_end_may_go_first() {
     let value = Arc::new(());
-    let (trigger, event) = oneshot::shared();
-    assert!(!trigger.is_closed());
-    drop(event);
-    assert!(trigger.is_closed());
-    trigger.send(value.clone());
+    let (sender, receiver) = oneshot::shared();
+    assert!(!sender.is_closed());
+    drop(receiver);
+    assert!(sender.is_closed());
+    sender.send(value.clone());
     assert_eq!(Arc::strong_count(&value), 1);
 
-    let (trigger, event) = oneshot::shared();
-    trigger.send(value.clone());
+    let (sender, receiver) = oneshot::shared();
+    sender.send(value.clone());
     assert_eq!(Arc::strong_count(&value), 2);
-    drop(event);
+    drop(receiver);
     assert_eq!(Arc::strong_count(&value), 1);
 
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
     let (processor, world) = (alone(graph), Bench::default());
-    let (late, event) = oneshot::shared::<u32>();
+    let (late, receiver) = oneshot::shared::<u32>();
     settle(&processor, &world, || {
         stage
             .dispatch(move |_| async move {
-                assert!(timeout(Duration::from_millis(1), event).await.is_err());
+                assert!(timeout(Duration::from_millis(1), receiver).await.is_err());
                 sleep(Duration::from_millis(1)).await;
             })
             .unwrap();

@@ -103,7 +103,7 @@ fn woken_operations_queue_with_the_invoked() {
         let ran = ran.clone();
         move || ran.borrow_mut().push(name)
     };
-    let (trigger, happens) = oneshot::local::<()>();
+    let (sender, happens) = oneshot::local::<()>();
     let (woken, before, behind) = (note("woken"), note("before"), note("behind"));
     settle(&processor, &world, || {
         let waits = async move {
@@ -121,7 +121,7 @@ fn woken_operations_queue_with_the_invoked() {
         };
         stage.dispatch(move |_| yields).unwrap();
         stage.dispatch(move |_| async move { before() }).unwrap();
-        trigger.send(());
+        sender.send(());
         stage.dispatch(move |_| async move { behind() }).unwrap();
     });
     assert_eq!(*ran.borrow(), ["yields", "before", "woken", "behind", "yielded"]);

@@ -195,9 +195,9 @@ fn a_wake_up_while_it_waits_runs_it_once() {
     let ends = Rc::new(Cell::new(0));
     let out = ends.clone();
     settle(&processor, &world, || {
-        let (trigger, mut value) = oneshot::local::<u32>();
+        let (sender, mut value) = oneshot::local::<u32>();
         a.dispatch(move |_| async move {
-            // The event has this operation's waker before the prefetch suspends it.
+            // The receiver has this operation's waker before the prefetch suspends it.
             let mut early = None;
             std::future::poll_fn(|context| {
                 if let Poll::Ready(value) = Pin::new(&mut value).poll(context) {
@@ -212,7 +212,7 @@ fn a_wake_up_while_it_waits_runs_it_once() {
             out.set(out.get() + 1);
         })
         .unwrap();
-        a.dispatch(move |_| async move { trigger.send(7) }).unwrap();
+        a.dispatch(move |_| async move { sender.send(7) }).unwrap();
     });
     assert_eq!((ends.get(), processor.live()), (1, 0));
     assert_eq!(stage(&processor, 0).completed.count, 2);

@@ -191,11 +191,11 @@ fn a_foreign_wakers_destructor_may_use_timers() {
         }
     });
     settle(&processor, &world, || {
-        let (trigger, event) = phalanx_core::oneshot::local::<u8>();
-        let mut event = pin!(event);
-        assert!(poll_once(&mut event, &Waker::from(Arc::new(Timer))).is_pending());
-        assert!(poll_once(&mut event, Waker::noop()).is_pending());
-        trigger.send(1);
+        let (sender, receiver) = phalanx_core::oneshot::local::<u8>();
+        let mut receiver = pin!(receiver);
+        assert!(poll_once(&mut receiver, &Waker::from(Arc::new(Timer))).is_pending());
+        assert!(poll_once(&mut receiver, Waker::noop()).is_pending());
+        sender.send(1);
     });
 }
 
@@ -385,11 +385,11 @@ fn a_destructor_in_a_cohort_wakes_the_operation_that_just_suspended() {
     let (processor, world, done) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
     let out = done.clone();
     settle(&processor, &world, || {
-        let (session, (trigger, event)) = (Session::new(), phalanx_core::oneshot::local::<u8>());
-        session.scope(|| a.dispatch(move |_| async move { drop(trigger) })).unwrap();
+        let (session, (sender, receiver)) = (Session::new(), phalanx_core::oneshot::local::<u8>());
+        session.scope(|| a.dispatch(move |_| async move { drop(sender) })).unwrap();
         // Taken first, being the newest; then the one that has been ended in the queue.
         a.dispatch(move |_| async move {
-            assert_eq!(event.await, None);
+            assert_eq!(receiver.await, None);
             out.set(1);
         })
         .unwrap();

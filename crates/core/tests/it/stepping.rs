@@ -45,7 +45,7 @@ fn everything_that_is_left_has_a_name() {
     let parent = graph.shared("parent", ());
     let child = graph.shared("child", ());
     let (processor, world) = (alone(graph), Bench::default());
-    let (trigger, happens) = oneshot::local::<()>();
+    let (sender, happens) = oneshot::local::<()>();
     processor.enter(|| {
         let session = Session::new();
         session
@@ -79,7 +79,7 @@ fn everything_that_is_left_has_a_name() {
         assert!(left.contains(&remnant), "{remnant:?} is not in {left:?}");
     }
     assert_eq!(left.len(), 6, "{left:?}");
-    processor.enter(|| trigger.send(()));
+    processor.enter(|| sender.send(()));
     world.now.set(10_000_000);
     steps.timers(&world);
     while let Some(stage) = steps.ready().next() {

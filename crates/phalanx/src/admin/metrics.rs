@@ -33,9 +33,7 @@ const STAGE: &[(&str, &str, &str, &str, PerStage)] = &[
     }),
     ("operations_completed", "counter", "", "Operations completed.", |s| s.completed.count as f64),
     ("operations_panicked", "counter", "", "Operations that panicked.", |s| s.panicked as f64),
-    ("operations_cancelled", "counter", "", "Operations cancelled with their session.", |s| {
-        s.cancelled as f64
-    }),
+    ("operations_cancelled", "counter", "", "Operations cancelled.", |s| s.cancelled as f64),
     ("operations_rejected", "counter", "", "Invocations rejected at a bound.", |s| {
         s.rejected as f64
     }),

@@ -48,27 +48,27 @@ impl<S: Send + Sync + 'static> BlockingStage<S> {
         T: Send + 'static,
     {
         let place: SharedPlace = Rc::new(Cell::new(Place::Invoked));
-        let (trigger, event) = oneshot::local();
+        let (sender, receiver) = oneshot::local();
         let hold = Session::current().map(|session| session.guard());
         let operation = {
             let place = place.clone();
             move |inner: Shared<Inner<S>>| async move {
                 let _hold = hold;
-                submit_backlogged(&inner, work, &place, trigger).await;
+                submit_job(&inner, work, &place, sender).await;
             }
         };
         let session = io::with(|io| io.apart.get_or_init(Session::new).clone());
         let refused = session.scope(|| self.0.dispatch(operation)).err();
-        BlockingCall { event, place, refused }
+        BlockingCall { receiver, place, refused }
     }
 }
 
 /// Runs as an operation of the stage.
-async fn submit_backlogged<S, F, T>(
+async fn submit_job<S, F, T>(
     inner: &Inner<S>,
     work: F,
     place: &SharedPlace,
-    trigger: oneshot::LocalSender<Result<T, BlockingError>>,
+    sender: oneshot::LocalSender<Result<T, BlockingError>>,
 ) where
     S: Send + Sync + 'static,
     F: FnOnce(&S) -> T + Send + 'static,
@@ -89,7 +89,7 @@ async fn submit_backlogged<S, F, T>(
         Err(error) => Err(error),
     };
     place.set(Place::Over);
-    trigger.send(result);
+    sender.send(result);
 }
 
 type Done<T> = oneshot::Receiver<Result<T, BlockingError>>;
@@ -100,16 +100,16 @@ where
     F: FnOnce(&S) -> T + Send + 'static,
     T: Send + 'static,
 {
-    let (trigger, done) = oneshot::shared();
+    let (sender, done) = oneshot::shared();
     let (state, stage) = (inner.state.clone(), inner.name);
     let number = inner.pool.submit(Box::new(move || {
         // The whole program has ended; nothing awaits the result.
-        if trigger.is_closed() {
+        if sender.is_closed() {
             return;
         }
         let result = catch_unwind(AssertUnwindSafe(|| work(&state)));
         drop(state);
-        trigger.send(result.map_err(|panic| {
+        sender.send(result.map_err(|panic| {
             let message = text(&*panic).into();
             discard_panic(|| drop(panic));
             BlockingError::Panicked { stage, message }
@@ -127,7 +127,7 @@ fn text(panic: &(dyn Any + Send)) -> &str {
 /// Future of a blocking call's result. See [`BlockingStage::call`].
 #[must_use = "a call that is dropped is given up"]
 pub struct BlockingCall<T> {
-    event: oneshot::LocalReceiver<Result<T, BlockingError>>,
+    receiver: oneshot::LocalReceiver<Result<T, BlockingError>>,
     place: SharedPlace,
     refused: Option<CallError>,
 }
@@ -140,7 +140,7 @@ impl<T> Future for BlockingCall<T> {
             return Poll::Ready(Err(refused.into()));
         }
         let ended = || Err(CallError::Cancelled.into());
-        Pin::new(&mut self.event).poll(context).map(|result| result.unwrap_or_else(ended))
+        Pin::new(&mut self.receiver).poll(context).map(|result| result.unwrap_or_else(ended))
     }
 }
 

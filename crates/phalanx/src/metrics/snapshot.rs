@@ -192,7 +192,7 @@ pub struct StageSnapshot {
     pub suspended_now: u64,
     /// Operations that panicked.
     pub panicked: u64,
-    /// Operations cancelled with their session.
+    /// Operations cancelled by their caller, with their session or at shutdown.
     pub cancelled: u64,
     /// Invocations rejected because the queue was full or the session had ended.
     pub rejected: u64,

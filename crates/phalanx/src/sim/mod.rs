@@ -13,8 +13,8 @@
 //! same thread, in virtual time.
 //!
 //! When all clients have finished, the program drains. An oracle then checks that it is at rest: on no
-//! processor anything runs, waits, is queued or is open. If the program does not come to rest it is *stuck*,
-//! and the report lists the waiting operations.
+//! processor anything runs, waits, is queued or is open. Otherwise the program is *stuck*, and the
+//! report lists the waiting operations.
 //!
 //! ```
 //! use std::cell::RefCell;

@@ -266,11 +266,11 @@ impl FileCache {
         key: u64,
         host: HostId,
         path: &[u8],
-        trigger: oneshot::LocalSender<LookupResult>,
+        sender: oneshot::LocalSender<LookupResult>,
     ) -> bool {
         match self.loading.get_mut(&key) {
             Some(loading) if (loading.host, &*loading.path) == (host, path) => {
-                loading.waiting.push(trigger);
+                loading.waiting.push(sender);
                 true
             }
             _ => false,
@@ -348,12 +348,12 @@ mod tests {
         assert!(
             cache.begin_loading(9, HostId(0), b"a") && !cache.begin_loading(9, HostId(0), b"b")
         );
-        let (trigger, _event) = oneshot::local();
-        assert!(!cache.wait_for(9, HostId(0), b"b", trigger), "another path of the same key");
-        let (trigger, _event) = oneshot::local();
-        assert!(cache.wait_for(9, HostId(0), b"a", trigger));
-        let (trigger, _event) = oneshot::local();
-        assert!(!cache.wait_for(9, HostId(1), b"a", trigger), "another host's");
+        let (sender, _receiver) = oneshot::local();
+        assert!(!cache.wait_for(9, HostId(0), b"b", sender), "another path of the same key");
+        let (sender, _receiver) = oneshot::local();
+        assert!(cache.wait_for(9, HostId(0), b"a", sender));
+        let (sender, _receiver) = oneshot::local();
+        assert!(!cache.wait_for(9, HostId(1), b"a", sender), "another host's");
         assert_eq!(cache.end_loading(9).len(), 1);
     }
 }

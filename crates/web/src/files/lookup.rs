@@ -143,8 +143,8 @@ impl Lookup {
         let Self { key, path, .. } = self;
         let (key, host) = (*key, self.id());
         while !cache.with(|cache| cache.begin_loading(key, host, path)) {
-            let (trigger, loaded) = oneshot::local();
-            if !cache.with(|cache| cache.wait_for(key, host, path, trigger)) {
+            let (sender, loaded) = oneshot::local();
+            if !cache.with(|cache| cache.wait_for(key, host, path, sender)) {
                 // Another path with the same key, which is very rare: bypass the cache.
                 return self.fetch().await;
             }
@@ -219,8 +219,8 @@ pub(crate) struct Loading<'a> {
 
 impl Loading<'_> {
     pub(crate) fn end(self, result: &LookupResult) {
-        for trigger in self.cache.with(|cache| cache.end_loading(self.key)) {
-            trigger.send(result.clone());
+        for sender in self.cache.with(|cache| cache.end_loading(self.key)) {
+            sender.send(result.clone());
         }
     }
 }

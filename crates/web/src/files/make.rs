@@ -98,8 +98,8 @@ async fn make(
         if cache.with(|cache| cache.begin_loading(key, host, &path)) {
             break;
         }
-        let (trigger, loaded) = oneshot::local();
-        if !cache.with(|cache| cache.wait_for(key, host, &path, trigger)) {
+        let (sender, loaded) = oneshot::local();
+        if !cache.with(|cache| cache.wait_for(key, host, &path, sender)) {
             return Err(Failure::Missing);
         }
         match loaded.await {

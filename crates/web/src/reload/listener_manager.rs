@@ -97,9 +97,9 @@ impl ListenerManager {
     fn open(&self, socket: TcpListener, kind: ListenerKind) -> Result<Open, StartError> {
         let listener: io::Result<Listener> = Listener::new(socket);
         let (listener, context) = (listener?, self.context.clone());
-        let (kind, (trigger, close)) = (Rc::new(Cell::new(kind)), oneshot::local());
+        let (kind, (sender, close)) = (Rc::new(Cell::new(kind)), oneshot::local());
         let control = ListenerControl { kind: kind.clone(), close: Some(close) };
         self.stages.network.dispatch(move |_| accept(listener, control, context))?;
-        Ok(Open { kind, close: trigger })
+        Ok(Open { kind, close: sender })
     }
 }

@@ -152,13 +152,13 @@ impl CommandQueues {
         (0..self.0.len()).for_each(|processor| self.push(processor, command()));
     }
 
-    /// The next command for a processor, or an event that fires when there is one.
+    /// The next command for a processor, or a receiver that resolves when there is one.
     pub(crate) fn take(&self, processor: usize) -> Result<ListenerCommand, oneshot::Receiver<()>> {
         let mut queue = self.0[processor].lock().unwrap_or_else(PoisonError::into_inner);
         queue.commands.pop_front().ok_or_else(|| {
-            let (trigger, event) = oneshot::shared();
-            queue.waker = Some(trigger);
-            event
+            let (sender, receiver) = oneshot::shared();
+            queue.waker = Some(sender);
+            receiver
         })
     }
 }

@@ -32,7 +32,7 @@ use crate::simulation::wire::address;
 const PUBLISHERS: usize = 2;
 const MESSAGES: usize = 12;
 
-/// What clients know of each other, outside of the simulated network.
+/// State that clients share outside the simulated network.
 #[derive(Default)]
 struct Shared {
     /// The number of subscribers that have not subscribed yet.

@@ -29,7 +29,7 @@ pub(crate) struct Memory {
     got: BTreeMap<String, Vec<(usize, QoS)>>,
 }
 
-/// What to subscribe to, and until when.
+/// A client's subscription, and when it ends.
 pub(crate) struct Errand {
     pub(crate) name: String,
     pub(crate) filter: &'static str,

@@ -62,9 +62,10 @@ impl Processor {
     }
 
     fn overdue(&self, stages: StageSet) -> Option<usize> {
-        let from_next = stages.from(self.stages.thresholds.next.get());
+        let mut from_next = stages.from(self.stages.thresholds.next.get());
+        let mut before = stages.difference(from_next);
         let overdue = |stage: &usize| self.is_overdue(*stage);
-        from_next.clone().find(overdue).or_else(|| stages.difference(from_next).find(overdue))
+        from_next.find(overdue).or_else(|| before.find(overdue))
     }
 
     fn is_overdue(&self, stage: usize) -> bool {

@@ -35,7 +35,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::error::{CallError, Refused};
+use crate::error::{CallError, Rejection};
 use crate::mailbox::message::Message;
 use crate::operation::cancel_flag::{CancelFlag, RemotePlace};
 use crate::operation::envelope::Envelope;
@@ -43,7 +43,7 @@ use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::published::Site;
 use crate::operation::sizes::OperationSizes;
 use crate::operation::slot::{Payload, RemoteVTable, Slot, VTable, output_drop};
-use crate::operation::state::{ENDED, HELD, Serial, SlotState};
+use crate::operation::state::{CANCELLED, HELD, Serial, SlotState};
 use crate::panic::catch_panic;
 use crate::processor;
 use crate::processor::processor::Processor;
@@ -85,7 +85,7 @@ impl Processor {
         from: Invocation,
         target: usize,
         invocation: F,
-    ) -> Result<Slot, Refused>
+    ) -> Result<Slot, Rejection>
     where
         F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
         Fut: Future<Output = T> + 'static,
@@ -107,7 +107,7 @@ impl Processor {
         from: Invocation,
         target: usize,
         invocation: F,
-    ) -> Result<Slot, Refused>
+    ) -> Result<Slot, Rejection>
     where
         F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
         Fut: Future<Output = T> + 'static,
@@ -130,16 +130,16 @@ impl Processor {
         target: usize,
         vtable: &'static VTable,
         invocation: F,
-    ) -> Result<Slot, Refused> {
+    ) -> Result<Slot, Rejection> {
         let capacity = &self.stages[usize::from(key.stage())].runtime.capacity;
         if capacity.is_some() {
             let there = self.program().mailboxes[target].stages[usize::from(key.stage())].len();
             if there + capacity.outbound.get() >= capacity.bound {
-                return Err(self.refuse_at_stage(key.stage(), invocation));
+                return Err(self.reject_at_stage(key.stage(), invocation));
             }
         }
         let Some(slot) = self.reserve::<RemoteCall<F, T>>() else {
-            return Err(self.refuse(key.stage(), invocation));
+            return Err(self.reject(key.stage(), invocation));
         };
         slot.flags.set(HELD);
         slot.vtable.set(vtable);
@@ -233,7 +233,7 @@ where
 }
 
 /// The vtable of an envelope with an item for a cohort operation. `accept_remote` has the same types.
-pub(crate) const fn item_parcel_vtable<I: Send + 'static, T: Send + 'static>(
+pub(crate) const fn item_envelope_vtable<I: Send + 'static, T: Send + 'static>(
     accept_remote: unsafe fn(Slot, ProcessorRef<'_>) -> Option<Slot>,
 ) -> VTable {
     VTable {
@@ -316,7 +316,7 @@ where
 pub(crate) unsafe fn receive<F, T>(
     slot: Slot,
     processor: &Processor,
-    place: impl FnOnce(Site, u8, F, RemoteReply<T>) -> Result<Slot, Refused>,
+    place: impl FnOnce(Site, u8, F, RemoteReply<T>) -> Result<Slot, Rejection>,
 ) -> Option<Slot> {
     let crossing: *mut RemoteCall<F, T> = slot.payload();
     // SAFETY: the envelope came through a ring, so its payload is ours; the invocation is read once.
@@ -340,8 +340,8 @@ pub(crate) unsafe fn receive<F, T>(
         }
         let invocation = invocation.take()?;
         if !processor.slab().has_room() || !processor.stage(stage.into()).queue.has_room() {
-            let refused = processor.refuse(stage, invocation);
-            reply.send(Err(processor.refusal(refused)));
+            let rejection = processor.reject(stage, invocation);
+            reply.send(Err(processor.rejection(rejection)));
             return None;
         }
         let reply = std::mem::replace(&mut reply, RemoteReply::EMPTY);
@@ -351,14 +351,14 @@ pub(crate) unsafe fn receive<F, T>(
         let there = unsafe { &(*crossing).cancel };
         let (at, index) = (processor.index(), operation.id.get().index());
         if there.arrive(RemotePlace { processor: at, index, serial: operation.serial.get() }) {
-            operation.set(ENDED);
+            operation.set(CANCELLED);
         }
         Some(operation)
     });
     // If the invocation was not accepted, its destructor is user code; the reply is sent even if it
     // panics.
     catch_panic(|| drop(invocation));
-    // If there was no reply yet, tells the caller that its operation was cancelled with its session.
+    // If there was no reply yet, tells the caller that its session has ended.
     drop(reply);
     if joined.is_none() {
         processor.stage_counters(stage).cancelled.add(1);

@@ -75,10 +75,6 @@ impl Processor {
         }
     }
 
-    fn next_outbound(&self) -> Option<Outbound> {
-        self.link.pop_outbound()
-    }
-
     /// Closes the mailbox at the end of the processor: answers unaccepted envelopes, sends what can still be
     /// sent, and gives the remaining envelopes to the program, which drops their contents.
     pub(crate) fn close_mailbox(&self) {
@@ -91,7 +87,7 @@ impl Processor {
         // Unparking other processors is the embedder's code.
         catch_panic(|| self.flush_outbox());
         // A dropped command may send a reply, which is a command too.
-        while let Some(outbound) = self.next_outbound() {
+        while let Some(outbound) = self.link.pop_outbound() {
             match outbound.message {
                 Message::Invocation(envelope) | Message::Reply(envelope) => {
                     self.program().keep_envelope(envelope);

@@ -61,17 +61,17 @@ impl Processor {
         self.cancel_each(&self.waiting.sessions.close(self.slab(), session));
     }
 
-    /// Ends the group on all other processors that take part; [`Record::owed`] counts them.
+    /// Ends the group on all other processors that take part; [`Record::pending_replies`] counts them.
     #[cold]
     fn end_group_elsewhere(&self, session: u32, group: &Arc<Group>) {
         for target in group.end().into_iter().filter(|target| *target != self.index()) {
-            self.waiting.sessions.with(session, |record| record.owed += 1);
+            self.waiting.sessions.with(session, |record| record.pending_replies += 1);
             let group = group.clone();
             self.request(
                 target,
                 move |there, responder| there.end_group_here(&group, responder),
                 move |here, _: Option<()>| {
-                    here.release_session(session, |record| record.owed -= 1);
+                    here.release_session(session, |record| record.pending_replies -= 1);
                 },
             );
         }
@@ -84,7 +84,7 @@ impl Processor {
             return responder.reply(());
         };
         self.waiting.sessions.with(session, |record| {
-            record.answers.push(responder.into_address());
+            record.awaiting_end.push(responder.into_address());
             // Keeps the record alive while its operations are cancelled.
             record.handles += 1;
         });

@@ -127,7 +127,7 @@ fn events_work_between_processors() {
     two(
         plain,
         |here| async move {
-            let (trigger, wait) = oneshot::local();
+            let (sender, wait) = oneshot::local();
             here.stage.dispatch(|_| async move { assert_eq!(wait.await, Some(5)) }).unwrap();
             let (there, moved) = oneshot::local();
             let moved = begun(moved).await;
@@ -137,10 +137,10 @@ fn events_work_between_processors() {
                     there.send(6);
                 })
                 .unwrap();
-            (trigger, moved)
+            (sender, moved)
         },
-        |_, (trigger, moved)| async move {
-            trigger.send(5);
+        |_, (sender, moved)| async move {
+            sender.send(5);
             assert_eq!(moved.await, Some(6));
         },
         no_client,

@@ -60,7 +60,7 @@ struct Town {
     slow: BlockingStage<()>,
     peer: SocketAddr,
     dir: Dir,
-    triggers: Arc<Mutex<Vec<oneshot::Sender<u32>>>>,
+    senders: Arc<Mutex<Vec<oneshot::Sender<u32>>>>,
     alive: Arc<AtomicUsize>,
 }
 
@@ -99,9 +99,9 @@ async fn step(town: &Town, random: &mut Random, depth: u32) {
         5 => _ = timeout(Duration::from_micros(random.below(3000)), connection(town, key)).await,
         6 => _ = connection(town, key).await,
         7 => {
-            let (trigger, event) = oneshot::shared();
-            town.triggers.lock().unwrap().push(trigger);
-            let _ = event.await;
+            let (sender, receiver) = oneshot::shared();
+            town.senders.lock().unwrap().push(sender);
+            let _ = receiver.await;
         }
         8 => {
             let (alive, time) = (town.alive(), Duration::from_micros(random.below(2000)));
@@ -163,14 +163,14 @@ async fn step(town: &Town, random: &mut Random, depth: u32) {
             session.end().await;
         }
         _ => {
-            let (trigger, event): (oneshot::LocalSender<u32>, oneshot::LocalReceiver<u32>) =
+            let (sender, receiver): (oneshot::LocalSender<u32>, oneshot::LocalReceiver<u32>) =
                 oneshot::local();
             let child = child();
             let told = town.shared.call(move |_| async move {
                 child().await;
-                trigger.send(1);
+                sender.send(1);
             });
-            let _ = select(event, told).await;
+            let _ = select(receiver, told).await;
         }
     }
 }
@@ -225,7 +225,7 @@ fn round(driver: DriverChoice, seed: u64) {
         slow: blocking(&mut graph, "slow").threads(2).queue(8).state(()),
         peer,
         dir: Dir::open(home.path()).unwrap(),
-        triggers: Arc::default(),
+        senders: Arc::default(),
         alive: Arc::default(),
     };
     let drain = Duration::from_millis(random.below(40));
@@ -241,14 +241,14 @@ fn round(driver: DriverChoice, seed: u64) {
                 let life = life(town.clone(), seed, 3);
                 town.shared.dispatch(move |_| async move { _ = life.await })?;
             }
-            // A thread triggers the events that operations await.
-            let triggers = town.triggers.clone();
+            // A thread sends what operations await.
+            let senders = town.senders.clone();
             if start.processor() == 0 {
                 town.shared.dispatch(move |_| async move {
                     loop {
                         sleep(Duration::from_millis(1)).await;
-                        let trigger = triggers.lock().unwrap().pop();
-                        trigger.into_iter().for_each(|trigger| trigger.send(1));
+                        let sender = senders.lock().unwrap().pop();
+                        sender.into_iter().for_each(|sender| sender.send(1));
                     }
                 })?;
             }
@@ -265,7 +265,7 @@ fn round(driver: DriverChoice, seed: u64) {
     assert!(took < LONG / 2, "seed {seed:#x}: the end took {took:?}");
     assert_eq!(ended.processors.len(), 2);
     assert!(ended.is_clean(), "seed {seed:#x}: {ended:?}");
-    town.triggers.lock().unwrap().clear();
+    town.senders.lock().unwrap().clear();
     assert_eq!(town.alive.load(Ordering::SeqCst), 0, "seed {seed:#x}: some still live");
     // The server may check before the byte arrives; then it reads the next one's.
     while !server.is_finished() {

@@ -65,14 +65,14 @@ fn timeouts(driver: DriverChoice) {
         // An operation continues after its timeout.
         let done = Rc::new(Cell::new(false));
         let flag = done.clone();
-        let (trigger, told) = oneshot::local();
+        let (sender, told) = oneshot::local();
         let call = stage.call(move |_| async move {
             told.await;
             flag.set(true);
         });
         assert_eq!(timeout(5 * MS, call).await, Err(TimedOut));
         assert!(!done.get());
-        trigger.send(());
+        sender.send(());
         while !done.get() {
             sleep(5 * MS).await;
         }

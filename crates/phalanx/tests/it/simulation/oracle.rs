@@ -150,10 +150,10 @@ fn waiting_in_a_circle_is_stuck_and_told() {
         let [one, other] = ["one", "other"].map(|name| graph.shared(name, ()));
         world.program(graph, move |_| {
             one.dispatch(move |_| async move {
-                let (trigger, happens): (_, oneshot::LocalReceiver<()>) = oneshot::local();
-                // The child waits for an event that its parent triggers only after the child has returned.
+                let (sender, happens): (_, oneshot::LocalReceiver<()>) = oneshot::local();
+                // The child waits for a value that its parent sends only after the child has returned.
                 let _ = other.call(move |_| happens).await;
-                trigger.send(());
+                sender.send(());
             })?;
             Ok(())
         });

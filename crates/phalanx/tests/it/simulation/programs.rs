@@ -202,15 +202,17 @@ impl Work {
                 }
             }
             9 => {
-                let (trigger, happens) = oneshot::local();
+                let (sender, happens) = oneshot::local();
                 let (id, call) = self.call(rng, number);
                 let late = async {
                     sleep(Duration::from_millis(1)).await;
-                    trigger.send(7);
+                    sender.send(7);
                 };
                 late.await;
                 let value = happens.await;
-                self.plan.ledger.expect(value == Some(7), || format!("an event said {value:?}"));
+                self.plan
+                    .ledger
+                    .expect(value == Some(7), || format!("a receiver returned {value:?}"));
                 self.check(id, call.await);
             }
             _ => self.group(rng, number).await,
