@@ -1,10 +1,10 @@
-//! The command lines of `phalanx load` and `phalanx bench`.
+//! The command lines of `phalanx-bench`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use phalanx::runtime::DriverKind;
 
 use crate::{
@@ -16,17 +16,14 @@ use crate::{
 /// Exit code of an interrupted command, as of a shell on SIGINT.
 const INTERRUPTED: u8 = 130;
 
-/// `phalanx load`.
-pub type LoadCommand = load::Options;
-
-impl LoadCommand {
+impl load::Options {
     /// Sends the load and prints the report. The exit code is 0; 1 if nothing was answered or the load could not
     /// be sent; 2 for bad arguments.
-    pub fn run(self) -> ExitCode {
+    fn execute(self) -> ExitCode {
         let report = match load::run(&self) {
             Ok(report) => report,
             Err(error) => {
-                eprintln!("phalanx load: {error}");
+                eprintln!("phalanx-bench load: {error}");
                 return ExitCode::from(error.exit_code());
             }
         };
@@ -36,16 +33,31 @@ impl LoadCommand {
             print!("{report}")
         }
         if report.completed == 0 && report.errors.total() > 0 {
-            eprintln!("phalanx load: no request was answered");
+            eprintln!("phalanx-bench load: no request was answered");
             return ExitCode::FAILURE;
         }
         ExitCode::SUCCESS
     }
 }
 
-/// `phalanx bench`: each command compares Phalanx with something else in one run.
+/// Benchmarks of Phalanx: each compares it with something else in one run.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "phalanx-bench", version, max_term_width = 100, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: BenchCommand,
+}
+
+impl Cli {
+    /// Runs the command. The exit code is 0; 1 if a measurement failed; 2 for bad arguments; 130 if interrupted.
+    pub fn run(self) -> ExitCode {
+        self.command.run()
+    }
+}
+
+/// The commands.
 #[derive(Subcommand, Clone, Debug)]
-pub enum BenchCommand {
+enum BenchCommand {
     /// The cost of an operation, a boxed closure and a spawned task
     Op(OpCommand),
     /// The same small tasks on Phalanx, tokio, glommio and monoio
@@ -84,6 +96,7 @@ pub enum BenchCommand {
     Match(matching::Options),
     /// All of these in one run, with a page of plots
     Report(report::Options),
+    Load(load::Options),
     /// The threaded twin of the web server
     #[command(hide = true)]
     TwinServer(TwinServer),
@@ -95,9 +108,9 @@ pub enum BenchCommand {
     Kernel(KernelCommand),
 }
 
-/// `phalanx bench op`.
+/// `phalanx-bench op`.
 #[derive(Args, Clone, Debug)]
-pub struct OpCommand {
+struct OpCommand {
     /// Number of measurements per arm; at least 7
     #[arg(long, default_value_t = 15)]
     rounds: usize,
@@ -109,9 +122,9 @@ pub struct OpCommand {
     json: bool,
 }
 
-/// `phalanx bench kernel`.
+/// `phalanx-bench kernel`.
 #[derive(Args, Clone, Debug)]
-pub struct KernelCommand {
+struct KernelCommand {
     /// The kernel
     kernel: kernel::Kernel,
     /// Number of iterations
@@ -119,9 +132,9 @@ pub struct KernelCommand {
     count: usize,
 }
 
-/// `phalanx bench floor-server`.
+/// `phalanx-bench floor-server`.
 #[derive(Args, Clone, Debug)]
-pub struct FloorServer {
+struct FloorServer {
     /// Driver: uring or poll
     #[arg(long, value_parser = kind)]
     driver: DriverKind,
@@ -130,9 +143,9 @@ pub struct FloorServer {
     listen: SocketAddr,
 }
 
-/// `phalanx bench twin-server`.
+/// `phalanx-bench twin-server`.
 #[derive(Args, Clone, Debug)]
-pub struct TwinServer {
+struct TwinServer {
     /// The folder to serve
     directory: PathBuf,
     /// Where to listen
@@ -149,9 +162,7 @@ fn kind(text: &str) -> Result<DriverKind, String> {
 }
 
 impl BenchCommand {
-    /// Measures and prints. The exit code is 0; 1 if a measurement failed; 2 for bad arguments; 130 if
-    /// interrupted.
-    pub fn run(self) -> ExitCode {
+    fn run(self) -> ExitCode {
         match self {
             BenchCommand::Op(command) => command.run(),
             BenchCommand::Web(options) => {
@@ -224,6 +235,7 @@ impl BenchCommand {
                 }
             }
             BenchCommand::Report(options) => write_report(&options),
+            BenchCommand::Load(options) => options.execute(),
             BenchCommand::TwinServer(TwinServer { directory, listen }) => {
                 finish(twin::run(&directory, listen))
             }
@@ -299,7 +311,7 @@ fn write_report(options: &report::Options) -> ExitCode {
     match report::run(options) {
         Ok(made) => {
             for (name, why) in &made.missing {
-                eprintln!("phalanx bench report: {name} is missing: {why}");
+                eprintln!("phalanx-bench report: {name} is missing: {why}");
             }
             println!("{}", made.page.display());
             ExitCode::from(match (made.interrupted, made.missing.is_empty()) {
@@ -309,7 +321,7 @@ fn write_report(options: &report::Options) -> ExitCode {
             })
         }
         Err(error) => {
-            eprintln!("phalanx bench report: {error}");
+            eprintln!("phalanx-bench report: {error}");
             let of_arguments =
                 matches!(error, report::Error::Unknown { .. } | report::Error::Baseline { .. });
             ExitCode::from(if of_arguments { 2 } else { 1 })
@@ -344,7 +356,7 @@ fn print<R: std::fmt::Display + serde::Serialize, E: std::fmt::Display>(
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("phalanx bench {name}: {error}");
+            eprintln!("phalanx-bench {name}: {error}");
             ExitCode::FAILURE
         }
     }
@@ -354,7 +366,7 @@ fn finish(result: std::io::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("phalanx bench: {error}");
+            eprintln!("phalanx-bench: {error}");
             ExitCode::FAILURE
         }
     }

@@ -1,4 +1,4 @@
-//! `phalanx bench dial`: processor time saved and latency added by a batching delay.
+//! `phalanx-bench dial`: processor time saved and latency added by a batching delay.
 //!
 //! The 2002 paper (§2) states that a server can defer requests until a cohort has arrived, but does not measure
 //! it. `phalanx web --batch-delay` is such a delay, and this benchmark measures its curve.
@@ -63,7 +63,7 @@ pub struct Options {
     pub json: bool,
 }
 
-/// The report of `phalanx bench dial`.
+/// The report of `phalanx-bench dial`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// One per load and setting.

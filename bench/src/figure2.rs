@@ -1,4 +1,4 @@
-//! `phalanx bench figure2`: Figure 2 of the 2002 paper (§2) on this machine.
+//! `phalanx-bench figure2`: Figure 2 of the 2002 paper (§2) on this machine.
 //!
 //! A cohort of k system calls, each a write of 4 KiB at a random position of a file in the page cache, begins
 //! with caches and branch predictors full of other data. The first call pays for loading the kernel's code and

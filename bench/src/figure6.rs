@@ -1,4 +1,4 @@
-//! `phalanx bench figure6`: the web server, its threaded twin and others under the load of users.
+//! `phalanx-bench figure6`: the web server, its threaded twin and others under the load of users.
 //!
 //! The 2002 paper's Figure 6 (§5.1): throughput and latency against the number of users, each of whom requests
 //! pages, reads them and thinks, as SURGE models them. There, from light to heavy load, the latency of the staged
@@ -74,7 +74,7 @@ pub struct Options {
     pub json: bool,
 }
 
-/// The report of `phalanx bench figure6`.
+/// The report of `phalanx-bench figure6`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// One per server and number of users.

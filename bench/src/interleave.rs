@@ -1,4 +1,4 @@
-//! `phalanx bench interleave`: the gain from `prefetch(..).await`.
+//! `phalanx-bench interleave`: the gain from `prefetch(..).await`.
 //!
 //! Random lookups in a hash table of 256 MiB, far larger than any cache here. Each is an operation of one stage;
 //! they run in cohorts of 64, with and without prefetches. A bucket holds the first entry of a chain, so a lookup
@@ -187,7 +187,7 @@ pub fn in_huge_pages() -> io::Result<()> {
     if !cfg!(all(target_os = "linux", target_env = "gnu")) || std::env::var_os(TUNABLES).is_some() {
         return Ok(());
     }
-    let mut again = Command::new(std::env::current_exe()?);
+    let mut again = Command::new(crate::programs::own()?);
     again.args(std::env::args_os().skip(1)).env(TUNABLES, "glibc.malloc.hugetlb=1");
     Err(again.exec())
 }

@@ -1,4 +1,4 @@
-//! `phalanx bench kernel`: fixed workloads that `cargo xtask gates` counts under valgrind.
+//! `phalanx-bench kernel`: fixed workloads that `cargo xtask gates` counts under valgrind.
 //!
 //! Each kernel repeats one operation. Two runs of different length differ only in the repetitions, so one-time
 //! costs cancel. Kernels are deterministic: the clock advances by a fixed step per reading, and cohort sizes are

@@ -1,4 +1,4 @@
-//! `phalanx bench ladder`: the cohort size that the tuner finds, compared with a full sweep.
+//! `phalanx-bench ladder`: the cohort size that the tuner finds, compared with a full sweep.
 //!
 //! The pipelines are those of [`pipeline`](crate::pipeline), from tiny stages to stages that each fill the
 //! first-level instruction cache, run as in a server: connections that await one stage after another. Each size

@@ -24,7 +24,7 @@
 //! - [`light`]: latency at light load; [`overload`]: goodput under overload.
 //! - [`report`]: all of them in one run, with a page of plots.
 //!
-//! [`cli`] defines their command lines in the program `phalanx`.
+//! [`cli`] defines the command lines of the program `phalanx-bench`.
 
 #![forbid(unsafe_code)]
 
@@ -54,6 +54,7 @@ mod partial;
 pub mod pipeline;
 mod process;
 pub mod procfs;
+mod programs;
 pub mod report;
 mod rounds;
 pub mod runtimes;

@@ -1,4 +1,4 @@
-//! `phalanx bench op`: the cost of an operation.
+//! `phalanx-bench op`: the cost of an operation.
 //!
 //! All arms run in one process in turn, so that noise affects them alike. Each arm repeats the same small work:
 //! adding a captured number to a sum.

@@ -43,8 +43,16 @@ impl Process {
         command.stdout(create(&out)?).stderr(create(&errors)?);
         // Released at the last moment; otherwise another server could get the same port and be measured twice.
         let port = port.map(ReservedPort::give_up);
-        let child = cores::spawn(core, &mut command)
-            .map_err(|error| failed(format!("{}: {error}", command.get_program().display())))?;
+        let child = cores::spawn(core, &mut command).map_err(|error| {
+            let program = command.get_program().display();
+            let hint = match error.kind() {
+                io::ErrorKind::NotFound => {
+                    "; build it with `cargo build --release`, or name it with --phalanx"
+                }
+                _ => "",
+            };
+            failed(format!("{program}: {error}{hint}"))
+        })?;
         let mut group = Group(child);
         let deadline = Instant::now() + START_TIMEOUT;
         loop {

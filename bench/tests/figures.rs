@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use phalanx_bench::cli::BenchCommand;
+use phalanx_bench::cli::Cli;
 use phalanx_bench::{
     concurrency, failure, figure2, figure8, interleave, ladder, matching, pipeline,
 };
@@ -137,14 +137,9 @@ fn a_missing_directory_is_an_error() {
 
 #[test]
 fn a_walk_only_runs() {
-    #[derive(Parser)]
-    struct Bench {
-        #[command(subcommand)]
-        command: BenchCommand,
-    }
     for cohort in ["0", "1", "64"] {
-        let words = ["phalanx", "pipeline", "--kib=1", "--requests=100", "--walk", cohort];
-        assert_eq!(Bench::parse_from(words).command.run(), ExitCode::SUCCESS);
+        let words = ["phalanx-bench", "pipeline", "--kib=1", "--requests=100", "--walk", cohort];
+        assert_eq!(Cli::parse_from(words).run(), ExitCode::SUCCESS);
     }
-    assert!(Bench::try_parse_from(["phalanx", "pipeline", "--kib=3"]).is_err());
+    assert!(Cli::try_parse_from(["phalanx-bench", "pipeline", "--kib=3"]).is_err());
 }

@@ -7,18 +7,11 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
-use clap::Parser;
-use phalanx_bench::cli::{BenchCommand, LoadCommand};
+use clap::{CommandFactory, Parser};
+use phalanx_bench::cli::Cli;
 use phalanx_bench::procfs::family;
 use phalanx_bench::web::{self, Error, Options, Scene};
 use phalanx_bench::{dial, figure6, light, overload};
-
-#[derive(Parser)]
-enum Part {
-    Load(LoadCommand),
-    #[command(subcommand)]
-    Bench(BenchCommand),
-}
 
 #[derive(Parser)]
 struct Line<O: clap::Args> {
@@ -28,10 +21,7 @@ struct Line<O: clap::Args> {
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
-        Some("load" | "bench") => match Part::parse() {
-            Part::Load(load) => load.run(),
-            Part::Bench(bench) => bench.run(),
-        },
+        Some(name) if Cli::command().find_subcommand(name).is_some() => Cli::parse().run(),
         Some("--list") => {
             println!("all_servers_are_measured: test");
             ExitCode::SUCCESS
@@ -148,7 +138,7 @@ fn no_process_is_left_behind() {
 /// Interrupted in the second round of the first of two numbers of connections.
 fn partial_results_are_reported() {
     let report = interrupted(
-        "bench web --only=twin --connections=4,8 --slices=1000 --slice=0.1 --json",
+        "web --only=twin --connections=4,8 --slices=1000 --slice=0.1 --json",
         "slice 2 of 1000",
     );
     let slices = report["rows"][0]["slices"].as_u64().unwrap();
@@ -159,7 +149,7 @@ fn partial_results_are_reported() {
     ]);
     assert_eq!(report["missing"], missing);
     let report = interrupted(
-        "bench overload --only=twin --connections=8 --loads=0.5 --small --slices=1000 --slice=0.1 --json",
+        "overload --only=twin --connections=8 --loads=0.5 --small --slices=1000 --slice=0.1 --json",
         "round 2 of 1000",
     );
     let slices = report["rows"][0]["slices"].as_u64().unwrap();

@@ -1,13 +1,13 @@
 //! `cargo xtask cost-of-counting`: measures the cost of the counters in core.
 //!
-//! `phalanx bench op` is built twice, once with `--cfg uncounted`, which compiles core's counters out. The two
+//! `phalanx-bench op` is built twice, once with `--cfg uncounted`, which compiles core's counters out. The two
 //! programs run in alternation. Ratios are computed per pair of runs, since the speed of the machine changes; the
 //! result is the median of the ratios.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// The figures of `phalanx bench op` that are compared.
+/// The figures of `phalanx-bench op` that are compared.
 const FIGURES: [&str; 3] = ["dispatch_ns", "call_ns", "cross_ns"];
 
 /// Default number of pairs of runs.
@@ -68,10 +68,10 @@ fn build(root: &Path, name: &str, flags: &str) -> Result<PathBuf, String> {
         .current_dir(root)
         .env("RUSTFLAGS", flags)
         .env("CARGO_TARGET_DIR", &target)
-        .args(["build", "--release", "--bin", "phalanx"])
+        .args(["build", "--release", "--package", "phalanx-bench"])
         .status();
     match built {
-        Ok(status) if status.success() => Ok(target.join("release/phalanx")),
+        Ok(status) if status.success() => Ok(target.join("release/phalanx-bench")),
         Ok(_) => Err("the program does not compile".to_owned()),
         Err(error) => Err(format!("cannot start cargo: {error}")),
     }
@@ -79,7 +79,7 @@ fn build(root: &Path, name: &str, flags: &str) -> Result<PathBuf, String> {
 
 /// The figures of one run, in nanoseconds.
 fn measure(program: &Path) -> Result<[f64; 3], String> {
-    let output = Command::new(program).args(["bench", "op", "--rounds", "7", "--json"]).output();
+    let output = Command::new(program).args(["op", "--rounds", "7", "--json"]).output();
     let output = output.map_err(|error| format!("cannot start {}: {error}", program.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let mut figures = [0.0; 3];

@@ -37,7 +37,7 @@ Tasks:
                   require a nightly toolchain, which rustup installs. Missing tools
                   are skipped with a message
   cost-of-counting [PAIRS]
-                  build `phalanx bench op` with and without core's counters, run both in
+                  build `phalanx-bench op` with and without core's counters, run both in
                   alternation, and print the cost of counting
   book            build the pages under docs as a book in target/book. Requires mdbook
   dist [deb] [static]

@@ -1,4 +1,4 @@
-//! `phalanx bench broker`: the MQTT broker compared with mosquitto, through real sockets.
+//! `phalanx-bench broker`: the MQTT broker compared with mosquitto, through real sockets.
 //!
 //! [`Options`] describes the method. Read `shape` (publishers and subscribers), `server` (a broker under
 //! measurement), `client`, `message` and `clients` (the load: one thread, messages that are copied and patched)

@@ -1,4 +1,4 @@
-//! The command line of `phalanx bench broker`.
+//! The command line of `phalanx-bench broker`.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub struct Options {
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000_000))]
     pub filters: usize,
 
-    /// Workload of these filters, as in `phalanx bench match`
+    /// Workload of these filters, as in `phalanx-bench match`
     #[arg(long, value_name = "W", ignore_case = true, default_value = "W0")]
     pub workload: Workload,
 

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use super::Options;
 use crate::process::{self, Process, ReservedPort};
+use crate::programs;
 use crate::web::Error;
 
 const MOSQUITTO: &str = "mosquitto";
@@ -25,11 +26,7 @@ pub(super) fn phalanx(
     core: usize,
     directory: &Path,
 ) -> Result<Server, Error> {
-    let path = match &options.runner.phalanx {
-        Some(path) => path.clone(),
-        None => std::env::current_exe().map_err(Error::Io)?,
-    };
-    let mut command = Command::new(path);
+    let mut command = Command::new(programs::phalanx(options.runner.phalanx.as_deref()));
     command.args(["broker", "--listen", "127.0.0.1:0", "--workers", "1"]);
     command.args(["--driver", &options.driver]);
     let name = if keeps {

@@ -47,7 +47,7 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
 /// # Errors
 /// When valgrind is not installed (`NotFound`, with an installation hint) or the program fails under it.
 pub(crate) fn run<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> io::Result<Counts> {
-    let output = command(std::env::current_exe()?).args(arguments).output().map_err(missing)?;
+    let output = command(crate::programs::own()?).args(arguments).output().map_err(missing)?;
     let text = String::from_utf8_lossy(&output.stderr);
     match read(&text).filter(|_| output.status.success()) {
         Some(counts) => Ok(counts),

@@ -1,6 +1,6 @@
 //! A server under cachegrind, with the load in a separate process.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,16 +10,26 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{Counts, command, missing, read};
 use crate::load::Report;
 use crate::process::Group;
+use crate::programs;
 use crate::web::site::Site;
 
-/// Arguments of `phalanx` before and after the folder of the site.
-pub(crate) struct Arguments(&'static [&'static str], &'static [&'static str]);
+/// A program and its arguments.
+pub(crate) type Line = Vec<OsString>;
 
 /// The web server with one worker, on the driver that valgrind supports.
-pub(crate) const WEB: Arguments =
-    Arguments(&["web"], &["--driver=poll", "--workers=1", "--listen=127.0.0.1:0"]);
+pub(crate) fn web(phalanx: &Path, site: &Site) -> Line {
+    let mut line = vec![phalanx.into(), "web".into(), site.root.clone().into()];
+    line.extend(["--driver=poll", "--workers=1", "--listen=127.0.0.1:0"].map(OsString::from));
+    line
+}
+
 /// Its threaded twin.
-pub(crate) const TWIN: Arguments = Arguments(&["bench", "twin-server"], &[]);
+///
+/// # Errors
+/// When the system does not tell the path of this program.
+pub(crate) fn twin(site: &Site) -> io::Result<Line> {
+    Ok(vec![programs::own()?.into(), "twin-server".into(), site.root.clone().into()])
+}
 
 /// Length in seconds beyond which the longer load is not repeated; `each_request` then fails.
 const MAX_SECONDS: u32 = 60;
@@ -31,19 +41,12 @@ const MAX_SECONDS: u32 = 60;
 /// # Errors
 /// When valgrind is not installed (`NotFound`, with an installation hint), or the server or the load fails.
 pub(crate) fn each_request(
-    phalanx: &Path,
-    arguments: &Arguments,
+    server: &Line,
     site: &Site,
     connections: usize,
     seconds: [u32; 2],
 ) -> io::Result<Counts> {
-    let run = |seconds| {
-        let Arguments(before, behind) = arguments;
-        let root = [site.root.as_os_str()];
-        let before = before.iter().map(OsStr::new).chain(root);
-        let arguments: Vec<_> = before.chain(behind.iter().map(OsStr::new)).collect();
-        whole(phalanx, &arguments, site, connections, seconds)
-    };
+    let run = |seconds| whole(server, site, connections, seconds);
     let [short, mut long] = seconds;
     let (few, fewer) = run(short)?;
     loop {
@@ -62,8 +65,7 @@ pub(crate) fn each_request(
 
 /// The counts of a run of the server from start to exit, and the number of answered requests.
 fn whole(
-    phalanx: &Path,
-    arguments: &[&OsStr],
+    server: &Line,
     site: &Site,
     connections: usize,
     seconds: u32,
@@ -72,8 +74,8 @@ fn whole(
     // A file rather than a pipe: valgrind warns about each of hundreds of unknown system calls, and an unread
     // pipe would fill and block the server.
     let mut errors = tempfile::tempfile()?;
-    let mut server = command(phalanx)
-        .args(arguments)
+    let mut server = command(&server[0])
+        .args(&server[1..])
         .stdout(Stdio::piped())
         .stderr(errors.try_clone()?)
         .process_group(0)
@@ -85,7 +87,7 @@ fn whole(
         BufReader::new(out).read_line(&mut ready)?;
     }
     let url = ready.trim().strip_prefix("listening on ").unwrap_or_default();
-    let load = Command::new(phalanx)
+    let load = Command::new(programs::own()?)
         .args(["load", &format!("{}/", url.trim_end_matches('/'))])
         .args([&format!("--connections={connections}"), &format!("--duration={seconds}")])
         .args(["--warmup=0", "--timeout=30", "--json", "--paths"])

@@ -9,6 +9,7 @@ use super::arms::{self, ARMS, Allocator, Order};
 use super::measure::serve;
 use super::options::Options;
 use crate::cachegrind::{self, server};
+use crate::programs;
 use crate::web::site::Site;
 
 /// Misses of one arm.
@@ -47,7 +48,6 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<MissRow>> {
                 };
                 let cache = options.cache.unwrap_or(cachegrind::L2);
                 cachegrind::run([
-                    "bench".to_owned(),
                     "concurrency".to_owned(),
                     format!("--cache={cache}"),
                     format!("--walk={requests}"),
@@ -90,14 +90,12 @@ const MAX_CONNECTIONS: usize = 1000;
 pub(super) fn web(options: &Options) -> io::Result<Vec<WebMissRow>> {
     let directory = tempfile::tempdir()?;
     let site = Site::make(directory.path())?;
-    let phalanx = match &options.runner.phalanx {
-        Some(path) => path.clone(),
-        None => std::env::current_exe()?,
-    };
+    let phalanx = programs::phalanx(options.runner.phalanx.as_deref());
     let mut rows = Vec::new();
     for connections in ends(&options.plan().0).into_iter().map(|n| n.min(MAX_CONNECTIONS)) {
         eprintln!("phalanx web, {connections} connections, under valgrind");
-        let each = server::each_request(&phalanx, &server::WEB, &site, connections, SECONDS)?;
+        let each =
+            server::each_request(&server::web(&phalanx, &site), &site, connections, SECONDS)?;
         rows.push(WebMissRow { connections, l2_misses_per_request: each.l2 });
     }
     Ok(rows)

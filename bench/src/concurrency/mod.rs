@@ -1,4 +1,4 @@
-//! `phalanx bench concurrency`: Figures 1 and 7(b) and (c) of the TUX paper: the cost of many concurrent
+//! `phalanx-bench concurrency`: Figures 1 and 7(b) and (c) of the TUX paper: the cost of many concurrent
 //! requests, and how much of it a budget and pools save.
 //!
 //! Read `request` (the work of a request), `arms` (orders and allocators), `measure`, `misses` (under

@@ -1,4 +1,4 @@
-//! The command line of `phalanx bench concurrency`.
+//! The command line of `phalanx-bench concurrency`.
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};

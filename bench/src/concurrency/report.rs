@@ -39,7 +39,7 @@ impl Row {
     }
 }
 
-/// The report of `phalanx bench concurrency`.
+/// The report of `phalanx-bench concurrency`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Time per request with the most in flight: events with the general allocator over cohorts with a budget and

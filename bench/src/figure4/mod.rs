@@ -1,4 +1,4 @@
-//! `phalanx bench figure4`: a profile of the stages of the live web server.
+//! `phalanx-bench figure4`: a profile of the stages of the live web server.
 //!
 //! The 2002 paper's Figure 4 (§3.5) shows a staged program as its stages on each processor, with queues, waits
 //! and times, and the operations between them. Every program on this runtime reports these figures at its admin

@@ -10,7 +10,7 @@ use super::Options;
 use crate::load;
 use crate::web::Machine;
 
-/// The report of `phalanx bench figure4`.
+/// The report of `phalanx-bench figure4`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// One row per active stage, in wavefront order.

@@ -1,4 +1,4 @@
-//! `phalanx bench figure7`: instructions, misses and cycles per request of a staged and a threaded web server.
+//! `phalanx-bench figure7`: instructions, misses and cycles per request of a staged and a threaded web server.
 //!
 //! The 2002 paper's Figure 7 (§5.1) shows cycles per instruction and misses of the second-level cache for both
 //! servers, from hardware counters. Virtual machines lack those. Here instructions and misses are counted by
@@ -10,7 +10,7 @@ mod report;
 
 use std::time::Duration;
 
-use crate::cachegrind::server::{TWIN, WEB, each_request};
+use crate::cachegrind::server::{each_request, twin, web};
 use crate::procfs::user_and_system;
 use crate::stats::median;
 use crate::web::Error;
@@ -69,8 +69,12 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let mut rows = Vec::new();
     for (server, connections, shown) in measured {
         eprintln!("{server}, {connections} connections, under valgrind");
-        let arguments = if server == "twin" { &TWIN } else { &WEB };
-        let each = each_request(runner.phalanx(), arguments, runner.site(), connections, seconds);
+        let site = runner.site();
+        let line = match server {
+            "twin" => twin(site).map_err(Error::Io)?,
+            _ => web(runner.phalanx(), site),
+        };
+        let each = each_request(&line, site, connections, seconds);
         rows.push(Row::new(server, connections, &shown, each.map_err(Error::Io)?));
         crate::web::interrupted()?;
     }

@@ -1,4 +1,4 @@
-//! The command line of `phalanx bench figure7`.
+//! The command line of `phalanx-bench figure7`.
 
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use super::Shown;
 use crate::cachegrind::Counts;
 use crate::web::Machine;
 
-/// The report of `phalanx bench figure7`.
+/// The report of `phalanx-bench figure7`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// One per server and number of connections.

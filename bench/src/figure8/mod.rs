@@ -1,4 +1,4 @@
-//! `phalanx bench figure8`: the 2002 paper's Figure 8, through real sockets.
+//! `phalanx-bench figure8`: the 2002 paper's Figure 8, through real sockets.
 //!
 //! Clients publish one event after another and wait for each answer, the number of subscriptions it satisfies.
 //! The twin (the paper's THPS) has a thread per client that matches what it reads. The staged server uses the

@@ -1,4 +1,4 @@
-//! The command line of `phalanx bench figure8`.
+//! The command line of `phalanx-bench figure8`.
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;

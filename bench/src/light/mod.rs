@@ -1,4 +1,4 @@
-//! `phalanx bench light`: latency at light load.
+//! `phalanx-bench light`: latency at light load.
 //!
 //! At light load the latency of the 2002 paper's staged server was almost 20 times that of the threaded one
 //! (§5.1, Figure 6). The paper names no cause; its idle processors slept for growing intervals (§4.1.2). The
@@ -62,7 +62,7 @@ pub struct Options {
     pub json: bool,
 }
 
-/// The report of `phalanx bench light`.
+/// The report of `phalanx-bench light`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// One per load.

@@ -1,4 +1,4 @@
-//! `phalanx load`: HTTP load from one thread, and its report.
+//! `phalanx-bench load`: HTTP load from one thread, and its report.
 //!
 //! It is built on the runtime that it measures: one processor, and a stage whose operations are connections. Read
 //! [`Options`] first, then `phases` (the phases of a run), `drive` (state shared by the connections),

@@ -1,4 +1,4 @@
-//! The command line of `phalanx load`.
+//! The command line of `phalanx-bench load`.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -21,7 +21,6 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<MissRow>> {
                 eprintln!("{workload:?}, {subscriptions} filters, cohort {cohort}, under valgrind");
                 let [few, many] = EVENTS.map(|events| {
                     cachegrind::run([
-                        "bench".to_owned(),
                         "match".to_owned(),
                         format!("--workload={workload:?}"),
                         format!("--subscriptions={subscriptions}"),

@@ -1,4 +1,4 @@
-//! `phalanx bench match`: the matcher, one event at a time and in cohorts.
+//! `phalanx-bench match`: the matcher, one event at a time and in cohorts.
 
 mod form;
 mod measure;

@@ -1,4 +1,4 @@
-//! The command line of `phalanx bench match`.
+//! The command line of `phalanx-bench match`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `phalanx bench overload`: goodput of a server under overload.
+//! `phalanx-bench overload`: goodput of a server under overload.
 //!
 //! [`Options`] describes the method, `report` the figures.
 

@@ -1,4 +1,4 @@
-//! The command line of `phalanx bench overload`.
+//! The command line of `phalanx-bench overload`.
 
 use std::time::Duration;
 

@@ -113,7 +113,7 @@ pub struct Row {
     pub spread: Spread,
 }
 
-/// The report of `phalanx bench overload`. The fields before `rows` are figures of Phalanx.
+/// The report of `phalanx-bench overload`. The fields before `rows` are figures of Phalanx.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Goodput at twice the capacity over the best at any load.

@@ -38,7 +38,6 @@ pub(super) fn run(options: &Options) -> Result<MissReport, Error> {
             eprintln!("8 x {kib} KiB, cohorts of {cohort}, under valgrind");
             let [few, many] = REQUESTS.map(|requests| {
                 cachegrind::run([
-                    "bench".to_owned(),
                     "pipeline".to_owned(),
                     format!("--walk={cohort}"),
                     format!("--kib={kib}"),

@@ -1,4 +1,4 @@
-//! `phalanx bench pipeline`: when do cohorts pay?
+//! `phalanx-bench pipeline`: when do cohorts pay?
 //!
 //! Eight stages of generated, branchy code, of sizes from tiny to larger than the first-level instruction cache,
 //! process a stream of requests: run to completion, in cohorts on the runtime, and with a thread per request. All

@@ -1,4 +1,4 @@
-//! The command line of `phalanx bench pipeline`.
+//! The command line of `phalanx-bench pipeline`.
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::Error;
 
-/// Runs `phalanx bench NAME` with `arguments` in the given number of processes, one after another, and returns
+/// Runs `phalanx-bench NAME` with `arguments` in the given number of processes, one after another, and returns
 /// their reports. Progress goes to stderr and includes `what`.
 ///
 /// # Errors
@@ -21,8 +21,8 @@ pub(crate) fn in_processes<R: DeserializeOwned>(
 ) -> Result<Vec<R>, Error> {
     let report = |process| {
         eprintln!("process {process} of {processes}{what}");
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["bench", name, "--json", "--processes=0"]);
+        let mut command = Command::new(crate::programs::own()?);
+        command.args([name, "--json", "--processes=0"]);
         command.args(arguments).stdin(Stdio::null()).stderr(Stdio::inherit());
         let output = command.output()?;
         if !output.status.success() {

@@ -1,4 +1,4 @@
-//! The report of `phalanx bench pipeline`.
+//! The report of `phalanx-bench pipeline`.
 
 use std::fmt;
 

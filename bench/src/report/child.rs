@@ -27,9 +27,9 @@ pub(super) enum Outcome {
     Interrupted,
 }
 
-/// Runs `phalanx bench` with `arguments`. Passes the elapsed time and the last line of output to `look`.
+/// Runs `phalanx-bench` with `arguments`. Passes the elapsed time and the last line of output to `look`.
 pub(super) fn run(
-    phalanx: &Path,
+    program: &Path,
     arguments: &[&str],
     limit: Duration,
     mut look: impl FnMut(Duration, &str),
@@ -37,8 +37,8 @@ pub(super) fn run(
     use std::os::unix::process::CommandExt;
     let directory = tempfile::Builder::new().prefix("phalanx-report-").tempdir()?;
     let (out, errors) = (directory.path().join("out"), directory.path().join("err"));
-    let mut command = Command::new(phalanx);
-    command.arg("bench").args(arguments).arg("--json").process_group(0);
+    let mut command = Command::new(program);
+    command.args(arguments).arg("--json").process_group(0);
     command.stdin(Stdio::null()).stdout(File::create(&out)?).stderr(File::create(&errors)?);
     let mut group = Group(command.spawn()?);
     let begun = Instant::now();

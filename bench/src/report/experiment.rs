@@ -15,7 +15,7 @@ pub(super) struct Experiment {
     pub(super) about: &'static str,
     /// Reasons for differences from the paper or from expectations.
     pub(super) differs: &'static str,
-    /// Arguments of `phalanx bench` for a short report and for a full one; `--json` is added.
+    /// Arguments of `phalanx-bench` for a short report and for a full one; `--json` is added.
     pub(super) quick: Command,
     pub(super) full: Command,
     /// Optional programs, and how to install them.

@@ -1,4 +1,4 @@
-//! `phalanx bench report`: runs and draws all experiments in one command.
+//! `phalanx-bench report`: runs and draws all experiments in one command.
 //!
 //! Read [`Options`], then `experiment` (what an experiment is), `catalogue` (the list), `child` (running one),
 //! `document` (`report.json`) and `page` (`report.html`).
@@ -114,7 +114,7 @@ fn measure_all(
     chosen: &[&'static Experiment],
     baseline: Option<&Document>,
 ) -> Result<Made, Error> {
-    let phalanx = std::env::current_exe()?;
+    let program = crate::programs::own()?;
     let mut document = document(options);
     install_signal_handlers().map_err(|error| io::Error::other(error.to_string()))?;
 
@@ -123,7 +123,7 @@ fn measure_all(
     let (mut probe, mut done, mut interrupted) = (NoiseProbe::new(PROBE_STEPS), 0, false);
     for experiment in chosen {
         let command = experiment.command(options.full);
-        let line = format!("phalanx bench {} --json", command.arguments.join(" "));
+        let line = format!("phalanx-bench {} --json", command.arguments.join(" "));
         let entry = if interrupted {
             Entry::missing(experiment, line, "the run was interrupted before")
         } else {
@@ -133,7 +133,7 @@ fn measure_all(
                 bar.set_message(format!("{}: {said}", experiment.name));
             };
             let measured =
-                measure(&phalanx, experiment, command, &line, &mut probe, options.full, look)?;
+                measure(&program, experiment, command, &line, &mut probe, options.full, look)?;
             interrupted = is_interrupted();
             measured
         };
@@ -222,7 +222,7 @@ fn tell_of_peers(experiment: &Experiment, document: &Document, bar: &ProgressBar
 
 /// Runs an experiment; in a full report repeats it once if the machine was disturbed.
 fn measure(
-    phalanx: &Path,
+    program: &Path,
     experiment: &Experiment,
     command: &Command,
     line: &str,
@@ -234,7 +234,7 @@ fn measure(
     let mut best: Option<Entry> = None;
     for _ in 0..=usize::from(again) {
         let before = probe.slowdown();
-        let outcome = child::run(phalanx, command.arguments, limit, &mut look)?;
+        let outcome = child::run(program, command.arguments, limit, &mut look)?;
         let slowdown = [before, probe.slowdown()];
         let entry = match outcome {
             Outcome::Measured(report, took) => Entry {

@@ -1,4 +1,4 @@
-//! The command line of `phalanx bench report`.
+//! The command line of `phalanx-bench report`.
 
 use std::path::PathBuf;
 

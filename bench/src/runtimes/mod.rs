@@ -1,4 +1,4 @@
-//! `phalanx bench runtimes`: the same small work on Phalanx, tokio, glommio and monoio.
+//! `phalanx-bench runtimes`: the same small work on Phalanx, tokio, glommio and monoio.
 //!
 //! The tasks are in a separate program (`bench/peers/runtimes`), so that building Phalanx does not build all
 //! runtimes. Each task of each runtime has its own process, and they take turns.

@@ -1,4 +1,4 @@
-//! `phalanx bench web`: the web server compared with the floor, its threaded twin, nginx and others.
+//! `phalanx-bench web`: the web server compared with the floor, its threaded twin, nginx and others.
 //!
 //! [`Options`] describes the method, `CONTRIBUTING.md` under "Reporting a measurement" the reasons. Read `scene`
 //! (the requests), `servers` and `peers` (the servers), `server` (a process under measurement), `runner` (all of

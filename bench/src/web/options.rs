@@ -1,4 +1,4 @@
-//! The command line of `phalanx bench web`.
+//! The command line of `phalanx-bench web`.
 
 use std::time::Duration;
 

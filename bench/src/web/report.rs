@@ -9,7 +9,7 @@ use super::scene::Scene;
 use super::slice::Figures;
 use crate::stats::{Spread, median, minimum, spread};
 
-/// The report of `phalanx bench web`.
+/// The report of `phalanx-bench web`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// One per scene, server and number of connections.

@@ -17,6 +17,7 @@ use super::site::Site;
 use super::slice::{Load, Shot};
 use super::{Error, MAX_REPEATS, SETTLE_TIME, install_signal_handlers};
 use crate::load::Report;
+use crate::programs;
 
 /// Options common to all benchmarks of servers.
 #[derive(Args, Clone, Debug)]
@@ -29,8 +30,8 @@ pub struct RunnerOptions {
     #[arg(long, value_name = "CORE")]
     pub load_core: Option<usize>,
 
-    /// Executable to measure [default: this one]
-    #[arg(long, value_name = "PATH")]
+    /// The `phalanx` to measure [default: the one beside this program, or on the search path]
+    #[arg(long, value_name = "PATH", env = "PHALANX_EXECUTABLE", hide_env_values = true)]
     pub phalanx: Option<PathBuf>,
 }
 
@@ -86,10 +87,7 @@ impl Runner {
         let allowed = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let machine = Machine::here(allowed, cores);
         phalanx::runtime::raise_open_files();
-        let phalanx = match &options.phalanx {
-            Some(path) => path.clone(),
-            None => std::env::current_exe().map_err(Error::Io)?,
-        };
+        let phalanx = programs::phalanx(options.phalanx.as_deref());
         let directory =
             tempfile::Builder::new().prefix("phalanx-bench-").tempdir().map_err(Error::Io)?;
         let site = (plan.site)(directory.path()).map_err(Error::Io)?;
@@ -162,8 +160,7 @@ impl Runner {
     ) -> Result<(Report, bool), Error> {
         let all: Vec<u32> =
             self.servers.iter().flat_map(|server| &server.process.family).copied().collect();
-        let (phalanx, directory) = (&self.phalanx, self.directory.path());
-        let load = Load { phalanx, directory, site: &self.site, slice };
+        let load = Load { directory: self.directory.path(), site: &self.site, slice };
         let mut left = MAX_REPEATS;
         loop {
             if self.cold {

@@ -10,6 +10,7 @@ use super::features::Features;
 use super::peers::PEERS;
 use super::server::ServerSpec;
 use super::site::Site;
+use crate::programs;
 
 /// Versions of the peers; `None` if not installed.
 pub(crate) type Versions = BTreeMap<&'static str, Option<String>>;
@@ -34,20 +35,21 @@ impl Selection<'_> {
     /// The selected and available servers, and the peers' versions.
     ///
     /// # Errors
-    /// When a configuration file cannot be written.
+    /// When a configuration file cannot be written, or the path of this program is unknown.
     pub(crate) fn specs(&self) -> io::Result<(Vec<ServerSpec>, Versions)> {
         let Self { wants, phalanx, site, certificate, features, .. } = *self;
+        let program = programs::own()?;
         let mut specs = Vec::new();
         let mut versions = Versions::new();
         for driver in ["uring", "poll"] {
             let web = web(phalanx, site, driver, self.arguments, certificate);
             specs.push(logging(web, self.directory, features));
-            let mut floor = Command::new(phalanx);
-            floor.args(["bench", "floor-server", "--driver", driver]);
+            let mut floor = Command::new(&program);
+            floor.args(["floor-server", "--driver", driver]);
             specs.push(own("floor", Some(driver), false, floor));
         }
-        let mut twin = Command::new(phalanx);
-        twin.args(["bench", "twin-server"]).arg(&site.root);
+        let mut twin = Command::new(&program);
+        twin.arg("twin-server").arg(&site.root);
         specs.push(own("twin", None, true, twin));
         for peer in &PEERS {
             let path = peer.find();

@@ -17,7 +17,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Parameters of load common to all slices.
 pub(crate) struct Load<'a> {
-    pub(crate) phalanx: &'a Path,
     pub(crate) directory: &'a Path,
     pub(crate) site: &'a Site,
     pub(crate) slice: Duration,
@@ -79,7 +78,7 @@ impl Load<'_> {
         let seconds = |duration: Duration| duration.as_secs_f64().to_string();
         let (out, errors) = (self.directory.join("load.out"), self.directory.join("load.err"));
         let create = |path: &PathBuf| File::create(path).map_err(Error::Io);
-        let mut command = Command::new(self.phalanx);
+        let mut command = Command::new(crate::programs::own().map_err(Error::Io)?);
         command
             .arg("load")
             .arg(format!(

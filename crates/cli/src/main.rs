@@ -35,10 +35,6 @@ enum Command {
     Sub(client::Sub),
     Top(top::Top),
     Passwd(passwd::Passwd),
-    Load(phalanx_bench::cli::LoadCommand),
-    /// Compare Phalanx with alternatives in paired measurements
-    #[command(subcommand)]
-    Bench(phalanx_bench::cli::BenchCommand),
     Completions(manual::Completions),
     Man(manual::Man),
 }
@@ -68,8 +64,6 @@ fn main() -> ExitCode {
         Command::Sub(subscribe) => subscribe.run(),
         Command::Top(top) => top.run(),
         Command::Passwd(passwd) => passwd.run(),
-        Command::Load(load) => load.run(),
-        Command::Bench(bench) => bench.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
     }

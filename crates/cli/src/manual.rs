@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Command};
+use clap::Args;
 use clap_complete::Shell;
 
 /// Write shell completions to stdout.
@@ -21,7 +21,7 @@ pub(crate) struct Completions {
 impl Completions {
     pub(crate) fn run(self) -> ExitCode {
         let mut text = Vec::new();
-        clap_complete::generate(self.shell, &mut command(), "phalanx", &mut text);
+        clap_complete::generate(self.shell, &mut crate::command(), "phalanx", &mut text);
         finish("completions", io::stdout().write_all(&text))
     }
 }
@@ -37,25 +37,10 @@ pub(crate) struct Man {
 impl Man {
     pub(crate) fn run(self) -> ExitCode {
         let written = std::fs::create_dir_all(&self.directory)
-            .and_then(|()| clap_mangen::generate_to(command(), &self.directory));
+            .and_then(|()| clap_mangen::generate_to(crate::command(), &self.directory));
         let place = |error| io::Error::other(format!("{}: {error}", self.directory.display()));
         finish("man", written.map_err(place))
     }
-}
-
-/// The command without hidden subcommands. Manual pages omit those by themselves, completions do not.
-fn command() -> Command {
-    crate::command().mut_subcommands(|group| {
-        if !group.get_subcommands().any(Command::is_hide_set) {
-            return group;
-        }
-        let shown = group.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned();
-        // Command groups have no arguments of their own.
-        let about = group.get_about().cloned().unwrap_or_default();
-        // Clap requires a static name; the process exits right after.
-        let name: &'static str = group.get_name().to_owned().leak();
-        Command::new(name).about(about).subcommands(shown)
-    })
 }
 
 fn finish(name: &str, done: io::Result<()>) -> ExitCode {

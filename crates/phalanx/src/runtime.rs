@@ -177,7 +177,7 @@ impl Runtime {
 
     /// The longest time for which an idle processor waits to batch I/O completions, so that cohorts grow
     /// below saturation. 1 ms makes the requests of a busy server about a third cheaper and delays responses
-    /// by up to 1 ms (`phalanx bench dial`). The processor waits only if the recent completion rate would
+    /// by up to 1 ms (`phalanx-bench dial`). The processor waits only if the recent completion rate would
     /// fill a cohort within this time. Timers and messages from other processors may be delayed by the same
     /// time. Zero, the default, disables it.
     #[must_use]

@@ -1,7 +1,7 @@
 //! Runs the counted programs: kernels, the matcher, and the web server with a client in this process.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::baseline::Figure;
@@ -9,7 +9,7 @@ use super::callgrind::{self, Counts};
 use crate::live::Home;
 use crate::live::server::{Client, Server};
 
-/// A single-threaded workload: its name, the arguments of `phalanx bench`, the option that sets the number of
+/// A single-threaded workload: its name, the arguments of `phalanx-bench`, the option that sets the number of
 /// iterations, and that number in the two runs that are compared.
 struct Work {
     name: &'static str,
@@ -63,23 +63,29 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     WORK.iter().map(|work| work.name).chain(["web"])
 }
 
+/// The counted programs.
+pub(super) struct Programs {
+    pub(super) phalanx: PathBuf,
+    pub(super) bench: PathBuf,
+}
+
 /// Counts the named workloads. Reports to `skip` the ones that cannot be counted on this machine.
 pub(super) fn count(
     name: &str,
-    program: &Path,
+    Programs { phalanx, bench }: &Programs,
     mut skip: impl FnMut(String),
 ) -> Result<Vec<Figure>, String> {
     let home = Home::make("gates").map_err(|error| error.to_string())?;
     if let Some(work) = WORK.iter().find(|work| work.name == name) {
-        let [few, many] = work.counts.map(|times| alone(work, times, program, &home.root()));
+        let [few, many] = work.counts.map(|times| alone(work, times, bench, &home.root()));
         return Ok(figures(name, few?, many?, work.counts));
     }
     let small = home.root().join("small");
     std::fs::write(small, [b'x'; 2048]).map_err(|error| error.to_string())?;
-    let [few, many] = REQUESTS.map(|times| simulated(times, program, &home));
+    let [few, many] = REQUESTS.map(|times| simulated(times, phalanx, &home));
     let mut found = figures(name, few?, many?, REQUESTS);
     for driver in ["poll", "uring"] {
-        let [few, many] = REQUESTS.map(|times| system_calls(driver, times, program, &home.root()));
+        let [few, many] = REQUESTS.map(|times| system_calls(driver, times, phalanx, &home.root()));
         match few.and_then(|few| Ok(many? - few)) {
             Ok(more) => {
                 let each = more / f64::from(REQUESTS[1] - REQUESTS[0]);
@@ -106,7 +112,7 @@ fn figures(name: &str, few: Counts, many: Counts, times: [u32; 2]) -> Vec<Figure
 /// A run of a program that exits by itself.
 fn alone(work: &Work, times: u32, program: &Path, directory: &Path) -> Result<Counts, String> {
     let (mut command, out) = callgrind::command(program, directory);
-    command.arg("bench").args(work.arguments).arg(format!("{}={times}", work.option));
+    command.args(work.arguments).arg(format!("{}={times}", work.option));
     let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
     if !output.status.success() {
         let log = std::fs::read_to_string(directory.join("valgrind.log")).unwrap_or_default();

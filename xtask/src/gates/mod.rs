@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use baseline::{Baseline, Verdict, shown};
+use count::Programs;
 
 use crate::live;
 
@@ -60,11 +61,15 @@ fn gates(root: &Path, update: bool, only: &[String]) -> Result<bool, String> {
             held.made_by
         );
     }
-    let program = live::binary(root).map_err(|error| error.to_string())?;
+    let text = |error: std::io::Error| error.to_string();
+    let programs = Programs {
+        phalanx: live::binary(root).map_err(text)?,
+        bench: live::bench(root).map_err(text)?,
+    };
     println!("{:<32}{:>12}{:>12}{:>9}", "", "baseline", "now", "change");
     let (mut worse, mut better, mut skipped) = (Vec::new(), 0, Vec::new());
     for name in count::names().filter(|name| only.is_empty() || only.iter().any(|it| it == name)) {
-        let counted = count::count(name, &program, |why| skipped.push(why));
+        let counted = count::count(name, &programs, |why| skipped.push(why));
         for figure in counted.map_err(|why| format!("{name}: {why}"))? {
             let verdict = held.judge(&figure);
             let (name, now) = &figure;

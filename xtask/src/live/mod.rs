@@ -22,24 +22,37 @@ fn option(arguments: &[String], name: &str) -> Result<Option<u64>, String> {
     Ok(Some(number))
 }
 
-/// Builds the program, unless PHALANX_BINARY names one.
+/// Builds `phalanx`, unless PHALANX_BINARY names one.
 pub(crate) fn binary(root: &Path) -> io::Result<PathBuf> {
-    if let Some(path) = std::env::var_os("PHALANX_BINARY") {
-        return Ok(path.into());
+    match std::env::var_os("PHALANX_BINARY") {
+        Some(path) => Ok(path.into()),
+        None => build(root, "phalanx-cli", "phalanx"),
     }
+}
+
+/// Builds `phalanx-bench`, unless PHALANX_BENCH_BINARY names one.
+pub(crate) fn bench(root: &Path) -> io::Result<PathBuf> {
+    match std::env::var_os("PHALANX_BENCH_BINARY") {
+        Some(path) => Ok(path.into()),
+        None => build(root, "phalanx-bench", "phalanx-bench"),
+    }
+}
+
+/// Builds a package and returns the path of its program.
+fn build(root: &Path, package: &str, program: &str) -> io::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--release", "--quiet", "--package", "phalanx-cli"])
+        .args(["build", "--release", "--quiet", "--package", package])
         .current_dir(root)
         // Use the release profile of the shipped program, even where CI overrides it for shorter builds.
         .env_remove("CARGO_PROFILE_RELEASE_LTO")
         .env_remove("CARGO_PROFILE_RELEASE_CODEGEN_UNITS")
         .status()?;
     if !status.success() {
-        return Err(io::Error::other("the program does not compile"));
+        return Err(io::Error::other(format!("{program} does not compile")));
     }
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
-    Ok(target.join("release").join("phalanx"))
+    Ok(target.join("release").join(program))
 }
 
 /// The directory of a run with a generated site; removed when dropped.

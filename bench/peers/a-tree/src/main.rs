@@ -1,4 +1,4 @@
-//! The crate a-tree as a peer of our matcher; started by `phalanx bench match --a-tree
+//! The crate a-tree as a peer of our matcher; started by `phalanx-bench match --a-tree
 //! target/release/phalanx-peer-a-tree`.
 //!
 //! Standard input contains the numbers of filters and events, the filters, one per line, and the events' values

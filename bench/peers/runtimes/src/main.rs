@@ -1,4 +1,4 @@
-//! The same small tasks on Phalanx and on other runtimes, each in a separate process, for `phalanx bench
+//! The same small tasks on Phalanx and on other runtimes, each in a separate process, for `phalanx-bench
 //! runtimes`:
 //!
 //! - `phalanx-runtimes child RUNTIME N`: a cohort of parents, each spawning and awaiting one child after another,

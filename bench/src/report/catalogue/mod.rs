@@ -56,18 +56,12 @@ const fn command(seconds: u64, arguments: &'static [&'static str]) -> Command {
 mod tests {
     use super::*;
 
-    #[derive(clap::Parser)]
-    struct Bench {
-        #[command(subcommand)]
-        _command: crate::cli::BenchCommand,
-    }
-
     #[test]
     fn every_command_parses() {
         for experiment in all() {
             for command in [&experiment.quick, &experiment.full] {
-                let line = ["bench"].iter().chain(command.arguments).chain(&["--json"]);
-                let parsed = <Bench as clap::Parser>::try_parse_from(line);
+                let line = ["phalanx-bench"].iter().chain(command.arguments).chain(&["--json"]);
+                let parsed = <crate::cli::Cli as clap::Parser>::try_parse_from(line);
                 assert!(parsed.is_ok(), "{}: {}", experiment.name, parsed.err().unwrap());
             }
         }

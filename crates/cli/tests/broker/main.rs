@@ -10,7 +10,6 @@ mod answers;
 #[path = "../web/authority.rs"]
 #[allow(dead_code, reason = "shared with the tests of `web`")]
 mod authority;
-mod bench;
 mod broker;
 mod client;
 mod commands;

@@ -2,17 +2,14 @@
 //!
 //! Over TCP without TLS, so that the test controls the bytes. `tls.rs` tests HTTP/2 with curl and TLS.
 
-use std::fs;
 use std::process::Command;
 
 use rustix::process::Signal;
-use serde_json::Value;
 
-use crate::authority::Authority;
 use crate::client::Client;
 use crate::frames::{Connection, Frame, kind};
 use crate::on_each_driver;
-use crate::server::{Server, TIMEOUT, bare, eventually};
+use crate::server::{Server, TIMEOUT};
 use crate::site::{Site, noise, same};
 
 on_each_driver!(
@@ -26,7 +23,6 @@ on_each_driver!(
     drained,
     disabled_by_default,
     by_the_conformance_suite,
-    with_phalanx_load,
 );
 
 const NO_ERROR: u32 = 0;
@@ -44,32 +40,6 @@ pub(crate) fn site() -> Site {
 /// A server with HTTP/2 without TLS.
 pub(crate) fn start(driver: &str, site: &Site, more: &[&str]) -> Server {
     Server::start_with(driver, &site.root(), &[&["--h2c"], more].concat())
-}
-
-/// `phalanx load --http2`, with prior knowledge and negotiated by TLS: every response is HTTP/2.
-fn with_phalanx_load(driver: &'static str) {
-    let (site, authority) = (site(), Authority::new());
-    let pair = authority.sign("pair", &["localhost"]);
-    let (chain, key) = (pair.certificate.to_str().unwrap(), pair.key.to_str().unwrap());
-    fs::write(site.outside().join("paths"), "/small\n/large\n").unwrap();
-    for tls in [&[][..], &["--tls-certificate", chain, "--tls-key", key]] {
-        let server = start(driver, &site, tls);
-        let scheme = if tls.is_empty() { "http" } else { "https" };
-        let mut load = bare();
-        load.args(["load", "--http2", "-k", "-c", "3", "-d", "0.5", "--pipeline", "5", "--json"]);
-        load.args(["--driver", driver, "--paths"]).arg(site.outside().join("paths"));
-        load.arg(format!("{scheme}://{}/", server.address));
-        // Repeated if the machine stalled during the measurement.
-        eventually("many answers", || {
-            let output = load.output().unwrap();
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-            let completed = report["completed"].as_u64().unwrap();
-            assert_eq!(report["status"]["2xx"], completed, "{report}");
-            assert!(report["errors"].as_object().unwrap().values().all(|n| n == 0), "{report}");
-            (completed > 10 && report["bytes"].as_u64().unwrap() > 1 << 20).then_some(())
-        });
-    }
 }
 
 fn concurrent_requests(driver: &'static str) {

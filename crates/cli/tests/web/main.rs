@@ -24,7 +24,6 @@ mod drain;
 mod encodings;
 mod fallback;
 mod fields;
-mod figures;
 mod files;
 mod frames;
 mod framing;

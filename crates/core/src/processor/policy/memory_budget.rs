@@ -19,7 +19,7 @@ use crate::world::World;
 
 /// The divisor for the part of the cache that requests may use. The rest is for code, shared state and
 /// requests that wait to begin. With the whole cache, requests missed a simulated cache seven times as often
-/// as with half (`phalanx bench concurrency`).
+/// as with half (`phalanx-bench concurrency`).
 const CACHE_FRACTION: usize = 2;
 
 /// Nanoseconds after which an entry runs regardless of the budget.
