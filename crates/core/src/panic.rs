@@ -4,7 +4,7 @@
 //! operation ([`processor::cohort`](crate::processor::cohort),
 //! [`processor::inline`](crate::processor::inline)), the handler of a cohort
 //! ([`processor::batch`](crate::processor::batch)), and a future that serves another processor
-//! ([`processor::remote::call`](crate::processor::remote::call)). All other user code, such as
+//! ([`processor::remote::reply`](crate::processor::remote::reply)). All other user code, such as
 //! destructors and foreign wakers, runs in [`catch_panic`].
 
 use std::any::Any;

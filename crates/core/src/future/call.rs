@@ -18,9 +18,9 @@ use crate::operation::state::{HELD, SlotState};
 use crate::panic::catch_panic;
 use crate::processor;
 use crate::processor::home::{is_alive, send_home};
+use crate::processor::lifecycle::Placed;
 use crate::processor::processor::Processor;
 use crate::processor::waker;
-use crate::stage::key::Invocation;
 
 /// An invoked operation whose result can be awaited (WaitForChildren in tr2001 §5.2.1).
 ///
@@ -59,74 +59,13 @@ enum State {
 }
 
 impl<T> Call<T> {
-    /// `slot` belongs to `processor`, was filled with result type `T`, is `HELD`, and belongs to no other
-    /// call.
-    #[inline]
-    pub(crate) unsafe fn new(processor: &Processor, slot: Slot) -> Self {
-        let state = State::Waiting { slot, identity: processor.identity() };
-        Self { state, result: PhantomData }
-    }
-
-    /// Invokes on this processor and keeps the result for the caller.
     #[inline(always)]
-    #[track_caller]
-    pub(crate) fn here<F, Fut>(processor: &Processor, from: Invocation, invocation: F) -> Self
-    where
-        F: FnOnce(&Processor, u8) -> Fut + 'static,
-        Fut: Future<Output = T> + 'static,
-        T: 'static,
-    {
-        // SAFETY: `Processor::call` fills the slot with the result type of `Fut`, and holds it for one call.
-        unsafe { Self::of(processor, processor.call(from, invocation)) }
-    }
-
-    /// Invokes on the processor numbered `target`.
-    #[track_caller]
-    pub(crate) fn on<F, Fut>(
-        processor: &Processor,
-        from: Invocation,
-        target: usize,
-        invocation: F,
-    ) -> Self
-    where
-        F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
-        Fut: Future<Output = T> + 'static,
-        T: Send + 'static,
-    {
-        // SAFETY: as in `here`; an envelope returns with that type.
-        unsafe { Self::of(processor, processor.call_on(from, target, invocation)) }
-    }
-
-    /// Invokes by an envelope to the processor numbered `target`, even if that is this one.
-    pub(crate) fn by_envelope<F, Fut>(
-        processor: &Processor,
-        from: Invocation,
-        target: usize,
-        invocation: F,
-    ) -> Self
-    where
-        F: FnOnce(&Processor, u8) -> Fut + Send + 'static,
-        Fut: Future<Output = T> + 'static,
-        T: Send + 'static,
-    {
-        // SAFETY: as in `on`.
-        unsafe { Self::of(processor, processor.call_by_envelope(from, target, invocation)) }
-    }
-
-    /// # Safety
-    /// As for [`new`](Self::new), if `placed` contains a slot.
-    #[inline(always)]
-    pub(crate) unsafe fn of(processor: &Processor, placed: Result<Slot, Rejection>) -> Self {
-        match placed {
-            // SAFETY: by the caller's promise.
-            Ok(slot) => unsafe { Self::new(processor, slot) },
-            Err(rejection) => Self::rejected(processor, rejection),
-        }
-    }
-
-    #[cold]
-    pub(crate) fn rejected(processor: &Processor, rejection: Rejection) -> Self {
-        let state = State::Rejected { rejection, identity: processor.identity() };
+    pub(crate) fn new(processor: &Processor, placed: Placed<T>) -> Self {
+        let identity = processor.identity();
+        let state = match placed.slot {
+            Ok(slot) => State::Waiting { slot, identity },
+            Err(rejection) => State::Rejected { rejection, identity },
+        };
         Self { state, result: PhantomData }
     }
 

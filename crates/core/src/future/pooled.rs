@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 
 use crate::memory::pool::Pools;
-use crate::memory::slab::{MAX_PAYLOAD, class_of};
+use crate::operation::size_class::{MAX_PAYLOAD, class_of};
 use crate::processor;
 
 /// A request-scoped value in its processor's pools: a box that reuses the memory of the value of its size

@@ -19,7 +19,7 @@ use crate::operation::state::{HELD, Serial, SlotState};
 use crate::processor;
 use crate::processor::home::{is_alive, send_home};
 use crate::processor::processor::Processor;
-use crate::processor::remote::call::RemoteReply;
+use crate::processor::remote::reply::RemoteReply;
 
 /// The right to reply to one item of a cohort. It may be kept, or moved into an operation, and sent later. It
 /// stays on its processor.

@@ -20,7 +20,6 @@ use crate::handle::stage::Stage;
 use crate::processor;
 use crate::stage::batching::Batch;
 use crate::stage::declaration::LocalState;
-use crate::stage::key::Invocation;
 use crate::state::exclusive::{Exclusive, ExclusiveState, LocalExclusive};
 use crate::state::partition::spread;
 use crate::state::rebuildable::Rebuildable;
@@ -53,7 +52,7 @@ impl<I: 'static, O: 'static> Stage<Items<I, O>> {
     pub fn call(&self, item: I) -> Call<O> {
         let from = self.key().invoked();
         // SAFETY: the key is this handle's (top of the file).
-        processor::current(|p| unsafe { p.call_item(from, item) })
+        processor::current(|p| Call::new(p, unsafe { p.call_item(from, item) }))
     }
 
     /// Passes an item whose reply nobody awaits.
@@ -62,10 +61,7 @@ impl<I: 'static, O: 'static> Stage<Items<I, O>> {
     /// [`CallError::Full`] or [`CallError::Cancelled`] if the item was rejected.
     #[track_caller]
     pub fn dispatch(&self, item: I) -> Result<(), CallError> {
-        self.dispatch_from(self.key().invoked(), item)
-    }
-
-    fn dispatch_from(&self, from: Invocation, item: I) -> Result<(), CallError> {
+        let from = self.key().invoked();
         // SAFETY: the key is this handle's (top of the file).
         processor::current(|p| unsafe { p.dispatch_item::<I, O>(from, item) })
     }
@@ -82,7 +78,7 @@ impl<I: 'static, O: 'static> Stage<Items<I, O>> {
     {
         let from = self.key().invoked();
         // SAFETY: the key is this handle's (top of the file).
-        processor::current(|p| unsafe { p.call_item_on(from, processor, item) })
+        processor::current(|p| Call::new(p, unsafe { p.call_item_on(from, processor, item) }))
     }
 }
 

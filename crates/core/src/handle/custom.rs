@@ -145,7 +145,8 @@ impl<P: Policy> Stage<P> {
         processor::current(|p| {
             let target = p.part(self).place(&key, p);
             let stage = *self;
-            Call::on(p, from, target, move |p: &Processor, _| operation(p.part(&stage).access(key)))
+            let invocation = move |p: &Processor, _| operation(p.part(&stage).access(key));
+            Call::new(p, p.call_on(from, target, invocation))
         })
     }
 

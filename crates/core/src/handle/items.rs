@@ -6,22 +6,24 @@
 //! alive in the state `Unstarted`. Taking the item out leaves the [`RemoteReply`] at the payload's start, in
 //! the state `Taken`.
 
+use std::any::type_name;
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::rc::Rc;
 
 use crate::error::{CallError, Rejection};
-use crate::future::call::Call;
 use crate::future::cohort::{Cohort, Entry};
 use crate::future::reply::Reply;
 use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::published::Site;
 use crate::operation::sizes::OperationSizes;
-use crate::operation::slot::{Payload, RemoteVTable, Slot, VTable, output_drop};
+use crate::operation::slot::{NOT_SENT, Payload, Slot, VTable, output_drop};
 use crate::operation::state::{HELD, SlotState};
 use crate::panic::catch_panic;
+use crate::processor::lifecycle::Placed;
 use crate::processor::processor::Processor;
-use crate::processor::remote::call::{RemoteReply, item_envelope_vtable, receive};
+use crate::processor::remote::accept::{envelope_vtable, receive};
+use crate::processor::remote::reply::RemoteReply;
 use crate::stage::batching::Batch;
 use crate::stage::key::Invocation;
 
@@ -79,7 +81,7 @@ impl<I: 'static, O: 'static> Batch for LocalBatch<I, O> {
 /// The payload of a slot until its item is taken. `repr(C)`: the reply is at the start.
 #[repr(C)]
 struct Item<I, O> {
-    owed: RemoteReply<O>,
+    reply: RemoteReply<O>,
     item: I,
 }
 
@@ -89,9 +91,9 @@ const fn item_vtable<I: 'static, O: 'static>() -> &'static VTable {
             poll: |_, _| unreachable!("items are handled, not polled"),
             drop_work: drop_item::<I, O>,
             drop_output: output_drop::<O>(),
-            operation: std::any::type_name::<I>,
+            operation: type_name::<I>,
             sizes: OperationSizes::of::<Item<I, O>, (), O>(size_of::<Payload<Item<I, O>, (), O>>()),
-            remote: RemoteVTable::NONE,
+            accept: NOT_SENT,
         }
     }
 }
@@ -102,13 +104,13 @@ unsafe fn drop_item<I, O>(slot: Slot) {
     unsafe {
         match slot.state.replace(SlotState::Empty) {
             SlotState::Unstarted => item.drop_in_place(),
-            _ => (&raw mut (*item).owed).drop_in_place(),
+            _ => (&raw mut (*item).reply).drop_in_place(),
         }
     }
 }
 
 /// Accepts an item from another processor.
-unsafe fn take_up_item<I: Send + 'static, O: Send + 'static>(
+unsafe fn accept_item<I: Send + 'static, O: Send + 'static>(
     slot: Slot,
     processor: ProcessorRef<'_>,
 ) -> Option<Slot> {
@@ -116,8 +118,8 @@ unsafe fn take_up_item<I: Send + 'static, O: Send + 'static>(
     // SAFETY: envelopes with this vtable hold an `I` for an `O`, and their stage is that of the handle that
     // sent them.
     unsafe {
-        receive::<I, O>(slot, processor, |site, stage, item, owed| {
-            processor.place_item(site, stage, 0, item, owed)
+        receive::<I, O>(slot, processor, |site, stage, item, reply| {
+            processor.place_item(site, stage, 0, item, reply)
         })
     }
 }
@@ -131,9 +133,9 @@ impl Processor {
         stage: u8,
         flags: u8,
         item: I,
-        owed: RemoteReply<O>,
+        reply: RemoteReply<O>,
     ) -> Result<Slot, Rejection> {
-        let item = ManuallyDrop::new(Item { owed, item });
+        let item = ManuallyDrop::new(Item { reply, item });
         // SAFETY: the vtable is of these types; the item is not used again.
         unsafe {
             self.place_as::<Item<I, O>, (), O>(site, stage, flags, item_vtable::<I, O>(), &item)
@@ -147,17 +149,17 @@ impl Processor {
         &self,
         Invocation { key, site }: Invocation,
         item: I,
-    ) -> Call<O> {
+    ) -> Placed<O> {
         self.check(key);
-        // SAFETY: by the caller's promise; the slot has result type `O`, and is held for this call.
+        // SAFETY: by the caller's promise; the slot has result type `O`, and is held for one call.
         unsafe {
-            let placed = self.place_item::<I, O>(site, key.stage(), HELD, item, RemoteReply::EMPTY);
-            Call::of(self, placed)
+            Placed::new(self.place_item::<I, O>(site, key.stage(), HELD, item, RemoteReply::EMPTY))
         }
     }
 
     /// # Safety
     /// The key is of a handle on cohort operations with these types.
+    #[track_caller]
     pub(crate) unsafe fn dispatch_item<I: 'static, O: 'static>(
         &self,
         Invocation { key, site }: Invocation,
@@ -165,28 +167,26 @@ impl Processor {
     ) -> Result<(), CallError> {
         self.check(key);
         // SAFETY: by the caller's promise.
-        let placed =
-            unsafe { self.place_item::<I, O>(site, key.stage(), 0, item, RemoteReply::EMPTY) };
-        placed.map(|_| ()).map_err(|rejection| self.rejection(rejection))
+        self.dispatched(unsafe {
+            self.place_item::<I, O>(site, key.stage(), 0, item, RemoteReply::EMPTY)
+        })
     }
 
     /// # Safety
     /// The key is of a handle on cohort operations with these types.
+    #[track_caller]
     pub(crate) unsafe fn call_item_on<I: Send + 'static, O: Send + 'static>(
         &self,
         from: Invocation,
         target: usize,
         item: I,
-    ) -> Call<O> {
-        self.check(from.key);
-        let processors = self.processors();
-        assert!(target < processors, "no processor {target} in a program of {processors}");
-        if target == self.index() {
+    ) -> Placed<O> {
+        if self.is_here(target) {
             // SAFETY: by the caller's promise.
             return unsafe { self.call_item(from, item) };
         }
-        let vtable = const { &item_envelope_vtable::<I, O>(take_up_item::<I, O>) };
-        // SAFETY: the vtable is of these types.
-        unsafe { Call::of(self, self.call_remote::<I, O>(from, target, vtable, item)) }
+        let vtable = const { &envelope_vtable::<I, O>(accept_item::<I, O>, type_name::<I>) };
+        // SAFETY: the vtable is for envelopes of these types.
+        unsafe { Placed::new(self.call_remote::<I, O>(from, target, vtable, item)) }
     }
 }

@@ -84,7 +84,7 @@ macro_rules! invoke_locally {
                 T: 'static,
             {
                 let from = self.key().invoked();
-                processor::current(move |p| Call::here(p, from, invocation(operation)))
+                processor::current(move |p| Call::new(p, p.call(from, invocation(operation))))
             }
 
             /// Invokes an operation whose result nobody awaits (DispatchChildren in tr2001 §5.2.1).
@@ -134,6 +134,6 @@ impl<S: Send + Sync + 'static> Stage<Shared<S>> {
         T: Send + 'static,
     {
         let from = self.key().invoked();
-        processor::current(|p| Call::on(p, from, processor, invocation(operation)))
+        processor::current(|p| Call::new(p, p.call_on(from, processor, invocation(operation))))
     }
 }

@@ -43,6 +43,7 @@ use crate::handle::stage::Stage;
 use crate::operation::state::NO_SESSION;
 use crate::panic::Forwarded;
 use crate::processor;
+use crate::processor::processor::Processor;
 use crate::stage::key::Invocation;
 use crate::state::partition::{Partition, Refusal};
 
@@ -165,15 +166,12 @@ impl<S: Send + 'static> Stage<Partition<S>> {
                 return Ok(());
             }
             let asked = processor::current(|p| {
-                assert!(
-                    to < p.processors(),
-                    "no processor {to} in a program of {}",
-                    p.processors()
-                );
+                p.is_here(to);
                 // The end of a session must not stop it halfway.
                 p.waiting.sessions.within(NO_SESSION, || {
                     let from = stage.key().invoked();
-                    Call::on(p, from, owner, move |_, _| stage.leave(partition, to))
+                    let leave = move |_: &Processor, _| stage.leave(partition, to);
+                    Call::new(p, p.call_on(from, owner, leave))
                 })
             });
             match asked.await.map_err(MoveError::Call)? {

@@ -101,7 +101,7 @@ impl<S: 'static> Stage<Partition<S>> {
     {
         let stage = *self;
         let owner = self.partitions(processor).table().owner(partition);
-        Call::on(processor, from, owner, move |p: &Processor, number| {
+        let invocation = move |p: &Processor, number| {
             // SAFETY: the stage is this handle's (top of the file).
             match unsafe { p.state::<Partitions<S>>(number) }.enter(partition) {
                 Some(state) => RoutedCall::Running(operation(state)),
@@ -110,7 +110,8 @@ impl<S: 'static> Stage<Partition<S>> {
                     RoutedCall::Waiting { stage, from, partition, operation, round: 0 }
                 }
             }
-        })
+        };
+        Call::new(processor, processor.call_on(from, owner, invocation))
     }
 
     /// Invokes an operation whose result nobody awaits.

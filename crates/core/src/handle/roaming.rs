@@ -45,7 +45,9 @@ impl<A: LocalAccess> Stage<Roaming<A>> {
         T: Send + 'static,
     {
         let from = self.key().invoked();
-        processor::current(|p| Call::by_envelope(p, from, p.index(), invocation(operation)))
+        processor::current(|p| {
+            Call::new(p, p.call_by_envelope(from, p.index(), invocation(operation)))
+        })
     }
 
     /// Invokes an operation whose result nobody awaits.

@@ -216,7 +216,8 @@ where
                         this.poll_inside(context)
                     });
                 }
-                this.place.call = ManuallyDrop::new(Call::here(processor, from, invocation));
+                this.place.call =
+                    ManuallyDrop::new(Call::new(processor, processor.call(from, invocation)));
                 this.state = State::Called;
             }
             match this.state {

@@ -21,7 +21,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::memory::region::Owner;
-use crate::memory::slab::{CHUNK_BYTES, CLASSES, Chunk, Slab, stride};
+use crate::memory::slab::{CHUNK_BYTES, Chunk, Slab};
+use crate::operation::size_class::{CLASSES, stride};
 
 /// A free block: a pointer to the next one.
 type Block = Cell<Option<NonNull<u8>>>;

@@ -1,13 +1,23 @@
 //! Envelopes: slots in transit between processors.
 //!
+//! The payload of an envelope begins with what travels: first the invocation, then the result or the error.
+//! It ends with a [`Transit`], in the last bytes of the slot, where code finds it without knowing the types
+//! of the rest.
+//!
 //! # Safety
-//! The target accesses only the slot's payload (first the invocation, then the result), and the home
-//! processor only its header, until the envelope returns. There are two exceptions: the target reads
-//! the header's vtable and stage, which no thread writes meanwhile, and both access the
-//! [`CancelFlag`](crate::operation::cancel_flag::CancelFlag), which is atomic. The rings
-//! establish the happens-before relation between the two.
+//! The target accesses only the slot's payload, and the home processor only its header, until the envelope
+//! returns. There are two exceptions: the target reads the header's vtable, class and stage, which no thread
+//! writes meanwhile, and both access the [`CancelFlag`], which is atomic. The rings establish the
+//! happens-before relation between the two. [`Transit::contents`] states which member of the payload is
+//! alive.
 
-use crate::operation::slot::Slot;
+use std::cell::Cell;
+
+use crate::operation::cancel_flag::CancelFlag;
+use crate::operation::published::Site;
+use crate::operation::size_class::CLASSES;
+use crate::operation::slot::{Payload, Slot};
+use crate::operation::state::SlotState;
 use crate::panic::catch_panic;
 
 /// A slot in transit to another processor, or back to its own.
@@ -18,11 +28,39 @@ pub(crate) struct Envelope(pub(crate) Slot);
 // this file).
 unsafe impl Send for Envelope {}
 
+/// The record of a slot's journey.
+pub(crate) struct Transit {
+    /// The processor of the caller.
+    pub(crate) home: u16,
+    /// The stage that was running on the caller's processor.
+    pub(crate) from: u8,
+    /// The deadline of the caller's session; the operation is not started after it.
+    pub(crate) deadline: u64,
+    pub(crate) site: Site,
+    /// The state of the slot once it has returned.
+    pub(crate) contents: Cell<SlotState>,
+    /// Shared by the two processors while the envelope is away.
+    pub(crate) cancel: CancelFlag,
+}
+
+/// The payload of an envelope with an invocation `F`, for its size.
+#[repr(C)]
+pub(crate) struct EnvelopePayload<F, T>(Payload<F, (), T>, Transit);
+
+impl Slot {
+    /// The place of the transit record of a slot that was reserved for an [`EnvelopePayload`].
+    pub(crate) fn transit(self) -> *mut Transit {
+        let end = self.payload::<u8>().wrapping_add(CLASSES[usize::from(self.class.get())]);
+        end.cast::<Transit>().wrapping_sub(1)
+    }
+}
+
+const _: () = assert!(align_of::<Transit>() <= 64);
+
 /// Drops the contents of an envelope that no processor will receive.
 pub(crate) fn discard(Envelope(slot): Envelope) {
-    // SAFETY: the vtable is the one that the envelope was filled with. The program is shutting down, so
-    // no other code accesses the payload.
-    slot.state.set(unsafe { (slot.vtable.get().remote.outcome)(slot) });
+    // SAFETY: the program is shutting down, so no other code accesses the payload.
+    slot.state.set(unsafe { (*slot.transit()).contents.get() });
     catch_panic(|| slot.drop_work());
     catch_panic(|| slot.drop_output());
 }

@@ -8,6 +8,7 @@ pub(crate) mod interleave_ring;
 pub(crate) mod join_table;
 pub(crate) mod processor_ref;
 pub(crate) mod published;
+pub(crate) mod size_class;
 pub(crate) mod sizes;
 pub(crate) mod slot;
 pub(crate) mod state;

@@ -32,7 +32,6 @@ use std::ptr::NonNull;
 use std::task::Waker;
 
 use crate::error::CallError;
-use crate::operation::cancel_flag::RemotePlace;
 use crate::operation::id::OperationId;
 use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::published::{Published, Site};
@@ -130,32 +129,14 @@ pub(crate) struct VTable {
     /// The type name of the operation.
     pub(crate) operation: fn() -> &'static str,
     pub(crate) sizes: OperationSizes,
-    pub(crate) remote: RemoteVTable,
+    /// Turns the invocation of an envelope into an operation of the given processor, the newest of its
+    /// queue, if the processor accepts it.
+    pub(crate) accept: unsafe fn(Slot, ProcessorRef<'_>) -> Option<Slot>,
 }
 
-/// The operations on a slot that is sent to another processor.
-pub(crate) struct RemoteVTable {
-    /// Turns the invocation into an operation of the given processor, the newest of its queue, if the
-    /// processor accepts it.
-    pub(crate) accept_remote: unsafe fn(Slot, ProcessorRef<'_>) -> Option<Slot>,
-    /// The state of an envelope's payload after it has returned.
-    pub(crate) outcome: unsafe fn(Slot) -> SlotState,
-    /// Marks an envelope as holding a result (true) or an error (false). Returns the index of its home
-    /// processor.
-    pub(crate) settle: unsafe fn(Slot, bool) -> usize,
-    /// Marks an envelope that is away as cancelled. Returns the location of its operation if it has
-    /// been accepted.
-    pub(crate) cancel_remote: unsafe fn(Slot) -> Option<RemotePlace>,
-}
-
-impl RemoteVTable {
-    pub(crate) const NONE: Self = Self {
-        accept_remote: |_, _| unreachable!("only envelopes are taken up"),
-        outcome: |_| unreachable!("only envelopes come home"),
-        settle: |_, _| unreachable!("only envelopes are answered"),
-        cancel_remote: |_| unreachable!("only envelopes are away"),
-    };
-}
+/// [`VTable::accept`] of slots that are not sent to other processors.
+pub(crate) const NOT_SENT: unsafe fn(Slot, ProcessorRef<'_>) -> Option<Slot> =
+    |_, _| unreachable!("only envelopes are accepted");
 
 impl VTable {
     pub(crate) const NONE: Self = Self {
@@ -164,7 +145,7 @@ impl VTable {
         drop_output: None,
         operation: || "",
         sizes: OperationSizes::NONE,
-        remote: RemoteVTable::NONE,
+        accept: NOT_SENT,
     };
 }
 

@@ -7,7 +7,7 @@ pub(crate) fn display_name(name: &'static str) -> &'static str {
     // An operation from another processor is wrapped, so that its result returns there; so is one on a
     // partition, which may have moved.
     let sent =
-        inside_of(name, "::processor::remote::call::RemoteFuture<").map(|list| argument(list, 0));
+        inside_of(name, "::processor::remote::reply::RemoteFuture<").map(|list| argument(list, 0));
     let name = sent.unwrap_or(name);
     let on_partition =
         inside_of(name, "::handle::migration::RoutedCall<").map(|list| argument(list, 2));
@@ -47,9 +47,9 @@ mod tests {
     #[test]
     fn names_are_those_of_the_program() {
         assert_eq!(display_name("web::serve::{{closure}}::{{closure}}"), "web::serve");
-        let wrapped = "phalanx_core::processor::remote::call::RemoteFuture<a::b<(u8, fn(u8) -> u8)>::{{closure}}, c, u8>";
+        let wrapped = "phalanx_core::processor::remote::reply::RemoteFuture<a::b<(u8, fn(u8) -> u8)>::{{closure}}, c, u8>";
         assert_eq!(display_name(wrapped), "a::b<(u8, fn(u8) -> u8)>");
-        let placed = "phalanx_core::processor::remote::call::RemoteFuture<phalanx_core::handle::migration::RoutedCall<\
+        let placed = "phalanx_core::processor::remote::reply::RemoteFuture<phalanx_core::handle::migration::RoutedCall<\
                       t::S<u8, u8>, a::f::{{closure}}, a::f::{{closure}}::{{closure}}, u8>, u8>";
         assert_eq!(display_name(placed), "a::f");
     }

@@ -8,7 +8,7 @@
 //! The queue of a stage that has a [`Batch`] contains only slots that handles of this stage have filled: a
 //! handle has the key and the types of its declaration ([`crate::handle::stage`]). `place_item` filled them
 //! with `Item<I, O>`, which is alive while the slot's state is `Unstarted`. Taking the item out leaves the
-//! [`RemoteReply`](crate::processor::remote::call::RemoteReply) at the payload's start, and the state
+//! [`RemoteReply`](crate::processor::remote::reply::RemoteReply) at the payload's start, and the state
 //! becomes `Taken`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::mailbox::registry;
-use crate::memory::slab::{Slab, stride};
+use crate::memory::slab::Slab;
+use crate::operation::size_class::stride;
 use crate::processor::part::current::Current;
 use crate::processor::part::link::Link;
 use crate::processor::part::load::Load;

@@ -12,41 +12,60 @@ use std::task::{Context, Poll};
 
 use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::sizes::OperationSizes;
-use crate::operation::slot::{Payload, RemoteVTable, Slot, Step, VTable, output_drop};
+use crate::operation::slot::{NOT_SENT, Payload, Slot, Step, VTable, output_drop};
 use crate::operation::state::SlotState;
 use crate::processor::processor::Processor;
 use crate::processor::waker::waker;
 
-/// The vtable of local operations.
-pub(crate) fn local_vtable<F, Fut, T>() -> &'static VTable
+/// The code of an operation before it starts: a closure that is given the processor and the number of the
+/// operation's stage, and returns the operation's future.
+pub(crate) trait Invoke: 'static {
+    type Future: Future<Output = Self::Result> + 'static;
+    type Result: 'static;
+
+    fn start(self, processor: &Processor, stage: u8) -> Self::Future;
+}
+
+impl<F, Fut, T> Invoke for F
 where
-    F: FnOnce(&Processor, u8) -> Fut,
-    Fut: Future<Output = T>,
+    F: FnOnce(&Processor, u8) -> Fut + 'static,
+    Fut: Future<Output = T> + 'static,
+    T: 'static,
 {
+    type Future = Fut;
+    type Result = T;
+
+    #[inline(always)]
+    fn start(self, processor: &Processor, stage: u8) -> Fut {
+        self(processor, stage)
+    }
+}
+
+/// The contents of an operation's slot.
+pub(crate) type OperationPayload<F> = Payload<F, <F as Invoke>::Future, <F as Invoke>::Result>;
+
+/// The vtable of local operations.
+pub(crate) fn local_vtable<F: Invoke>() -> &'static VTable {
     const {
         &VTable {
-            poll: poll::<F, Fut, T>,
-            drop_work: drop_work::<F, Fut, T>,
-            drop_output: output_drop::<T>(),
-            operation: std::any::type_name::<Fut>,
-            sizes: OperationSizes::of::<F, Fut, T>(size_of::<Payload<F, Fut, T>>()),
-            remote: RemoteVTable::NONE,
+            poll: poll::<F>,
+            drop_work: drop_work::<F>,
+            drop_output: output_drop::<F::Result>(),
+            operation: std::any::type_name::<F::Future>,
+            sizes: OperationSizes::of::<F, F::Future, F::Result>(size_of::<OperationPayload<F>>()),
+            accept: NOT_SENT,
         }
     }
 }
 
-unsafe fn poll<F, Fut, T>(slot: Slot, processor: ProcessorRef<'_>) -> Step
-where
-    F: FnOnce(&Processor, u8) -> Fut,
-    Fut: Future<Output = T>,
-{
-    let payload: *mut Payload<F, Fut, T> = slot.payload();
+unsafe fn poll<F: Invoke>(slot: Slot, processor: ProcessorRef<'_>) -> Step {
+    let payload: *mut OperationPayload<F> = slot.payload();
     if slot.state.get() == SlotState::Unstarted {
         // Until the future is written nothing in the slot is alive, even if `f` unwinds.
         slot.state.set(SlotState::Empty);
         // SAFETY: `Unstarted` said that the invocation is alive, and it is read once.
         let invocation = unsafe { ManuallyDrop::take(&mut (*payload).invocation) };
-        let future = invocation(processor.get(), slot.stage.get());
+        let future = invocation.start(processor.get(), slot.stage.get());
         // SAFETY: nothing is alive in the payload.
         unsafe { (*payload).future = ManuallyDrop::new(future) };
         slot.state.set(SlotState::Started);
@@ -68,13 +87,13 @@ where
                 (*payload).output = ManuallyDrop::new(output);
             }
             slot.state.set(SlotState::Done);
-            if std::mem::needs_drop::<T>() { Step::Done } else { Step::DoneBare }
+            if std::mem::needs_drop::<F::Result>() { Step::Done } else { Step::DoneBare }
         }
     }
 }
 
-unsafe fn drop_work<F, Fut, T>(slot: Slot) {
-    let payload: *mut Payload<F, Fut, T> = slot.payload();
+unsafe fn drop_work<F: Invoke>(slot: Slot) {
+    let payload: *mut OperationPayload<F> = slot.payload();
     // SAFETY: the state says which member is alive, and is changed before the drop, which may unwind.
     unsafe {
         match slot.state.replace(SlotState::Empty) {

@@ -25,50 +25,67 @@
 //! stages. The row of arcs lies in the processor's counters, which live as long as the processor, and has one
 //! counter for each stage.
 
-use std::future::Future;
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
 use crate::error::{CallError, Rejection};
-use crate::memory::slab::{assert_fits, class_of};
 use crate::operation::id::OperationId;
 use crate::operation::published::Site;
+use crate::operation::size_class::{assert_fits, class_of};
 use crate::operation::slot::{Payload, Slot, VTable};
 use crate::operation::state::{
     CANCELLED, DYING, HELD, NO_SESSION, OUTER, QUEUED, Serial, SlotState, WOKEN,
 };
 use crate::panic::catch_panic;
-use crate::processor::harness::local_vtable;
+use crate::processor::harness::{Invoke, local_vtable};
 use crate::processor::notify::notify;
 use crate::processor::processor::Processor;
 use crate::stage::key::Invocation;
 use crate::stage::local::LocalStage;
 
+/// The slot of an invocation, held for the caller; or why the invocation was rejected.
+#[must_use]
+pub(crate) struct Placed<T> {
+    pub(crate) slot: Result<Slot, Rejection>,
+    result: PhantomData<T>,
+}
+
+impl<T> Placed<T> {
+    /// # Safety
+    /// The slot was filled with result type `T`, is `HELD`, and belongs to no call.
+    #[inline(always)]
+    pub(crate) unsafe fn new(slot: Result<Slot, Rejection>) -> Self {
+        Self { slot, result: PhantomData }
+    }
+}
+
 impl Processor {
-    /// Invokes on this processor. The slot is held for the caller, which takes the result of type `T`.
+    /// Invokes on this processor.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn call<F, Fut, T>(&self, from: Invocation, invocation: F) -> Result<Slot, Rejection>
-    where
-        F: FnOnce(&Processor, u8) -> Fut + 'static,
-        Fut: Future<Output = T> + 'static,
-        T: 'static,
-    {
-        let Invocation { key, site } = from;
-        let invocation = self.check_for(key, invocation);
-        self.place(site, key.stage(), HELD, ManuallyDrop::into_inner(invocation))
+    pub(crate) fn call<F: Invoke>(&self, from: Invocation, invocation: F) -> Placed<F::Result> {
+        let invocation = self.check_for(from.key, invocation);
+        let invocation = ManuallyDrop::into_inner(invocation);
+        // SAFETY: the slot is filled with the result type of `F`, and held for one call.
+        unsafe { Placed::new(self.place(from.site, from.key.stage(), HELD, invocation)) }
     }
 
     /// Invokes on this processor; the result is dropped.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn dispatch<F, Fut>(&self, from: Invocation, invocation: F) -> Result<(), CallError>
-    where
-        F: FnOnce(&Processor, u8) -> Fut + 'static,
-        Fut: Future<Output = ()> + 'static,
-    {
-        let Invocation { key, site } = from;
-        let invocation = self.check_for(key, invocation);
-        match self.place(site, key.stage(), 0, ManuallyDrop::into_inner(invocation)) {
+    pub(crate) fn dispatch<F: Invoke>(
+        &self,
+        from: Invocation,
+        invocation: F,
+    ) -> Result<(), CallError> {
+        let invocation = ManuallyDrop::into_inner(self.check_for(from.key, invocation));
+        self.dispatched(self.place(from.site, from.key.stage(), 0, invocation))
+    }
+
+    /// The result of a dispatch.
+    #[inline(always)]
+    pub(crate) fn dispatched(&self, placed: Result<Slot, Rejection>) -> Result<(), CallError> {
+        match placed {
             Ok(_) => Ok(()),
             Err(rejection) => Err(self.rejection(rejection)),
         }
@@ -76,22 +93,24 @@ impl Processor {
 
     /// Puts an invocation into a slot and queues it here. `stage` comes from a checked key.
     #[inline(always)]
-    pub(crate) fn place<F, Fut, T>(
+    pub(crate) fn place<F: Invoke>(
         &self,
         site: Site,
         stage: u8,
         flags: u8,
         invocation: F,
-    ) -> Result<Slot, Rejection>
-    where
-        F: FnOnce(&Processor, u8) -> Fut,
-        Fut: Future<Output = T>,
-    {
+    ) -> Result<Slot, Rejection> {
         // In a `ManuallyDrop`, the invocation needs no unwinding code and moves from registers into the slot.
         let invocation = ManuallyDrop::new(invocation);
         // SAFETY: the vtable is of these types; the invocation is not used again.
         unsafe {
-            self.place_as::<F, Fut, T>(site, stage, flags, local_vtable::<F, Fut, T>(), &invocation)
+            self.place_as::<F, F::Future, F::Result>(
+                site,
+                stage,
+                flags,
+                local_vtable::<F>(),
+                &invocation,
+            )
         }
     }
 

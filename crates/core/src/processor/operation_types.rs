@@ -1,7 +1,7 @@
 //! Records the types of the operations that a processor runs.
 
-use crate::memory::slab::stride;
 use crate::metrics::operation_types::{LARGE_OPERATION, OperationBytes};
+use crate::operation::size_class::stride;
 use crate::operation::slot::{Slot, VTable};
 use crate::operation::type_name::display_name;
 use crate::panic::catch_panic;

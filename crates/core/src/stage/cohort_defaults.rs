@@ -30,7 +30,7 @@ pub(crate) fn bound(cache: usize, bytes: usize) -> usize {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::memory::slab::stride;
+    use crate::operation::size_class::stride;
 
     #[test]
     fn the_bound_is_what_the_cache_has_room_for() {

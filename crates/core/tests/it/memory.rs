@@ -116,12 +116,12 @@ fn operation_types_are_recorded_and_large_ones_reported() {
     });
     let table = processor.control().bytes();
     let names: Vec<_> = table.operations.iter().map(|each| each.operation).collect();
-    assert_eq!(names, ["memory::large", "memory::small"]);
+    assert_eq!(names, ["it::memory::large", "it::memory::small"]);
     let wide = table.operations[0];
     assert_eq!((wide.invocation, wide.result, wide.stage), (3000, 0, 0));
     assert!(wide.future >= 5000 && wide.closure() == wide.future && wide.slot == 8192 + 64);
     assert_eq!((table.objects[0].name, table.objects[0].bytes), ("buffer", 1024));
-    assert_eq!(*world.wide.borrow(), [("stage", "memory::large")]);
+    assert_eq!(*world.wide.borrow(), [("stage", "it::memory::large")]);
 }
 
 async fn small() {}

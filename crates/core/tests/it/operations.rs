@@ -312,7 +312,7 @@ fn a_position_that_is_kept_is_declared_at() {
 }
 
 #[test]
-#[should_panic(expected = "by another graph")]
+#[should_panic(expected = "in another graph")]
 fn a_position_belongs_to_its_graph() {
     let (mut graph, mut other) = (Graph::new(), Graph::new());
     let place = graph.reserve("kept");

@@ -37,7 +37,7 @@ fn a_stuck_operation_is_named() {
         });
         work.dispatch(|_| a_long_one()).unwrap();
     });
-    assert_eq!(told.recv(), Ok(("work", Some("watch::a_long_one"), true)));
+    assert_eq!(told.recv(), Ok(("work", Some("it::watch::a_long_one"), true)));
 }
 
 #[test]

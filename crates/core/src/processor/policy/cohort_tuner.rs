@@ -7,7 +7,7 @@
 //! declared size follow the same rung, since their requests pass through one cache.
 
 use crate::control::cohort_ladder::{CohortLadder, RUNGS, Slice, is_different_load};
-use crate::memory::slab::stride;
+use crate::operation::size_class::stride;
 use crate::processor::processor::Processor;
 use crate::stage::cohort_defaults::bound;
 use crate::stage::tuner_state::{LOOK, STAGES, Shares};

@@ -12,7 +12,7 @@
 //! can run, or the oldest has waited for [`MAX_ENTRY_WAIT`], an entry runs regardless of the bytes. A hard
 //! bound would stall while requests wait.
 
-use crate::memory::slab::stride;
+use crate::operation::size_class::stride;
 use crate::processor::processor::Processor;
 use crate::stage_set::StageSet;
 use crate::world::World;

@@ -1,6 +1,8 @@
 //! Operations, commands and sessions that cross to other processors.
 
+pub(crate) mod accept;
 pub(crate) mod call;
 pub(crate) mod outbox;
+pub(crate) mod reply;
 pub(crate) mod requests;
 pub(crate) mod session_group;
