@@ -12,6 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("driver", &[]),
     ("http", &[]),
+    ("http2", &[]),
     ("matcher", &[]),
     ("mqtt", &[]),
     ("macros", &[]),
@@ -49,7 +50,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tutorial", &["phalanx"]),
     ("echo", &["phalanx"]),
     ("log", &["phalanx"]),
-    ("fuzz", &["broker", "http", "matcher", "mqtt", "store", "web", "websocket"]),
+    ("fuzz", &["broker", "http", "http2", "matcher", "mqtt", "store", "web", "websocket"]),
     ("xtask", &[]),
     // Peers that `bench` starts for comparison.
     ("a-tree", &[]),

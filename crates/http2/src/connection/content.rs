@@ -1,0 +1,94 @@
+//! DATA (RFC 9113 §6.1): the content of requests, which is discarded.
+
+use std::task::{Context, Poll};
+
+use super::{Connection, Request};
+use crate::error::{Closed, Code, Error};
+use crate::frame::{self, Frame, flag, kind};
+use crate::streams::Absent;
+
+/// State of a request's content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// All content was received.
+    Complete,
+    /// The content exceeds [`Limits::body`](crate::Limits::body); the rest is not received.
+    TooLarge,
+}
+
+impl Connection {
+    /// Waits for the end of a request's content.
+    ///
+    /// # Errors
+    /// If the stream has ended: the client has reset it, or the request is malformed.
+    pub fn poll_body(
+        &mut self,
+        context: &mut Context<'_>,
+        stream: u32,
+    ) -> Poll<Result<Body, Closed>> {
+        let limit = self.limits.body;
+        let Some(stream) = self.streams.get(stream) else { return Poll::Ready(Err(Closed)) };
+        if stream.received > limit {
+            return Poll::Ready(Ok(Body::TooLarge));
+        }
+        if !stream.is_receiving {
+            return Poll::Ready(Ok(Body::Complete));
+        }
+        stream.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    pub(super) fn data(&mut self, frame: &Frame, payload: &[u8]) -> Result<Option<Request>, Error> {
+        if frame.stream == 0 {
+            return Err(Error::Connection(Code::PROTOCOL_ERROR));
+        }
+        let content = frame::without_padding(frame, payload)
+            .ok_or(Error::Connection(Code::PROTOCOL_ERROR))?;
+        // Padding counts, and so does content of closed streams (RFC 9113 §6.9).
+        self.receive_window
+            .received(payload.len())
+            .ok_or(Error::Connection(Code::FLOW_CONTROL_ERROR))?;
+        if let Some(by) = self.receive_window.open() {
+            frame::write(&mut self.out, kind::WINDOW_UPDATE, 0, 0, &by.to_be_bytes());
+        }
+        let id = frame.stream;
+        let Some(stream) = self.streams.get(id) else {
+            return match self.streams.absent(id) {
+                Absent::Idle | Absent::Skipped => Err(Error::Connection(Code::PROTOCOL_ERROR)),
+                Absent::Reset => Ok(None),
+                Absent::Closed | Absent::Forgotten => Err(Error::Stream(id, Code::STREAM_CLOSED)),
+            };
+        };
+        if !stream.is_receiving {
+            return Err(Error::Stream(id, Code::STREAM_CLOSED));
+        }
+        stream
+            .receive_window
+            .received(payload.len())
+            .ok_or(Error::Stream(id, Code::FLOW_CONTROL_ERROR))?;
+        stream.received += content.len() as u64;
+        if stream.expected.is_some_and(|expected| stream.received > expected) {
+            return Err(Error::Stream(id, Code::PROTOCOL_ERROR));
+        }
+        if frame.has(flag::END_STREAM) {
+            self.end_content(id)?;
+        } else if stream.received > self.limits.body {
+            // The window stays as it is.
+            stream.waker.take().map(std::task::Waker::wake);
+        } else if let Some(by) = stream.receive_window.open() {
+            frame::write(&mut self.out, kind::WINDOW_UPDATE, 0, id, &by.to_be_bytes());
+        }
+        Ok(None)
+    }
+
+    /// Ends the content of an open stream. Its length must be the declared one (RFC 9113 §8.1.1).
+    pub(super) fn end_content(&mut self, id: u32) -> Result<(), Error> {
+        let Some(stream) = self.streams.get(id) else { return Ok(()) };
+        if stream.expected.is_some_and(|expected| stream.received != expected) {
+            return Err(Error::Stream(id, Code::PROTOCOL_ERROR));
+        }
+        stream.is_receiving = false;
+        stream.waker.take().map(std::task::Waker::wake);
+        Ok(())
+    }
+}

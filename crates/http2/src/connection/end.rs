@@ -1,0 +1,81 @@
+//! Resets, connection errors and graceful shutdown.
+
+use std::task::Waker;
+
+use super::{Connection, End};
+use crate::error::Code;
+use crate::frame::{self, kind};
+
+/// Content of the PING whose response shows that the client has received the first GOAWAY.
+pub(super) const SHUTDOWN_PING: &[u8; 8] = b"shutdown";
+/// Last stream in the first GOAWAY of a graceful shutdown: all (RFC 9113 §6.8).
+const ALL_STREAMS: u32 = 0x7fff_ffff;
+
+impl Connection {
+    /// Resets a stream. It counts as an error of the client's, unless the code is
+    /// [`NO_ERROR`](Code::NO_ERROR).
+    pub fn reset(&mut self, stream: u32, code: Code) {
+        if self.end == End::Failed {
+            return;
+        }
+        self.close(stream);
+        self.streams.mark_reset(stream);
+        frame::write(&mut self.out, kind::RST_STREAM, 0, stream, &code.0.to_be_bytes());
+        self.flood.reset();
+        self.wake_sender();
+    }
+
+    /// Starts a graceful shutdown (RFC 9113 §6.8): a first GOAWAY announces it, and requests that cross it are
+    /// still answered. When the client has responded to a PING, the last GOAWAY follows.
+    pub fn shut_down(&mut self) {
+        if self.end == End::Open {
+            self.end = End::Announced;
+            self.write_goaway(ALL_STREAMS, Code::NO_ERROR);
+            frame::write(&mut self.out, kind::PING, 0, 0, SHUTDOWN_PING);
+            self.wake_sender();
+        }
+    }
+
+    /// Whether no frame follows the current output: the connection has failed, or all streams of a connection
+    /// that is shutting down have ended.
+    pub fn has_ended(&self) -> bool {
+        match self.end {
+            End::Failed => true,
+            End::Leaving(_) => self.streams.len() == 0,
+            End::Open | End::Announced => self.peer_leaves && self.streams.len() == 0,
+        }
+    }
+
+    /// Sends the last GOAWAY.
+    pub(super) fn leave(&mut self) {
+        let last = self.streams.last();
+        self.end = End::Leaving(last);
+        self.write_goaway(last, Code::NO_ERROR);
+    }
+
+    /// Ends the connection with an error (RFC 9113 §5.4.1).
+    pub(super) fn fail(&mut self, code: Code) {
+        self.end = End::Failed;
+        self.block = None;
+        self.queue.clear();
+        self.streams.clear();
+        self.write_goaway(self.streams.last(), code);
+        self.wake_sender();
+    }
+
+    /// Removes a stream from the table.
+    pub(super) fn close(&mut self, stream: u32) {
+        let Some(state) = self.streams.remove(stream) else { return };
+        state.waker.map(Waker::wake);
+        if state.is_queued {
+            self.queue.retain(|queued| *queued != stream);
+            self.wake_next();
+        }
+    }
+
+    fn write_goaway(&mut self, last: u32, code: Code) {
+        let [a, b, c, d] = last.to_be_bytes();
+        let [e, f, g, h] = code.0.to_be_bytes();
+        frame::write(&mut self.out, kind::GOAWAY, 0, 0, &[a, b, c, d, e, f, g, h]);
+    }
+}

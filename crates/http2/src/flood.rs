@@ -1,0 +1,235 @@
+//! Limits for frames that cost their receiver more than their sender.
+//!
+//! An honest client sends a few. A client that sends many keeps the server busy (CVE-2019-9511 to
+//! CVE-2019-9518; CVE-2023-44487, "rapid reset"; CVE-2025-8671). Its connection ends with ENHANCE_YOUR_CALM.
+//!
+//! - Resets, pings, settings, priorities and GOAWAY: a number within a time is allowed. The same number of
+//!   streams may be reset by the server, for errors of the client's.
+//! - Window updates, continuations, frames of unknown kinds and small pieces of content come with useful
+//!   work. Each takes a credit, and the frames that the server sends earn credits.
+
+use std::time::Duration;
+
+use crate::frame::{Frame, kind};
+
+/// Costly frames allowed within [`WINDOW`], and resets by the server. Also the credits of a new connection,
+/// and the least credits when a [`WINDOW`] begins.
+pub(crate) const MAX_PER_WINDOW: u32 = 1000;
+/// The counts start again after this long.
+const WINDOW: Duration = Duration::from_secs(10);
+/// Largest number of credits. A client that updates two windows for each 16 KiB needs that many for 80 MB.
+const MAX_CREDITS: u32 = 10_000;
+/// Credits earned by a response of any size.
+const PER_ANSWER: u32 = 4;
+/// Bytes of content that earn a credit. A frame with fewer takes one.
+const PER_CREDIT: usize = 256;
+
+/// Reason for which a connection ended with ENHANCE_YOUR_CALM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Excess {
+    /// The client reset too many streams ("rapid reset").
+    Resets,
+    /// The client made the server reset too many streams ("made you reset").
+    ServerResets,
+    /// Too many PING, SETTINGS, PRIORITY or GOAWAY frames.
+    ControlFrames,
+    /// Too many window updates, continuations, unknown frames or small pieces of content.
+    IdleFrames,
+    /// A field block is too large.
+    FieldBlock,
+}
+
+impl Excess {
+    /// All reasons.
+    pub const ALL: [Self; 5] =
+        [Self::Resets, Self::ServerResets, Self::ControlFrames, Self::IdleFrames, Self::FieldBlock];
+
+    /// Name of the reason, for metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Resets => "resets",
+            Self::ServerResets => "server-resets",
+            Self::ControlFrames => "control-frames",
+            Self::IdleFrames => "idle-frames",
+            Self::FieldBlock => "field-block",
+        }
+    }
+}
+
+/// The counts of one connection.
+pub(crate) struct Flood {
+    since: Duration,
+    costly: u32,
+    /// Streams that the server has reset.
+    reset: u32,
+    credits: u32,
+    /// Bytes of content that have not earned a credit yet.
+    content: usize,
+    excess: Option<Excess>,
+}
+
+impl Flood {
+    pub(crate) fn new() -> Self {
+        let since = Duration::ZERO;
+        Self { since, costly: 0, reset: 0, credits: MAX_PER_WINDOW, content: 0, excess: None }
+    }
+
+    /// The limit that the client has exceeded, if any.
+    pub(crate) fn excess(&self) -> Option<Excess> {
+        self.excess
+    }
+
+    /// Starts a new window if the previous one is over at `now`.
+    pub(crate) fn at(&mut self, now: Duration) {
+        if now.saturating_sub(self.since) >= WINDOW {
+            (self.since, self.costly, self.reset) = (now, 0, 0);
+            self.credits = self.credits.max(MAX_PER_WINDOW);
+        }
+    }
+
+    /// Counts a frame received from the client.
+    pub(crate) fn received(&mut self, frame: &Frame) {
+        match frame.kind {
+            kind::RST_STREAM => self.costly(Excess::Resets),
+            kind::PRIORITY | kind::SETTINGS | kind::PING | kind::GOAWAY => {
+                self.costly(Excess::ControlFrames);
+            }
+            // The limit of concurrent streams and the admission bound requests.
+            kind::HEADERS => (),
+            kind::DATA if frame.length >= PER_CREDIT => (),
+            _ => match self.credits.checked_sub(1) {
+                Some(left) => self.credits = left,
+                None => self.exceeded(Excess::IdleFrames),
+            },
+        }
+    }
+
+    /// Counts a response head.
+    pub(crate) fn answered(&mut self) {
+        self.credits = (self.credits + PER_ANSWER).min(MAX_CREDITS);
+    }
+
+    /// Counts `length` bytes of content that the server sends.
+    pub(crate) fn sent(&mut self, length: usize) {
+        let content = self.content + length;
+        self.content = content % PER_CREDIT;
+        let earned = u32::try_from(content / PER_CREDIT).unwrap_or(u32::MAX);
+        self.credits = self.credits.saturating_add(earned).min(MAX_CREDITS);
+    }
+
+    /// Counts a stream that the server resets.
+    pub(crate) fn reset(&mut self) {
+        self.reset += 1;
+        if self.reset > MAX_PER_WINDOW {
+            self.exceeded(Excess::ServerResets);
+        }
+    }
+
+    /// Reports a limit that was exceeded.
+    pub(crate) fn exceeded(&mut self, excess: Excess) {
+        self.excess.get_or_insert(excess);
+    }
+
+    fn costly(&mut self, excess: Excess) {
+        self.costly += 1;
+        if self.costly > MAX_PER_WINDOW {
+            self.exceeded(excess);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, length: usize) -> Frame {
+        Frame { length, kind, flags: 0, stream: 1 }
+    }
+
+    #[test]
+    fn a_thousand_costly_frames_are_allowed() {
+        let costly = [kind::PRIORITY, kind::RST_STREAM, kind::SETTINGS, kind::PING, kind::GOAWAY];
+        for (last, excess) in
+            [(kind::PING, Excess::ControlFrames), (kind::RST_STREAM, Excess::Resets)]
+        {
+            let mut flood = Flood::new();
+            for n in 0..MAX_PER_WINDOW as usize {
+                flood.received(&frame(costly[n % costly.len()], 8));
+                // No response earns credits for these.
+                flood.answered();
+            }
+            assert_eq!(flood.excess(), None);
+            flood.received(&frame(last, 8));
+            assert_eq!(flood.excess(), Some(excess));
+        }
+        let mut flood = Flood::new();
+        (0..MAX_PER_WINDOW).for_each(|_| flood.reset());
+        assert_eq!(flood.excess(), None);
+        flood.reset();
+        assert_eq!(flood.excess(), Some(Excess::ServerResets));
+    }
+
+    #[test]
+    fn idle_frames_take_credits() {
+        // (kind, length)
+        let idle = [
+            (kind::WINDOW_UPDATE, 4),
+            (kind::CONTINUATION, 0),
+            (kind::DATA, 0),
+            (kind::DATA, 255),
+            (10, 0),
+            (255, 16_384),
+        ];
+        for (kind, length) in idle {
+            let mut flood = Flood::new();
+            (0..MAX_PER_WINDOW).for_each(|_| flood.received(&frame(kind, length)));
+            assert_eq!(flood.excess(), None, "{kind}");
+            flood.received(&frame(kind, length));
+            assert_eq!(flood.excess(), Some(Excess::IdleFrames), "{kind}");
+        }
+        let mut flood = Flood::new();
+        (0..10 * MAX_PER_WINDOW).for_each(|_| flood.received(&frame(kind::HEADERS, 20)));
+        (0..10 * MAX_PER_WINDOW).for_each(|_| flood.received(&frame(kind::DATA, 256)));
+        assert_eq!(flood.excess(), None, "requests and content");
+    }
+
+    #[test]
+    fn sent_frames_earn_credits() {
+        let mut flood = Flood::new();
+        for _ in 0..10 * MAX_PER_WINDOW {
+            // Two windows are updated for each KiB, and four frames come with a small response.
+            flood.sent(1024);
+            (0..2).for_each(|_| flood.received(&frame(kind::WINDOW_UPDATE, 4)));
+            flood.answered();
+            (0..4).for_each(|_| flood.received(&frame(kind::WINDOW_UPDATE, 4)));
+        }
+        assert_eq!(flood.excess(), None);
+        // Credits are bounded.
+        (0..MAX_CREDITS).for_each(|_| flood.sent(16_384));
+        (0..MAX_CREDITS).for_each(|_| flood.received(&frame(kind::WINDOW_UPDATE, 4)));
+        assert_eq!(flood.excess(), None);
+        flood.received(&frame(kind::WINDOW_UPDATE, 4));
+        assert_eq!(flood.excess(), Some(Excess::IdleFrames));
+        // Updates of one byte earn too few credits to continue.
+        let mut flood = Flood::new();
+        for _ in 0..2 * MAX_PER_WINDOW {
+            flood.received(&frame(kind::WINDOW_UPDATE, 4));
+            flood.sent(1);
+        }
+        assert_eq!(flood.excess(), Some(Excess::IdleFrames));
+    }
+
+    #[test]
+    fn a_new_window_resets_the_counts() {
+        let mut flood = Flood::new();
+        for second in 0..100 {
+            flood.at(Duration::from_secs(second));
+            for _ in 0..MAX_PER_WINDOW / 10 {
+                flood.received(&frame(kind::PING, 8));
+                flood.received(&frame(kind::WINDOW_UPDATE, 4));
+                flood.reset();
+            }
+            assert_eq!(flood.excess(), None, "second {second}");
+        }
+    }
+}

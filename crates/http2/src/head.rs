@@ -1,0 +1,283 @@
+//! The head of a request, decoded and validated (RFC 9113 §8.3).
+
+use std::ops::Range;
+
+use crate::fields::{is_connection_specific, is_path, is_token, length};
+use crate::hpack::decoder::Field;
+
+/// Overhead of a field in SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113 §6.5.2).
+const OVERHEAD: usize = 32;
+
+/// The head of a request. [`Connection::recycle`](crate::Connection::recycle) reuses its memory.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// The pseudo-header fields' values, then the lines of the other fields.
+    bytes: Vec<u8>,
+    method: Range<usize>,
+    path: Range<usize>,
+    authority: Option<Range<usize>>,
+    has_scheme: bool,
+    /// Start of the first line.
+    lines: usize,
+    /// End of the name and end of the line of each field.
+    fields: Vec<(usize, usize)>,
+    host: Option<Range<usize>>,
+    pub(crate) content_length: Option<u64>,
+    /// Size of the field list (RFC 9113 §6.5.2).
+    size: usize,
+    is_large: bool,
+    is_malformed: bool,
+}
+
+impl Head {
+    /// The method, a token.
+    pub fn method(&self) -> &str {
+        self.text(&self.method)
+    }
+
+    /// Path and query: starts with `/`, or is `*` for OPTIONS. Empty for CONNECT.
+    pub fn path(&self) -> &str {
+        self.text(&self.path)
+    }
+
+    /// Host and port, from `:authority` or else from `Host`, not validated; none if it is not UTF-8.
+    pub fn authority(&self) -> Option<&str> {
+        let range = self.authority.as_ref().or(self.host.as_ref())?;
+        str::from_utf8(&self.bytes[range.clone()]).ok()
+    }
+
+    /// Names and values of the fields, in order. Names are in lower case.
+    pub fn fields(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
+        let mut start = self.lines;
+        self.fields.iter().map(move |&(name, end)| {
+            let field = (&self.bytes[start..name], &self.bytes[name + 2..end - 2]);
+            start = end;
+            field
+        })
+    }
+
+    /// The fields as lines `name: value` with CR LF.
+    pub fn lines(&self) -> &[u8] {
+        &self.bytes[self.lines..]
+    }
+
+    /// Whether the field list is larger than the server's limit. Then fields are missing.
+    pub fn is_large(&self) -> bool {
+        self.is_large
+    }
+
+    /// Empties the head, for the next request.
+    pub(crate) fn clear(&mut self) {
+        let (mut bytes, mut fields) =
+            (std::mem::take(&mut self.bytes), std::mem::take(&mut self.fields));
+        bytes.clear();
+        fields.clear();
+        *self = Self { bytes, fields, ..Self::default() };
+    }
+
+    /// Memory of the head, in bytes.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity() + self.fields.capacity() * size_of::<(usize, usize)>()
+    }
+
+    /// Adds a field of a request, within `limit` bytes.
+    #[inline]
+    pub(crate) fn add(&mut self, field: Field<'_>, limit: usize) {
+        self.size += field.name.len() + field.value.len() + OVERHEAD;
+        self.is_malformed |= !field.valid;
+        if self.is_malformed || self.size > limit {
+            self.is_large |= self.size > limit;
+        } else if field.name.starts_with(b":") {
+            self.is_malformed |= self.add_pseudo(field).is_none();
+        } else {
+            self.is_malformed |= self.add_line(field).is_none();
+        }
+    }
+
+    /// Returns `None` if the field is unknown, repeated, invalid, or behind another field (RFC 9113 §8.3).
+    fn add_pseudo(&mut self, Field { name, value, .. }: Field<'_>) -> Option<()> {
+        let start = self.bytes.len();
+        let range = start..start + value.len();
+        let valid = self.fields.is_empty()
+            && match name {
+                b":method" => self.method.is_empty() && is_token(value),
+                b":path" => self.path.is_empty() && (is_path(value) || value == b"*"),
+                b":authority" => self.authority.is_none(),
+                b":scheme" => !self.has_scheme && !value.is_empty(),
+                _ => false,
+            };
+        valid.then_some(())?;
+        match name {
+            b":method" => self.method = range,
+            b":path" => self.path = range,
+            b":authority" => self.authority = Some(range),
+            _ => {
+                self.has_scheme = true;
+                return Some(());
+            }
+        }
+        self.bytes.extend_from_slice(value);
+        self.lines = self.bytes.len();
+        Some(())
+    }
+
+    fn add_line(&mut self, Field { name, value, .. }: Field<'_>) -> Option<()> {
+        if is_connection_specific(name, value) {
+            return None;
+        }
+        let start = self.bytes.len();
+        let (name_end, value_end) = (start + name.len(), start + name.len() + 2 + value.len());
+        match name {
+            b"host" if self.host.is_some() => return None,
+            b"host" => self.host = Some(name_end + 2..value_end),
+            b"content-length" => {
+                let length = length(value)?;
+                if self.content_length.is_some_and(|other| other != length) {
+                    return None;
+                }
+                self.content_length = Some(length);
+            }
+            _ => (),
+        }
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(b": ");
+        self.bytes.extend_from_slice(value);
+        self.bytes.extend_from_slice(b"\r\n");
+        self.fields.push((name_end, value_end + 2));
+        Some(())
+    }
+
+    /// Whether the complete head is a valid request (RFC 9113 §8.3.1), unless fields are missing.
+    pub(crate) fn is_valid(&self) -> bool {
+        if self.is_malformed || self.is_large {
+            return !self.is_malformed;
+        }
+        let hosts_agree = match (&self.authority, &self.host) {
+            (Some(authority), Some(host)) => {
+                self.bytes[authority.clone()].eq_ignore_ascii_case(&self.bytes[host.clone()])
+            }
+            (authority, host) => authority.is_some() || host.is_some(),
+        };
+        let target = match self.method() {
+            // RFC 9113 §8.5.
+            "CONNECT" => self.authority.is_some() && !self.has_scheme && self.path.is_empty(),
+            "OPTIONS" => self.has_scheme && !self.path.is_empty(),
+            "" => false,
+            _ => self.has_scheme && !self.path.is_empty() && self.path() != "*",
+        };
+        hosts_agree && target
+    }
+
+    /// Ranges contain text that was validated when it was added.
+    fn text(&self, range: &Range<usize>) -> &str {
+        str::from_utf8(&self.bytes[range.clone()]).unwrap_or_default()
+    }
+}
+
+/// Whether a field may be in a trailer section: valid, and no pseudo-header field (RFC 9113 §8.1).
+pub(crate) fn is_trailer(field: Field<'_>) -> bool {
+    let Field { name, value, valid } = field;
+    valid && !name.starts_with(b":") && !is_connection_specific(name, value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fields::is_valid;
+
+    const GET: [(&str, &str); 4] =
+        [(":method", "GET"), (":scheme", "https"), (":path", "/a?b"), (":authority", "h")];
+
+    fn head(fields: &[(&str, &str)]) -> Head {
+        let mut head = Head::default();
+        for (name, value) in fields {
+            let (name, value) = (name.as_bytes(), value.as_bytes());
+            head.add(Field { name, value, valid: is_valid(name, value) }, 1000);
+        }
+        head
+    }
+
+    #[test]
+    fn parts_are_accessible() {
+        let mut head =
+            head(&[&GET[..], &[("a", "1"), ("content-length", "7"), ("a", "")]].concat());
+        for _ in 0..2 {
+            assert!(head.is_valid() && !head.is_large());
+            assert_eq!((head.method(), head.path(), head.authority()), ("GET", "/a?b", Some("h")));
+            let fields: Vec<_> = head.fields().collect();
+            assert_eq!(fields, [(&b"a"[..], &b"1"[..]), (b"content-length", b"7"), (b"a", b"")]);
+            assert_eq!(head.lines(), b"a: 1\r\ncontent-length: 7\r\na: \r\n");
+            assert_eq!(head.content_length, Some(7));
+            let again =
+                self::head(&[&GET[..], &[("a", "1"), ("content-length", "7"), ("a", "")]].concat());
+            head.clear();
+            assert_eq!(head, Head::default());
+            head = again;
+        }
+    }
+
+    /// RFC 9113 §8.2 and §8.3.
+    #[test]
+    fn malformed_requests_are_detected() {
+        let with = |more: &[(&'static str, &'static str)]| [&GET[..], more].concat();
+        let without =
+            |name: &str| GET.into_iter().filter(|field| field.0 != name).collect::<Vec<_>>();
+        let replaced = |name: &'static str, value: &'static str| {
+            GET.map(|field| if field.0 == name { (name, value) } else { field }).to_vec()
+        };
+        // (fields, valid, reason)
+        let table = [
+            (GET.to_vec(), true, "complete"),
+            (with(&[("te", "trailers")]), true, "8.2.2"),
+            (with(&[("host", "H")]), true, "equal hosts"),
+            ([without(":authority"), vec![("host", "h")]].concat(), true, "8.3.1: host instead"),
+            (replaced(":path", "*"), false, "only for OPTIONS"),
+            (
+                [replaced(":path", "*"), vec![]]
+                    .concat()
+                    .into_iter()
+                    .map(|f| if f.0 == ":method" { (f.0, "OPTIONS") } else { f })
+                    .collect(),
+                true,
+                "OPTIONS",
+            ),
+            (vec![(":method", "CONNECT"), (":authority", "h:1")], true, "8.5"),
+            (vec![(":method", "CONNECT"), (":authority", "h:1"), ("host", "i:1")], false, "8.3.1"),
+            (replaced(":method", "CONNECT"), false, "8.5: no path and scheme"),
+            (vec![(":method", "CONNECT"), ("host", "h:1")], false, "8.5: authority"),
+            (without(":method"), false, "8.3.1"),
+            (without(":scheme"), false, "8.3.1"),
+            (without(":path"), false, "8.3.1"),
+            (without(":authority"), false, "a host is required"),
+            (replaced(":path", ""), false, "8.3.1"),
+            (replaced(":path", "a"), false, "8.3.1"),
+            (replaced(":method", "G T"), false, "RFC 9110 9.1"),
+            (with(&[("host", "i")]), false, "8.3.1: different hosts"),
+            (with(&[("host", "h"), ("host", "h")]), false, "RFC 9112 3.2"),
+            (with(&[(":path", "/")]), false, "8.3: repeated"),
+            (with(&[(":status", "200")]), false, "8.3: for responses"),
+            (with(&[(":other", "1")]), false, "8.3: unknown"),
+            ([&[("a", "b")][..], &GET].concat(), false, "8.3: behind a field"),
+            (with(&[("A", "b")]), false, "8.2: upper case"),
+            (with(&[("connection", "close")]), false, "8.2.2"),
+            (with(&[("keep-alive", "1")]), false, "8.2.2"),
+            (with(&[("proxy-connection", "close")]), false, "8.2.2"),
+            (with(&[("transfer-encoding", "chunked")]), false, "8.2.2"),
+            (with(&[("upgrade", "h2c")]), false, "8.2.2"),
+            (with(&[("te", "gzip")]), false, "8.2.2"),
+            (with(&[("content-length", "1"), ("content-length", "2")]), false, "8.1.1"),
+            (with(&[("content-length", "+1")]), false, "RFC 9110 8.6"),
+        ];
+        for (fields, valid, why) in table {
+            assert_eq!(head(&fields).is_valid(), valid, "{why}: {fields:?}");
+        }
+    }
+
+    #[test]
+    fn the_size_is_limited() {
+        let long = "x".repeat(900);
+        let head = head(&[&GET[..], &[("a", &long), ("b", "c")]].concat());
+        assert!(head.is_large() && head.is_valid());
+        assert!(head.lines().len() < 900);
+    }
+}
