@@ -5,14 +5,16 @@
 
 #[path = "it/common.rs"]
 mod common;
-#[path = "../../web/tests/common/counting_allocator.rs"]
-mod counting_allocator;
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 
 use common::{bytes, client, on_each_driver, subscriber};
 use phalanx_mqtt::{Delivery, Packet, Property, PropertyBuffer, Publish};
+use phalanx_testkit::allocations::{self, CountingAllocator};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// The number of allocator calls while `messages` messages, in bursts of `burst`, go to the subscribers.
 fn calls(
@@ -48,9 +50,9 @@ fn calls(
     };
     // Warm up the pools.
     pass(messages);
-    let fewest = counting_allocator::fewest(|| pass(messages));
+    let fewest = allocations::fewest(|| pass(messages));
     println!("{fewest} calls of the allocator for {messages} messages by {burst} to {subscribers}");
-    counting_allocator::show(|| pass(2 * burst));
+    allocations::show(|| pass(2 * burst));
     fewest
 }
 

@@ -5,15 +5,17 @@
 
 #[path = "it/common.rs"]
 mod common;
-#[path = "common/counting_allocator.rs"]
-mod counting_allocator;
 
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use common::{connect, on_each_driver};
+use phalanx_testkit::allocations::{self, CountingAllocator};
 use phalanx_web::Config;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// A typical request of a browser.
 const REQUEST: &str = "GET /small HTTP/1.1\r\nHost: localhost\r\nUser-Agent: test\r\n\
@@ -44,9 +46,9 @@ fn a_request_on_a_persistent_connection_does_not_allocate() {
         let mut stream = connect(server);
         // Pools grow, the file gets cached, and the next check of the disk is some time away.
         ask(&mut stream, 300);
-        let fewest = counting_allocator::fewest(|| ask(&mut stream, 200));
+        let fewest = allocations::fewest(|| ask(&mut stream, 200));
         println!("{fewest} calls of the allocator for 200 requests");
-        counting_allocator::show(|| ask(&mut stream, 2));
+        allocations::show(|| ask(&mut stream, 2));
         // Timers and checks of the disk cause a few calls independent of the requests.
         assert!(fewest < 20, "{fewest} calls for 200 requests");
     });

@@ -1,41 +1,60 @@
 //! Tests of the server process with raw bytes, and with `redis-cli` if installed.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::process::Command;
+use std::time::Duration;
 
-/// Timeout of all waits.
-const TIMEOUT: Duration = Duration::from_secs(30);
+use phalanx_testkit::process::{Process, clean};
+use phalanx_testkit::tcp::{self, talk};
+use phalanx_testkit::{driver, eventually};
+
+phalanx_testkit::per_driver!(crate::on:
+    each_command_answers,
+    a_pipeline_is_answered_in_order,
+    many_clients_count_together,
+    a_scan_finds_every_key_once_at_rest,
+    invalid_input_gets_an_error_and_a_close,
+    values_of_any_bytes_and_megabytes,
+    too_many_clients_are_rejected,
+    it_shuts_down_gracefully,
+    redis_cli_works,
+);
+
+/// Runs a test on this driver, if the machine has it.
+fn on(driver: &'static str, test: fn(&str)) {
+    let available = || {
+        let process = Server::process(driver, &[]);
+        process.next_line().map(drop).ok_or_else(|| process.stderr())
+    };
+    if driver::is_tested(driver, available) {
+        test(driver);
+    }
+}
 
 struct Server {
-    child: Child,
-    address: String,
+    process: Process,
+    address: SocketAddr,
 }
 
 impl Server {
-    fn start() -> Self {
-        Self::start_with(&["--processors", "2"])
+    fn start(driver: &str) -> Self {
+        Self::start_with(driver, &["--processors", "2"])
     }
 
-    fn start_with(arguments: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_kv"))
-            .args(["--listen", "127.0.0.1:0", "--no-pin"])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the server starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-        let address = line.trim().strip_prefix("listening on ").expect("the address").to_owned();
-        Self { child, address }
+    fn start_with(driver: &str, arguments: &[&str]) -> Self {
+        let process = Self::process(driver, arguments);
+        Self { address: process.address(), process }
+    }
+
+    fn process(driver: &str, arguments: &[&str]) -> Process {
+        let mut command = clean(env!("CARGO_BIN_EXE_kv"));
+        command.args(["--listen", "127.0.0.1:0", "--no-pin", "--driver", driver]).args(arguments);
+        Process::start(command)
     }
 
     fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(&self.address).expect("it listens");
-        stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
-        stream.set_nodelay(true).expect("an option");
-        stream
+        tcp::connect(self.address)
     }
 
     /// All answers to a client that sends `input` and then shuts down its sending direction.
@@ -49,22 +68,6 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Sends `input` and expects exactly these answers on an open connection.
-#[track_caller]
-fn talk(stream: &mut TcpStream, input: &[u8], expected: &str) {
-    stream.write_all(input).expect("sent");
-    let mut answers = vec![0; expected.len()];
-    stream.read_exact(&mut answers).expect("as many bytes as expected");
-    assert_eq!(String::from_utf8_lossy(&answers), expected);
-}
-
 /// The number in the rest of a line.
 fn rest_of_line(stream: &mut TcpStream) -> u64 {
     let mut line = Vec::new();
@@ -76,9 +79,8 @@ fn rest_of_line(stream: &mut TcpStream) -> u64 {
     String::from_utf8_lossy(&line).trim().parse().expect("a number")
 }
 
-#[test]
-fn each_command_answers() {
-    let server = Server::start();
+fn each_command_answers(driver: &str) {
+    let server = Server::start(driver);
     let client = &mut server.connect();
     talk(client, b"*1\r\n$4\r\nPING\r\n", "+PONG\r\n");
     talk(client, b"*2\r\n$4\r\nECHO\r\n$3\r\na\r\n\r\n", "$3\r\na\r\n\r\n");
@@ -123,9 +125,8 @@ fn each_command_answers() {
 
 /// However it is split, and whatever partitions its keys belong to, a pipeline is answered in order, and its
 /// commands on one key run in order.
-#[test]
-fn a_pipeline_is_answered_in_order() {
-    let server = Server::start();
+fn a_pipeline_is_answered_in_order(driver: &str) {
+    let server = Server::start(driver);
     let (mut input, mut expected) = (String::new(), String::new());
     for n in 0..5000 {
         // Each key four times in a row, over all partitions.
@@ -150,9 +151,8 @@ fn a_pipeline_is_answered_in_order() {
     assert!(answers == expected, "500 pairs of MSET and MGET, in order");
 }
 
-#[test]
-fn many_clients_count_together() {
-    let server = Server::start();
+fn many_clients_count_together(driver: &str) {
+    let server = Server::start(driver);
     std::thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
@@ -164,9 +164,8 @@ fn many_clients_count_together() {
     assert_eq!(server.all(b"MGET n m\r\n"), "*2\r\n$4\r\n8000\r\n$4\r\n8000\r\n");
 }
 
-#[test]
-fn a_scan_finds_every_key_once_at_rest() {
-    let server = Server::start();
+fn a_scan_finds_every_key_once_at_rest(driver: &str) {
+    let server = Server::start(driver);
     let set: String = (0..1000).map(|n| format!("SET key:{n} v\r\nSET other:{n} v\r\n")).collect();
     server.all(set.as_bytes());
     let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
@@ -186,9 +185,8 @@ fn a_scan_finds_every_key_once_at_rest() {
     assert_eq!(server.all(b"SCAN 65535\r\n"), "*2\r\n$1\r\n0\r\n*0\r\n");
 }
 
-#[test]
-fn invalid_input_gets_an_error_and_a_close() {
-    let server = Server::start();
+fn invalid_input_gets_an_error_and_a_close(driver: &str) {
+    let server = Server::start(driver);
     for (input, what) in [
         ("*1\r\n!4\r\n", "expected '$', got '!'"),
         ("*999999999\r\n", "invalid multibulk length"),
@@ -204,9 +202,8 @@ fn invalid_input_gets_an_error_and_a_close() {
     }
 }
 
-#[test]
-fn values_of_any_bytes_and_megabytes() {
-    let server = Server::start();
+fn values_of_any_bytes_and_megabytes(driver: &str) {
+    let server = Server::start(driver);
     let value: Vec<u8> = (0..3_000_000u32).map(|n| (n * 7 % 256) as u8).collect();
     let head = format!("*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n${}\r\n", value.len());
     let set = [head.as_bytes(), &value, b"\r\n"].concat();
@@ -218,9 +215,8 @@ fn values_of_any_bytes_and_megabytes() {
     assert!(answer == [b"$3000000\r\n", value.as_slice(), b"\r\n"].concat());
 }
 
-#[test]
-fn too_many_clients_are_rejected() {
-    let server = Server::start_with(&["--processors", "1", "--max-clients", "2"]);
+fn too_many_clients_are_rejected(driver: &str) {
+    let server = Server::start_with(driver, &["--processors", "1", "--max-clients", "2"]);
     let (mut one, mut two) = (server.connect(), server.connect());
     talk(&mut one, b"PING\r\n", "+PONG\r\n");
     talk(&mut two, b"PING\r\n", "+PONG\r\n");
@@ -229,43 +225,29 @@ fn too_many_clients_are_rejected() {
     assert_eq!(one.read(&mut [0]).expect("an end"), 0);
     drop(one);
     // The place is free once the server has noticed the disconnect.
-    let begun = Instant::now();
-    loop {
+    eventually("a place", || {
         let mut again = server.connect();
         let mut answer = [0; 7];
-        if again.write_all(b"PING\r\n").is_ok() && again.read_exact(&mut answer).is_ok() {
-            break;
-        }
-        assert!(begun.elapsed() < TIMEOUT, "still too many clients");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        let sent = again.write_all(b"PING\r\n").is_ok();
+        (sent && again.read_exact(&mut answer).is_ok()).then_some(())
+    });
 }
 
 /// The server stops on request, with and without idle clients.
-#[test]
-#[cfg(unix)]
-fn it_shuts_down_gracefully() {
-    let mut server = Server::start();
+fn it_shuts_down_gracefully(driver: &str) {
+    let mut server = Server::start(driver);
     let mut idle = server.connect();
     talk(&mut idle, b"PING\r\n", "+PONG\r\n");
-    let kill =
-        Command::new("sh").args(["-c", &format!("kill -TERM {}", server.child.id())]).status();
-    assert!(kill.expect("kill").success());
+    server.process.shut_down();
     assert_eq!(idle.read(&mut [0]).expect("an end"), 0);
-    let begun = Instant::now();
-    while server.child.try_wait().expect("a child").is_none() {
-        assert!(begun.elapsed() < TIMEOUT, "it does not exit");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert!(server.child.wait().expect("a child").success());
 }
 
-#[test]
-fn redis_cli_works() {
-    let server = Server::start();
-    let (host, port) = server.address.rsplit_once(':').expect("a port");
+fn redis_cli_works(driver: &str) {
+    let server = Server::start(driver);
+    let port = server.address.port().to_string();
     let cli = |words: &[&str]| {
-        let output = Command::new("redis-cli").args(["-h", host, "-p", port]).args(words).output();
+        let output =
+            Command::new("redis-cli").args(["-h", "127.0.0.1", "-p", &port]).args(words).output();
         output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     match cli(&["PING"]) {

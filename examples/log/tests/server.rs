@@ -1,57 +1,38 @@
 //! Tests of the server process: lines are acknowledged, and acknowledged lines survive a kill.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
-
-const TIMEOUT: Duration = Duration::from_secs(30);
+use phalanx_testkit::process::{Process, clean};
+use phalanx_testkit::{eventually, tcp};
 
 struct Server {
-    process: Child,
-    stdout: BufReader<ChildStdout>,
-    address: String,
+    process: Process,
+    address: SocketAddr,
 }
 
 impl Server {
     fn start(directory: &Path) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_log"));
-        command.arg("127.0.0.1:0").arg(directory).stdout(Stdio::piped());
-        let mut process = command.spawn().unwrap();
-        let mut stdout = BufReader::new(process.stdout.take().unwrap());
-        let mut line = String::new();
-        stdout.read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on ").expect("its address").to_owned();
-        Self { process, stdout, address }
+        let mut command = clean(env!("CARGO_BIN_EXE_log"));
+        command.arg("127.0.0.1:0").arg(directory);
+        let process = Process::start(command);
+        Self { address: process.address(), process }
     }
 
     fn client(&self) -> Client {
-        let stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let stream = tcp::connect(self.address);
         Client { answers: BufReader::new(stream.try_clone().unwrap()), stream }
     }
 
     /// Stops the server. Returns the printed numbers of lines and syncs.
     fn finish(mut self) -> (u64, u64) {
-        kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
-        assert!(self.process.wait().unwrap().success());
-        let mut said = String::new();
-        self.stdout.read_to_string(&mut said).unwrap();
+        let said = self.process.shut_down().join(" ");
         let figures: Vec<u64> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
         let [lines, syncs, ..] = figures[..] else { panic!("{said:?}") };
         (lines, syncs)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -158,11 +139,8 @@ fn acknowledged_lines_survive_a_kill() {
                 })
             });
             let clients: Vec<_> = clients.collect();
-            let begun = Instant::now();
-            while count.load(Ordering::Relaxed) < 100 && begun.elapsed() < TIMEOUT {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            server.process.kill().unwrap();
+            eventually("100 answers", || (count.load(Ordering::Relaxed) >= 100).then_some(()));
+            server.process.kill();
             clients.into_iter().for_each(|client| answered.extend(client.join().unwrap()));
         });
     }

@@ -2,18 +2,17 @@
 
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::mpsc::channel;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::thread::{self, JoinHandle};
 
 use phalanx::runtime::{Control, DriverChoice};
+use phalanx_testkit::driver::is_tested;
+use phalanx_testkit::{TIMEOUT, tcp};
 use phalanx_web::{Config, Listen, Serving, serve};
 
-/// Time limit for anything on a loaded machine; only a failing test waits this long.
-pub(crate) const LONG: Duration = Duration::from_secs(30);
 /// Length of `large` from [`small_and_large`]: more than any socket buffer.
 pub(crate) const LARGE: usize = 24 << 20;
 
@@ -28,34 +27,40 @@ pub(crate) struct Server {
 /// Runs `test` against a server on each available driver, and then shuts the server down. `change` gets an
 /// empty directory and returns a configuration with roots in it.
 pub(crate) fn on_each_driver(change: impl Fn(&Path) -> Config, test: impl Fn(&Server, &Path)) {
-    let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
     for driver in [DriverChoice::Uring, DriverChoice::Poll] {
-        if ["uring", "poll"].contains(&named.as_str()) && named != driver.to_string() {
+        let home = tempfile::tempdir().unwrap();
+        let mut started = None;
+        let start = || start(driver, change(home.path())).map(|server| started = Some(server));
+        if !is_tested(&driver.to_string(), start) {
             continue;
         }
-        let home = tempfile::tempdir().unwrap();
-        let mut config = change(home.path());
-        config.listen = vec![Listen::plain((Ipv4Addr::LOCALHOST, 0))];
-        let runtime = &mut config.runtime;
-        (runtime.driver, runtime.pin, runtime.signals) = (driver, false, false);
-        let (up, is_up) = channel::<Server>();
-        let server = thread::spawn(move || {
-            let ready = |serving: &Serving<'_>| {
-                let control = serving.up.control.clone();
-                let (address, admin) = (serving.addresses[0], serving.up.admin);
-                up.send(Server { address, control, admin }).unwrap();
-            };
-            serve(config, ready).map_err(|error| error.to_string())
-        });
-        let Ok(up) = is_up.recv_timeout(LONG) else {
-            let error = server.join().unwrap().unwrap_err();
-            assert!(driver == DriverChoice::Uring && error.contains("io_uring"), "{error}");
-            println!("skipped: {error}");
-            continue;
+        let (server, thread) = started.expect("it is tested");
+        test(&server, home.path());
+        server.control.drain();
+        thread.join().unwrap().unwrap();
+    }
+}
+
+/// The result of a server's thread.
+type Served = JoinHandle<Result<(), String>>;
+
+/// Starts a server on a thread.
+fn start(driver: DriverChoice, mut config: Config) -> Result<(Server, Served), String> {
+    config.listen = vec![Listen::plain((Ipv4Addr::LOCALHOST, 0))];
+    let runtime = &mut config.runtime;
+    (runtime.driver, runtime.pin, runtime.signals) = (driver, false, false);
+    let (up, is_up) = channel::<Server>();
+    let thread = thread::spawn(move || {
+        let ready = |serving: &Serving<'_>| {
+            let control = serving.up.control.clone();
+            let (address, admin) = (serving.addresses[0], serving.up.admin);
+            up.send(Server { address, control, admin }).unwrap();
         };
-        test(&up, home.path());
-        up.control.drain();
-        server.join().unwrap().unwrap();
+        serve(config, ready).map(drop).map_err(|error| error.to_string())
+    });
+    match is_up.recv_timeout(TIMEOUT) {
+        Ok(server) => Ok((server, thread)),
+        Err(_) => Err(thread.join().unwrap().unwrap_err()),
     }
 }
 
@@ -70,9 +75,7 @@ pub(crate) fn small_and_large(home: &Path) -> Config {
 
 /// Connects to the server.
 pub(crate) fn connect(server: &Server) -> TcpStream {
-    let stream = TcpStream::connect(server.address).unwrap();
-    stream.set_read_timeout(Some(LONG)).unwrap();
-    stream
+    tcp::connect(server.address)
 }
 
 /// Sends an HTTP/1.0 request, after which the server closes the connection.
@@ -91,9 +94,7 @@ pub(crate) fn all(server: &Server, text: &str) -> String {
 
 /// Reads until the server closes.
 pub(crate) fn rest(stream: &mut TcpStream) -> String {
-    let mut bytes = Vec::new();
-    let _ = stream.read_to_end(&mut bytes);
-    String::from_utf8_lossy(&bytes).into_owned()
+    String::from_utf8_lossy(&tcp::rest(stream)).into_owned()
 }
 
 /// Reads one response whose content ends with `end`.
@@ -101,7 +102,7 @@ pub(crate) fn until(stream: &mut TcpStream, end: &str) -> String {
     let mut text = Vec::new();
     let mut piece = [0; 4096];
     while !text.ends_with(end.as_bytes()) {
-        let count = stream.read(&mut piece).unwrap();
+        let count = tcp::read(stream, &mut piece).unwrap();
         assert!(count > 0, "closed after {:?}", String::from_utf8_lossy(&text));
         text.extend_from_slice(&piece[..count]);
     }
@@ -111,16 +112,4 @@ pub(crate) fn until(stream: &mut TcpStream, end: &str) -> String {
 /// Sends a GET on a new connection; returns the whole response.
 pub(crate) fn get(server: &Server, path: &str) -> String {
     all(server, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
-}
-
-/// Retries until `attempt` returns a value, for at most [`LONG`].
-pub(crate) fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = attempt() {
-            return found;
-        }
-        assert!(begun.elapsed() < LONG, "timed out: {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
 }

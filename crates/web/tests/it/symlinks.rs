@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{LONG, Server};
+use phalanx_testkit::TIMEOUT;
 use phalanx_web::{Config, Symlinks};
+
+use crate::common::Server;
 
 const SECRET: &str = "this is secret";
 
@@ -188,7 +190,7 @@ fn moving_files_does_not_escape_the_root() {
                     if round >= 60 && served > 0 && refused > 0 {
                         break;
                     }
-                    assert!(begun.elapsed() < LONG, "{served} served, {refused} refused");
+                    assert!(begun.elapsed() < TIMEOUT, "{served} served, {refused} refused");
                 }
             });
         });

@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::net::TcpStream;
 
+use phalanx_testkit::eventually;
 use socket2::{Domain, Socket, Type};
 
-use crate::guard::harness::{Server, connect, eventually, get, on_each_driver, rest, until};
+use crate::guard::harness::{Server, connect, get, on_each_driver, rest, until};
 
 /// A connection from another loopback address.
 fn from_elsewhere(server: &Server) -> Option<TcpStream> {
@@ -13,7 +14,7 @@ fn from_elsewhere(server: &Server) -> Option<TcpStream> {
     // Only Linux configures all of 127/8.
     socket.bind(&std::net::SocketAddr::from(([127, 0, 0, 9], 0)).into()).ok()?;
     socket.connect(&server.address.into()).unwrap();
-    socket.set_read_timeout(Some(crate::guard::harness::LONG)).unwrap();
+    socket.set_read_timeout(Some(phalanx_testkit::TIMEOUT)).unwrap();
     Some(socket.into())
 }
 

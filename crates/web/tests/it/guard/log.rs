@@ -4,9 +4,10 @@ use std::io::Write;
 use std::net::Shutdown;
 use std::path::Path;
 
+use phalanx_testkit::eventually;
 use phalanx_web::{AccessLog, Config, LogFormat, LogTarget};
 
-use crate::guard::harness::{Server, all, connect, eventually, get, on_each_driver, rest, until};
+use crate::guard::harness::{Server, all, connect, get, on_each_driver, rest, until};
 
 fn logged(format: LogFormat) -> impl Fn(&mut Config, &Path) {
     move |config, home| {

@@ -5,16 +5,17 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use phalanx_testkit::TIMEOUT;
 use socket2::{Domain, Socket, Type};
 
-use crate::guard::harness::{LONG, Server, connect, get, on_each_driver, rest};
+use crate::guard::harness::{Server, connect, get, on_each_driver, rest};
 
 /// A body has its own time limit, separate from that of the head.
 #[test]
 fn a_slow_body_times_out() {
     on_each_driver(
         |config, _| {
-            config.timeouts.request = LONG;
+            config.timeouts.request = TIMEOUT;
             config.timeouts.body = Duration::from_millis(500);
         },
         |server, _| {
@@ -23,7 +24,7 @@ fn a_slow_body_times_out() {
             client.write_all(head.as_bytes()).unwrap();
             let begun = Instant::now();
             while client.write_all(b"x").is_ok() {
-                assert!(begun.elapsed() < LONG, "it is waited for without end");
+                assert!(begun.elapsed() < TIMEOUT, "it is waited for without end");
                 thread::sleep(Duration::from_millis(50));
             }
             // A head may take longer than that.
@@ -41,7 +42,7 @@ fn slow(server: &Server) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(16 * 1024).unwrap();
     socket.connect(&server.address.into()).unwrap();
-    socket.set_read_timeout(Some(LONG)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut stream = TcpStream::from(socket);
     stream.write_all(b"GET /large HTTP/1.0\r\n\r\n").unwrap();
     stream
@@ -53,7 +54,7 @@ fn below_the_minimum_rate() {
     on_each_driver(
         |config, _| {
             config.timeouts.min_send_rate = Some(100 << 20);
-            config.timeouts.send = LONG;
+            config.timeouts.send = TIMEOUT;
         },
         |server, _| {
             let mut client = slow(server);

@@ -14,7 +14,7 @@ use phalanx_web::{AccessLog, Config, Listen, LogFormat, LogTarget, Server, Symli
 use crate::simulation::wire::IDENTITY;
 
 /// Longer than anything takes, however time jumps.
-const LONG: Duration = Duration::from_secs(1 << 30);
+const TIMEOUT: Duration = Duration::from_secs(1 << 30);
 
 /// Files on the disk, with all their versions by path.
 pub(crate) type Files = BTreeMap<&'static str, Vec<Bytes>>;
@@ -141,8 +141,8 @@ pub(crate) fn serve(world: &mut World, weather: Weather) -> Duration {
     config.open_files = world.draw(3) as usize;
     if !weather.hurries {
         let timeouts = &mut config.timeouts;
-        (timeouts.handshake, timeouts.request) = (LONG, LONG);
-        (timeouts.idle, timeouts.send) = (LONG, LONG);
+        (timeouts.handshake, timeouts.request) = (TIMEOUT, TIMEOUT);
+        (timeouts.idle, timeouts.send) = (TIMEOUT, TIMEOUT);
         config.max_queue_delay = None;
     }
     if world.draw(4) == 0 {

@@ -1,0 +1,301 @@
+//! Authentication and access rules.
+
+use std::fs;
+use std::path::PathBuf;
+
+use phalanx_access::passwd;
+use phalanx_mqtt::{Ack, Delivery, Packet, QoS, Reason, SubscribeOptions, Version};
+use phalanx_testkit::eventually;
+use phalanx_testkit::mqtt::{Begin, Client, id};
+use tempfile::TempDir;
+
+use crate::broker::process::Broker;
+use crate::server::bare;
+
+crate::on_each_driver!(
+    users_need_their_passwords,
+    a_crowd_with_wrong_passwords,
+    anonymous_clients_if_allowed,
+    a_session_belongs_to_its_user,
+    forbidden_publishes_are_rejected,
+    forbidden_messages_are_not_delivered,
+    only_the_broker_publishes_system_topics,
+    files_are_reloaded,
+);
+
+/// Password and access files of a broker.
+struct Files(TempDir);
+
+impl Files {
+    /// Eve's password is `apple`, Adam's `rib`.
+    fn new(rules: &str) -> Self {
+        let files = Self(tempfile::tempdir().unwrap());
+        files.users(&[("eve", "apple"), ("adam", "rib")]);
+        files.rules(rules);
+        files
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn users(&self, users: &[(&str, &str)]) {
+        let add = |text: String, (name, password): &(&str, &str)| {
+            passwd::set(&text, name, password.as_bytes()).unwrap()
+        };
+        fs::write(self.path("users"), users.iter().fold(String::new(), add)).unwrap();
+    }
+
+    fn rules(&self, rules: &str) {
+        fs::write(self.path("rules"), rules).unwrap();
+    }
+
+    /// A broker with users and rules.
+    fn broker(&self, driver: &str) -> Broker {
+        self.broker_with(driver, &["--acl-file", self.path("rules").to_str().unwrap()])
+    }
+
+    /// A broker with users and additional arguments.
+    fn broker_with(&self, driver: &str, arguments: &[&str]) -> Broker {
+        let users = self.path("users");
+        let mut all = vec!["--password-file", users.to_str().unwrap()];
+        all.extend_from_slice(arguments);
+        Broker::start_with(driver, &all)
+    }
+}
+
+fn eve(version: Version, id: &str) -> Begin<'_> {
+    Begin { login: Some(("eve", "apple")), ..Begin::of(version, id) }
+}
+
+fn adam(version: Version, id: &str) -> Begin<'_> {
+    Begin { login: Some(("adam", "rib")), ..Begin::of(version, id) }
+}
+
+fn users_need_their_passwords(driver: &str) {
+    let files = Files::new("");
+    let broker = files.broker_with(driver, &[]);
+    for version in [Version::V3, Version::V5] {
+        Client::begin(&broker, &eve(version, "a"));
+        for login in [("eve", "rib"), ("eve", ""), ("snake", "apple"), ("", "apple")] {
+            let begin = Begin { login: Some(login), ..Begin::of(version, "a") };
+            let refused = Client::refused(&broker, &begin);
+            assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD, "{login:?}");
+        }
+        let refused = Client::refused(&broker, &Begin::of(version, "a"));
+        assert_eq!(refused, Reason::NOT_AUTHORIZED);
+    }
+}
+
+/// Most of the crowd is rejected without a check. A client with the right password is accepted meanwhile, and
+/// also when its name is locked out at this address.
+fn a_crowd_with_wrong_passwords(driver: &str) {
+    let files = Files::new("");
+    let broker = files.broker_with(driver, &[]);
+    Client::begin(&broker, &eve(Version::V5, "a"));
+    let wrong = Begin { login: Some(("eve", "rib")), ..Begin::of(Version::V5, "b") };
+    let mut crowd: Vec<_> = (0..150).map(|_| Client::silent(&broker, Version::V5)).collect();
+    crowd.iter_mut().for_each(|client| client.connect(&wrong));
+    Client::begin(&broker, &eve(Version::V5, "c"));
+    let refused = crowd.iter_mut().map(|client| match client.next().packet() {
+        Packet::ConnAck(ack) => ack.reason,
+        other => panic!("expected a CONNACK, got {other:?}"),
+    });
+    let reasons: Vec<_> = refused.collect();
+    let count = |reason| reasons.iter().filter(|own| **own == reason).count();
+    let looked_at = count(Reason::BAD_USER_NAME_OR_PASSWORD);
+    assert!(looked_at < 50, "{looked_at} passwords were looked at");
+    assert!(count(Reason::CONNECTION_RATE_EXCEEDED) > 0, "{reasons:?}");
+    Client::begin(&broker, &eve(Version::V5, "d"));
+    eventually("a message", || broker.stderr().contains("logins refused: ").then_some(()));
+}
+
+fn anonymous_clients_if_allowed(driver: &str) {
+    let files = Files::new("");
+    let broker = files.broker_with(driver, &["--allow-anonymous"]);
+    Client::begin(&broker, &Begin::of(Version::V5, "a"));
+    Client::begin(&broker, &eve(Version::V5, "b"));
+    // With a user name, the password is checked although anonymous clients are allowed.
+    let begin = Begin { login: Some(("eve", "rib")), ..Begin::of(Version::V5, "c") };
+    assert_eq!(Client::refused(&broker, &begin), Reason::BAD_USER_NAME_OR_PASSWORD);
+}
+
+fn a_session_belongs_to_its_user(driver: &str) {
+    let files = Files::new("");
+    let broker = files.broker_with(driver, &["--allow-anonymous"]);
+    let lasting = |begin: Begin<'static>| Begin { clean: false, ..begin };
+    let (mut client, _) = Client::begin(&broker, &lasting(eve(Version::V3, "hers")));
+    client.subscribe("t", QoS::AtLeastOnce);
+    let others = || [adam(Version::V5, "hers"), Begin::of(Version::V5, "hers")];
+    for begin in others().into_iter().chain([lasting(adam(Version::V3, "hers"))]) {
+        assert_eq!(Client::refused(&broker, &begin), Reason::NOT_AUTHORIZED);
+    }
+    // The holder is not affected, and keeps its session while it is disconnected.
+    Client::new(&broker, "publisher").publish("t", "one");
+    client.receives("t", "one");
+    client.leave();
+    Client::new(&broker, "publisher").publish("t", "two");
+    for begin in others() {
+        assert_eq!(Client::refused(&broker, &begin), Reason::NOT_AUTHORIZED);
+    }
+    let (mut client, present) = Client::begin(&broker, &lasting(eve(Version::V3, "hers")));
+    assert!(present);
+    client.receives("t", "two");
+    client.leave();
+    // After the session has ended, another user may use the client id.
+    Client::begin(&broker, &eve(Version::V5, "hers")).0.leave();
+    Client::begin(&broker, &adam(Version::V5, "hers"));
+}
+
+const RULES: &str = "\
+topic read weather/#
+user eve
+topic readwrite garden/#
+topic deny garden/snake/#
+topic write inbox/+
+user adam
+topic read garden/#
+topic read inbox/adam
+";
+
+fn forbidden_publishes_are_rejected(driver: &str) {
+    let files = Files::new(RULES);
+    let broker = files.broker(driver);
+    let (mut adam, _) = Client::begin(&broker, &adam(Version::V5, "adam"));
+    adam.subscribe("garden/#", QoS::ExactlyOnce);
+    let (mut eve, _) = Client::begin(&broker, &eve(Version::V5, "eve"));
+    assert_eq!(eve.publish("garden/tree", "1"), Reason::SUCCESS);
+    assert_eq!(eve.publish("garden/snake/says", "2"), Reason::NOT_AUTHORIZED);
+    assert_eq!(eve.publish("elsewhere", "3"), Reason::NOT_AUTHORIZED);
+    // Without waiting, so that allowed and rejected messages are routed together.
+    for (n, topic) in ["garden/a", "garden/snake", "garden/b", "x", "garden/c"].iter().enumerate() {
+        let n = n as u16 + 1;
+        eve.publish_with(topic, "q0", Delivery::AtMostOnce, false, &[]);
+        eve.publish_with(topic, "q2", Delivery::ExactlyOnce(id(n)), false, &[]);
+    }
+    let reasons = [1, 2, 3, 4, 5].map(|n| {
+        let came = eve.next();
+        let Packet::PubRec(ack) = came.packet() else { panic!("{came:?}") };
+        assert_eq!(ack.id, id(n));
+        ack.reason
+    });
+    let (yes, no) = (Reason::SUCCESS, Reason::NOT_AUTHORIZED);
+    assert_eq!(reasons, [yes, no, yes, no, yes]);
+    // The exchanges of rejected messages are complete.
+    for (n, known) in [(1, yes), (2, Reason::PACKET_IDENTIFIER_NOT_FOUND), (3, yes)] {
+        eve.say(&Packet::PubRel(Ack::of(id(n))));
+        let came = eve.next();
+        assert!(matches!(came.packet(), Packet::PubComp(ack) if ack.reason == known), "{came:?}");
+    }
+    adam.receives("garden/tree", "1");
+    for topic in ["garden/a", "garden/b", "garden/c"] {
+        for payload in ["q0", "q2"] {
+            let came = adam.next();
+            let message = came.message();
+            assert_eq!((message.topic, message.payload), (topic, payload.as_bytes()));
+        }
+    }
+    // A will is a publish.
+    let will = |topic| Some((topic, "gone", QoS::AtMostOnce, false, Vec::new()));
+    let heir = Begin { will: will("garden/snake/x"), ..self::eve(Version::V5, "will") };
+    assert_eq!(Client::refused(&broker, &heir), Reason::NOT_AUTHORIZED);
+    let heir = Begin { will: will("garden/will"), ..self::eve(Version::V3, "will") };
+    Client::begin(&broker, &heir).0.vanish();
+    adam.receives("garden/will", "gone");
+    // MQTT 3.1.1 has no reason code for it: the message is dropped.
+    let (mut old, _) = Client::begin(&broker, &self::eve(Version::V3, "old"));
+    assert_eq!(old.publish("elsewhere", "4"), Reason::SUCCESS);
+    old.publish_with("elsewhere", "5", Delivery::ExactlyOnce(id(9)), false, &[]);
+    assert!(matches!(old.next().packet(), Packet::PubRec(ack) if !ack.reason.is_failure()));
+    old.say(&Packet::PubRel(Ack::of(id(9))));
+    assert!(matches!(old.next().packet(), Packet::PubComp(_)));
+    assert_eq!(old.publish("garden/old", "6"), Reason::SUCCESS);
+    adam.receives("garden/old", "6");
+}
+
+fn forbidden_messages_are_not_delivered(driver: &str) {
+    let files = Files::new(RULES);
+    let broker = files.broker(driver);
+    let plain = SubscribeOptions::default();
+    let (mut eve, _) = Client::begin(&broker, &eve(Version::V5, "eve"));
+    eve.retain("garden/first", "0");
+    let (mut adam, _) = Client::begin(&broker, &adam(Version::V5, "adam"));
+    let no = Reason::NOT_AUTHORIZED;
+    let wanted = [("weather/#", plain), ("inbox/eve", plain), ("$share/g/weather", plain)];
+    assert_eq!(adam.subscribe_with(&wanted, &[]), [no; 3]);
+    let (mut old, _) = Client::begin(&broker, &self::adam(Version::V3, "old"));
+    assert_eq!(old.subscribe_with(&[("weather/#", plain)], &[]), [Reason::UNSPECIFIED_ERROR]);
+    // A partly allowed subscription is accepted, and its messages are filtered: retained ones, and content
+    // matches too.
+    assert_eq!(adam.subscribe_with(&[("#", plain), ("+/+?n=1", plain)], &[]), [Reason::SUCCESS; 2]);
+    adam.receives("garden/first", "0");
+    let (mut member, _) = Client::begin(&broker, &self::adam(Version::V5, "member"));
+    let (mut hers, _) = Client::begin(&broker, &self::eve(Version::V5, "hers"));
+    for client in [&mut member, &mut hers] {
+        assert_eq!(client.subscribe_with(&[("$share/g/#", plain)], &[]), [Reason::SUCCESS]);
+    }
+    for n in 0..4 {
+        eve.publish("inbox/eve", "secret");
+        eve.publish("inbox/adam", &n.to_string());
+        adam.receives("inbox/adam", &n.to_string());
+        // One member may not read it, so the other one always gets it.
+        member.receives("inbox/adam", &n.to_string());
+    }
+    eve.publish("garden/last", "9");
+    adam.receives("garden/last", "9");
+    // The session of an anonymous client.
+    let others = files.broker_with(
+        driver,
+        &["--allow-anonymous", "--acl-file", files.path("rules").to_str().unwrap()],
+    );
+    let mut anonymous = Client::new(&others, "anybody");
+    let wanted = [("weather/#", plain), ("garden/#", plain)];
+    assert_eq!(anonymous.subscribe_with(&wanted, &[]), [Reason::SUCCESS, no]);
+}
+
+fn only_the_broker_publishes_system_topics(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut client = Client::new(&broker, "a");
+    client.subscribe("$SYS/mine", QoS::AtMostOnce);
+    assert_eq!(client.publish("$SYS/mine", "x"), Reason::NOT_AUTHORIZED);
+    assert_eq!(client.publish("$SYSTEM", "x"), Reason::NO_MATCHING_SUBSCRIBERS);
+    client.receives_nothing();
+}
+
+fn files_are_reloaded(driver: &str) {
+    let files = Files::new(RULES);
+    let broker = files.broker(driver);
+    let (mut adam, _) = Client::begin(&broker, &adam(Version::V5, "adam"));
+    adam.subscribe("garden/#", QoS::AtMostOnce);
+    let (mut eve, _) = Client::begin(&broker, &eve(Version::V5, "eve"));
+    // A file with an error changes nothing.
+    files.rules("topic grant #");
+    broker.rereads("not reloaded; the old configuration remains in effect");
+    eve.publish("garden/1", "x");
+    adam.receives("garden/1", "x");
+    // Existing connections follow the new rules and keep their subscriptions.
+    files.users(&[("eve", "pear"), ("adam", "rib")]);
+    files.rules("user eve\ntopic garden/#\nuser adam\ntopic read garden/here\n");
+    broker.rereads("reloaded: ");
+    eve.publish("garden/1", "y");
+    eve.publish("garden/here", "z");
+    adam.receives("garden/here", "z");
+    assert_eq!(eve.publish("inbox/adam", "x"), Reason::NOT_AUTHORIZED);
+    let refused = Client::refused(&broker, &self::eve(Version::V5, "again"));
+    assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD);
+    let begin = Begin { login: Some(("eve", "pear")), ..Begin::of(Version::V5, "again") };
+    Client::begin(&broker, &begin);
+}
+
+#[test]
+fn missing_files_are_errors() {
+    for flag in ["--password-file", "--acl-file"] {
+        let output = bare()
+            .args(["broker", "--ephemeral", "--listen", "127.0.0.1:0", flag, "/no/such/file"])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("cannot read /no/such/file"), "{said}");
+    }
+}

@@ -1,0 +1,301 @@
+//! `phalanx pub` and `phalanx sub`: messages, output and exit codes.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use phalanx_testkit::authority::Authority;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::broker::process::Broker;
+
+crate::on_each_driver!(
+    messages_arrive,
+    lines_arrive_in_order,
+    filters_are_applied,
+    a_wrong_filter_is_marked,
+    exit_codes,
+    retained_messages_have_the_flag,
+    messages_arrive_over_tls
+);
+
+fn phalanx(command: &str, url: &str, arguments: &[&str]) -> Command {
+    let mut phalanx = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    phalanx.env_remove("PHALANX_PASSWORD").env_remove("PHALANX_BROKER");
+    phalanx.args([command, "--broker", url]).args(arguments).stdin(Stdio::null());
+    phalanx
+}
+
+fn url(broker: &Broker) -> String {
+    format!("mqtt://{}", broker.address)
+}
+
+fn publish(broker: &Broker, arguments: &[&str]) {
+    let output = phalanx("pub", &url(broker), arguments).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A subscriber with an active subscription.
+struct Subscriber(Child, BufReader<ChildStderr>);
+
+impl Subscriber {
+    fn start(broker: &Broker, arguments: &[&str]) -> Self {
+        let mut command = phalanx("sub", &url(broker), arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        errors.read_line(&mut line).unwrap();
+        assert!(line.starts_with("phalanx sub: subscribed to "), "{line}");
+        Self(child, errors)
+    }
+
+    /// The output up to its exit.
+    fn lines(mut self) -> Vec<String> {
+        let mut text = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        let mut rest = String::new();
+        self.1.read_to_string(&mut rest).unwrap();
+        assert!(self.0.wait().unwrap().success(), "{rest}");
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// The exit code.
+    fn code(mut self) -> Option<i32> {
+        self.0.wait().unwrap().code()
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn messages_arrive(driver: &str) {
+    let broker = Broker::start(driver);
+    for qos in ["0", "1", "2"] {
+        for v311 in [&[][..], &["--v311"]] {
+            let arguments = [&["-t", "doors/+/state", "-q", qos, "-n", "1", "-v"], v311].concat();
+            let subscriber = Subscriber::start(&broker, &arguments);
+            let arguments = ["-t", "doors/front/state", "-q", qos, "-m", "open"];
+            publish(&broker, &[&arguments, v311].concat());
+            assert_eq!(subscriber.lines(), ["doors/front/state open"], "QoS {qos} {v311:?}");
+        }
+    }
+    let subscriber = Subscriber::start(&broker, &["-t", "j", "--count=2", "--json", "-q1"]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, [0xff, 0x00]).unwrap();
+    publish(&broker, &["-t", "j", "-f", file.path().to_str().unwrap(), "-q1"]);
+    publish(&broker, &["-t", "j", "-m", "", "-q2", "--user-property", "k=v=w", "-U", "k=2"]);
+    let lines = subscriber.lines();
+    let json: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let first = json!({"topic": "j", "payload_hex": "ff00", "qos": 1, "retain": false});
+    assert_eq!(json[0], first);
+    assert_eq!(json[1]["user_properties"], json!([["k", "v=w"], ["k", "2"]]));
+    assert_eq!((&json[1]["payload"], &json[1]["qos"]), (&json!(""), &json!(1)));
+}
+
+fn lines_arrive_in_order(driver: &str) {
+    let broker = Broker::start(driver);
+    for qos in ["1", "2"] {
+        let subscriber = Subscriber::start(&broker, &["-q", qos, "-t", "#", "-n", "3000"]);
+        let mut command = phalanx("pub", &url(&broker), &["-q", qos, "-t", "lines", "-l"]);
+        let mut publisher = command.stdin(Stdio::piped()).spawn().unwrap();
+        let mut lines = publisher.stdin.take().unwrap();
+        (0..3000).for_each(|n| writeln!(lines, "{n}").unwrap());
+        drop(lines);
+        assert!(publisher.wait().unwrap().success());
+        let expected: Vec<_> = (0..3000).map(|n| n.to_string()).collect();
+        assert!(subscriber.lines() == expected, "QoS {qos}");
+    }
+}
+
+fn filters_are_applied(driver: &str) {
+    let broker = Broker::start(driver);
+    let of_properties = Subscriber::start(&broker, &["-t", "t", "--filter", "k > 5", "-n", "1"]);
+    let fields = ["-t", "t", "--filter", "k > 5", "--json-payload", "-n", "2"];
+    let of_payload = Subscriber::start(&broker, &fields);
+    publish(&broker, &["-t", "t", "-q1", "-m", "few", "-U", "k=5"]);
+    publish(&broker, &["-t", "t", "-q1", "-m", r#"{"k": 6}"#]);
+    publish(&broker, &["-t", "t", "-q1", "-m", "many", "-U", "k=5.5"]);
+    assert_eq!(of_properties.lines(), ["many"]);
+    assert_eq!(of_payload.lines(), [r#"{"k": 6}"#, "many"]);
+}
+
+fn a_wrong_filter_is_marked(driver: &str) {
+    let broker = Broker::start(driver);
+    for (arguments, marked) in [
+        (&["-t", "t", "--filter", "k >> 5"][..], "\n  k >> 5\n     ^\n"),
+        (&["-t", "t?k=v&x"], "\n  k=v&x\n      ^\n"),
+    ] {
+        let output = phalanx("sub", &url(&broker), arguments).output().unwrap();
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.starts_with("phalanx sub: the broker rejected t"), "{said}");
+        assert!(said.contains("column") && said.ends_with(marked), "{said}");
+    }
+}
+
+fn exit_codes(driver: &str) {
+    let broker = Broker::start(driver);
+    let end = |command: &str, url: &str, arguments: &[&str]| {
+        let output = phalanx(command, url, arguments).output().unwrap();
+        (output.status.code(), said(&output))
+    };
+    let url = url(&broker);
+    assert_eq!(end("sub", &url, &["-t", "t", "--timeout=3", "--quiet"]), (Some(0), String::new()));
+    let (code, said) = end("sub", &url, &["-t", "t", "--timeout=3", "-n2"]);
+    assert!(code == Some(3) && said.ends_with("timeout; 2 messages are missing\n"), "{said}");
+    let (code, said) = end("sub", &url, &["-t", "a#"]);
+    assert!(code == Some(1) && said.contains("topic filter invalid"), "{said}");
+    for (arguments, says) in [
+        (&["-t", "a/#", "-m", "x"][..], "wildcard"),
+        (&["-t", "a", "-m", "x", "--v311", "-U", "k=v"], "3.1.1"),
+        (&["-t", "a", "-f", "/no/such/file"], "/no/such/file"),
+        (&["-t", "a", "-m", "x", "--password-file", "/dev/null"], "requires a user name"),
+        (&["-t", "a", "-m", "x", "--broker", "mqtt://ann:pw@localhost"], "PHALANX_PASSWORD"),
+        (&["-t", "a"], "--stdin-lines"),
+    ] {
+        // The last of several --broker options counts.
+        let url = if arguments.contains(&"--broker") { None } else { Some(&*url) };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+        command.arg("pub").args(url.map(|url| format!("--broker={url}"))).args(arguments);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains(says), "{arguments:?}: {said}");
+    }
+    // Bound but not listening: the port is reserved, and connections are refused.
+    let taken = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    taken.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let nobody = taken.local_addr().unwrap().as_socket().unwrap();
+    let (code, said) = end("pub", &format!("{nobody}"), &["-t", "a", "-m", "x"]);
+    assert!(code == Some(1) && said.contains("cannot reach mqtt://"), "{said}");
+    // Larger than the broker accepts, without an acknowledgement: the error is reported all the same.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(2 << 20).unwrap();
+    let large = ["-t", "a", "-q0", "-f", file.path().to_str().unwrap()];
+    let (code, said) = end("pub", &url, &large);
+    assert!(code == Some(1) && !said.is_empty(), "{code:?}: {said}");
+    let interrupted = Subscriber::start(&broker, &["-t", "t"]);
+    kill_process(Pid::from_child(&interrupted.0), Signal::INT).unwrap();
+    assert_eq!(interrupted.code(), Some(130));
+    drop(broker);
+}
+
+fn retained_messages_have_the_flag(driver: &str) {
+    let broker = Broker::start(driver);
+    publish(&broker, &["-t", "r", "-m", "kept", "--retain", "-q1", "--expiry", "100"]);
+    let lines = Subscriber::start(&broker, &["-t", "r", "-n1", "--json"]).lines();
+    let message: Value = serde_json::from_str(&lines[0]).unwrap();
+    assert_eq!((&message["retain"], &message["payload"]), (&json!(true), &json!("kept")));
+    assert!(message["expiry"].as_u64().is_some_and(|left| left <= 100), "{message}");
+    publish(&broker, &["-t", "r", "-m", "", "--retain", "-q1"]);
+    let mut nothing = phalanx("sub", &url(&broker), &["-t", "r", "--timeout=1", "--quiet"]);
+    assert!(nothing.output().unwrap().stdout.is_empty());
+}
+
+fn messages_arrive_over_tls(driver: &str) {
+    let authority = Authority::new();
+    let pair = authority.sign("a", &["localhost"]);
+    let arguments = [&["--tls-listen", "127.0.0.1:0"], &pair.arguments()[..]].concat();
+    let broker = Broker::start_with(driver, &arguments);
+    let url = format!("mqtts://localhost:{}", broker.next_address().port());
+    let trusted = authority.certificate();
+    let trusted = ["--ca", trusted.to_str().unwrap()];
+    let arguments = [&["--broker", &url, "-t", "t", "-q", "1", "-n", "5"], &trusted[..]].concat();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    let mut child = command
+        .arg("sub")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    errors.read_line(&mut line).unwrap();
+    assert!(line.contains("subscribed"), "{line}");
+    let subscriber = Subscriber(child, errors);
+    // Larger than a TLS record and than the buffers.
+    let sizes = [1, 300, 16_384, 100_000, 900_000];
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for size in sizes {
+        std::fs::write(&file, "x".repeat(size)).unwrap();
+        let path = file.path().to_str().unwrap();
+        let arguments = [&["-t", "t", "-q", "1", "-f", path], &trusted[..]].concat();
+        let output = phalanx("pub", &url, &arguments).output().unwrap();
+        assert!(output.status.success(), "{size}: {}", said(&output));
+    }
+    let came: Vec<usize> = subscriber.lines().iter().map(String::len).collect();
+    assert_eq!(came, sizes);
+    // A client that trusts another authority sends nothing.
+    let other = Authority::new();
+    let other = other.certificate();
+    let arguments = ["-t", "t", "-m", "x", "--ca", other.to_str().unwrap()];
+    let output = phalanx("pub", &url, &arguments).output().unwrap();
+    let said = said(&output);
+    assert!(output.status.code() == Some(1) && said.contains("no TLS with mqtts://"), "{said}");
+}
+
+/// A broker that supports only 3.1.1.
+#[test]
+fn brokers_of_3_1_1_are_supported() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("mqtt://{}", listener.local_addr().unwrap());
+    let old = std::thread::spawn(move || {
+        for (version, answer) in [(5, 1), (4, 0)] {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut head = [0; 9];
+            stream.read_exact(&mut head).unwrap();
+            assert_eq!((&head[4..8], head[8]), (&b"MQTT"[..], version));
+            stream.write_all(&[0x20, 2, 0, answer]).unwrap();
+            let mut rest = Vec::new();
+            if answer == 0 {
+                stream.read_to_end(&mut rest).unwrap();
+                assert!(rest.ends_with(&[0xe0, 0]), "DISCONNECT: {rest:x?}");
+            }
+        }
+    });
+    let output = phalanx("pub", &url, &["-t", "a", "-m", "x"]).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    old.join().unwrap();
+}
+
+/// A broker that imposes a shorter keep-alive than the client's.
+#[test]
+fn the_keep_alive_of_the_broker_overrides() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("mqtt://{}", listener.local_addr().unwrap());
+    let strict = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+        let mut packet = || {
+            let mut head = [0; 2];
+            stream.read_exact(&mut head).unwrap();
+            let mut body = vec![0; head[1].into()];
+            stream.read_exact(&mut body).unwrap();
+            match head[0] {
+                // CONNACK: server keep alive, one second. SUBACK: granted.
+                0x10 => stream.write_all(&[0x20, 6, 0, 0, 3, 0x13, 0, 1]).unwrap(),
+                0x82 => stream.write_all(&[0x90, 4, body[0], body[1], 0, 0]).unwrap(),
+                _ => (),
+            }
+            head
+        };
+        [packet(), packet(), packet()].map(|head| head[0])
+    });
+    let mut subscriber = phalanx("sub", &url, &["-t", "a"]);
+    let mut subscriber = subscriber.stderr(Stdio::null()).spawn().unwrap();
+    let heard = strict.join();
+    let _ = subscriber.kill();
+    let _ = subscriber.wait();
+    // CONNECT, SUBSCRIBE, PINGREQ.
+    assert_eq!(heard.unwrap(), [0x10, 0x82, 0xc0]);
+}

@@ -1,0 +1,368 @@
+//! Configuration by file, environment and flags, and their precedence.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use phalanx_mqtt::{Delivery, Packet, Property, Reason, SubscribeOptions, Version};
+use phalanx_testkit::authority::{self, Authority, Pair};
+use phalanx_testkit::eventually;
+use phalanx_testkit::mqtt::{Begin, Client};
+use tempfile::TempDir;
+
+use crate::broker::process::Broker;
+use crate::server::bare;
+
+crate::on_each_driver!(
+    a_file_takes_effect,
+    a_file_is_reloaded,
+    reloads_are_atomic,
+    other_authorities,
+);
+
+fn run(command: &mut Command) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// The effective configuration of `phalanx broker`.
+fn printed(command: &mut Command) -> String {
+    let (code, stdout, stderr) = run(command);
+    assert_eq!((code, &stderr[..]), (Some(0), ""), "{command:?}");
+    stdout
+}
+
+fn print(arguments: &[&str]) -> Command {
+    let mut command = bare();
+    command.args(["broker", "--print-config"]).args(arguments);
+    command
+}
+
+/// The configuration in the Debian package.
+#[test]
+fn the_packaged_configuration_is_valid() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/debian/broker.toml");
+    let whole = printed(&mut print(&["--config", file]));
+    assert!(whole.contains("persistence-dir = \"/var/lib/phalanx-broker\""), "{whole}");
+    assert!(whole.contains("listen = [\"mqtt://127.0.0.1:1883\"]"), "{whole}");
+}
+
+/// Precedence: flag, environment variable, --set, file, default.
+#[test]
+fn sources_have_an_order_of_precedence() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("broker.toml");
+    let text = "
+        max-sessions = 1
+        max-subscriptions = 1
+        max-queued-messages = 1
+        max-connections = 1
+        listen = ['127.0.0.1:1', 'ws://127.0.0.1:2']
+        persistence-dir = 'kept'
+        ephemeral = false
+    ";
+    fs::write(&file, text).unwrap();
+    let mut command =
+        print(&["--max-queued-messages", "4", "--ws-listen", "127.0.0.1:3", "--ephemeral"]);
+    command.args(["--set", "max-subscriptions = 2", "--set", "max-connections = 2"]);
+    command.args(["--set", "max-queued-messages = 2"]).env("PHALANX_BROKER_CONFIG", &file);
+    command
+        .env("PHALANX_BROKER_MAX_QUEUED_MESSAGES", "3")
+        .env("PHALANX_BROKER_MAX_CONNECTIONS", "3");
+    let stdout = printed(&mut command);
+    for line in [
+        "max-sessions = 1",
+        "max-subscriptions = 2",
+        "max-connections = 3",
+        "max-queued-messages = 4",
+        "listen = [\"ws://127.0.0.1:3\"]",
+        "persistence-dir = false",
+        "ephemeral = true",
+    ] {
+        assert!(stdout.lines().any(|other| other == line), "{line}:\n{stdout}");
+    }
+    // The printed text is an equivalent configuration.
+    let again = home.path().join("again.toml");
+    fs::write(&again, &stdout).unwrap();
+    assert_eq!(printed(print(&["--config"]).arg(&again)), stdout);
+    // Relative paths in a file are based at the file, independent of the current directory.
+    let elsewhere = printed(print(&["--config"]).arg(&file).current_dir("/"));
+    let data = format!("persistence-dir = \"{}\"", home.path().join("kept").display());
+    assert!(elsewhere.contains(&data), "{elsewhere}");
+    // --persistence-dir overrides `ephemeral`.
+    let data = printed(&mut print(&["--set", "ephemeral = true", "--persistence-dir", "/d"]));
+    assert!(
+        data.contains("ephemeral = false") && data.contains("persistence-dir = \"/d\""),
+        "{data}"
+    );
+}
+
+/// Each flag: its value, other flags it requires, and its key.
+const FLAGS: &[(&str, &str, &[&str], &str)] = &[
+    ("listen", "mqtt://127.0.0.1:5", &[], "listen"),
+    ("tls-listen", "127.0.0.1:5", &["--tls-certificate=c", "--tls-key=k"], "listen"),
+    ("ws-listen", "127.0.0.1:5", &[], "listen"),
+    ("wss-listen", "127.0.0.1:5", &["--tls-certificate=c", "--tls-key=k"], "listen"),
+    ("tls-certificate", "c", &["--tls-key=k"], "certificate"),
+    ("tls-key", "k", &["--tls-certificate=c"], "key"),
+    ("tls-client-ca", "a", &["--tls-certificate=c", "--tls-key=k"], "client-ca"),
+    ("allowed-origins", "https://a", &[], "allowed-origins"),
+    ("persistence-dir", "d", &[], "persistence-dir"),
+    ("ephemeral", "", &[], "ephemeral"),
+    ("password-file", "p", &[], "password-file"),
+    ("acl-file", "a", &[], "acl-file"),
+    ("allow-anonymous", "", &[], "allow-anonymous"),
+    ("max-packet-size", "64K", &[], "max-packet-size"),
+    ("max-connections", "5", &[], "max-connections"),
+    ("max-connections-per-address", "5", &[], "max-connections-per-address"),
+    ("max-connection-rate", "5", &[], "max-connection-rate"),
+    ("max-message-rate", "5", &[], "max-message-rate"),
+    ("max-subscriptions", "5", &[], "max-subscriptions"),
+    ("drop-oldest", "", &[], "drop-oldest"),
+    ("max-keep-alive", "5", &[], "max-keep-alive"),
+    ("max-queued-messages", "5", &[], "max-queued-messages"),
+    ("sys-interval", "5", &[], "sys-interval"),
+    ("workers", "7", &[], "workers"),
+    ("driver", "poll", &[], "driver"),
+    ("admin", "127.0.0.1:5", &[], "admin"),
+    ("admin-public", "", &["--admin=127.0.0.1:5"], "admin-public"),
+    ("admin-host", "a", &[], "admin-hosts"),
+    ("shutdown-timeout", "5", &[], "shutdown-timeout"),
+    ("spin", "5", &[], "spin"),
+    ("batch-delay", "5", &[], "batch-delay"),
+    ("stall-threshold", "5", &[], "stall-threshold"),
+    ("l2-cache-size", "64K", &[], "l2-cache-size"),
+    ("no-pin", "", &[], "pin"),
+];
+
+/// Flags for actions rather than settings.
+const ACTIONS: [&str; 7] =
+    ["config", "set", "check", "print-config", "check-persistence-dir", "accept-loss", "help"];
+
+/// Each flag has a key in the file and an environment variable.
+#[test]
+fn every_flag_has_a_key_and_a_variable() {
+    let (_, help, _) = run(bare().args(["broker", "--help"]));
+    let flag = |line: &str| {
+        // Descriptions are indented further than flags.
+        let is_flag = line.trim_start().starts_with('-') && !line.starts_with("        ");
+        let (_, name) = line.split_once("--").filter(|_| is_flag)?;
+        Some(name.split(|c: char| c != '-' && !c.is_ascii_alphanumeric()).next()?.to_owned())
+    };
+    let flags: Vec<String> = help.lines().filter_map(flag).collect();
+    assert!(flags.len() > 30, "{flags:?}");
+    for flag in flags.iter().filter(|flag| !ACTIONS.contains(&&flag[..])) {
+        assert!(FLAGS.iter().any(|(name, ..)| name == flag), "--{flag}: say what its key is");
+    }
+    let before = printed(&mut print(&[]));
+    for (name, value, with, key) in FLAGS {
+        assert!(flags.iter().any(|flag| flag == name), "--{name} is no flag");
+        let given =
+            if value.is_empty() { format!("--{name}") } else { format!("--{name}={value}") };
+        let by_flag = printed(print(with).arg(given));
+        let variable = format!("PHALANX_BROKER_{}", name.to_uppercase().replace('-', "_"));
+        let value = if value.is_empty() { "true" } else { value };
+        let by_variable = printed(print(with).env(&variable, value));
+        assert_eq!(by_flag, by_variable, "{variable}");
+        let is_new = |line: &&str| !before.lines().any(|other| other == *line);
+        let new: Vec<&str> = by_flag.lines().filter(is_new).collect();
+        let line = format!("{key} = ");
+        assert!(new.iter().any(|other| other.starts_with(&line)), "--{name}: {new:?}");
+    }
+}
+
+/// A folder with all files that a configuration may name.
+fn files() -> TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let users = phalanx_access::passwd::set("", "eve", b"apple").unwrap();
+    fs::write(home.path().join("users"), users).unwrap();
+    fs::write(home.path().join("rules"), "user eve\ntopic write garden/#\n").unwrap();
+    home
+}
+
+#[test]
+fn a_check_reports_all_errors() {
+    let home = files();
+    let file = home.path().join("broker.toml");
+    let check = |text: &str| {
+        fs::write(&file, text).unwrap();
+        run(bare().args(["broker", "--check", "--config"]).arg(&file))
+    };
+    let authority = Authority::new();
+    let pair = authority.sign("a", &["localhost"]);
+    let path = |path: &Path| path.display().to_string();
+    let tls = format!(
+        "[tls]\ncertificate = '{}'\nkey = '{}'\nclient-ca = '{}'\n",
+        path(&pair.certificate),
+        path(&pair.key),
+        path(&authority.certificate())
+    );
+    let all = "password-file = 'users'\nacl-file = 'rules'\npersistence-dir = 'kept/here'\n";
+    assert_eq!(check(&format!("{all}{tls}")), (Some(0), String::new(), String::new()));
+    assert!(!home.path().join("kept").exists(), "nothing is created");
+    // All missing files are reported.
+    let none = "password-file = 'no-users'\nacl-file = 'no-rules'\npersistence-dir = 'users'\n\
+                [tls]\ncertificate = 'no.pem'\nkey = 'no.key'\nclient-ca = 'no.ca'\n";
+    let (code, stdout, stderr) = check(none);
+    assert_eq!((code, &stdout[..]), (Some(1), ""));
+    for named in ["no-users", "no-rules", "/users", "no.pem", "no.ca"] {
+        assert!(stderr.lines().any(|line| line.contains(named)), "{named}: {stderr}");
+    }
+    assert!(stderr.lines().all(|line| line.starts_with("phalanx: ")), "{stderr}");
+    // Existing files with errors.
+    fs::write(home.path().join("rules"), "topic grant #\n").unwrap();
+    let (code, _, stderr) = check("acl-file = 'rules'");
+    assert!(code == Some(1) && stderr.contains("rules"), "{stderr}");
+    // Errors in the configuration.
+    let (code, stdout, stderr) = check("max-queued-mesages = 1\nmax-queued-messages = 'x'");
+    assert_eq!((code, &stdout[..], stderr.lines().count()), (Some(2), "", 2), "{stderr}");
+    let place = format!("phalanx: {}:1:1: max-queued-mesages: ", file.display());
+    let told = |line: &str| line.starts_with(&place) && line.contains("`max-queued-messages`");
+    assert!(stderr.lines().any(told), "{stderr}");
+    // Without --check the broker does not start either.
+    let (code, stdout, _) = run(bare().args(["broker", "--config"]).arg(&file));
+    assert_eq!((code, &stdout[..]), (Some(2), ""));
+    let (code, _, stderr) = run(bare().args(["broker", "--config", "/nowhere/at/all"]));
+    assert!(code == Some(2) && stderr.contains("/nowhere/at/all"), "{stderr}");
+    let (code, _, stderr) = run(bare().args(["broker", "--max-packet-size", "5"]));
+    assert!(
+        code == Some(2) && stderr.contains("--max-packet-size: max-packet-size: found 5"),
+        "{stderr}"
+    );
+    let (code, _, stderr) = run(bare().args(["broker", "--listen", "http://127.0.0.1:1"]));
+    assert!(code == Some(2) && stderr.contains("mqtts://"), "{stderr}");
+}
+
+fn a_file_takes_effect(driver: &str) {
+    let home = files();
+    let file = home.path().join("broker.toml");
+    let text = "listen = ['127.0.0.1:0', 'ws://127.0.0.1:0']\npassword-file = 'users'\nacl-file = 'rules'\n\
+                max-queued-messages = 10\n";
+    fs::write(&file, text).unwrap();
+    let broker = Broker::start_by(driver, &file);
+    broker.next_address();
+    assert_eq!(Client::refused(&broker, &Begin::of(Version::V5, "a")), Reason::NOT_AUTHORIZED);
+    let (mut eve, _) = Client::begin(&broker, &login("a"));
+    assert_eq!(eve.publish("garden/tree", "x"), Reason::NO_MATCHING_SUBSCRIBERS);
+    assert_eq!(eve.publish("elsewhere", "x"), Reason::NOT_AUTHORIZED);
+}
+
+fn login(id: &'static str) -> Begin<'static> {
+    Begin { login: Some(("eve", "apple")), ..Begin::of(Version::V5, id) }
+}
+
+/// Output on stderr from offset `said` on.
+fn told(broker: &Broker, said: usize) -> String {
+    broker.stderr()[said..].to_owned()
+}
+
+fn a_file_is_reloaded(driver: &str) {
+    let home = files();
+    let file = home.path().join("broker.toml");
+    let first = "listen = '127.0.0.1:0'\npassword-file = 'users'\nacl-file = 'rules'\n";
+    fs::write(&file, first).unwrap();
+    let broker = Broker::start_by(driver, &file);
+    let (mut eve, _) = Client::begin(&broker, &login("a"));
+    // Other access rules, fewer subscriptions, a shorter keep-alive, and a change that needs a restart.
+    fs::write(home.path().join("others"), "user eve\ntopic readwrite sea/#\n").unwrap();
+    let second = "listen = '127.0.0.1:0'\npassword-file = 'users'\nacl-file = 'others'\n\
+                  max-subscriptions = 1\nmax-keep-alive = '9s'\nmax-packet-size = 200\n\
+                  max-retained = 5\nruntime.shutdown-timeout = '77s'\n";
+    fs::write(&file, second).unwrap();
+    let said = broker.stderr().len();
+    broker.rereads("reloaded: ");
+    let told = told(&broker, said);
+    for key in ["max-retained", "runtime.shutdown-timeout"] {
+        let line = format!("phalanx: {key}: changed; restart to apply");
+        assert!(told.lines().any(|other| other == line), "{key}: {told}");
+    }
+    assert_eq!(told.lines().count(), 3, "{told}");
+    for file in [file.clone(), home.path().join("others")] {
+        assert!(told.contains(file.to_str().unwrap()), "{told}");
+    }
+    // Existing connections follow the new rules and the limits of their session.
+    assert_eq!(eve.publish("garden/tree", "x"), Reason::NOT_AUTHORIZED);
+    let plain = SubscribeOptions::default();
+    let granted = eve.subscribe_with(&[("sea/1", plain), ("sea/2", plain)], &[]);
+    assert_eq!(granted, [Reason::SUCCESS, Reason::QUOTA_EXCEEDED]);
+    // Limits of an existing connection are unchanged; a new one has the new limits.
+    eve.publish_with("sea/1", &"x".repeat(300), Delivery::AtMostOnce, false, &[]);
+    eve.receives("sea/1", &"x".repeat(300));
+    let mut other = Client::silent(&broker, Version::V5);
+    other.connect(&login("b"));
+    let came = other.next();
+    let Packet::ConnAck(ack) = came.packet() else { panic!("{came:?}") };
+    let told: Vec<Property<'_>> = ack.properties.iter().collect();
+    assert!(told.contains(&Property::ServerKeepAlive(9)), "{told:?}");
+    assert!(told.contains(&Property::MaximumPacketSize(200)), "{told:?}");
+}
+
+fn reloads_are_atomic(driver: &str) {
+    let home = files();
+    let file = home.path().join("broker.toml");
+    let first = "listen = '127.0.0.1:0'\npassword-file = 'users'\nacl-file = 'rules'\n";
+    fs::write(&file, first).unwrap();
+    let broker = Broker::start_by(driver, &file);
+    let (mut eve, _) = Client::begin(&broker, &login("a"));
+    fs::write(home.path().join("all"), "topic readwrite #\n").unwrap();
+    for wrong in [
+        "acl-file = 'all'\nmax-queued-mesages = 1\n",
+        "acl-file = 'all'\npassword-file = 'no-users'\n",
+        "acl-file = 'all'\nmax-packet-size = 5\n",
+        "acl-file = 'no-rules'\n",
+    ] {
+        fs::write(&file, format!("listen = '127.0.0.1:0'\n{wrong}")).unwrap();
+        broker.rereads("not reloaded; the old configuration remains in effect");
+        assert_eq!(eve.publish("elsewhere", "x"), Reason::NOT_AUTHORIZED, "{wrong}");
+    }
+    // Passwords are required until a restart without the password file.
+    fs::write(&file, "listen = '127.0.0.1:0'\nacl-file = 'all'\n").unwrap();
+    let said = broker.stderr().len();
+    broker.rereads("reloaded: ");
+    assert!(told(&broker, said).contains("password-file: changed"), "{}", told(&broker, said));
+    assert_eq!(Client::refused(&broker, &Begin::of(Version::V5, "b")), Reason::NOT_AUTHORIZED);
+}
+
+/// Whether the broker accepts a client with this certificate.
+fn lets_in(address: SocketAddr, trusted: &Path, own: &Pair) -> bool {
+    let mut command = Command::new("mosquitto_pub");
+    command.args(["-h", "localhost", "-p", &address.port().to_string(), "--cafile"]).arg(trusted);
+    command.arg("--cert").arg(&own.certificate).arg("--key").arg(&own.key);
+    command.args(["-q", "1", "-t", "t", "-m", "x"]).output().unwrap().status.success()
+}
+
+/// A changed authorities file is reloaded automatically; another file at SIGHUP.
+fn other_authorities(driver: &str) {
+    if Command::new("mosquitto_pub").arg("--help").stdout(Stdio::null()).status().is_err() {
+        return eprintln!("left out: mosquitto_pub is not installed (mosquitto-clients)");
+    }
+    let home = files();
+    let (own, other) = (Authority::new(), Authority::new());
+    let pair = own.sign("a", &["localhost"]);
+    let trusted = own.certificate();
+    let (eve, adam) = (own.sign_client("eve"), other.sign_client("adam"));
+    let authorities = home.path().join("authorities");
+    fs::copy(&trusted, &authorities).unwrap();
+    let file = home.path().join("broker.toml");
+    let text = format!(
+        "listen = 'mqtts://127.0.0.1:0'\n[tls]\ncertificate = '{}'\nkey = '{}'\nclient-ca = ",
+        pair.certificate.display(),
+        pair.key.display()
+    );
+    fs::write(&file, format!("{text}'authorities'\n")).unwrap();
+    let broker = Broker::start_by(driver, &file);
+    let address = broker.address;
+    assert!(lets_in(address, &trusted, &eve) && !lets_in(address, &trusted, &adam));
+    // Both authorities.
+    let both = [fs::read(&trusted).unwrap(), fs::read(other.certificate()).unwrap()].concat();
+    authority::replace(&authorities, both);
+    eventually("the new authorities", || lets_in(address, &trusted, &adam).then_some(()));
+    assert!(lets_in(address, &trusted, &eve));
+    eventually("a message", || broker.stderr().contains("were reloaded").then_some(()));
+    // Only the other authority.
+    fs::write(&file, format!("{text}'{}'\n", other.certificate().display())).unwrap();
+    broker.rereads("reloaded: ");
+    assert!(lets_in(address, &trusted, &adam) && !lets_in(address, &trusted, &eve));
+}

@@ -1,0 +1,340 @@
+//! Subscriptions with content filters.
+
+use phalanx_mqtt::{
+    Delivery, Kind, Packet, Property, PropertyBuffer, QoS, Reason, Subscribe, SubscribeOptions,
+    SubscriptionBuffer, Unsubscribe, Version,
+};
+use phalanx_testkit::mqtt::{Begin, Client, id, identifiers};
+
+use crate::broker::process::Broker;
+
+crate::on_each_driver!(
+    a_filter_after_the_topic,
+    a_filter_before_the_topic,
+    groups_share_what_a_filter_matches,
+    a_filter_in_a_property,
+    fields_of_the_payload,
+    one_message_with_all_identifiers,
+    errors_have_a_reason_string,
+    the_filter_identifies_the_subscription,
+    retained_messages_are_filtered,
+    a_session_keeps_its_filters,
+    many_filters,
+);
+
+const PLAIN: SubscribeOptions = SubscribeOptions {
+    qos: QoS::AtMostOnce,
+    no_local: false,
+    retain_as_published: false,
+    retain_handling: phalanx_mqtt::RetainHandling::Send,
+};
+
+fn publish(client: &mut Client, topic: &str, payload: &str, user: &[(&str, &str)]) {
+    let properties: Vec<_> = user.iter().map(|(name, value)| Property::User(name, value)).collect();
+    client.publish_with(topic, payload, Delivery::AtMostOnce, false, &properties);
+}
+
+fn a_filter_after_the_topic(driver: &str) {
+    let broker = Broker::start(driver);
+    for version in [Version::V3, Version::V5] {
+        let mut reader = Client::begin(&broker, &Begin::of(version, "reader")).0;
+        reader.subscribe("sensor/+/temperature?location=roomA&value>25", QoS::AtMostOnce);
+        let mut writer = Client::new(&broker, "writer");
+        let room = |room, value| [("location", room), ("value", value)];
+        publish(&mut writer, "sensor/1/temperature", "cold", &room("roomA", "25"));
+        publish(&mut writer, "sensor/1/temperature", "elsewhere", &room("roomB", "30"));
+        publish(&mut writer, "sensor/1/humidity", "other", &room("roomA", "30"));
+        publish(&mut writer, "sensor/1/temperature", "no value", &[("location", "roomA")]);
+        publish(&mut writer, "sensor/1/temperature", "hot", &room("roomA", "25.5"));
+        reader.receives("sensor/1/temperature", "hot");
+    }
+}
+
+/// The form that all client libraries accept, also in 3.1.1.
+fn a_filter_before_the_topic(driver: &str) {
+    let broker = Broker::start(driver);
+    for version in [Version::V3, Version::V5] {
+        let mut reader = Client::begin(&broker, &Begin::of(version, "reader")).0;
+        let filters = [
+            "$where/room = 'A%2FB' AND NOT value <= %2B25/#",
+            "$where/sign LIKE '%23%25' OR sign = '%2B'/sensor/+/sign",
+            "$where-json/temp > 20/sensor/+",
+        ];
+        filters.iter().for_each(|filter| reader.subscribe(filter, QoS::AtMostOnce));
+        let mut writer = Client::new(&broker, "writer");
+        publish(&mut writer, "sensor/1", "cold", &[("room", "A/B"), ("value", "25")]);
+        publish(&mut writer, "sensor/1", "elsewhere", &[("room", "A"), ("value", "26")]);
+        publish(&mut writer, "sensor/1", "hot", &[("room", "A/B"), ("value", "26")]);
+        publish(&mut writer, "sensor/1/sign", "first", &[("sign", "#1")]);
+        publish(&mut writer, "sensor/1/sign", "none", &[("sign", "1")]);
+        publish(&mut writer, "sensor/1/sign", "second", &[("sign", "+")]);
+        publish(&mut writer, "sensor/1", r#"{"temp": 20}"#, &[]);
+        publish(&mut writer, "sensor/1", r#"{"temp": 21}"#, &[]);
+        reader.receives("sensor/1", "hot");
+        reader.receives("sensor/1/sign", "first");
+        reader.receives("sensor/1/sign", "second");
+        reader.receives("sensor/1", r#"{"temp": 21}"#);
+        reader.receives_nothing();
+        if version == Version::V5 {
+            assert_eq!(reader.unsubscribe_all(&filters), [Reason::SUCCESS; 3]);
+            assert_eq!(writer.publish("sensor/1", "{}"), Reason::NO_MATCHING_SUBSCRIBERS);
+        }
+    }
+}
+
+/// Each match is delivered to one member. Members join and leave, and the filter is removed with the last.
+fn groups_share_what_a_filter_matches(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut readers = ["one", "other"].map(|name| Client::new(&broker, name));
+    for filter in ["$share/g/t?n>5", "$share/g/$where/n > 5/t"] {
+        for reader in &mut readers {
+            reader.subscribe(filter, QoS::AtMostOnce);
+        }
+        let mut writer = Client::new(&broker, "writer");
+        for n in ["1", "6", "2", "7", "8", "9"] {
+            publish(&mut writer, "t", n, &[("n", n)]);
+        }
+        writer.publish("flush", "");
+        let mut came: Vec<_> = readers
+            .iter_mut()
+            .flat_map(|reader| [reader.next(), reader.next()])
+            .map(|came| String::from_utf8(came.message().payload.to_vec()).unwrap())
+            .collect();
+        came.sort_unstable();
+        assert_eq!(came, ["6", "7", "8", "9"]);
+        readers.iter_mut().for_each(Client::receives_nothing);
+        assert_eq!(readers[1].unsubscribe(filter), [Reason::SUCCESS]);
+        for n in ["6", "7"] {
+            publish(&mut writer, "t", n, &[("n", n)]);
+            readers[0].receives("t", n);
+        }
+        assert_eq!(readers[0].unsubscribe(filter), [Reason::SUCCESS]);
+        let user = [Property::User("n", "6")];
+        writer.publish_with("t", "x", Delivery::AtLeastOnce(id(1)), false, &user);
+        assert_eq!(writer.acknowledged(), Reason::NO_MATCHING_SUBSCRIBERS);
+    }
+}
+
+fn a_filter_in_a_property(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut reader = Client::new(&broker, "reader");
+    for (name, condition) in
+        [("$where", "symbol IN ('ACME', 'EVIL') AND NOT price > 10"), ("filter", "halted = TRUE")]
+    {
+        let own = [Property::User(name, condition)];
+        assert_eq!(reader.subscribe_with(&[("quotes", PLAIN)], &own), [Reason::SUCCESS]);
+    }
+    let mut writer = Client::new(&broker, "writer");
+    publish(&mut writer, "quotes", "dear", &[("symbol", "ACME"), ("price", "10.01")]);
+    publish(&mut writer, "quotes", "cheap", &[("symbol", "EVIL"), ("price", "10")]);
+    publish(&mut writer, "quotes", "halted", &[("symbol", "DULL"), ("halted", "true")]);
+    publish(
+        &mut writer,
+        "quotes",
+        "both",
+        &[("symbol", "ACME"), ("price", "1"), ("halted", "true")],
+    );
+    for text in ["cheap", "halted", "both"] {
+        reader.receives("quotes", text);
+    }
+    reader.receives_nothing();
+}
+
+fn fields_of_the_payload(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut reader = Client::new(&broker, "reader");
+    reader.subscribe("t?$json&temp>20", QoS::AtMostOnce);
+    let mut other = Client::new(&broker, "other");
+    let own = [
+        Property::User("$where", "name LIKE 'k%' AND ok = TRUE"),
+        Property::User("$payload", "json"),
+    ];
+    other.subscribe_with(&[("t", PLAIN)], &own);
+    let mut blind = Client::new(&broker, "blind");
+    blind.subscribe("t?temp>20", QoS::AtMostOnce);
+    let mut writer = Client::new(&broker, "writer");
+    for payload in [
+        r#"{"temp": 20}"#,
+        r#"{"temp": "21"}"#,
+        r#"{"temp": 21"#,
+        r#"[{"temp": 21}]"#,
+        "21",
+        r#" {"nested": {"temp": 1}, "temp": 2.1e1, "list": [1]}"#,
+        r#"{"name": "k\u0069tchen", "ok": true, "temp": null}"#,
+    ] {
+        publish(&mut writer, "t", payload, &[]);
+    }
+    reader.receives("t", r#" {"nested": {"temp": 1}, "temp": 2.1e1, "list": [1]}"#);
+    reader.receives_nothing();
+    other.receives("t", r#"{"name": "k\u0069tchen", "ok": true, "temp": null}"#);
+    // A property takes precedence over a field of the same name.
+    publish(&mut writer, "t", r#"{"temp": 99}"#, &[("temp", "5")]);
+    publish(&mut writer, "t", r#"{"temp": 5}"#, &[("temp", "99")]);
+    reader.receives("t", r#"{"temp": 5}"#);
+    blind.receives("t", r#"{"temp": 5}"#);
+}
+
+fn one_message_with_all_identifiers(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut reader = Client::new(&broker, "reader");
+    for (n, filter) in ["t?a=1", "+?a<5", "t", "#?b=1", "t?a=2"].into_iter().enumerate() {
+        let number = [Property::SubscriptionIdentifier(n as u32 + 1)];
+        reader.subscribe_with(&[(filter, PLAIN)], &number);
+    }
+    let mut writer = Client::new(&broker, "writer");
+    publish(&mut writer, "t", "x", &[("a", "1")]);
+    let came = reader.next();
+    assert_eq!(identifiers(&came.message()), [1, 2, 3]);
+    reader.receives_nothing();
+}
+
+/// The reason codes and the reason string of a SUBACK.
+fn refused(client: &mut Client, filter: &str, user: &[(&str, &str)]) -> (Vec<u8>, String) {
+    let mut wanted = SubscriptionBuffer::new();
+    wanted.push(filter, PLAIN).unwrap();
+    let mut properties = PropertyBuffer::new();
+    user.iter().for_each(|(name, value)| properties.push(Property::User(name, value)).unwrap());
+    let (id, filters, properties) = (id(1), wanted.to_subscribe(), properties.get());
+    client.say(&Packet::Subscribe(Subscribe { id, filters, properties }));
+    let came = client.next();
+    let Packet::SubAck(ack) = came.packet() else { panic!("{came:?}") };
+    let words = ack.properties.iter().find_map(|property| match property {
+        Property::ReasonString(words) => Some(words.to_owned()),
+        _ => None,
+    });
+    (ack.reasons.to_vec(), words.unwrap_or_default())
+}
+
+fn errors_have_a_reason_string(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut client = Client::new(&broker, "odd");
+    let none = vec![Reason::TOPIC_FILTER_INVALID.0];
+    for (filter, user, said) in [
+        ("t?a=1&b", &[][..], "column 5"),
+        ("t", &[("$where", "a = ")], "column 5"),
+        ("t?a=1", &[("$where", "a = 1")], "two filters"),
+        ("t?a==1", &[], "column 3"),
+        ("t?a=1|b=2", &[], "no OR here"),
+        ("?a=1", &[], "topic filter is missing"),
+        ("$where/a = 1", &[], "topic filter is missing"),
+        ("$where/a LIKE 'x%'/t", &[], "%25"),
+        ("$where/a = /t", &[], "column 5"),
+        ("$filter/a = 1/t", &[], "write $where/"),
+        ("$where/a = 1/$share/g/t", &[], "must precede"),
+        ("t", &[("where", "a = 1")], "`$where`"),
+        ("t", &[("$Where", "a = 1")], "`$where`"),
+        ("t", &[("$payload", "json")], "requires a filter"),
+        ("a/#/b?a=1", &[], "wildcard"),
+    ] {
+        let (reasons, words) = refused(&mut client, filter, user);
+        assert_eq!(reasons, none, "{filter}");
+        assert!(words.contains(said), "{filter}: {words}");
+    }
+    // There is no subscription.
+    assert_eq!(client.publish("t", "x"), Reason::NO_MATCHING_SUBSCRIBERS);
+    // An existing subscription without the property remains.
+    client.subscribe("t", QoS::AtMostOnce);
+    let mut wanted = SubscriptionBuffer::new();
+    wanted.push("t", PLAIN).unwrap();
+    let mut properties = PropertyBuffer::new();
+    properties.push(Property::User("where", "a = 1")).unwrap();
+    let (id, filters, properties) = (id(2), wanted.to_unsubscribe(), properties.get());
+    client.say(&Packet::Unsubscribe(Unsubscribe { id, filters, properties }));
+    assert_eq!(client.answer(Kind::UnsubAck), [Reason::TOPIC_FILTER_INVALID]);
+    assert_eq!(client.unsubscribe("t"), [Reason::SUCCESS]);
+    // Clients that opt out of problem information get no reason string.
+    let begin = Begin {
+        properties: vec![Property::RequestProblemInformation(false)],
+        ..Begin::of(Version::V5, "curt")
+    };
+    let mut curt = Client::begin(&broker, &begin).0;
+    assert_eq!(refused(&mut curt, "t?a", &[]), (none, String::new()));
+}
+
+fn the_filter_identifies_the_subscription(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut reader = Client::new(&broker, "reader");
+    let where_a = [Property::User("$where", "a = 1")];
+    reader.subscribe("t?a=1", QoS::AtMostOnce);
+    reader.subscribe_with(&[("t", PLAIN)], &where_a);
+    reader.subscribe("t", QoS::AtMostOnce);
+    // Replaced rather than added.
+    reader.subscribe("t?a=1", QoS::AtLeastOnce);
+    assert_eq!(reader.unsubscribe("t"), [Reason::SUCCESS]);
+    assert_eq!(reader.unsubscribe("t?a=1"), [Reason::SUCCESS]);
+    assert_eq!(reader.unsubscribe("t?a=1"), [Reason::NO_SUBSCRIPTION_EXISTED]);
+    let mut writer = Client::new(&broker, "writer");
+    publish(&mut writer, "t", "still there", &[("a", "1")]);
+    reader.receives("t", "still there");
+    let mut wanted = SubscriptionBuffer::new();
+    wanted.push("t", PLAIN).unwrap();
+    let mut properties = PropertyBuffer::new();
+    where_a.iter().for_each(|property| properties.push(*property).unwrap());
+    let (id, filters, properties) = (id(2), wanted.to_unsubscribe(), properties.get());
+    reader.say(&Packet::Unsubscribe(Unsubscribe { id, filters, properties }));
+    assert_eq!(reader.answer(Kind::UnsubAck), [Reason::SUCCESS]);
+    assert_eq!(writer.publish("t", "gone"), Reason::NO_MATCHING_SUBSCRIBERS);
+}
+
+fn retained_messages_are_filtered(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut writer = Client::new(&broker, "writer");
+    for (topic, value) in [("r/1", "5"), ("r/2", "15"), ("r/3", "25")] {
+        let user = [Property::User("v", value)];
+        writer.publish_with(topic, value, Delivery::AtMostOnce, true, &user);
+    }
+    writer.publish("flush", "");
+    let mut reader = Client::new(&broker, "reader");
+    reader.subscribe("r/+?v>10&v<20", QoS::AtMostOnce);
+    reader.receives("r/2", "15");
+    reader.receives_nothing();
+}
+
+fn a_session_keeps_its_filters(driver: &str) {
+    let broker = Broker::start(driver);
+    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    reader.subscribe("t?v=1", QoS::AtLeastOnce);
+    reader.subscribe("$where/v = 3/#", QoS::AtLeastOnce);
+    reader.leave();
+    let mut writer = Client::new(&broker, "writer");
+    for value in ["1", "2", "3"] {
+        let user = [Property::User("v", value)];
+        writer.publish_with("t", value, Delivery::AtLeastOnce(id(1)), false, &user);
+        writer.next();
+    }
+    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    reader.receives("t", "1");
+    reader.receives("t", "3");
+    reader.receives_nothing();
+    reader.leave();
+    // The filters end with the session.
+    let forget = Begin { clean: true, ..Begin::lasting("reader") };
+    drop(Client::begin(&broker, &forget));
+    let user = [Property::User("v", "1")];
+    writer.publish_with("t", "x", Delivery::AtLeastOnce(id(1)), false, &user);
+    let came = writer.next();
+    let Packet::PubAck(ack) = came.packet() else { panic!() };
+    assert_eq!(ack.reason, Reason::NO_MATCHING_SUBSCRIBERS);
+}
+
+/// Enough filters for the index to reorganize itself several times; each event matches one.
+fn many_filters(driver: &str) {
+    const COUNT: usize = 1200;
+    let broker = Broker::start(driver);
+    let mut reader = Client::new(&broker, "reader");
+    for chunk in (0..COUNT).collect::<Vec<_>>().chunks(100) {
+        let filters: Vec<_> = chunk.iter().map(|n| format!("t?n={n}&m<{n}")).collect();
+        let wanted: Vec<_> = filters.iter().map(|filter| (filter.as_str(), PLAIN)).collect();
+        assert_eq!(reader.subscribe_with(&wanted, &[]).len(), chunk.len());
+    }
+    let mut writer = Client::new(&broker, "writer");
+    for n in (0..COUNT).step_by(7) {
+        let (n, less) = (n.to_string(), n.saturating_sub(1).to_string());
+        publish(&mut writer, "t", &n, &[("n", &n), ("m", &less)]);
+        publish(&mut writer, "t", "none", &[("n", &n), ("m", &n)]);
+    }
+    for n in (7..COUNT).step_by(7) {
+        reader.receives("t", &n.to_string());
+    }
+    reader.receives_nothing();
+}

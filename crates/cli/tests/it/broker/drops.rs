@@ -1,0 +1,117 @@
+//! Drops are counted by reason, in `$SYS` and `/metrics`, and logged.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use phalanx_mqtt::{Delivery, Packet, Property, QoS, Reason, SubscribeOptions, Version};
+use phalanx_testkit::eventually;
+use phalanx_testkit::mqtt::{Begin, Client, id};
+
+use crate::broker::process::Broker;
+
+crate::on_each_driver!(retained_messages_beyond_the_bound, dropped_messages_are_counted);
+
+/// A broker with these keys in its file, and its admin address.
+fn start(driver: &str, keys: &str) -> (Broker, SocketAddr) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let own = "listen = \"127.0.0.1:0\"\nsys-interval = \"1s\"";
+    let text = format!("{own}\n{keys}\n[runtime]\nadmin = \"127.0.0.1:0\"\n");
+    std::fs::write(file.path(), text).unwrap();
+    let broker = Broker::start_by(driver, file.path());
+    let admin = broker.admin();
+    (broker, admin)
+}
+
+/// The answer to `/metrics`.
+fn metrics(admin: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(admin).unwrap();
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    said
+}
+
+/// The count of messages dropped for this reason.
+fn dropped(admin: SocketAddr, reason: &str) -> u64 {
+    let said = metrics(admin);
+    let name = format!("mqtt_messages_dropped_total{{reason=\"{reason}\"}} ");
+    let families = said.matches("# TYPE mqtt_messages_dropped counter").count();
+    assert_eq!(families, 1, "{said}");
+    let line = said.lines().find_map(|line| line.strip_prefix(&name)).expect(&said);
+    line.parse().unwrap()
+}
+
+/// Waits until the topic below `$SYS` has this value.
+fn is_told(broker: &Broker, topic: &str, value: &str) {
+    let mut client = Client::new(broker, "asks");
+    client.subscribe(&format!("$SYS/broker/{topic}"), QoS::AtMostOnce);
+    while client.next().message().payload != value.as_bytes() {}
+}
+
+fn retained_messages_beyond_the_bound(driver: &str) {
+    const SENT: u64 = 1000;
+    let (broker, admin) = start(driver, "max-retained = 300");
+    let mut client = Client::new(&broker, "writer");
+    for n in 0..SENT {
+        client.publish_with(&format!("kept/{n}"), "x", Delivery::AtMostOnce, true, &[]);
+    }
+    // The publisher gets a reason code where the protocol has one, and the drop is counted as well.
+    client.publish_with("kept/more", "x", Delivery::AtLeastOnce(id(1)), true, &[]);
+    assert_eq!(client.acknowledged(), Reason::QUOTA_EXCEEDED);
+    assert_eq!(dropped(admin, "retained_full"), SENT + 1 - 300);
+    let said = metrics(admin);
+    assert!(said.contains("# TYPE mqtt_retained_messages gauge\n"), "{said}");
+    assert!(said.contains("\nmqtt_retained_messages 300\n"), "{said}");
+    assert!(said.contains("\nmqtt_connections 1\n"), "{said}");
+    is_told(&broker, "dropped/retained_full", "701");
+    is_told(&broker, "publish/messages/dropped", "701");
+    is_told(&broker, "retained messages/count", "300");
+    let said = eventually("a line", || {
+        let said = broker.stderr();
+        said.contains("messages, retained_full: ").then_some(said)
+    });
+    assert!(said.contains("max-retained") && said.contains("the first was \"kept/300\""), "{said}");
+    assert!(said.lines().count() < 10, "{said}");
+}
+
+fn dropped_messages_are_counted(driver: &str) {
+    let rules = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(rules.path(), "topic readwrite open/#\n").unwrap();
+    let keys = format!("max-queued-messages = 5\nacl-file = {:?}", rules.path());
+    let (broker, admin) = start(driver, &keys);
+    let mut writer = Client::new(&broker, "writer");
+    // There is no reason code at QoS 0 and in 3.1.1.
+    writer.publish_with("closed", "x", Delivery::AtMostOnce, false, &[]);
+    assert_eq!(writer.publish("closed", "x"), Reason::NOT_AUTHORIZED);
+    let mut old = Client::begin(&broker, &Begin::of(Version::V3, "old")).0;
+    assert_eq!(old.publish("closed", "x"), Reason::SUCCESS);
+    assert_eq!(dropped(admin, "not_authorized"), 3);
+    // A disconnected client, and one with a small maximum packet size.
+    let (mut away, _) = Client::begin(&broker, &Begin::lasting("away"));
+    away.subscribe("open/+", QoS::AtLeastOnce);
+    away.leave();
+    let short = vec![Property::MaximumPacketSize(100)];
+    let mut small =
+        Client::begin(&broker, &Begin { properties: short, ..Begin::of(Version::V5, "small") }).0;
+    small.subscribe("open/long", QoS::AtMostOnce);
+    writer.publish_with("open/a", "x", Delivery::AtMostOnce, false, &[]);
+    writer.publish("open/long", &"x".repeat(200));
+    for _ in 0..7 {
+        writer.publish("open/a", "x");
+    }
+    let expected = [("offline", 1), ("packet_too_large", 1), ("queue_full", 3)];
+    for (reason, count) in expected {
+        eventually(reason, || (dropped(admin, reason) == count).then_some(()));
+    }
+    // The queue is dropped with the session.
+    let begin = Begin { clean: true, ..Begin::lasting("away") };
+    let (mut away, _) = Client::begin(&broker, &begin);
+    assert_eq!(dropped(admin, "session_ended"), 5);
+    // A SUBSCRIBE receives as many retained messages as its queue holds, which is more for small ones: here all
+    // of them.
+    writer.retain("open/kept", "x");
+    let plain = SubscribeOptions::default();
+    assert_eq!(away.subscribe_with(&[("open/kept", plain)], &[]), [Reason::SUCCESS]);
+    assert!(matches!(away.next().packet(), Packet::Publish(_)));
+    assert_eq!(dropped(admin, "retained_left_out"), 0);
+}

@@ -1,0 +1,198 @@
+//! QoS 1 and 2, and the number of messages in flight.
+
+use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Property, QoS, Reason, Version};
+use phalanx_testkit::mqtt::{Begin, Client, id};
+
+use crate::broker::process::Broker;
+
+crate::on_each_driver!(
+    exactly_once_in_both_directions,
+    the_receive_maximum_is_respected,
+    duplicates_are_accepted_once,
+    an_unknown_packet_identifier,
+    the_order_is_preserved_under_load,
+    messages_beyond_the_clients_maximum_are_not_sent,
+    topic_aliases,
+    packet_identifiers_are_reused,
+);
+
+fn exactly_once_in_both_directions(driver: &str) {
+    let broker = Broker::start(driver);
+    for version in [Version::V3, Version::V5] {
+        let mut subscriber = Client::begin(&broker, &Begin::of(version, "reader")).0;
+        subscriber.subscribe("a/#", QoS::ExactlyOnce);
+        let mut publisher = Client::begin(&broker, &Begin::of(version, "writer")).0;
+        publisher.publish_with("a/b", "one", Delivery::ExactlyOnce(id(9)), false, &[]);
+        assert_eq!(publisher.next().packet(), Packet::PubRec(Ack::of(id(9))));
+        publisher.say(&Packet::PubRel(Ack::of(id(9))));
+        assert_eq!(publisher.next().packet(), Packet::PubComp(Ack::of(id(9))));
+
+        let came = subscriber.next();
+        let Delivery::ExactlyOnce(number) = came.message().delivery else { panic!("{came:?}") };
+        subscriber.say(&Packet::PubRec(Ack::of(number)));
+        assert_eq!(subscriber.next().packet(), Packet::PubRel(Ack::of(number)));
+        subscriber.say(&Packet::PubComp(Ack::of(number)));
+        subscriber.receives_nothing();
+    }
+}
+
+/// With a receive maximum of 2 the third message waits for an acknowledgement.
+fn the_receive_maximum_is_respected(driver: &str) {
+    let broker = Broker::start(driver);
+    let begin =
+        Begin { properties: vec![Property::ReceiveMaximum(2)], ..Begin::of(Version::V5, "slow") };
+    let mut slow = Client::begin(&broker, &begin).0;
+    slow.subscribe("t", QoS::AtLeastOnce);
+    let mut publisher = Client::new(&broker, "writer");
+    for n in 0..5 {
+        publisher.publish("t", &n.to_string());
+    }
+    let mut numbers = Vec::new();
+    for n in 0..5 {
+        let came = slow.next();
+        assert_eq!(came.message().payload, n.to_string().as_bytes());
+        numbers.push(came.message().delivery.id().unwrap());
+        // Acknowledge only after two messages, so that a premature third one is detected.
+        if n >= 1 {
+            slow.say(&Packet::PingReq);
+            assert_eq!(slow.next().packet(), Packet::PingResp, "no third message");
+            slow.say(&Packet::PubAck(Ack::of(numbers[n - 1])));
+        }
+    }
+}
+
+fn duplicates_are_accepted_once(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut client = Client::new(&broker, "both");
+    client.subscribe("t", QoS::AtMostOnce);
+    client.publish_with("t", "once", Delivery::ExactlyOnce(id(4)), false, &[]);
+    client.publish_with("t", "once", Delivery::ExactlyOnce(id(4)), false, &[]);
+    let (mut received, mut messages) = (0, 0);
+    while received < 2 {
+        match client.next().packet() {
+            Packet::PubRec(ack) => {
+                assert_eq!((ack.id, ack.reason), (id(4), Reason::SUCCESS));
+                received += 1;
+            }
+            Packet::Publish(_) => messages += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    if messages == 0 {
+        client.receives("t", "once");
+    }
+    client.receives_nothing();
+    // After PUBREL the packet identifier starts another message.
+    client.say(&Packet::PubRel(Ack::of(id(4))));
+    assert_eq!(client.next().packet(), Packet::PubComp(Ack::of(id(4))));
+    client.publish_with("t", "again", Delivery::ExactlyOnce(id(4)), false, &[]);
+    let kinds =
+        [client.next(), client.next()].map(|came| matches!(came.packet(), Packet::Publish(_)));
+    assert!(kinds.contains(&true) && kinds.contains(&false));
+}
+
+fn an_unknown_packet_identifier(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut client = Client::new(&broker, "odd");
+    client.say(&Packet::PubRel(Ack::of(id(3))));
+    let reason = Reason::PACKET_IDENTIFIER_NOT_FOUND;
+    assert_eq!(client.next().packet(), Packet::PubComp(Ack { reason, ..Ack::of(id(3)) }));
+    client.say(&Packet::PubRec(Ack::of(id(5))));
+    assert_eq!(client.next().packet(), Packet::PubRel(Ack { reason, ..Ack::of(id(5)) }));
+    client.say(&Packet::PubAck(Ack::of(id(5))));
+    client.say(&Packet::PubComp(Ack::of(id(5))));
+    client.receives_nothing();
+}
+
+/// More than any buffer holds, with every QoS: the order per QoS is preserved.
+fn the_order_is_preserved_under_load(driver: &str) {
+    const COUNT: usize = 3000;
+    let broker = Broker::start(driver);
+    let mut subscriber = Client::new(&broker, "reader");
+    subscriber.subscribe("much/#", QoS::ExactlyOnce);
+    let mut publisher = Client::new(&broker, "writer");
+    let padding = "x".repeat(700);
+    let writer = std::thread::spawn(move || {
+        for n in 0..COUNT {
+            let delivery = match n % 2 {
+                0 => Delivery::AtMostOnce,
+                _ => Delivery::AtLeastOnce(PacketId::new(n as u16 + 1).unwrap()),
+            };
+            publisher.publish_with("much/more", &format!("{n}:{padding}"), delivery, false, &[]);
+        }
+        (0..COUNT / 2)
+            .for_each(|_| assert!(matches!(publisher.next().packet(), Packet::PubAck(_))));
+    });
+    let mut last = [None; 2];
+    for _ in 0..COUNT {
+        let came = subscriber.next();
+        let message = came.message();
+        let text = std::str::from_utf8(message.payload).unwrap();
+        let n: usize = text.split(':').next().unwrap().parse().unwrap();
+        let before = last[n % 2].replace(n);
+        assert!(before.is_none_or(|before| before + 2 == n), "{n} behind {before:?}");
+        if let Some(id) = message.delivery.id() {
+            subscriber.say(&Packet::PubAck(Ack::of(id)));
+        }
+    }
+    writer.join().unwrap();
+}
+
+fn messages_beyond_the_clients_maximum_are_not_sent(driver: &str) {
+    let broker = Broker::start(driver);
+    let properties = vec![Property::MaximumPacketSize(100)];
+    let begin = Begin { properties, ..Begin::of(Version::V5, "small") };
+    let mut small = Client::begin(&broker, &begin).0;
+    small.subscribe("t", QoS::AtLeastOnce);
+    let mut publisher = Client::new(&broker, "writer");
+    publisher.publish("t", &"x".repeat(200));
+    publisher.publish("t", "short");
+    small.receives("t", "short");
+}
+
+fn topic_aliases(driver: &str) {
+    let broker = Broker::start(driver);
+    let begin =
+        Begin { properties: vec![Property::TopicAliasMaximum(1)], ..Begin::of(Version::V5, "c") };
+    let mut client = Client::begin(&broker, &begin).0;
+    client.subscribe("a/#", QoS::AtMostOnce);
+    let alias = [Property::TopicAlias(7)];
+    client.publish_with("a/one", "1", Delivery::AtMostOnce, false, &alias);
+    client.publish_with("", "2", Delivery::AtMostOnce, false, &alias);
+    client.publish_with("a/two", "3", Delivery::AtMostOnce, false, &[]);
+    let own = |came: &phalanx_testkit::mqtt::ReceivedPacket| {
+        came.message().properties.iter().find_map(|property| match property {
+            Property::TopicAlias(number) => Some(number),
+            _ => None,
+        })
+    };
+    // The broker's topic aliases: this client accepts one, and the first topic gets it.
+    let came = client.next();
+    assert_eq!((came.message().topic, own(&came)), ("a/one", Some(1)));
+    let came = client.next();
+    assert_eq!((came.message().topic, own(&came)), ("", Some(1)));
+    let came = client.next();
+    assert_eq!((came.message().topic, own(&came)), ("a/two", None));
+}
+
+/// More messages than packet identifiers.
+fn packet_identifiers_are_reused(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut client = Client::new(&broker, "round");
+    client.subscribe("t", QoS::AtLeastOnce);
+    let mut seen = 0u32;
+    let mut sent = 0u32;
+    while seen < 70_000 {
+        if sent < 70_000 && sent - seen < 512 {
+            let number = PacketId::new((sent % 65_535) as u16 + 1).unwrap();
+            client.publish_with("t", "", Delivery::AtLeastOnce(number), false, &[]);
+            sent += 1;
+            continue;
+        }
+        let came = client.next();
+        if let Packet::Publish(publish) = came.packet() {
+            client.say(&Packet::PubAck(Ack::of(publish.delivery.id().unwrap())));
+            seen += 1;
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Limits on clients, and their enforcement.
+
+use std::time::{Duration, Instant};
+
+use phalanx_mqtt::{Delivery, Packet, QoS, Reason, SubscribeOptions, Version};
+use phalanx_testkit::eventually;
+use phalanx_testkit::mqtt::{Begin, Client, id};
+
+use crate::broker::process::Broker;
+
+crate::on_each_driver!(
+    subscriptions_of_a_client,
+    connections_of_an_address,
+    the_connection_rate_of_an_address,
+    the_message_rate_of_a_client,
+    the_oldest_message_is_dropped,
+    more_clients_than_descriptors,
+);
+
+fn subscriptions_of_a_client(driver: &str) {
+    let broker = Broker::start_with(driver, &["--max-subscriptions", "2"]);
+    let mut client = Client::new(&broker, "a");
+    let plain = SubscribeOptions::default();
+    let wanted = [("1", plain), ("2", plain), ("3", plain), ("1", plain)];
+    let yes = Reason::SUCCESS;
+    assert_eq!(client.subscribe_with(&wanted, &[]), [yes, yes, Reason::QUOTA_EXCEEDED, yes]);
+    client.unsubscribe("1");
+    assert_eq!(client.subscribe_with(&wanted[2..3], &[]), [yes]);
+}
+
+fn connections_of_an_address(driver: &str) {
+    let broker = Broker::start_with(driver, &["--max-connections-per-address", "2"]);
+    let first = Client::new(&broker, "1");
+    let _second = Client::new(&broker, "2");
+    for version in [Version::V3, Version::V5] {
+        let refused = Client::refused(&broker, &Begin::of(version, "3"));
+        let expected = match version {
+            Version::V3 => Reason::SERVER_UNAVAILABLE,
+            Version::V5 => Reason::QUOTA_EXCEEDED,
+        };
+        assert_eq!(refused, expected);
+    }
+    first.leave();
+    // The connection slot is free once the broker has noticed the close.
+    eventually("a free connection slot", || {
+        let mut client = Client::silent(&broker, Version::V5);
+        client.connect(&Begin::of(Version::V5, "3"));
+        let came = client.next();
+        matches!(came.packet(), Packet::ConnAck(ack) if !ack.reason.is_failure()).then_some(())
+    });
+}
+
+fn the_connection_rate_of_an_address(driver: &str) {
+    let broker = Broker::start_with(driver, &["--max-connection-rate", "2"]);
+    let begun = Instant::now();
+    let mut clients = Vec::new();
+    let refused = loop {
+        let mut client = Client::silent(&broker, Version::V5);
+        client.connect(&Begin::of(Version::V5, &format!("c{}", clients.len())));
+        let came = client.next();
+        let Packet::ConnAck(ack) = came.packet() else { panic!("{came:?}") };
+        if ack.reason.is_failure() {
+            break ack.reason;
+        }
+        clients.push(client);
+        // The allowed number until now: a sufficiently slow machine never exceeds the rate.
+        assert!(clients.len() as f64 <= 3.0 + 2.0 * begun.elapsed().as_secs_f64());
+    };
+    assert_eq!(refused, Reason::CONNECTION_RATE_EXCEEDED);
+    // Existing connections remain.
+    let client = &mut clients[0];
+    client.subscribe("t", QoS::AtMostOnce);
+    client.publish_with("t", "x", Delivery::AtMostOnce, false, &[]);
+    client.receives("t", "x");
+    eventually("another", || {
+        let mut client = Client::silent(&broker, Version::V5);
+        client.connect(&Begin::of(Version::V5, "later"));
+        let came = client.next();
+        matches!(came.packet(), Packet::ConnAck(ack) if !ack.reason.is_failure()).then_some(())
+    });
+}
+
+fn the_message_rate_of_a_client(driver: &str) {
+    let broker = Broker::start_with(driver, &["--max-message-rate", "100"]);
+    let mut client = Client::new(&broker, "a");
+    let begun = Instant::now();
+    for n in 1..=250 {
+        client.publish_with("t", "x", Delivery::AtLeastOnce(id(n)), false, &[]);
+    }
+    for _ in 1..=250 {
+        assert!(matches!(client.next().packet(), Packet::PubAck(_)));
+    }
+    // These may have passed at once. Later packets are not read before they are within the rate.
+    client.publish("t", "x");
+    assert!(begun.elapsed() >= Duration::from_millis(1500), "{:?}", begun.elapsed());
+    // Other clients are not affected.
+    Client::new(&broker, "b").publish("t", "x");
+}
+
+/// A client that does not read receives the newest messages.
+fn the_oldest_message_is_dropped(driver: &str) {
+    let broker = Broker::start_with(driver, &["--max-queued-messages", "10", "--drop-oldest"]);
+    let mut slow = Client::new(&broker, "slow");
+    slow.subscribe("t", QoS::AtMostOnce);
+    let mut publisher = Client::new(&broker, "publisher");
+    // More than the socket buffers hold.
+    let large = "x".repeat(200_000);
+    for _ in 0..200 {
+        publisher.publish_with("t", &large, Delivery::AtMostOnce, false, &[]);
+    }
+    publisher.publish_with("t", "last", Delivery::AtMostOnce, false, &[]);
+    publisher.publish("elsewhere", "all is routed");
+    let mut count = 0;
+    loop {
+        let came = slow.next();
+        count += 1;
+        if came.message().payload == b"last" {
+            break;
+        }
+    }
+    assert!(count < 200, "nothing was dropped");
+}
+
+/// Connections beyond the descriptor limit are rejected rather than left in the accept queue.
+fn more_clients_than_descriptors(driver: &str) {
+    let broker = Broker::start_limited(driver, 64);
+    let all: Vec<_> = (0..32).map(|n| Client::new(&broker, &format!("c{n}"))).collect();
+    for _ in 0..8 {
+        let refused = Client::refused(&broker, &Begin::of(Version::V5, "late"));
+        assert_eq!(refused, Reason::SERVER_BUSY);
+    }
+    all.into_iter().for_each(Client::leave);
+    eventually("a free connection slot", || {
+        let mut client = Client::silent(&broker, Version::V5);
+        client.connect(&Begin::of(Version::V5, "after"));
+        let came = client.next();
+        matches!(came.packet(), Packet::ConnAck(ack) if !ack.reason.is_failure()).then_some(())
+    });
+}

@@ -1,0 +1,24 @@
+//! `phalanx broker` from the outside, with the real binary, sockets and clients.
+
+mod access;
+mod answers;
+mod commands;
+mod configuration;
+mod content;
+mod drops;
+mod durable;
+mod flow;
+mod limits;
+mod mosquitto;
+mod peers;
+mod process;
+mod refusals;
+mod restart;
+mod retained;
+mod sessions;
+mod subscriptions;
+mod system;
+mod tls;
+mod validation;
+mod websocket;
+mod wills;

@@ -1,0 +1,100 @@
+//! Retained messages.
+
+use phalanx_mqtt::{Delivery, Property, QoS, RetainHandling, SubscribeOptions};
+use phalanx_testkit::mqtt::Client;
+
+use crate::broker::process::Broker;
+
+crate::on_each_driver!(
+    the_last_one_is_retained,
+    an_empty_one_deletes_it,
+    when_they_are_sent,
+    the_flag_is_that_of_publishing_if_asked_for,
+    they_expire,
+);
+
+fn the_last_one_is_retained(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut publisher = Client::new(&broker, "writer");
+    publisher.retain("a/b", "old");
+    publisher.retain("a/b", "new");
+    publisher.retain("a/c", "other");
+    publisher.retain("$own/system", "hidden");
+    let mut reader = Client::new(&broker, "reader");
+    reader.subscribe("+/b", QoS::AtMostOnce);
+    let came = reader.next();
+    assert_eq!((came.message().payload, came.message().retain), (&b"new"[..], true));
+    reader.subscribe("#", QoS::AtMostOnce);
+    let mut all = [reader.next(), reader.next()].map(|came| came.message().topic.to_owned());
+    all.sort_unstable();
+    assert_eq!(all, ["a/b", "a/c"]);
+    reader.receives_nothing();
+}
+
+fn an_empty_one_deletes_it(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut publisher = Client::new(&broker, "writer");
+    publisher.retain("a", "kept");
+    publisher.retain("a", "");
+    let mut reader = Client::new(&broker, "reader");
+    reader.subscribe("a", QoS::AtMostOnce);
+    reader.receives_nothing();
+}
+
+fn when_they_are_sent(driver: &str) {
+    let broker = Broker::start(driver);
+    Client::new(&broker, "writer").retain("a", "kept");
+    let mut reader = Client::new(&broker, "reader");
+    let mut subscribe = |handling, again: bool| {
+        let retain_handling = handling;
+        let options = SubscribeOptions { retain_handling, ..SubscribeOptions::default() };
+        if !again {
+            reader.unsubscribe("a");
+        }
+        reader.subscribe_with(&[("a", options)], &[]);
+        let filled = matches!(
+            (handling, again),
+            (RetainHandling::Send, _) | (RetainHandling::SendIfNew, false)
+        );
+        if filled {
+            reader.receives("a", "kept");
+        }
+        reader.receives_nothing();
+    };
+    for handling in [RetainHandling::Send, RetainHandling::SendIfNew, RetainHandling::DoNotSend] {
+        subscribe(handling, false);
+        subscribe(handling, true);
+    }
+    // Shared subscriptions receive no retained messages.
+    reader.subscribe("$share/g/a", QoS::AtMostOnce);
+    reader.receives_nothing();
+}
+
+fn the_flag_is_that_of_publishing_if_asked_for(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut publisher = Client::new(&broker, "writer");
+    for as_published in [false, true] {
+        let mut reader = Client::new(&broker, "reader");
+        let options =
+            SubscribeOptions { retain_as_published: as_published, ..SubscribeOptions::default() };
+        reader.subscribe_with(&[("flag", options)], &[]);
+        publisher.retain("flag", "x");
+        assert_eq!(reader.next().message().retain, as_published);
+        publisher.publish("flag", "y");
+        assert!(!reader.next().message().retain);
+        publisher.retain("flag", "");
+        reader.leave();
+    }
+}
+
+fn they_expire(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut publisher = Client::new(&broker, "writer");
+    let expiry = [Property::MessageExpiry(0)];
+    publisher.publish_with("a", "no more", Delivery::AtMostOnce, true, &expiry);
+    publisher.retain("b", "still");
+    let mut reader = Client::new(&broker, "reader");
+    reader.subscribe("#", QoS::AtMostOnce);
+    reader.receives("b", "still");
+    reader.receives_nothing();
+}

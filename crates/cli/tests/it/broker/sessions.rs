@@ -1,0 +1,229 @@
+//! Session state that outlives a connection.
+
+use phalanx_mqtt::{
+    Ack, Delivery, Disconnect, Packet, Property, PropertyBuffer, Publish, QoS, Reason, Version,
+};
+use phalanx_testkit::mqtt::{Begin, Client, id};
+
+use crate::broker::process::Broker;
+
+crate::on_each_driver!(
+    messages_are_queued_for_disconnected_clients,
+    messages_in_flight_are_sent_again,
+    a_clean_start_forgets,
+    a_session_is_taken_over,
+    a_session_of_one_connection_is_not_resumed,
+    too_many_messages_in_flight,
+    a_session_expires,
+    a_client_id_is_assigned,
+    a_release_is_repeated,
+    the_queue_is_bounded,
+);
+
+fn messages_are_queued_for_disconnected_clients(driver: &str) {
+    let broker = Broker::start(driver);
+    let old = Begin { clean: false, ..Begin::of(Version::V3, "old") };
+    for begin in [Begin::lasting("new"), old] {
+        let (mut reader, present) = Client::begin(&broker, &begin);
+        assert!(!present);
+        reader.subscribe("t", QoS::AtLeastOnce);
+        reader.leave();
+        let mut publisher = Client::new(&broker, "writer");
+        (0..3).for_each(|n| assert_eq!(publisher.publish("t", &n.to_string()), Reason::SUCCESS));
+        publisher.publish_with("t", "nobody waits", Delivery::AtMostOnce, false, &[]);
+        let expiry = [Property::MessageExpiry(0)];
+        publisher.publish_with("t", "too old", Delivery::AtLeastOnce(id(1)), false, &expiry);
+        publisher.next();
+        let (mut reader, present) = Client::begin(&broker, &begin);
+        assert!(present);
+        (0..3).for_each(|n| reader.receives("t", &n.to_string()));
+        reader.receives_nothing();
+        reader.leave();
+    }
+}
+
+fn messages_in_flight_are_sent_again(driver: &str) {
+    let broker = Broker::start(driver);
+    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    reader.subscribe("t", QoS::ExactlyOnce);
+    let mut publisher = Client::new(&broker, "writer");
+    publisher.publish("t", "one");
+    publisher.publish("t", "two");
+    let first = reader.next().message().delivery;
+    let second = reader.next().message().delivery;
+    reader.vanish();
+    let (mut reader, present) = Client::begin(&broker, &Begin::lasting("reader"));
+    assert!(present);
+    for (text, delivery) in [("one", first), ("two", second)] {
+        let came = reader.next();
+        let message = came.message();
+        assert!(message.duplicate, "it was sent before");
+        assert_eq!((message.payload, message.delivery), (text.as_bytes(), delivery));
+        reader.say(&Packet::PubAck(Ack::of(delivery.id().unwrap())));
+    }
+    reader.leave();
+    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    reader.receives_nothing();
+}
+
+fn a_release_is_repeated(driver: &str) {
+    let broker = Broker::start(driver);
+    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    reader.subscribe("t", QoS::ExactlyOnce);
+    let mut publisher = Client::new(&broker, "writer");
+    publisher.publish_with("t", "x", Delivery::ExactlyOnce(id(1)), false, &[]);
+    let number = reader.next().message().delivery.id().unwrap();
+    reader.say(&Packet::PubRec(Ack::of(number)));
+    assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)));
+    reader.vanish();
+    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)), "but not the message");
+    reader.say(&Packet::PubComp(Ack::of(number)));
+    reader.receives_nothing();
+    // A message is not accepted twice over two connections.
+    let (mut both, _) = Client::begin(&broker, &Begin::lasting("both"));
+    both.subscribe("own", QoS::AtMostOnce);
+    both.publish_with("own", "once", Delivery::ExactlyOnce(id(7)), false, &[]);
+    let seen = [both.next(), both.next()].map(|came| matches!(came.packet(), Packet::Publish(_)));
+    assert!(seen.contains(&true), "the message and its answer");
+    both.vanish();
+    let (mut both, _) = Client::begin(&broker, &Begin::lasting("both"));
+    both.publish_with("own", "once", Delivery::ExactlyOnce(id(7)), false, &[]);
+    assert!(matches!(both.next().packet(), Packet::PubRec(_)));
+    both.receives_nothing();
+}
+
+fn a_clean_start_forgets(driver: &str) {
+    let broker = Broker::start(driver);
+    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    reader.subscribe("t", QoS::AtLeastOnce);
+    reader.leave();
+    let mut publisher = Client::new(&broker, "writer");
+    publisher.publish("t", "waits");
+    let (mut reader, present) =
+        Client::begin(&broker, &Begin { clean: true, ..Begin::lasting("reader") });
+    assert!(!present);
+    reader.receives_nothing();
+    assert_eq!(publisher.publish("t", "no recipients"), Reason::NO_MATCHING_SUBSCRIBERS);
+}
+
+fn a_session_is_taken_over(driver: &str) {
+    let broker = Broker::start(driver);
+    let (mut before, _) = Client::begin(&broker, &Begin::lasting("same"));
+    before.subscribe("t", QoS::AtLeastOnce);
+    let (mut after, present) = Client::begin(&broker, &Begin::lasting("same"));
+    assert!(present);
+    assert_eq!(before.ended(), Some(Reason::SESSION_TAKEN_OVER));
+    Client::new(&broker, "writer").publish("t", "x");
+    after.receives("t", "x");
+}
+
+fn a_session_expires(driver: &str) {
+    let broker = Broker::start(driver);
+    let properties = vec![Property::SessionExpiry(1)];
+    let begin = Begin { properties, ..Begin::lasting("short") };
+    let (mut client, _) = Client::begin(&broker, &begin);
+    client.subscribe("t", QoS::AtLeastOnce);
+    client.leave();
+    // Its subscription ends with it.
+    let mut publisher = Client::new(&broker, "writer");
+    while publisher.publish("t", "x") != Reason::NO_MATCHING_SUBSCRIBERS {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(!Client::begin(&broker, &begin).1);
+    // A session that ends with its connection cannot be extended at DISCONNECT.
+    let mut client = Client::new(&broker, "brief");
+    let mut properties = PropertyBuffer::new();
+    properties.push(Property::SessionExpiry(5)).unwrap();
+    let (reason, properties) = (Reason::SUCCESS, properties.get());
+    client.say(&Packet::Disconnect(Disconnect { reason, properties }));
+    assert_eq!(client.ended(), Some(Reason::PROTOCOL_ERROR));
+}
+
+fn a_client_id_is_assigned(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut client = Client::silent(&broker, Version::V5);
+    client.connect(&Begin::of(Version::V5, ""));
+    let came = client.next();
+    let Packet::ConnAck(ack) = came.packet() else { panic!() };
+    let name = ack.properties.iter().find_map(|property| match property {
+        Property::AssignedClientIdentifier(name) => Some(name),
+        _ => None,
+    });
+    assert!(name.is_some_and(|name| name.len() > 20), "{name:?}");
+    // In 3.1.1 the client id may be empty with a clean session.
+    Client::begin(&broker, &Begin::of(Version::V3, ""));
+    let mut client = Client::silent(&broker, Version::V3);
+    client.connect(&Begin { clean: false, ..Begin::of(Version::V3, "") });
+    let came = client.next();
+    let Packet::ConnAck(ack) = came.packet() else { panic!() };
+    assert_eq!(ack.reason, Reason::CLIENT_IDENTIFIER_NOT_VALID);
+    assert!(client.try_next().is_none());
+}
+
+fn the_queue_is_bounded(driver: &str) {
+    let broker = Broker::start_with(driver, &["--max-queued-messages", "3"]);
+    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    reader.subscribe("t", QoS::AtLeastOnce);
+    reader.leave();
+    let mut publisher = Client::new(&broker, "writer");
+    for n in 0..5 {
+        publisher.publish("t", &n.to_string());
+    }
+    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    (0..3).for_each(|n| reader.receives("t", &n.to_string()));
+    reader.receives_nothing();
+    publisher.publish("t", "there is room again");
+    reader.receives("t", "there is room again");
+}
+
+/// MQTT-3.1.2-6: a session that was to end with its connection is not resumed by another.
+fn a_session_of_one_connection_is_not_resumed(driver: &str) {
+    let broker = Broker::start(driver);
+    for version in [Version::V3, Version::V5] {
+        let mut first = Client::begin(&broker, &Begin::of(version, "name")).0;
+        first.subscribe("t", QoS::AtLeastOnce);
+        let lasting = Begin { clean: false, ..Begin::of(version, "name") };
+        let (mut second, present) = Client::begin(&broker, &lasting);
+        assert!(!present, "{version:?}");
+        assert_eq!(
+            Client::new(&broker, "writer").publish("t", "x"),
+            Reason::NO_MATCHING_SUBSCRIBERS
+        );
+        second.receives_nothing();
+        second.leave();
+    }
+}
+
+/// Messages beyond the receive maximum (1,024) end the connection, and count as new when they are sent again.
+fn too_many_messages_in_flight(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut reader = Client::new(&broker, "reader");
+    reader.subscribe("late", QoS::AtLeastOnce);
+    let (mut writer, _) = Client::begin(&broker, &Begin::lasting("writer"));
+    for n in 1..=1000 {
+        writer.publish_with("early", "x", Delivery::ExactlyOnce(id(n)), false, &[]);
+    }
+    for _ in 1..=1000 {
+        assert!(matches!(writer.next().packet(), Packet::PubRec(_)));
+    }
+    let (mut bytes, properties) = (Vec::new(), PropertyBuffer::new());
+    for n in 1001..=1100 {
+        let message = Publish {
+            topic: "late",
+            payload: b"lost",
+            delivery: Delivery::ExactlyOnce(id(n)),
+            retain: false,
+            duplicate: false,
+            properties: properties.get(),
+        };
+        Packet::Publish(message).encode(Version::V5, &mut bytes).unwrap();
+    }
+    writer.say_bytes(&bytes);
+    assert_eq!(writer.ended(), Some(Reason::RECEIVE_MAXIMUM_EXCEEDED));
+    reader.receives_nothing();
+    let (mut writer, present) = Client::begin(&broker, &Begin::lasting("writer"));
+    assert!(present);
+    writer.publish_with("late", "again", Delivery::ExactlyOnce(id(1001)), false, &[]);
+    reader.receives("late", "again");
+}

@@ -1,0 +1,167 @@
+//! Delivery by filters, options, identifiers and groups.
+
+use phalanx_mqtt::{Delivery, Packet, Property, QoS, Reason, SubscribeOptions, Version};
+use phalanx_testkit::mqtt::{Begin, Client, identifiers};
+
+use crate::broker::process::Broker;
+
+crate::on_each_driver!(
+    wildcards_match,
+    one_message_for_all_subscriptions_of_a_client,
+    no_local,
+    a_subscription_is_replaced,
+    unsubscribing_ends_delivery,
+    a_group_shares_messages,
+    properties_are_passed_on,
+    no_subscribers,
+);
+
+const PLAIN: SubscribeOptions = SubscribeOptions {
+    qos: QoS::AtMostOnce,
+    no_local: false,
+    retain_as_published: false,
+    retain_handling: phalanx_mqtt::RetainHandling::Send,
+};
+
+fn wildcards_match(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut publisher = Client::new(&broker, "writer");
+    for (filter, wanted, unwanted) in
+        [("a/+/c", "a/b/c", "a/b/d"), ("b/#", "b", "c"), ("+/+", "/x", "x"), ("#", "y", "$SYS/y")]
+    {
+        let mut subscriber = Client::new(&broker, "reader");
+        subscriber.subscribe(filter, QoS::AtMostOnce);
+        publisher.publish(unwanted, "no");
+        publisher.publish(wanted, "yes");
+        subscriber.receives(wanted, "yes");
+        subscriber.leave();
+    }
+}
+
+fn one_message_for_all_subscriptions_of_a_client(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut client = Client::new(&broker, "reader");
+    for (filter, qos, number) in
+        [("a/#", QoS::AtMostOnce, 5), ("a/+", QoS::AtLeastOnce, 6), ("+/b", QoS::AtMostOnce, 200)]
+    {
+        let identifier = [Property::SubscriptionIdentifier(number)];
+        client.subscribe_with(&[(filter, SubscribeOptions { qos, ..PLAIN })], &identifier);
+    }
+    let mut publisher = Client::new(&broker, "writer");
+    publisher.publish("a/b", "once");
+    let came = client.next();
+    let message = came.message();
+    assert_eq!(message.delivery.qos(), QoS::AtLeastOnce, "the highest of them");
+    assert_eq!(identifiers(&message), [5, 6, 200]);
+    client.receives_nothing();
+}
+
+fn no_local(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut client = Client::new(&broker, "both");
+    let own = SubscribeOptions { no_local: true, ..PLAIN };
+    client.subscribe_with(&[("t", own)], &[]);
+    assert_eq!(client.publish("t", "mine"), Reason::NO_MATCHING_SUBSCRIBERS);
+    Client::new(&broker, "other").publish("t", "another's");
+    client.receives("t", "another's");
+    // Invalid for a shared subscription.
+    let mut wanted = phalanx_mqtt::SubscriptionBuffer::new();
+    wanted.push("$share/g/t", own).unwrap();
+    client.say(&Packet::Subscribe(phalanx_mqtt::Subscribe {
+        id: phalanx_testkit::mqtt::id(1),
+        filters: wanted.to_subscribe(),
+        properties: phalanx_mqtt::Properties::NONE,
+    }));
+    assert_eq!(client.ended(), Some(Reason::PROTOCOL_ERROR));
+}
+
+fn a_subscription_is_replaced(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut client = Client::new(&broker, "reader");
+    client.subscribe("t", QoS::AtMostOnce);
+    client.subscribe("t", QoS::AtLeastOnce);
+    let mut publisher = Client::new(&broker, "writer");
+    publisher.publish("t", "once");
+    assert_eq!(client.next().message().delivery.qos(), QoS::AtLeastOnce);
+    client.receives_nothing();
+}
+
+fn unsubscribing_ends_delivery(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut client = Client::new(&broker, "reader");
+    client.subscribe("t", QoS::AtMostOnce);
+    assert_eq!(client.unsubscribe("t"), [Reason::SUCCESS]);
+    assert_eq!(client.unsubscribe("t"), [Reason::NO_SUBSCRIPTION_EXISTED]);
+    Client::new(&broker, "writer").publish("t", "too late");
+    client.receives_nothing();
+}
+
+/// Each message goes to one member of the group, and all members get some.
+fn a_group_shares_messages(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut members: Vec<_> = ["a", "b", "c"].map(|name| Client::new(&broker, name)).into();
+    members.iter_mut().for_each(|member| member.subscribe("$share/g/jobs/#", QoS::AtMostOnce));
+    let mut alone = Client::new(&broker, "alone");
+    alone.subscribe("jobs/#", QoS::AtMostOnce);
+    let mut publisher = Client::new(&broker, "writer");
+    for n in 0..30 {
+        publisher.publish("jobs/x", &n.to_string());
+    }
+    (0..30).for_each(|n| alone.receives("jobs/x", &n.to_string()));
+    let mut all = Vec::new();
+    for member in &mut members {
+        for _ in 0..10 {
+            let came = member.next();
+            all.push(std::str::from_utf8(came.message().payload).unwrap().parse::<u32>().unwrap());
+        }
+        member.receives_nothing();
+    }
+    all.sort_unstable();
+    assert!(all.into_iter().eq(0..30));
+    // A disconnected member gets no further messages.
+    members.pop().unwrap().leave();
+    for n in 0..10 {
+        publisher.publish("jobs/x", &n.to_string());
+    }
+    for member in &mut members {
+        (0..5).for_each(|_| drop(member.next()));
+        member.receives_nothing();
+    }
+}
+
+fn properties_are_passed_on(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut reader = Client::new(&broker, "reader");
+    reader.subscribe("t", QoS::AtMostOnce);
+    let mut old = Client::begin(&broker, &Begin::of(Version::V3, "old")).0;
+    old.subscribe("t", QoS::AtMostOnce);
+    let mut publisher = Client::new(&broker, "writer");
+    let passed = [
+        Property::User("unit", "°C"),
+        Property::User("unit", "K"),
+        Property::ContentType("text/plain"),
+        Property::PayloadIsText(true),
+        Property::ResponseTopic("answers"),
+        Property::CorrelationData(b"\0\x01"),
+    ];
+    let all: Vec<_> = passed.iter().copied().chain([Property::MessageExpiry(60)]).collect();
+    publisher.publish_with("t", "21", Delivery::AtMostOnce, false, &all);
+    let came = reader.next();
+    let (expiry, rest): (Vec<_>, Vec<_>) = came
+        .message()
+        .properties
+        .iter()
+        .partition(|property| matches!(property, Property::MessageExpiry(_)));
+    assert_eq!(rest, passed);
+    assert!(matches!(expiry[..], [Property::MessageExpiry(1..=60)]), "{expiry:?}");
+    old.receives("t", "21");
+}
+
+fn no_subscribers(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut client = Client::new(&broker, "writer");
+    assert_eq!(client.publish("nobody/listens", "x"), Reason::NO_MATCHING_SUBSCRIBERS);
+    client.subscribe("nobody/#", QoS::AtMostOnce);
+    client.publish_with("nobody/listens", "y", Delivery::AtMostOnce, false, &[]);
+    client.receives("nobody/listens", "y");
+}

@@ -1,0 +1,84 @@
+//! Wills of lost clients.
+
+use phalanx_mqtt::{Disconnect, Packet, Property, QoS, Reason, Version};
+use phalanx_testkit::mqtt::{Begin, Client};
+
+use crate::broker::process::Broker;
+
+crate::on_each_driver!(
+    a_lost_connection_publishes_the_will,
+    a_disconnect_discards_the_will,
+    a_disconnect_with_will_publishes_it,
+    reconnecting_within_the_delay_discards_the_will,
+    a_delay_ends_with_the_session,
+    a_keep_alive_timeout_publishes_the_will,
+);
+
+fn with_will<'a>(begin: Begin<'a>, properties: Vec<Property<'a>>) -> Begin<'a> {
+    Begin { will: Some(("wills", "gone", QoS::AtLeastOnce, false, properties)), ..begin }
+}
+
+/// A broker, and a subscriber to wills.
+fn start(driver: &str) -> (Broker, Client) {
+    let broker = Broker::start(driver);
+    let mut heir = Client::new(&broker, "heir");
+    heir.subscribe("wills", QoS::AtLeastOnce);
+    (broker, heir)
+}
+
+fn a_lost_connection_publishes_the_will(driver: &str) {
+    let (broker, mut heir) = start(driver);
+    for version in [Version::V3, Version::V5] {
+        Client::begin(&broker, &with_will(Begin::of(version, "a"), Vec::new())).0.vanish();
+        heir.receives("wills", "gone");
+    }
+    // A protocol error has the same effect.
+    let mut client = Client::begin(&broker, &with_will(Begin::of(Version::V5, "a"), Vec::new())).0;
+    client.say_bytes(b"\xf0\x01\x00\xff");
+    client.ended();
+    heir.receives("wills", "gone");
+}
+
+fn a_disconnect_discards_the_will(driver: &str) {
+    let (broker, mut heir) = start(driver);
+    Client::begin(&broker, &with_will(Begin::of(Version::V5, "a"), Vec::new())).0.leave();
+    heir.receives_nothing();
+}
+
+fn a_disconnect_with_will_publishes_it(driver: &str) {
+    let (broker, mut heir) = start(driver);
+    let mut client = Client::begin(&broker, &with_will(Begin::of(Version::V5, "a"), Vec::new())).0;
+    client.say(&Packet::Disconnect(Disconnect::because(Reason::DISCONNECT_WITH_WILL)));
+    heir.receives("wills", "gone");
+}
+
+fn reconnecting_within_the_delay_discards_the_will(driver: &str) {
+    let (broker, mut heir) = start(driver);
+    let begin = || with_will(Begin::lasting("a"), vec![Property::WillDelay(3600)]);
+    Client::begin(&broker, &begin()).0.vanish();
+    let (client, present) = Client::begin(&broker, &begin());
+    assert!(present);
+    client.leave();
+    heir.receives_nothing();
+}
+
+/// The will delay is an hour, but the session expires after a second.
+fn a_delay_ends_with_the_session(driver: &str) {
+    let (broker, mut heir) = start(driver);
+    let properties = vec![Property::SessionExpiry(1)];
+    let begin = Begin { properties, ..Begin::of(Version::V5, "a") };
+    let delay = vec![Property::WillDelay(3600), Property::User("why", "it knows")];
+    Client::begin(&broker, &with_will(begin, delay)).0.vanish();
+    let came = heir.next();
+    assert_eq!(came.message().payload, b"gone");
+    let properties: Vec<_> = came.message().properties.iter().collect();
+    assert_eq!(properties, [Property::User("why", "it knows")], "the broker applies the delay");
+}
+
+fn a_keep_alive_timeout_publishes_the_will(driver: &str) {
+    let (broker, mut heir) = start(driver);
+    let begin = Begin { keep_alive: 1, ..Begin::of(Version::V5, "a") };
+    let mut client = Client::begin(&broker, &with_will(begin, Vec::new())).0;
+    assert_eq!(client.ended(), Some(Reason::KEEP_ALIVE_TIMEOUT));
+    heir.receives("wills", "gone");
+}

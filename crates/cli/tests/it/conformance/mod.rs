@@ -1,0 +1,42 @@
+//! Conformance of `phalanx web` to RFC 9110 and RFC 9112, byte by byte.
+//!
+//! The cases are in `table/`, each with a name and the section it tests. One server serves all of them, on every
+//! driver of this machine, or on the one named by `PHALANX_DRIVER`. A failing case reports its request, the
+//! response, the section and the requirement. See docs/web/conformance.md.
+
+mod case;
+mod differential;
+mod judge;
+mod known;
+mod parts;
+mod peers;
+mod show;
+mod suite;
+mod table;
+mod tree;
+
+/// On io_uring, where it is available.
+#[test]
+fn conforms_on_uring() {
+    crate::server::on("uring", suite::conforms);
+}
+
+/// On epoll or kqueue.
+#[test]
+fn conforms_on_poll() {
+    crate::server::on("poll", suite::conforms);
+}
+
+/// Compares with other servers, if installed.
+#[test]
+fn differential() {
+    differential::differential();
+}
+
+/// Runs the cases on other servers if `PHALANX_WITNESSES` is set, for information only.
+#[test]
+fn witnesses() {
+    if std::env::var_os("PHALANX_WITNESSES").is_some() {
+        suite::witnesses();
+    }
+}

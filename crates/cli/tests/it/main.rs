@@ -1,0 +1,15 @@
+//! The command from the outside, with the real binary, sockets, files and clients such as curl.
+//!
+//! Each test starts its own servers on free ports with its own files, so that tests can run concurrently. Tests of
+//! servers run on every driver of this machine, or on the one named by the environment variable `PHALANX_DRIVER`.
+
+#![cfg(unix)]
+
+mod broker;
+mod conformance;
+mod manual;
+mod passwd;
+mod server;
+mod web;
+
+pub(crate) use server::on_each_driver;

@@ -1,0 +1,161 @@
+//! A server process of the real binary, killed at the end of a test.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use phalanx_testkit::process::{Process, Signal, clean};
+use phalanx_testkit::{driver, eventually};
+
+/// Runs a test on this driver, if the machine has it and the environment does not select another.
+pub(crate) fn on(driver: &'static str, test: fn(&'static str)) {
+    if driver::is_tested(driver, || if driver == "uring" { uring() } else { Ok(()) }) {
+        test(driver);
+    }
+}
+
+/// Makes each named function a test per driver, `name::uring` and `name::poll`.
+macro_rules! on_each_driver {
+    ($($name:ident),* $(,)?) => { phalanx_testkit::per_driver!($crate::server::on: $($name),*); };
+}
+pub(crate) use on_each_driver;
+
+/// Whether this machine permits io_uring, or the program's error message.
+fn uring() -> Result<(), String> {
+    static URING: OnceLock<Result<(), String>> = OnceLock::new();
+    let result = URING.get_or_init(|| {
+        let root = tempfile::tempdir().unwrap();
+        let mut process = Process::start(program("uring", root.path()));
+        match process.next_line() {
+            Some(line) if line.starts_with("listening") => Ok(()),
+            _ => {
+                process.kill();
+                Err(process.stderr().trim().to_owned())
+            }
+        }
+    });
+    result.clone()
+}
+
+/// The base command of every test: two workers, a free port, and an environment without the user's variables.
+pub(crate) fn program(driver: &str, root: &Path) -> Command {
+    let mut command = bare();
+    command.arg("web").arg(root).args(["--listen", "127.0.0.1:0", "--workers", "2"]);
+    command.args(["--driver", driver]);
+    command
+}
+
+/// The binary, without environment variables for its options.
+pub(crate) fn bare() -> Command {
+    clean(env!("CARGO_BIN_EXE_phalanx"))
+}
+
+/// A running server.
+pub(crate) struct Server {
+    process: Process,
+    /// Schemes of the addresses it prints.
+    schemes: &'static [&'static str],
+    pub(crate) address: SocketAddr,
+}
+
+impl Server {
+    /// Serves `root`.
+    pub(crate) fn start(driver: &str, root: &Path) -> Self {
+        Self::start_with(driver, root, &[])
+    }
+
+    /// Serves `root` with additional arguments.
+    pub(crate) fn start_with(driver: &str, root: &Path, arguments: &[&str]) -> Self {
+        let mut command = program(driver, root);
+        command.args(arguments);
+        Self::launch(command)
+    }
+
+    /// Serves with a configuration file written to `directory`, on which its relative paths are based, and with
+    /// additional arguments.
+    pub(crate) fn configured(
+        driver: &str,
+        directory: &Path,
+        text: &str,
+        arguments: &[&str],
+    ) -> Self {
+        let file = directory.join("web.toml");
+        fs::write(&file, text).unwrap();
+        let mut command = bare();
+        command.args(["web", "--workers", "2", "--driver", driver]).args(arguments);
+        command.arg("--config").arg(&file);
+        Self::launch(command)
+    }
+
+    /// Runs `command` until it is ready.
+    pub(crate) fn launch(command: Command) -> Self {
+        Self::launch_with(command, Stdio::null())
+    }
+
+    /// As [`Server::launch`], with standard input.
+    pub(crate) fn launch_with(command: Command, stdin: Stdio) -> Self {
+        Self::launch_speaking(&["http", "https"], command, stdin)
+    }
+
+    /// As [`Server::launch_with`], with these schemes of ready lines.
+    pub(crate) fn launch_speaking(
+        schemes: &'static [&'static str],
+        command: Command,
+        stdin: Stdio,
+    ) -> Self {
+        let process = Process::start_with(command, stdin);
+        let address = address(schemes, &process.line());
+        Self { process, schemes, address }
+    }
+
+    /// The address of the next ready line.
+    pub(crate) fn next_address(&self) -> SocketAddr {
+        address(self.schemes, &self.line())
+    }
+
+    /// Address of the admin pages, from its output.
+    pub(crate) fn admin(&self) -> SocketAddr {
+        let said = "admin page at http://";
+        eventually("the admin pages' address", || {
+            let text = self.stderr();
+            let after = &text[text.find(said)? + said.len()..];
+            after[..after.find('/')?].parse().ok()
+        })
+    }
+
+    /// Waits for its successful exit, without output after the ready lines.
+    pub(crate) fn exits_well(&mut self) {
+        assert_eq!(self.process.exits_well(), [""; 0], "more than ready lines on stdout");
+    }
+
+    /// Sends SIGTERM and waits for its successful exit.
+    pub(crate) fn ends_well(&mut self) {
+        self.signal(Signal::TERM);
+        self.exits_well();
+    }
+}
+
+impl Deref for Server {
+    type Target = Process;
+
+    fn deref(&self) -> &Process {
+        &self.process
+    }
+}
+
+impl DerefMut for Server {
+    fn deref_mut(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}
+
+/// The address in a ready line.
+fn address(schemes: &[&str], line: &str) -> SocketAddr {
+    let url = line.strip_prefix("listening on ").expect("the ready line");
+    let (scheme, address) = url.split_once("://").expect("a URL");
+    assert!(schemes.contains(&scheme), "{line}");
+    address.parse().expect("an address in the ready line")
+}

@@ -1,0 +1,153 @@
+//! Configuration by file, environment and flags, and their precedence.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use phalanx_testkit::http::get;
+use phalanx_testkit::site::Site;
+
+use crate::server::{Server, bare};
+
+fn run(command: &mut Command) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// The configuration in the Debian package.
+#[test]
+fn the_packaged_configuration_is_valid() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/debian/web.toml");
+    let (code, whole, stderr) = run(bare().args(["web", "--print-config", "--config", file]));
+    assert_eq!((code, &stderr[..]), (Some(0), ""));
+    assert!(whole.contains("listen = [\"127.0.0.1:8080\"]"), "{whole}");
+}
+
+/// Precedence: flag, environment variable, --set, file, default.
+#[test]
+fn sources_have_an_order_of_precedence() {
+    let site = Site::new();
+    let file = site.outside().join("web.toml");
+    let text = "
+        cache = 1
+        open-files = 1
+        max-connections = 1
+        host.root = 'root'
+        timeouts.idle = '1s'
+    ";
+    fs::write(&file, text).unwrap();
+    let mut command = bare();
+    command
+        .args(["web", "--print-config", "--idle-timeout", "4"])
+        .args(["--set", "max-connections = 2", "--set", "open-files = 2"])
+        .args(["--set", "timeouts.idle = '2s'"])
+        .env("PHALANX_WEB_CONFIG", &file)
+        .env("PHALANX_WEB_IDLE_TIMEOUT", "3")
+        .env("PHALANX_WEB_MAX_CONNECTIONS", "3");
+    let (code, stdout, stderr) = run(&mut command);
+    assert_eq!((code, &stderr[..]), (Some(0), ""));
+    for line in ["cache = 1", "open-files = 2", "max-connections = 3", "idle = \"4s\""] {
+        assert!(stdout.lines().any(|other| other == line), "{line}:\n{stdout}");
+    }
+    // The printed text is an equivalent configuration.
+    let again = site.outside().join("again.toml");
+    fs::write(&again, &stdout).unwrap();
+    let (_, twice, _) = run(bare().args(["web", "--print-config", "--config"]).arg(&again));
+    assert_eq!(twice, stdout);
+}
+
+/// Relative paths, including the default root, are based at the current directory of the command that prints.
+#[test]
+fn the_printed_configuration_is_independent_of_the_directory() {
+    let (site, other) = (Site::new(), Site::new());
+    let here = site.outside().canonicalize().unwrap();
+    let print = |arguments: &[&str]| {
+        let mut command = bare();
+        command.current_dir(&here).args(["web", "--print-config"]).args(arguments);
+        let (code, stdout, stderr) = run(&mut command);
+        assert_eq!((code, &stderr[..]), (Some(0), ""));
+        stdout
+    };
+    let printed = print(&["--set", "access-log.target = './log'"]);
+    for path in [here.clone(), here.join("log")] {
+        assert!(printed.contains(&format!("\"{}\"", path.display())), "{path:?}:\n{printed}");
+    }
+    let elsewhere = other.outside().join("web.toml");
+    fs::write(&elsewhere, &printed).unwrap();
+    assert_eq!(print(&["--config", elsewhere.to_str().unwrap()]), printed);
+}
+
+#[test]
+fn a_check_reports_all_errors() {
+    let site = Site::new();
+    let file = site.outside().join("web.toml");
+    let check = |text: &str| {
+        fs::write(&file, text).unwrap();
+        run(bare().args(["web", "--check", "--config"]).arg(&file))
+    };
+    assert_eq!(check("[host]\nroot = 'root'"), (Some(0), String::new(), String::new()));
+    let (code, stdout, stderr) = check("[host]\nroot = 'missing'");
+    assert_eq!((code, &stdout[..]), (Some(1), ""));
+    assert!(stderr.contains("missing"), "{stderr}");
+    let (code, stdout, stderr) = check("[host]\nrot = 'root'\nlisting = 3");
+    assert_eq!((code, &stdout[..]), (Some(2), ""));
+    let place = format!("phalanx: {}:", file.display());
+    assert!(stderr.lines().count() == 2 && stderr.lines().all(|line| line.starts_with(&place)));
+    // Paths within the root and outside of it.
+    site.file("404.html", "gone");
+    std::os::unix::fs::symlink("404.html", site.root().join("link.html")).unwrap();
+    std::os::unix::fs::symlink("../web.toml", site.root().join("out.html")).unwrap();
+    fs::create_dir(site.root().join("dir")).unwrap();
+    let host = |more: &str| format!("[host]\nroot = 'root'\n{more}");
+    let well = host("error-pages = { 404 = '404.html' }\nfallback = '/404.html'");
+    assert_eq!(check(&well), (Some(0), String::new(), String::new()));
+    let followed = host("error-pages = { 404 = 'link.html' }\nsymlinks = 'follow'");
+    assert_eq!(check(&followed), (Some(0), String::new(), String::new()));
+    let pages =
+        "error-pages = { 404 = 'no.html', 403 = 'link.html', 500 = 'out.html', 503 = 'dir' }";
+    let (code, _, stderr) = check(&host(&format!("{pages}\nfallback = 'app.html'")));
+    assert_eq!((code, stderr.lines().count()), (Some(1), 5), "{stderr}");
+    for (page, why) in [
+        ("the page for 404, no.html", "No such file"),
+        ("the page for 403, link.html", "`symlinks` denies"),
+        ("the page for 500, out.html", "outside the root"),
+        ("the page for 503, dir", "is not a file"),
+        ("the fallback, app.html", "No such file"),
+    ] {
+        let told = |line: &str| line.contains(page) && line.contains(why);
+        assert!(stderr.lines().any(told), "{page}: {stderr}");
+    }
+    // Certificates are checked even without a TLS address, for each host.
+    let tls = |name: &str| format!("[host.tls]\ncertificate = '{name}.crt'\nkey = '{name}.key'\n");
+    let hosts = ["a", "b"]
+        .map(|name| format!("[[host]]\nserver-names = ['{name}']\nroot = 'root'\n{}", tls(name)));
+    let log = format!("[access-log]\ntarget = '{}'\n", site.outside().join("no/log").display());
+    let (code, _, stderr) = check(&(log + &hosts.concat()));
+    assert!(code == Some(1) && stderr.lines().count() == 3, "{stderr}");
+    assert!(
+        stderr.contains("a.crt") && stderr.contains("b.crt") && stderr.contains("no/log"),
+        "{stderr}"
+    );
+    // Without --check the server does not start either.
+    fs::write(&file, "[host]\nrot = 'root'").unwrap();
+    let (code, stdout, _) = run(bare().args(["web", "--config"]).arg(&file));
+    assert_eq!((code, &stdout[..]), (Some(2), ""));
+    let (code, _, stderr) = run(bare().args(["web", "--config", "/nowhere/at/all"]));
+    assert!(code == Some(2) && stderr.contains("/nowhere/at/all"), "{stderr}");
+    let (code, _, stderr) = run(bare().args(["web", "--set", "cash=1"]));
+    assert!(code == Some(2) && stderr.contains("--set cash=1") && stderr.contains("`cache`"));
+}
+
+#[test]
+fn several_addresses() {
+    let site = Site::new();
+    site.file("file", "content");
+    let mut command = bare();
+    command.arg("web").arg(site.root()).args(["--workers", "2"]);
+    command.args(["--listen", "127.0.0.1:0", "--listen", "[::1]:0"]);
+    let server = Server::launch(command);
+    assert_eq!(get(server.address, "/file").body, b"content");
+    let second = server.line();
+    let second = second.strip_prefix("listening on http://").unwrap().parse().unwrap();
+    assert_eq!(get(second, "/file").body, b"content");
+}

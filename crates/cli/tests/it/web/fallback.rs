@@ -1,0 +1,142 @@
+//! Responses for paths without a file: other indexes, a fallback, error pages.
+
+use std::fs;
+
+use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::eventually;
+use phalanx_testkit::http::{Client, get};
+use phalanx_testkit::site::Site;
+
+use crate::on_each_driver;
+use crate::server::Server;
+
+on_each_driver!(
+    the_first_existing_index,
+    no_index_at_all,
+    a_single_page_application,
+    error_pages_of_the_hosts_own,
+    missing_error_pages,
+);
+
+const PAGE: &str = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n";
+
+fn the_first_existing_index(driver: &'static str) {
+    let site = Site::new();
+    site.file("one/index.html", "html");
+    site.file("one/index.txt", "text");
+    site.file("two/index.txt", "text");
+    fs::create_dir_all(site.root().join("three/index.html")).unwrap();
+    site.file("three/main.htm", "main");
+    site.file("main.htm", "the root's");
+    let names = ["--index", "index.html", "--index", "index.txt,main.htm"];
+    let server = Server::start_with(driver, &site.root(), &names);
+    for (path, wanted) in
+        [("/one/", "html"), ("/two/", "text"), ("/three/", "main"), ("/", "the root's")]
+    {
+        let response = get(server.address, path);
+        assert_eq!((response.status, &response.body[..]), (200, wanted.as_bytes()), "{path}");
+    }
+    let mut client = Client::connect(server.address);
+    assert_eq!(client.get("/four/").status, 404);
+    assert_eq!(client.get("/one/index.txt").body, b"text", "by its own name");
+    // Later index files have tags and support conditions like the first.
+    let etag = client.get("/two/").field("ETag").unwrap().to_owned();
+    assert_eq!(client.get_with("/two/", &format!("If-None-Match: {etag}\r\n")).status, 304);
+}
+
+fn no_index_at_all(driver: &'static str) {
+    let site = Site::new();
+    site.file("index.html", "html");
+    let server = Server::start_with(driver, &site.root(), &["--index", "", "--listing"]);
+    let page = String::from_utf8(get(server.address, "/").body).unwrap();
+    assert!(page.contains("href=\"./index.html\""), "{page}");
+}
+
+fn a_single_page_application(driver: &'static str) {
+    let site = Site::new();
+    site.file("app.html", "the program");
+    site.file("real.txt", "real");
+    site.file("sub/a.txt", "");
+    let server = Server::start_with(driver, &site.root(), &["--fallback", "/app.html"]);
+    let mut client = Client::connect(server.address);
+    for path in ["/", "/users/7", "/users/7/", "/sub/", "/a.b", "/real.txt/x"] {
+        let response = client.get_with(path, PAGE);
+        assert_eq!((response.status, &response.body[..]), (200, &b"the program"[..]), "{path}");
+        assert_eq!(response.field("Content-Type"), Some("text/html; charset=utf-8"));
+        let head = client.head_with(path, PAGE);
+        assert_eq!(head.lasting_fields(), response.lasting_fields());
+    }
+    assert_eq!(client.get_with("/real.txt", PAGE).body, b"real");
+    assert_eq!(client.get_with("/sub", PAGE).status, 301, "existing files take precedence");
+    for accept in ["*/*", "image/avif,image/webp,*/*;q=0.8", "text/html;q=0", "application/json"] {
+        let response = client.get_with("/users/7", &format!("Accept: {accept}\r\n"));
+        assert_eq!(response.status, 404, "{accept}");
+    }
+    assert_eq!(client.get("/users/7").status, 404, "a request for any type");
+    assert_eq!(client.get_with("/%2e%2e/x", PAGE).status, 400, "not a valid path");
+    fs::remove_file(site.root().join("app.html")).unwrap();
+    eventually("the removal of the fallback", || {
+        (client.get_with("/users/7", PAGE).status == 404).then_some(())
+    });
+}
+
+fn error_pages_of_the_hosts_own(driver: &'static str) {
+    let site = Site::new();
+    let large = noise(3, 200_000);
+    site.file("errors/404.html", "nothing here");
+    site.file("errors/400.txt", "what?");
+    site.file("errors/405.html", "no");
+    site.file("errors/406.html", &large);
+    site.file("errors/412.html", "changed");
+    site.file("errors/416.html", "beyond");
+    site.file("a.txt", "0123456789");
+    let pages: Vec<_> = ["404=/errors/404.html", "400=errors/400.txt", "405=errors/405.html"]
+        .into_iter()
+        .chain(["412=errors/412.html", "416=errors/416.html"])
+        .flat_map(|page| ["--error-page", page])
+        .collect();
+    let server = Server::start_with(driver, &site.root(), &pages);
+    let mut client = Client::connect(server.address);
+    for path in ["/nothing", "/nothing/", "/.hidden"] {
+        let response = client.get(path);
+        assert_eq!((response.status, &response.body[..]), (404, &b"nothing here"[..]), "{path}");
+        assert_eq!(response.field("Cache-Control"), Some("no-store"));
+        assert_eq!(response.field("Content-Type"), Some("text/html; charset=utf-8"));
+        assert_eq!((response.field("ETag"), response.field("Last-Modified")), (None, None));
+        let head = client.head_with(path, "");
+        assert_eq!(head.lasting_fields(), response.lasting_fields());
+    }
+    let response = client.get("/%2e%2e/");
+    assert_eq!((response.status, &response.body[..]), (400, &b"what?"[..]));
+    assert_eq!(response.field("Content-Type"), Some("text/plain; charset=utf-8"));
+    client.send("DELETE /a.txt HTTP/1.1\r\nHost: test\r\n\r\n");
+    let response = client.response();
+    assert_eq!((response.status, &response.body[..]), (405, &b"no"[..]));
+    assert_eq!(response.field("Allow"), Some("GET, HEAD, OPTIONS"));
+    let response = client.get_with("/a.txt", "Range: bytes=10-\r\n");
+    assert_eq!((response.status, &response.body[..]), (416, &b"beyond"[..]));
+    assert_eq!(response.field("Content-Range"), Some("bytes */10"));
+    let response = client.get_with("/a.txt", "If-Match: \"other\"\r\n");
+    assert_eq!((response.status, &response.body[..]), (412, &b"changed"[..]));
+    // Conditions and ranges apply to files, not to the error page.
+    let lines = "Range: bytes=0-1\r\nIf-None-Match: *\r\nIf-Match: \"x\"\r\n";
+    assert_eq!(client.get_with("/nothing", lines).status, 404);
+    let own = client.get("/errors/404.html");
+    assert_eq!((own.status, own.field("Cache-Control")), (200, None), "requested by name");
+    drop(large);
+}
+
+fn missing_error_pages(driver: &'static str) {
+    let site = Site::new();
+    let large = noise(3, 200_000);
+    site.file("large.html", &large);
+    let pages = ["--error-page", "404=missing.html", "--error-page", "400=large.html"];
+    let server = Server::start_with(driver, &site.root(), &pages);
+    let mut client = Client::connect(server.address);
+    let response = client.get("/nothing");
+    assert_eq!(response.status, 404);
+    assert!(String::from_utf8_lossy(&response.body).contains("<b>404</b>"), "the built-in page");
+    let response = client.get("/%2e%2e/");
+    assert_eq!(response.status, 400);
+    same(&response.body, &large);
+}

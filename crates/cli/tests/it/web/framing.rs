@@ -1,0 +1,253 @@
+//! Boundaries between messages (RFC 9112 §9, §6).
+
+use std::net::Shutdown;
+use std::thread;
+use std::time::Duration;
+
+use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::http::Client;
+use phalanx_testkit::site::Site;
+
+use crate::on_each_driver;
+use crate::server::Server;
+
+on_each_driver!(
+    one_connection_for_many,
+    fifty_in_one_write,
+    cut_at_every_byte,
+    closing,
+    old_clients,
+    bodies_are_skipped,
+    answers_are_not_lost_with_a_bad_body,
+    a_bad_body_is_answered,
+    expectations,
+    half_closed,
+);
+
+fn site() -> Site {
+    let site = Site::new();
+    for n in 0..10 {
+        site.file(format!("{n}.txt"), format!("file {n}"));
+    }
+    site.file("middle.bin", noise(1, 30_000));
+    site.file("large.bin", noise(2, 400_000));
+    site
+}
+
+fn one_connection_for_many(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    let mut client = Client::connect(server.address);
+    for n in 0..500 {
+        let response = client.get(&format!("/{}.txt", n % 10));
+        assert_eq!(response.body, format!("file {}", n % 10).as_bytes());
+        assert_eq!(response.field("Connection"), None, "the default of 1.1");
+    }
+}
+
+fn fifty_in_one_write(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    // Small files only, then with large ones in between, which do not fit into one write.
+    for large in [false, true] {
+        let mut client = Client::connect(server.address);
+        let path = |n: usize| match n % 5 {
+            1 if large => "/middle.bin".to_owned(),
+            3 if large => "/large.bin".to_owned(),
+            4 => "/missing".to_owned(),
+            _ => format!("/{}.txt", n % 10),
+        };
+        let request = |n| format!("GET {} HTTP/1.1\r\nHost: test\r\n\r\n", path(n));
+        let requests: String = (0..50).map(request).collect();
+        client.send(requests);
+        for n in 0..50 {
+            let response = client.response();
+            match path(n).as_str() {
+                "/missing" => assert_eq!(response.status, 404),
+                "/middle.bin" => same(&response.body, &noise(1, 30_000)),
+                "/large.bin" => same(&response.body, &noise(2, 400_000)),
+                _ => assert_eq!(response.body, format!("file {}", n % 10).as_bytes()),
+            }
+        }
+        assert_eq!(client.buffered(), 0, "each is answered once");
+        assert_eq!(client.get("/0.txt").status, 200);
+    }
+}
+
+fn cut_at_every_byte(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    let requests = "GET /1.txt?x=y HTTP/1.1\r\nHost: test\r\nUser-Agent: a b\r\n\r\n\
+                    POST /2.txt HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n\
+                    3\r\nabc\r\n0\r\n\r\nHEAD /3.txt HTTP/1.1\r\nHost: t\r\n\r\n";
+    let check = |client: &mut Client| {
+        assert_eq!(client.response().body, b"file 1");
+        assert_eq!(client.response().status, 405);
+        assert_eq!(client.response_head().field("Content-Length"), Some("6"));
+        assert_eq!(client.buffered(), 0);
+    };
+    let mut client = Client::connect(server.address);
+    for cut in 1..requests.len() {
+        client.send(&requests[..cut]);
+        // With this delay most splits arrive as such; the test does not depend on it.
+        thread::sleep(Duration::from_micros(300));
+        client.send(&requests[cut..]);
+        check(&mut client);
+    }
+    for byte in requests.as_bytes() {
+        client.send([*byte]);
+        thread::sleep(Duration::from_micros(100));
+    }
+    check(&mut client);
+}
+
+fn closing(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    for path in ["/1.txt", "/large.bin", "/missing", "/1.txt?q"] {
+        for option in ["close", "Close", "foo, close", "keep-alive, close"] {
+            let mut client = Client::connect(server.address);
+            let response = client.get_with(path, &format!("Connection: {option}\r\n"));
+            assert!(response.says_close(), "{option}");
+            client.closes();
+        }
+    }
+    // Bytes after it are not answered.
+    let mut client = Client::connect(server.address);
+    let last = "GET /1.txt HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+    client.send(format!("{last}GET /2.txt HTTP/1.1\r\nHost: t\r\n\r\n"));
+    assert_eq!(client.response().body, b"file 1");
+    client.closes();
+}
+
+fn old_clients(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    let mut client = Client::connect(server.address);
+    client.send("GET /1.txt HTTP/1.0\r\n\r\n");
+    assert_eq!(client.response().body, b"file 1");
+    client.closes();
+
+    let mut client = Client::connect(server.address);
+    for _ in 0..3 {
+        client.send("GET /large.bin HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+        let response = client.response();
+        assert_eq!(response.field("Connection"), Some("keep-alive"));
+        same(&response.body, &noise(2, 400_000));
+    }
+}
+
+fn bodies_are_skipped(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    let mut client = Client::connect(server.address);
+    let large = "x".repeat(60_000);
+    let disguise = "GET /9.txt HTTP/1.1\r\nHost: t\r\n\r\n";
+    let bodies = [
+        "Content-Length: 5\r\n\r\nhello".to_owned(),
+        // A body that looks like a request is not one.
+        format!("Content-Length: {}\r\n\r\n{disguise}", disguise.len()),
+        "Content-Length: 0\r\n\r\n".to_owned(),
+        format!("Content-Length: 60000\r\n\r\n{large}"),
+        "Transfer-Encoding: chunked\r\n\r\n5;ext=1\r\nhello\r\n0\r\nTrailer: x\r\n\r\n".to_owned(),
+        format!("Transfer-Encoding: chunked\r\n\r\nEA60\r\n{large}\r\n0\r\n\r\n"),
+    ];
+    for body in &bodies {
+        for (method, status) in [("GET", 200), ("POST", 405), ("BREW", 501)] {
+            let next = "GET /2.txt HTTP/1.1\r\nHost: t\r\n\r\n";
+            client.send(format!("{method} /1.txt HTTP/1.1\r\nHost: t\r\n{body}{next}"));
+            assert_eq!(client.response().status, status, "{method}");
+            assert_eq!(client.response().body, b"file 2", "the request after the body");
+        }
+    }
+}
+
+/// An error in a body ends the connection after earlier requests are answered.
+fn answers_are_not_lost_with_a_bad_body(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    let mut client = Client::connect(server.address);
+    client.send(
+        "GET /1.txt HTTP/1.1\r\nHost: t\r\n\r\n\
+         GET /2.txt HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n",
+    );
+    assert_eq!(client.response().body, b"file 1");
+    assert_eq!(client.response().body, b"file 2", "its head was valid");
+    let last = client.response();
+    assert_eq!(last.status, 400);
+    assert!(last.says_close());
+    client.closes();
+}
+
+/// The client receives the 400 wherever the error is, and whether it arrives with the head or later.
+fn a_bad_body_is_answered(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    let many = format!("5;{}\r\nhello\r\n", "a".repeat(9000));
+    let trailers = format!("0\r\n{}\r\n", "a: b\r\n".repeat(10_000));
+    let bodies = [
+        ("nonsense\r\n", 400),
+        ("5;\r\nhello\r\n", 400),
+        ("5;bad[=x\r\nhello\r\n", 400),
+        ("5\r\nhello\r\n5;a=\"b\r\nhello\r\n", 400),
+        ("5\r\nhello, world\r\n", 400),
+        ("5\r\nhello\r\n0\r\nContent-Length: 5\r\n\r\n", 400),
+        ("fffffff\r\n", 413),
+        (&many, 413),
+        (&trailers, 431),
+    ];
+    let behind = "GET /2.txt HTTP/1.1\r\nHost: t\r\n\r\n";
+    for (body, status) in bodies {
+        for together in [true, false] {
+            for (method, first) in [("POST", 405), ("GET", 200), ("BREW", 501)] {
+                let head = format!(
+                    "{method} /1.txt HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
+                );
+                let mut client = Client::connect(server.address);
+                if together {
+                    client.send(format!("{head}{body}{behind}"));
+                    assert_eq!(client.response().status, first);
+                } else {
+                    client.send(head);
+                    assert_eq!(client.response().status, first);
+                    client.send(format!("{body}{behind}"));
+                }
+                let last = client.response();
+                assert_eq!(last.status, status, "{method} {body:.40}");
+                assert!(last.says_close());
+                client.closes();
+            }
+        }
+    }
+}
+
+fn expectations(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    // The response is known without the body: it is sent at once, without a 100 (RFC 9110 §10.1.1).
+    let mut client = Client::connect(server.address);
+    client.send(
+        "POST /1.txt HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",
+    );
+    let response = client.response();
+    assert_eq!(response.status, 405);
+    assert!(response.says_close(), "it is unknown whether a body follows");
+    client.closes();
+    // Without a body, Expect has no effect.
+    let mut client = Client::connect(server.address);
+    assert_eq!(client.get_with("/1.txt", "Expect: 100-continue\r\n").body, b"file 1");
+    assert_eq!(client.get("/2.txt").body, b"file 2");
+    let other = client.get_with("/1.txt", "Expect: tea\r\n");
+    assert_eq!(other.status, 417);
+}
+
+fn half_closed(driver: &'static str) {
+    let site = site();
+    let server = Server::start(driver, &site.root());
+    let mut client = Client::connect(server.address);
+    client.send("GET /large.bin HTTP/1.1\r\nHost: t\r\n\r\nGET /1.txt HTTP/1.1\r\nHost: t\r\n\r\n");
+    client.stream.shutdown(Shutdown::Write).unwrap();
+    same(&client.response().body, &noise(2, 400_000));
+    assert_eq!(client.response().body, b"file 1");
+    client.closes();
+}

@@ -1,0 +1,141 @@
+//! Large files: sent from the page cache, and correct despite concurrent changes.
+
+#![cfg(target_os = "linux")]
+
+use std::fs::File;
+use std::io::{IoSliceMut, Read};
+use std::path::Path;
+
+use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::eventually;
+use phalanx_testkit::http::{Client, get};
+use phalanx_testkit::procfs::anonymous;
+use phalanx_testkit::site::Site;
+use rustix::fs::{Advice, fadvise};
+use rustix::io::{ReadWriteFlags, preadv2};
+
+use crate::on_each_driver;
+use crate::server::Server;
+use crate::web::slow_clients::slow_client;
+
+on_each_driver!(
+    files_use_no_server_memory,
+    uncached_files,
+    ranges,
+    truncated_anywhere,
+    gone_clients
+);
+
+const LARGE: usize = 24 << 20;
+
+/// Whether the file system reports cached pages. On others, files are read.
+fn tells(path: &Path) -> bool {
+    let file = File::open(path).unwrap();
+    (&file).read_exact(&mut [0]).unwrap();
+    let read = preadv2(&file, &mut [IoSliceMut::new(&mut [0])], 0, ReadWriteFlags::NOWAIT);
+    if read.is_err() {
+        println!("skipped: the file system does not tell what is in memory");
+    }
+    read.is_ok()
+}
+
+fn files_use_no_server_memory(driver: &'static str) {
+    let site = Site::new();
+    let content = noise(1, LARGE);
+    let path = site.file("large", &content);
+    site.file("small", "small");
+    if !tells(&path) {
+        return;
+    }
+    let server = Server::start(driver, &site.root());
+    get(server.address, "/small");
+    let before = anonymous(server.pid());
+    // These clients do not read.
+    let _stuck: Vec<_> = (0..8).map(|_| slow_client(server.address, "/large")).collect();
+    for _ in 0..3 {
+        same(&get(server.address, "/large").body, &content);
+    }
+    let grown = anonymous(server.pid()).saturating_sub(before);
+    assert!(grown < 4 << 20, "{} KiB more for a file of {} KiB", grown >> 10, LARGE >> 10);
+}
+
+/// Evicts a file's pages from `offset` on.
+fn forget(path: &Path, offset: u64) {
+    let file = File::open(path).unwrap();
+    file.sync_all().unwrap();
+    fadvise(&file, offset, None, Advice::DontNeed).unwrap();
+}
+
+fn uncached_files(driver: &'static str) {
+    let site = Site::new();
+    let content = noise(2, (3 << 20) + 7);
+    let path = site.file("large", &content);
+    let server = Server::start(driver, &site.root());
+    let mut client = Client::connect(server.address);
+    for offset in [0, 100_000, 2_000_000, 3 << 20] {
+        forget(&path, offset);
+        same(&client.get("/large").body, &content);
+        forget(&path, offset);
+        let part = client.get_with("/large", "Range: bytes=70000-2500000\r\n");
+        same(&part.body, &content[70_000..=2_500_000]);
+    }
+}
+
+fn ranges(driver: &'static str) {
+    let site = Site::new();
+    let content = noise(3, 5 << 20);
+    site.file("large", &content);
+    let server = Server::start(driver, &site.root());
+    let mut client = Client::connect(server.address);
+    for (from, to) in [(0, 1 << 20), (1, 131_073), (131_071, 400_000), (3_000_001, (5 << 20) - 1)] {
+        let part = client.get_with("/large", &format!("Range: bytes={from}-{to}\r\n"));
+        assert_eq!(part.status, 206);
+        same(&part.body, &content[from..=to]);
+    }
+    let parts = client.get_with("/large", "Range: bytes=5-1000000,2000000-4000000\r\n").body;
+    for part in [&content[5..=1_000_000], &content[2_000_000..=4_000_000]] {
+        let begins = parts.windows(32).position(|bytes| *bytes == part[..32]).unwrap();
+        same(&parts[begins..begins + part.len()], part);
+    }
+    // No content, and none left over for the next response.
+    assert_eq!(client.head_with("/large", "").field("content-length"), Some("5242880"));
+    same(&client.get("/large").body, &content);
+}
+
+/// The client receives only bytes of the file, without zeros after truncation.
+fn truncated_anywhere(driver: &'static str) {
+    let site = Site::new();
+    let content = noise(4, LARGE);
+    let server = Server::start(driver, &site.root());
+    for length in [0, 1, 8192, (1 << 20) + 5, LARGE - 9999, LARGE - 1] {
+        let name = format!("file{length}");
+        let path = site.file(&name, &content);
+        let mut slow = slow_client(server.address, &format!("/{name}"));
+        File::options().write(true).open(&path).unwrap().set_len(length as u64).unwrap();
+        let (bytes, _) = slow.read_to_end();
+        let head = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+        let body = &bytes[head..];
+        assert!(body.len() < LARGE, "cut off to {length}");
+        same(body, &content[..body.len()]);
+    }
+}
+
+/// Clients that disconnect in the middle leak nothing.
+fn gone_clients(driver: &'static str) {
+    let site = Site::new();
+    site.file("large", noise(5, LARGE));
+    site.file("small", "small");
+    let server = Server::start(driver, &site.root());
+    drop(slow_client(server.address, "/large"));
+    let open = || phalanx_testkit::procfs::descriptors(server.pid());
+    let before = eventually("an idle server", || {
+        let now = open();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        (now == open()).then_some(now)
+    });
+    for _ in 0..50 {
+        drop(slow_client(server.address, "/large"));
+    }
+    eventually("no more descriptors than before", || (open() <= before).then_some(()));
+    assert_eq!(get(server.address, "/small").body, b"small");
+}

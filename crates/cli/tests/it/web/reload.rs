@@ -1,0 +1,296 @@
+//! Reloading the configuration with SIGHUP while requests are served.
+
+use std::fs;
+use std::net::TcpStream;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use phalanx_testkit::authority::Authority;
+use phalanx_testkit::http::{Client, get};
+use phalanx_testkit::process::{curl, curl_well};
+use phalanx_testkit::site::Site;
+use phalanx_testkit::{TIMEOUT, eventually};
+use rustix::process::Signal;
+
+use crate::on_each_driver;
+use crate::server::{Server, bare};
+
+on_each_driver!(
+    a_new_configuration_is_served,
+    nothing_is_lost,
+    addresses_are_added_and_removed,
+    certificates_are_replaced,
+    systemd_is_notified,
+);
+
+/// A server whose configuration file changes.
+struct Changing {
+    server: Server,
+    file: PathBuf,
+    reloads: usize,
+}
+
+impl Changing {
+    fn start(driver: &str, site: &Site, text: &str) -> Self {
+        Self::start_with(driver, site, text, |_| ())
+    }
+
+    fn start_with(
+        driver: &str,
+        site: &Site,
+        text: &str,
+        with: impl FnOnce(&mut std::process::Command),
+    ) -> Self {
+        let file = site.outside().join("web.toml");
+        fs::write(&file, text).unwrap();
+        let mut command = bare();
+        command.args(["web", "--workers", "2", "--driver", driver, "--config"]).arg(&file);
+        with(&mut command);
+        Self { server: Server::launch(command), file, reloads: 0 }
+    }
+
+    /// Writes the file, reloads it and returns the server's messages.
+    fn reload(&mut self, text: &str) -> String {
+        fs::write(&self.file, text).unwrap();
+        let before = self.server.stderr().len();
+        self.server.signal(Signal::HUP);
+        self.reloads += 1;
+        eventually("a message about the reload", || {
+            let said = self.server.stderr()[before..].to_owned();
+            let over = said.contains("phalanx: reloaded") || said.contains("phalanx: not reloaded");
+            (over && said.ends_with('\n')).then_some(said)
+        })
+    }
+}
+
+const LISTEN: &str = "listen = '127.0.0.1:0'\n";
+
+fn a_new_configuration_is_served(driver: &'static str) {
+    let site = Site::new();
+    for name in ["one", "two"] {
+        site.file(format!("{name}/file"), name);
+    }
+    let log = site.outside().join("log");
+    let text = |rest: &str| format!("{LISTEN}access-log.target = '{}'\n{rest}", log.display());
+    let mut changing = Changing::start(driver, &site, &text("host.root = 'root/one'"));
+    let mut client = Client::connect(changing.server.address);
+    assert_eq!(client.get("/file").body, b"one");
+    // An open connection follows the new configuration, too.
+    let said =
+        changing.reload(&text("cache = 5\nruntime.batch-delay = '1ms'\nhost.root = 'root/two'"));
+    assert!(said.contains("reloaded; configuration version 2"), "{said}");
+    for key in ["cache", "runtime.batch-delay"] {
+        assert!(said.contains(&format!("phalanx: {key}: changed; restart to apply")), "{said}");
+    }
+    assert_eq!(said.lines().count(), 3, "{said}");
+    assert_eq!(client.get("/file").body, b"two");
+    // A configuration with an error changes nothing.
+    let said = changing.reload(&text("host.rot = 'root/one'"));
+    assert!(said.contains("web.toml:3:6: host.rot: unknown key"), "{said}");
+    let said = changing.reload(&text("host.root = 'root/none'"));
+    assert!(said.contains("root/none") && said.contains("remains in effect"), "{said}");
+    assert_eq!(client.get("/file").body, b"two");
+    // With changed rules of a host, its responses have the new fields, though the files are cached.
+    let rule = "host.root = 'root/two'\n[[host.header]]\npath = '/**'\nname = 'X-New'\nvalue = '1'";
+    changing.reload(&text(rule));
+    assert_eq!(client.get("/file").field("x-new"), Some("1"));
+    // Limits apply to new connections.
+    changing.reload(&text("host.root = 'root/one'\nper-address.connections = 1"));
+    let mut first = Client::connect(changing.server.address);
+    assert_eq!(first.get("/file").body, b"one");
+    assert_eq!(get(changing.server.address, "/file").status, 429);
+    // The log is reopened by name and no longer written to the moved file.
+    let moved = site.outside().join("moved");
+    fs::rename(&log, &moved).unwrap();
+    changing.reload(&text("host.root = 'root/one'"));
+    assert_eq!(first.get("/file").body, b"one");
+    eventually("the new log", || fs::read_to_string(&log).ok().filter(|text| !text.is_empty()));
+    changing.server.signal(Signal::TERM);
+    changing.server.exits_well();
+}
+
+/// While curl sends requests continuously on open and new connections, the configuration changes repeatedly. Each
+/// request is answered, and after each change with the new configuration.
+fn nothing_is_lost(driver: &'static str) {
+    const RELOADS: usize = 30;
+    let site = Site::new();
+    for version in 0..=RELOADS {
+        site.file(format!("{version}/file"), version.to_string());
+        site.file(format!("{version}/other"), vec![b'x'; 100_000]);
+    }
+    let text = |version: usize| {
+        let limit = 1000 + version;
+        format!("{LISTEN}max-connections = {limit}\nhost.root = 'root/{version}'")
+    };
+    let mut changing = Changing::start(driver, &site, &text(0));
+    let address = changing.server.address;
+    let (over, served) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let clients: Vec<_> = (0..3)
+        .map(|n| {
+            let (over, served) = (over.clone(), served.clone());
+            thread::spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    let url = format!("http://{address}/{{file,other}}?[1-20]");
+                    let close: &[&str] = if n == 0 { &["-H", "Connection: close"] } else { &[] };
+                    let arguments = [&["--fail", "-w", "\n%{http_code}\n", &url], close].concat();
+                    let output = curl(&arguments);
+                    let errors = String::from_utf8_lossy(&output.stderr);
+                    assert!(output.status.success(), "{errors}");
+                    let text = String::from_utf8(output.stdout).unwrap();
+                    let good = text.lines().filter(|line| *line == "200").count();
+                    assert_eq!(good, 40, "each of them");
+                    served.fetch_add(good, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    let mut client = Client::connect(address);
+    for version in 1..=RELOADS {
+        changing.reload(&text(version));
+        let wanted = version.to_string();
+        assert_eq!(String::from_utf8_lossy(&client.get("/file").body), wanted);
+        assert_eq!(curl_well(&[&format!("http://{address}/file")]), wanted);
+    }
+    over.store(true, Ordering::Relaxed);
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    assert!(served.load(Ordering::Relaxed) > 0);
+    changing.server.signal(Signal::TERM);
+    changing.server.exits_well();
+}
+
+fn addresses_are_added_and_removed(driver: &'static str) {
+    let site = Site::new();
+    site.file("file", "content");
+    let text = |listen: &str| format!("listen = [{listen}]\nhost.root = 'root'");
+    let mut changing = Changing::start(driver, &site, &text("'127.0.0.1:0'"));
+    let first = changing.server.address;
+    let mut old = Client::connect(first);
+    assert_eq!(old.get("/file").body, b"content");
+    changing.reload(&text("'127.0.0.1:0', '127.0.0.2:0'"));
+    let second = changing.server.next_address();
+    for address in [first, second] {
+        // On every worker: many connections are spread over all.
+        for _ in 0..20 {
+            assert_eq!(get(address, "/file").body, b"content");
+        }
+    }
+    let mut kept = Client::connect(second);
+    assert_eq!(kept.get("/file").body, b"content");
+    // A removed address stops accepting; existing connections stay open.
+    changing.reload(&text("'127.0.0.2:0'"));
+    eventually("the end of the first address", || TcpStream::connect(first).err());
+    assert_eq!(get(second, "/file").body, b"content");
+    for client in [&mut old, &mut kept] {
+        assert_eq!(client.get("/file").body, b"content");
+    }
+    // An unavailable address changes nothing.
+    let said = changing.reload(&text("'127.0.0.2:0', '192.0.2.1:1'"));
+    assert!(said.contains("cannot listen on 192.0.2.1:1"), "{said}");
+    let said = changing.reload(&text("'tls:127.0.0.2:0'"));
+    assert!(said.contains("no host has a certificate"), "{said}");
+    assert_eq!(get(second, "/file").body, b"content");
+    changing.server.signal(Signal::TERM);
+    // Each reload prints new addresses, so several lines are expected.
+    assert!(changing.server.exit().success());
+}
+
+fn certificates_are_replaced(driver: &'static str) {
+    let (site, authority) = (Site::new(), Authority::new());
+    site.file("file", "content");
+    let pairs = ["a", "b"].map(|name| authority.sign(name, &[&format!("{name}.test")]));
+    let text = |n: usize, listen: &str| {
+        let [_, certificate, _, key] = pairs[n].arguments();
+        format!(
+            "listen = [{listen}]\n[host]\nroot = 'root'\n\
+             tls = {{ certificate = {certificate:?}, key = {key:?} }}"
+        )
+    };
+    let mut changing = Changing::start(driver, &site, &text(0, "'tls:127.0.0.1:0'"));
+    let port = changing.server.address.port();
+    let trusted = authority.certificate();
+    let ask = |name: &str, scheme: &str, address: &str, port: u16| {
+        let url = format!("{scheme}://{name}:{port}/file");
+        let resolve = format!("{name}:{port}:{address}");
+        curl(&["--cacert", trusted.to_str().unwrap(), "--resolve", &resolve, &url])
+    };
+    assert!(ask("a.test", "https", "127.0.0.1", port).status.success());
+    changing.reload(&text(1, "'tls:127.0.0.1:0'"));
+    assert_eq!(ask("b.test", "https", "127.0.0.1", port).stdout, b"content");
+    assert!(!ask("a.test", "https", "127.0.0.1", port).status.success());
+    // The protocol of an address may change, and the target of a redirect.
+    changing.reload(&text(1, "'tls:127.0.0.1:0', 'redirect-https:127.0.0.2:0'"));
+    let plain = changing.server.next_address();
+    let moved = get(plain, "/file");
+    assert_eq!(moved.status, 308);
+    changing.reload(&text(1, "'127.0.0.1:0', 'tls:127.0.0.2:0'"));
+    eventually("no TLS at the first", || {
+        (ask("b.test", "http", "127.0.0.1", port).stdout == b"content").then_some(())
+    });
+    eventually("TLS at the other", || {
+        (ask("b.test", "https", "127.0.0.2", plain.port()).stdout == b"content").then_some(())
+    });
+    // TLS cannot be added to a server that started without it.
+    let mut other = Changing::start(driver, &site, "listen = '127.0.0.1:0'\nhost.root = 'root'");
+    let said = other.reload(&text(0, "'127.0.0.1:0', 'tls:127.0.0.2:0'"));
+    assert!(said.contains("requires a restart") && said.contains("not reloaded"), "{said}");
+}
+
+/// Notifications to systemd in order (sd_notify(3), `Type=notify-reload`).
+fn systemd_is_notified(driver: &'static str) {
+    let site = Site::new();
+    site.file("file", "content");
+    let socket = site.outside().join("notify");
+    let notified = UnixDatagram::bind(&socket).unwrap();
+    notified.set_read_timeout(Some(TIMEOUT)).unwrap();
+    let hear = || {
+        let mut bytes = [0; 256];
+        let length = notified.recv(&mut bytes).unwrap();
+        String::from_utf8(bytes[..length].to_vec()).unwrap()
+    };
+    let text = format!("{LISTEN}host.root = 'root'");
+    let mut changing = Changing::start_with(driver, &site, &text, |command| {
+        command.env("NOTIFY_SOCKET", &socket);
+    });
+    assert_eq!(hear(), "READY=1");
+    let mut times = Vec::new();
+    for text in [&text[..], "host.rot = 5", &text] {
+        changing.reload(text);
+        let reloading = hear();
+        let time = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
+        times.push(time.parse::<u64>().unwrap());
+        assert_eq!(hear(), "READY=1");
+    }
+    assert!(times.is_sorted_by(|one, next| one < next), "{times:?}");
+    // The notification precedes the shutdown.
+    let mut slow = Client::connect(changing.server.address);
+    // Two requests, to be sure that the server has received the beginning of the second.
+    slow.send("GET /file HTTP/1.1\r\nHost: h\r\n\r\nGET /file HTTP/1.1\r\n");
+    assert_eq!(slow.response().body, b"content");
+    changing.server.signal(Signal::TERM);
+    assert_eq!(hear(), "STOPPING=1");
+    slow.send("Host: h\r\n\r\n");
+    assert_eq!(slow.response().body, b"content");
+    changing.server.exits_well();
+}
+
+/// Deployment by a symbolic link that is switched to the next version.
+#[test]
+fn a_root_that_is_a_switched_link() {
+    let site = Site::new();
+    for name in ["one", "two"] {
+        site.file(format!("{name}/file"), name);
+    }
+    let link = site.outside().join("current");
+    symlink(site.root().join("one"), &link).unwrap();
+    let text = format!("{LISTEN}host.root = 'current'");
+    let mut changing = Changing::start("poll", &site, &text);
+    assert_eq!(get(changing.server.address, "/file").body, b"one");
+    fs::remove_file(&link).unwrap();
+    symlink(site.root().join("two"), &link).unwrap();
+    changing.reload(&text);
+    assert_eq!(get(changing.server.address, "/file").body, b"two");
+}

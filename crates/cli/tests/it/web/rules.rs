@@ -1,0 +1,119 @@
+//! Hosts and their rules, requested with curl.
+
+use phalanx_testkit::process::curl_well;
+use phalanx_testkit::site::Site;
+
+use crate::on_each_driver;
+use crate::server::Server;
+
+on_each_driver!(hosts_have_their_own_files, rules_apply);
+
+/// A server with a configuration file, whose relative paths are based beside the served folder.
+fn start(driver: &str, site: &Site, text: &str) -> Server {
+    Server::configured(driver, site.outside(), text, &["--listen", "127.0.0.1:0"])
+}
+
+fn hosts_have_their_own_files(driver: &'static str) {
+    let site = Site::new();
+    for host in ["default", "a", "wild"] {
+        site.file(format!("{host}/index.html"), host);
+    }
+    let text = "
+        [[host]]
+        root = 'root/default'
+        [[host]]
+        server-names = ['a.example']
+        root = 'root/a'
+        [[host]]
+        server-names = ['*.a.example']
+        root = 'root/wild'
+    ";
+    let server = start(driver, &site, text);
+    let url = format!("http://{}/", server.address);
+    // (Host, root), each twice: from the disk and from the cache.
+    for _ in 0..2 {
+        for (host, root) in [
+            ("a.example", "a"),
+            ("A.EXAMPLE:99", "a"),
+            ("x.a.example", "wild"),
+            ("other", "default"),
+        ] {
+            assert_eq!(curl_well(&["-H", &format!("Host: {host}"), &url]), root, "{host}");
+        }
+        let absolute = ["--request-target", "http://x.a.example/", "-H", "Host: other", &url];
+        assert_eq!(curl_well(&absolute), "wild");
+    }
+    let named = text.replacen("[[host]]", "unknown-host = '421'\n[[host]]\nserver-names = 'b'", 1);
+    let server = start(driver, &site, &named);
+    let url = format!("http://{}/", server.address);
+    let code = |host: &str| {
+        let format = ["-o", "/dev/null", "-w", "%{http_code}", "-H"];
+        curl_well(&[&format[..], &[&format!("Host: {host}"), &url]].concat())
+    };
+    assert_eq!((code("b"), code("other")), ("200".into(), "421".into()));
+}
+
+fn rules_apply(driver: &'static str) {
+    let site = Site::new();
+    site.file("index.html", "home");
+    site.file("app.html", "app");
+    site.file("assets/a.css", "css");
+    site.file("v2/x", "x");
+    let text = "
+        [host]
+        root = 'root'
+        security-headers = { frame-options = 'DENY' }
+        [host.cors]
+        origins = ['https://app.example']
+        headers = ['X-Token']
+        [[host.cache-control]]
+        path = '/assets/**'
+        value = 'public, max-age=31536000, immutable'
+        [[host.header]]
+        path = '*.html'
+        name = 'X-Page'
+        value = 'yes'
+        [[host.redirect]]
+        from = '/old/**'
+        to = '/new/$rest'
+        status = 302
+        [[host.rewrite]]
+        from = '/app/**'
+        to = '/app.html'
+        [[host.rewrite]]
+        from = '/v1/**'
+        to = '/v2/$rest'
+    ";
+    let server = start(driver, &site, text);
+    let ask = |path: &str, more: &[&str]| {
+        let url = format!("http://{}{path}", server.address);
+        curl_well(&[&["-i"], more, &[&url]].concat())
+    };
+    let has = |answer: &str, line: &str| answer.lines().any(|other| other == line);
+    for _ in 0..2 {
+        let home = ask("/", &[]);
+        assert!(home.ends_with("home") && has(&home, "X-Page: yes"), "{home}");
+        assert!(has(&home, "X-Frame-Options: DENY") && has(&home, "Vary: Origin"), "{home}");
+        assert!(!home.contains("Cache-Control") && !home.contains("Allow-Origin"), "{home}");
+        let css = ask("/assets/a.css", &["-H", "Origin: https://app.example"]);
+        assert!(has(&css, "Cache-Control: public, max-age=31536000, immutable"), "{css}");
+        assert!(has(&css, "Access-Control-Allow-Origin: https://app.example"), "{css}");
+        assert!(has(&css, "X-Content-Type-Options: nosniff") && css.ends_with("css"), "{css}");
+    }
+    let other = ask("/", &["-H", "Origin: https://evil.example"]);
+    assert!(!other.contains("Allow-Origin") && has(&other, "Vary: Origin"), "{other}");
+    let missing = ask("/missing", &[]);
+    assert!(missing.starts_with("HTTP/1.1 404") && has(&missing, "X-Frame-Options: DENY"));
+    let moved = ask("/old/a%20b?c=d", &[]);
+    assert!(moved.starts_with("HTTP/1.1 302") && has(&moved, "Location: /new/a%20b?c=d"));
+    assert!(has(&moved, "X-Content-Type-Options: nosniff"), "{moved}");
+    assert!(ask("/app/any/where", &[]).ends_with("app"));
+    assert!(ask("/v1/x", &[]).ends_with("x"));
+    let asks = ["-X", "OPTIONS", "-H", "Origin: https://app.example"];
+    let question = ask("/", &[&asks[..], &["-H", "Access-Control-Request-Method: GET"]].concat());
+    assert!(question.starts_with("HTTP/1.1 204"), "{question}");
+    assert!(has(&question, "Access-Control-Allow-Methods: GET, HEAD"), "{question}");
+    assert!(has(&question, "Access-Control-Allow-Headers: X-Token"), "{question}");
+    assert!(has(&question, "Access-Control-Allow-Origin: https://app.example"), "{question}");
+    assert!(ask("/", &asks).contains("Allow: GET, HEAD, OPTIONS"));
+}

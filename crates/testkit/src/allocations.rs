@@ -1,0 +1,70 @@
+//! Counts the process's calls of the general allocator. With `PHALANX_ALLOCATIONS=1` it shows their origins.
+//!
+//! A test program counts if it declares
+//! `#[global_allocator] static ALLOCATOR: CountingAllocator = CountingAllocator;`. It needs its own process, because
+//! concurrent tests would be counted too.
+//!
+//! # Safety
+//! The allocator forwards to the system's, and additionally counts.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The system's allocator, with a count of its calls.
+#[derive(Debug)]
+pub struct CountingAllocator;
+
+static CALLS: AtomicU64 = AtomicU64::new(0);
+static TRACED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static TRACING: Cell<bool> = const { Cell::new(false) };
+}
+
+fn count() {
+    CALLS.fetch_add(1, Ordering::Relaxed);
+    if TRACED.load(Ordering::Relaxed) && !TRACING.replace(true) {
+        eprintln!("{}", std::backtrace::Backtrace::force_capture());
+        TRACING.set(false);
+    }
+}
+
+// SAFETY: forwards to the system allocator with the same arguments.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+/// The smallest count in five runs of `work`, which excludes occasional calls of other threads.
+pub fn fewest(mut work: impl FnMut()) -> u64 {
+    let calls = (0..5).map(|_| {
+        let before = CALLS.load(Ordering::Relaxed);
+        work();
+        CALLS.load(Ordering::Relaxed) - before
+    });
+    calls.min().unwrap_or(0)
+}
+
+/// Shows the origins of the calls during `work`, if requested.
+pub fn show(work: impl FnOnce()) {
+    if std::env::var_os("PHALANX_ALLOCATIONS").is_some() {
+        TRACED.store(true, Ordering::Relaxed);
+        work();
+        TRACED.store(false, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,46 @@
+//! The choice of drivers on which a test runs.
+
+/// Whether a test runs on the driver named `driver` (`uring` or `poll`). Prints the reason if it does not.
+///
+/// The environment variable `PHALANX_DRIVER` restricts tests to one driver. `available` returns why the machine
+/// lacks the driver.
+///
+/// # Panics
+/// If the driver is not available and the environment has `PHALANX_REQUIRE_URING=1`.
+pub fn is_tested<E: std::fmt::Display>(
+    driver: &str,
+    available: impl FnOnce() -> Result<(), E>,
+) -> bool {
+    let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
+    if ["uring", "poll"].contains(&named.as_str()) && named != driver {
+        println!("skipped: PHALANX_DRIVER={named}");
+        return false;
+    }
+    if let Err(why) = available() {
+        assert!(std::env::var_os("PHALANX_REQUIRE_URING").is_none_or(|set| set != "1"), "{why}");
+        println!("skipped: {why}");
+        return false;
+    }
+    true
+}
+
+/// Makes each named function a test per driver, `name::uring` and `name::poll`, which calls
+/// `run("uring", function)`: `per_driver!(run: one, two)`.
+#[macro_export]
+macro_rules! per_driver {
+    ($run:path: $($name:ident),* $(,)?) => {$(
+        mod $name {
+            #[test]
+            #[cfg_attr(miri, ignore = "Miri has no sockets")]
+            fn uring() {
+                $run("uring", super::$name);
+            }
+
+            #[test]
+            #[cfg_attr(miri, ignore = "Miri has no sockets")]
+            fn poll() {
+                $run("poll", super::$name);
+            }
+        }
+    )*};
+}

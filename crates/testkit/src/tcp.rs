@@ -1,0 +1,57 @@
+//! Plain TCP connections with timeouts.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use crate::TIMEOUT;
+
+/// A listening socket on a free port of the loopback address, and its address.
+pub fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("a bound socket");
+    (listener, address)
+}
+
+/// Connects; reads and writes fail after [`TIMEOUT`].
+pub fn connect(address: SocketAddr) -> TcpStream {
+    patient(TcpStream::connect(address).expect("the server accepts connections"))
+}
+
+/// Makes reads and writes fail after [`TIMEOUT`], and disables Nagle's algorithm.
+pub fn patient(stream: TcpStream) -> TcpStream {
+    stream.set_read_timeout(Some(TIMEOUT)).expect("an option");
+    stream.set_write_timeout(Some(TIMEOUT)).expect("an option");
+    stream.set_nodelay(true).expect("an option");
+    stream
+}
+
+/// One read, repeated if a signal interrupts it: sockets with a timeout are not restarted by the kernel.
+///
+/// # Errors
+/// Those of the read.
+pub fn read(stream: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.read(into) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// Reads until the peer closes or resets the connection.
+pub fn rest(stream: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("no end: {error}"),
+        _ => bytes,
+    }
+}
+
+/// Sends all of `input` at once and expects exactly these answers; the connection stays open.
+#[track_caller]
+pub fn talk(stream: &mut TcpStream, input: impl AsRef<[u8]>, expected: &str) {
+    stream.write_all(input.as_ref()).expect("the server takes the input");
+    let mut answers = vec![0; expected.len()];
+    stream.read_exact(&mut answers).expect("as many bytes as expected");
+    assert_eq!(String::from_utf8_lossy(&answers), expected);
+}
