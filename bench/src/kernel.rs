@@ -11,7 +11,8 @@ use std::rc::Rc;
 use clap::ValueEnum;
 use phalanx_core::{Graph, Processor, SharedStage, World};
 use phalanx_http::{
-    Accepted, DateLine, Entity, Head, Limits, Parse, Reply, Status, Validators, content_type, parse,
+    Accepted, DateLine, Entity, Limits, Parse, Reply, ResponseBuffer, Status, Validators,
+    content_type, parse,
 };
 
 /// Operations queued together.
@@ -119,14 +120,14 @@ fn http() {
     let (limits, date) = (Limits::default(), DateLine::new(784_111_777));
     let validators = Validators { etag: "\"v1\"", modified: 784_111_777 };
     let entity = Entity::new(content_type(b"page.html"), &validators, 2048, &[]);
-    let mut out = Vec::with_capacity(1024);
+    let mut out = ResponseBuffer::lines(Vec::with_capacity(1024));
     for _ in 0..COHORT {
         out.clear();
         let Ok(Parse::Complete(request, _)) = parse(black_box(request), &limits) else {
             unreachable!("a whole request");
         };
         black_box(Accepted::by(&request));
-        Head::new(&mut out, Status::Ok, &date, Reply::to(&request)).block(entity.full()).finish();
+        out.head(Status::Ok, &date, Reply::to(&request)).entity(&entity).finish();
         black_box(&out);
     }
 }

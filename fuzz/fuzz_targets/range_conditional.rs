@@ -5,8 +5,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use phalanx_http::{
-    DateLine, Entity, Head, Limits, Method, Outcome, Parse, Ranged, Reply, Status, Validators,
-    content_type, evaluate, parse, parse_date, range,
+    DateLine, Entity, Limits, Method, Outcome, Parse, Ranged, Reply, ResponseBuffer, Status,
+    Validators, content_type, evaluate, parse, parse_date, range,
 };
 
 const FIELDS: [&str; 8] = [
@@ -61,16 +61,12 @@ fuzz_target!(|data: &[u8]| {
         if let Ranged::Partial { start, end } = ranged {
             assert!(start < end && end <= length);
             let entity = Entity::new(content_type(b"a.txt"), &validators, length, &[]);
-            let mut out = Vec::new();
-            Head::new(
-                &mut out,
-                Status::PartialContent,
-                &DateLine::new(length),
-                Reply::to(&request),
-            )
-            .block(entity.partial())
-            .part(start, end, length)
-            .finish();
+            let mut out = ResponseBuffer::lines(Vec::new());
+            out.head(Status::PartialContent, &DateLine::new(length), Reply::to(&request))
+                .fields(entity.partial())
+                .part(start, end, length)
+                .finish();
+            let out = out.take();
             assert!(out.is_ascii() && out.ends_with(b"\r\n\r\n"));
         }
     }

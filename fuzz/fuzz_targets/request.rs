@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use phalanx_http::{Discard, Limits, Parse, Reject, Reply, Scan, client, parse};
+use phalanx_http::{Discard, Limits, Parse, Reject, Reply, Scan, Version, client, parse};
 
 fn limits() -> Limits {
     Limits { request_line: 200, head: 600, headers: 20, body: 500, chunk_extensions: 40 }
@@ -29,7 +29,7 @@ fn whole(bytes: &[u8]) -> (Vec<Seen>, Result<(), Reject>) {
             Ok(Parse::Complete(request, length)) => {
                 assert!(bytes[at..at + length].ends_with(b"\r\n\r\n"));
                 assert!(request.path.starts_with('/') || request.is_asterisk());
-                assert!(request.minor == 0 || request.host.is_some());
+                assert!(request.version == Version::Http10 || request.host.is_some());
                 let _ = Reply::to(&request);
                 at += length;
                 let head = at;

@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use phalanx_http::{
-    CONTINUE, Head, Method, Outcome, Ranged, Reply, Request, Status, error_lines, error_page,
-    error_page_with, evaluate, options, path, range,
+    ALLOW, CONTINUE, Method, Outcome, Ranged, Reply, Request, Status, error_fields, error_page,
+    evaluate, path, range,
 };
 
 use super::file::{self, File};
@@ -18,7 +18,7 @@ impl Worker {
         self.look_at_the_clock();
         self.head.clear();
         error_page(&mut self.head, status, &self.date, Reply::CLOSE);
-        connection.write_all(&self.head)
+        connection.write_all(self.head.bytes())
     }
 
     fn look_at_the_clock(&mut self) {
@@ -37,15 +37,16 @@ impl Worker {
         self.look_at_the_clock();
         self.head.clear();
         if request.expect_continue && keep_alive {
-            self.head.extend_from_slice(CONTINUE);
+            self.head.content(CONTINUE);
         }
         let reply = Reply { keep_alive, ..Reply::to(request) };
         let found = match request.method {
             _ if too_large => Err(Status::ContentTooLarge),
             Method::Get | Method::Head => self.find(request),
             Method::Options => {
-                options(&mut self.head, &self.date, reply);
-                return connection.write_all(&self.head);
+                let head = self.head.head(Status::NoContent, &self.date, reply);
+                head.field("Allow", ALLOW.as_bytes()).finish();
+                return connection.write_all(self.head.bytes());
             }
             _ => Err(Status::MethodNotAllowed),
         };
@@ -53,7 +54,7 @@ impl Worker {
             Ok(file) => self.send(connection, request, reply, &file),
             Err(status) => {
                 error_page(&mut self.head, status, &self.date, reply);
-                connection.write_all(&self.head)
+                connection.write_all(self.head.bytes())
             }
         }
     }
@@ -90,8 +91,8 @@ impl Worker {
         };
         let (start, end) = match short {
             Some(Status::NotModified) => {
-                Head::new(head, Status::NotModified, date, reply)
-                    .block(file.entity.unchanged())
+                head.head(Status::NotModified, date, reply)
+                    .fields(file.entity.unchanged())
                     .finish();
                 (0, 0)
             }
@@ -102,20 +103,20 @@ impl Worker {
             None => match range::resolve(request, &file.validators(), file.length) {
                 // Only a single range is supported; otherwise the whole file is a valid answer.
                 Ranged::Full | Ranged::Parts(_) => {
-                    Head::new(head, Status::Ok, date, reply).block(file.entity.full()).finish();
+                    head.head(Status::Ok, date, reply).entity(&file.entity).finish();
                     (0, file.length)
                 }
                 Ranged::Partial { start, end } => {
-                    Head::new(head, Status::PartialContent, date, reply)
-                        .block(file.entity.partial())
+                    head.head(Status::PartialContent, date, reply)
+                        .fields(file.entity.partial())
                         .part(start, end, file.length)
                         .finish();
                     (start, end)
                 }
                 Ranged::Unsatisfiable => {
                     let status = Status::RangeNotSatisfiable;
-                    let lines = error_lines(status, Some(file.length));
-                    error_page_with(head, status, &lines, date, reply);
+                    let fields = error_fields(status, Some(file.length));
+                    head.head(status, date, reply).fields(fields.all()).page();
                     (0, 0)
                 }
             },
@@ -136,7 +137,7 @@ impl Worker {
             let length = (end - start).min(BLOCK as u64);
             let block = &mut self.block[..length as usize];
             file.read(block, start)?;
-            write_both(connection, &self.head, block)?;
+            write_both(connection, self.head.bytes(), block)?;
             self.head.clear();
             start += length;
             if start == end {

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx_http::{DateLine, Discard, Limits, Parse, Scan};
+use phalanx_http::{DateLine, Discard, Limits, Parse, ResponseBuffer, Scan};
 
 /// Idle timeout of a connection.
 const IDLE: Duration = Duration::from_secs(60);
@@ -21,7 +21,7 @@ pub(super) struct Worker {
     /// Received and unconsumed bytes.
     input: Vec<u8>,
     chunk: Box<[u8]>,
-    pub(super) head: Vec<u8>,
+    pub(super) head: ResponseBuffer,
     pub(super) block: Box<[u8]>,
     pub(super) path: Vec<u8>,
 }
@@ -34,7 +34,7 @@ impl Worker {
             date: DateLine::new(0),
             input: Vec::new(),
             chunk: vec![0; 8192].into(),
-            head: Vec::with_capacity(512),
+            head: ResponseBuffer::lines(Vec::with_capacity(512)),
             block: vec![0; BLOCK].into(),
             path: Vec::new(),
         }

@@ -2,7 +2,7 @@
 
 use crate::bytes::{elements, trim};
 use crate::framing::Framing;
-use crate::{Body, MAX_FIELDS};
+use crate::{Body, MAX_FIELDS, Version};
 
 /// Appends a GET request. `host` and `path` are written unchanged; neither may contain white space.
 pub fn write_get(out: &mut Vec<u8>, host: &str, path: &str, keep_alive: bool) {
@@ -72,7 +72,11 @@ pub fn parse_response(bytes: &[u8], head_only: bool) -> Result<Option<Response>,
         httparse::Status::Complete(head) => head,
         httparse::Status::Partial => return Ok(None),
     };
-    let (status, minor) = (parsed.code.ok_or(BadResponse)?, parsed.version.ok_or(BadResponse)?);
+    let status = parsed.code.ok_or(BadResponse)?;
+    let version = match parsed.version.ok_or(BadResponse)? {
+        0 => Version::Http10,
+        _ => Version::Http11,
+    };
     let (mut framing, mut framed) = (Framing::default(), false);
     let (mut close, mut keep) = (false, false);
     for header in parsed.headers.iter() {
@@ -93,9 +97,9 @@ pub fn parse_response(bytes: &[u8], head_only: bool) -> Result<Option<Response>,
     let none = head_only || matches!(status, 100..200 | 204 | 304);
     let content = match none {
         true => Content::Framed(Body::None),
-        false if framed => Content::Framed(framing.body(minor).map_err(|_| BadResponse)?),
+        false if framed => Content::Framed(framing.body(version).map_err(|_| BadResponse)?),
         false => Content::UntilClose,
     };
-    let open = !close && (minor > 0 || keep) && content != Content::UntilClose;
+    let open = !close && (version == Version::Http11 || keep) && content != Content::UntilClose;
     Ok(Some(Response { status, head, content, keep_alive: open }))
 }

@@ -3,14 +3,15 @@
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::block::{FieldBlock, Fields};
+
 /// Last second of the year 9999, the end of what the format can express.
 const MAX_SECOND: u64 = 253_402_300_799;
 
-const BEFORE: &[u8] = b"Server: phalanx\r\nDate: ";
+/// Length of an `IMF-fixdate`.
 const DATE: usize = 29;
-const LINES_LENGTH: usize = BEFORE.len() + DATE + 2;
 
-/// The `Server` and `Date` lines of responses, formatted once per second and copied into each.
+/// The `Server` and `Date` fields of responses, encoded once per second and copied into each.
 ///
 /// ```
 /// let mut date = phalanx_http::DateLine::new(0);
@@ -21,17 +22,17 @@ const LINES_LENGTH: usize = BEFORE.len() + DATE + 2;
 #[derive(Debug, Clone)]
 pub struct DateLine {
     second: u64,
-    lines: [u8; LINES_LENGTH],
+    date: [u8; DATE],
+    fields: FieldBlock,
 }
 
 impl DateLine {
-    /// The lines for a time in seconds since 1970. Later times than the year 9999 are clamped.
+    /// The fields for a time in seconds since 1970. Later times than the year 9999 are clamped.
     pub fn new(second: u64) -> DateLine {
-        let mut lines = [b'\n'; LINES_LENGTH];
-        lines[..BEFORE.len()].copy_from_slice(BEFORE);
-        lines[BEFORE.len()..][..DATE].copy_from_slice(&format_date(second));
-        lines[LINES_LENGTH - 2] = b'\r';
-        DateLine { second, lines }
+        let (date, mut fields) = (format_date(second), FieldBlock::default());
+        fields.push("Server", b"phalanx");
+        fields.push("Date", &date);
+        DateLine { second, date, fields }
     }
 
     /// Sets the time; cheap if the second is unchanged.
@@ -48,12 +49,12 @@ impl DateLine {
 
     /// The date alone: 29 bytes of `IMF-fixdate`.
     pub fn date(&self) -> &[u8] {
-        &self.lines[BEFORE.len()..][..DATE]
+        &self.date
     }
 
-    /// Both lines with their line ends.
-    pub(crate) fn lines(&self) -> &[u8; LINES_LENGTH] {
-        &self.lines
+    /// Both fields.
+    pub(crate) fn fields(&self) -> Fields<'_> {
+        self.fields.all()
     }
 }
 

@@ -1,7 +1,5 @@
 //! One pass over the field lines that extracts the fields the server uses.
 
-use httparse::Header;
-
 use crate::bytes::elements;
 use crate::framing::Framing;
 use crate::host::is_authority;
@@ -23,10 +21,9 @@ impl Gathered {
     pub(crate) fn take<'a>(
         &mut self,
         request: &mut Request<'a>,
-        header: &Header<'a>,
+        name: &[u8],
+        value: &'a [u8],
     ) -> Result<(), Reject> {
-        let name = header.name.as_bytes();
-        let value = header.value;
         match name.len() {
             4 if same(name, b"host") => self.host(request, value)?,
             5 if same(name, b"range") => once(&mut request.range, value),

@@ -1,7 +1,7 @@
 //! Message body framing (RFC 9112, 6).
 
 use crate::bytes::{elements, exact_number};
-use crate::{Reject, Status};
+use crate::{Reject, Status, Version};
 
 /// Body that follows a request's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,14 +53,16 @@ impl Framing {
     }
 
     /// The framing, once all fields were processed.
-    pub(crate) fn body(self, minor: u8) -> Result<Body, Reject> {
+    pub(crate) fn body(self, version: Version) -> Result<Body, Reject> {
         match (self.coded, self.length) {
             (false, None | Some(0)) => Ok(Body::None),
             (false, Some(length)) => Ok(Body::Length(length)),
             // Request smuggling: two recipients find different ends (6.1, 11.2).
             (true, Some(_)) => Err(Reject::bad("both Content-Length and Transfer-Encoding")),
             // An intermediary with HTTP/1.0 may have forwarded a field that it does not support (6.1).
-            (true, None) if minor == 0 => Err(Reject::bad("Transfer-Encoding in HTTP/1.0")),
+            (true, None) if version == Version::Http10 => {
+                Err(Reject::bad("Transfer-Encoding in HTTP/1.0"))
+            }
             (true, None) if !self.chunked => Err(Reject::bad("empty Transfer-Encoding")),
             (true, None) => Ok(Body::Chunked),
         }

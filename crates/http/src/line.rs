@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::bytes::is_token;
-use crate::{Reject, Status};
+use crate::{Reject, Status, Version};
 
 /// A request method. Names are case-sensitive (RFC 9110, 9.1), so `get` is a [`Method::Other`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,20 @@ pub enum Method<'a> {
 }
 
 impl<'a> Method<'a> {
+    /// The method with this name, which is a token.
+    pub(crate) fn named(name: &'a str) -> Result<Method<'a>, Reject> {
+        Ok(match name {
+            "GET" => Method::Get,
+            "HEAD" => Method::Head,
+            "OPTIONS" => Method::Options,
+            // Its target is an authority, and this server is not a proxy.
+            "CONNECT" => {
+                return Err(Reject::new(Status::MethodNotAllowed, "CONNECT is for proxies"));
+            }
+            _ => Method::Other(name),
+        })
+    }
+
     /// The method's name.
     pub fn as_str(self) -> &'a str {
         match self {
@@ -41,12 +55,12 @@ impl fmt::Display for Method<'_> {
     }
 }
 
-/// Method, target and minor version of a request line.
+/// Method, target and version of a request line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line<'a> {
     pub(crate) method: Method<'a>,
     pub(crate) target: &'a str,
-    pub(crate) minor: u8,
+    pub(crate) version: Version,
 }
 
 impl<'a> Line<'a> {
@@ -57,11 +71,11 @@ impl<'a> Line<'a> {
         let Some((rest, name)) = rest.split_last_chunk::<8>() else {
             return Err(Reject::bad("request line without a version"));
         };
-        let minor = version(name)?;
+        let version = version(name)?;
         let [target @ .., b' '] = rest else {
             return Err(Reject::bad("no space before the version"));
         };
-        Ok(Line { method, target: self::target(target)?, minor })
+        Ok(Line { method, target: self::target(target)?, version })
     }
 }
 
@@ -74,22 +88,16 @@ fn method(line: &[u8]) -> Result<(Method<'_>, &[u8]), Reject> {
     let (Some(rest), false) = (rest.strip_prefix(b" "), name.is_empty()) else {
         return Err(Reject::bad("invalid method"));
     };
-    let method = match name {
-        b"HEAD" => Method::Head,
-        b"OPTIONS" => Method::Options,
-        // Its target is an authority, and this server is not a proxy.
-        b"CONNECT" => return Err(Reject::new(Status::MethodNotAllowed, "CONNECT is for proxies")),
-        _ => Method::Other(str::from_utf8(name).map_err(|_| Reject::bad("invalid method"))?),
-    };
-    Ok((method, rest))
+    let name = str::from_utf8(name).map_err(|_| Reject::bad("invalid method"))?;
+    Ok((Method::named(name)?, rest))
 }
 
-/// The minor version: 0 for 1.0; any later 1.x is treated as 1.1 (RFC 9110, 2.5).
-fn version(name: &[u8; 8]) -> Result<u8, Reject> {
+/// The version: any 1.x after 1.0 is treated as 1.1 (RFC 9110, 2.5).
+fn version(name: &[u8; 8]) -> Result<Version, Reject> {
     match name {
-        b"HTTP/1.1" => Ok(1),
-        b"HTTP/1.0" => Ok(0),
-        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Ok(1),
+        b"HTTP/1.1" => Ok(Version::Http11),
+        b"HTTP/1.0" => Ok(Version::Http10),
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Ok(Version::Http11),
         [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => Err(Reject::new(
             Status::VersionNotSupported,
             "only HTTP/1.0 and HTTP/1.1 are supported",

@@ -7,8 +7,7 @@ use crate::{Entity, Head};
 /// after them.
 ///
 /// ```
-/// use phalanx_http::{DateLine, Entity, Head, Limits, Multipart, Parse, Ranged, Reply, Status};
-/// use phalanx_http::{Validators, content_type, parse, range};
+/// use phalanx_http::{Entity, Limits, Multipart, Parse, Ranged, Validators, content_type, parse, range};
 ///
 /// let bytes = b"GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1,-2\r\n\r\n";
 /// let Ok(Parse::Complete(request, _)) = parse(bytes, &Limits::default()) else { panic!() };
@@ -78,7 +77,7 @@ impl<'a> Multipart<'a> {
         out.extend_from_slice(b"--");
         out.extend_from_slice(&self.boundary);
         out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(self.entity.type_line());
+        out.extend_from_slice(self.entity.content_type().http1);
         out.extend_from_slice(b"Content-Range: bytes ");
         let mut digits = itoa::Buffer::new();
         for (number, after) in [(start, "-"), (end - 1, "/"), (self.whole, "\r\n\r\n")] {
@@ -99,7 +98,8 @@ impl<'a> Multipart<'a> {
 mod tests {
     use super::*;
     use crate::{
-        ContentType, DateLine, Limits, Parse, Ranged, Reply, Status, Validators, parse, range,
+        ContentType, DateLine, Limits, Parse, Ranged, Reply, ResponseBuffer, Status, Validators,
+        parse, range,
     };
     use proptest::prelude::*;
 
@@ -147,10 +147,10 @@ mod tests {
             };
             let entity = Entity::new(ContentType::HTML, &validators, whole, &[]);
             let multipart = Multipart::new(&parts, &entity, whole, boundary);
-            let mut head = Vec::new();
-            let begun = Head::new(&mut head, Status::PartialContent, &DateLine::new(0), Reply::CLOSE);
-            multipart.head(begun.block(entity.multipart())).finish();
-            let head = String::from_utf8(head).unwrap();
+            let mut head = ResponseBuffer::lines(Vec::new());
+            let begun = head.head(Status::PartialContent, &DateLine::new(0), Reply::CLOSE);
+            multipart.head(begun.fields(entity.multipart())).finish();
+            let head = String::from_utf8(head.take()).unwrap();
             let mut body = Vec::new();
             for (n, (start, end)) in parts.iter().enumerate() {
                 multipart.before(n, &mut body);

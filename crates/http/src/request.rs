@@ -4,9 +4,9 @@ use httparse::Header;
 
 use crate::bytes::trim;
 use crate::fields::Gathered;
-use crate::host::Target;
+use crate::host::{Target, is_authority};
 use crate::line::Line;
-use crate::{Body, MAX_FIELDS, Method, Reject};
+use crate::{Body, Limits, MAX_FIELDS, Method, Reject, Status, Version};
 
 /// A parsed request head. It borrows from the parsed bytes.
 ///
@@ -17,12 +17,14 @@ use crate::{Body, MAX_FIELDS, Method, Reject};
 pub struct Request<'a> {
     /// The method.
     pub method: Method<'a>,
+    /// The target as received, for logs.
+    pub target: &'a str,
     /// Path of the target, still percent-encoded: starts with `/`, or is `*` (OPTIONS only).
     pub path: &'a str,
     /// The part of the target after the first `?`, if any.
     pub query: Option<&'a str>,
-    /// Minor version: 0, or 1 for 1.1 and later.
-    pub minor: u8,
+    /// Version of the protocol.
+    pub version: Version,
     /// Host and port of an absolute target, or else of the `Host` field (RFC 9112, 3.2.2). May be absent in
     /// HTTP/1.0.
     pub host: Option<&'a str>,
@@ -51,11 +53,9 @@ pub struct Request<'a> {
     pub user_agent: Option<&'a [u8]>,
     /// `Referer`, for logs.
     pub referer: Option<&'a [u8]>,
-    /// The request line without its line end, for logs.
-    pub line: &'a [u8],
     /// Whether a list field has more lines than the stored one.
     pub(crate) repeated: bool,
-    /// The field lines, including the closing empty line.
+    /// The field lines, each with CR LF.
     fields: &'a [u8],
 }
 
@@ -81,19 +81,80 @@ impl<'a> Request<'a> {
         fields: &'a [u8],
         headers: &mut [Header<'a>],
     ) -> Result<Request<'a>, Reject> {
-        let Line { method, target, minor } = Line::parse(line)?;
-        let target = Target::parse(target, method)?;
+        let line = Line::parse(line)?;
+        let mut request = Request::new(line, fields)?;
+        let absolute = request.host.take();
         let headers = match httparse::parse_headers(fields, headers) {
             Ok(httparse::Status::Complete((end, headers))) if end == fields.len() => headers,
             Ok(_) => return Err(Reject::bad("misplaced end of the head")),
             Err(error) => return Err(Reject::bad(explain(error))),
         };
-        let mut request = Request {
+        let mut gathered = Gathered::default();
+        for header in headers {
+            gathered.take(&mut request, header.name.as_bytes(), header.value)?;
+        }
+        let persists = line.version == Version::Http11;
+        if request.host.is_none() && persists {
+            return Err(Reject::bad("no Host"));
+        }
+        request.host = absolute.or(request.host);
+        request.keep_alive = !gathered.close && (persists || gathered.keep_alive);
+        request.body = gathered.framing.body(line.version)?;
+        request.expect_continue = gathered.expects && persists && request.body != Body::None;
+        Ok(request)
+    }
+
+    /// A request over HTTP/2, from its decoded head. The decoder has validated names and values, and has
+    /// checked that `authority` and a `Host` field agree. `fields` are the names, in lower case, and values of
+    /// the same fields as `lines`, which are `name: value` with CR LF.
+    ///
+    /// The request has no [`body`](Self::body), because the stream frames it, and no expectation: instead of 100
+    /// (Continue), its client gets the final response.
+    ///
+    /// # Errors
+    /// [`Reject`] if the target or the authority is invalid, or if the head exceeds a limit.
+    pub fn from_fields(
+        [method, target, authority]: [&'a str; 3],
+        lines: &'a [u8],
+        fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        limits: &Limits,
+    ) -> Result<Request<'a>, Reject> {
+        let version = Version::Http2;
+        if method.len() + target.len() + version.name().len() + 2 > limits.request_line {
+            return Err(Reject::new(Status::UriTooLong, "target too long"));
+        }
+        let line = Line { method: Method::named(method)?, target, version };
+        let mut request = Request::new(line, lines)?;
+        if !is_authority(authority.as_bytes()) {
+            return Err(Reject::bad("invalid authority"));
+        }
+        let absolute = request.host.replace(authority);
+        request.host = absolute.or(request.host);
+        request.keep_alive = true;
+        let (mut gathered, mut count) = (Gathered::default(), 0);
+        for (name, value) in fields {
+            count += 1;
+            if !matches!(name, b"host" | b"content-length" | b"expect") {
+                gathered.take(&mut request, name, value)?;
+            }
+        }
+        match count > limits.headers.min(MAX_FIELDS) {
+            true => Err(Reject::new(Status::FieldsTooLarge, "too many fields")),
+            false => Ok(request),
+        }
+    }
+
+    /// A request without fields.
+    fn new(line: Line<'a>, fields: &'a [u8]) -> Result<Request<'a>, Reject> {
+        let Line { method, target, version } = line;
+        let Target { authority, path, query } = Target::parse(target, method)?;
+        Ok(Request {
             method,
-            path: target.path,
-            query: target.query,
-            minor,
-            host: None,
+            target,
+            path,
+            query,
+            version,
+            host: authority,
             keep_alive: false,
             body: Body::None,
             expect_continue: false,
@@ -106,22 +167,14 @@ impl<'a> Request<'a> {
             accept_encoding: None,
             user_agent: None,
             referer: None,
-            line,
             repeated: false,
             fields,
-        };
-        let mut gathered = Gathered::default();
-        for header in headers {
-            gathered.take(&mut request, header)?;
-        }
-        if request.host.is_none() && minor > 0 {
-            return Err(Reject::bad("no Host"));
-        }
-        request.host = target.authority.or(request.host);
-        request.keep_alive = !gathered.close && (minor > 0 || gathered.keep_alive);
-        request.body = gathered.framing.body(minor)?;
-        request.expect_continue = gathered.expects && minor > 0 && request.body != Body::None;
-        Ok(request)
+        })
+    }
+
+    /// The request line without its line end, for logs, in pieces.
+    pub fn line(&self) -> [&'a str; 5] {
+        [self.method.as_str(), " ", self.target, " ", self.version.name()]
     }
 
     /// The values of all lines of a field, in order, without surrounding white space. The name is

@@ -6,12 +6,12 @@
 //!
 //! | stage | file | an operation |
 //! |---|---|---|
-//! | network | `connection/network.rs`, `accept.rs` | accepts, receives or sends once |
-//! | refusals | `connection/refusal.rs` | rejects a connection above a limit |
+//! | network | `conn/accept.rs`, `socket/network.rs` | accepts, receives or sends once |
+//! | refusals | `conn/reject.rs` | rejects a connection above a limit |
 //! | handshakes | `crates/tls` | performs a TLS handshake, where TLS is configured |
 //! | streams | `http2/connection.rs` | drives one HTTP/2 connection |
-//! | control | `connection/mod.rs`, `respond.rs` | serves one connection, request after request |
-//! | control | `http2/stream.rs` | serves one HTTP/2 request |
+//! | control | `http1/connection.rs`, `respond/` | serves one connection, request after request |
+//! | control | `http2/stream.rs`, `respond/` | serves one HTTP/2 request |
 //! | file cache | `files/lookup.rs`, `cache.rs`, `blocks.rs` | finds a file, or a block of a large file |
 //! | aggregator | `files/aggregator.rs` | a cohort operation: merges the reads of a cohort |
 //! | disk | `files/disk.rs` | opens a file, or performs a merged read |
@@ -22,15 +22,19 @@
 #![forbid(unsafe_code)]
 
 mod auth;
+mod clock;
 mod config;
-mod connection;
+mod conn;
 mod files;
+mod http1;
 mod http2;
 mod listing;
 mod log;
 mod reload;
+mod respond;
 mod serve;
 mod site;
+mod socket;
 mod stages;
 
 pub use auth::files::UsersError;

@@ -17,7 +17,7 @@ use phalanx_tls::{CertificateError, Certificates, Source};
 
 use crate::auth::files::{self, UsersError};
 use crate::config::{Config, ConfigError, Listen, LogTarget, Tls};
-use crate::connection::accept::{AcceptContext, ListenerControl, ListenerKind, accept};
+use crate::conn::accept::{AcceptContext, ListenerControl, ListenerKind, accept};
 use crate::log::{Reopening, Sink};
 use crate::reload::Reloader;
 use crate::reload::inherited::Inherited;

@@ -1,6 +1,6 @@
 //! Complete request heads, valid and invalid. Section numbers refer to RFC 9112 unless stated otherwise.
 
-use phalanx_http::{Body, Limits, Method, Parse, Reject, Request, Scan, parse};
+use phalanx_http::{Body, Limits, Method, Parse, Reject, Request, Scan, Version, parse};
 
 fn request(head: &str) -> Result<Request<'_>, Reject> {
     match parse(head.as_bytes(), &Limits::default())? {
@@ -233,7 +233,7 @@ fn all_parts_are_parsed() {
                 Content-Length: 11\r\nExpect: 100-continue\r\nx-other:\t12 \r\n\r\n";
     let r = request(head).unwrap();
     assert_eq!((r.method, r.path, r.query), (Method::Get, "/p", Some("q")));
-    assert_eq!((r.host, r.minor, r.keep_alive), (Some("b:81"), 1, true));
+    assert_eq!((r.host, r.version, r.keep_alive), (Some("b:81"), Version::Http11, true));
     assert_eq!((r.body, r.expect_continue), (Body::Length(11), true));
     let fields = [
         r.if_match,
@@ -251,7 +251,7 @@ fn all_parts_are_parsed() {
     }
     assert_eq!(r.values("X-OTHER").collect::<Vec<_>>(), [b"10", b"12"]);
     assert_eq!(r.values("missing").next(), None);
-    assert_eq!(r.line, b"GET http://b:81/p?q HTTP/1.1");
+    assert_eq!(r.line().concat(), "GET http://b:81/p?q HTTP/1.1");
 }
 
 #[test]
@@ -297,4 +297,57 @@ fn pipelined_requests_follow_each_other() {
     }
     assert_eq!(seen, ["/1", "/2"]);
     assert_eq!(&bytes[at..], b"GET /3");
+}
+
+/// Parses `fields` as those of an HTTP/2 request.
+fn http2<'a>(
+    parts: [&'a str; 3],
+    fields: &[(&'a str, &'a str)],
+    lines: &'a str,
+    limits: &Limits,
+) -> Result<Request<'a>, u16> {
+    let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let request = Request::from_fields(parts, lines.as_bytes(), fields, limits);
+    request.map_err(|reject| reject.status.code())
+}
+
+#[test]
+fn decoded_fields_form_a_request() {
+    let fields = [
+        ("host", "h"),
+        ("range", "bytes=0-1"),
+        ("content-length", "7"),
+        ("expect", "other"),
+        ("accept-encoding", "br"),
+        ("accept-encoding", "gzip"),
+    ];
+    let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let limits = Limits::default();
+    let request = http2(["GET", "/a?b", "h"], &fields, &lines, &limits).unwrap();
+    assert_eq!((request.path, request.query, request.host), ("/a", Some("b"), Some("h")));
+    assert_eq!((request.body, request.expect_continue), (Body::None, false));
+    assert_eq!((request.range, request.keep_alive), (Some(&b"bytes=0-1"[..]), true));
+    assert_eq!(request.values("accept-encoding").collect::<Vec<_>>(), [&b"br"[..], b"gzip"]);
+    assert_eq!(request.line().concat(), "GET /a?b HTTP/2.0");
+}
+
+#[test]
+fn decoded_fields_are_limited_and_checked() {
+    let limits = Limits { request_line: 30, headers: 2, ..Limits::default() };
+    let long = format!("/{}", "a".repeat(30));
+    let field = ("a", "b");
+    // (method, target and authority; number of fields; status, reason)
+    let table: [([&str; 3], usize, u16, &str); 7] = [
+        (["GET", &long, "h"], 0, 414, "RFC 9112, 3"),
+        (["GET", "/", "h"], 3, 431, "RFC 6585, 5"),
+        (["CONNECT", "h:1", "h:1"], 0, 405, "RFC 9110, 9.3.6: not a proxy"),
+        (["GET", "*", "h"], 0, 400, "RFC 9112, 3.2.4"),
+        (["GET", "a", "h"], 0, 400, "RFC 9112, 3.2.1"),
+        (["GET", "/", "u@h"], 0, 400, "RFC 9110, 4.2.4"),
+        (["GET", "/", ""], 0, 400, "RFC 9110, 4.2.1"),
+    ];
+    for (parts, count, status, why) in table {
+        assert_eq!(http2(parts, &vec![field; count], "", &limits), Err(status), "{parts:?}: {why}");
+    }
+    assert!(http2(["OPTIONS", "*", "h"], &[field; 2], "", &limits).is_ok());
 }

@@ -2,23 +2,23 @@
 
 use phalanx_http::client::{Content, parse_response, write_get};
 use phalanx_http::{
-    Body, ContentType, DateLine, Discard, Entity, Head, Limits, Parse, Reply, Status, Validators,
-    error_lines, error_page, error_page_with, options, parse, redirect,
+    ALLOW, Body, ContentType, DateLine, Discard, Entity, FieldBlock, Limits, Parse, Reply,
+    ResponseBuffer, Status, Validators, Version, error_fields, error_page, parse,
 };
 
-const OPEN: Reply = Reply { minor: 1, keep_alive: true, head_only: false };
+const OPEN: Reply = Reply { version: Version::Http11, keep_alive: true, head_only: false };
 const HEAD: Reply = Reply { head_only: true, ..OPEN };
 
-fn text(write: impl FnOnce(&mut Vec<u8>, &DateLine)) -> String {
-    let mut out = Vec::new();
+fn text(write: impl FnOnce(&mut ResponseBuffer, &DateLine)) -> String {
+    let mut out = ResponseBuffer::lines(Vec::new());
     write(&mut out, &DateLine::new(784_111_777));
-    String::from_utf8(out).unwrap()
+    String::from_utf8(out.take()).unwrap()
 }
 
 #[test]
 fn every_page_has_correct_framing() {
     for &status in Status::ALL {
-        for reply in [OPEN, HEAD, OPEN.closing(), Reply { minor: 0, ..OPEN }] {
+        for reply in [OPEN, HEAD, OPEN.closing(), Reply { version: Version::Http10, ..OPEN }] {
             let page = text(|out, date| error_page(out, status, date, reply));
             let response = parse_response(page.as_bytes(), reply.head_only).unwrap().unwrap();
             assert_eq!(response.status, status.code());
@@ -31,7 +31,10 @@ fn every_page_has_correct_framing() {
                 other => panic!("{other:?}"),
             }
             assert_eq!(page.contains("Connection: close\r\n"), !reply.keep_alive);
-            assert_eq!(page.contains("Connection: keep-alive\r\n"), reply.minor == 0);
+            assert_eq!(
+                page.contains("Connection: keep-alive\r\n"),
+                reply.version == Version::Http10
+            );
             assert_eq!(page.contains("Allow: GET, HEAD"), status == Status::MethodNotAllowed);
             assert!(
                 page.contains("\r\nServer: phalanx\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n")
@@ -52,20 +55,21 @@ fn a_head_request_gets_the_same_head() {
 fn special_responses() {
     let unsatisfiable = |whole| {
         let status = Status::RangeNotSatisfiable;
-        let lines = error_lines(status, Some(whole));
-        text(|out, date| error_page_with(out, status, &lines, date, OPEN))
+        let fields = error_fields(status, Some(whole));
+        text(|out, date| out.head(status, date, OPEN).fields(fields.all()).page())
     };
     let page = unsatisfiable(2048);
     assert!(page.starts_with("HTTP/1.1 416 Range Not Satisfiable\r\n"));
     assert!(page.contains("\r\nContent-Range: bytes */2048\r\n"), "RFC 9110, 15.5.17");
     let page = unsatisfiable(u64::MAX);
     assert!(page.contains("\r\nContent-Range: bytes */18446744073709551615\r\n"));
-    let page = text(|out, date| redirect(out, Status::PermanentRedirect, b"/a/?b", date, OPEN));
-    assert!(page.contains("\r\nLocation: /a/?b\r\n"));
-    let page =
-        text(|out, date| redirect(out, Status::PermanentRedirect, b"/a\r\nX: y", date, OPEN));
+    let page = text(|out, date| {
+        out.head(Status::Found, date, OPEN).field("Location", b"/a\r\nX: y").page();
+    });
     assert!(page.contains("\r\nLocation: /a  X: y\r\n"), "no second line can be smuggled in");
-    let page = text(|out, date| options(out, date, OPEN));
+    let page = text(|out, date| {
+        out.head(Status::NoContent, date, OPEN).field("Allow", ALLOW.as_bytes()).page();
+    });
     assert!(page.starts_with("HTTP/1.1 204 No Content\r\n"));
     assert!(page.ends_with("\r\nAllow: GET, HEAD, OPTIONS\r\n\r\n"));
 }
@@ -74,20 +78,22 @@ fn special_responses() {
 fn files() {
     let validators = Validators { etag: "\"a\"", modified: 0 };
     let entity = Entity::new(ContentType::HTML, &validators, 2048, &[("Vary", "Accept-Encoding")]);
-    let full =
-        text(|out, date| Head::new(out, Status::Ok, date, OPEN).block(entity.full()).finish());
+    let full = text(|out, date| out.head(Status::Ok, date, OPEN).entity(&entity).finish());
     assert!(full.contains("\r\nContent-Length: 2048\r\n"));
-    let part = text(|out, date| {
-        let head = Head::new(out, Status::PartialContent, date, OPEN).block(entity.partial());
-        head.part(1948, 2048, 2048).finish();
-    });
-    assert!(part.contains("\r\nContent-Range: bytes 1948-2047/2048\r\nContent-Length: 100\r\n"));
-    assert!(part.contains("\r\nContent-Type: text/html; charset=utf-8\r\n"));
+    let part = |start, end, whole| {
+        text(|out, date| {
+            let head = out.head(Status::PartialContent, date, OPEN).fields(entity.partial());
+            head.part(start, end, whole).finish();
+        })
+    };
+    let some = part(1948, 2048, 2048);
+    assert!(some.contains("\r\nContent-Range: bytes 1948-2047/2048\r\nContent-Length: 100\r\n"));
+    assert!(some.contains("\r\nContent-Type: text/html; charset=utf-8\r\n"));
+    let last = part(u64::MAX - 1, u64::MAX, u64::MAX);
+    assert!(last.contains(&format!("bytes {0}-{0}/{1}\r\n", u64::MAX - 1, u64::MAX)));
     let same = text(|out, date| {
-        Head::new(out, Status::NotModified, date, OPEN)
-            .block(entity.unchanged())
-            .length(9)
-            .finish();
+        let head = out.head(Status::NotModified, date, OPEN).fields(entity.unchanged());
+        head.length(9).finish();
     });
     // RFC 9110, 15.4.5
     assert!(same.contains("\r\nETag: \"a\"\r\n") && same.contains("\r\nVary: Accept-Encoding\r\n"));
@@ -96,10 +102,92 @@ fn files() {
 
 #[test]
 fn no_allocation_with_sufficient_capacity() {
-    let mut out = Vec::with_capacity(2048);
-    let (start, date) = (out.as_ptr(), DateLine::new(0));
+    let memory = Vec::with_capacity(2048);
+    let (start, date) = (memory.as_ptr(), DateLine::new(0));
+    let mut out = ResponseBuffer::lines(memory);
     error_page(&mut out, Status::NotFound, &date, OPEN);
-    assert_eq!(out.as_ptr(), start);
+    assert_eq!(out.bytes().as_ptr(), start);
+}
+
+#[test]
+fn status_and_content_are_known() {
+    let mut out = ResponseBuffer::lines(Vec::new());
+    let date = DateLine::new(0);
+    // (status, reply, content)
+    for (status, reply, sent) in [
+        (Status::Ok, OPEN, true),
+        (Status::Ok, HEAD, false),
+        (Status::NotModified, OPEN, false),
+        (Status::NotFound, OPEN, true),
+    ] {
+        out.head(status, &date, reply).whole("text/plain", &["one", "two"]);
+        let content = if sent { 6 } else { 0 };
+        assert_eq!((out.status(), out.content_bytes()), (status.code(), content));
+        assert_eq!(out.declared(), Some(content));
+        out.count(1000);
+        assert_eq!(out.content_bytes(), content + 1000, "sent from elsewhere");
+        out.begin();
+        assert_eq!((out.status(), out.content_bytes()), (0, 0), "no response yet");
+    }
+    out.head(Status::Ok, &date, OPEN).finish();
+    assert_eq!(out.declared(), None, "no length is declared");
+}
+
+/// Decodes a field block of literals with literal names (RFC 7541, 6.2.2).
+fn decode(mut block: &[u8]) -> Vec<(String, String)> {
+    fn text(block: &mut &[u8]) -> String {
+        let mut length = usize::from(block[0]);
+        *block = &block[1..];
+        if length == 127 {
+            for shift in (0..).step_by(7) {
+                let byte = block[0];
+                *block = &block[1..];
+                length += usize::from(byte & 127) << shift;
+                if byte < 128 {
+                    break;
+                }
+            }
+        }
+        let (text, rest) = block.split_at(length);
+        *block = rest;
+        String::from_utf8(text.to_vec()).unwrap()
+    }
+    let mut fields = Vec::new();
+    while let [0, rest @ ..] = block {
+        block = rest;
+        fields.push((text(&mut block), text(&mut block)));
+    }
+    assert_eq!(block, b"");
+    fields
+}
+
+#[test]
+fn a_block_has_the_fields_of_the_lines() {
+    let mut prepared = FieldBlock::default();
+    prepared.push("Cache-Control", b"no-cache");
+    let long = "x".repeat(1000);
+    let write = |mut out: ResponseBuffer| {
+        let head = out.head(Status::Ok, &DateLine::new(784_111_777), OPEN.closing());
+        let head =
+            head.fields(prepared.all()).field("Location", b"a\nb").field("X-Long", long.as_bytes());
+        head.whole("text/plain", &["content"]);
+        out
+    };
+    let mut block = write(ResponseBuffer::block(Vec::new()));
+    let head = block.head_length();
+    let block = block.take();
+    let mut lines = format!("HTTP/1.1 {}\r\n", Status::Ok);
+    let fields = decode(&block[..head]);
+    assert_eq!(fields[0], (":status".to_owned(), "200".to_owned()));
+    for (name, value) in &fields[1..] {
+        assert_eq!(*name, name.to_ascii_lowercase(), "RFC 9113, 8.2.1");
+        lines.push_str(&format!("{name}: {value}\r\n"));
+    }
+    assert_eq!(&block[head..], b"content");
+    let wanted = String::from_utf8(write(ResponseBuffer::lines(Vec::new())).take()).unwrap();
+    let wanted = wanted.strip_suffix("\r\ncontent").unwrap();
+    let wanted = wanted.replace("Connection: close\r\n", "").to_lowercase();
+    assert_eq!(lines.to_lowercase(), wanted, "RFC 9113, 8.2.2: without Connection");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use phalanx::fs::{File, Metadata};
 use phalanx::net::Bytes;
 use phalanx_http::{Coding, Entity, Validators};
 
-use crate::connection::clock::unix_seconds;
+use crate::clock::unix_seconds;
 use crate::files::variants::{Sources, Variants};
 use crate::site::Kind;
 
@@ -166,7 +166,7 @@ impl Entry {
         };
         let variants = self.variants.as_ref().map_or(0, |_| size_of::<Variants>());
         let made: usize = self.others().map(|variant| variant.bytes()).sum();
-        content + self.entity.full().len() + self.etag.len() + size_of::<Self>() + variants + made
+        content + self.entity.bytes() + self.etag.len() + size_of::<Self>() + variants + made
     }
 }
 

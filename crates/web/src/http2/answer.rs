@@ -1,17 +1,15 @@
-//! HTTP/2 responses: converts the head into fields, and sends the content as flow control allows.
+//! HTTP/2 responses: sends head and content as flow control allows.
 
-use std::future::poll_fn;
 use std::io;
-use std::time::Duration;
+use std::task::{Context, Poll, ready};
 
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
 use http::{HeaderMap, Response, StatusCode};
-use memchr::{memchr, memchr_iter, memmem};
-use phalanx::net::{Bytes, IoTimeout, Payload};
-use phalanx::timeout;
+use phalanx::net::Bytes;
 
 use crate::http2::fields::field;
+use crate::respond::writer::ResponseStream;
 
 /// Send capacity requested from h2 at a time: a few frames of the usual size, in bytes.
 const MAX_RESERVED_BYTES: usize = 64 * 1024;
@@ -20,9 +18,7 @@ const MAX_RESERVED_BYTES: usize = 64 * 1024;
 const TYPICAL_FIELDS: usize = 12;
 
 /// The response of one stream.
-pub(crate) struct StreamAnswer {
-    /// The request is a HEAD request.
-    head_only: bool,
+pub(super) struct StreamAnswer {
     /// The connection uses TLS.
     is_tls: bool,
     state: State,
@@ -37,80 +33,8 @@ enum State {
 }
 
 impl StreamAnswer {
-    pub(super) fn new(respond: SendResponse<Bytes>, head_only: bool, is_tls: bool) -> Self {
-        Self { head_only, is_tls, state: State::Head(respond) }
-    }
-
-    /// Whether the response is sent over TLS.
-    pub(crate) fn is_tls(&self) -> bool {
-        self.is_tls
-    }
-
-    /// Sends `payload`, which starts with a head or continues the content. Returns the memory of its head.
-    ///
-    /// # Errors
-    /// If the stream or connection has ended, or the client did not open its window in time.
-    pub(crate) async fn send(
-        &mut self,
-        payload: Payload,
-        time_limit: IoTimeout,
-    ) -> io::Result<Vec<u8>> {
-        let (mut memory, mut begin) = (payload.head, 0);
-        if let State::Head(respond) = &mut self.state {
-            let (response, length, end) = take_head(&memory, self.head_only)?;
-            let stream = respond.send_response(response, length == Some(0)).map_err(error)?;
-            self.state = match length {
-                Some(0) => State::Done,
-                length => State::Content(stream, length),
-            };
-            begin = end;
-        }
-        let limit = time_limit.duration();
-        if begin < memory.len() {
-            self.content(Bytes::copy_from_slice(&memory[begin..]), limit).await?;
-        }
-        self.content(payload.body, limit).await?;
-        memory.clear();
-        Ok(memory)
-    }
-
-    async fn content(&mut self, mut bytes: Bytes, limit: Duration) -> io::Result<()> {
-        while !bytes.is_empty() {
-            // Content beyond the promised length is a bug, and must not reach another stream.
-            let State::Content(stream, left) = &mut self.state else {
-                return Err(io::Error::other("content behind the end of a response"));
-            };
-            stream.reserve_capacity(bytes.len().min(MAX_RESERVED_BYTES));
-            // Capacity is nearly always available; then no timer is needed.
-            let room = match stream.capacity() {
-                0 => timeout(limit, room(stream))
-                    .await
-                    .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??,
-                room => room,
-            };
-            let piece = bytes.split_to(room.min(bytes.len()));
-            if let Some(left) = left {
-                *left = left
-                    .checked_sub(piece.len() as u64)
-                    .ok_or_else(|| io::Error::other("more content than the declared length"))?;
-            }
-            let last = *left == Some(0);
-            stream.send_data(piece, last).map_err(error)?;
-            if last {
-                self.state = State::Done;
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends the stream. An incomplete response is reset.
-    pub(super) fn end(self) {
-        match self.state {
-            State::Head(mut respond) => respond.send_reset(Reason::INTERNAL_ERROR),
-            State::Content(mut stream, None) => drop(stream.send_data(Bytes::new(), true)),
-            State::Content(mut stream, Some(_)) => stream.send_reset(Reason::INTERNAL_ERROR),
-            State::Done => (),
-        }
+    pub(super) fn new(respond: SendResponse<Bytes>, is_tls: bool) -> Self {
+        Self { is_tls, state: State::Head(respond) }
     }
 
     /// Ends the stream without a response.
@@ -123,50 +47,106 @@ impl StreamAnswer {
     }
 }
 
-/// Waits for capacity: of the stream's window, the connection's window and h2's buffer.
-async fn room(stream: &mut SendStream<Bytes>) -> io::Result<usize> {
-    while stream.capacity() == 0 {
-        match poll_fn(|context| stream.poll_capacity(context)).await {
-            Some(Ok(_)) => (),
-            Some(Err(error)) => return Err(self::error(error)),
-            None => return Err(io::ErrorKind::BrokenPipe.into()),
+impl ResponseStream for StreamAnswer {
+    fn is_tls(&self) -> bool {
+        self.is_tls
+    }
+
+    fn start(&mut self, block: &[u8], content: Option<u64>) -> io::Result<()> {
+        let State::Head(respond) = &mut self.state else {
+            return Err(io::Error::other("a second response on a stream"));
+        };
+        let response = response(block).ok_or_else(|| io::Error::other("invalid field block"))?;
+        let stream = respond.send_response(response, content == Some(0)).map_err(error)?;
+        self.state = match content {
+            Some(0) => State::Done,
+            content => State::Content(stream, content),
+        };
+        Ok(())
+    }
+
+    fn poll_send(
+        &mut self,
+        content: &mut Bytes,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        // Content beyond the declared length is a bug, and must not reach another stream.
+        let State::Content(stream, left) = &mut self.state else {
+            return Poll::Ready(Err(io::Error::other("content behind the end of a response")));
+        };
+        stream.reserve_capacity(content.len().min(MAX_RESERVED_BYTES));
+        while stream.capacity() == 0 {
+            match ready!(stream.poll_capacity(context)) {
+                Some(granted) => granted.map_err(error)?,
+                None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+            };
+        }
+        let piece = content.split_to(stream.capacity().min(content.len()));
+        if let Some(left) = left {
+            *left = left
+                .checked_sub(piece.len() as u64)
+                .ok_or_else(|| io::Error::other("more content than the declared length"))?;
+        }
+        let last = *left == Some(0);
+        stream.send_data(piece, last).map_err(error)?;
+        if last {
+            self.state = State::Done;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn end(&mut self, result: io::Result<()>) {
+        let reason = match &result {
+            // The client did not open its window in time. This is no server error (RFC 9113 §7).
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Reason::CANCEL,
+            _ => Reason::INTERNAL_ERROR,
+        };
+        match (std::mem::replace(&mut self.state, State::Done), result) {
+            (State::Head(mut respond), _) => respond.send_reset(reason),
+            (State::Content(mut stream, None), Ok(())) => {
+                drop(stream.send_data(Bytes::new(), true));
+            }
+            (State::Content(mut stream, _), _) => stream.send_reset(reason),
+            (State::Done, _) => (),
         }
     }
-    Ok(stream.capacity())
 }
 
-/// Parses the head at the start of `bytes`. Also returns the length of the content, if specified, and the
-/// length of the head.
-fn take_head(bytes: &[u8], head_only: bool) -> io::Result<(Response<()>, Option<u64>, usize)> {
-    let ours = || io::Error::other("invalid response head");
-    let end = memmem::find(bytes, b"\r\n\r\n").ok_or_else(ours)?;
-    // Each ends with a line feed; line feeds within values were replaced by spaces.
-    let lines = memchr_iter(b'\n', &bytes[..end + 2]);
-    let (mut fields, mut length, mut status, mut begin) =
-        (HeaderMap::with_capacity(TYPICAL_FIELDS), None, None, 0);
-    for newline in lines {
-        let line = &bytes[begin..newline];
-        begin = newline + 1;
-        if status.is_none() {
-            let code = line.get(9..12).ok_or_else(ours)?;
-            status = Some(StatusCode::from_bytes(code).map_err(|_| ours())?);
-            continue;
-        }
-        let colon = memchr(b':', line).ok_or_else(ours)?;
-        let (name, value) = field(&line[..colon], line[colon + 1..].trim_ascii())?;
-        if name == http::header::CONTENT_LENGTH {
-            length = Some(value.to_str().ok().and_then(|n| n.parse().ok()).ok_or_else(ours)?);
-        }
-        // Fields that HTTP/2 forbids (RFC 9113 §8.2.2).
-        if !["connection", "keep-alive", "transfer-encoding", "upgrade"].contains(&name.as_str()) {
+/// The response head with this field block, which consists of literals with literal names.
+fn response(mut block: &[u8]) -> Option<Response<()>> {
+    let mut response = Response::new(());
+    let mut fields = HeaderMap::with_capacity(TYPICAL_FIELDS);
+    while let Some(rest) = block.strip_prefix(b"\0") {
+        block = rest;
+        let (name, value) = (text(&mut block)?, text(&mut block)?);
+        if name == b":status" {
+            *response.status_mut() = StatusCode::from_bytes(value).ok()?;
+        } else {
+            let (name, value) = field(name, value).ok()?;
             fields.append(name, value);
         }
     }
-    let status = status.ok_or_else(ours)?;
-    let empty = head_only || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED;
-    let mut response = Response::new(());
-    (*response.status_mut(), *response.headers_mut()) = (status, fields);
-    Ok((response, if empty { Some(0) } else { length }, end + 4))
+    *response.headers_mut() = fields;
+    block.is_empty().then_some(response)
+}
+
+/// Reads a string literal without Huffman coding (RFC 7541 §5.2).
+fn text<'a>(block: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (first, mut rest) = block.split_first()?;
+    let mut length = usize::from(*first);
+    if length == 127 {
+        for shift in [0, 7, 14, 21] {
+            let (byte, after) = rest.split_first()?;
+            length += usize::from(byte & 127) << shift;
+            rest = after;
+            if *byte < 128 {
+                break;
+            }
+        }
+    }
+    let (text, rest) = rest.split_at_checked(length)?;
+    *block = rest;
+    Some(text)
 }
 
 fn error(error: h2::Error) -> io::Error {

@@ -14,14 +14,14 @@ use phalanx::overload::Admission;
 use phalanx::shutdown::draining;
 use phalanx::{sleep, timeout};
 
-use crate::connection::peer::Peer;
-use crate::connection::transport::Transport;
 use crate::http2::flood::MAX_PER_WINDOW;
 use crate::http2::h2_io::H2Io;
 use crate::http2::monitor::Monitor;
 use crate::http2::stream::{Streams, accept};
 use crate::http2::write_buffer::WriteBuffer;
 use crate::site::CurrentSite;
+use crate::socket::peer::Peer;
+use crate::socket::transport::Transport;
 use crate::stages::Stages;
 
 /// Concurrent requests per connection.

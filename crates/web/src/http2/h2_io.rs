@@ -14,9 +14,9 @@ use phalanx::net::IoTimeout;
 use phalanx::time::now;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::connection::transport::Transport;
 use crate::http2::monitor::Monitor;
 use crate::http2::write_buffer::WriteBuffer;
+use crate::socket::transport::Transport;
 use crate::stages::Stages;
 
 /// A connection's byte stream.

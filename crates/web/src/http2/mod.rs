@@ -2,13 +2,9 @@
 //!
 //! The crate `h2` implements the protocol; it performs no I/O and starts no threads. An operation of the
 //! stage `streams` drives each connection. Each request is an operation of the control stage and takes the
-//! same path as any request (`connection/respond.rs`). Socket I/O uses the network stage. Requests that
+//! same path as any request (`respond/`). Socket I/O uses the network stage. Requests that
 //! arrive together are therefore answered as a cohort, and the connection, which runs after all of them,
 //! sends their responses at once.
-//!
-//! Both versions of the protocol share HTTP/1.1's representation of requests and responses. An HTTP/2 request
-//! is converted to a head and parsed by the same strict parser; the head of a response is converted to fields
-//! when it is sent. Response code therefore does not depend on the protocol.
 //!
 //! | file | idea |
 //! |---|---|
@@ -20,15 +16,15 @@
 //! | `flood.rs` | limits on frames that cost more to handle than to send |
 //! | `hpack.rs`, `huffman.rs` | finds malformed paths that h2 does not report |
 //! | `stream.rs` | one request and its response |
-//! | `request.rs` | converts fields to a head |
-//! | `answer.rs` | converts a head to fields, and sends content within the client's windows |
+//! | `request.rs` | converts fields to a request |
+//! | `answer.rs` | sends a response within the client's windows |
 //! | `fields.rs` | a cache of response fields |
 
 /// Start of the client preface for prior knowledge, up to where it resembles an HTTP/1.1 request (RFC 9113
 /// §3.4).
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 
-pub(crate) mod answer;
+mod answer;
 pub(crate) mod connection;
 mod fields;
 mod flood;

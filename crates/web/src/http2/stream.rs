@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,21 +12,19 @@ use phalanx::net::Bytes;
 use phalanx::overload::Admission;
 use phalanx::time::now;
 use phalanx::timeout;
-use phalanx_http::{Parse, Reply, Status, error_page, parse};
+use phalanx_http::{Reply, Status, Version};
 
-use crate::connection::buffers;
-use crate::connection::clock::with_date;
-use crate::connection::exchange::{RequestContext, admit, log_response};
-use crate::connection::gauge_guard::GaugeGuard;
-use crate::connection::outgoing::{Outgoing, To};
-use crate::connection::pace::Pace;
-use crate::connection::peer::Peer;
-use crate::connection::respond::respond;
-use crate::connection::response_stats::ResponseStats;
 use crate::http2::answer::StreamAnswer;
 use crate::http2::request;
 use crate::log::{AccessRecorder, Flush};
+use crate::respond::admit::{RequestContext, admit};
+use crate::respond::refusal::error_page;
+use crate::respond::respond;
+use crate::respond::writer::ResponseWriter;
 use crate::site::{CurrentSite, Site};
+use crate::socket::buffers;
+use crate::socket::gauge_guard::GaugeGuard;
+use crate::socket::peer::Peer;
 use crate::stages::Stages;
 
 /// State shared by a connection's streams.
@@ -86,16 +83,12 @@ pub(super) fn accept(
 /// Handles one request.
 async fn serve(streams: Streams, request: Request<RecvStream>, response: SendResponse<Bytes>) {
     let Streams { stages, site, entry, peer, is_tls, .. } = streams;
-    let head_only = request.method() == Method::HEAD;
+    let answer = StreamAnswer::new(response, is_tls);
+    let began = now();
+    let (head, body) = request.into_parts();
+    let Some(parts) = request::parts(&head) else { return answer.reset(Reason::PROTOCOL_ERROR) };
     // A CONNECT request is followed by tunnel data without an end.
-    let is_connect = request.method() == Method::CONNECT;
-    let answer = StreamAnswer::new(response, head_only, is_tls);
-    let (began, mut head) = (now(), buffers::get());
-    if !request::write(&request, &mut head) {
-        return answer.reset(Reason::PROTOCOL_ERROR);
-    }
-    let body = request.into_body();
-    let body = if is_connect || body.is_end_stream() {
+    let body = if head.method == Method::CONNECT || body.is_end_stream() {
         None
     } else {
         // Boxed: few requests have a body, and each would reserve memory for it.
@@ -109,75 +102,46 @@ async fn serve(streams: Streams, request: Request<RecvStream>, response: SendRes
             Err(_) => Some(Status::RequestTimeout),
         }
     };
-    let mut out = Outgoing {
-        to: To::Stream(Box::new(answer)),
-        stages,
-        pace: Pace::new(&site.timeouts),
-        bytes: buffers::get(),
-        stats: ResponseStats::default(),
-        user: None,
-    };
+    let mut out = ResponseWriter::stream(Box::new(answer), stages, &site.timeouts, buffers::get());
     let mut recorder = peer.recorder.as_ref().map(AccessRecorder::for_stream);
     // Held until h2 has all of the response.
     let (mut permit, mut path) = (None, Vec::new());
-    let parsed = match (parse(&head, &site.limits), body) {
-        // The request is complete, so an incomplete head is malformed.
-        (Ok(Parse::Incomplete), _) => Err(Status::BadRequest),
-        (Ok(Parse::Complete(request, _)), None) => Ok(request),
+    let mut lines = buffers::get();
+    request::write_lines(&head, &mut lines);
+    let parsed = match (request::request(&head, parts, &lines, &site.limits), body) {
+        (Ok(request), None) => Ok(request),
         (Ok(_), Some(status)) => Err(status),
         (Err(reject), _) => Err(reject.status),
     };
     let answered = match parsed {
-        Ok(mut request) => {
-            let line = recorder.as_ref().map(|_| line(request.line));
-            if let (Some(recorder), Some(line)) = (&mut recorder, &line) {
-                request.line = line;
+        Ok(request) => {
+            if let Some(recorder) = &mut recorder {
                 recorder.request(&request, began);
-                out.stats.begin(&out.bytes);
             }
-            let reply = Reply { keep_alive: true, ..Reply::to(&request) };
-            let open = peer.open.as_ref();
+            let (reply, open) = (Reply::to(&request), peer.open.as_ref());
             let context = RequestContext { site: &site, entry: &entry, open, https: None };
-            let answered = if admit(&mut out.bytes, &context, &mut permit, &request, reply) {
+            if admit(&mut out.buffer, &context, &mut permit, &request, reply) {
                 respond(&mut out, stages, &site, &mut path, &request, reply).await
             } else {
                 Ok(())
-            };
-            log_response(&mut out, &mut recorder);
-            answered
+            }
         }
         Err(status) => {
             if let Some(recorder) = &mut recorder {
-                recorder.rejected(&line(&head), began);
-                out.stats.begin(&out.bytes);
+                let [method, target, _] = parts.map(str::as_bytes);
+                let version = Version::Http2.name().as_bytes();
+                recorder.rejected(&[method, b" ", target, b" ", version], began);
             }
-            let reply = Reply { minor: 1, keep_alive: true, head_only };
-            with_date(|date| error_page(&mut out.bytes, status, date, reply));
-            log_response(&mut out, &mut recorder);
+            let head_only = head.method == Method::HEAD;
+            let reply = Reply { version: Version::Http2, keep_alive: true, head_only };
+            error_page(&mut out.buffer, status, reply);
             Ok(())
         }
     };
-    let sent = match answered {
-        Ok(()) => out.send().await,
-        Err(error) => Err(error),
-    };
+    out.log(&mut recorder);
+    buffers::recycle(out.end(answered).await);
+    buffers::recycle(lines);
     Flush::submit(recorder.as_mut().and_then(AccessRecorder::take));
-    buffers::recycle(head);
-    buffers::recycle(out.bytes);
-    let To::Stream(answer) = out.to else { return };
-    match sent {
-        Ok(()) => answer.end(),
-        // The client did not open its window in time. This is no server error (RFC 9113 §7).
-        Err(error) if error.kind() == io::ErrorKind::TimedOut => answer.reset(Reason::CANCEL),
-        Err(_) => answer.reset(Reason::INTERNAL_ERROR),
-    }
-}
-
-/// The request line for the access log, with the actual protocol version.
-fn line(head: &[u8]) -> Vec<u8> {
-    let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
-    let line = line.strip_suffix(b"1.1").unwrap_or(line);
-    [line, b"2.0"].concat()
 }
 
 /// Result of reading a body.

@@ -13,9 +13,9 @@ use std::task::{Context, Poll, ready};
 use phalanx::Call;
 use phalanx::net::{Bytes, IoTimeout, Payload};
 
-use crate::connection::buffers;
-use crate::connection::transport::Transport;
 use crate::http2::monitor::Monitor;
+use crate::socket::buffers;
+use crate::socket::transport::Transport;
 use crate::stages::Stages;
 
 /// Bytes gathered while the previous write is in progress; above this, h2 has to wait.

@@ -11,6 +11,7 @@ mod reopen;
 mod sink;
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use phalanx::blocking::blocking;
 use phalanx::time::now;
@@ -49,12 +50,14 @@ pub(crate) struct AccessRecorder {
     log: Log,
     address: IpAddr,
     records: Option<Box<LogRecords>>,
+    /// Whether the last recorded request has no response yet.
+    is_open: bool,
 }
 
 impl AccessRecorder {
     /// A recorder for a connection from `address`.
     pub(crate) fn new(log: Log, address: IpAddr) -> Self {
-        Self { log, address, records: None }
+        Self { log, address, records: None, is_open: false }
     }
 
     /// A recorder for another request of the same client whose response is sent separately.
@@ -63,16 +66,20 @@ impl AccessRecorder {
     }
 
     /// Records a request before it is answered. Its first byte arrived at `began`.
-    pub(crate) fn request(&mut self, request: &Request<'_>, began: std::time::Duration) {
+    pub(crate) fn request(&mut self, request: &Request<'_>, began: Duration) {
         let host = request.host.unwrap_or_default().as_bytes();
         let [referer, agent] = [request.referer, request.user_agent].map(Option::unwrap_or_default);
-        self.records().push(began, [request.line, host, referer, agent]);
+        self.records().push(began, &request.line().map(str::as_bytes), [host, referer, agent]);
+        self.is_open = true;
     }
 
-    /// Records invalid input before it is answered, by its first line.
-    pub(crate) fn rejected(&mut self, bytes: &[u8], began: std::time::Duration) {
-        let line = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
-        self.records().push(began, [line, b"", b"", b""]);
+    /// Records invalid input before it is answered, by its first line. Has no effect while the response to a
+    /// recorded request is not finished.
+    pub(crate) fn rejected(&mut self, line: &[&[u8]], began: Duration) {
+        if !self.is_open {
+            self.records().push(began, line, [b"", b"", b""]);
+            self.is_open = true;
+        }
     }
 
     /// Records the authenticated user of the last request.
@@ -83,6 +90,7 @@ impl AccessRecorder {
     /// Records the response to the last request: its status and the bytes of its content.
     pub(crate) fn finish(&mut self, status: u16, bytes: u64) {
         self.records().finish(status, bytes);
+        self.is_open = false;
     }
 
     /// Takes the records, to be submitted once the responses were sent.

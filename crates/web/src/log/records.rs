@@ -66,23 +66,28 @@ impl LogRecords {
         self.requests.len()
     }
 
-    pub(super) fn push(&mut self, began: Duration, texts: [&[u8]; TEXTS - 1]) {
-        let mut lengths = [0; TEXTS];
-        for (length, text) in lengths.iter_mut().zip(texts) {
-            *length = self.push_text(text);
-        }
+    /// Adds a request with the pieces of its line, and the other texts.
+    pub(super) fn push(&mut self, began: Duration, line: &[&[u8]], texts: [&[u8]; TEXTS - 2]) {
+        let [host, referer, agent] = texts.map(|text| [text]);
+        let lengths = [line, &host, &referer, &agent].map(|pieces| self.push_text(pieces));
+        let [line, host, referer, agent] = lengths;
+        let lengths = [line, host, referer, agent, 0];
         self.requests.push(LogRecord { began, bytes: 0, status: 0, lengths });
     }
 
-    /// Appends a text, truncated to what its length field can represent.
-    fn push_text(&mut self, text: &[u8]) -> u16 {
-        let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
-        self.text.extend_from_slice(&text[..usize::from(length)]);
-        length
+    /// Appends a text in pieces, truncated to what its length field can represent.
+    fn push_text(&mut self, pieces: &[&[u8]]) -> u16 {
+        let mut room = u16::MAX;
+        for piece in pieces {
+            let length = u16::try_from(piece.len()).unwrap_or(u16::MAX).min(room);
+            self.text.extend_from_slice(&piece[..usize::from(length)]);
+            room -= length;
+        }
+        u16::MAX - room
     }
 
     pub(super) fn user(&mut self, name: &[u8]) {
-        let length = self.push_text(name);
+        let length = self.push_text(&[name]);
         if let Some(last) = self.requests.last_mut() {
             last.lengths[TEXTS - 1] = length;
         }
@@ -135,9 +140,9 @@ mod tests {
     fn lines_of_a_connection() {
         let mut records = LogRecords::of(Ipv4Addr::LOCALHOST.into());
         let second = Duration::from_secs(1);
-        records.push(second, [b"GET /a HTTP/1.1", b"h", b"", b"agent"]);
+        records.push(second, &[b"GET", b" /a HTTP/1.1"], [b"h", b"", b"agent"]);
         records.finish(200, 5);
-        records.push(2 * second, [b"GET /b HTTP/1.1", b"h", b"from", b""]);
+        records.push(2 * second, &[b"GET /b HTTP/1.1"], [b"h", b"from", b""]);
         records.user(b"eve");
         records.finish(401, 0);
         records.left = 3 * second;
@@ -154,7 +159,7 @@ mod tests {
     #[test]
     fn long_text_is_truncated() {
         let mut records = LogRecords::of(Ipv4Addr::LOCALHOST.into());
-        records.push(Duration::ZERO, [&[b'x'; 70_000], b"h", b"", b"end"]);
+        records.push(Duration::ZERO, &[b"GET ", &[b'x'; 70_000], b" "], [b"h", b"", b"end"]);
         let mut out = Vec::new();
         records.write(LogFormat::Combined, Duration::ZERO, &mut LogTime::default(), &mut out);
         assert!(out.ends_with(b"\"-\" \"end\"\n"));

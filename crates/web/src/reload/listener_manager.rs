@@ -15,7 +15,7 @@ use phalanx::sync::oneshot;
 use phalanx::task::Either;
 use phalanx_service::SighupHandle;
 
-use crate::connection::accept::{AcceptContext, ListenerControl, ListenerKind, accept};
+use crate::conn::accept::{AcceptContext, ListenerControl, ListenerKind, accept};
 use crate::reload::listeners::{CommandQueues, ListenerCommand};
 use crate::stages::Stages;
 

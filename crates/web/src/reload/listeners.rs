@@ -9,7 +9,7 @@ use phalanx::net::bind;
 use phalanx::sync::oneshot;
 
 use crate::config::{Config, Listen};
-use crate::connection::accept::ListenerKind;
+use crate::conn::accept::ListenerKind;
 use crate::reload::inherited::Inherited;
 use crate::serve::{ServeError, url};
 

@@ -1,22 +1,19 @@
 //! Cross-origin resource sharing (Fetch standard, 3.2).
 
-use phalanx_http::{DateLine, Head, Reply, Request, Status};
+use phalanx_http::{FieldBlock, Head, Request};
 
 use crate::config::Cors;
 use crate::site::rules::is_value;
 
-/// A host's rule with its precomputed lines.
+/// A host's rule with its prepared fields.
 pub(crate) struct CrossOrigin {
     /// Allowed origins; `None` allows all.
     origins: Option<Vec<Box<[u8]>>>,
-    /// Lines of responses that scripts may read, which follow the origin.
-    allowed: Vec<u8>,
-    /// Lines of a response to a preflight request.
-    preflight: Vec<u8>,
+    /// Fields of responses that scripts may read, besides the origin.
+    allowed: FieldBlock,
+    /// Fields of a response to a preflight request.
+    preflight: FieldBlock,
 }
-
-/// Caches must keep responses for different origins apart, also those for requests without an origin.
-const VARY: &[u8] = b"Vary: Origin\r\n";
 
 impl CrossOrigin {
     pub(crate) fn new(cors: &Cors) -> Result<Self, (&'static str, String)> {
@@ -37,8 +34,7 @@ impl CrossOrigin {
                 return Err(("origins", format!("found {origin:?}, {expected}")));
             }
         }
-        let mut allowed = Vec::new();
-        let mut preflight = Vec::new();
+        let (mut allowed, mut preflight) = (FieldBlock::default(), FieldBlock::default());
         let lines = [
             ("methods", "Access-Control-Allow-Methods", &cors.methods),
             ("headers", "Access-Control-Allow-Headers", &cors.headers),
@@ -48,50 +44,36 @@ impl CrossOrigin {
             let value = values.join(", ");
             is_value(&value).map_err(|what| (key, what))?;
             let out = if key == "expose" { &mut allowed } else { &mut preflight };
-            out.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+            out.push(name, value.as_bytes());
         }
-        let seconds = cors.max_age.as_secs();
-        preflight.extend_from_slice(format!("Access-Control-Max-Age: {seconds}\r\n").as_bytes());
+        let seconds = cors.max_age.as_secs().to_string();
+        preflight.push("Access-Control-Max-Age", seconds.as_bytes());
         if cors.credentials {
-            allowed.extend_from_slice(b"Access-Control-Allow-Credentials: true\r\n");
+            allowed.push("Access-Control-Allow-Credentials", b"true");
         }
         let origins = cors.origins.iter().map(|origin| origin.as_bytes().into()).collect();
         Ok(Self { origins: (!any).then_some(origins), allowed, preflight })
     }
 
-    /// Appends the lines of any response to this request.
-    pub(crate) fn lines(&self, request: &Request<'_>, lines: &mut Vec<u8>) {
+    /// Appends the fields of any response to this request.
+    pub(crate) fn fields<'h>(&self, request: &Request<'_>, head: Head<'h>) -> Head<'h> {
+        const ALLOW_ORIGIN: &str = "Access-Control-Allow-Origin";
         let asked = request.values("origin").next();
+        // Caches must keep responses for different origins apart, also those for requests without an origin.
+        let vary = |head: Head<'h>| head.field("Vary", b"Origin");
         match (&self.origins, asked) {
-            (None, _) => {
-                lines.extend_from_slice(b"Access-Control-Allow-Origin: *\r\n");
-                lines.extend_from_slice(&self.allowed);
-            }
+            (None, _) => head.field(ALLOW_ORIGIN, b"*").fields(self.allowed.all()),
             (Some(origins), Some(asked)) if origins.iter().any(|origin| **origin == *asked) => {
-                lines.extend_from_slice(b"Access-Control-Allow-Origin: ");
-                lines.extend_from_slice(asked);
-                lines.extend_from_slice(b"\r\n");
-                lines.extend_from_slice(&self.allowed);
-                lines.extend_from_slice(VARY);
+                vary(head.field(ALLOW_ORIGIN, asked).fields(self.allowed.all()))
             }
-            _ => lines.extend_from_slice(VARY),
+            _ => vary(head),
         }
     }
 
-    /// Responds to a preflight request. Returns false if this is not one. The lines of [`lines`](Self::lines)
-    /// are not included.
-    pub(crate) fn preflight(
-        &self,
-        out: &mut Vec<u8>,
-        request: &Request<'_>,
-        date: &DateLine,
-        reply: Reply,
-    ) -> bool {
+    /// The fields of the response to a preflight request, in addition to [`fields`](Self::fields). Returns `None`
+    /// if this is not one.
+    pub(crate) fn preflight(&self, request: &Request<'_>) -> Option<&FieldBlock> {
         let asks = |name| request.values(name).next().is_some();
-        if !asks("origin") || !asks("access-control-request-method") {
-            return false;
-        }
-        Head::new(out, Status::NoContent, date, reply).block(&self.preflight).finish();
-        true
+        (asks("origin") && asks("access-control-request-method")).then_some(&self.preflight)
     }
 }

@@ -4,7 +4,6 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use phalanx::fs::Dir;
-use phalanx_http::Request;
 
 use crate::auth::files;
 use crate::auth::passwords::Passwords;
@@ -75,50 +74,5 @@ impl Host {
             && self.place.is_some()
             && self.place == root.place
             && own.zip(&root.passwords).all(|(own, other)| own.is_same(other))
-    }
-
-    /// Adds the host's lines to the response whose head starts at `start` in `out`. The head of a `file`
-    /// already contains its lines, except those that depend on the request or on TLS (`is_tls`).
-    #[inline]
-    pub(crate) fn finish(
-        &self,
-        out: &mut Vec<u8>,
-        start: usize,
-        file: bool,
-        request: &Request<'_>,
-        is_tls: bool,
-    ) {
-        let rules = &self.rules;
-        if rules.cors.is_some()
-            || !file && !rules.security_lines.is_empty()
-            || is_tls && !rules.tls_lines.is_empty()
-        {
-            self.add_lines(out, start, file, request, is_tls);
-        }
-    }
-
-    #[cold]
-    fn add_lines(
-        &self,
-        out: &mut Vec<u8>,
-        start: usize,
-        file: bool,
-        request: &Request<'_>,
-        is_tls: bool,
-    ) {
-        let Some(end) = out[start..].windows(2).position(|bytes| bytes == b"\r\n") else { return };
-        let mut lines = Vec::with_capacity(256);
-        if let Some(cors) = &self.rules.cors {
-            cors.lines(request, &mut lines);
-        }
-        if !file {
-            lines.extend_from_slice(&self.rules.security_lines);
-        }
-        if is_tls {
-            lines.extend_from_slice(&self.rules.tls_lines);
-        }
-        // Behind the status line.
-        let at = start + end + 2;
-        out.splice(at..at, lines);
     }
 }

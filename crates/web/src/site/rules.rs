@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use phalanx_http::{Status, path};
+use phalanx_http::{FieldBlock, Status, path};
 
 use crate::config::{HostConfig, Redirect, RedirectStatus, Rewrite, SecurityHeaders};
 use crate::site::cors::CrossOrigin;
@@ -19,13 +19,13 @@ pub(crate) struct Rules {
     headers: Vec<(Pattern, String, String)>,
     cache_control: Vec<(Pattern, String)>,
     /// Paths that require a password, with the challenge of each.
-    auth: Vec<(Pattern, Vec<u8>)>,
-    /// Fields of every response.
-    security: Vec<(&'static str, String)>,
-    /// The same fields as lines.
-    pub(crate) security_lines: Vec<u8>,
-    /// Lines of every response over TLS.
-    pub(crate) tls_lines: Vec<u8>,
+    auth: Vec<(Pattern, FieldBlock)>,
+    /// Fields of every response, which those of a file contain.
+    security_headers: Vec<(&'static str, String)>,
+    /// The same fields, prepared.
+    pub(crate) security: FieldBlock,
+    /// Fields of every response over TLS.
+    pub(crate) tls: FieldBlock,
     pub(crate) kinds: Kinds,
     pub(crate) cors: Option<CrossOrigin>,
 }
@@ -72,14 +72,14 @@ impl Rules {
         let kinds = Kinds::new(host, &mut wrong);
         let mut rules = Self {
             kinds,
-            tls_lines: Vec::new(),
+            tls: FieldBlock::default(),
             redirects: Vec::new(),
             rewrites: Vec::new(),
             headers: Vec::new(),
             cache_control: Vec::new(),
             auth: Vec::new(),
-            security: host.security_headers.as_ref().map(security).unwrap_or_default(),
-            security_lines: Vec::new(),
+            security_headers: host.security_headers.as_ref().map(security).unwrap_or_default(),
+            security: FieldBlock::default(),
             cors: None,
         };
         let mut note = |key: String, what: String| wrong.push((key, what));
@@ -111,25 +111,22 @@ impl Rules {
                 (_, Err(what)) => note(format!("cache-control[{n}].value"), what),
             }
         }
-        for (name, value) in &rules.security {
+        for (name, value) in &rules.security_headers {
             if let Err(what) = is_value(value) {
                 note(format!("security-headers.{}", name.to_ascii_lowercase()), what);
             }
-            rules.security_lines.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+            rules.security.push(name, value.as_bytes());
         }
         let transport = host.security_headers.as_ref();
         if let Some(value) = transport.and_then(|own| own.strict_transport_security.as_ref()) {
             match is_hsts(value) {
-                Ok(()) => {
-                    let line = format!("Strict-Transport-Security: {value}\r\n");
-                    rules.tls_lines = line.into_bytes();
-                }
+                Ok(()) => rules.tls.push("Strict-Transport-Security", value.as_bytes()),
                 Err(what) => note("security-headers.strict-transport-security".into(), what),
             }
         }
         for (n, rule) in host.auth.iter().enumerate() {
             match (Pattern::new(&rule.path), challenge(&rule.realm)) {
-                (Ok(pattern), Ok(line)) => rules.auth.push((pattern, line)),
+                (Ok(pattern), Ok(challenge)) => rules.auth.push((pattern, challenge)),
                 (Err(what), _) => note(format!("auth[{n}].path"), what),
                 (_, Err(what)) => note(format!("auth[{n}].realm"), what),
             }
@@ -211,8 +208,8 @@ impl Rules {
         self.auth.iter().position(|(pattern, _)| pattern.matches(&asked).is_some())
     }
 
-    /// The `WWW-Authenticate` line of a rule.
-    pub(crate) fn challenge(&self, rule: usize) -> &[u8] {
+    /// The `WWW-Authenticate` field of a rule.
+    pub(crate) fn challenge(&self, rule: usize) -> &FieldBlock {
         &self.auth[rule].1
     }
 
@@ -221,7 +218,7 @@ impl Rules {
     pub(crate) fn fields(&self, path: &[u8], made: bool) -> Vec<(&str, Cow<'_, str>)> {
         let mut fields: Vec<(&str, Cow<'_, str>)> = Vec::new();
         let nothing = self.headers.is_empty() && self.cache_control.is_empty();
-        if nothing && self.security.is_empty() && self.auth.is_empty() && !made {
+        if nothing && self.security_headers.is_empty() && self.auth.is_empty() && !made {
             return fields;
         }
         let path = absolute(path, made);
@@ -231,7 +228,7 @@ impl Rules {
         } else if made {
             fields.push(("Cache-Control", "no-cache".into()));
         }
-        fields.extend(self.security.iter().map(|(name, value)| (*name, value.into())));
+        fields.extend(self.security_headers.iter().map(|(name, value)| (*name, value.into())));
         for (pattern, name, value) in &self.headers {
             if pattern.matches(&path).is_some() {
                 // A later rule overrides an earlier one and the defaults, but list fields are sent several
@@ -277,13 +274,16 @@ fn private(value: &str) -> String {
     ["private"].into_iter().chain(kept).collect::<Vec<_>>().join(", ")
 }
 
-/// The `WWW-Authenticate` line of a realm (RFC 7617 §2.1).
-fn challenge(realm: &str) -> Result<Vec<u8>, String> {
+/// The `WWW-Authenticate` field of a realm (RFC 7617 §2.1).
+fn challenge(realm: &str) -> Result<FieldBlock, String> {
     is_value(realm)?;
     if realm.contains(['"', '\\']) || !realm.is_ascii() {
         return Err(format!("found {realm:?}, expected ASCII text without quotes and backslashes"));
     }
-    Ok(format!("WWW-Authenticate: Basic realm=\"{realm}\", charset=\"UTF-8\"\r\n").into_bytes())
+    let mut field = FieldBlock::default();
+    let value = format!("Basic realm=\"{realm}\", charset=\"UTF-8\"");
+    field.push("WWW-Authenticate", value.as_bytes());
+    Ok(field)
 }
 
 /// Checks a value of `Strict-Transport-Security` (RFC 6797 §6.1).

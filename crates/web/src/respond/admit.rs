@@ -1,17 +1,15 @@
-//! Admission of one request and logging of its response, for both versions of HTTP.
+//! Admission of one request, for both versions of HTTP.
 
 use std::sync::Arc;
 
 use phalanx::overload::{Admission, Permit};
 use phalanx::time::now;
 use phalanx_guard::Open;
-use phalanx_http::{Reply, Request};
+use phalanx_http::{Reply, Request, ResponseBuffer, Status};
 
-use crate::connection::health;
-use crate::connection::outgoing::Outgoing;
-use crate::connection::refusal::{refuse, refuse_for};
-use crate::connection::respond::redirect_to_https;
-use crate::log::AccessRecorder;
+use crate::respond::health;
+use crate::respond::redirect::redirect_to_https;
+use crate::respond::refusal::{refuse, refuse_for};
 use crate::site::Site;
 
 /// Inputs of the admission decision, except the request.
@@ -26,27 +24,28 @@ pub(crate) struct RequestContext<'a> {
 }
 
 /// Decides whether to admit a request. Returns true if it is admitted, with a permit in `permit` where
-/// admission control is enabled; the caller then calls [`respond`](crate::connection::respond::respond).
-/// Otherwise the response is already written. In both cases the caller finishes with [`log_response`].
+/// admission control is enabled; the caller then calls [`respond`](crate::respond::respond). Otherwise the response
+/// is already written. In both cases the caller logs it with
+/// [`ResponseWriter::log`](crate::respond::writer::ResponseWriter::log).
 ///
 /// Not an `async fn`, because its future would enlarge every connection.
 pub(crate) fn admit(
-    bytes: &mut Vec<u8>,
+    out: &mut ResponseBuffer,
     context: &RequestContext<'_>,
     permit: &mut Option<Permit>,
     request: &Request<'_>,
     reply: Reply,
 ) -> bool {
     if health::is_asked(context.site.health.as_deref(), request) {
-        health::answer(bytes, reply);
+        health::answer(out, reply);
         return false;
     }
     if let Some(Err(wait)) = context.open.map(|open| open.request(now())) {
-        refuse_for(bytes, wait, reply);
+        refuse_for(out, wait, reply);
         return false;
     }
     if let Some(port) = context.https {
-        redirect_to_https(bytes, context.site, request, port, reply);
+        redirect_to_https(out, context.site, request, port, reply);
         return false;
     }
     if let (None, Some(entry)) = (&permit, context.entry) {
@@ -55,17 +54,6 @@ pub(crate) fn admit(
     if permit.is_some() || context.entry.is_none() {
         return true;
     }
-    refuse(bytes, reply);
+    refuse(out, Status::ServiceUnavailable, reply);
     false
-}
-
-/// Records the response for the access log, if there is one.
-pub(crate) fn log_response(out: &mut Outgoing, recorder: &mut Option<AccessRecorder>) {
-    if let Some(recorder) = recorder {
-        if let Some(user) = out.user.take() {
-            recorder.user(user.name());
-        }
-        let (status, bytes) = out.stats.finish(&out.bytes);
-        recorder.finish(status, bytes);
-    }
 }

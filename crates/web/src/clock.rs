@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use phalanx::time::{now, time_of_day};
-use phalanx_http::DateLine;
+use phalanx_http::{DateLine, Head, Reply, ResponseBuffer, Status};
 
 /// Age at which the cached time is read again.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
@@ -18,8 +18,14 @@ thread_local! {
     static CLOCK: RefCell<Option<Clock>> = const { RefCell::new(None) };
 }
 
-/// Calls `f` with the current `Date` field line.
-pub(crate) fn with_date<R>(f: impl FnOnce(&DateLine) -> R) -> R {
+/// Starts a response with the current date.
+#[inline]
+pub(crate) fn head(out: &mut ResponseBuffer, status: Status, reply: Reply) -> Head<'_> {
+    with_date(|date| out.head(status, date, reply))
+}
+
+/// Calls `f` with the current `Date` field.
+fn with_date<R>(f: impl FnOnce(&DateLine) -> R) -> R {
     CLOCK.with_borrow_mut(|clock| {
         let now = now();
         let clock = clock.get_or_insert_with(|| Clock {

@@ -14,13 +14,13 @@ use phalanx::{SharedStage, select, timeout};
 use phalanx_http::Status;
 use phalanx_tls::{Failed, TlsStages};
 
-use crate::connection::Connection;
-use crate::connection::gauge_guard::GaugeGuard;
-use crate::connection::peer::Peer;
-use crate::connection::refusal::reject;
-use crate::connection::transport::Transport;
+use crate::conn::reject::reject;
+use crate::http1::Connection;
 use crate::http2;
 use crate::site::CurrentSite;
+use crate::socket::gauge_guard::GaugeGuard;
+use crate::socket::peer::Peer;
+use crate::socket::transport::Transport;
 use crate::stages::{AcceptStages, HTTP2, Stages};
 
 /// State shared by the listeners of one processor.

@@ -3,26 +3,25 @@
 use std::io;
 use std::sync::Arc;
 
-use phalanx_http::{Accepted, Coding, Head, Multipart, Parts, Status};
+use phalanx_http::{Accepted, Coding, Multipart, Outcome, Parts, Ranged, Status, evaluate, range};
 
-use crate::connection::answer::{self, Follows, Part};
-use crate::connection::clock::with_date;
-use crate::connection::fail::fail;
-use crate::connection::outgoing::Outgoing;
-use crate::connection::respond::Ask;
 use crate::files::entry::Entry;
 use crate::files::failure::Failure;
 use crate::files::make::{begin, obtain};
 use crate::files::variants::{Choice, Variants};
+use crate::respond::ask::Ask;
+use crate::respond::content::Part;
+use crate::respond::fail::fail;
+use crate::respond::writer::ResponseWriter;
 
 /// Sends the file at `path`.
 pub(super) async fn negotiate(
-    out: &mut Outgoing,
+    out: &mut ResponseWriter,
     ask: Ask<'_>,
     path: &[u8],
     entry: &Arc<Entry>,
 ) -> io::Result<()> {
-    let Ask { site, request, reply, .. } = ask;
+    let Ask { site, request, .. } = ask;
     let other: Arc<Entry>;
     let chosen: &Entry = match &entry.variants {
         None if Accepted::refuses_identity(request) => {
@@ -51,15 +50,49 @@ pub(super) async fn negotiate(
             Chosen::Refused => return fail(out, ask, Status::NotAcceptable, None).await,
         },
     };
-    let start = out.bytes.len();
-    let follows = with_date(|date| answer::file(&mut out.bytes, request, chosen, date, reply));
-    let is_tls = out.is_tls();
-    site[ask.host].finish(&mut out.bytes, start, true, request, is_tls);
-    match follows {
+    match write_head(out, ask, chosen) {
         Ok(Follows::Part(part)) => out.content(site, chosen, part).await,
         Ok(Follows::Parts(parts)) => Box::pin(several(out, ask, chosen, &parts)).await,
         Err(status) => fail(out, ask, status, Some(chosen.length)).await,
     }
+}
+
+/// Content that follows the head of a file's response.
+enum Follows {
+    /// One range, possibly empty.
+    Part(Part),
+    /// Several ranges; the head is still to be written.
+    Parts(Parts),
+}
+
+/// Writes the head for a file, and returns the content to send.
+///
+/// # Errors
+/// The status of the error response; in this case nothing is written.
+fn write_head(out: &mut ResponseWriter, ask: Ask<'_>, entry: &Entry) -> Result<Follows, Status> {
+    let (entity, validators) = (&entry.entity, entry.validators());
+    match evaluate(ask.request, &validators) {
+        Outcome::Proceed => (),
+        Outcome::NotModified => {
+            ask.file_head(out, Status::NotModified).fields(entity.unchanged()).finish();
+            return Ok(Follows::Part(Part::NONE));
+        }
+        Outcome::PreconditionFailed => return Err(Status::PreconditionFailed),
+    }
+    let part = match range::resolve(ask.request, &validators, entry.length) {
+        Ranged::Full => {
+            ask.file_head(out, Status::Ok).entity(entity).finish();
+            Part::all(entry)
+        }
+        Ranged::Partial { start, end } => {
+            let head = ask.file_head(out, Status::PartialContent).fields(entity.partial());
+            head.part(start, end, entry.length).finish();
+            Part { start, end }
+        }
+        Ranged::Parts(parts) => return Ok(Follows::Parts(parts)),
+        Ranged::Unsatisfiable => return Err(Status::RangeNotSatisfiable),
+    };
+    Ok(Follows::Part(if ask.reply.head_only { Part::NONE } else { part }))
 }
 
 /// Selected representation.
@@ -89,20 +122,20 @@ fn choose<'a>(
 }
 
 /// Sends several ranges as one multipart response.
-async fn several(out: &mut Outgoing, ask: Ask<'_>, entry: &Entry, parts: &Parts) -> io::Result<()> {
+async fn several(
+    out: &mut ResponseWriter,
+    ask: Ask<'_>,
+    entry: &Entry,
+    parts: &Parts,
+) -> io::Result<()> {
     let boundary = ask.site.boundary(entry.validators().etag);
     let multipart = Multipart::new(parts, &entry.entity, entry.length, boundary);
-    let start = out.bytes.len();
-    with_date(|date| {
-        let head = Head::new(&mut out.bytes, Status::PartialContent, date, ask.reply);
-        multipart.head(head.block(entry.entity.multipart())).finish();
-    });
-    let is_tls = out.is_tls();
-    ask.site[ask.host].finish(&mut out.bytes, start, true, ask.request, is_tls);
+    let head = ask.file_head(out, Status::PartialContent).fields(entry.entity.multipart());
+    multipart.head(head).finish();
     for (n, (start, end)) in parts.iter().enumerate() {
-        multipart.before(n, &mut out.bytes);
+        out.buffer.append(|bytes| multipart.before(n, bytes));
         out.content(ask.site, entry, Part { start, end }).await?;
     }
-    multipart.end(&mut out.bytes);
+    out.buffer.append(|bytes| multipart.end(bytes));
     Ok(())
 }

@@ -7,13 +7,13 @@ use std::io;
 
 use phalanx::blocking::BlockingError;
 use phalanx::time::now;
-use phalanx_http::Status;
+use phalanx_http::{FieldBlock, Status};
 
 use crate::auth::credentials::Credentials;
-use crate::connection::fail::fail_with;
-use crate::connection::outgoing::Outgoing;
-use crate::connection::respond::Ask;
 use crate::files::list;
+use crate::respond::ask::Ask;
+use crate::respond::fail::fail_with;
+use crate::respond::writer::ResponseWriter;
 use crate::site::rules::Route;
 
 /// As [`Rules::route`](crate::site::rules::Rules::route), after checking access.
@@ -21,7 +21,7 @@ use crate::site::rules::Route;
 /// # Errors
 /// If the response cannot be sent.
 pub(super) async fn route_protected(
-    out: &mut Outgoing,
+    out: &mut ResponseWriter,
     ask: Ask<'_>,
     path: &mut Vec<u8>,
     directory: &mut bool,
@@ -29,7 +29,7 @@ pub(super) async fn route_protected(
     if !check_access(out, ask, path, *directory).await? {
         return Ok(Route::Answered);
     }
-    let route = ask.site[ask.host].rules.route(path, directory, ask.request.query);
+    let route = ask.host().rules.route(path, directory, ask.request.query);
     if route == Route::Rewritten && !check_access(out, ask, path, *directory).await? {
         return Ok(Route::Answered);
     }
@@ -42,12 +42,12 @@ pub(super) async fn route_protected(
 /// # Errors
 /// If the response cannot be sent.
 pub(super) async fn check_access(
-    out: &mut Outgoing,
+    out: &mut ResponseWriter,
     ask: Ask<'_>,
     path: &[u8],
     directory: bool,
 ) -> io::Result<bool> {
-    let host = &ask.site[ask.host];
+    let host = ask.host();
     // A listing has the access rules of its directory.
     let (path, directory) = match list::split(path) {
         Some((directory, _)) => (directory, true),
@@ -56,19 +56,21 @@ pub(super) async fn check_access(
     let Some(rule) = host.rules.auth(path, directory) else { return Ok(true) };
     let status = match verify(ask, rule).await {
         Ok(credentials) => {
-            if out.stats.is_active() {
+            if ask.stages.log.is_some() {
                 out.user = Some(Box::new(credentials));
             }
             return Ok(true);
         }
         Err(status) => status,
     };
-    let lines = match status {
-        Status::Unauthorized => host.rules.challenge(rule),
+    if status == Status::Unauthorized {
+        fail_with(out, ask, status, host.rules.challenge(rule)).await?;
+    } else {
         // The verification queue is full; a retry may succeed.
-        _ => b"Retry-After: 1\r\n",
-    };
-    fail_with(out, ask, status, lines).await?;
+        let mut fields = FieldBlock::default();
+        fields.push("Retry-After", b"1");
+        fail_with(out, ask, status, &fields).await?;
+    }
     Ok(false)
 }
 
@@ -81,7 +83,7 @@ async fn verify(ask: Ask<'_>, rule: usize) -> Result<Credentials, Status> {
         _ => None,
     };
     let credentials = credentials.ok_or(Status::Unauthorized)?;
-    let passwords = &ask.site[ask.host].passwords[rule];
+    let passwords = &ask.host().passwords[rule];
     let now = now();
     if passwords.is_cached(&credentials, now) {
         return Ok(credentials);

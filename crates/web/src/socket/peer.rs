@@ -7,9 +7,9 @@ use phalanx::net::Stream;
 use phalanx::time::now;
 use phalanx_guard::Open;
 
-use crate::connection::gauge_guard::GaugeGuard;
 use crate::log::AccessRecorder;
 use crate::site::Site;
+use crate::socket::gauge_guard::GaugeGuard;
 use crate::stages::Stages;
 
 /// The client of a connection.
@@ -19,7 +19,7 @@ pub(crate) struct Peer {
     pub(crate) open: Option<Open>,
     /// Counts this connection on its processor.
     #[expect(dead_code, reason = "it counts until it is dropped")]
-    pub(super) gauge: Option<GaugeGuard>,
+    pub(crate) gauge: Option<GaugeGuard>,
     /// Log records of its requests.
     pub(crate) recorder: Option<AccessRecorder>,
 }

@@ -33,7 +33,7 @@ pub(crate) fn recycle(mut buffer: Vec<u8>) {
 }
 
 /// Frees an empty buffer that is too large for an idle connection.
-pub(super) fn shrink_idle(buffer: &mut Vec<u8>) {
+pub(crate) fn shrink_idle(buffer: &mut Vec<u8>) {
     if buffer.is_empty() && buffer.capacity() > MAX_IDLE_BYTES {
         *buffer = Vec::new();
     }

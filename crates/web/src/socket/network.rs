@@ -8,9 +8,9 @@ use phalanx::fs::File;
 use phalanx::net::{Bytes, IoTimeout, Payload, SentFile};
 use phalanx::overload::Permit;
 
-use crate::connection::buffers;
-use crate::connection::transport::Transport;
 use crate::log::Flush;
+use crate::socket::buffers;
+use crate::socket::transport::Transport;
 use crate::stages::Stages;
 
 /// Result of waiting for input.

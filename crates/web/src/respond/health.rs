@@ -2,9 +2,9 @@
 //! healthy.
 
 use phalanx::shutdown::is_draining;
-use phalanx_http::{Head, Method, Reply, Request, Status};
+use phalanx_http::{Method, Reply, Request, ResponseBuffer, Status};
 
-use crate::connection::clock::with_date;
+use crate::clock;
 
 /// Whether `request` is a health check.
 pub(super) fn is_asked(path: Option<&str>, request: &Request<'_>) -> bool {
@@ -12,18 +12,11 @@ pub(super) fn is_asked(path: Option<&str>, request: &Request<'_>) -> bool {
 }
 
 /// Appends the response: 200, or 503 during shutdown.
-pub(super) fn answer(out: &mut Vec<u8>, reply: Reply) {
+pub(super) fn answer(out: &mut ResponseBuffer, reply: Reply) {
     let (status, body) = match is_draining() {
         false => (Status::Ok, "ok\n"),
         true => (Status::ServiceUnavailable, "draining\n"),
     };
-    with_date(|date| {
-        Head::new(out, status, date, reply)
-            .block(b"Content-Type: text/plain\r\nCache-Control: no-store\r\n")
-            .length(body.len() as u64)
-            .finish();
-    });
-    if !reply.head_only {
-        out.extend_from_slice(body.as_bytes());
-    }
+    let head = clock::head(out, status, reply).field("Cache-Control", b"no-store");
+    head.whole("text/plain", &[body]);
 }

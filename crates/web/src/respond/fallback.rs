@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use phalanx_http::{Status, accepts, names};
 
-use crate::connection::answer;
-use crate::connection::respond::Ask;
 use crate::files::entry::Entry;
 use crate::files::failure::Failure;
 use crate::files::list;
 use crate::files::lookup::{Found, look_up};
 use crate::listing::{Form, Order, View};
+use crate::respond::ask::Ask;
+use crate::respond::fail;
 
 /// Finds the file to serve instead, and replaces `path` by its path. `directory` means that the request named
 /// a directory whose first index file does not exist.
@@ -23,7 +23,7 @@ pub(super) async fn find_fallback(
     path: &mut Vec<u8>,
     directory: bool,
 ) -> Result<Arc<Entry>, Status> {
-    let config = &ask.site[ask.host].config;
+    let config = &ask.host().config;
     if directory {
         let first = config.index.first().map_or(0, |index| index.len());
         let name = without_slash(&path[..path.len() - first]).to_vec();
@@ -61,7 +61,7 @@ async fn file(ask: Ask<'_>, path: &mut Vec<u8>) -> Result<Option<Arc<Entry>>, St
     match result {
         Ok(Found::File(entry)) => Ok(Some(entry)),
         Ok(Found::Directory) | Err(Failure::Missing) => Ok(None),
-        Err(failure) => Err(answer::status(failure)),
+        Err(failure) => Err(fail::status(failure)),
     }
 }
 

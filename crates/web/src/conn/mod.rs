@@ -1,0 +1,4 @@
+//! New connections: accepting, the TLS handshake, and the choice of the protocol.
+
+pub(crate) mod accept;
+mod reject;

@@ -1,0 +1,99 @@
+//! Input of an HTTP/1.1 connection.
+
+use std::io;
+use std::time::Duration;
+
+use phalanx::net::IoTimeout;
+use phalanx::time::now;
+use phalanx_http::{Discard, Status};
+
+use crate::http1::connection::{Connection, Next};
+use crate::respond::refusal::error_page;
+use crate::socket::buffers;
+use crate::socket::network::{Buffers, Received, send_and_receive};
+
+/// Time for which the server keeps reading after an error response, so that the client can read the response
+/// before the connection is reset (RFC 9112 §9.6).
+const LINGER: Duration = Duration::from_secs(1);
+/// Bytes that the server reads during [`LINGER`].
+const LINGER_BYTES: usize = 256 * 1024;
+
+impl Connection {
+    /// Sends the gathered responses, then waits for input.
+    pub(super) async fn receive(&mut self) -> io::Result<Next> {
+        self.input.drain(..self.taken);
+        self.taken = 0;
+        buffers::shrink_idle(&mut self.input);
+        buffers::shrink_idle(&mut self.path);
+        let timeouts = &self.site.timeouts;
+        // One time limit covers all bytes of a request.
+        let timeout = match self.begun {
+            None => IoTimeout::after(timeouts.idle).until_shutdown(),
+            Some(begun) => IoTimeout::after(timeouts.request.saturating_sub(now() - begun)),
+        };
+        match self.receive_more(timeout).await {
+            Received::Bytes(1..) => {
+                self.begun.get_or_insert_with(now);
+                Ok(Next::Request)
+            }
+            Received::TimedOut if self.begun.is_some() => {
+                self.refuse(Status::RequestTimeout, error_page).await
+            }
+            _ => Ok(Next::Close),
+        }
+    }
+
+    /// Sends the gathered responses, then appends received bytes to the input.
+    async fn receive_more(&mut self, timeout: IoTimeout) -> Received {
+        let out = self.out.buffer.take();
+        let (input, permit) = (std::mem::take(&mut self.input), self.permit.take());
+        let sending = self.out.pace.timeout(out.len() as u64);
+        self.out.pace.rest();
+        let buffers = Buffers { out, input, permit, records: self.take_records() };
+        let (buffers, received) =
+            send_and_receive(self.stages, &self.transport, buffers, sending, timeout).await;
+        self.input = buffers.input;
+        if matches!(received, Received::Bytes(1..)) {
+            self.out.buffer.reuse(buffers::get());
+        }
+        received
+    }
+
+    /// Reads and discards the body of a request that is already answered. A malformed body gets an error
+    /// response, which tells the client that no later request will be read.
+    pub(super) async fn discard_body(&mut self, mut body: Discard) -> io::Result<Next> {
+        let begun = now();
+        loop {
+            match body.feed(&self.input[self.taken..]) {
+                Ok(bytes) => self.taken += bytes,
+                Err(reject) => {
+                    // The rest is not a request line and is not logged as one.
+                    self.taken = self.input.len();
+                    return self.refuse(reject.status, error_page).await;
+                }
+            }
+            if body.is_done() {
+                return Ok(Next::Request);
+            }
+            self.input.clear();
+            self.taken = 0;
+            let limit = self.site.timeouts.body.saturating_sub(now() - begun);
+            if !matches!(self.receive_more(IoTimeout::after(limit)).await, Received::Bytes(1..)) {
+                self.out.send().await?;
+                return Ok(Next::Linger);
+            }
+        }
+    }
+
+    /// Shuts down the sending side, then reads and discards for a moment.
+    pub(super) async fn linger(&mut self) {
+        self.transport.finish(self.out.pace.timeout(0)).await;
+        let (begun, mut bytes) = (now(), 0);
+        while now() - begun < LINGER && bytes < LINGER_BYTES {
+            self.input.clear();
+            let timeout = IoTimeout::after(LINGER.saturating_sub(now() - begun)).until_shutdown();
+            let Received::Bytes(more @ 1..) = self.receive_more(timeout).await else { return };
+            bytes += more;
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! HTTP/1.1 connections (RFC 9112).
+//!
+//! | file | idea |
+//! |---|---|
+//! | `connection.rs` | one connection: requests in order, their responses gathered |
+//! | `input.rs` | waits for input, discards request bodies, lingers before closing |
+
+mod connection;
+mod input;
+
+pub(crate) use connection::Connection;

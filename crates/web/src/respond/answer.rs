@@ -1,0 +1,104 @@
+//! Request handling: host, route, access, file lookup and response.
+
+use std::io;
+use std::sync::Arc;
+
+use phalanx_http::{ALLOW, Method, Reply, Request, Status, path};
+
+use crate::clock;
+use crate::files::failure::Failure;
+use crate::files::lookup::{Found, LookupResult, look_up};
+use crate::respond::ask::Ask;
+use crate::respond::fail::{self, fail, refused_method};
+use crate::respond::fallback::find_fallback;
+use crate::respond::negotiate::negotiate;
+use crate::respond::password::{check_access, route_protected};
+use crate::respond::redirect::{redirect, redirect_directory};
+use crate::respond::writer::ResponseWriter;
+use crate::site::Site;
+use crate::site::rules::Route;
+use crate::stages::Stages;
+
+/// Writes the response to one request into `out`.
+pub(crate) async fn respond(
+    out: &mut ResponseWriter,
+    stages: Stages,
+    site: &Arc<Site>,
+    path: &mut Vec<u8>,
+    request: &Request<'_>,
+    reply: Reply,
+) -> io::Result<()> {
+    let Some(host) = site.host(request.host) else {
+        clock::head(&mut out.buffer, site.unknown_host, reply).page();
+        return Ok(());
+    };
+    let ask = Ask { stages, site, host, request, reply };
+    let here = ask.host();
+    match request.method {
+        Method::Get | Method::Head => (),
+        Method::Options => {
+            let preflight = here.rules.cors.as_ref().and_then(|cors| cors.preflight(request));
+            let head = ask.head(out, Status::NoContent);
+            match preflight {
+                Some(fields) => head.fields(fields.all()).finish(),
+                None => head.field("Allow", ALLOW.as_bytes()).finish(),
+            }
+            return Ok(());
+        }
+        Method::Other(method) => {
+            return fail(out, ask, refused_method(method), None).await;
+        }
+    }
+    let mut resolved = match path::resolve(request.path.as_bytes(), path) {
+        Ok(resolved) => resolved,
+        Err(refused) => return fail(out, ask, refused.status(), None).await,
+    };
+    let directory = &mut resolved.directory;
+    let route = if here.rules.has_auth() {
+        // Boxed because it is rare: a connection always reserves the memory of its largest state.
+        Box::pin(route_protected(out, ask, path, directory)).await?
+    } else {
+        here.rules.route(path, directory, request.query)
+    };
+    // Only `ask` is used from here on: a value held across an await enlarges every connection.
+    match route {
+        Route::Here | Route::Rewritten => (),
+        Route::Answered => return Ok(()),
+        Route::Redirect(status, location) => {
+            redirect(out, ask, status, &location);
+            return Ok(());
+        }
+    }
+    if resolved.directory
+        && let Some(index) = here.config.index.first()
+    {
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(index.as_bytes());
+    }
+    let result: LookupResult;
+    (*path, result) = look_up(ask.stages, ask.site, ask.host, std::mem::take(path)).await;
+    let found = match result {
+        Ok(Found::File(entry)) => Ok(entry),
+        Ok(Found::Directory) if !resolved.directory => {
+            redirect_directory(out, ask, path);
+            return out.send_if_full().await;
+        }
+        Ok(Found::Directory) | Err(Failure::Missing) => {
+            Box::pin(find_fallback(ask, path, resolved.directory)).await
+        }
+        Err(failure) => Err(fail::status(failure)),
+    };
+    if found.is_ok()
+        && here.rules.has_auth()
+        && !Box::pin(check_access(out, ask, path, false)).await?
+    {
+        return Ok(());
+    }
+    match found {
+        Ok(entry) => negotiate(out, ask, path, &entry).await?,
+        Err(status) => fail(out, ask, status, None).await?,
+    }
+    out.send_if_full().await
+}

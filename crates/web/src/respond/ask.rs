@@ -1,0 +1,45 @@
+//! A request routed to a host.
+
+use std::sync::Arc;
+
+use phalanx_http::{Head, Reply, Request, Status};
+
+use crate::clock;
+use crate::respond::writer::ResponseWriter;
+use crate::site::{Host, HostIndex, Site};
+use crate::stages::Stages;
+
+/// A request routed to a host, with its response options.
+#[derive(Clone, Copy)]
+pub(super) struct Ask<'a> {
+    pub(super) stages: Stages,
+    pub(super) site: &'a Arc<Site>,
+    pub(super) host: HostIndex,
+    pub(super) request: &'a Request<'a>,
+    pub(super) reply: Reply,
+}
+
+impl<'a> Ask<'a> {
+    /// The host.
+    pub(super) fn host(self) -> &'a Host {
+        &self.site[self.host]
+    }
+
+    /// Starts the head of a response that is not a file, with all of the host's fields.
+    pub(super) fn head(self, out: &mut ResponseWriter, status: Status) -> Head<'_> {
+        let rules = &self.host().rules;
+        self.file_head(out, status).fields(rules.security.all())
+    }
+
+    /// Starts the head of a file's response. Its entity contains the host's fields, except those that depend on
+    /// the request or on TLS.
+    #[inline]
+    pub(super) fn file_head(self, out: &mut ResponseWriter, status: Status) -> Head<'_> {
+        let (rules, is_tls) = (&self.host().rules, out.is_tls());
+        let mut head = clock::head(&mut out.buffer, status, self.reply);
+        if let Some(cors) = &rules.cors {
+            head = cors.fields(self.request, head);
+        }
+        if is_tls { head.fields(rules.tls.all()) } else { head }
+    }
+}

@@ -1,0 +1,38 @@
+//! Cheap refusals for an overloaded server.
+//!
+//! Refusing a request costs parsing it, copying a few fields and one send, with no file lookup. The refusal is
+//! sent like any other response, and before the files of admitted requests.
+
+use std::time::Duration;
+
+use phalanx_http::{Reply, ResponseBuffer, Status, error_fields};
+
+use crate::clock;
+
+/// Appends a response without content that refuses a request, or a connection, for a second: overload outlasts
+/// an instant, and `Retry-After` takes whole seconds (RFC 9110 §10.2.3). `reply` decides whether the connection
+/// persists.
+pub(crate) fn refuse(out: &mut ResponseBuffer, status: Status, reply: Reply) {
+    clock::head(out, status, reply).field("Retry-After", b"1").length(0).finish();
+}
+
+/// Appends a 429 response to a request that exceeds its address's rate, with the time until the next is
+/// admitted.
+#[cold]
+pub(super) fn refuse_for(out: &mut ResponseBuffer, wait: Duration, reply: Reply) {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    let head = clock::head(out, Status::TooManyRequests, reply);
+    head.field("Retry-After", seconds.to_string().as_bytes()).length(0).finish();
+}
+
+/// Appends an error page for a malformed request.
+pub(crate) fn error_page(out: &mut ResponseBuffer, status: Status, reply: Reply) {
+    clock::head(out, status, reply).fields(error_fields(status, None).all()).page();
+}
+
+/// Appends the response to plain HTTP on a TLS port. The client is mostly a user with a browser.
+#[cold]
+pub(crate) fn plain_http_page(out: &mut ResponseBuffer, status: Status, reply: Reply) {
+    const TEXT: &str = "This port requires TLS. Use https:// instead of http://.\n";
+    clock::head(out, status, reply).whole("text/plain; charset=utf-8", &[TEXT]);
+}

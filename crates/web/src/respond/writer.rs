@@ -1,0 +1,176 @@
+//! The response writer: small responses are gathered while more requests are pending.
+
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use phalanx::net::{Bytes, Payload};
+use phalanx::time::now;
+use phalanx::timeout;
+use phalanx_http::ResponseBuffer;
+
+use crate::auth::credentials::Credentials;
+use crate::config::Timeouts;
+use crate::log::AccessRecorder;
+use crate::respond::pace::Pace;
+use crate::socket::network::send;
+use crate::socket::transport::Transport;
+use crate::stages::Stages;
+
+/// Gathered bytes that trigger a send.
+const FLUSH_THRESHOLD: usize = 64 * 1024;
+
+/// A stream of HTTP/2, which receives one response.
+pub(crate) trait ResponseStream {
+    /// Whether the connection uses TLS.
+    fn is_tls(&self) -> bool;
+
+    /// Starts the response. `block` is the field block of its head; `content` is the length of its content, if
+    /// that is known.
+    ///
+    /// # Errors
+    /// If the stream has ended.
+    fn start(&mut self, block: &[u8], content: Option<u64>) -> io::Result<()>;
+
+    /// Sends content as far as the client's windows permit, and removes it from `content`. Pending if nothing can
+    /// be sent.
+    ///
+    /// # Errors
+    /// If the stream has ended, or if there is more content than [`start`](Self::start) declared.
+    fn poll_send(&mut self, content: &mut Bytes, context: &mut Context<'_>)
+    -> Poll<io::Result<()>>;
+
+    /// Ends the response. After an error, or if the content is not complete, the stream is reset.
+    fn end(&mut self, result: io::Result<()>);
+}
+
+/// Destination of responses.
+pub(super) enum To {
+    /// An HTTP/1.1 connection, one response after another.
+    Connection(Rc<Transport>),
+    /// One HTTP/2 stream.
+    Stream(Box<dyn ResponseStream>),
+}
+
+/// Writes and sends the responses of a connection or of a stream.
+pub(crate) struct ResponseWriter {
+    pub(super) to: To,
+    pub(super) stages: Stages,
+    pub(crate) pace: Pace,
+    /// Responses to send, with the status and the length of the latest.
+    pub(crate) buffer: ResponseBuffer,
+    /// Whether the head of a stream's response was sent.
+    is_started: bool,
+    /// Authenticated user, if requests are logged.
+    pub(super) user: Option<Box<Credentials>>,
+}
+
+impl ResponseWriter {
+    /// A writer for an HTTP/1.1 connection.
+    pub(crate) fn connection(
+        transport: Rc<Transport>,
+        stages: Stages,
+        timeouts: &Timeouts,
+    ) -> Self {
+        Self::new(To::Connection(transport), stages, timeouts, ResponseBuffer::lines(Vec::new()))
+    }
+
+    /// A writer for the response of a stream. The buffer uses `memory`.
+    pub(crate) fn stream(
+        stream: Box<dyn ResponseStream>,
+        stages: Stages,
+        timeouts: &Timeouts,
+        memory: Vec<u8>,
+    ) -> Self {
+        Self::new(To::Stream(stream), stages, timeouts, ResponseBuffer::block(memory))
+    }
+
+    fn new(to: To, stages: Stages, timeouts: &Timeouts, buffer: ResponseBuffer) -> Self {
+        Self { to, stages, pace: Pace::new(timeouts), buffer, is_started: false, user: None }
+    }
+
+    /// Whether responses are sent over TLS.
+    #[inline]
+    pub(crate) fn is_tls(&self) -> bool {
+        match &self.to {
+            To::Connection(transport) => transport.is_tls(),
+            To::Stream(stream) => stream.is_tls(),
+        }
+    }
+
+    /// Records the latest response, if requests are logged.
+    pub(crate) fn log(&mut self, recorder: &mut Option<AccessRecorder>) {
+        if let Some(recorder) = recorder {
+            if let Some(user) = self.user.take() {
+                recorder.user(user.name());
+            }
+            recorder.finish(self.buffer.status(), self.buffer.content_bytes());
+        }
+    }
+
+    /// Sends the gathered bytes.
+    pub(crate) async fn send(&mut self) -> io::Result<()> {
+        if self.buffer.is_empty() { Ok(()) } else { self.send_with(Bytes::new()).await }
+    }
+
+    /// Sends the gathered bytes if they exceed [`FLUSH_THRESHOLD`].
+    pub(crate) async fn send_if_full(&mut self) -> io::Result<()> {
+        if self.buffer.bytes().len() >= FLUSH_THRESHOLD { self.send().await } else { Ok(()) }
+    }
+
+    /// Sends the gathered bytes followed by `content`.
+    pub(super) async fn send_with(&mut self, content: Bytes) -> io::Result<()> {
+        let (of_content, length) =
+            (content.len() as u64, (self.buffer.bytes().len() + content.len()) as u64);
+        let (begun, limit) = (now(), self.pace.timeout(length));
+        match &mut self.to {
+            To::Connection(transport) => {
+                let payload = Payload { head: self.buffer.take(), body: content };
+                let memory = send(self.stages, transport, payload, limit).await?;
+                self.buffer.reuse(memory);
+            }
+            To::Stream(stream) => {
+                let mut head = 0;
+                if !self.is_started {
+                    self.is_started = true;
+                    head = self.buffer.head_length();
+                    stream.start(&self.buffer.bytes()[..head], self.buffer.declared())?;
+                }
+                let gathered = Bytes::copy_from_slice(&self.buffer.bytes()[head..]);
+                self.buffer.clear();
+                for mut bytes in [gathered, content] {
+                    while !bytes.is_empty() {
+                        // The windows are nearly always open; then no timer is needed.
+                        match poll_fn(|cx| Poll::Ready(stream.poll_send(&mut bytes, cx))).await {
+                            Poll::Ready(sent) => sent?,
+                            // Boxed, so that HTTP/1.1 connections do not reserve its memory.
+                            Poll::Pending => {
+                                let sent = poll_fn(|cx| stream.poll_send(&mut bytes, cx));
+                                Box::pin(timeout(limit.duration(), sent))
+                                    .await
+                                    .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        self.pace.sent(length, now() - begun);
+        self.buffer.count(of_content);
+        Ok(())
+    }
+
+    /// Ends the response of a stream, of which everything is written unless `result` is an error. Returns the
+    /// memory of the buffer.
+    pub(crate) async fn end(mut self, result: io::Result<()>) -> Vec<u8> {
+        let sent = match result {
+            Ok(()) => self.send().await,
+            Err(error) => Err(error),
+        };
+        if let To::Stream(stream) = &mut self.to {
+            stream.end(sent);
+        }
+        self.buffer.take()
+    }
+}

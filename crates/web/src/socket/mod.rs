@@ -1,0 +1,15 @@
+//! Byte streams of clients, below both protocols.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `transport.rs` | a plain or TLS stream |
+//! | `network.rs` | socket I/O as operations of the network stage |
+//! | `buffers.rs` | a pool of buffers |
+//! | `peer.rs` | the client of a connection |
+//! | `gauge_guard.rs` | counts live connections |
+
+pub(crate) mod buffers;
+pub(crate) mod gauge_guard;
+pub(crate) mod network;
+pub(crate) mod peer;
+pub(crate) mod transport;
