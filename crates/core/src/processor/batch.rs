@@ -17,29 +17,20 @@ use crate::error::CallError;
 use crate::operation::state::{CANCELLED, NO_SESSION, QUEUED};
 use crate::operation::type_name::display_name;
 use crate::panic::discard_panic;
-use crate::processor::cohort_stats::CohortStats;
+use crate::processor::cohort::RunningCohort;
 use crate::processor::processor::Processor;
-use crate::queue::local::PopOrder;
 use crate::stage::batching::{Batch, Lost, bump};
-use crate::stage::local::LocalStage;
 
 impl Processor {
     /// Takes queued items, up to the stage's largest cohort, and calls the handler once.
-    pub(crate) fn run_batch(
-        &self,
-        stage: usize,
-        local: &LocalStage,
-        batch: &dyn Batch,
-        order: PopOrder,
-        start: u64,
-        stats: &CohortStats,
-    ) {
+    pub(crate) fn run_batch<W>(&self, cohort: &RunningCohort<'_, W>, batch: &dyn Batch) {
+        let RunningCohort { stage, local, order, start, ref stats, .. } = *cohort;
         let (mut taken, mut last) = (0u64, None);
         self.scratch.batching.next_cohort();
         while stats.size.get() < local.max_cohort.get() {
             let envelope = match stats.remote_left.get() {
                 0 => None,
-                _ => self.next_of_remote_share(stage, local, stats),
+                _ => self.next_of_remote_share(cohort),
             };
             let next = envelope.or_else(|| local.queue.pop(order));
             let Some(slot) = next.or_else(|| self.next_remote(stage)) else { break };

@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use crate::metrics::counters::{StageCounters, cohort_bucket};
+
 /// The waiting times of operations.
 #[derive(Default)]
 pub(crate) struct WaitStats {
@@ -46,4 +48,33 @@ pub(crate) struct CohortStats {
     pub(crate) next_clock_read: Cell<usize>,
     /// Nanoseconds that preempting cohorts of other stages took.
     pub(crate) interrupted: Cell<u64>,
+}
+
+impl CohortStats {
+    /// Adds the cohort to its stage's counters. It found `waiting` operations and took `time` nanoseconds.
+    pub(crate) fn record(&self, counters: &StageCounters, waiting: usize, time: u64) {
+        let size = self.size.get() as u64;
+        counters.queue_length.set(waiting as u64);
+        counters.queue_length_max.raise_to(waiting as u64);
+        counters.queue_length_sum.add(waiting as u64);
+        let run = size - self.ended.get();
+        let resumed = self.resumptions.get();
+        counters.started.add(run - resumed);
+        counters.started_wait.add(self.started.total.get());
+        counters.started_wait_max.raise_to(self.started.longest.get());
+        counters.resumed.add(resumed);
+        counters.resumed_wait.add(self.resumed.total.get());
+        counters.resumed_wait_max.raise_to(self.resumed.longest.get());
+        counters.completed.add(run - self.suspended.get() - self.panicked.get());
+        counters.suspended.add(self.suspended.get());
+        counters.run.add(time);
+        let mean = time / size.max(1);
+        counters.run_max.raise_to(mean);
+        counters.cohorts.add(1);
+        counters.cohort_max.raise_to(size);
+        counters.cohort_sizes[cohort_bucket(size)].add(1);
+        let wait = self.started.total.get() + self.resumed.total.get();
+        counters.waits.add(run, wait / run.max(1));
+        counters.runs.add(run, mean);
+    }
 }

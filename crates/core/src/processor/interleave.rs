@@ -15,10 +15,11 @@ use crate::error::CallError;
 use crate::operation::interleave_ring::MAX_INTERLEAVED;
 use crate::operation::slot::Slot;
 use crate::operation::state::{CANCELLED, FETCHING, NO_SESSION, QUEUED, SlotState, WOKEN};
+use crate::processor::cohort::RunningCohort;
 use crate::processor::cohort_stats::CohortStats;
 use crate::processor::processor::Processor;
 use crate::processor::waker;
-use crate::stage::local::LocalStage;
+use crate::stage::batching::bump;
 use crate::world::World;
 
 /// Maximum number of prefetches in a cohort, for each operation that the cohort may contain.
@@ -67,25 +68,20 @@ impl Processor {
     /// the ring have then returned to the stage's queue.
     #[cold]
     #[inline(never)]
-    pub(crate) fn resume_interleaved(
-        &self,
-        local: &LocalStage,
-        start: u64,
-        world: &impl World,
-        stats: &CohortStats,
-    ) -> bool {
+    pub(crate) fn resume_interleaved(&self, cohort: &RunningCohort<'_, impl World>) -> bool {
+        let stats = &cohort.stats;
         for _ in 0..self.scratch.interleaved.len() {
             let Some(slot) = self.scratch.interleaved.pop() else { break };
             stats.fetched.set(stats.fetched.get() + 1);
             self.resume(slot, stats);
         }
         self.current.set_running(None);
-        let over = self.interleaving_is_over(local, start, world, stats);
+        let over = self.interleaving_is_over(cohort);
         if over {
             while let Some(slot) = self.scratch.interleaved.pop() {
-                stats.suspended.set(stats.suspended.get() + 1);
+                bump(&stats.suspended);
                 slot.queued_at.set(self.now());
-                local.queue.push(slot);
+                cohort.local.queue.push(slot);
             }
         }
         !over
@@ -93,26 +89,21 @@ impl Processor {
 
     /// Bounds the rounds of a cohort. The clock is read once for many resumptions. A simulated clock may not
     /// advance, so the number of resumptions is bounded too.
-    fn interleaving_is_over(
-        &self,
-        local: &LocalStage,
-        start: u64,
-        world: &impl World,
-        stats: &CohortStats,
-    ) -> bool {
+    fn interleaving_is_over(&self, cohort: &RunningCohort<'_, impl World>) -> bool {
+        let RunningCohort { local, start, world, stats, .. } = cohort;
         let fetched = stats.fetched.get();
         if fetched < stats.fetched_clock_read.get() {
             return false;
         }
         stats.fetched_clock_read.set(fetched + MAX_INTERLEAVED);
         fetched / MAX_FETCHES >= local.max_cohort.get()
-            || world.now().saturating_sub(start) > local.cohort_time
+            || world.now().saturating_sub(*start) > local.cohort_time
     }
 
     fn resume(&self, slot: Slot, stats: &CohortStats) {
         if slot.has(CANCELLED) {
             self.current.set_running(None);
-            stats.suspended.set(stats.suspended.get() + 1);
+            bump(&stats.suspended);
             return self.discard(slot, CallError::Cancelled);
         }
         if slot.session.get() != NO_SESSION {

@@ -16,6 +16,7 @@ pub(crate) mod interleave;
 pub(crate) mod lifecycle;
 pub(crate) mod notify;
 pub(crate) mod operation_types;
+pub(crate) mod operations;
 pub(crate) mod part;
 pub(crate) mod policy;
 pub(crate) mod prefetch_next;
