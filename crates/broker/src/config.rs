@@ -12,8 +12,12 @@ use std::time::Duration;
 
 pub use phalanx_config::{ConfigError, Origins};
 pub use phalanx_service::RuntimeConfig;
+use phalanx_tls::Source;
 
 use crate::listen::Listen;
+
+/// Maximum packet size with persistence, in bytes: an entry of the journal is limited.
+pub(crate) const MAX_DURABLE_PACKET: usize = 128 << 20;
 
 /// A broker's configuration.
 ///
@@ -81,6 +85,14 @@ pub struct Tls {
     /// directly or through intermediates. The certificate's common name is the user name; no password is
     /// required.
     pub client_authorities: Option<PathBuf>,
+}
+
+impl Tls {
+    /// The files of the certificate.
+    pub(crate) fn source(&self) -> Source {
+        let Self { certificate, key, .. } = self.clone();
+        Source { names: Vec::new(), certificate, key }
+    }
 }
 
 /// Limits. Each field describes what happens when its limit is reached.

@@ -3,8 +3,18 @@
 use phalanx::Runtime;
 use phalanx::metrics::{Counter, Gauge};
 
+use crate::content::path::path;
 use crate::drops::Drops;
-use crate::routing::subscribers::cost;
+use crate::model::subscribers::Subscribers;
+use crate::trie::Trie;
+
+/// Approximate memory of a subscription with this key, in bytes, if it shares no topic level: in its session,
+/// in the topic tree, and in the index of filters.
+pub(crate) fn cost(key: &str) -> usize {
+    const OWN: usize = 256;
+    let levels = path(key).map_or(1, |path| path.filter.split('/').count());
+    OWN + levels * Trie::<Subscribers>::LEVEL_BYTES + 4 * key.len()
+}
 
 /// The broker's counters and gauges. Each is updated once per cohort or per connection.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use phalanx::metrics::Counter;
 
-use crate::log::LogLimit;
+use crate::log_limit::LogLimit;
 
 /// Kinds of drops and refusals. Each is a metric with a label for the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

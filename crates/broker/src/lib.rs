@@ -6,7 +6,7 @@
 //!
 //! | stage | file | what an operation does |
 //! |---|---|---|
-//! | control | `connection/mod.rs`, `sender.rs` | reads from one client; writes to it |
+//! | control | `connection/reader.rs`, `sender.rs` | reads from one client; writes to it |
 //! | sessions | `session/operations.rs` | changes a client's session, or delivers messages to it |
 //! | routing | `routing/stage.rs` | a cohort operation: finds the receivers of a cohort's messages |
 //! | delivery | `routing/stage.rs` | delivers a cohort's messages to each partition of the sessions |
@@ -23,21 +23,26 @@ mod access;
 mod config;
 mod connection;
 mod content;
+mod context;
 mod counters;
 mod drops;
 mod durable;
+mod error;
+mod limits;
 mod listen;
 mod log;
-mod message;
-mod message_pool;
+mod log_limit;
+mod model;
 mod operator;
 mod reload;
+mod requests;
 mod routing;
 mod serve;
 mod session;
 mod settings;
 mod stages;
 mod system;
+mod transport;
 mod trie;
 /// The simulated MQTT client, shared with `tests`.
 #[cfg(test)]
@@ -46,8 +51,9 @@ mod trie;
 mod wire;
 
 pub use config::{Config, ConfigError, Limits, Origins, RuntimeConfig, Security, Tls, WhenFull};
+pub use error::ServeError;
 pub use listen::Listen;
 pub use operator::{Operator, operate};
 pub use phalanx_store::{Checked, OpenError};
 pub use reload::{Reloaded, Reloader};
-pub use serve::{Broker, ServeError, Serving, check_persistence_dir, serve};
+pub use serve::{Broker, Serving, check_persistence_dir, serve};

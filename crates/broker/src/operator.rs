@@ -5,8 +5,9 @@ use std::sync::Arc;
 use phalanx_service::SighupHandler;
 
 use crate::config::Config;
+use crate::error::ServeError;
 use crate::reload::Reloader;
-use crate::serve::{ServeError, Serving, run};
+use crate::serve::{Serving, run};
 
 /// Callbacks during a broker's life. They are not called on processors, so they may block.
 pub trait Operator: Send + Sync + 'static {

@@ -12,7 +12,7 @@ use phalanx_tls::{Certificates, Clients};
 
 use crate::access::{self, Access};
 use crate::config::{Config, Tls};
-use crate::serve::{ServeError, source};
+use crate::error::ServeError;
 use crate::settings::{Settings, SharedSettings};
 
 /// Replaces the configuration of a running broker.
@@ -62,7 +62,7 @@ impl Reloader {
             let authorities =
                 client_authorities.as_deref().map(Clients::of_authorities).transpose()?;
             // The last step that can fail.
-            warnings = certificates.replace(vec![source(tls)], SystemTime::now())?;
+            warnings = certificates.replace(vec![tls.source()], SystemTime::now())?;
             if let (Some(clients), Some(authorities)) = (clients, &authorities) {
                 clients.follow(authorities);
             }

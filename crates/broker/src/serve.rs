@@ -1,80 +1,35 @@
 //! Starts, runs and stops a broker.
 
-use std::hash::{BuildHasher, RandomState};
-use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use phalanx::net::{Listener, Listeners};
-use phalanx::runtime::{RunError, StartContext, Started};
+use phalanx::runtime::{StartContext, Started};
 use phalanx::shutdown::draining;
 use phalanx::{CallError, Graph};
-use phalanx_access::{FileError, Passwords};
-use phalanx_service::{SighupHandler, port_hint};
-use phalanx_store::{Checked, OpenError, Options, Recovered, Store};
-use phalanx_tls::{CertificateError, Certificates, Clients, Source, TlsStages};
+use phalanx_access::Passwords;
+use phalanx_service::SighupHandler;
+use phalanx_store::{Checked, Options, Recovered, Store};
+use phalanx_tls::{CertificateError, Certificates, Clients, TlsStages};
 
 use crate::access::{self, Access};
-use crate::config::{Config, ConfigError, Tls};
+use crate::config::Config;
 use crate::connection::accept::accept;
-use crate::connection::connection_limit::ConnectionLimit;
-use crate::connection::peer::Guard;
-use crate::connection::refused_logins::RefusedLogins;
+use crate::context::{Context, Names};
 use crate::counters::Counters;
 use crate::drops::DropReason;
-use crate::durable::Wal;
 use crate::durable::recovery::RecoveredState;
+use crate::error::{ServeError, lines};
+use crate::limits::refused_logins::RefusedLogins;
 use crate::listen::Listen;
 use crate::log::log;
 use crate::reload::Reloader;
-use crate::routing::DeliveryLimiter;
 use crate::settings::{Settings, SharedSettings};
 use crate::stages::Stages;
 use crate::system::tell;
-
-/// Why a broker cannot start, or has stopped.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// The configuration is invalid.
-    #[error("{}", lines(.0))]
-    Config(Vec<ConfigError>),
-    /// The address is in use, or does not belong to this machine.
-    #[error("cannot listen on {address}: {source}{}", port_hint(address, source))]
-    Listen {
-        /// The configured address.
-        address: SocketAddr,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The password file or the access list is unusable.
-    #[error(transparent)]
-    Access(#[from] FileError),
-    /// A certificate is unusable.
-    #[error(transparent)]
-    Certificate(#[from] CertificateError),
-    /// The persistence directory cannot be read, or another process uses it.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// The stored state has an unknown format.
-    #[error("{}: {what}; it may have been written by a later version. Nothing was changed", path.display())]
-    Unknown {
-        /// The directory.
-        path: PathBuf,
-        /// The unknown data.
-        what: String,
-    },
-    /// The disk failed while the broker was running, and the broker stopped. Acknowledged data is on disk.
-    #[error("{0}")]
-    Broken(String),
-    /// The runtime failed.
-    #[error(transparent)]
-    Run(#[from] RunError),
-}
 
 /// A running broker.
 pub struct Serving<'a> {
@@ -93,45 +48,6 @@ impl Serving<'_> {
         let at =
             |(listen, address): (&Listen, &SocketAddr)| Listen { address: *address, ..*listen };
         self.listen.iter().zip(self.addresses).map(at).map(|listen| listen.to_string())
-    }
-}
-
-/// State shared by all connections.
-#[derive(Clone)]
-pub(crate) struct Context {
-    pub(crate) stages: Stages,
-    pub(crate) config: Arc<Config>,
-    pub(crate) counters: Counters,
-    pub(crate) names: Arc<Names>,
-    pub(crate) access: Access,
-    /// The stage that verifies passwords, if there is a password file.
-    pub(crate) passwords: Option<Passwords>,
-    pub(crate) refused_logins: Arc<RefusedLogins>,
-    pub(crate) connection_limit: Arc<ConnectionLimit>,
-    /// The limit of connections that wait for a rejecting CONNACK.
-    pub(crate) rejections: Arc<ConnectionLimit>,
-    pub(crate) guard: Guard,
-    /// The stages of TLS handshakes, if there is a certificate.
-    pub(crate) tls: Option<TlsStages>,
-    pub(crate) wal: Wal,
-    pub(crate) delivery_limiter: DeliveryLimiter,
-}
-
-/// Generator of client identifiers that other clients cannot guess.
-pub(crate) struct Names {
-    secret: [RandomState; 2],
-    next: AtomicU64,
-}
-
-impl Names {
-    fn new() -> Self {
-        Self { secret: [RandomState::new(), RandomState::new()], next: AtomicU64::new(0) }
-    }
-
-    pub(crate) fn next(&self) -> String {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let [one, other] = &self.secret;
-        format!("auto-{:016x}{:016x}", one.hash_one(number), other.hash_one(number))
     }
 }
 
@@ -225,7 +141,7 @@ impl Broker {
 
     /// The limiter of deliveries to the sessions.
     #[cfg(test)]
-    pub(crate) fn delivery_limiter(&self) -> &DeliveryLimiter {
+    pub(crate) fn delivery_limiter(&self) -> &crate::limits::delivery_limiter::DeliveryLimiter {
         &self.context.delivery_limiter
     }
 
@@ -339,14 +255,9 @@ type OfTls = (Arc<Certificates>, Option<Clients>);
 /// Loads the certificate and the authorities, if configured; also returns warnings.
 fn certificates(config: &Config) -> Result<(Option<OfTls>, Vec<String>), CertificateError> {
     let Some(tls) = &config.security.tls else { return Ok((None, Vec::new())) };
-    let (certificates, warnings) = Certificates::load(vec![source(tls)], SystemTime::now())?;
+    let (certificates, warnings) = Certificates::load(vec![tls.source()], SystemTime::now())?;
     let clients = tls.client_authorities.as_deref().map(Clients::of_authorities).transpose()?;
     Ok((Some((Arc::new(certificates), clients)), warnings))
-}
-
-/// The files of the broker's certificate.
-pub(crate) fn source(Tls { certificate, key, .. }: &Tls) -> Source {
-    Source { names: Vec::new(), certificate: certificate.clone(), key: key.clone() }
 }
 
 /// Opens the persistence directory, and logs the result.
@@ -386,9 +297,4 @@ pub fn check_persistence_dir(path: &Path) -> Result<Checked, ServeError> {
     RecoveredState::of(recovered, 1, Duration::ZERO)
         .map_err(|what| ServeError::Unknown { path: path.into(), what })?;
     Ok(checked)
-}
-
-/// One line per error.
-fn lines(errors: &[ConfigError]) -> String {
-    errors.iter().map(ConfigError::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Cache};
 
 use crate::config::{Config, Limits};
-use crate::connection::peer::Guard;
+use crate::limits::peer::Guard;
 
 /// The settings shared by all processors; a reload stores new ones.
 pub(crate) type SharedSettings = Arc<ArcSwap<Settings>>;

@@ -13,11 +13,11 @@ use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx::{select, sleep};
 
+use crate::context::Context;
 use crate::counters::Counters;
 use crate::drops::DropReason;
-use crate::message::Message;
-use crate::routing::Item;
-use crate::serve::Context;
+use crate::model::message::Message;
+use crate::requests::Item;
 
 /// Publishes the status immediately and then every `interval`, until shutdown.
 pub(crate) async fn tell(context: Context, interval: Duration) {

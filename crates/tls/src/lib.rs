@@ -8,6 +8,7 @@
 //! | `clients.rs` | client certificates |
 //! | `handshake.rs` | the handshake stage |
 //! | `session.rs` | an encrypted stream |
+//! | `wire.rs` | a plain or encrypted stream |
 //!
 //! The server chooses the protocols offered over ALPN, and learns which one was negotiated.
 
@@ -19,9 +20,11 @@ mod clients;
 mod handshake;
 mod names;
 mod session;
+mod wire;
 
 pub use certificate::{CertificateError, check, warnings};
 pub use certificates::{Certificates, Source};
 pub use clients::Clients;
 pub use handshake::TlsStages;
 pub use session::{Failed, TlsStream};
+pub use wire::Wire;

@@ -3,8 +3,7 @@
 use phalanx_config::ConfigError;
 use phalanx_service::duplicate_addresses;
 
-use crate::config::Config;
-use crate::routing::MAX_DURABLE_PACKET;
+use crate::config::{Config, MAX_DURABLE_PACKET};
 
 impl Config {
     /// Returns all semantic errors that can be found without opening a file.

@@ -2,8 +2,7 @@
 
 use phalanx_config::differences;
 
-use crate::config::{Config, Limits, Security, Tls};
-use crate::routing::MAX_DURABLE_PACKET;
+use crate::config::{Config, Limits, MAX_DURABLE_PACKET, Security, Tls};
 
 impl Config {
     /// This configuration with the fields of `running` for all settings that need a restart. A new field has

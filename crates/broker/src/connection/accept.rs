@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use arc_swap::Cache;
 use phalanx::net::Listener;
+use phalanx_tls::Wire;
 
 use crate::connection::handshake::serve_encapsulated;
-use crate::connection::peer::Peer;
-use crate::connection::serve;
-use crate::connection::transport::Transport;
+use crate::connection::reader::serve;
+use crate::context::Context;
 use crate::drops::DropReason;
+use crate::limits::peer::Peer;
 use crate::listen::Listen;
-use crate::serve::Context;
 use crate::settings::SharedSettings;
+use crate::transport::Transport;
 
 /// Maximum number of rejected connections that wait for their CONNACK; connections beyond are closed.
 const MAX_REJECTIONS: usize = 256;
@@ -53,7 +54,9 @@ pub(crate) async fn accept(
         }
         let own = context.clone();
         let taken = match listen.tls || listen.websocket {
-            false => control.dispatch(move |_| serve(Transport::Plain(stream), own, peer)),
+            false => {
+                control.dispatch(move |_| serve(Transport::Wire(Wire::Plain(stream)), own, peer))
+            }
             true => control.dispatch(move |_| serve_encapsulated(stream, listen, own, peer)),
         };
         if taken.is_err() {

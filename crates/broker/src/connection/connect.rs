@@ -4,7 +4,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::net::IoTimeout;
-use phalanx::time::now;
 use phalanx_mqtt::{
     ConnAck, Connect, Error, Frame, Kind, Packet, Properties, Property, PropertyBuffer, Reason,
     Version, topic,
@@ -12,14 +11,14 @@ use phalanx_mqtt::{
 
 use crate::access::{Identity, Login};
 use crate::config::Limits;
-use crate::connection::outbox::Outbox;
-use crate::connection::peer::Peer;
-use crate::connection::sender::{LINGER, send};
-use crate::connection::transport::Transport;
-use crate::message::{self, Message};
-use crate::serve::Context;
-use crate::session::key::ClientKey;
+use crate::connection::sender::send;
+use crate::context::Context;
+use crate::limits::peer::Peer;
+use crate::model::client_key::ClientKey;
+use crate::model::message::{self, Message};
 use crate::session::open::Opening;
+use crate::transport::Transport;
+use crate::transport::outbox::Outbox;
 use crate::trie::is_shallow;
 
 /// An accepted client.
@@ -332,7 +331,7 @@ fn answer_to_malformed(input: &[u8], error: Error) -> Option<Refusal> {
 /// Whether the client's address requires a certificate.
 fn asks_for_certificates(stream: &Transport, context: &Context) -> bool {
     let tls = context.config.security.tls.as_ref();
-    stream.is_sealed() && tls.is_some_and(|tls| tls.client_authorities.is_some())
+    stream.is_tls() && tls.is_some_and(|tls| tls.client_authorities.is_some())
 }
 
 /// Sends a CONNACK with the reason, and closes the connection.
@@ -348,20 +347,5 @@ async fn refuse(stream: &Transport, limits: &Limits, refusal: Refusal) {
     if Packet::ConnAck(ack).encode_within(refusal.version, refusal.most, &mut bytes).is_ok() {
         let _ = stream.write(bytes, IoTimeout::after(limits.send)).await;
     }
-    linger(stream).await;
-}
-
-/// Sends the end of the stream and reads until the client closes, for up to [`LINGER`]. Closing a socket with
-/// unread input would reset the connection, and the client might lose the response.
-pub(super) async fn linger(stream: &Transport) {
-    stream.finish(IoTimeout::after(LINGER)).await;
-    let (begun, mut rest) = (now(), Vec::new());
-    loop {
-        rest.clear();
-        let left = LINGER.saturating_sub(now() - begun);
-        match stream.read(&mut rest, IoTimeout::after(left).until_shutdown()).await {
-            Ok(1..) if !left.is_zero() => (),
-            _ => return,
-        }
-    }
+    stream.linger().await;
 }

@@ -1,13 +1,14 @@
 //! The TLS handshake and the WebSocket upgrade of addresses that require them.
 
 use phalanx::net::{IoTimeout, Stream};
+use phalanx_tls::Wire;
 
-use crate::connection::peer::Peer;
-use crate::connection::serve;
-use crate::connection::transport::Transport;
-use crate::connection::websocket::upgrade;
+use crate::connection::reader::serve;
+use crate::context::Context;
+use crate::limits::peer::Peer;
 use crate::listen::Listen;
-use crate::serve::Context;
+use crate::transport::Transport;
+use crate::transport::websocket::upgrade;
 
 /// Serves a client of an address with TLS or WebSocket.
 pub(super) async fn serve_encapsulated(
@@ -31,18 +32,24 @@ async fn handshake(
 ) -> Option<Transport> {
     // One timeout covers all steps until CONNECT.
     let left = || peer.left(context.config.limits.connect);
-    let mut transport = Transport::Plain(stream);
-    if listen.tls
-        && let Transport::Plain(stream) = transport
-    {
+    let wire = match listen.tls {
         // A client without TLS gets no response, because its protocol is unknown.
-        let shaken =
-            context.tls?.handshake(stream, IoTimeout::after(left()).until_shutdown()).await;
-        transport = Transport::Tls(shaken.ok()?);
+        true => {
+            let timeout = IoTimeout::after(left()).until_shutdown();
+            Wire::Tls(context.tls?.handshake(stream, timeout).await.ok()?)
+        }
+        false => Wire::Plain(stream),
+    };
+    if !listen.websocket {
+        return Some(Transport::Wire(wire));
     }
-    if listen.websocket {
-        let socket = upgrade(transport, &context.config.security.allowed_origins, left()).await?;
-        transport = Transport::WebSocket(Box::new(socket));
+    match upgrade(wire, &context.config.security.allowed_origins, left()).await {
+        Ok(socket) => Some(Transport::WebSocket(Box::new(socket))),
+        Err(refused) => {
+            if let Some(wire) = refused {
+                Transport::Wire(wire).linger().await;
+            }
+            None
+        }
     }
-    Some(transport)
 }

@@ -1,7 +1,6 @@
 //! The sending operation of a connection: sends the connection's responses and its session's messages.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use phalanx::metrics::Counter;
 use phalanx::net::IoTimeout;
@@ -10,14 +9,12 @@ use phalanx::task::Either;
 use phalanx::{select, sleep};
 use phalanx_mqtt::{Disconnect, Packet, Version};
 
-use crate::connection::outbox::Outbox;
-use crate::connection::peer::Peer;
-use crate::connection::transport::Transport;
-use crate::session::key::ClientKey;
-use crate::session::{Pulled, SessionStage};
-
-/// Time that a client gets to read why its connection is closed.
-pub(super) const LINGER: Duration = Duration::from_secs(2);
+use crate::limits::peer::{LINGER, Peer};
+use crate::model::client_key::ClientKey;
+use crate::session::effects::Pulled;
+use crate::session::operations::SessionStage;
+use crate::transport::Transport;
+use crate::transport::outbox::Outbox;
 
 /// Sends until either side closes the connection. Output that accumulates during a write is sent with the
 /// next one.

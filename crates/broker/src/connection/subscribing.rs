@@ -9,10 +9,11 @@ use phalanx_mqtt::{
 };
 
 use crate::access::Covered;
-use crate::connection::{Connection, End};
+use crate::connection::client::Connection;
+use crate::connection::end::End;
 use crate::content::parse::{self, PacketFilter, ParsedSubscription};
 use crate::content::path::path;
-use crate::routing::SubscriptionRequest;
+use crate::requests::SubscriptionRequest;
 use crate::trie::is_shallow;
 
 /// The text of a rejection.

@@ -9,7 +9,7 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::content::index::ContentIndex;
-use crate::message::Message;
+use crate::model::message::Message;
 
 /// Encodes `message` as an event; with the payload's fields if `json`.
 pub(crate) fn code(message: &Message, json: bool, index: &mut ContentIndex) -> Event {

@@ -11,7 +11,7 @@ use std::hash::BuildHasher;
 use phalanx_matcher::{Attribute, Event, Index, Matches, Options, Snapshot, Value};
 
 use crate::content::parse::{Content, NUMBER};
-use crate::routing::subscribers::{ClientIndex, Group, Subscription};
+use crate::model::subscribers::{ClientIndex, Group, Subscription};
 
 /// The identity of a filter: its client and its subscription's key. The members of a group share one filter.
 pub(crate) type Key = (Option<ClientIndex>, Box<str>);

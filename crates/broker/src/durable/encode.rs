@@ -8,8 +8,8 @@ use phalanx::time::{now, time_of_day};
 use phalanx_mqtt::{Properties, QoS};
 use phalanx_store::{Entry, MessageId, Record, SessionId};
 
-use crate::message::{Message, StoredMessage};
-use crate::session::state::{Session, Will};
+use crate::model::message::{Message, StoredMessage};
+use crate::model::session::{Session, Will};
 
 /// The part of a session's state that the store does not interpret.
 #[derive(Default)]

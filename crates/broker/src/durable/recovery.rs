@@ -11,11 +11,11 @@ use phalanx_store::{Delivery, MessageId, Phase, Recovered, SessionId};
 use crate::access::{Covered, Identity};
 use crate::content::parse::{self, ParsedSubscription};
 use crate::durable::encode::{Clocks, Extras, of_flags, read_message};
-use crate::message::Message;
-use crate::routing::delivery::How;
-use crate::routing::{Subscriber, SubscriptionRequest};
-use crate::session::key::{ClientKey, partition_of};
-use crate::session::state::{Inflight, Queued, Session, Will};
+use crate::model::client_key::{ClientKey, partition_of};
+use crate::model::delivery::How;
+use crate::model::message::Message;
+use crate::model::session::{Inflight, Queued, Session, Will};
+use crate::requests::{Subscriber, SubscriptionRequest};
 
 /// The recovered state.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use phalanx_mqtt::Reason;
 
-use crate::message::Message;
+use crate::model::message::Message;
 use crate::trie::Trie;
 
 /// The retained messages, limited in number and in bytes, including their topic tree.
@@ -126,7 +126,7 @@ mod tests {
     use phalanx_mqtt::{Delivery, Property, PropertyBuffer, Publish};
 
     use super::*;
-    use crate::session::key::ClientKey;
+    use crate::model::client_key::ClientKey;
 
     fn message(topic: &str, payload: &[u8], expires: Option<u32>) -> Arc<Message> {
         let mut properties = PropertyBuffer::new();

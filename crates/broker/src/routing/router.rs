@@ -17,12 +17,13 @@ use crate::content::path::{has_content, path};
 use crate::drops::{DropReason, Drops};
 use crate::durable::recovery::RecoveredRoutes;
 use crate::durable::{Lsn, Wal};
-use crate::message::Message;
-use crate::routing::delivery::{DeliveryBatch, How, Identifiers};
+use crate::model::client_key::ClientKey;
+use crate::model::delivery::{DeliveryBatch, How, Identifiers};
+use crate::model::message::Message;
+use crate::model::subscribers::{ClientIndex, Group, Subscribers, Subscription};
+use crate::requests::{PendingRetained, Subscriber, SubscriptionRequest};
 use crate::routing::retained::Retained;
-use crate::routing::subscribers::{ClientIndex, Group, Subscribers, Subscription};
-use crate::routing::{PendingRetained, RouterWal, Subscriber, SubscriptionRequest};
-use crate::session::key::ClientKey;
+use crate::routing::router_wal::RouterWal;
 use crate::trie::Trie;
 
 /// The table.

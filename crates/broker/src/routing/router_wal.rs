@@ -5,17 +5,14 @@ use phalanx_store::{DeliveryId, Entry, MessageId, Record, SessionId};
 
 use crate::drops::DropReason;
 use crate::durable::{Lsn, MAX_COMMIT_BYTES, Wal, flags, put_message};
-use crate::message::Message;
-use crate::routing::delivery::{Delivery, Identifiers};
+use crate::model::delivery::{Delivery, Identifiers};
+use crate::model::message::Message;
 
 /// Maximum size of an entry with one message and its deliveries. Further deliveries follow in another entry:
 /// after a crash between the two, some receivers have the message, and the retransmission reaches the others.
-/// The journal's entries are limited, and a message ([`MAX_DURABLE_PACKET`]) takes less than half of the
+/// The journal's entries are limited, and a message ([`MAX_DURABLE_PACKET`](crate::config::MAX_DURABLE_PACKET)) takes less than half of the
 /// limit.
 const MAX_ENTRY_BYTES: usize = Entry::MAX_BYTES / 4 * 3;
-
-/// Maximum packet size with persistence, in bytes.
-pub(crate) const MAX_DURABLE_PACKET: usize = 128 << 20;
 
 /// The router's end of the WAL.
 pub(crate) struct RouterWal {
@@ -155,7 +152,7 @@ mod tests {
 
     use super::*;
     use crate::durable::bounds::BACKLOG_BYTES;
-    use crate::session::key::ClientKey;
+    use crate::model::client_key::ClientKey;
 
     const BYTES: usize = 100 << 10;
 

@@ -12,11 +12,12 @@ use phalanx::{Call, CallError, join, sleep};
 use phalanx_mqtt::Reason;
 
 use crate::access::Policy;
-use crate::message::Message;
-use crate::routing::delivery::DeliveryBatch;
-use crate::routing::delivery_limiter::Permit;
-use crate::routing::{Answer, DeliveryLimiter, Publication, Router};
-use crate::session::{RETRY_DELAY, SessionStage};
+use crate::limits::delivery_limiter::{DeliveryLimiter, Permit};
+use crate::model::delivery::DeliveryBatch;
+use crate::model::message::Message;
+use crate::requests::{Answer, Publication};
+use crate::routing::router::Router;
+use crate::session::operations::{RETRY_DELAY, SessionStage};
 
 /// Batches in the pool: while one is routed, others are being delivered or wait for the disk.
 const POOL_CAP: usize = 8;

@@ -13,9 +13,11 @@ use crate::access::{Access, Policy};
 use crate::counters::Counters;
 use crate::durable::wal::NotDurable;
 use crate::durable::{Lsn, Wal};
+use crate::limits::delivery_limiter::DeliveryLimiter;
+use crate::requests::{Answer, Item, PendingRetained};
+use crate::routing::router::Router;
 use crate::routing::routing_batch::RoutingBatch;
-use crate::routing::{Answer, DeliveryLimiter, Item, PendingRetained, Router};
-use crate::session::SessionStage;
+use crate::session::operations::SessionStage;
 
 /// Declares the stage. It sends each partition of the sessions one batch per cohort.
 pub(crate) fn declare(

@@ -1,26 +1,14 @@
 //! The end of a connection, and of a session: publication of the will, and expiry.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx_store::{Record, SessionId};
 
 use crate::durable::recovery::RecoveredSessions;
 use crate::durable::{Clocks, MAX_COMMIT_BYTES, put_session};
-use crate::session::key::ClientKey;
-use crate::session::pending_wills::PendingWill;
+use crate::model::client_key::ClientKey;
+use crate::session::effects::Effects;
 use crate::session::table::Sessions;
-
-/// Effects of a change of sessions on other stages.
-#[derive(Default)]
-pub(crate) struct Effects {
-    /// Wills to publish.
-    pub(crate) wills: Vec<PendingWill>,
-    /// Clients whose subscriptions are to be removed.
-    pub(crate) forget: Vec<(ClientKey, Arc<[Box<str>]>)>,
-    /// A client with shared subscriptions that connected or disconnected.
-    pub(crate) present: Option<(ClientKey, bool)>,
-}
 
 /// How a connection ended.
 #[derive(Clone, Copy, Debug)]

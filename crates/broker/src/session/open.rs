@@ -6,10 +6,10 @@ use std::time::Duration;
 use phalanx_mqtt::{Reason, Version};
 
 use crate::durable::Lsn;
-use crate::message::Message;
-use crate::session::close::Effects;
-use crate::session::key::ClientKey;
-use crate::session::state::{Attachment, Session, Will};
+use crate::model::client_key::ClientKey;
+use crate::model::message::Message;
+use crate::model::session::{Attachment, Session, Will};
+use crate::session::effects::Effects;
 use crate::session::table::Sessions;
 use phalanx::sync::Notify;
 

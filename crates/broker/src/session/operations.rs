@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::shutdown::draining;
-use phalanx::stage::{CohortStage, Partition};
+use phalanx::stage::Partition;
 use phalanx::sync::oneshot;
 use phalanx::task::Either;
 use phalanx::time::now;
@@ -16,30 +16,20 @@ use phalanx_mqtt::{PacketId, Reason};
 use crate::drops::DropReason;
 use crate::durable::wal::NotDurable;
 use crate::durable::{Lsn, disk_timeout};
-use crate::routing::delivery::DeliveryBatch;
-use crate::routing::{Answer, Item, PendingRetained, Publication, SubscriptionRequest};
-use crate::session::close::{Closing, Effects};
-use crate::session::key::{ClientKey, partition_of};
+use crate::model::client_key::{ClientKey, partition_of};
+use crate::model::delivery::DeliveryBatch;
+use crate::requests::{Answer, Item, PendingRetained, Publication, Routes, SubscriptionRequest};
+use crate::session::close::Closing;
+use crate::session::effects::{Effects, Pulled};
+use crate::session::incoming::Qos2Begun;
 use crate::session::open::{Opened, Opening};
 use crate::session::outgoing::Answered;
 use crate::session::pending_wills::PendingWill;
-use crate::session::qos2::Qos2Begun;
 use crate::session::table::Sessions;
-
-/// A handle to the routing stage.
-pub(crate) type Routes = CohortStage<Item, Answer>;
 
 /// A handle to the session stage.
 #[derive(Clone, Copy)]
 pub(crate) struct SessionStage(PartitionedStage<Sessions>, usize);
-
-/// The result of a pull by a connection's sender.
-pub(crate) enum Pulled {
-    /// Bytes to send.
-    Bytes(Vec<u8>),
-    /// The connection is to be closed for this reason.
-    Closed(Reason),
-}
 
 /// Maximum number of wills published at once.
 const MAX_WILLS_AT_ONCE: usize = 256;

@@ -11,9 +11,9 @@ use phalanx_store::{DeliveryId, Entry, Record, SessionId};
 
 use crate::config::{Limits, WhenFull};
 use crate::drops::{DropReason, Drops};
-use crate::message::Message;
-use crate::routing::delivery::How;
-use crate::session::state::{Attachment, Inflight, Queued, Session};
+use crate::model::delivery::How;
+use crate::model::message::Message;
+use crate::model::session::{Attachment, Inflight, Queued, Session};
 
 /// Maximum size of the connection's output buffer; further messages are queued.
 const MAX_WRITE_AHEAD: usize = 256 * 1024;

@@ -1,7 +1,7 @@
 //! Counters of refusals because the disk or the journal is full or behind.
 
 use crate::drops::DropReason;
-use crate::session::key::ClientKey;
+use crate::model::client_key::ClientKey;
 use crate::session::table::Sessions;
 
 impl Sessions {

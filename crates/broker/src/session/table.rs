@@ -11,19 +11,18 @@ use phalanx::sync::oneshot;
 use phalanx_mqtt::{PropertyBuffer, Reason};
 use phalanx_store::{Entry as WalEntry, Record, SessionId};
 
-use crate::counters::Counters;
+use crate::counters::{Counters, cost};
 use crate::durable::recovery::RecoveredSessions;
 use crate::durable::{Lsn, Wal};
-use crate::message::Message;
-use crate::routing::delivery::DeliveryBatch;
-use crate::routing::subscribers::cost;
-use crate::routing::{DeliveryLimiter, Subscriber, SubscriptionRequest};
-use crate::session::close::Effects;
-use crate::session::key::ClientKey;
-use crate::session::operations::Pulled;
+use crate::limits::delivery_limiter::DeliveryLimiter;
+use crate::model::client_key::ClientKey;
+use crate::model::delivery::DeliveryBatch;
+use crate::model::message::Message;
+use crate::model::session::Session;
+use crate::requests::{Subscriber, SubscriptionRequest};
+use crate::session::effects::{Effects, Pulled};
 use crate::session::outgoing::{Answered, SendContext};
 use crate::session::pending_wills::PendingWills;
-use crate::session::state::Session;
 use crate::settings::LiveLimits;
 
 /// The accepted subscriptions of a client.

@@ -11,10 +11,10 @@ use crate::content::attributes::Attributes;
 use crate::content::parse::Content;
 use crate::content::path::path;
 use crate::drops::DropReason;
-use crate::message::Message;
-use crate::routing::PendingRetained;
-use crate::routing::delivery::{DeliveryBatch, How};
-use crate::routing::subscribers::Subscription;
+use crate::model::delivery::{DeliveryBatch, How};
+use crate::model::message::Message;
+use crate::model::subscribers::Subscription;
+use crate::requests::PendingRetained;
 
 /// Maximum number of retained messages examined for one SUBSCRIBE, matching or not. Other clients wait
 /// meanwhile.

@@ -8,7 +8,7 @@ use phalanx_mqtt::{
     check_content,
 };
 
-use crate::session::key::ClientKey;
+use crate::model::client_key::ClientKey;
 use crate::trie::is_shallow;
 
 /// Checks whether a message may be forwarded. A strict receiver would close its connection for an invalid

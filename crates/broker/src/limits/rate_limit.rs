@@ -6,7 +6,7 @@ use std::time::Duration;
 const BURST: Duration = Duration::from_secs(1);
 
 /// Generic cell rate algorithm: the theoretical arrival time of the next message.
-pub(super) struct RateLimit {
+pub(crate) struct RateLimit {
     /// Interval between messages at the full rate.
     cost: Duration,
     paid: Duration,
@@ -14,18 +14,18 @@ pub(super) struct RateLimit {
 
 impl RateLimit {
     /// A limit of `rate` messages per second.
-    pub(super) fn new(rate: u32) -> Self {
+    pub(crate) fn new(rate: u32) -> Self {
         Self { cost: Duration::from_secs(1) / rate.max(1), paid: Duration::ZERO }
     }
 
     /// Accounts for `messages` published at `now`.
-    pub(super) fn published(&mut self, messages: usize, now: Duration) {
+    pub(crate) fn published(&mut self, messages: usize, now: Duration) {
         let messages = u32::try_from(messages).unwrap_or(u32::MAX);
         self.paid = self.paid.max(now).saturating_add(self.cost.saturating_mul(messages));
     }
 
     /// Time to wait before reading more.
-    pub(super) fn wait(&self, now: Duration) -> Duration {
+    pub(crate) fn wait(&self, now: Duration) -> Duration {
         self.paid.saturating_sub(now.saturating_add(BURST))
     }
 }

@@ -1,23 +1,29 @@
-//! The transport of a connection: TCP, TLS, or WebSocket over either.
+//! The transport of a connection: TCP or TLS, and WebSocket over either.
 //!
 //! One operation reads and one writes. The state that TLS and WebSocket need while waiting is boxed, so that
 //! plain connections do not reserve memory for it.
+
+pub(crate) mod outbox;
+pub(crate) mod websocket;
 
 use std::io;
 use std::net::{IpAddr, Shutdown};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use phalanx::net::{Bytes, IoTimeout, Payload, Stream};
-use phalanx_tls::TlsStream;
+use phalanx::net::IoTimeout;
+use phalanx::time::now;
+use phalanx_tls::Wire;
 
-use crate::connection::outbox::Outbox;
-use crate::connection::websocket::WebSocket;
+use crate::limits::peer::LINGER;
+use crate::transport::outbox::Outbox;
+use crate::transport::websocket::WebSocket;
 
 /// A client's connection. Dropping it closes the socket.
 pub(crate) enum Transport {
-    Plain(Stream),
-    Tls(Box<TlsStream>),
+    /// TCP or TLS.
+    Wire(Wire),
+    /// WebSocket over TCP or TLS.
     WebSocket(Box<WebSocket>),
 }
 
@@ -25,8 +31,7 @@ impl Transport {
     /// Waits for input and appends it to `buffer`. Returns the number of bytes; 0 at the end of the stream.
     pub(crate) async fn read(&self, buffer: &mut Vec<u8>, timeout: IoTimeout) -> io::Result<usize> {
         match self {
-            Self::Plain(stream) => stream.read(buffer, timeout).await,
-            Self::Tls(stream) => Box::pin(stream.read(buffer, timeout)).await,
+            Self::Wire(wire) => wire.read(buffer, timeout).await,
             Self::WebSocket(socket) => Box::pin(socket.read(buffer, timeout)).await,
         }
     }
@@ -34,11 +39,7 @@ impl Transport {
     /// Writes all of `bytes`, and returns the buffer for reuse.
     pub(crate) async fn write(&self, bytes: Vec<u8>, timeout: IoTimeout) -> io::Result<Vec<u8>> {
         match self {
-            Self::Plain(stream) => stream.write(bytes, timeout).await,
-            Self::Tls(stream) => {
-                let payload = Payload { head: bytes, body: Bytes::new() };
-                Box::pin(stream.write(payload, timeout)).await
-            }
+            Self::Wire(wire) => wire.write(bytes, timeout).await,
             Self::WebSocket(socket) => Box::pin(socket.write(bytes, timeout)).await,
         }
     }
@@ -46,25 +47,35 @@ impl Transport {
     /// Ends the output stream. The client may already be gone.
     pub(crate) async fn finish(&self, timeout: IoTimeout) {
         match self {
-            Self::Plain(stream) => drop(stream.shutdown(Shutdown::Write)),
-            Self::Tls(stream) => drop(Box::pin(stream.finish(timeout)).await),
+            Self::Wire(wire) => wire.finish(timeout).await,
             Self::WebSocket(socket) => Box::pin(socket.finish(timeout)).await,
+        }
+    }
+
+    /// Sends the end of the stream and reads until the client closes, for up to [`LINGER`]. Closing a socket
+    /// with unread input would reset the connection, and the client might lose the response.
+    pub(crate) async fn linger(&self) {
+        self.finish(IoTimeout::after(LINGER)).await;
+        let (begun, mut rest) = (now(), Vec::new());
+        loop {
+            rest.clear();
+            let left = LINGER.saturating_sub(now() - begun);
+            match self.read(&mut rest, IoTimeout::after(left).until_shutdown()).await {
+                Ok(1..) if !left.is_zero() => (),
+                _ => return,
+            }
         }
     }
 
     /// Whether the end of the stream has to be sent with [`finish`](Self::finish), which protects against
     /// truncation. TCP connections are simply closed.
     pub(crate) fn is_wrapped(&self) -> bool {
-        !matches!(self, Self::Plain(_))
+        !matches!(self, Self::Wire(Wire::Plain(_)))
     }
 
     /// Whether the connection uses TLS.
-    pub(crate) fn is_sealed(&self) -> bool {
-        match self {
-            Self::Plain(_) => false,
-            Self::Tls(_) => true,
-            Self::WebSocket(socket) => socket.below().is_sealed(),
-        }
+    pub(crate) fn is_tls(&self) -> bool {
+        self.wire().is_tls()
     }
 
     /// Whether the transport itself has output, such as WebSocket pongs.
@@ -82,28 +93,23 @@ impl Transport {
 
     /// Shuts down both directions: a pending read ends.
     pub(crate) fn shut(&self) {
-        let _ = self.stream().shutdown(Shutdown::Both);
+        let _ = self.wire().stream().shutdown(Shutdown::Both);
     }
 
     /// The client's address; `None` if it has disconnected.
     pub(crate) fn peer_ip(&self) -> Option<IpAddr> {
-        self.stream().peer_addr().ok().map(|address| address.ip())
-    }
-
-    fn stream(&self) -> &Stream {
-        match self {
-            Self::Plain(stream) => stream,
-            Self::Tls(stream) => stream.stream(),
-            Self::WebSocket(socket) => socket.below().stream(),
-        }
+        self.wire().peer_ip()
     }
 
     /// The user name in the client's certificate.
     pub(crate) fn client_name(&self) -> Option<Arc<str>> {
+        self.wire().client_name().map(Into::into)
+    }
+
+    fn wire(&self) -> &Wire {
         match self {
-            Self::Plain(_) => None,
-            Self::Tls(stream) => stream.client_name().map(Into::into),
-            Self::WebSocket(socket) => socket.below().client_name(),
+            Self::Wire(wire) => wire,
+            Self::WebSocket(socket) => socket.wire(),
         }
     }
 }

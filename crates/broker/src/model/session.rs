@@ -8,9 +8,9 @@ use phalanx_mqtt::{PacketId, Version};
 
 use crate::access::Identity;
 use crate::drops::{DropReason, Drops};
-use crate::message::Message;
-use crate::routing::delivery::How;
-use crate::session::qos2::Qos2InFlight;
+use crate::model::delivery::How;
+use crate::model::message::Message;
+use crate::model::qos2::Qos2InFlight;
 use phalanx::sync::Notify;
 
 /// The state of a client beyond a connection.

@@ -1,52 +1,18 @@
 //! QoS 2 messages from a client: registered until the client releases their packet identifiers.
 
 use std::collections::hash_map::Entry;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use phalanx_mqtt::{PacketId, Reason};
 use phalanx_store::{Record, SessionId};
 
 use crate::durable::Lsn;
-use crate::session::key::ClientKey;
+use crate::model::client_key::ClientKey;
+use crate::model::qos2::Qos2InFlight;
 use crate::session::table::Sessions;
 
 /// For each QoS 2 message whether it is new; and their shared state, if another connection may ask about them.
 pub(crate) type Qos2Begun = (Vec<bool>, Option<Arc<Qos2InFlight>>);
-
-/// QoS 2 messages that one connection received together, shared with the router. The session may outlive the
-/// connection.
-#[derive(Debug, Default)]
-pub(crate) struct Qos2InFlight {
-    is_routed: AtomicBool,
-    /// Messages that were not accepted. Usually empty.
-    refused: Mutex<Vec<PacketId>>,
-}
-
-impl Qos2InFlight {
-    /// Whether the messages were delivered to their subscribers' sessions.
-    pub(crate) fn is_routed(&self) -> bool {
-        self.is_routed.load(Ordering::Acquire)
-    }
-
-    /// Records that the messages are in the WAL and were delivered to their subscribers' sessions.
-    pub(crate) fn set_routed(&self) {
-        self.is_routed.store(true, Ordering::Release);
-    }
-
-    /// Records that these messages were not accepted: a retransmission on any connection is a new message.
-    pub(crate) fn refuse(&self, ids: impl IntoIterator<Item = PacketId>) {
-        self.refused().extend(ids);
-    }
-
-    pub(crate) fn has_refused(&self, id: PacketId) -> bool {
-        self.refused().contains(&id)
-    }
-
-    fn refused(&self) -> MutexGuard<'_, Vec<PacketId>> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl Sessions {
     /// Registers QoS 2 messages received on connection `connection_id`. Returns for each whether it is new.

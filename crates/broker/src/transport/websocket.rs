@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use phalanx::net::IoTimeout;
 use phalanx::time::now;
+use phalanx_tls::Wire;
 use phalanx_websocket::{Code, Decoder, MAX_HEAD, Refused, Upgrade, binary, close};
 
-use crate::connection::outbox::Outbox;
-use crate::connection::transport::Transport;
+use crate::transport::outbox::Outbox;
 
 /// The subprotocol (MQTT 5 §6).
 const PROTOCOL: &str = "mqtt";
@@ -19,7 +19,7 @@ const MAX_QUEUED_ANSWERS: usize = 4096;
 
 /// The server's end of a WebSocket.
 pub(crate) struct WebSocket {
-    below: Transport,
+    below: Wire,
     decoder: RefCell<Decoder>,
     /// Input received with the upgrade request.
     early: RefCell<Vec<u8>>,
@@ -33,11 +33,14 @@ pub(crate) struct WebSocket {
 
 /// Upgrades a connection if the client requests it and its origin is allowed. `limit` is the timeout of the
 /// upgrade.
+///
+/// # Errors
+/// The connection of a client whose request was refused with a response; `None` if the client is gone.
 pub(crate) async fn upgrade(
-    below: Transport,
+    below: Wire,
     origins: &[String],
     limit: Duration,
-) -> Option<WebSocket> {
+) -> Result<WebSocket, Option<Wire>> {
     let (begun, mut input) = (now(), Vec::new());
     let (accept, length) = loop {
         let timeout = IoTimeout::after(limit.saturating_sub(now() - begun)).until_shutdown();
@@ -51,18 +54,17 @@ pub(crate) async fn upgrade(
             Err(refused) => refused,
             Ok(None) => match below.read(&mut input, timeout).await {
                 Ok(1..) => continue,
-                _ => return None,
+                _ => return Err(None),
             },
         };
         let _ = below.write(refused.answer(), timeout).await;
-        super::connect::linger(&below).await;
-        return None;
+        return Err(Some(below));
     };
     debug_assert!(length <= MAX_HEAD);
     let left = limit.saturating_sub(now() - begun);
-    below.write(accept, IoTimeout::after(left)).await.ok()?;
+    below.write(accept, IoTimeout::after(left)).await.map_err(|_| None)?;
     input.drain(..length);
-    Some(WebSocket {
+    Ok(WebSocket {
         below,
         decoder: RefCell::default(),
         early: RefCell::new(input),
@@ -73,7 +75,7 @@ pub(crate) async fn upgrade(
 }
 
 impl WebSocket {
-    pub(super) fn below(&self) -> &Transport {
+    pub(super) fn wire(&self) -> &Wire {
         &self.below
     }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use phalanx_mqtt::Publish;
 
-use crate::message::Message;
-use crate::session::key::ClientKey;
+use crate::model::client_key::ClientKey;
+use crate::model::message::Message;
 
 /// Messages in the pool, twice the maximum batch; and buffer bytes of each.
 const POOL_CAP: usize = 2048;

@@ -7,16 +7,6 @@ use indexmap::IndexMap;
 use phalanx_mqtt::SubscribeOptions;
 
 use crate::access::Covered;
-use crate::content::path::path;
-use crate::trie::Trie;
-
-/// Approximate memory of a subscription with this key, in bytes, if it shares no topic level: in its session,
-/// in the topic tree, and in the index of filters.
-pub(crate) fn cost(key: &str) -> usize {
-    const OWN: usize = 256;
-    let levels = path(key).map_or(1, |path| path.filter.split('/').count());
-    OWN + levels * Trie::<Subscribers>::LEVEL_BYTES + 4 * key.len()
-}
 
 /// A client's index in the router.
 pub(crate) type ClientIndex = u32;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use phalanx_mqtt::QoS;
 
-use crate::message::Message;
-use crate::session::key::ClientKey;
+use crate::model::client_key::ClientKey;
+use crate::model::message::Message;
 
 /// A message for one client.
 #[derive(Debug)]

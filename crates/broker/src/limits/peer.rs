@@ -11,8 +11,10 @@ use phalanx_guard::{AddressKey, Addresses, Bounds, Open, client};
 use phalanx_mqtt::Reason;
 
 use crate::config::Limits;
-use crate::connection::connection_limit::ConnectionPermit;
-use crate::connection::sender::LINGER;
+use crate::limits::connection_limit::ConnectionPermit;
+
+/// Time that a client gets to read why its connection is closed.
+pub(crate) const LINGER: Duration = Duration::from_secs(2);
 
 /// The connections of each address and their rate. `None` without such limits, which saves the system call
 /// for the address.
@@ -24,19 +26,19 @@ pub(crate) struct Peer {
     _permit: ConnectionPermit,
     _open: Option<Open>,
     /// The reason code of a connection to be rejected.
-    pub(super) refused: Option<Reason>,
+    pub(crate) refused: Option<Reason>,
     /// Time of acceptance.
     since: Duration,
 }
 
 impl Peer {
     /// A connection beyond the limit, which will be rejected.
-    pub(super) fn rejected(permit: ConnectionPermit) -> Self {
+    pub(crate) fn rejected(permit: ConnectionPermit) -> Self {
         Self { _permit: permit, _open: None, refused: Some(Reason::SERVER_BUSY), since: now() }
     }
 
     /// Time left until CONNECT must have arrived, of `limit` since acceptance.
-    pub(super) fn left(&self, limit: Duration) -> Duration {
+    pub(crate) fn left(&self, limit: Duration) -> Duration {
         // A rejected connection uses a permit, so it gets little time.
         let limit = if self.refused.is_some() { limit.min(LINGER) } else { limit };
         limit.saturating_sub(now() - self.since)
@@ -52,7 +54,7 @@ impl Guard {
         Self(Addresses::new(bounds).map(|addresses| (addresses, RandomState::new())))
     }
 
-    pub(super) fn peer(&self, stream: &Stream, permit: ConnectionPermit) -> Peer {
+    pub(crate) fn peer(&self, stream: &Stream, permit: ConnectionPermit) -> Peer {
         let Some((addresses, hashes)) = &self.0 else {
             return Peer { _permit: permit, _open: None, refused: None, since: now() };
         };

@@ -1,0 +1,48 @@
+//! An accepted client's connection.
+
+use std::rc::Rc;
+
+use phalanx::net::IoTimeout;
+use phalanx_mqtt::{PacketId, Properties, Property, PropertyBuffer, Version};
+
+use crate::access::{CachedPolicy, Identity};
+use crate::connection::publishing::Publishing;
+use crate::context::Context;
+use crate::limits::rate_limit::RateLimit;
+use crate::model::client_key::ClientKey;
+use crate::session::outgoing::Answered;
+use crate::transport::Transport;
+use crate::transport::outbox::Outbox;
+
+/// An accepted client's connection.
+pub(crate) struct Connection {
+    pub(super) stream: Rc<Transport>,
+    pub(super) context: Context,
+    pub(super) version: Version,
+    pub(super) key: ClientKey,
+    pub(super) connection_id: u64,
+    pub(super) identity: Identity,
+    /// The policy in force, cached.
+    pub(super) policy: CachedPolicy,
+    pub(super) outbox: Rc<Outbox>,
+    /// 1.5 times the keep-alive.
+    pub(super) timeout: IoTimeout,
+    pub(super) publishing: Publishing,
+    pub(super) answers: Vec<Answered>,
+    /// QoS 2 messages that the client releases.
+    pub(super) releases: Vec<PacketId>,
+    pub(super) wants_reasons: bool,
+    /// The publish rate limit, if configured.
+    pub(super) rate_limit: Option<Box<RateLimit>>,
+}
+
+impl Connection {
+    /// A reason string property, if the client requests them and `what` is not empty.
+    pub(super) fn reason<'b>(&self, buffer: &'b mut PropertyBuffer, what: &str) -> Properties<'b> {
+        if self.wants_reasons && !what.is_empty() {
+            // The reason string is short.
+            let _ = buffer.push(Property::ReasonString(what));
+        }
+        buffer.get()
+    }
+}

@@ -1,0 +1,239 @@
+//! Routes the messages of one read together, and acknowledges them together.
+
+use std::sync::Arc;
+
+use phalanx::sleep;
+use phalanx::time::now;
+use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, PropertyBuffer, Reason, Version};
+
+use crate::connection::client::Connection;
+use crate::connection::end::{End, TAKES_NOTHING};
+use crate::drops::DropReason;
+use crate::model::message_pool;
+use crate::model::qos2::Qos2InFlight;
+use crate::requests::{Answer, Item, Publication};
+use crate::session::operations::RETRY_DELAY;
+
+/// Capacity of the batch buffers that an idle connection keeps, in messages.
+const IDLE_BATCH_CAPACITY: usize = 64;
+
+impl Connection {
+    /// Routes and acknowledges the batch.
+    pub(super) async fn publish(&mut self) -> Result<(), End> {
+        self.publishing.bytes = 0;
+        let mut messages = std::mem::take(&mut self.publishing.messages);
+        let mut deliveries = std::mem::take(&mut self.publishing.deliveries);
+        let refused = std::mem::take(&mut self.publishing.refused);
+        let refusal = |n: usize| {
+            let at = refused.binary_search_by_key(&n, |(at, _)| *at).ok()?;
+            Some(refused[at].1)
+        };
+        let is_allowed = |n: &usize| refused.is_empty() || refusal(*n).is_none();
+        self.context.counters.received.add(deliveries.len() as u64);
+        if let Some(rate_limit) = &mut self.rate_limit {
+            rate_limit.published(deliveries.len(), now());
+        }
+        let (begun, together) = match deliveries.iter().any(|own| exactly_once(own).is_some()) {
+            // Boxed: few connections need it.
+            true => Box::pin(self.begin(&deliveries)).await?,
+            false => (None, None),
+        };
+        if let Some(begun) = &begun {
+            let mut all = (0..begun.len()).filter(is_allowed).map(|n| begun[n]);
+            messages.retain(|_| all.next().unwrap_or(true));
+            if begun.contains(&false) {
+                // Duplicates are acknowledged like new messages, so their records must be on disk.
+                if let Err(end) = Box::pin(self.wait_for_all()).await {
+                    refuse(&together, &deliveries, begun);
+                    return Err(end);
+                }
+            }
+        }
+        if let (true, Some(together)) = (messages.is_empty(), &together) {
+            together.set_routed();
+        }
+        let reasons = std::mem::take(&mut self.publishing.reasons);
+        let mut own =
+            Publication { messages, begun: together.clone(), reasons, ..Publication::default() };
+        let (mut answered, mut done) = (0, Ok(()));
+        loop {
+            if !own.messages.is_empty() {
+                own = match self.context.stages.routing.call(Item::Publish(own)).await {
+                    Ok(Answer::Published(own)) => own,
+                    // The outcome is unknown. The client will retransmit, and a message may be delivered
+                    // twice rather than not at all.
+                    _ => {
+                        let (left, client) = (deliveries.len() - answered, &self.identity.client);
+                        let example = || format!("from client {client:?}");
+                        self.context.counters.drops.add(DropReason::Busy, left, example);
+                        self.abandon_rest(&together, &deliveries, (&begun, answered)).await;
+                        return Err(Reason::SERVER_BUSY.into());
+                    }
+                };
+            }
+            let left = own.messages.split_off(own.reasons.len());
+            // The batch was routed but is not on disk yet. It is not rejected either: the client retransmits
+            // after reconnecting, and QoS 2 messages are then recognized as duplicates.
+            let is_late = own.is_late && !deliveries.iter().all(is_at_most_once);
+            if !own.messages.is_empty() {
+                self.publishing.adapt_batch(own.each);
+            }
+            message_pool::recycle(&mut own.messages);
+            let mut reasons = own.reasons.drain(..);
+            for (n, delivery) in deliveries.iter().enumerate().skip(answered) {
+                let is_new = begun.as_ref().is_none_or(|begun| begun[n]);
+                let reason = match is_allowed(&n) {
+                    true if is_new => match reasons.next() {
+                        Some(reason) => reason,
+                        // Not routed yet for lack of permits; acknowledged in a later round.
+                        None => break,
+                    },
+                    // MQTT 3.1.1 has no negative acknowledgement: the message is dropped and acknowledged.
+                    false if self.version == Version::V5 => refusal(n).unwrap_or(Reason::SUCCESS),
+                    _ => Reason::SUCCESS,
+                };
+                // Continue after an error, so that every rejected QoS 2 message is abandoned.
+                if !is_late {
+                    done = done.and(self.acknowledge(*delivery, reason).await);
+                }
+                answered = n + 1;
+            }
+            drop(reasons);
+            if is_late {
+                done = Err(TAKES_NOTHING);
+            }
+            if left.is_empty() {
+                break;
+            }
+            if done.is_err() {
+                self.abandon_rest(&together, &deliveries, (&begun, answered)).await;
+                return done;
+            }
+            let (messages, each) = (left.len(), self.publishing.each);
+            own.messages = left;
+            // Boxed: rare.
+            own.permit = Box::pin(self.context.delivery_limiter.acquire(messages, each)).await;
+        }
+        deliveries.clear();
+        self.publishing.messages = without_excess(own.messages);
+        self.publishing.deliveries = without_excess(deliveries);
+        self.publishing.reasons = without_excess(own.reasons);
+        done
+    }
+
+    /// Abandons all messages after the first `answered`: when the client retransmits QoS 2 messages, they are
+    /// new.
+    #[cold]
+    async fn abandon_rest(
+        &self,
+        together: &Option<Arc<Qos2InFlight>>,
+        deliveries: &[Delivery],
+        (begun, answered): (&Option<Vec<bool>>, usize),
+    ) {
+        let new = begun.as_ref().map_or(&[][..], |begun| &begun[answered..]);
+        // First in the shared state: the client may already be connected again, and that connection does not
+        // see this call.
+        let refused = refuse(together, &deliveries[answered..], new);
+        if let Some(together) = together {
+            // The messages before them were delivered.
+            together.set_routed();
+        }
+        self.abandon(refused).await;
+    }
+
+    /// Abandons QoS 2 messages: when the client retransmits them, they are new.
+    async fn abandon(&self, ids: Vec<PacketId>) {
+        if !ids.is_empty() {
+            let _ = self.context.stages.sessions.abandon(self.key, self.connection_id, ids).await;
+        }
+    }
+
+    /// Waits until all appended records are on disk.
+    async fn wait_for_all(&self) -> Result<(), End> {
+        let wal = &self.context.wal;
+        wal.durable_with_progress(wal.latest()).await.map_err(|_| TAKES_NOTHING)
+    }
+
+    /// Registers the QoS 2 messages of a batch. Returns for each message of the batch whether it is to be
+    /// routed, and the shared state of the QoS 2 messages.
+    async fn begin(&self, deliveries: &[Delivery]) -> Result<Qos2Begin, End> {
+        let ids: Vec<_> = deliveries.iter().filter_map(exactly_once).collect();
+        let mut tries = 0;
+        let (begun, together) = loop {
+            let begun =
+                self.context.stages.sessions.begin(self.key, self.connection_id, ids.clone()).await;
+            match begun.map_err(|_| Reason::SERVER_BUSY)? {
+                Ok(begun) => break begun,
+                // A previous connection registered the message and has not routed it yet.
+                Err(Reason::SERVER_BUSY) if tries < 1000 => sleep(RETRY_DELAY).await,
+                Err(reason) => return Err(reason.into()),
+            }
+            tries += 1;
+        };
+        let mut begun = begun.into_iter();
+        let each = deliveries.iter().map(|delivery| match delivery {
+            Delivery::ExactlyOnce(_) => begun.next().unwrap_or(true),
+            _ => true,
+        });
+        Ok((Some(each.collect()), together))
+    }
+
+    async fn acknowledge(&self, delivery: Delivery, reason: Reason) -> Result<(), End> {
+        let Some(id) = delivery.id() else { return Ok(()) };
+        if reason.is_failure() {
+            self.abandon(exactly_once(&delivery).into_iter().collect()).await;
+        }
+        if reason.is_failure() && self.version == Version::V3 {
+            // MQTT 3.1.1 has no negative acknowledgement but closing the connection.
+            return Err(reason.into());
+        }
+        let mut buffer = PropertyBuffer::new();
+        let what = match reason {
+            Reason::NOT_AUTHORIZED => "this client may not publish to this topic",
+            Reason::PAYLOAD_FORMAT_INVALID => "the payload is declared as UTF-8, but is not",
+            reason if reason.is_failure() => "the message cannot be stored: a limit is reached",
+            _ => "",
+        };
+        let properties = self.reason(&mut buffer, what);
+        let ack = Ack { id, reason, properties };
+        match delivery {
+            Delivery::ExactlyOnce(_) => self.outbox.push(&Packet::PubRec(ack)),
+            _ => self.outbox.push(&Packet::PubAck(ack)),
+        }
+        Ok(())
+    }
+}
+
+/// Keeps small buffers for reuse, and frees large ones.
+fn without_excess<T>(memory: Vec<T>) -> Vec<T> {
+    if memory.capacity() > IDLE_BATCH_CAPACITY { Vec::new() } else { memory }
+}
+
+/// Marks the `new` QoS 2 messages as refused, and returns their packet identifiers.
+fn refuse(
+    together: &Option<Arc<Qos2InFlight>>,
+    deliveries: &[Delivery],
+    new: &[bool],
+) -> Vec<PacketId> {
+    let new = deliveries.iter().zip(new).filter(|(_, new)| **new);
+    let ids: Vec<_> = new.filter_map(|(delivery, _)| exactly_once(delivery)).collect();
+    if let Some(together) = together {
+        together.refuse(ids.iter().copied());
+    }
+    ids
+}
+
+/// See [`Connection::begin`].
+type Qos2Begin = (Option<Vec<bool>>, Option<Arc<Qos2InFlight>>);
+
+fn is_at_most_once(delivery: &Delivery) -> bool {
+    delivery.id().is_none()
+}
+
+/// The packet identifier of a QoS 2 message.
+fn exactly_once(delivery: &Delivery) -> Option<PacketId> {
+    match delivery {
+        Delivery::ExactlyOnce(id) => Some(*id),
+        _ => None,
+    }
+}

@@ -1,0 +1,277 @@
+//! The listening operation of a connection: reads packets from CONNECT to the end.
+//!
+//! All packets of one read are processed together: their messages are routed and acknowledged as one batch.
+
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+
+use arc_swap::Cache;
+use phalanx::net::IoTimeout;
+use phalanx::shutdown::is_draining;
+use phalanx::task::Either;
+use phalanx::time::now;
+use phalanx::{CallError, select, sleep};
+use phalanx_mqtt::{
+    Ack, Disconnect, Frame, Kind, Packet, Property, PropertyBuffer, Reason, Version,
+};
+
+use crate::connection::client::Connection;
+use crate::connection::connect::{Accepted, accept_client};
+use crate::connection::end::{End, TAKES_NOTHING};
+use crate::connection::publishing::Publishing;
+use crate::context::Context;
+use crate::limits::peer::Peer;
+use crate::limits::rate_limit::RateLimit;
+use crate::session::close::Closing;
+use crate::session::operations::RETRY_DELAY;
+use crate::session::outgoing::Answered;
+use crate::transport::Transport;
+
+/// Serves a client from CONNECT to the end of the connection.
+pub(crate) async fn serve(stream: Transport, context: Context, peer: Peer) {
+    let mut input = Vec::new();
+    // Boxed, so that the state of CONNECT is freed before the connection is served.
+    let accepted = Box::pin(accept_client(stream, &context, &mut input, peer)).await;
+    let Some(accepted) = accepted else {
+        return;
+    };
+    let Accepted { stream, version, key, connection_id, durable_id, identity, outbox, .. } =
+        accepted;
+    let Accepted { keep_alive, wants_reasons, persistent, peer: _peer, .. } = accepted;
+    let timeout = match keep_alive {
+        0 => IoTimeout::NONE,
+        // The standard allows one and a half times the keep-alive (§3.1.2.10).
+        seconds => IoTimeout::after(Duration::from_millis(1500 * u64::from(seconds))),
+    };
+    let most_aliases = context.config.limits.topic_alias;
+    let rate_limit = context.config.limits.message_rate.map(|rate| Box::new(RateLimit::new(rate)));
+    let mut connection = Connection {
+        stream,
+        version,
+        key,
+        connection_id,
+        identity,
+        policy: Cache::new(context.access.clone()),
+        outbox,
+        timeout: timeout.until_shutdown(),
+        publishing: Publishing::new(most_aliases, persistent, (key, durable_id)),
+        answers: Vec::new(),
+        releases: Vec::new(),
+        wants_reasons,
+        rate_limit,
+        context,
+    };
+    let end = connection.listen(&mut input).await;
+    // Boxed, so that connections do not reserve memory for their end.
+    Box::pin(connection.end(end)).await;
+}
+
+impl Connection {
+    /// Reads and processes packets until the connection ends.
+    async fn listen(&mut self, input: &mut Vec<u8>) -> End {
+        loop {
+            let mut taken = 0;
+            let result = self.take(input, &mut taken).await;
+            // Packets before an invalid one are valid.
+            if let Err(end) = self.flush().await {
+                return end;
+            }
+            if let Err(end) = result {
+                return end;
+            }
+            input.drain(..taken);
+            if input.is_empty() && input.capacity() > IDLE_INPUT_BYTES {
+                *input = Vec::new();
+            }
+            self.outbox.room().await;
+            if self.rate_limit.is_some() {
+                self.wait_for_rate().await;
+            }
+            if self.outbox.is_closed() {
+                return End::Lost;
+            }
+            match self.stream.read(input, self.timeout).await {
+                Ok(bytes @ 1..) => self.context.counters.bytes_received.add(bytes as u64),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    return Reason::KEEP_ALIVE_TIMEOUT.into();
+                }
+                Err(_) if is_draining() => return Reason::SERVER_SHUTTING_DOWN.into(),
+                _ => return End::Lost,
+            }
+        }
+    }
+
+    /// Waits until the client is within its rate limit.
+    #[cold]
+    async fn wait_for_rate(&mut self) {
+        while let Some(rate_limit) = &self.rate_limit
+            && let wait = rate_limit.wait(now())
+            && !wait.is_zero()
+            && !self.outbox.is_closed()
+            && !is_draining()
+        {
+            sleep(wait.min(RATE_POLL_INTERVAL)).await;
+        }
+    }
+
+    /// Processes all complete packets at the front of `input`, and adds their length to `taken`.
+    async fn take(&mut self, input: &[u8], taken: &mut usize) -> Result<(), End> {
+        let most = self.context.config.limits.packet_size;
+        while let Some(frame) = Frame::split(&input[*taken..], most)? {
+            *taken += frame.length();
+            match Packet::decode(frame, self.version)? {
+                Packet::Publish(publish) => {
+                    let policy = self.policy.load();
+                    let drops = &self.context.counters.drops;
+                    self.publishing.add(&publish, (policy, &self.identity, drops))?;
+                    if self.publishing.is_full() {
+                        self.flush().await?;
+                    }
+                }
+                Packet::PubAck(ack) => self.answered(Kind::PubAck, ack),
+                Packet::PubRec(ack) => self.answered(Kind::PubRec, ack),
+                Packet::PubComp(ack) => self.answered(Kind::PubComp, ack),
+                // PUBREL has to follow the batched messages, which may include its own.
+                Packet::PubRel(ack) if self.publishing.is_empty() => self.releases.push(ack.id),
+                packet => {
+                    self.flush().await?;
+                    self.other(packet).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, kind: Kind, ack: Ack<'_>) {
+        self.answers.push(Answered { kind, id: ack.id, failed: ack.reason.is_failure() });
+    }
+
+    /// Processes a packet that is not batched.
+    async fn other(&mut self, packet: Packet<'_>) -> Result<(), End> {
+        match packet {
+            Packet::PingReq => self.outbox.push(&Packet::PingResp),
+            Packet::PubRel(ack) => self.releases.push(ack.id),
+            // Boxed: rare, so connections do not reserve memory for it.
+            Packet::Subscribe(subscribe) => Box::pin(self.subscribe(subscribe)).await?,
+            Packet::Unsubscribe(unsubscribe) => Box::pin(self.unsubscribe(unsubscribe)).await?,
+            Packet::Disconnect(disconnect) => return Err(self.disconnected(disconnect)),
+            Packet::Auth(_) => {
+                let what = "extended authentication is not supported";
+                return Err(End::Because(Reason::PROTOCOL_ERROR, what));
+            }
+            _ => {
+                let what = "a second CONNECT, or a packet that only servers send";
+                return Err(End::Because(Reason::PROTOCOL_ERROR, what));
+            }
+        }
+        Ok(())
+    }
+
+    fn disconnected(&self, disconnect: Disconnect<'_>) -> End {
+        let mut expiry = None;
+        for property in disconnect.properties {
+            if let Property::SessionExpiry(seconds) = property {
+                expiry = Some(seconds.min(self.context.config.limits.session_expiry));
+            }
+        }
+        if expiry.is_some_and(|seconds| seconds > 0) && !self.publishing.persistent {
+            let what = "a session that ends with its connection cannot be made persistent";
+            return End::Because(Reason::PROTOCOL_ERROR, what);
+        }
+        let will = disconnect.reason != Reason::SUCCESS;
+        End::Disconnected(Closing { will, expiry })
+    }
+
+    /// Routes and acknowledges the batch.
+    async fn flush(&mut self) -> Result<(), End> {
+        if !self.releases.is_empty() {
+            // Boxed: few connections need it.
+            Box::pin(self.release()).await?;
+        }
+        if !self.publishing.is_empty() {
+            self.publish().await?;
+        }
+        if !self.answers.is_empty() {
+            let answers = std::mem::take(&mut self.answers);
+            let told = self.context.stages.sessions.answered(self.key, self.connection_id, answers);
+            told.await.map_err(|_| Reason::SERVER_BUSY)?;
+        }
+        Ok(())
+    }
+
+    /// Releases QoS 2 messages.
+    async fn release(&mut self) -> Result<(), End> {
+        let ids = std::mem::take(&mut self.releases);
+        let sessions = self.context.stages.sessions;
+        let known = match sessions.release(self.key, self.connection_id, ids.clone()).await {
+            Ok(Some(known)) => known,
+            Ok(None) => return Err(TAKES_NOTHING),
+            Err(_) => return Err(Reason::SERVER_BUSY.into()),
+        };
+        for (id, is_known) in ids.into_iter().zip(known) {
+            let reason = match is_known {
+                true => Reason::SUCCESS,
+                false => Reason::PACKET_IDENTIFIER_NOT_FOUND,
+            };
+            self.outbox.push(&Packet::PubComp(Ack { reason, ..Ack::of(id) }));
+        }
+        Ok(())
+    }
+
+    /// Ends the connection: sends the reason, and detaches the session.
+    async fn end(self, end: End) {
+        let is_disconnect = matches!(end, End::Disconnected(_));
+        let closing = match end {
+            End::Disconnected(closing) => closing,
+            End::Lost => Closing { will: true, expiry: None },
+            End::Because(reason, what) => {
+                if self.version == Version::V5 {
+                    let mut properties = PropertyBuffer::new();
+                    if self.wants_reasons && !what.is_empty() {
+                        // The reason string is short.
+                        let _ = properties.push(Property::ReasonString(what));
+                    }
+                    let properties = properties.get();
+                    self.outbox.push(&Packet::Disconnect(Disconnect { reason, properties }));
+                    self.outbox.close_with_words();
+                }
+                Closing { will: true, expiry: None }
+            }
+        };
+        let Context { stages, counters, .. } = self.context;
+        counters.connected.add(-1);
+        let mut left = pin!(async {
+            loop {
+                let close =
+                    stages.sessions.close(self.key, self.connection_id, closing, stages.routing);
+                match close.await {
+                    // The session stage is full. Retry, because a session that stays attached could not
+                    // expire.
+                    Err(CallError::Full { .. }) => sleep(RETRY_DELAY).await,
+                    _ => return,
+                }
+            }
+        });
+        if is_disconnect {
+            // A client may reconnect on another processor as soon as its connection is closed. The session
+            // must process DISCONNECT first, or the client's will would be published. The wait is limited,
+            // because closing the session may wait for a will.
+            self.outbox.disconnect();
+            if let Either::Left(()) = select(left.as_mut(), sleep(DISCONNECT_TIMEOUT)).await {
+                return self.outbox.close();
+            }
+        }
+        self.outbox.close();
+        left.await;
+    }
+}
+
+/// Maximum time from DISCONNECT until the connection is closed.
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Interval at which a rate-limited connection checks for shutdown and disconnection.
+const RATE_POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Input buffer that an idle connection keeps, in bytes.
+const IDLE_INPUT_BYTES: usize = 4096;

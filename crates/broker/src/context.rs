@@ -1,0 +1,57 @@
+//! The state shared by all connections.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use phalanx_access::Passwords;
+use phalanx_tls::TlsStages;
+
+use crate::access::Access;
+use crate::config::Config;
+use crate::counters::Counters;
+use crate::durable::Wal;
+use crate::limits::connection_limit::ConnectionLimit;
+use crate::limits::delivery_limiter::DeliveryLimiter;
+use crate::limits::peer::Guard;
+use crate::limits::refused_logins::RefusedLogins;
+use crate::stages::Stages;
+
+/// State shared by all connections.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub(crate) stages: Stages,
+    pub(crate) config: Arc<Config>,
+    pub(crate) counters: Counters,
+    pub(crate) names: Arc<Names>,
+    pub(crate) access: Access,
+    /// The stage that verifies passwords, if there is a password file.
+    pub(crate) passwords: Option<Passwords>,
+    pub(crate) refused_logins: Arc<RefusedLogins>,
+    pub(crate) connection_limit: Arc<ConnectionLimit>,
+    /// The limit of connections that wait for a rejecting CONNACK.
+    pub(crate) rejections: Arc<ConnectionLimit>,
+    pub(crate) guard: Guard,
+    /// The stages of TLS handshakes, if there is a certificate.
+    pub(crate) tls: Option<TlsStages>,
+    pub(crate) wal: Wal,
+    pub(crate) delivery_limiter: DeliveryLimiter,
+}
+
+/// Generator of client identifiers that other clients cannot guess.
+pub(crate) struct Names {
+    secret: [RandomState; 2],
+    next: AtomicU64,
+}
+
+impl Names {
+    pub(crate) fn new() -> Self {
+        Self { secret: [RandomState::new(), RandomState::new()], next: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn next(&self) -> String {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let [one, other] = &self.secret;
+        format!("auto-{:016x}{:016x}", one.hash_one(number), other.hash_one(number))
+    }
+}

@@ -1,0 +1,58 @@
+//! The errors of a broker.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use phalanx::runtime::RunError;
+use phalanx_access::FileError;
+use phalanx_service::port_hint;
+use phalanx_store::OpenError;
+use phalanx_tls::CertificateError;
+
+use crate::config::ConfigError;
+
+/// Why a broker cannot start, or has stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The configuration is invalid.
+    #[error("{}", lines(.0))]
+    Config(Vec<ConfigError>),
+    /// The address is in use, or does not belong to this machine.
+    #[error("cannot listen on {address}: {source}{}", port_hint(address, source))]
+    Listen {
+        /// The configured address.
+        address: SocketAddr,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The password file or the access list is unusable.
+    #[error(transparent)]
+    Access(#[from] FileError),
+    /// A certificate is unusable.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// The persistence directory cannot be read, or another process uses it.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The stored state has an unknown format.
+    #[error("{}: {what}; it may have been written by a later version. Nothing was changed", path.display())]
+    Unknown {
+        /// The directory.
+        path: PathBuf,
+        /// The unknown data.
+        what: String,
+    },
+    /// The disk failed while the broker was running, and the broker stopped. Acknowledged data is on disk.
+    #[error("{0}")]
+    Broken(String),
+    /// The runtime failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// One line per error.
+pub(crate) fn lines(errors: &[ConfigError]) -> String {
+    errors.iter().map(ConfigError::to_string).collect::<Vec<_>>().join("\n")
+}

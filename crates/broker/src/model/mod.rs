@@ -1,0 +1,9 @@
+//! The data that stages pass to each other and keep: messages, sessions and their deliveries.
+
+pub(crate) mod client_key;
+pub(crate) mod delivery;
+pub(crate) mod message;
+pub(crate) mod message_pool;
+pub(crate) mod qos2;
+pub(crate) mod session;
+pub(crate) mod subscribers;

@@ -1,0 +1,100 @@
+//! Requests to the routing stage, and its answers.
+
+use phalanx::stage::CohortStage;
+use std::num::NonZero;
+use std::sync::Arc;
+
+use phalanx_mqtt::{Reason, SubscribeOptions};
+
+use crate::access::{Covered, Identity};
+use crate::content::parse::Content;
+use crate::limits::delivery_limiter::Permit;
+use crate::model::client_key::ClientKey;
+use crate::model::message::Message;
+use crate::model::qos2::Qos2InFlight;
+
+/// A handle to the routing stage.
+pub(crate) type Routes = CohortStage<Item, Answer>;
+
+/// A request to the routing stage.
+pub(crate) enum Item {
+    /// Routes messages of a client.
+    Publish(Publication),
+    /// Routes and retains messages of the broker's own.
+    System(Vec<Arc<Message>>),
+    /// Adds subscriptions, and delivers retained messages.
+    Subscribe { client: Subscriber, requests: Vec<SubscriptionRequest> },
+    /// Delivers retained messages that did not fit the delivery limit when the client subscribed.
+    Retained(PendingRetained, Option<Permit>),
+    /// Removes subscriptions of a client.
+    Unsubscribe { client: ClientKey, keys: Vec<Box<str>> },
+    /// Removes a client with all its subscriptions.
+    Forget { client: ClientKey, keys: Arc<[Box<str>]> },
+    /// A client with shared subscriptions connected or disconnected.
+    Presence { client: ClientKey, online: bool },
+}
+
+impl Item {
+    /// Whether the request may append records or make deliveries.
+    pub(crate) fn may_be_noted(&self) -> bool {
+        match self {
+            Self::Publish(_) | Self::System(_) | Self::Subscribe { .. } | Self::Retained(..) => {
+                true
+            }
+            Self::Unsubscribe { .. } | Self::Forget { .. } | Self::Presence { .. } => false,
+        }
+    }
+}
+
+/// A subscribing client.
+pub(crate) struct Subscriber {
+    pub(crate) key: ClientKey,
+    /// The ID of its session in the journal; 0 if not persistent.
+    pub(crate) durable_id: u64,
+    pub(crate) identity: Identity,
+}
+
+/// One requested subscription.
+pub(crate) struct SubscriptionRequest {
+    /// Identifies the subscription: the topic filter as written, including the group, and the content filter.
+    pub(crate) key: Box<str>,
+    pub(crate) content: Option<Content>,
+    pub(crate) options: SubscribeOptions,
+    pub(crate) identifier: Option<NonZero<u32>>,
+    pub(crate) covered: Covered,
+}
+
+/// Retained messages to be delivered to a new subscriber.
+pub(crate) struct PendingRetained {
+    pub(crate) client: ClientKey,
+    pub(crate) requests: Vec<SubscriptionRequest>,
+}
+
+/// A response of the routing stage.
+pub(crate) enum Answer {
+    /// The messages were routed, except for those beyond the delivery limit, which are unchanged.
+    Published(Publication),
+    /// The client is subscribed; its retained messages did not fit the delivery limit.
+    PendingRetained(PendingRetained),
+    /// The table was changed.
+    Done,
+}
+
+/// Messages of one client, in order. The response returns them with the results, which also recycles their
+/// memory.
+#[derive(Default)]
+pub(crate) struct Publication {
+    pub(crate) messages: Vec<Arc<Message>>,
+    /// The shared state of the QoS 2 messages.
+    pub(crate) begun: Option<Arc<Qos2InFlight>>,
+    /// The result for each routed message; empty in a request. If there are fewer results than messages, the
+    /// publisher [waits](DeliveryLimiter::acquire) and sends the rest again.
+    pub(crate) reasons: Vec<Reason>,
+    /// The permit of a publisher that waited.
+    pub(crate) permit: Option<Permit>,
+    /// The messages were routed and appended, but the disk made no progress: whether they would survive a
+    /// crash is unknown.
+    pub(crate) is_late: bool,
+    /// Approximate number of deliveries per message.
+    pub(crate) each: usize,
+}

@@ -1,0 +1,62 @@
+//! Wills of sessions: from the session to the router.
+
+use phalanx_store::{Record, SessionId};
+
+use crate::model::client_key::ClientKey;
+use crate::model::message::Message;
+use crate::session::pending_wills::{PendingWill, WillId};
+use crate::session::table::Sessions;
+
+impl Sessions {
+    /// Enqueues a will of the session with this key, if there is one.
+    pub(super) fn enqueue_will_for(
+        &mut self,
+        key: ClientKey,
+        will: Option<Message>,
+    ) -> Option<PendingWill> {
+        let session = self.get(key).map_or(0, |session| session.number);
+        will.map(|will| self.enqueue_will(session, Some(key), will))
+    }
+
+    /// Enqueues a will of the session with this ID; 0 for a session that is not persistent.
+    pub(super) fn enqueue_will(
+        &mut self,
+        session: u64,
+        key: Option<ClientKey>,
+        message: Message,
+    ) -> PendingWill {
+        let is_durable = session != 0;
+        let id = is_durable.then(|| self.pending_wills.add(session, key, message.again()));
+        PendingWill { message, id }
+    }
+
+    /// Records the end of a session, now or after its last pending will.
+    pub(super) fn end(&mut self, session: u64) {
+        if self.pending_wills.of(session).next().is_some() {
+            self.pending_wills.over.insert(session);
+            return;
+        }
+        self.pending_wills.over.remove(&session);
+        self.ends = true;
+        self.records.push(&Record::SessionEnd { session: SessionId(session) });
+    }
+
+    /// Records that the router accepted a will.
+    pub(super) fn will_published(&mut self, id: WillId) {
+        let Some((key, _)) = self.pending_wills.wills.remove(&id) else { return };
+        match key {
+            _ if self.pending_wills.over.contains(&id.session) => self.end(id.session),
+            Some(key) => self.put(key),
+            None => (),
+        }
+        self.append();
+    }
+
+    /// Forgets a will that the router refused. Its record remains, and the next broker may publish it.
+    pub(super) fn will_rejected(&mut self, id: WillId) {
+        self.pending_wills.wills.remove(&id);
+        if self.pending_wills.of(id.session).next().is_none() {
+            self.pending_wills.over.remove(&id.session);
+        }
+    }
+}
