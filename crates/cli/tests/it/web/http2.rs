@@ -4,6 +4,7 @@
 
 use std::process::Command;
 
+use phalanx_testkit::authority::Authority;
 use phalanx_testkit::bytes::{noise, same};
 use phalanx_testkit::http::Client;
 use phalanx_testkit::site::Site;
