@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::date::format_date;
+use crate::syntax::date::format_date;
 
 /// Line format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

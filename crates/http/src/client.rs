@@ -1,8 +1,10 @@
 //! The client side, for load generators and tests.
 
-use crate::bytes::{elements, trim};
-use crate::framing::Framing;
-use crate::{Body, MAX_FIELDS, Version};
+use crate::limits::MAX_FIELDS;
+use crate::request::framing::Body;
+use crate::request::framing::Framing;
+use crate::syntax::bytes::{elements, trim};
+use crate::version::Version;
 
 /// Appends a GET request. `host` and `path` are written unchanged; neither may contain white space.
 pub fn write_get(out: &mut Vec<u8>, host: &str, path: &str, keep_alive: bool) {

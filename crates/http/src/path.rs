@@ -8,7 +8,7 @@ use std::fmt;
 
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_encode};
 
-use crate::Status;
+use crate::status::Status;
 
 /// Properties of a resolved path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

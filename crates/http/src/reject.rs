@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::Status;
+use crate::status::Status;
 
 /// An invalid message. Respond with `status` and close the connection, because the start of the next request
 /// is unknown (RFC 9112, 9.6 and 11.2).

@@ -85,6 +85,18 @@ pub(super) const CRATES: &[Layers] = &[
         exceptions: &[],
     },
     Layers {
+        folder: "crates/http",
+        layers: &[
+            &["limits", "mime", "status", "syntax", "version"],
+            &["reject", "path"],
+            &["request"],
+            &["negotiate"],
+            &["response"],
+            &["access", "client"],
+        ],
+        exceptions: &[],
+    },
+    Layers {
         folder: "crates/matcher",
         layers: &[
             &["docs", "limits", "number"],

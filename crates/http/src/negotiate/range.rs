@@ -1,8 +1,11 @@
 //! Range requests (RFC 9110, 14).
 
-use crate::bytes::{elements, saturating_number};
-use crate::etag::Tag;
-use crate::{Method, Request, Validators, parse_date};
+use crate::negotiate::conditional::Validators;
+use crate::request::head::Request;
+use crate::request::line::Method;
+use crate::syntax::bytes::{elements, saturating_number};
+use crate::syntax::date::parse_date;
+use crate::syntax::etag::Tag;
 
 /// Maximum number of ranges in a request. A request with more gets the whole file: clients do not need them,
 /// and they have been used for attacks (RFC 9110, 17.15).
@@ -164,7 +167,8 @@ impl Range {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Limits, Parse, parse};
+    use crate::limits::Limits;
+    use crate::request::scan::{Parse, parse};
     use proptest::prelude::*;
 
     fn asked(range: &str, length: u64) -> Ranged {

@@ -1,7 +1,7 @@
 //! Negotiation of content codings (RFC 9110, 12.5.3).
 
-use crate::Request;
-use crate::bytes::{elements, trim};
+use crate::request::head::Request;
+use crate::syntax::bytes::{elements, trim};
 
 /// A content coding supported by the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -208,7 +208,8 @@ mod tests {
 
     #[test]
     fn identity_may_be_refused() {
-        use crate::{Limits, Parse, parse};
+        use crate::limits::Limits;
+        use crate::request::scan::{Parse, parse};
         // (lines, whether identity is rejected)
         let table = [
             ("", false),

@@ -1,9 +1,11 @@
 //! One pass over the field lines that extracts the fields the server uses.
 
-use crate::bytes::elements;
-use crate::framing::Framing;
-use crate::host::is_authority;
-use crate::{Reject, Request, Status};
+use crate::reject::Reject;
+use crate::request::framing::Framing;
+use crate::request::head::Request;
+use crate::request::host::is_authority;
+use crate::status::Status;
+use crate::syntax::bytes::elements;
 
 /// Results of the pass that are not stored in the request.
 #[derive(Default)]
@@ -112,7 +114,7 @@ fn once<'a>(slot: &mut Option<&'a [u8]>, value: &'a [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bytes::is_token;
+    use crate::syntax::bytes::is_token;
 
     #[test]
     fn only_case_is_ignored() {

@@ -1,7 +1,8 @@
 //! Multipart range responses (RFC 9110, 14.6; RFC 2046, 5.1).
 
-use crate::range::Parts;
-use crate::{Entity, Head};
+use crate::negotiate::range::Parts;
+use crate::response::entity::Entity;
+use crate::response::head::Head;
 
 /// The body of a 206 response with several ranges, except the ranges themselves: the text before, between and
 /// after them.
@@ -97,10 +98,16 @@ impl<'a> Multipart<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        ContentType, DateLine, Limits, Parse, Ranged, Reply, ResponseBuffer, Status, Validators,
-        parse, range,
-    };
+    use crate::limits::Limits;
+    use crate::mime::ContentType;
+    use crate::negotiate::conditional::Validators;
+    use crate::negotiate::range;
+    use crate::negotiate::range::Ranged;
+    use crate::request::scan::{Parse, parse};
+    use crate::response::buffer::ResponseBuffer;
+    use crate::response::date_line::DateLine;
+    use crate::response::reply::Reply;
+    use crate::status::Status;
     use proptest::prelude::*;
 
     /// Parses a body as a client does: the parts by their `Content-Range`, delimited by the boundary of the

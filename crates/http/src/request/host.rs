@@ -1,7 +1,8 @@
 //! The requested host, from the `Host` field or the target (RFC 9112, 3.2 and 3.3).
 
-use crate::bytes::is_host;
-use crate::{Method, Reject};
+use crate::reject::Reject;
+use crate::request::line::Method;
+use crate::syntax::bytes::is_host;
 
 /// Whether `value` is `uri-host [ ":" port ]` with a non-empty host. User information is not allowed (RFC
 /// 9110, 4.2.4 and 7.2).

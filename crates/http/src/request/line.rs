@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use crate::bytes::is_token;
-use crate::{Reject, Status, Version};
+use crate::reject::Reject;
+use crate::status::Status;
+use crate::syntax::bytes::is_token;
+use crate::version::Version;
 
 /// A request method. Names are case-sensitive (RFC 9110, 9.1), so `get` is a [`Method::Other`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use crate::block::{FieldBlock, Fields, Position};
-use crate::date::format_date;
-use crate::{Coding, Validators};
+use crate::negotiate::conditional::Validators;
+use crate::negotiate::encoding::Coding;
+use crate::response::block::{FieldBlock, Fields, Position};
+use crate::syntax::date::format_date;
 
 /// Prepared fields of a file, cached with its content.
 ///

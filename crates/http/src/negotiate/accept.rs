@@ -1,8 +1,8 @@
 //! Media type negotiation, as far as a file server needs it (RFC 9110, 12.5.1).
 
-use crate::Request;
-use crate::bytes::{elements, trim};
-use crate::encoding::weight;
+use crate::negotiate::encoding::weight;
+use crate::request::head::Request;
+use crate::syntax::bytes::{elements, trim};
 
 /// The weight of a media type in a request: that of the most specific matching range in the `Accept` field
 /// (12.5.1), from 0 (not acceptable) to 1000. Without the field it is 1000.

@@ -1,7 +1,11 @@
 //! The built-in page of a response without a file.
 
-use crate::block::FieldBlock;
-use crate::{DateLine, Head, Reply, ResponseBuffer, Status};
+use crate::response::block::FieldBlock;
+use crate::response::buffer::ResponseBuffer;
+use crate::response::date_line::DateLine;
+use crate::response::head::Head;
+use crate::response::reply::Reply;
+use crate::status::Status;
 
 /// Methods supported by a static file server, for `Allow` (RFC 9110, 10.2.1).
 pub const ALLOW: &str = "GET, HEAD, OPTIONS";

@@ -1,7 +1,9 @@
 //! Message body framing (RFC 9112, 6).
 
-use crate::bytes::{elements, exact_number};
-use crate::{Reject, Status, Version};
+use crate::reject::Reject;
+use crate::status::Status;
+use crate::syntax::bytes::{elements, exact_number};
+use crate::version::Version;
 
 /// Body that follows a request's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +29,7 @@ impl Framing {
     /// a plain decimal number is rejected.
     pub(crate) fn content_length(&mut self, value: &[u8]) -> Result<(), Reject> {
         for element in value.split(|&byte| byte == b',') {
-            let number = exact_number(crate::bytes::trim(element))
+            let number = exact_number(crate::syntax::bytes::trim(element))
                 .ok_or(Reject::bad("invalid Content-Length"))?;
             if self.length.is_some_and(|length| length != number) {
                 return Err(Reject::bad("two different Content-Lengths"));

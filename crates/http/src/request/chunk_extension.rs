@@ -7,7 +7,7 @@
 //! The server ignores the content of extensions but validates their grammar: a recipient that skips to the
 //! end of the line and one that parses quoted strings would otherwise find different ends.
 
-use crate::bytes::{is_token, is_value};
+use crate::syntax::bytes::{is_token, is_value};
 
 /// Parser state within the extensions of one size line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -54,7 +54,7 @@ pub(crate) fn tags(line: &[u8]) -> impl Iterator<Item = Tag<'_>> {
             rest = after;
         }
         let (tag, after) = Tag::split(rest)?;
-        let closed = matches!(crate::bytes::trim(after).first(), None | Some(b','));
+        let closed = matches!(crate::syntax::bytes::trim(after).first(), None | Some(b','));
         rest = after;
         closed.then_some(tag)
     })

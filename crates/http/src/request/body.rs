@@ -1,8 +1,11 @@
 //! Discarding request bodies, in order to find the next request (RFC 9112, 6 and 7.1).
 
-use crate::bytes::{is_token, is_value};
-use crate::chunk_extension::Extension;
-use crate::{Body, Limits, Reject, Status};
+use crate::limits::Limits;
+use crate::reject::Reject;
+use crate::request::chunk_extension::Extension;
+use crate::request::framing::Body;
+use crate::status::Status;
+use crate::syntax::bytes::{is_token, is_value};
 
 /// Parser that discards a message body in pieces of any size.
 ///

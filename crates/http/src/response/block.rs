@@ -1,6 +1,6 @@
 //! Prepared fields, in the encodings of both protocols.
 
-use crate::encode;
+use crate::response::encode;
 
 /// Fields that are encoded once and appended to any number of responses.
 ///

@@ -1,8 +1,11 @@
 //! Search for the end of a head within the limits. No byte is scanned twice.
 
-use crate::bytes::is_token;
-use crate::line::Line;
-use crate::{Limits, MAX_FIELDS, Reject, Request, Status};
+use crate::limits::{Limits, MAX_FIELDS};
+use crate::reject::Reject;
+use crate::request::head::Request;
+use crate::request::line::Line;
+use crate::status::Status;
+use crate::syntax::bytes::is_token;
 
 /// Empty lines skipped before a request line (RFC 9112, 2.2 recommends at least one).
 const LEADING_LINES: usize = 2;

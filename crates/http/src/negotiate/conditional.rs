@@ -1,7 +1,8 @@
 //! Conditional requests (RFC 9110, 13).
 
-use crate::etag::{Tag, tags};
-use crate::{Request, parse_date};
+use crate::request::head::Request;
+use crate::syntax::date::parse_date;
+use crate::syntax::etag::{Tag, tags};
 
 /// Validators of a representation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
