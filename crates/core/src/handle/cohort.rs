@@ -209,7 +209,7 @@ impl StageOptions<'_> {
     #[must_use]
     #[track_caller]
     pub fn end_of_cohort(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
-        self.end_of_cohort = Some((Arc::new(hook), Location::caller()));
+        self.declaration.end_of_cohort = Some((Arc::new(hook), Location::caller()));
         self
     }
 }

@@ -1,9 +1,8 @@
 //! Declaring a program: its stages, in wavefront order.
 
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use crate::handle::custom::{Part, Policy};
 use crate::handle::local::{ExclusiveStage, SharedStage};
@@ -14,11 +13,9 @@ use crate::operation::id::MAX_OPERATIONS;
 use crate::program::program::{ProcessorBuilder, Program};
 use crate::stage::cohort_defaults::CohortDefaults;
 use crate::stage::declaration::{
-    DEFAULT_COHORT_TIME, DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, EndOfCohort,
-    LocalState, MakeLocal, StageDeclaration,
+    DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, LocalState, MakeLocal, StageDeclaration,
 };
 use crate::stage::key::Key;
-use crate::stage::limits::{HoldPolicy, Threshold};
 use crate::stage_set::MAX_STAGES;
 use crate::state::exclusive::{ExclusiveState, LocalExclusive};
 use crate::state::partition::{Partitions, Table};
@@ -120,25 +117,8 @@ impl Graph {
     }
 
     fn options(&mut self, stage: usize, name: &'static str) -> StageOptions<'_> {
-        StageOptions {
-            graph: self,
-            stage,
-            name,
-            max_cohort: None,
-            cohort_time: DEFAULT_COHORT_TIME,
-            lifo: false,
-            direct: false,
-            balanced: false,
-            cache_affinity: 0,
-            objects: Vec::new(),
-            entry: false,
-            partitions: None,
-            threshold: Threshold::NONE,
-            hold_policy: HoldPolicy::NONE,
-            capacity: usize::MAX,
-            end_of_cohort: None,
-            rebuild: false,
-        }
+        let declaration = StageDeclaration::new(name);
+        StageOptions { graph: self, stage, declaration, partitions: None, rebuild: false }
     }
 
     /// A [shared](StageOptions::shared) stage with the default options.
@@ -238,20 +218,8 @@ pub struct StageOptions<'g> {
     graph: &'g mut Graph,
     /// A reserved position, or the next one.
     stage: usize,
-    name: &'static str,
-    pub(crate) max_cohort: Option<usize>,
-    pub(crate) cohort_time: Duration,
-    pub(crate) lifo: bool,
-    pub(crate) balanced: bool,
-    pub(crate) cache_affinity: usize,
-    pub(crate) objects: Vec<(&'static str, usize)>,
-    pub(crate) entry: bool,
+    pub(crate) declaration: StageDeclaration,
     pub(crate) partitions: Option<usize>,
-    pub(crate) direct: bool,
-    pub(crate) threshold: Threshold,
-    pub(crate) hold_policy: HoldPolicy,
-    pub(crate) capacity: usize,
-    pub(crate) end_of_cohort: Option<EndOfCohort>,
     pub(crate) rebuild: bool,
 }
 
@@ -276,7 +244,7 @@ impl<'g> StageOptions<'g> {
         make: impl Fn(usize) -> S + Send + Sync + 'static,
     ) -> PartitionedStage<S> {
         let (declared, stage, name, rebuild) =
-            (self.partitions, self.number(), self.name, self.rebuild);
+            (self.partitions, self.number(), self.name(), self.rebuild);
         let make = Arc::new(make);
         let mend = move |partition| {
             let (state, make) = (make(partition), make.clone());
@@ -304,7 +272,7 @@ impl<'g> StageOptions<'g> {
     }
 
     pub(crate) fn exclusive_key<S: Send + 'static>(self, state: S) -> Key {
-        let state = Rebuildable::new(self.name, state, None);
+        let state = Rebuildable::new(self.name(), state, None);
         self.exclusive_state(state)
     }
 
@@ -328,7 +296,7 @@ impl<'g> StageOptions<'g> {
 
     /// The stage's name.
     pub(crate) fn name(&self) -> &'static str {
-        self.name
+        self.declaration.name
     }
 
     /// The stage's number.
@@ -336,31 +304,17 @@ impl<'g> StageOptions<'g> {
         self.stage as u8
     }
 
-    pub(crate) fn declare(self, make: MakeLocal) -> Key {
-        let key = Key::new(self.graph.id, self.number());
-        let stages = &mut self.graph.stages;
-        assert!(self.stage < MAX_STAGES, "at most {MAX_STAGES} stages in a graph");
-        let declared = StageDeclaration {
-            name: self.name,
-            max_cohort: self.max_cohort,
-            cohort_time: self.cohort_time.as_nanos().try_into().unwrap_or(u64::MAX),
-            lifo: self.lifo,
-            direct: self.direct,
-            threshold: self.threshold,
-            hold_policy: self.hold_policy.within(self.max_cohort.unwrap_or(DEFAULT_MAX_COHORT)),
-            capacity: self.capacity,
-            end_of_cohort: self.end_of_cohort,
-            balanced: self.balanced,
-            cache_affinity: self.cache_affinity,
-            objects: self.objects,
-            entry: self.entry,
-            last: AtomicUsize::new(0),
-            make,
-        };
-        match stages.get_mut(self.stage) {
-            Some(reserved) => *reserved = Position::Declared(declared),
-            None => stages.push(Position::Declared(declared)),
+    pub(crate) fn declare(mut self, make: MakeLocal) -> Key {
+        let Self { graph, stage, ref mut declaration, .. } = self;
+        assert!(stage < MAX_STAGES, "at most {MAX_STAGES} stages in a graph");
+        let max_cohort = declaration.max_cohort.unwrap_or(DEFAULT_MAX_COHORT);
+        declaration.hold_policy = declaration.hold_policy.within(max_cohort);
+        declaration.make = make;
+        let declared = Position::Declared(self.declaration);
+        match graph.stages.get_mut(stage) {
+            Some(reserved) => *reserved = declared,
+            None => graph.stages.push(declared),
         }
-        key
+        Key::new(graph.id, stage as u8)
     }
 }

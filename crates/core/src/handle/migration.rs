@@ -208,9 +208,9 @@ impl<S: Send + 'static> Stage<Partition<S>> {
                 to,
                 move |there, responder| {
                     self.partitions(there).install(partition, state);
-                    responder.reply(());
+                    drop(responder);
                 },
-                move |here, _: Option<()>| {
+                move |here| {
                     self.partitions(here).left(partition);
                     sender.send(());
                 },

@@ -80,7 +80,7 @@ impl<'g> StageOptions<'g> {
     /// If `bytes` is zero.
     pub fn cache_affinity(mut self, bytes: usize) -> AffineOptions<'g> {
         assert!(bytes > 0, "a state that is touched");
-        self.cache_affinity = bytes;
+        self.declaration.cache_affinity = bytes;
         AffineOptions(self)
     }
 }
@@ -107,7 +107,7 @@ impl StageOptions<'_> {
     /// # let _ = digest;
     /// ```
     pub fn balanced<S: Send + Sync + 'static>(mut self, state: S) -> BalancedStage<S> {
-        (self.lifo, self.balanced) = (false, true);
+        (self.declaration.lifo, self.declaration.balanced) = (false, true);
         Stage::new(self.shared_key(state))
     }
 }

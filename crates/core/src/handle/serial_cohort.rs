@@ -97,7 +97,7 @@ impl StageOptions<'_> {
         runner: SharedStage<R>,
         handler: impl AsyncFn(&mut S, Cohort<I, O>) + Send + Sync + 'static,
     ) -> CohortStage<I, O> {
-        self.lifo = false;
+        self.declaration.lifo = false;
         let (stage, site) = (self.number(), Location::caller());
         let from = Invocation { key: runner.key(), site };
         let (make, handler) = (Arc::new(make), Arc::new(handler));

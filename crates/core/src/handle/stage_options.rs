@@ -16,7 +16,7 @@ impl StageOptions<'_> {
     #[must_use]
     pub fn max_cohort(mut self, count: usize) -> Self {
         assert!(count > 0, "a cohort has at least one operation");
-        self.max_cohort = Some(count);
+        self.declaration.max_cohort = Some(count);
         self
     }
 
@@ -25,7 +25,7 @@ impl StageOptions<'_> {
     /// that grow with the time left.
     #[must_use]
     pub fn cohort_time(mut self, time: Duration) -> Self {
-        self.cohort_time = time;
+        self.declaration.cohort_time = nanoseconds(time);
         self
     }
 
@@ -45,7 +45,7 @@ impl StageOptions<'_> {
     /// ```
     #[must_use]
     pub fn lifo(mut self) -> Self {
-        self.lifo = true;
+        self.declaration.lifo = true;
         self
     }
 
@@ -77,7 +77,7 @@ impl StageOptions<'_> {
     #[must_use]
     pub fn capacity(mut self, count: usize) -> Self {
         assert!(count > 0, "a stage has room for at least one operation");
-        self.capacity = count;
+        self.declaration.capacity = count;
         self
     }
 
@@ -97,7 +97,7 @@ impl StageOptions<'_> {
     /// ```
     #[must_use]
     pub fn hold(mut self, count: usize, time: Duration) -> Self {
-        self.hold_policy = HoldPolicy { count, time: nanoseconds(time) };
+        self.declaration.hold_policy = HoldPolicy { count, time: nanoseconds(time) };
         self
     }
 
@@ -132,7 +132,8 @@ impl StageOptions<'_> {
     ) -> Self {
         let length = length.into().unwrap_or(usize::MAX);
         assert!(length > 0, "a threshold is of at least one operation");
-        self.threshold = Threshold { length, age: age.into().map_or(u64::MAX, nanoseconds) };
+        self.declaration.threshold =
+            Threshold { length, age: age.into().map_or(u64::MAX, nanoseconds) };
         self
     }
 
@@ -151,7 +152,7 @@ impl StageOptions<'_> {
     /// ```
     #[must_use]
     pub fn direct(mut self) -> Self {
-        self.direct = true;
+        self.declaration.direct = true;
         self
     }
 
@@ -171,7 +172,7 @@ impl StageOptions<'_> {
     /// ```
     #[must_use]
     pub fn entry(mut self) -> Self {
-        self.entry = true;
+        self.declaration.entry = true;
         self
     }
 
@@ -190,7 +191,7 @@ impl StageOptions<'_> {
     /// ```
     #[must_use]
     pub fn object<T>(mut self, name: &'static str) -> Self {
-        self.objects.push((name, size_of::<T>()));
+        self.declaration.objects.push((name, size_of::<T>()));
         self
     }
 }

@@ -1,12 +1,11 @@
 //! Requests of a processor that have not been replied to.
 
-use std::any::Any;
 use std::cell::{Cell, RefCell};
 
 use crate::operation::processor_ref::ProcessorRef;
 
-/// The handler of a reply; its argument is none if the responder was dropped.
-pub(crate) type Then = Box<dyn FnOnce(ProcessorRef<'_>, Option<Box<dyn Any + Send>>)>;
+/// The handler of a reply.
+pub(crate) type Then = Box<dyn FnOnce(ProcessorRef<'_>)>;
 
 /// The handlers of one processor's outstanding replies.
 #[derive(Default)]

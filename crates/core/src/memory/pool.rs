@@ -28,6 +28,7 @@ use crate::operation::size_class::{CLASSES, stride};
 type Block = Cell<Option<NonNull<u8>>>;
 
 /// The object pools of a processor.
+#[derive(Default)]
 pub(crate) struct Pools {
     free: [Block; CLASSES.len()],
     /// Chunks outside the region.
@@ -36,18 +37,6 @@ pub(crate) struct Pools {
     owner: RefCell<Option<Arc<Owner>>>,
     live: Cell<usize>,
     bytes: Cell<usize>,
-}
-
-impl Default for Pools {
-    fn default() -> Self {
-        Self {
-            free: Default::default(),
-            chunks: RefCell::default(),
-            owner: RefCell::default(),
-            live: Cell::new(0),
-            bytes: Cell::new(0),
-        }
-    }
 }
 
 impl Pools {

@@ -57,6 +57,7 @@ pub(crate) struct StageCounters {
 }
 
 /// The counters of one processor, and of each stage on it.
+#[derive(Default)]
 pub(crate) struct ProcessorCounters {
     pub(crate) stages: Box<[StageCounters]>,
     /// Indexed by `[(source * (stages + 1) + from) * stages + to]`; `from == stages` is the outside
@@ -87,24 +88,11 @@ impl ProcessorCounters {
         let sources = processors.min(MAX_ARCS / ((stages + 1) * stages.max(1))).max(1);
         Arc::new(Self {
             sources,
-            recorder: Recorder::default(),
             stages: (0..stages).map(|_| StageCounters::default()).collect(),
             arcs: (0..2 * (1 + sources) * (stages + 1) * stages)
                 .map(|_| Counter::default())
                 .collect(),
-            turns: Counter::default(),
-            parks: Counter::default(),
-            parked: Counter::default(),
-            busy: Counter::default(),
-            wakes_sent: Counter::default(),
-            operations: Counter::default(),
-            memory: Counter::default(),
-            pooled: Counter::default(),
-            objects: Counter::default(),
-            overflow: Counter::default(),
-            cohort_tuner: TunerCounters::default(),
-            watch: Watch::default(),
-            types: OperationTypes::default(),
+            ..Self::default()
         })
     }
 }
@@ -117,6 +105,13 @@ pub(crate) fn cohort_bucket(size: u64) -> usize {
     (63 - size.max(1).leading_zeros() as usize).min(COHORT_BUCKETS - 1)
 }
 
+/// A snapshot with the values of the counters that have the same names, and further fields.
+macro_rules! read {
+    ($counters:ident, $view:ident { $($name:ident),*; $($rest:tt)* }) => {
+        $view { $($name: $counters.$name.get(),)* $($rest)* }
+    };
+}
+
 impl StageCounters {
     fn view(&self, direct: u64) -> StageView {
         let column = |count: &Counter, total: &Counter, max: &Counter| DurationStats {
@@ -126,34 +121,23 @@ impl StageCounters {
         };
         let with_direct =
             |column: DurationStats| DurationStats { count: column.count + direct, ..column };
-        StageView {
+        read!(self, StageView {
+            queue_length, queue_length_max, queue_length_sum, suspended, panicked, cancelled,
+            cancelled_suspended, rejected, preemptions, hold_skips, throttled_turns,
+            state_rebuilds, cohorts, cohort_max;
             direct,
-            queue_length: self.queue_length.get(),
-            queue_length_max: self.queue_length_max.get(),
-            queue_length_sum: self.queue_length_sum.get(),
             started: with_direct(column(&self.started, &self.started_wait, &self.started_wait_max)),
             resumed: column(&self.resumed, &self.resumed_wait, &self.resumed_wait_max),
             completed: with_direct(column(&self.completed, &self.run, &self.run_max)),
-            suspended: self.suspended.get(),
-            panicked: self.panicked.get(),
-            cancelled: self.cancelled.get(),
-            cancelled_suspended: self.cancelled_suspended.get(),
-            rejected: self.rejected.get(),
-            preemptions: self.preemptions.get(),
-            hold_skips: self.hold_skips.get(),
-            throttled_turns: self.throttled_turns.get(),
-            state_rebuilds: self.state_rebuilds.get(),
             shed: ShedView {
                 deadline: self.shed_deadline.get(),
                 admission: self.shed_admission.get(),
                 full: self.shed_full.get(),
             },
-            cohorts: self.cohorts.get(),
-            cohort_max: self.cohort_max.get(),
             cohort_sizes: std::array::from_fn(|bucket| self.cohort_sizes[bucket].get()),
             waits: self.waits.view(),
             runs: self.runs.view(),
-        }
+        })
     }
 }
 
@@ -211,23 +195,20 @@ impl ProcessorCounters {
 
     pub(crate) fn view(&self) -> ProcessorView {
         let stages = self.stages.len();
-        ProcessorView {
+        read!(self, ProcessorView {
+            turns, parks, wakes_sent, operations;
             stages: (0..stages).map(|n| self.stages[n].view(self.direct(n))).collect(),
             arcs: (0..if stages > 0 { stages + 1 } else { 0 })
                 .map(|from| (0..stages).map(|to| self.arc(from * stages + to)).collect())
                 .collect(),
             crossings: self.crossings(),
-            turns: self.turns.get(),
-            parks: self.parks.get(),
             parked_ns: self.parked.get(),
             busy_ns: self.busy.get(),
-            wakes_sent: self.wakes_sent.get(),
-            operations: self.operations.get(),
             memory_bytes: self.memory.get(),
             pooled_bytes: self.pooled.get(),
             pooled_objects: self.objects.get(),
             overflow_bytes: self.overflow.get(),
             cohort_tuner: self.cohort_tuner.view(),
-        }
+        })
     }
 }

@@ -1,25 +1,23 @@
 //! Making a processor on the thread that runs it.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use crate::control::input_throttle::InputThrottle;
 use crate::mailbox::registry;
 use crate::memory::slab::Slab;
 use crate::operation::size_class::stride;
 use crate::processor::part::current::Current;
 use crate::processor::part::link::Link;
-use crate::processor::part::load::Load;
-use crate::processor::part::memory::Memory;
-use crate::processor::part::observe::Observe;
-use crate::processor::part::scratch::Scratch;
 use crate::processor::part::stages::Stages;
-use crate::processor::part::waiting::Waiting;
+use crate::processor::part::{Load, Memory, Observe, Scratch, Waiting};
 use crate::processor::processor::Processor;
 use crate::program::program::ProcessorBuilder;
 use crate::queue::local::{StageQueue, StarvationGuard};
 use crate::stage::cohort_defaults::bound;
 use crate::stage::key::Key;
 use crate::stage::local::{LocalStage, StageRuntime};
+use crate::stage::queue_delay::QueueDelay;
 use crate::stage::tuner_state::TunerState;
 
 impl ProcessorBuilder {
@@ -55,13 +53,16 @@ impl ProcessorBuilder {
             number,
             index,
             first: Key::new(program.id, 0),
-            memory: Memory::new(Slab::new(program.max_operations, number, region)),
+            memory: Memory {
+                slab: Slab::new(program.max_operations, number, region),
+                pools: Rc::default(),
+            },
             stages: Stages::new(stages, &program.stages, &counters),
             current: Current::default(),
             waiting: Waiting::default(),
-            load: Load::new(tuner),
+            load: Load { delay: QueueDelay::default(), throttle: InputThrottle::default(), tuner },
             scratch: Scratch::default(),
-            observe: Observe::new(counters),
+            observe: Observe { counters, types: RefCell::default(), panics: RefCell::default() },
             link: Link::new(program, mailbox, share),
         };
         processor.set_running_stage(processor.stages.len());

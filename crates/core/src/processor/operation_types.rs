@@ -6,8 +6,10 @@ use crate::operation::slot::{Slot, VTable};
 use crate::operation::type_name::display_name;
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
-use crate::stage::seen_types::MAX_TYPES;
 use crate::world::World;
+
+/// The maximum number of types that a processor records.
+const MAX_TYPES: usize = 256;
 
 impl Processor {
     /// Records the type of an operation, unless it has been recorded.
@@ -17,7 +19,7 @@ impl Processor {
         let (stage, vtable) = (slot.stage.get(), slot.vtable.get());
         let runtime = &self.stage(usize::from(stage)).runtime;
         runtime.seen.set(vtable);
-        let mut seen = self.observe.types.0.borrow_mut();
+        let mut seen = self.observe.types.borrow_mut();
         let known = |(of, known): &(u8, &VTable)| *of == stage && std::ptr::eq(*known, vtable);
         if seen.len() >= MAX_TYPES || seen.iter().any(known) {
             return;

@@ -18,12 +18,8 @@ use crate::metrics::counters::StageCounters;
 use crate::operation::processor_ref::ProcessorRef;
 use crate::processor::part::current::Current;
 use crate::processor::part::link::Link;
-use crate::processor::part::load::Load;
-use crate::processor::part::memory::Memory;
-use crate::processor::part::observe::Observe;
-use crate::processor::part::scratch::Scratch;
 use crate::processor::part::stages::Stages;
-use crate::processor::part::waiting::Waiting;
+use crate::processor::part::{Load, Memory, Observe, Scratch, Waiting};
 use crate::program::program::{Control, Program};
 use crate::stage::key::Key;
 
@@ -97,11 +93,11 @@ impl Processor {
     }
 
     pub(crate) fn slab(&self) -> &Slab {
-        self.memory.slab()
+        &self.memory.slab
     }
 
     pub(crate) fn pools(&self) -> &Rc<Pools> {
-        self.memory.pools()
+        &self.memory.pools
     }
 
     /// Sets the stage whose cohort runs, or the number of stages if none does.

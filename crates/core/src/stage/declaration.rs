@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::operation::published::Site;
 use crate::stage::batching::Batch;
-use crate::stage::limits::{HoldPolicy, Threshold};
+use crate::stage::limits::{HoldPolicy, Threshold, nanoseconds};
 use crate::state::exclusive::Gate;
 
 /// The maximum cohort size, in operations, of a stage that declares none, until the cohort tuner finds
@@ -68,6 +68,27 @@ pub(crate) struct StageDeclaration {
 }
 
 impl StageDeclaration {
+    /// The declaration of a stage without options, before its policy is known.
+    pub(crate) fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            max_cohort: None,
+            cohort_time: nanoseconds(DEFAULT_COHORT_TIME),
+            lifo: false,
+            direct: false,
+            threshold: Threshold::NONE,
+            hold_policy: HoldPolicy::NONE,
+            capacity: usize::MAX,
+            end_of_cohort: None,
+            balanced: false,
+            cache_affinity: 0,
+            objects: Vec::new(),
+            entry: false,
+            last: AtomicUsize::new(0),
+            make: Box::new(|_, _| unreachable!("a declaration ends with a policy")),
+        }
+    }
+
     /// The other processor that ran the stage's last cohort, if any.
     pub(crate) fn home(&self, here: usize) -> Option<usize> {
         self.last.load(Ordering::Relaxed).checked_sub(1).filter(|home| *home != here)

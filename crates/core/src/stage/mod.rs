@@ -9,6 +9,5 @@ pub(crate) mod key;
 pub(crate) mod limits;
 pub(crate) mod local;
 pub(crate) mod queue_delay;
-pub(crate) mod seen_types;
 pub(crate) mod thresholds;
 pub(crate) mod tuner_state;

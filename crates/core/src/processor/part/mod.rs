@@ -1,10 +1,72 @@
 //! The parts of a processor. Each owns its fields; only its own methods write them.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::control::input_throttle::InputThrottle;
+use crate::memory::pool::Pools;
+use crate::memory::slab::Slab;
+use crate::metrics::counters::ProcessorCounters;
+use crate::operation::interleave_ring::InterleaveRing;
+use crate::operation::join_table::JoinTable;
+use crate::operation::slot::VTable;
+use crate::panic::PanicReport;
+use crate::queue::timer_wheel::TimerWheel;
+use crate::session::table::SessionTable;
+use crate::stage::batching::BatchState;
+use crate::stage::queue_delay::QueueDelay;
+use crate::stage::tuner_state::TunerState;
+
 pub(crate) mod current;
 pub(crate) mod link;
-pub(crate) mod load;
-pub(crate) mod memory;
-pub(crate) mod observe;
-pub(crate) mod scratch;
 pub(crate) mod stages;
-pub(crate) mod waiting;
+
+/// The memory of a processor: operations and the objects of their requests.
+pub(crate) struct Memory {
+    pub(crate) slab: Slab,
+    pub(crate) pools: Rc<Pools>,
+}
+
+impl Memory {
+    /// Publishes the current use of memory.
+    pub(crate) fn publish(&self, counters: &ProcessorCounters) {
+        counters.operations.set(self.slab.live() as u64);
+        counters.memory.set(self.slab.bytes() as u64);
+        counters.overflow.set(self.slab.overflow_bytes() as u64);
+        let (bytes, objects) = self.pools.figures();
+        counters.pooled.set(bytes as u64);
+        counters.objects.set(objects as u64);
+    }
+}
+
+/// Tables of suspended work.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    pub(crate) sessions: SessionTable,
+    pub(crate) joins: JoinTable,
+    pub(crate) timers: RefCell<TimerWheel>,
+}
+
+/// The load of a processor: the measured queue delay, and the mechanisms that depend on it.
+pub(crate) struct Load {
+    pub(crate) delay: QueueDelay,
+    pub(crate) throttle: InputThrottle,
+    pub(crate) tuner: TunerState,
+}
+
+/// State of the running cohort; empty between cohorts.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    pub(crate) interleaved: InterleaveRing,
+    pub(crate) batching: BatchState,
+}
+
+/// The observable state of a processor.
+pub(crate) struct Observe {
+    pub(crate) counters: Arc<ProcessorCounters>,
+    /// The recorded operation types, by stage and vtable.
+    pub(crate) types: RefCell<Vec<(u8, &'static VTable)>>,
+    /// Panics that have not been reported to the world.
+    pub(crate) panics: RefCell<Vec<PanicReport>>,
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::operation::state::NO_SESSION;
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
-use crate::processor::remote::requests::{Responder, reply_done};
+use crate::processor::remote::requests::{Responder, reply};
 use crate::session::group_flag::Group;
 use crate::session::table::{Record, Settled};
 
@@ -47,7 +47,7 @@ impl Processor {
     /// Replies to and wakes the waiters of a session that has settled here.
     #[inline]
     pub(crate) fn deliver(&self, Settled { replies, wakers }: Settled) {
-        replies.into_iter().for_each(reply_done);
+        replies.into_iter().for_each(reply);
         wakers.into_iter().for_each(|waker| catch_panic(|| waker.wake()));
     }
 
@@ -70,7 +70,7 @@ impl Processor {
             self.request(
                 target,
                 move |there, responder| there.end_group_here(&group, responder),
-                move |here, _: Option<()>| {
+                move |here| {
                     here.release_session(session, |record| record.pending_replies -= 1);
                 },
             );
@@ -79,9 +79,9 @@ impl Processor {
 
     /// Ends this processor's part of a group that another processor has ended, and replies when it has
     /// settled: immediately if nothing of the group is here.
-    fn end_group_here(&self, group: &Arc<Group>, responder: Responder<()>) {
+    fn end_group_here(&self, group: &Arc<Group>, responder: Responder) {
         let Some(session) = self.waiting.sessions.of_group(group) else {
-            return responder.reply(());
+            return drop(responder);
         };
         self.waiting.sessions.with(session, |record| {
             record.awaiting_end.push(responder.into_address());
