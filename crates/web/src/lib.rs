@@ -22,20 +22,25 @@
 #![forbid(unsafe_code)]
 
 mod auth;
+mod certificates;
+mod check;
 mod clock;
 mod config;
 mod conn;
+mod error;
 mod files;
 mod http1;
 mod http2;
 mod listing;
 mod log;
+mod operate;
 mod reload;
 mod respond;
 mod serve;
 mod site;
 mod socket;
 mod stages;
+mod unavailable;
 
 pub use auth::files::UsersError;
 pub use config::{
@@ -43,8 +48,10 @@ pub use config::{
     LogFormat, LogTarget, Origins, PerAddress, Redirect, RedirectStatus, Rewrite, RuntimeConfig,
     SecurityHeaders, Symlinks, Timeouts, Tls, TypeRule, UnknownHost, amount,
 };
+pub use error::ServeError;
+pub use operate::{Operator, operate};
 pub use phalanx_tls::CertificateError;
 pub use reload::inherited::Inherited;
-pub use reload::operator::{Operator, operate};
+
 pub use reload::{Reloaded, Reloader};
-pub use serve::{ServeError, Server, Serving, serve};
+pub use serve::{Server, Serving, serve};

@@ -1,75 +1,29 @@
 //! Server startup: from a configuration to a running server.
 
 use std::cell::Cell;
-use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use phalanx::fs::Dir;
 use phalanx::net::Listener;
-use phalanx::runtime::{RunError, StartContext, Started};
+use phalanx::runtime::{StartContext, Started};
 use phalanx::{CallError, Graph};
-use phalanx_service::{SighupHandler, port_hint};
-use phalanx_tls::{CertificateError, Certificates, Source};
+use phalanx_service::SighupHandler;
+use phalanx_tls::Certificates;
 
-use crate::auth::files::{self, UsersError};
-use crate::config::{Config, ConfigError, Listen, LogTarget, Tls};
+use crate::auth::files;
+use crate::certificates;
+use crate::config::{Config, Listen, LogTarget};
 use crate::conn::accept::{AcceptContext, ListenerControl, ListenerKind, accept};
+use crate::error::ServeError;
 use crate::log::{Reopening, Sink};
 use crate::reload::Reloader;
 use crate::reload::inherited::Inherited;
 use crate::reload::listener_manager::ListenerManager;
-use crate::reload::listeners::Listeners;
+use crate::reload::listeners::{Listeners, url};
 use crate::site::{CurrentSite, Root, Site};
 use crate::stages::{AcceptStages, Stages};
-
-/// Error of starting, running or reconfiguring a server.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// The configuration is invalid.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-    Config(Vec<ConfigError>),
-    /// The root directory does not exist or is not readable.
-    #[error("cannot serve {}: {source}", path.display())]
-    Root {
-        /// Path from the configuration.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// The address is in use, or does not belong to this machine.
-    #[error("cannot listen on {address}: {source}{}", port_hint(address, source))]
-    Listen {
-        /// Address from the configuration.
-        address: SocketAddr,
-        /// Cause.
-        source: io::Error,
-    },
-    /// The access log cannot be opened.
-    #[error("cannot write the access log{}: {source}", where_to(target))]
-    Log {
-        /// Target from the configuration.
-        target: LogTarget,
-        /// Cause.
-        source: io::Error,
-    },
-    /// A certificate is unusable.
-    #[error(transparent)]
-    Certificate(#[from] CertificateError),
-    /// A password file is unusable.
-    #[error(transparent)]
-    Users(#[from] UsersError),
-    /// The new configuration contains a change that requires a restart.
-    #[error("{0} requires a restart")]
-    NeedsRestart(&'static str),
-    /// The runtime failed.
-    #[error(transparent)]
-    Run(#[from] RunError),
-}
 
 /// A running server.
 pub struct Serving<'a> {
@@ -88,12 +42,6 @@ impl Serving<'_> {
     pub fn urls(&self) -> impl Iterator<Item = String> {
         self.listen.iter().zip(self.addresses).map(|(listen, address)| url(*listen, *address))
     }
-}
-
-/// URL of an address.
-pub(crate) fn url(listen: Listen, address: SocketAddr) -> String {
-    let scheme = if listen.tls { "https" } else { "http" };
-    format!("{scheme}://{address}")
 }
 
 /// The server's stages in a graph, for embedding and for simulations. [`serve`] runs such a server.
@@ -128,7 +76,7 @@ impl Server {
         );
         let roots = roots.into_iter().map(Root::from).collect();
         let log = config.access_log.as_ref().map(|log| open_log(&log.target)).transpose()?;
-        let (certificates, _) = certificates(config)?;
+        let (certificates, _) = certificates::load(config)?;
         Ok(Self::declare_with(graph, config, roots, log, certificates))
     }
 
@@ -197,8 +145,8 @@ pub(crate) fn run(
     }
     config.max_connections =
         config.runtime.connection_limit(config.max_connections, config.open_files);
-    let roots = open_roots(&config)?;
-    let (certificates, mut warnings) = certificates(&config)?;
+    let roots = Root::open_all(&config)?;
+    let (certificates, mut warnings) = certificates::load(&config)?;
     warnings.extend(files::warnings(&config));
     let listeners = Listeners::bind(&config, inherited)?;
     let log = config.access_log.as_ref().map(|log| open_log(&log.target)).transpose()?;
@@ -237,40 +185,6 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Opens the hosts' root directories, in order.
-pub(crate) fn open_roots(config: &Config) -> Result<Vec<Root>, ServeError> {
-    config.hosts.iter().map(Root::open).collect()
-}
-
 fn open_log(target: &LogTarget) -> Result<Sink, ServeError> {
     Sink::open(target).map_err(|source| ServeError::Log { target: target.clone(), source })
-}
-
-fn where_to(target: &LogTarget) -> String {
-    match target {
-        LogTarget::Stdout => " to standard output".to_owned(),
-        LogTarget::File(path) => format!(" {}", path.display()),
-    }
-}
-
-/// Paths of the hosts' certificates.
-pub(crate) fn sources(config: &Config) -> Vec<Source> {
-    let hosts = config.hosts.iter().filter_map(|host| Some((host, host.tls.clone()?)));
-    let sources = hosts.map(|(host, Tls { certificate, key })| Source {
-        names: host.server_names.clone(),
-        certificate,
-        key,
-    });
-    sources.collect()
-}
-
-/// Loads the hosts' certificates if any address uses TLS. Also returns warnings about them.
-fn certificates(
-    config: &Config,
-) -> Result<(Option<Arc<Certificates>>, Vec<String>), CertificateError> {
-    if !config.listen.iter().any(|listen| listen.tls) {
-        return Ok((None, Vec::new()));
-    }
-    let (certificates, warnings) = Certificates::load(sources(config), SystemTime::now())?;
-    Ok((Some(Arc::new(certificates)), warnings))
 }

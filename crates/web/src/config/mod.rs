@@ -1,12 +1,10 @@
 //! The configuration as plain data. `crate::site` contains the compiled form that requests are served from.
 
-mod check;
 mod file;
 mod host;
 mod limits;
 mod reload;
 mod rules;
-mod unavailable;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;

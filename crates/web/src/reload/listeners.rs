@@ -10,8 +10,14 @@ use phalanx::sync::oneshot;
 
 use crate::config::{Config, Listen};
 use crate::conn::accept::ListenerKind;
+use crate::error::ServeError;
 use crate::reload::inherited::Inherited;
-use crate::serve::{ServeError, url};
+
+/// URL of an address.
+pub(crate) fn url(listen: Listen, address: SocketAddr) -> String {
+    let scheme = if listen.tls { "https" } else { "http" };
+    format!("{scheme}://{address}")
+}
 
 /// A bound address, with one socket per processor.
 #[derive(Clone, Copy)]

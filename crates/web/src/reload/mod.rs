@@ -2,7 +2,6 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `operator` | the interface that supplies a new configuration and observes the server's life |
 //! | `listeners` | the listen addresses of all processors |
 //! | `inherited` | sockets opened before the server started |
 //! | `listener_manager` | an operation on each processor that opens and closes its listeners |
@@ -13,7 +12,6 @@
 pub(crate) mod inherited;
 pub(crate) mod listener_manager;
 pub(crate) mod listeners;
-pub(crate) mod operator;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,10 +20,11 @@ use std::time::SystemTime;
 use phalanx_tls::Certificates;
 
 use crate::auth::files;
+use crate::certificates::sources;
 use crate::config::Config;
+use crate::error::ServeError;
 use crate::reload::listeners::Listeners;
-use crate::serve::{ServeError, open_roots, sources};
-use crate::site::{CurrentSite, Site};
+use crate::site::{CurrentSite, Root, Site};
 
 /// Replaces the configuration of a running server.
 pub struct Reloader {
@@ -72,7 +71,7 @@ impl Reloader {
         if self.certificates.is_none() && config.listen.iter().any(|listen| listen.tls) {
             return Err(ServeError::NeedsRestart("listen: adding the first address with TLS"));
         }
-        let roots = open_roots(&config)?;
+        let roots = Root::open_all(&config)?;
         let change = self.listeners.prepare(&config)?;
         let mut warnings = match &self.certificates {
             Some(certificates) => certificates.replace(sources(&config), SystemTime::now())?,

@@ -7,8 +7,8 @@ use phalanx::fs::Dir;
 
 use crate::auth::files;
 use crate::auth::passwords::Passwords;
-use crate::config::HostConfig;
-use crate::serve::ServeError;
+use crate::config::{Config, HostConfig};
+use crate::error::ServeError;
 use crate::site::rules::Rules;
 
 /// Distinguishes files of different hosts in the cache. A host whose rules change at a reload gets a new id,
@@ -25,6 +25,11 @@ pub(crate) struct Root {
 }
 
 impl Root {
+    /// Opens the files of all hosts, in order. May block.
+    pub(crate) fn open_all(config: &Config) -> Result<Vec<Self>, ServeError> {
+        config.hosts.iter().map(Self::open).collect()
+    }
+
     /// Opens the files of a host. May block.
     pub(crate) fn open(host: &HostConfig) -> Result<Self, ServeError> {
         let path = &host.root;

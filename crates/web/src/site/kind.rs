@@ -7,7 +7,7 @@ use phalanx_http::{ContentType, content_type};
 
 use crate::config::HostConfig;
 use crate::site::pattern::Pattern;
-use crate::site::rules::{Wrong, is_value};
+use crate::site::value::{Wrong, is_value};
 
 /// A content type.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ mod kind;
 mod names;
 mod pattern;
 pub(crate) mod rules;
+mod value;
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;

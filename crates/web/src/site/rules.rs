@@ -8,6 +8,7 @@ use crate::config::{HostConfig, Redirect, RedirectStatus, Rewrite, SecurityHeade
 use crate::site::cors::CrossOrigin;
 use crate::site::kind::Kinds;
 use crate::site::pattern::Pattern;
+use crate::site::value::{Wrong, is_value};
 
 /// Placeholder in a target for the part that `/**` matched.
 const REST_PLACEHOLDER: &str = "$rest";
@@ -42,9 +43,6 @@ pub(crate) enum Route {
     /// Access denied; the response is already written.
     Answered,
 }
-
-/// Errors: keys within the host's table, with messages.
-pub(crate) type Wrong = Vec<(String, String)>;
 
 /// The text before and after `$rest`, if present.
 struct Target {
@@ -393,14 +391,6 @@ fn is_field(name: &str, value: &str) -> Result<(), Refused> {
         return Err(("name", format!("{name} is set by the server itself")));
     }
     is_value(value).map_err(|what| ("value", what))
-}
-
-pub(super) fn is_value(value: &str) -> Result<(), String> {
-    let visible = |c: char| c == '\t' || !c.is_control();
-    match !value.is_empty() && value.chars().all(visible) && value.trim() == value {
-        true => Ok(()),
-        false => Err(format!("found {value:?}, expected a field value on one line")),
-    }
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use phalanx_service::SighupHandler;
 
 use crate::config::Config;
+use crate::error::ServeError;
 use crate::reload::Reloader;
 use crate::reload::inherited::Inherited;
-use crate::serve::{ServeError, Serving, run};
+use crate::serve::{Serving, run};
 
 /// Observer of a server's life, which supplies a new configuration at SIGHUP. Its methods are not called on a
 /// processor and may block.

@@ -1,0 +1,64 @@
+//! Errors of starting, running and reconfiguring a server.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use phalanx::runtime::RunError;
+use phalanx_service::port_hint;
+use phalanx_tls::CertificateError;
+
+use crate::auth::files::UsersError;
+use crate::config::{ConfigError, LogTarget};
+
+/// Error of starting, running or reconfiguring a server.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The configuration is invalid.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Config(Vec<ConfigError>),
+    /// The root directory does not exist or is not readable.
+    #[error("cannot serve {}: {source}", path.display())]
+    Root {
+        /// Path from the configuration.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The address is in use, or does not belong to this machine.
+    #[error("cannot listen on {address}: {source}{}", port_hint(address, source))]
+    Listen {
+        /// Address from the configuration.
+        address: SocketAddr,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The access log cannot be opened.
+    #[error("cannot write the access log{}: {source}", where_to(target))]
+    Log {
+        /// Target from the configuration.
+        target: LogTarget,
+        /// Cause.
+        source: io::Error,
+    },
+    /// A certificate is unusable.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// A password file is unusable.
+    #[error(transparent)]
+    Users(#[from] UsersError),
+    /// The new configuration contains a change that requires a restart.
+    #[error("{0} requires a restart")]
+    NeedsRestart(&'static str),
+    /// The runtime failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+fn where_to(target: &LogTarget) -> String {
+    match target {
+        LogTarget::Stdout => " to standard output".to_owned(),
+        LogTarget::File(path) => format!(" {}", path.display()),
+    }
+}
