@@ -4,5 +4,5 @@
 pub(crate) mod adaptive_spin;
 pub(crate) mod cohort_ladder;
 pub(crate) mod credits;
-pub(crate) mod input_throttle;
+pub(crate) mod ingress;
 pub(crate) mod interval_min;

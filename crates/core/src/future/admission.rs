@@ -93,7 +93,7 @@ impl Admission {
         let target = target.as_nanos().try_into().unwrap_or(u64::MAX);
         processor::current(|p| {
             if target < u64::MAX {
-                p.load.delay.note_admission();
+                p.load.ingress.admit();
             }
             Self(Rc::new(Entry {
                 credits: RefCell::new(Credits::new(target)),

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::control::input_throttle::InputThrottle;
+use crate::control::ingress::Ingress;
 use crate::mailbox::registry;
 use crate::memory::slab::Slab;
 use crate::operation::size_class::stride;
@@ -48,6 +48,8 @@ impl ProcessorBuilder {
         let number = registry::register(mailbox.clone());
         let counters = program.counters[index].clone();
         let tuner = TunerState::new(&program.stages, &stages, program.cohorts);
+        let stages = Stages::new(stages, &program.stages, &counters);
+        let ingress = Ingress::new(stages.entries);
         let processor = Processor {
             identity: mailbox.identity,
             number,
@@ -57,10 +59,10 @@ impl ProcessorBuilder {
                 slab: Slab::new(program.max_operations, number, region),
                 pools: Rc::default(),
             },
-            stages: Stages::new(stages, &program.stages, &counters),
+            stages,
             current: Current::default(),
             waiting: Waiting::default(),
-            load: Load { delay: QueueDelay::default(), throttle: InputThrottle::default(), tuner },
+            load: Load { delay: QueueDelay::default(), ingress, tuner },
             scratch: Scratch::default(),
             observe: Observe { counters, types: RefCell::default(), panics: RefCell::default() },
             link: Link::new(program, mailbox, share),

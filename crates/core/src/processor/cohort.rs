@@ -144,7 +144,7 @@ impl Processor {
         if left == 0 && self.link.mailbox().stages[stage].len() == 0 {
             self.stages.clear_ready(stage);
         }
-        self.load.throttle.cohort_ended(stage, waiting > size && !self.holds(stage));
+        self.load.ingress.cohort_ended(stage, waiting > size && !self.holds(stage));
         stats.record(&self.observe.counters.stages[stage], waiting, time);
         self.observe.counters.busy.add(time);
         catch_panic(|| world.cohort(self.stage_name(stage as u8), size, time));

@@ -85,25 +85,26 @@ impl Processor {
         self.tick_tuner(world);
         // Invocations made between two turns are sent first.
         self.flush_outbox();
-        let open = self.accepts_input();
+        let open = self.load.ingress.begin_turn(self.stages.ready());
         let mut received = open && world.reap();
         received |= self.drain_mailbox();
         self.load.delay.turn(self.now(), open.then_some(received), &self.stages, world);
         self.fire_timers();
         self.balance();
         let mut held = StageSet::EMPTY;
-        let mut ran = match self.stages.entries.is_empty() {
-            true => self.sweep(world, &mut held),
-            false => self.sweep_by_priority(world, &mut held, 0),
+        let by_budget = self.load.ingress.has_budget();
+        let mut ran = match by_budget {
+            true => self.sweep_by_priority(world, &mut held, 0),
+            false => self.sweep(world, &mut held),
         };
         self.submit(world);
         if ran > 0 && !self.stages.ready().is_empty() {
             // Submitting to the kernel may have taken long.
             self.current.set_now(world.now());
         }
-        ran += match self.stages.entries.is_empty() {
-            true => self.sweep_back(world, &mut held),
-            false => self.sweep_by_priority(world, &mut held, ran),
+        ran += match by_budget {
+            true => self.sweep_by_priority(world, &mut held, ran),
+            false => self.sweep_back(world, &mut held),
         };
         // Nothing else ran, so held stages run now.
         while ran == 0
@@ -120,15 +121,6 @@ impl Processor {
         self.publish_busy();
         self.load.tuner.turned(ran);
         Turn { ran, received }
-    }
-
-    #[inline]
-    fn submit(&self, world: &impl World) {
-        if self.throttles_input() {
-            world.submit_backlogged();
-        } else {
-            world.submit();
-        }
     }
 
     /// Visits the ready stages in the order of declaration, including stages that become ready during the

@@ -41,7 +41,6 @@ pub(crate) struct QueueDelay {
     wait: Cell<u64>,
     /// The last interval in which an admission had a limit; zero for none.
     limited: Cell<u64>,
-    has_admission: Cell<bool>,
 }
 
 impl QueueDelay {
@@ -101,17 +100,6 @@ impl QueueDelay {
         let limited = self.limited.get();
         self.wait.get() >= CONGESTED_WAIT
             || limited > 0 && self.intervals.get() - limited <= LIMIT_MEMORY
-    }
-
-    /// Records that this processor has an admission with a target.
-    pub(crate) fn note_admission(&self) {
-        self.has_admission.set(true);
-    }
-
-    /// Whether this processor has, or had, an admission.
-    #[inline]
-    pub(crate) fn has_admission(&self) -> bool {
-        self.has_admission.get()
     }
 
     /// The start of the current interval.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::control::input_throttle::InputThrottle;
+use crate::control::ingress::Ingress;
 use crate::memory::pool::Pools;
 use crate::memory::slab::Slab;
 use crate::metrics::counters::ProcessorCounters;
@@ -51,7 +51,7 @@ pub(crate) struct Waiting {
 /// The load of a processor: the measured queue delay, and the mechanisms that depend on it.
 pub(crate) struct Load {
     pub(crate) delay: QueueDelay,
-    pub(crate) throttle: InputThrottle,
+    pub(crate) ingress: Ingress,
     pub(crate) tuner: TunerState,
 }
 

@@ -3,7 +3,7 @@
 pub(crate) mod cache_affinity;
 pub(crate) mod cohort_tuner;
 pub(crate) mod hold;
-pub(crate) mod input_throttle;
+pub(crate) mod ingress;
 pub(crate) mod memory_budget;
 pub(crate) mod steal;
 pub(crate) mod threshold;

@@ -5,25 +5,21 @@
 //! ten times as long as others; the kernel keeps them in order. The memory budget (TUX paper, §4.5.2) applies
 //! the same idea to graphs that declare the memory of their requests.
 //!
-//! The throttle is limited to a few turns, since the backlog may be unrelated to the input. It is off where
-//! an [admission](crate::Admission) rejects requests: admission measures queue delay, and must see all input
-//! to reject it early.
+//! The throttle is limited to a few turns, since the backlog may be unrelated to the input. It is one of the
+//! [modes of a processor's ingress](crate::control::ingress).
 
 use crate::processor::processor::Processor;
+use crate::world::World;
 
 impl Processor {
-    /// Whether this turn reaps I/O. Called once a turn.
+    /// Submits I/O. While input is throttled, the world may leave new input in the kernel.
     #[inline]
-    pub(crate) fn accepts_input(&self) -> bool {
-        let closed = self.throttles_input();
-        self.load.throttle.turn(closed);
-        !closed
-    }
-
-    /// Whether input is throttled now.
-    #[inline]
-    pub(crate) fn throttles_input(&self) -> bool {
-        self.load.throttle.is_closed(self.stages.ready()) && !self.load.delay.has_admission()
+    pub(crate) fn submit(&self, world: &impl World) {
+        if self.load.ingress.is_closed(self.stages.ready()) {
+            world.submit_backlogged();
+        } else {
+            world.submit();
+        }
     }
 }
 
@@ -34,8 +30,7 @@ mod tests {
     use std::task::Poll;
     use std::time::Duration;
 
-    use super::*;
-    use crate::{Admission, Graph, World};
+    use crate::{Admission, Graph, Processor, World};
 
     /// Records the calls that a turn makes.
     #[derive(Default)]
@@ -152,5 +147,18 @@ mod tests {
         assert_eq!(turns(3, 16, admits), "|rss|rss|rss");
         let endless = |_: &Processor| drop(Admission::with_target(Duration::MAX));
         assert_eq!(turns(3, 16, endless), "|rhh|hs|rss", "it never refuses");
+    }
+
+    #[test]
+    fn a_budget_disables_the_throttle() {
+        let mut graph = Graph::new();
+        let entry = graph.stage("entry").max_cohort(4).entry().shared(());
+        let processor = graph.build(1).remove(0).build(Box::new(|| ()));
+        let outside = Outside::default();
+        processor.enter(|| {
+            (0..16).for_each(|_| entry.dispatch(|_| async {}).unwrap());
+            (0..2).for_each(|_| _ = processor.turn(&outside));
+        });
+        assert_eq!(outside.0.take(), "rssrss");
     }
 }
