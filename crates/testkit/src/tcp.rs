@@ -38,8 +38,9 @@ pub fn read(stream: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Reads until the peer closes or resets the connection.
-pub fn rest(stream: &mut TcpStream) -> Vec<u8> {
+/// Reads until the peer closes or resets the connection, for [`TIMEOUT`] at most without new bytes.
+pub fn rest(mut stream: &TcpStream) -> Vec<u8> {
+    stream.set_read_timeout(Some(TIMEOUT)).expect("an option");
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
         Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("no end: {error}"),

@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("macros", &[]),
     // Only for tests.
     ("testkit", &["mqtt"]),
-    ("phalanx", &["core", "driver", "macros"]),
+    ("phalanx", &["core", "driver", "macros", "testkit"]),
     ("matching", &["matcher", "phalanx"]),
     ("guard", &[]),
     ("config", &[]),

@@ -2,9 +2,8 @@
 
 use std::future::{Future, poll_fn};
 use std::io::{self, Read};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::pin::Pin;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::thread;
@@ -13,55 +12,28 @@ use std::time::Duration;
 use phalanx::net::{Elsewhere, IoTimeout, Stream};
 use phalanx::runtime::{DriverChoice, ExitReport, RunError};
 use phalanx::{CallError, Graph, Runtime, SharedStage};
-
-/// A timeout that only a failing test reaches.
-pub(crate) const LONG: Duration = Duration::from_secs(30);
+use phalanx_testkit::driver::is_tested;
+use phalanx_testkit::tcp::{listener, patient};
+use phalanx_testkit::{TIMEOUT, within_limit};
 
 /// Makes each named function a test per driver, `name::uring` and `name::poll`.
 macro_rules! on_each_driver {
-    ($($name:ident),* $(,)?) => {$(
-        mod $name {
-            #[test]
-            #[cfg_attr(miri, ignore = "Miri has no sockets")]
-            fn uring() {
-                $crate::harness::on(phalanx::runtime::DriverChoice::Uring, super::$name);
-            }
-
-            #[test]
-            #[cfg_attr(miri, ignore = "Miri has no sockets")]
-            fn poll() {
-                $crate::harness::on(phalanx::runtime::DriverChoice::Poll, super::$name);
-            }
-        }
-    )*};
+    ($($name:ident),* $(,)?) => { phalanx_testkit::per_driver!($crate::harness::on: $($name),*); };
 }
 pub(crate) use on_each_driver;
 
-/// Runs a test on a thread and fails it if it hangs. Without the driver the test is skipped, unless
-/// `PHALANX_REQUIRE_URING=1`; it is also skipped if `PHALANX_DRIVER` names the other driver.
-pub(crate) fn on(driver: DriverChoice, test: fn(DriverChoice)) {
-    let named = std::env::var("PHALANX_DRIVER").unwrap_or_default();
-    if ["uring", "poll"].contains(&named.as_str()) && named != driver.to_string() {
-        println!("skipped: PHALANX_DRIVER={named}");
-        return;
-    }
-    let nothing = runtime(driver, 1).run(Graph::new(), |start| {
+/// Runs a test on a thread and fails it if it hangs; skips it if the machine lacks the driver.
+pub(crate) fn on(driver: &str, test: fn(DriverChoice)) {
+    let driver: DriverChoice = driver.parse().expect("the name of a driver");
+    let nothing = || match runtime(driver, 1).run(Graph::new(), |start| {
         start.control().drain();
         Ok(())
-    });
-    if let Err(error @ RunError::Driver(_)) = nothing {
-        assert!(std::env::var_os("PHALANX_REQUIRE_URING").is_none_or(|set| set != "1"), "{error}");
-        println!("skipped: {error}");
-        return;
-    }
-    let (done, finished) = channel();
-    let body = thread::spawn(move || {
-        test(driver);
-        let _ = done.send(());
-    });
-    match finished.recv_timeout(2 * LONG) {
-        Err(RecvTimeoutError::Timeout) => panic!("the test hangs"),
-        _ => body.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+    }) {
+        Err(error @ RunError::Driver(_)) => Err(error),
+        _ => Ok(()),
+    };
+    if is_tested(&driver.to_string(), nothing) {
+        within_limit(move || test(driver));
     }
 }
 
@@ -97,7 +69,7 @@ where
     let result: Arc<Mutex<Option<Result<T, CallError>>>> = Arc::default();
     let mut graph = Graph::new();
     let stage = graph.stage("test").shared(());
-    let ended = runtime(driver, processors).drain(2 * LONG).run(graph, |start| {
+    let ended = runtime(driver, processors).drain(2 * TIMEOUT).run(graph, |start| {
         if start.processor() > 0 {
             return Ok(());
         }
@@ -127,20 +99,11 @@ pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Outp
     poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context))).await
 }
 
-/// A listening socket of the test.
-pub(crate) fn listener() -> (TcpListener, SocketAddr) {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    (listener, address)
-}
-
 /// A stream of this processor, and the test's end of the connection.
 pub(crate) async fn pair() -> (Stream, TcpStream) {
     let (listener, address) = listener();
-    let stream = Stream::connect(address, IoTimeout::after(LONG)).await.unwrap();
-    let peer = listener.accept().unwrap().0;
-    peer.set_read_timeout(Some(LONG)).unwrap();
-    (stream, peer)
+    let stream = Stream::connect(address, IoTimeout::after(TIMEOUT)).await.unwrap();
+    (stream, patient(listener.accept().unwrap().0))
 }
 
 /// A future of a read's result and of the stream, which it owns.
@@ -150,7 +113,7 @@ pub(crate) type Reading = Pin<Box<dyn Future<Output = (io::Result<Vec<u8>>, Stre
 pub(crate) fn read(stream: Stream) -> Reading {
     Box::pin(async move {
         let mut bytes = Vec::new();
-        let read = stream.read(&mut bytes, IoTimeout::after(LONG)).await;
+        let read = stream.read(&mut bytes, IoTimeout::after(TIMEOUT)).await;
         (read.map(|_| bytes), stream)
     })
 }

@@ -13,9 +13,11 @@ use phalanx::runtime::DriverChoice;
 use phalanx::shutdown::{drain, draining};
 use phalanx::{CallError, Session, SharedStage, sleep, yield_now};
 
+use phalanx_testkit::TIMEOUT;
+use phalanx_testkit::tcp::listener;
+
 use crate::harness::{
-    LONG, assert_closed, closed, elsewhere, listener, on_each_driver, pair, poll_once, program,
-    read,
+    assert_closed, closed, elsewhere, on_each_driver, pair, poll_once, program, read,
 };
 
 on_each_driver!(
@@ -59,12 +61,12 @@ fn a_stream_on_another_processor(driver: DriverChoice) {
         let (theirs, mut their_peer) = reader_on_1(stage).await;
         let moved = stage.call_on(1, move |_| async move {
             let mut bytes = Vec::new();
-            let read = mine.read(&mut bytes, IoTimeout::after(LONG)).await;
+            let read = mine.read(&mut bytes, IoTimeout::after(TIMEOUT)).await;
             assert_eq!(elsewhere(read), Elsewhere::AnotherProcessor);
             assert_eq!(bytes, b"");
-            let write = mine.write(b"wrong".to_vec(), IoTimeout::after(LONG)).await;
+            let write = mine.write(b"wrong".to_vec(), IoTimeout::after(TIMEOUT)).await;
             assert_eq!(elsewhere(write), Elsewhere::AnotherProcessor);
-            let skip = mine.skip(1, &mut bytes, IoTimeout::after(LONG)).await;
+            let skip = mine.skip(1, &mut bytes, IoTimeout::after(TIMEOUT)).await;
             assert_eq!(elsewhere(skip), Elsewhere::AnotherProcessor);
             assert_eq!(elsewhere(mine.peer_addr()), Elsewhere::AnotherProcessor);
             let shutdown = mine.shutdown(std::net::Shutdown::Both);
@@ -160,7 +162,7 @@ fn a_stream_beyond_its_runtime(driver: DriverChoice) {
         let (mine, mut peer) = pair().await;
         peer.write_all(b"mine").unwrap();
         let mut bytes = Vec::new();
-        let read_kept = kept.read(&mut bytes, IoTimeout::after(LONG)).await;
+        let read_kept = kept.read(&mut bytes, IoTimeout::after(TIMEOUT)).await;
         assert_eq!(elsewhere(read_kept), Elsewhere::Ended);
         assert_eq!(elsewhere(kept.peer_addr()), Elsewhere::Ended);
         drop(kept);
@@ -212,7 +214,7 @@ fn two_runtimes_at_once(driver: DriverChoice) {
         let (mine, mut my_peer) = pair().await;
         my_peer.write_all(b"mine").unwrap();
         let mut bytes = Vec::new();
-        let strange = stream.read(&mut bytes, IoTimeout::after(LONG)).await;
+        let strange = stream.read(&mut bytes, IoTimeout::after(TIMEOUT)).await;
         assert_eq!(elsewhere(strange), Elsewhere::AnotherProcessor);
         assert_eq!(elsewhere(begun.await.0), Elsewhere::AnotherProcessor);
         drop(stream);
@@ -236,7 +238,7 @@ fn a_listener_on_another_processor(driver: DriverChoice) {
         });
         moved.await.unwrap();
         // Its own processor has closed it, so nothing listens.
-        while Stream::connect(address, IoTimeout::after(LONG)).await.is_ok() {
+        while Stream::connect(address, IoTimeout::after(TIMEOUT)).await.is_ok() {
             sleep(Duration::from_millis(1)).await;
         }
     });

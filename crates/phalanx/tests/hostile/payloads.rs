@@ -14,7 +14,9 @@ use phalanx::net::{Bytes, IoTimeout, Payload, Stream};
 use phalanx::runtime::DriverChoice;
 use phalanx::sleep;
 
-use crate::harness::{LONG, on_each_driver, pair, poll_once, program, read, run};
+use phalanx_testkit::TIMEOUT;
+
+use crate::harness::{on_each_driver, pair, poll_once, program, read, run};
 
 on_each_driver!(
     written,
@@ -78,7 +80,7 @@ async fn serves() {
     peer.write_all(b"request").unwrap();
     let (bytes, stream) = read(stream).await;
     assert_eq!(bytes.unwrap(), b"request");
-    stream.write(b"answer".to_vec(), IoTimeout::after(LONG)).await.unwrap();
+    stream.write(b"answer".to_vec(), IoTimeout::after(TIMEOUT)).await.unwrap();
     drop(stream);
     reads_all(peer, b"answer").await;
 }
@@ -104,7 +106,7 @@ fn written(driver: DriverChoice) {
         for head in ["head", ""] {
             let (stream, peer) = pair().await;
             let payload = Payload { head: head.into(), body: drops.bytes(4) };
-            writes.push((begun(stream, payload, IoTimeout::after(LONG)).await, peer));
+            writes.push((begun(stream, payload, IoTimeout::after(TIMEOUT)).await, peer));
         }
         for ((writing, peer), expected) in writes.into_iter().zip(["headxxxx", "xxxx"]) {
             assert!(writing.await.0.unwrap().is_empty());
@@ -112,7 +114,7 @@ fn written(driver: DriverChoice) {
         }
         // An empty write completes when it is started.
         let (stream, _peer) = pair().await;
-        stream.write(drops.bytes(0), IoTimeout::after(LONG)).await.unwrap();
+        stream.write(drops.bytes(0), IoTimeout::after(TIMEOUT)).await.unwrap();
         assert_eq!(drops.count(), 3);
         serves().await;
     });
@@ -128,7 +130,7 @@ fn refused(driver: DriverChoice) {
         let mut first = Box::pin(async move { other.write(first, IoTimeout::NONE).await });
         assert!(poll_once(&mut first).await.is_pending());
         // One write at a time.
-        assert!(stream.write(second, IoTimeout::after(LONG)).await.is_err());
+        assert!(stream.write(second, IoTimeout::after(TIMEOUT)).await.is_err());
         assert_eq!(drops.count(), 1);
         serves().await;
     });
@@ -138,7 +140,7 @@ fn reset(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let drops = Drops::default();
         let (stream, mut peer) = pair().await;
-        let writing = begun(stream, drops.bytes(LARGE), IoTimeout::after(LONG)).await;
+        let writing = begun(stream, drops.bytes(LARGE), IoTimeout::after(TIMEOUT)).await;
         // It has unread bytes when it is closed, which resets the connection.
         let peer = thread::spawn(move || peer.read_exact(&mut [0]).unwrap());
         assert!(writing.await.0.is_err());

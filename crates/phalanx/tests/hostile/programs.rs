@@ -12,7 +12,7 @@ use phalanx::{Graph, Runtime, Session, join, sleep};
 use tokio::sync::Notify;
 
 /// A timeout that only a hanging program reaches.
-const LONG: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Rounds on each processor.
 const ROUNDS: usize = 20;
@@ -32,7 +32,7 @@ impl Drop for Bomb {
 fn in_time<T: Send + 'static>(program: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, finished) = channel();
     std::thread::spawn(move || done.send(program()));
-    finished.recv_timeout(LONG).expect("the program ends")
+    finished.recv_timeout(TIMEOUT).expect("the program ends")
 }
 
 /// The available drivers; only the one that `PHALANX_DRIVER` names, if it is set.

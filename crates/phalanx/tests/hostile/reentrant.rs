@@ -12,7 +12,9 @@ use phalanx::runtime::DriverChoice;
 use phalanx::shutdown::{drain, draining};
 use phalanx::sleep;
 
-use crate::harness::{LONG, closed, on_each_driver, pair, program, read};
+use phalanx_testkit::TIMEOUT;
+
+use crate::harness::{closed, on_each_driver, pair, program, read};
 
 on_each_driver!(
     a_waker_that_is_replaced_drops_a_read,
@@ -134,7 +136,7 @@ fn what_is_sent_has_streams_of_its_own(driver: DriverChoice) {
             })),
         );
         let payload = Payload { body: Bytes::from_owner(owner), ..Payload::default() };
-        stream.write(payload, IoTimeout::after(LONG)).await.unwrap();
+        stream.write(payload, IoTimeout::after(TIMEOUT)).await.unwrap();
         closed(kept_peer).await;
         closed(begun_peer).await;
         drop(stream);

@@ -6,7 +6,9 @@ use std::thread;
 use phalanx::net::{Bytes, Elsewhere, IoTimeout, OwnedReadHalf, OwnedWriteHalf, UdpSocket};
 use phalanx::runtime::DriverChoice;
 
-use crate::harness::{LONG, closed, elsewhere, on_each_driver, pair, poll_once, program};
+use phalanx_testkit::TIMEOUT;
+
+use crate::harness::{closed, elsewhere, on_each_driver, pair, poll_once, program};
 
 on_each_driver!(
     halves_on_another_processor,
@@ -22,7 +24,7 @@ fn halves_on_another_processor(driver: DriverChoice) {
         let (stream, mut peer) = pair().await;
         let (read, write) = stream.into_split();
         let moved = stage.call_on(1, move |_| async move {
-            let timeout = IoTimeout::after(LONG);
+            let timeout = IoTimeout::after(TIMEOUT);
             let mut bytes = Vec::new();
             let wrong = Elsewhere::AnotherProcessor;
             assert_eq!(elsewhere(read.read(&mut bytes, timeout).await), wrong);
@@ -39,7 +41,7 @@ fn halves_on_another_processor(driver: DriverChoice) {
         let (read, write) = moved.await.unwrap();
         // Back on their processor they work.
         let stream = read.reunite(write).unwrap();
-        stream.write(b"right".to_vec(), IoTimeout::after(LONG)).await.unwrap();
+        stream.write(b"right".to_vec(), IoTimeout::after(TIMEOUT)).await.unwrap();
         let mut bytes = [0; 5];
         peer.read_exact(&mut bytes).unwrap();
         assert_eq!(&bytes, b"right");
@@ -60,7 +62,7 @@ fn a_write_half_is_dropped_elsewhere(driver: DriverChoice) {
             closed(peer.try_clone().unwrap()).await;
             answering.write_all(b"answer").unwrap();
             let mut answer = [0; 6];
-            read.read_exact(&mut answer, IoTimeout::after(LONG)).await.unwrap();
+            read.read_exact(&mut answer, IoTimeout::after(TIMEOUT)).await.unwrap();
             assert_eq!(&answer, b"answer");
             thread::spawn(move || drop(read)).join().unwrap();
             while peer.write_all(b"x").is_ok() {
@@ -77,7 +79,7 @@ fn halves_beyond_their_runtime(driver: DriverChoice) {
     });
     crate::harness::assert_closed(peer);
     program(driver, 1, |_| async move {
-        let timeout = IoTimeout::after(LONG);
+        let timeout = IoTimeout::after(TIMEOUT);
         let late = read.read(&mut Vec::new(), timeout).await;
         assert_eq!(elsewhere(late), Elsewhere::Ended);
         assert_eq!(elsewhere(write.shutdown()), Elsewhere::Ended);
@@ -93,7 +95,7 @@ fn a_datagram_socket_on_another_processor(driver: DriverChoice) {
         let address = mine.local_addr().unwrap();
         let moved = stage.call_on(1, move |_| async move {
             let theirs = UdpSocket::bind(any).unwrap();
-            let (timeout, wrong) = (IoTimeout::after(LONG), Elsewhere::AnotherProcessor);
+            let (timeout, wrong) = (IoTimeout::after(TIMEOUT), Elsewhere::AnotherProcessor);
             assert_eq!(elsewhere(mine.recv_from(&mut [0; 9], timeout).await), wrong);
             assert_eq!(elsewhere(mine.send_to("x", any, timeout).await), wrong);
             assert_eq!(elsewhere(mine.connect(any)), wrong);
@@ -119,7 +121,7 @@ fn a_receive_that_has_begun_on_another_processor(driver: DriverChoice) {
         let address = mine.local_addr().unwrap();
         let mut receiving = Box::pin(async move {
             let mut bytes = [0; 4];
-            let received = mine.recv_from(&mut bytes, IoTimeout::after(LONG)).await;
+            let received = mine.recv_from(&mut bytes, IoTimeout::after(TIMEOUT)).await;
             (received.map(|_| bytes), mine)
         });
         assert!(poll_once(&mut receiving).await.is_pending());
@@ -132,7 +134,7 @@ fn a_receive_that_has_begun_on_another_processor(driver: DriverChoice) {
         // The receive that moved was cancelled, which may take until the next turn.
         loop {
             peer.send_to("mine", address, IoTimeout::NONE).await.unwrap();
-            match mine.recv_from(&mut [0; 4], IoTimeout::after(LONG)).await {
+            match mine.recv_from(&mut [0; 4], IoTimeout::after(TIMEOUT)).await {
                 Ok(received) => break assert_eq!(received.length, 4),
                 Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ResourceBusy),
             }
@@ -154,11 +156,11 @@ fn a_write_half_in_a_payload(driver: DriverChoice) {
         let ((carrier, _carrier_peer), (stream, mut peer)) = (pair().await, pair().await);
         let (read, write) = stream.into_split();
         let payload = Bytes::from_owner(Payload(b"payload".to_vec(), write));
-        carrier.write(payload, IoTimeout::after(LONG)).await.unwrap();
+        carrier.write(payload, IoTimeout::after(TIMEOUT)).await.unwrap();
         closed(peer.try_clone().unwrap()).await;
         peer.write_all(b"still open").unwrap();
         let mut bytes = [0; 10];
-        read.read_exact(&mut bytes, IoTimeout::after(LONG)).await.unwrap();
+        read.read_exact(&mut bytes, IoTimeout::after(TIMEOUT)).await.unwrap();
         assert_eq!(&bytes, b"still open");
     });
 }

@@ -11,7 +11,10 @@ use phalanx::net::{Bytes, IoTimeout, Payload, Stream};
 use phalanx::runtime::DriverChoice;
 use phalanx::{CallError, Session, select, sleep, timeout, yield_now};
 
-use crate::runtime::harness::{LONG, elsewhere, listener, one, patient, rest_of};
+use phalanx_testkit::TIMEOUT;
+use phalanx_testkit::tcp::{listener, patient, rest};
+
+use crate::runtime::harness::{elsewhere, one};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
@@ -33,8 +36,8 @@ async fn still_works(listener: &TcpListener, address: SocketAddr) {
     let (stream, mut peer) = pair(listener, address).await;
     peer.write_all(b"ping").unwrap();
     let mut buffer = Vec::new();
-    stream.read(&mut buffer, IoTimeout::after(LONG)).await.unwrap();
-    stream.write(crate::runtime::net::payload(&buffer), IoTimeout::after(LONG)).await.unwrap();
+    stream.read(&mut buffer, IoTimeout::after(TIMEOUT)).await.unwrap();
+    stream.write(crate::runtime::net::payload(&buffer), IoTimeout::after(TIMEOUT)).await.unwrap();
     let mut echoed = [0; 4];
     peer.read_exact(&mut echoed).unwrap();
     assert_eq!(&echoed, b"ping");
@@ -87,7 +90,7 @@ fn a_session_that_receives(driver: DriverChoice) {
         session.end().await;
         assert_eq!((session.operations(), Arc::strong_count(&alive)), (0, 1));
         for peer in peers {
-            assert_eq!(elsewhere(move || rest_of(peer)).await, b"", "its connection was closed");
+            assert_eq!(elsewhere(move || rest(&peer)).await, b"", "its connection was closed");
         }
         still_works(&listener, address).await;
     });
@@ -133,7 +136,7 @@ fn a_session_that_sends(driver: DriverChoice) {
             session.end().await;
             let now = given_back.load(Ordering::Relaxed);
             assert_eq!(now, round as usize, "the end came before the kernel was done");
-            let received = elsewhere(move || rest_of(peer)).await;
+            let received = elsewhere(move || rest(&peer)).await;
             assert!(received.iter().all(|byte| *byte == 1), "freed memory was sent");
             assert!(received.len() < 16 << 20);
         }
@@ -161,7 +164,7 @@ fn a_session_ended_by_its_own(driver: DriverChoice) {
                 })
             })
             .unwrap();
-        assert_eq!(elsewhere(move || rest_of(peer)).await, b"");
+        assert_eq!(elsewhere(move || rest(&peer)).await, b"");
         session.end().await;
         assert_eq!(session.scope(|| stage.dispatch(|_| async {})), Err(CallError::Cancelled));
         still_works(&listener, address).await;
@@ -193,7 +196,7 @@ fn a_panic_with_io_in_flight(driver: DriverChoice) {
                 }
                 other => panic!("{other:?}"),
             }
-            let received = elsewhere(move || rest_of(peer)).await;
+            let received = elsewhere(move || rest(&peer)).await;
             assert!(received.iter().all(|byte| *byte == 1));
             still_works(&listener, address).await;
         }
@@ -212,7 +215,7 @@ fn a_connect_that_is_dropped(driver: DriverChoice) {
         listener.set_nonblocking(true).unwrap();
         while let Ok((peer, _)) = listener.accept() {
             peer.set_nonblocking(false).unwrap();
-            assert_eq!(elsewhere(move || rest_of(peer)).await, b"", "closed, not leaked");
+            assert_eq!(elsewhere(move || rest(&peer)).await, b"", "closed, not leaked");
         }
         listener.set_nonblocking(false).unwrap();
         still_works(&listener, address).await;

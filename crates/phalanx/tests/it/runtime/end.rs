@@ -11,7 +11,10 @@ use phalanx::runtime::{Control, DriverChoice, Phase};
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::{Graph, Runtime, sleep, yield_now};
 
-use crate::runtime::harness::{LONG, listener, program};
+use phalanx_testkit::TIMEOUT;
+use phalanx_testkit::tcp::listener;
+
+use crate::runtime::harness::program;
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
@@ -96,7 +99,7 @@ fn endless(runtime: Runtime, alive: &Arc<AtomicUsize>, ready: impl FnOnce(&Contr
             (Alive::new(alive), Alive::new(alive), Alive::new(alive), Alive::new(alive));
         stage.dispatch(move |_| async move {
             let _alive = sleeper;
-            sleep(100 * LONG).await;
+            sleep(100 * TIMEOUT).await;
         })?;
         stage.dispatch(move |_| async move {
             let _alive = reader;
@@ -113,7 +116,7 @@ fn endless(runtime: Runtime, alive: &Arc<AtomicUsize>, ready: impl FnOnce(&Contr
         let key = start.processor() as u64;
         stage.dispatch(move |_| async move {
             let _alive = parent;
-            let _ = partitioned.call(key, |_| sleep(100 * LONG)).await;
+            let _ = partitioned.call(key, |_| sleep(100 * TIMEOUT)).await;
         })?;
         Ok(())
     };
@@ -133,15 +136,15 @@ fn the_deadline(driver: DriverChoice) {
     let alive = Arc::new(AtomicUsize::new(0));
     let limit = Duration::from_millis(300);
     let took = endless(program(driver, 2).drain(limit), &alive, Control::drain);
-    assert!(took >= limit - Duration::from_millis(20) && took < LONG / 2, "{took:?}");
+    assert!(took >= limit - Duration::from_millis(20) && took < TIMEOUT / 2, "{took:?}");
     let took = endless(program(driver, 2).drain(Duration::ZERO), &alive, Control::drain);
-    assert!(took < LONG / 2, "{took:?}");
+    assert!(took < TIMEOUT / 2, "{took:?}");
 }
 
 fn ended_at_once(driver: DriverChoice) {
     let alive = Arc::new(AtomicUsize::new(0));
-    let took = endless(program(driver, 2).drain(100 * LONG), &alive, |control| control.end());
-    assert!(took < LONG / 2, "{took:?}");
+    let took = endless(program(driver, 2).drain(100 * TIMEOUT), &alive, |control| control.end());
+    assert!(took < TIMEOUT / 2, "{took:?}");
 }
 
 /// A drain by a foreign thread while all processors sleep.
@@ -162,7 +165,7 @@ fn drained_by_another_thread(driver: DriverChoice) {
     };
     let runtime = program(driver, 2);
     runtime.run_and(graph, start, |started| up.send(started.control.clone()).unwrap()).unwrap();
-    assert!(begun.elapsed() < LONG / 2);
+    assert!(begun.elapsed() < TIMEOUT / 2);
     // A handle on a program that has ended has no effect.
     let control = teller.join().unwrap();
     control.drain();

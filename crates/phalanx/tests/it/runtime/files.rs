@@ -11,7 +11,9 @@ use phalanx::runtime::DriverChoice;
 use rustix::fs::{Advice, CWD, FileType, Mode, fadvise, mknodat};
 use tempfile::TempDir;
 
-use crate::runtime::harness::{one, pattern};
+use phalanx_testkit::bytes::pattern;
+
+use crate::runtime::harness::one;
 use crate::runtime::on_each_driver;
 
 on_each_driver!(beneath, links, reads, from_the_disk, far_into_a_file, metadata, what_is_no_file);

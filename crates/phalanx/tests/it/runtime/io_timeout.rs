@@ -14,7 +14,11 @@ use phalanx::shutdown::{Drained, is_draining};
 use phalanx::sleep;
 use socket2::{Domain, Socket, Type};
 
-use crate::runtime::harness::{LONG, elsewhere, listener, one, pattern, rest_of};
+use phalanx_testkit::TIMEOUT;
+use phalanx_testkit::bytes::pattern;
+use phalanx_testkit::tcp::{listener, rest};
+
+use crate::runtime::harness::{elsewhere, one};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
@@ -34,7 +38,7 @@ const SHORT: Duration = Duration::from_millis(150);
 fn about(limit: Duration, begun: Instant) {
     let took = begun.elapsed();
     assert!(took >= limit, "after {took:?} already");
-    assert!(took < limit + LONG / 3, "after {took:?} only");
+    assert!(took < limit + TIMEOUT / 3, "after {took:?} only");
 }
 
 /// The time before a new turn. The clock of a cohort does not advance while the cohort runs, so a limit
@@ -67,14 +71,14 @@ fn reads(driver: DriverChoice) {
             })
         };
         let [longest, longer, short] =
-            [20 * LONG, Duration::from_millis(500), 2 * SHORT].map(waits);
+            [20 * TIMEOUT, Duration::from_millis(500), 2 * SHORT].map(waits);
         for ended in phalanx::join(vec![longer, short]).await {
             ended.unwrap();
         }
         drop(longest);
         // The connection is still usable.
         (&peer).write_all(b"late").unwrap();
-        assert_eq!(stream.read(&mut buffer, IoTimeout::after(LONG)).await.unwrap(), 4);
+        assert_eq!(stream.read(&mut buffer, IoTimeout::after(TIMEOUT)).await.unwrap(), 4);
         assert_eq!(buffer, b"late");
         // A limit of zero is a limit too, but bytes that have already arrived may be read.
         let error = stream.read(&mut buffer, IoTimeout::after(Duration::ZERO)).await.unwrap_err();
@@ -152,7 +156,7 @@ fn writes(driver: DriverChoice) {
         assert!(body.is_unique(), "the runtime has released the buffer");
         drop(stream);
         // The bytes that were sent are a prefix of the payload.
-        let received = elsewhere(move || rest_of(peer)).await;
+        let received = elsewhere(move || rest(&peer)).await;
         assert!(received.len() < 32 << 20 && received.starts_with(b"head"));
         assert!(body.starts_with(&received[4..]));
     });
@@ -229,7 +233,8 @@ fn drained(driver: DriverChoice) {
         let count = done.clone();
         stage.dispatch(move |_| async move {
             let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
-            let read = stream.read(&mut Vec::new(), IoTimeout::after(LONG).until_shutdown()).await;
+            let read =
+                stream.read(&mut Vec::new(), IoTimeout::after(TIMEOUT).until_shutdown()).await;
             assert_drained(read.unwrap_err());
             count.fetch_add(1, Ordering::SeqCst);
             told.send(()).unwrap();
@@ -237,7 +242,7 @@ fn drained(driver: DriverChoice) {
         let count = done.clone();
         stage.dispatch(move |_| async move {
             let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
-            let read = stream.read(&mut Vec::new(), IoTimeout::after(LONG)).await;
+            let read = stream.read(&mut Vec::new(), IoTimeout::after(TIMEOUT)).await;
             assert_eq!(read.unwrap(), 4, "it is not idle, so the drain waits for it");
             count.fetch_add(1, Ordering::SeqCst);
         })?;
@@ -267,9 +272,9 @@ fn most_limits_are_not_reached(driver: DriverChoice) {
         let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
         for number in 0..2000 {
             let payload = crate::runtime::net::payload(&[number as u8]);
-            stream.write(payload, IoTimeout::after(LONG)).await.unwrap();
+            stream.write(payload, IoTimeout::after(TIMEOUT)).await.unwrap();
             let mut buffer = Vec::new();
-            stream.read(&mut buffer, IoTimeout::after(LONG)).await.unwrap();
+            stream.read(&mut buffer, IoTimeout::after(TIMEOUT)).await.unwrap();
             assert_eq!(buffer, [number as u8]);
         }
     });

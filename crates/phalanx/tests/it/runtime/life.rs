@@ -20,7 +20,10 @@ use phalanx::{
     yield_now,
 };
 
-use crate::runtime::harness::{LONG, listener, program};
+use phalanx_testkit::TIMEOUT;
+use phalanx_testkit::tcp::listener;
+
+use crate::runtime::harness::program;
 use crate::runtime::on_each_driver;
 
 on_each_driver!(ended_at_random, a_leak_is_seen);
@@ -92,7 +95,7 @@ async fn step(town: &Town, random: &mut Random, depth: u32) {
     };
     match random.below(kinds) {
         0 => sleep(Duration::from_micros(random.below(4000))).await,
-        1 => sleep(100 * LONG).await,
+        1 => sleep(100 * TIMEOUT).await,
         2 => yield_now().await,
         3 => draining().await,
         4 => _ = file(town, key).await,
@@ -262,7 +265,7 @@ fn round(driver: DriverChoice, seed: u64) {
     );
     let ended = ended.unwrap_or_else(|error| panic!("seed {seed:#x}: {error}"));
     let took = begun.expect("it was up").elapsed();
-    assert!(took < LONG / 2, "seed {seed:#x}: the end took {took:?}");
+    assert!(took < TIMEOUT / 2, "seed {seed:#x}: the end took {took:?}");
     assert_eq!(ended.processors.len(), 2);
     assert!(ended.is_clean(), "seed {seed:#x}: {ended:?}");
     town.senders.lock().unwrap().clear();
@@ -292,7 +295,7 @@ fn a_leak_is_seen(driver: DriverChoice) {
     let ended = program(driver, 1).run(graph, |start| {
         let control = start.control();
         stage.dispatch(move |_| async move {
-            let mut forgotten = Box::pin(sleep(100 * LONG));
+            let mut forgotten = Box::pin(sleep(100 * TIMEOUT));
             let _ = timeout(Duration::from_millis(1), &mut forgotten).await;
             std::mem::forget(forgotten);
             control.drain();

@@ -7,7 +7,9 @@ use phalanx::Graph;
 use phalanx::net::{Bytes, IoTimeout, Listeners};
 use phalanx::runtime::{DriverChoice, RunError};
 
-use crate::runtime::harness::{patient, program, rest_of};
+use phalanx_testkit::tcp::{patient, rest};
+
+use crate::runtime::harness::program;
 use crate::runtime::on_each_driver;
 
 on_each_driver!(accepting_ends_with_the_drain, too_few_are_an_error);
@@ -21,7 +23,7 @@ fn accepting_ends_with_the_drain(driver: DriverChoice) {
     let clients = std::thread::spawn(move || {
         for _ in 0..CLIENTS {
             let stream = patient(TcpStream::connect(address).unwrap());
-            assert_eq!(rest_of(stream), b"hello there");
+            assert_eq!(rest(&stream), b"hello there");
         }
         // The last one stays connected until the program ends.
         TcpStream::connect(address).unwrap()

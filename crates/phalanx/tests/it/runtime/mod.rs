@@ -26,18 +26,8 @@ mod writing;
 
 /// Makes each named function a test per driver, `name::uring` and `name::poll`.
 macro_rules! on_each_driver {
-    ($($name:ident),* $(,)?) => {$(
-        mod $name {
-            #[test]
-            fn uring() {
-                $crate::runtime::harness::on(phalanx::runtime::DriverChoice::Uring, super::$name);
-            }
-
-            #[test]
-            fn poll() {
-                $crate::runtime::harness::on(phalanx::runtime::DriverChoice::Poll, super::$name);
-            }
-        }
-    )*};
+    ($($name:ident),* $(,)?) => {
+        phalanx_testkit::per_driver!($crate::runtime::harness::on: $($name),*);
+    };
 }
 pub(crate) use on_each_driver;

@@ -11,7 +11,11 @@ use phalanx::runtime::DriverChoice;
 use phalanx::{Graph, SharedStage};
 use socket2::{Domain, Socket, Type};
 
-use crate::runtime::harness::{LONG, listener, one, patient, pattern, program};
+use phalanx_testkit::TIMEOUT;
+use phalanx_testkit::bytes::pattern;
+use phalanx_testkit::tcp::{listener, patient};
+
+use crate::runtime::harness::{one, program};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(echo, both_ends, refused, a_taken_address, a_reset_connection);
@@ -98,7 +102,7 @@ fn both_ends(driver: DriverChoice) {
         (received, from)
     });
     one(driver, move |_| async move {
-        let stream = Stream::connect(address, IoTimeout::after(LONG)).await.unwrap();
+        let stream = Stream::connect(address, IoTimeout::after(TIMEOUT)).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), address);
         let body = Bytes::from(pattern(3_000_000));
         let head = Vec::with_capacity(100);
@@ -114,9 +118,9 @@ fn both_ends(driver: DriverChoice) {
         stream.write(payload(b""), IoTimeout::NONE).await.unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         let mut answer = b"> ".to_vec();
-        while stream.read(&mut answer, IoTimeout::after(LONG)).await.unwrap() > 0 {}
+        while stream.read(&mut answer, IoTimeout::after(TIMEOUT)).await.unwrap() > 0 {}
         assert_eq!(answer, b"> got it", "the bytes are appended");
-        let again = stream.read(&mut answer, IoTimeout::after(LONG)).await;
+        let again = stream.read(&mut answer, IoTimeout::after(TIMEOUT)).await;
         assert_eq!(again.unwrap(), 0, "further reads return the end");
         let error = stream.write(payload(b"x"), IoTimeout::NONE).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BrokenPipe);
@@ -168,9 +172,9 @@ fn a_reset_connection(driver: DriverChoice) {
         let (peer, _) = listener.accept().unwrap();
         socket2::SockRef::from(&peer).set_linger(Some(std::time::Duration::ZERO)).unwrap();
         drop(peer);
-        let error = stream.read(&mut Vec::new(), IoTimeout::after(LONG)).await.unwrap_err();
+        let error = stream.read(&mut Vec::new(), IoTimeout::after(TIMEOUT)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-        let error = stream.write(payload(b"x"), IoTimeout::after(LONG)).await.unwrap_err();
+        let error = stream.write(payload(b"x"), IoTimeout::after(TIMEOUT)).await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset));
         let another = Stream::connect(address, IoTimeout::NONE).await.unwrap();
         another.write(payload(b"x"), IoTimeout::NONE).await.unwrap();

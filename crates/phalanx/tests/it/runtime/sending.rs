@@ -9,7 +9,11 @@ use phalanx::fs::Dir;
 use phalanx::net::{Bytes, IoTimeout, Stream};
 use phalanx::runtime::DriverChoice;
 
-use crate::runtime::harness::{LONG, elsewhere, listener, one, patient, pattern, rest_of};
+use phalanx_testkit::TIMEOUT;
+use phalanx_testkit::bytes::pattern;
+use phalanx_testkit::tcp::{listener, patient, rest};
+
+use crate::runtime::harness::{elsewhere, one};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(head_and_file, more_than_there_is, a_client_that_does_not_read);
@@ -28,9 +32,9 @@ fn head_and_file(driver: DriverChoice) {
     let (_tree, dir) = tree();
     let (listener, address) = listener();
     let received = one(driver, move |_| async move {
-        let stream = Stream::connect(address, IoTimeout::after(LONG)).await.unwrap();
+        let stream = Stream::connect(address, IoTimeout::after(TIMEOUT)).await.unwrap();
         let (peer, _) = listener.accept().unwrap();
-        let reader = elsewhere(move || rest_of(peer));
+        let reader = elsewhere(move || rest(&peer));
         let sender = async move {
             let file = dir.open_file(b"file", false).await.unwrap();
             let head = b"head".to_vec();
@@ -81,7 +85,7 @@ fn more_than_there_is(driver: DriverChoice) {
     let (tree, dir) = tree();
     let (listener, address) = listener();
     one(driver, move |_| async move {
-        let stream = Stream::connect(address, IoTimeout::after(LONG)).await.unwrap();
+        let stream = Stream::connect(address, IoTimeout::after(TIMEOUT)).await.unwrap();
         let (peer, _) = listener.accept().unwrap();
         let file = dir.open_file(b"file", false).await.unwrap();
         let path = tree.path().join("file");
@@ -101,7 +105,7 @@ fn a_client_that_does_not_read(driver: DriverChoice) {
     File::options().write(true).open(tree.path().join("file")).unwrap().set_len(64 << 20).unwrap();
     let (listener, address) = listener();
     one(driver, move |_| async move {
-        let stream = Stream::connect(address, IoTimeout::after(LONG)).await.unwrap();
+        let stream = Stream::connect(address, IoTimeout::after(TIMEOUT)).await.unwrap();
         let (_peer, _) = listener.accept().unwrap();
         let file = dir.open_file(b"file", false).await.unwrap();
         // Cached, so that it is sent.

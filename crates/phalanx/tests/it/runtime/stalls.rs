@@ -9,7 +9,9 @@ use std::time::Duration;
 use phalanx::runtime::DriverChoice;
 use phalanx::{Graph, sleep};
 
-use crate::runtime::harness::{patient, program};
+use phalanx_testkit::tcp::patient;
+
+use crate::runtime::harness::program;
 use crate::runtime::on_each_driver;
 
 on_each_driver!(

@@ -8,7 +8,10 @@ use phalanx::net::IoTimeout;
 use phalanx::runtime::{DriverChoice, DriverKind, RunError};
 use phalanx::{CallError, Graph, sleep};
 
-use crate::runtime::harness::{LONG, listener, program};
+use phalanx_testkit::TIMEOUT;
+use phalanx_testkit::tcp::listener;
+
+use crate::runtime::harness::program;
 use crate::runtime::on_each_driver;
 
 on_each_driver!(ready_comes_last, one_fails, one_panics, the_admin_address_is_taken);
@@ -53,7 +56,7 @@ fn with_a_fault(
         if start.processor() == 1 {
             return fault();
         }
-        stage.dispatch(|_| async { sleep(100 * LONG).await })?;
+        stage.dispatch(|_| async { sleep(100 * TIMEOUT).await })?;
         stage.dispatch(move |_| async move {
             let stream = phalanx::net::Stream::connect(address, IoTimeout::NONE).await.unwrap();
             stream.read(&mut Vec::new(), IoTimeout::NONE).await.unwrap();
@@ -61,9 +64,9 @@ fn with_a_fault(
         Ok(())
     };
     let begun = Instant::now();
-    let runtime = program(driver, 3).drain(100 * LONG);
+    let runtime = program(driver, 3).drain(100 * TIMEOUT);
     let ran = runtime.run_and(graph, start, |_| ready.store(true, Ordering::SeqCst));
-    assert!(begun.elapsed() < LONG, "the others are ended, not waited for");
+    assert!(begun.elapsed() < TIMEOUT, "the others are ended, not waited for");
     assert!(!ready.load(Ordering::SeqCst), "it was never up");
     ran.expect_err("a fault")
 }

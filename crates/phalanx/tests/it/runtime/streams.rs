@@ -7,7 +7,11 @@ use std::time::Duration;
 use phalanx::net::{Bytes, IoTimeout, Keepalive, ReuniteError, Stream};
 use phalanx::runtime::DriverChoice;
 
-use crate::runtime::harness::{LONG, elsewhere, listener, one, patient, pattern, rest_of};
+use phalanx_testkit::TIMEOUT;
+use phalanx_testkit::bytes::pattern;
+use phalanx_testkit::tcp::{listener, patient, rest};
+
+use crate::runtime::harness::{elsewhere, one};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
@@ -24,7 +28,7 @@ on_each_driver!(
 
 async fn pair() -> (Stream, TcpStream) {
     let (listener, address) = listener();
-    let stream = Stream::connect(address, IoTimeout::after(LONG)).await.unwrap();
+    let stream = Stream::connect(address, IoTimeout::after(TIMEOUT)).await.unwrap();
     (stream, patient(listener.accept().unwrap().0))
 }
 
@@ -36,14 +40,14 @@ fn exact_reads_take_no_more(driver: DriverChoice) {
         let mut received = Vec::new();
         for length in [1, 2, 3, 0, 10_000, 1, 100_000, 5].into_iter().cycle() {
             let mut part = vec![0; length.min(LENGTH - received.len())];
-            stream.read_exact(&mut part, IoTimeout::after(LONG)).await.unwrap();
+            stream.read_exact(&mut part, IoTimeout::after(TIMEOUT)).await.unwrap();
             received.extend_from_slice(&part);
             if received.len() == LENGTH {
                 break;
             }
             // Later bytes stay available for other reads.
             if length == 5 {
-                stream.read(&mut received, IoTimeout::after(LONG)).await.unwrap();
+                stream.read(&mut received, IoTimeout::after(TIMEOUT)).await.unwrap();
             }
         }
         assert!(received == pattern(LENGTH));
@@ -56,7 +60,7 @@ fn an_exact_read_of_too_little(driver: DriverChoice) {
         let (stream, mut peer) = pair().await;
         peer.write_all(b"abc").unwrap();
         drop(peer);
-        let error = stream.read_exact(&mut [0; 4], IoTimeout::after(LONG)).await.unwrap_err();
+        let error = stream.read_exact(&mut [0; 4], IoTimeout::after(TIMEOUT)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
         assert_eq!(error.to_string(), "the stream ended after 3 of 4 bytes");
     });
@@ -84,10 +88,10 @@ fn many_parts(driver: DriverChoice) {
         let (stream, peer) = pair().await;
         let bytes = Bytes::from(pattern(1_000_000));
         let parts: Vec<_> = (0..1000).map(|at| bytes.slice(1000 * at..1000 * (at + 1))).collect();
-        let reader = std::thread::spawn(move || rest_of(peer));
-        stream.write_vectored(parts, IoTimeout::after(LONG)).await.unwrap();
-        stream.write_vectored([], IoTimeout::after(LONG)).await.unwrap();
-        stream.write_vectored([Bytes::from("end")], IoTimeout::after(LONG)).await.unwrap();
+        let reader = std::thread::spawn(move || rest(&peer));
+        stream.write_vectored(parts, IoTimeout::after(TIMEOUT)).await.unwrap();
+        stream.write_vectored([], IoTimeout::after(TIMEOUT)).await.unwrap();
+        stream.write_vectored([Bytes::from("end")], IoTimeout::after(TIMEOUT)).await.unwrap();
         drop(stream);
         let received = elsewhere(|| reader.join().unwrap()).await;
         assert!(received == [&bytes[..], b"end"].concat());
@@ -125,11 +129,11 @@ fn halves_in_two_operations(driver: DriverChoice) {
         });
         let reading = stage.call(move |_| async move {
             let mut received = vec![0; LENGTH];
-            read.read_exact(&mut received, IoTimeout::after(LONG)).await.unwrap();
+            read.read_exact(&mut received, IoTimeout::after(TIMEOUT)).await.unwrap();
             (received, read)
         });
         let writing = stage.call(move |_| async move {
-            write.write(pattern(LENGTH), IoTimeout::after(LONG)).await.unwrap();
+            write.write(pattern(LENGTH), IoTimeout::after(TIMEOUT)).await.unwrap();
             write
         });
         let ((received, _read), _write) = (reading.await.unwrap(), writing.await.unwrap());
@@ -144,19 +148,20 @@ fn a_dropped_write_half_ends_the_stream(driver: DriverChoice) {
         for explicit in [false, true] {
             let (stream, mut peer) = pair().await;
             let (read, write) = stream.into_split();
-            write.write(b"all".to_vec(), IoTimeout::after(LONG)).await.unwrap();
+            write.write(b"all".to_vec(), IoTimeout::after(TIMEOUT)).await.unwrap();
             if explicit {
                 write.shutdown().unwrap();
-                let error = write.write(b"x".to_vec(), IoTimeout::after(LONG)).await.unwrap_err();
+                let error =
+                    write.write(b"x".to_vec(), IoTimeout::after(TIMEOUT)).await.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::BrokenPipe);
             }
             drop(write);
-            let rest = peer.try_clone().unwrap();
-            assert_eq!(elsewhere(|| rest_of(rest)).await, b"all");
+            let reader = peer.try_clone().unwrap();
+            assert_eq!(elsewhere(move || rest(&reader)).await, b"all");
             // The other direction is still open.
             peer.write_all(b"answer").unwrap();
             let mut answer = [0; 6];
-            read.read_exact(&mut answer, IoTimeout::after(LONG)).await.unwrap();
+            read.read_exact(&mut answer, IoTimeout::after(TIMEOUT)).await.unwrap();
             assert_eq!(&answer, b"answer");
         }
     });
@@ -169,10 +174,10 @@ fn halves_are_reunited(driver: DriverChoice) {
         let (other_read, other_write) = other.into_split();
         let ReuniteError(read, other_write) = read.reunite(other_write).unwrap_err();
         let other = other_read.reunite(other_write).unwrap();
-        other.write(b"x".to_vec(), IoTimeout::after(LONG)).await.unwrap();
+        other.write(b"x".to_vec(), IoTimeout::after(TIMEOUT)).await.unwrap();
         // Reuniting does not shut the write direction down.
         let stream = read.reunite(write).unwrap();
-        stream.write(b"whole".to_vec(), IoTimeout::after(LONG)).await.unwrap();
+        stream.write(b"whole".to_vec(), IoTimeout::after(TIMEOUT)).await.unwrap();
         let mut bytes = [0; 5];
         peer.read_exact(&mut bytes).unwrap();
         assert_eq!(&bytes, b"whole");
@@ -188,12 +193,12 @@ fn two_reads_at_once(driver: DriverChoice) {
             let read = read.clone();
             move |_| async move {
                 let mut bytes = [0; 3];
-                read.read_exact(&mut bytes, IoTimeout::after(LONG)).await.unwrap();
+                read.read_exact(&mut bytes, IoTimeout::after(TIMEOUT)).await.unwrap();
                 bytes
             }
         });
         phalanx::sleep(Duration::from_millis(20)).await;
-        let error = read.read(&mut Vec::new(), IoTimeout::after(LONG)).await.unwrap_err();
+        let error = read.read(&mut Vec::new(), IoTimeout::after(TIMEOUT)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ResourceBusy);
         peer.write_all(b"one").unwrap();
         assert_eq!(&first.await.unwrap(), b"one");

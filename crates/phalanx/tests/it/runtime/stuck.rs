@@ -12,7 +12,9 @@ use phalanx::runtime::{DriverChoice, EXIT_STUCK};
 use phalanx::{Graph, Runtime};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::runtime::harness::{LONG, program};
+use phalanx_testkit::TIMEOUT;
+
+use crate::runtime::harness::program;
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
@@ -53,7 +55,7 @@ fn signal((mut child, mut stderr): (Child, BufReader<ChildStderr>), most: u32) -
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
-        if begun.elapsed() > LONG {
+        if begun.elapsed() > TIMEOUT {
             child.kill().unwrap();
             panic!("it survives {sent} signals");
         }
@@ -106,7 +108,7 @@ fn ended_by_a_further_signal(driver: DriverChoice) {
     }
     let mut graph = Graph::new();
     let work = graph.shared("work", ());
-    let ran = runtime(driver).drain(100 * LONG).run(graph, |_| {
+    let ran = runtime(driver).drain(100 * TIMEOUT).run(graph, |_| {
         work.dispatch(|_| async { endless() })?;
         Ok(())
     });

@@ -10,7 +10,9 @@ use phalanx::task::Either;
 use phalanx::time::{TimedOut, now};
 use phalanx::{join, select, sleep, timeout, yield_now};
 
-use crate::runtime::harness::{LONG, one};
+use phalanx_testkit::TIMEOUT;
+
+use crate::runtime::harness::one;
 use crate::runtime::on_each_driver;
 
 on_each_driver!(sleeps_end_in_order, a_thousand_sleeps, timeouts, the_first_of_two);
@@ -50,18 +52,22 @@ fn a_thousand_sleeps(driver: DriverChoice) {
         for result in join(calls).await {
             result.unwrap();
         }
-        assert!(begun.elapsed() < LONG / 3, "they sleep at the same time: {:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < TIMEOUT / 3,
+            "they sleep at the same time: {:?}",
+            begun.elapsed()
+        );
     });
 }
 
 fn timeouts(driver: DriverChoice) {
     one(driver, |stage| async move {
-        assert_eq!(timeout(LONG, async { 7 }).await, Ok(7));
+        assert_eq!(timeout(TIMEOUT, async { 7 }).await, Ok(7));
         assert_eq!(timeout(Duration::ZERO, async { 7 }).await, Ok(7), "what is ready is in time");
-        assert_eq!(timeout(20 * MS, sleep(LONG)).await, Err(TimedOut));
-        assert_eq!(timeout(LONG, sleep(20 * MS)).await, Ok(()));
-        assert_eq!(timeout(LONG, timeout(20 * MS, sleep(LONG))).await, Ok(Err(TimedOut)));
-        assert_eq!(timeout(20 * MS, timeout(LONG, sleep(LONG))).await, Err(TimedOut));
+        assert_eq!(timeout(20 * MS, sleep(TIMEOUT)).await, Err(TimedOut));
+        assert_eq!(timeout(TIMEOUT, sleep(20 * MS)).await, Ok(()));
+        assert_eq!(timeout(TIMEOUT, timeout(20 * MS, sleep(TIMEOUT))).await, Ok(Err(TimedOut)));
+        assert_eq!(timeout(20 * MS, timeout(TIMEOUT, sleep(TIMEOUT))).await, Err(TimedOut));
         // An operation continues after its timeout.
         let done = Rc::new(Cell::new(false));
         let flag = done.clone();
@@ -96,14 +102,14 @@ impl Drop for Noted {
 fn the_first_of_two(driver: DriverChoice) {
     one(driver, |_| async move {
         assert_eq!(select(async { 1 }, async { 2 }).await, Either::Left(1), "both: the first one");
-        assert_eq!(select(sleep(LONG), async { 2 }).await, Either::Right(2));
-        assert_eq!(select(sleep(LONG), sleep(5 * MS)).await, Either::Right(()));
-        assert_eq!(select(sleep(5 * MS), sleep(LONG)).await, Either::Left(()));
+        assert_eq!(select(sleep(TIMEOUT), async { 2 }).await, Either::Right(2));
+        assert_eq!(select(sleep(TIMEOUT), sleep(5 * MS)).await, Either::Right(()));
+        assert_eq!(select(sleep(5 * MS), sleep(TIMEOUT)).await, Either::Left(()));
         let dropped = Rc::new(Cell::new(false));
         let noted = Noted(dropped.clone());
         let other = async move {
             let _noted = noted;
-            sleep(LONG).await;
+            sleep(TIMEOUT).await;
         };
         select(yield_now(), other).await;
         assert!(dropped.get(), "the loser is dropped");

@@ -9,7 +9,10 @@ use phalanx::Graph;
 use phalanx::net::{IoTimeout, Received, UdpSocket, bind_udp};
 use phalanx::runtime::{DriverChoice, StartContext, Started};
 
-use crate::runtime::harness::{LONG, one, pattern, program};
+use phalanx_testkit::TIMEOUT;
+use phalanx_testkit::bytes::pattern;
+
+use crate::runtime::harness::{one, program};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
@@ -40,11 +43,11 @@ fn there_and_back(driver: DriverChoice) {
             one.send_to(pattern(length), address, IoTimeout::NONE).await.unwrap();
             let mut buffer = vec![0; 1 << 16];
             let Received { length, from, truncated } =
-                two.recv_from(&mut buffer, IoTimeout::after(LONG)).await.unwrap();
+                two.recv_from(&mut buffer, IoTimeout::after(TIMEOUT)).await.unwrap();
             assert_eq!((from, truncated), (one.local_addr().unwrap(), false));
             two.send_to(buffer[..length].to_vec(), from, IoTimeout::NONE).await.unwrap();
             let mut back = vec![0; 1 << 16];
-            let received = one.recv_from(&mut back, IoTimeout::after(LONG)).await.unwrap();
+            let received = one.recv_from(&mut back, IoTimeout::after(TIMEOUT)).await.unwrap();
             assert!(back[..received.length] == pattern(length));
         }
         assert_eq!(two.drops().unwrap_or_default(), 0);
@@ -59,7 +62,7 @@ fn a_long_datagram_is_truncated(driver: DriverChoice) {
         }
         let mut buffer = [0; 4];
         for (expected, long) in [(b"0123", true), (b"next", false)] {
-            let received = two.recv_from(&mut buffer, IoTimeout::after(LONG)).await.unwrap();
+            let received = two.recv_from(&mut buffer, IoTimeout::after(TIMEOUT)).await.unwrap();
             assert_eq!((received.length, received.truncated), (4, long));
             assert_eq!(&buffer, expected);
         }
@@ -79,7 +82,7 @@ fn connected_sockets(driver: DriverChoice) {
         stranger.send_to("from a stranger", address, IoTimeout::NONE).await.unwrap();
         one.send("right", IoTimeout::NONE).await.unwrap();
         let mut buffer = [0; 100];
-        let received = two.recv(&mut buffer, IoTimeout::after(LONG)).await.unwrap();
+        let received = two.recv(&mut buffer, IoTimeout::after(TIMEOUT)).await.unwrap();
         assert_eq!(&buffer[..received.length], b"right");
     });
 }
@@ -97,7 +100,7 @@ fn a_receive_times_out_and_goes_on(driver: DriverChoice) {
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         one.send_to("kept", address, IoTimeout::NONE).await.unwrap();
         let mut buffer = [0; 4];
-        two.recv_from(&mut buffer, IoTimeout::after(LONG)).await.unwrap();
+        two.recv_from(&mut buffer, IoTimeout::after(TIMEOUT)).await.unwrap();
         assert_eq!(&buffer, b"kept");
     });
 }
@@ -110,12 +113,12 @@ fn two_receives_at_once(driver: DriverChoice) {
             let two = two.clone();
             move |_| async move {
                 let mut byte = [0];
-                two.recv_from(&mut byte, IoTimeout::after(LONG)).await.unwrap();
+                two.recv_from(&mut byte, IoTimeout::after(TIMEOUT)).await.unwrap();
                 byte[0]
             }
         });
         phalanx::sleep(Duration::from_millis(20)).await;
-        let error = two.recv_from(&mut [0; 10], IoTimeout::after(LONG)).await.unwrap_err();
+        let error = two.recv_from(&mut [0; 10], IoTimeout::after(TIMEOUT)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ResourceBusy);
         one.send_to("x", address, IoTimeout::NONE).await.unwrap();
         assert_eq!(first.await.unwrap(), b'x');
@@ -129,13 +132,13 @@ fn many_senders(driver: DriverChoice) {
         for n in 0..100_u8 {
             let one = one.clone();
             let send = stage.dispatch(move |_| async move {
-                one.send_to(vec![n; 50], address, IoTimeout::after(LONG)).await.unwrap();
+                one.send_to(vec![n; 50], address, IoTimeout::after(TIMEOUT)).await.unwrap();
             });
             send.unwrap();
         }
         let (mut seen, mut buffer) = (Vec::new(), [0; 50]);
         while seen.len() < 100 {
-            let received = two.recv_from(&mut buffer, IoTimeout::after(LONG)).await.unwrap();
+            let received = two.recv_from(&mut buffer, IoTimeout::after(TIMEOUT)).await.unwrap();
             assert!(buffer[..received.length] == [buffer[0]; 50]);
             seen.push(buffer[0]);
         }
@@ -168,7 +171,7 @@ fn a_server_on_two_processors(driver: DriverChoice) {
         std::thread::spawn(move || {
             for n in 0..50_u8 {
                 let client = std::net::UdpSocket::bind(any()).unwrap();
-                client.set_read_timeout(Some(LONG)).unwrap();
+                client.set_read_timeout(Some(TIMEOUT)).unwrap();
                 client.send_to(&[n; 10], address).unwrap();
                 let mut buffer = [0; 100];
                 let (length, from) = client.recv_from(&mut buffer).unwrap();

@@ -10,7 +10,10 @@ use phalanx::Graph;
 use phalanx::net::{IoTimeout, Listener, Stream, bind_unix};
 use phalanx::runtime::{DriverChoice, StartContext, Started};
 
-use crate::runtime::harness::{LONG, one, pattern, program};
+use phalanx_testkit::TIMEOUT;
+use phalanx_testkit::bytes::pattern;
+
+use crate::runtime::harness::{one, program};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(a_server_on_two_processors, a_connection_of_operations, no_listener);
@@ -46,7 +49,7 @@ fn a_server_on_two_processors(driver: DriverChoice) {
         thread::spawn(move || {
             for client in 0..30 {
                 let stream = UnixStream::connect(&path).unwrap();
-                stream.set_read_timeout(Some(LONG)).unwrap();
+                stream.set_read_timeout(Some(TIMEOUT)).unwrap();
                 exchange(stream, 3_000 * client);
             }
             control.drain();
@@ -71,22 +74,22 @@ fn a_connection_of_operations(driver: DriverChoice) {
         let listener = Listener::new(bind_unix(&path, 1).unwrap().remove(0)).unwrap();
         assert_eq!(listener.local_addr().unwrap_err().kind(), ErrorKind::Unsupported);
         let server = stage.call(move |_| async move { listener.accept().await.unwrap() });
-        let client = Stream::connect_unix(&path, IoTimeout::after(LONG)).await.unwrap();
+        let client = Stream::connect_unix(&path, IoTimeout::after(TIMEOUT)).await.unwrap();
         let server = server.await.unwrap();
         assert_eq!(client.peer_addr().unwrap_err().kind(), ErrorKind::Unsupported);
         assert!(client.set_nodelay(true).is_err());
         let (read, write) = server.into_split();
         let writing = stage.call(move |_| async move {
-            write.write(pattern(500_000), IoTimeout::after(LONG)).await.unwrap();
+            write.write(pattern(500_000), IoTimeout::after(TIMEOUT)).await.unwrap();
         });
         let mut received = vec![0; 500_000];
-        client.read_exact(&mut received, IoTimeout::after(LONG)).await.unwrap();
+        client.read_exact(&mut received, IoTimeout::after(TIMEOUT)).await.unwrap();
         assert!(received == pattern(500_000));
         writing.await.unwrap();
         // The write half is gone, so this is the end of the stream.
-        assert_eq!(client.read(&mut Vec::new(), IoTimeout::after(LONG)).await.unwrap(), 0);
+        assert_eq!(client.read(&mut Vec::new(), IoTimeout::after(TIMEOUT)).await.unwrap(), 0);
         drop(client);
-        assert_eq!(read.read(&mut Vec::new(), IoTimeout::after(LONG)).await.unwrap(), 0);
+        assert_eq!(read.read(&mut Vec::new(), IoTimeout::after(TIMEOUT)).await.unwrap(), 0);
     });
 }
 

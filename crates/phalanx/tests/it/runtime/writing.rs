@@ -9,7 +9,9 @@ use phalanx::fs::Dir;
 use phalanx::runtime::DriverChoice;
 use phalanx::{Session, join, sleep};
 
-use crate::runtime::harness::{one, pattern};
+use phalanx_testkit::bytes::pattern;
+
+use crate::runtime::harness::one;
 use crate::runtime::on_each_driver;
 
 on_each_driver!(written_and_read_again, made_beneath_only, many_writers, a_session_ends_its_writes);
