@@ -7,7 +7,7 @@ use phalanx_testkit::site::Site;
 use crate::on_each_driver;
 use crate::server::Server;
 
-on_each_driver!(several_parts, merged_and_dropped_ranges, a_boundary_for_each_file);
+on_each_driver!(several_parts, a_boundary_for_each_file);
 
 const BLOCK: usize = 128 * 1024;
 const LENGTHS: [usize; 3] = [300, 40_000, 5 * BLOCK + 77];
@@ -79,26 +79,6 @@ fn several_parts(driver: &'static str) {
             assert_eq!(head.status, 200, "ranges apply to GET (14.2)");
         }
     }
-}
-
-fn merged_and_dropped_ranges(driver: &'static str) {
-    let site = site();
-    let server = Server::start(driver, &site.root());
-    let mut client = Client::connect(server.address);
-    let ask = |client: &mut Client, range: &str| {
-        let response = client.get_with("/300.txt", &format!("Range: bytes={range}\r\n"));
-        (response.status, response.field("Content-Range").map(str::to_owned))
-    };
-    let one = |range: &str| (206, Some(format!("bytes {range}/300")));
-    assert_eq!(ask(&mut client, "0-9,10-19"), one("0-19"), "adjacent ranges");
-    assert_eq!(ask(&mut client, "0-9,999-"), one("0-9"), "one is satisfiable");
-    assert_eq!(ask(&mut client, "0-,0-,0-"), one("0-299"), "overlapping ranges");
-    assert_eq!(ask(&mut client, "300-,-0"), (416, Some("bytes */300".into())));
-    let many: Vec<_> = (0..17).map(|n| format!("{0}-{0}", 3 * n)).collect();
-    assert_eq!(ask(&mut client, &many.join(",")), (200, None), "too many");
-    // With the tag of another version: the whole file (13.1.5).
-    let stale = client.get_with("/300.txt", "Range: bytes=0-1,5-6\r\nIf-Range: \"old\"\r\n");
-    assert_eq!((stale.status, stale.body.len()), (200, 300));
 }
 
 /// The boundary differs between files, and is constant for one.

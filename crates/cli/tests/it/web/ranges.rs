@@ -1,4 +1,4 @@
-//! Ranges (RFC 9110 §14), at the boundaries of the server's blocks.
+//! Ranges (RFC 9110 §14), at the boundaries of the server's blocks. The conformance suite tests their syntax.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use phalanx_testkit::site::Site;
 use crate::on_each_driver;
 use crate::server::Server;
 
-on_each_driver!(parts, borders, unsatisfiable, ignored, resumed_by_curl);
+on_each_driver!(parts, borders, resumed_by_curl);
 
 const BLOCK: usize = 128 * 1024;
 
@@ -77,44 +77,8 @@ fn borders(driver: &'static str) {
     }
     check(&mut client, LENGTHS[2], &format!("bytes={BLOCK}-"), BLOCK, BLOCK + 1);
     check(&mut client, LENGTHS[2], &format!("bytes=0-{}", BLOCK - 1), 0, BLOCK);
-}
-
-fn unsatisfiable(driver: &'static str) {
-    let site = site();
     site.file("empty.bin", "");
-    let server = Server::start(driver, &site.root());
-    let mut client = Client::connect(server.address);
-    for length in LENGTHS {
-        for specifier in
-            [format!("bytes={length}-"), format!("bytes={length}-{}", u64::MAX), "bytes=-0".into()]
-        {
-            let path = format!("/{length}.bin");
-            let response = client.get_with(&path, &format!("Range: {specifier}\r\n"));
-            assert_eq!(response.status, 416, "{specifier} of {length}");
-            let all = format!("bytes */{length}");
-            assert_eq!(response.field("Content-Range"), Some(all.as_str()));
-            assert!(!response.says_close(), "the client can repeat the request");
-        }
-    }
     assert_eq!(client.get_with("/empty.bin", "Range: bytes=0-\r\n").status, 416);
-}
-
-fn ignored(driver: &'static str) {
-    let site = site();
-    let server = Server::start(driver, &site.root());
-    let mut client = Client::connect(server.address);
-    let many = format!("bytes={}", vec!["0-"; 200].join(","));
-    for specifier in ["bytes=5-1", "lines=0-1", "bytes=a-b", "bytes=", "bytes=0-1,x", &many] {
-        for length in LENGTHS {
-            let path = format!("/{length}.bin");
-            let response = client.get_with(&path, &format!("Range: {specifier}\r\n"));
-            assert_eq!(response.status, 200, "{specifier}");
-            assert_eq!(response.field("Content-Range"), None);
-            same(&response.body, &noise(length as u64, length));
-        }
-    }
-    let twice = client.get_with("/10.bin", "Range: bytes=0-1\r\nRange: bytes=3-4\r\n");
-    assert_eq!(twice.status, 200, "two fields are invalid");
 }
 
 fn resumed_by_curl(driver: &'static str) {
