@@ -123,13 +123,13 @@ fn valgrind(root: &Path) -> Result<(), Obstacle> {
     Ok(())
 }
 
-/// Builds the programs with the flags of the other tests, so that nothing is compiled twice, and returns their
-/// paths.
+/// Builds the programs with the flags and features of the other tests, so that nothing is compiled twice, and
+/// returns their paths.
 fn built(root: &Path) -> Result<Vec<PathBuf>, Obstacle> {
     let failed = |why: String| Obstacle::Failed(why);
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
-    command.args(["-p", "phalanx-core", "-p", "phalanx", "--test", "hostile"]);
+    command.args(["--workspace", "--test", "hostile"]);
     command.current_dir(root).stderr(Stdio::inherit());
     let output = command.output().map_err(|error| failed(format!("cargo: {error}")))?;
     let programs = executables(&String::from_utf8_lossy(&output.stdout));

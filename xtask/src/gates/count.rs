@@ -3,6 +3,9 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use super::baseline::Figure;
 use super::callgrind::{self, Counts};
@@ -69,21 +72,38 @@ pub(super) struct Programs {
     pub(super) bench: PathBuf,
 }
 
-/// Counts the named workloads. Reports to `skip` the ones that cannot be counted on this machine.
-pub(super) fn count(
-    name: &str,
-    Programs { phalanx, bench }: &Programs,
-    mut skip: impl FnMut(String),
-) -> Result<Vec<Figure>, String> {
-    let home = Home::make("gates").map_err(|error| error.to_string())?;
+/// Figures of a workload, and which could not be counted on this machine and why.
+pub(super) type Counted = Result<(Vec<Figure>, Vec<String>), String>;
+
+/// Counts workloads, as many at a time as there are cores, and returns the results in the order of `names`.
+pub(super) fn count_all(names: &[&'static str], programs: &Programs) -> Vec<Counted> {
+    let next = AtomicUsize::new(0);
+    let results: Vec<OnceLock<Counted>> = names.iter().map(|_| OnceLock::new()).collect();
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..cores.min(names.len()) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(name) = names.get(at) else { break };
+                    let _ = results[at].set(count(name, programs));
+                }
+            });
+        }
+    });
+    results.into_iter().filter_map(OnceLock::into_inner).collect()
+}
+
+fn count(name: &str, Programs { phalanx, bench }: &Programs) -> Counted {
+    let home = Home::make(&format!("gates-{name}")).map_err(|error| error.to_string())?;
     if let Some(work) = WORK.iter().find(|work| work.name == name) {
         let [few, many] = work.counts.map(|times| alone(work, times, bench, &home.root()));
-        return Ok(figures(name, few?, many?, work.counts));
+        return Ok((figures(name, few?, many?, work.counts), Vec::new()));
     }
     let small = home.root().join("small");
     std::fs::write(small, [b'x'; 2048]).map_err(|error| error.to_string())?;
     let [few, many] = REQUESTS.map(|times| simulated(times, phalanx, &home));
-    let mut found = figures(name, few?, many?, REQUESTS);
+    let (mut found, mut skipped) = (figures(name, few?, many?, REQUESTS), Vec::new());
     for driver in ["poll", "uring"] {
         let [few, many] = REQUESTS.map(|times| system_calls(driver, times, phalanx, &home.root()));
         match few.and_then(|few| Ok(many? - few)) {
@@ -91,10 +111,10 @@ pub(super) fn count(
                 let each = more / f64::from(REQUESTS[1] - REQUESTS[0]);
                 found.push((format!("{name}.{driver}.system_calls"), each));
             }
-            Err(why) => skip(format!("{name}.{driver}.system_calls: {why}")),
+            Err(why) => skipped.push(format!("{name}.{driver}.system_calls: {why}")),
         }
     }
-    Ok(found)
+    Ok((found, skipped))
 }
 
 fn figures(name: &str, few: Counts, many: Counts, times: [u32; 2]) -> Vec<Figure> {

@@ -68,9 +68,12 @@ fn gates(root: &Path, update: bool, only: &[String]) -> Result<bool, String> {
     };
     println!("{:<32}{:>12}{:>12}{:>9}", "", "baseline", "now", "change");
     let (mut worse, mut better, mut skipped) = (Vec::new(), 0, Vec::new());
-    for name in count::names().filter(|name| only.is_empty() || only.iter().any(|it| it == name)) {
-        let counted = count::count(name, &programs, |why| skipped.push(why));
-        for figure in counted.map_err(|why| format!("{name}: {why}"))? {
+    let is_wanted = |name: &&str| only.is_empty() || only.iter().any(|it| it == name);
+    let names: Vec<_> = count::names().filter(is_wanted).collect();
+    for (name, counted) in names.iter().zip(count::count_all(&names, &programs)) {
+        let (figures, missing) = counted.map_err(|why| format!("{name}: {why}"))?;
+        skipped.extend(missing);
+        for figure in figures {
             let verdict = held.judge(&figure);
             let (name, now) = &figure;
             let before = held.value(name);
