@@ -15,6 +15,7 @@ mod leftovers;
 mod links;
 mod manifest;
 pub(crate) mod markdown;
+mod module_cycles;
 mod module_imports;
 mod module_layers;
 mod purity;
@@ -35,6 +36,7 @@ type Check = fn(&Tree) -> Vec<Fault>;
 /// The checks. Their order is irrelevant, since faults are sorted before they are printed.
 const CHECKS: &[Check] = &[
     purity::check,
+    module_cycles::check,
     module_imports::check,
     layers::check,
     sizes::check,

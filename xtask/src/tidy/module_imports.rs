@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 
 use super::crate_source::files;
 use super::module_layers::{CRATES, Exception, Layers, MAX_EXCEPTIONS};
-use super::{Fault, Tree, use_paths};
+use super::use_paths::absolute;
+use super::{Fault, Tree};
 
 /// The file that lists the layers.
 const TABLE: &str = "xtask/src/tidy/module_layers.rs";
@@ -32,7 +33,7 @@ fn check_crate(tree: &Tree, layers: &Layers) -> Vec<Fault> {
         let Some(layer) = module(path, &source).and_then(|name| layers.level(name)) else {
             continue;
         };
-        for (line, import) in crate_paths(&path[source.len()..], code) {
+        for (line, import) in absolute(&path[source.len()..], code) {
             let target = import.split("::").nth(1).unwrap_or_default();
             if !modules.contains(target) {
                 let what = format!(
@@ -108,27 +109,6 @@ fn module<'a>(path: &'a str, source: &str) -> Option<&'a str> {
     let path = path.strip_prefix(source)?;
     let name = path.split_once('/').map_or_else(|| path.trim_end_matches(".rs"), |(name, _)| name);
     (!["lib", "main"].contains(&name)).then_some(name)
-}
-
-/// Every path in `code` that begins at the crate root, as `crate::…`, with its line. `path` is relative to `src`.
-fn crate_paths(path: &str, code: &str) -> Vec<(usize, String)> {
-    let mut paths = use_paths::from_crate(code, "crate");
-    let depth = module_depth(path);
-    paths.extend(use_paths::from_crate(code, "super").into_iter().filter_map(|(line, path)| {
-        let (mut rest, mut climbed) = (path.as_str(), 0);
-        while let Some(tail) = rest.strip_prefix("super::") {
-            (rest, climbed) = (tail, climbed + 1);
-        }
-        (climbed == depth).then(|| (line, format!("crate::{rest}")))
-    }));
-    paths.sort();
-    paths
-}
-
-/// How many modules the module of the file at `path`, relative to `src`, lies below the crate root.
-fn module_depth(path: &str) -> usize {
-    let stem = path.trim_end_matches(".rs").trim_end_matches("/mod");
-    stem.split('/').count()
 }
 
 #[cfg(test)]

@@ -14,6 +14,24 @@ pub(crate) fn from_crate(code: &str, krate: &str) -> Vec<(usize, String)> {
     found.into_iter().map(|(at, path)| (super::source::line_of(code, at), path)).collect()
 }
 
+/// Every path in `code` that begins with `crate` or `super`, as `crate::…`, with its line. `path` is that of the file,
+/// relative to `src`.
+pub(crate) fn absolute(path: &str, code: &str) -> Vec<(usize, String)> {
+    let mut paths = from_crate(code, "crate");
+    let stem = path.trim_end_matches(".rs").trim_end_matches("/mod");
+    let own: Vec<&str> = stem.split('/').collect();
+    paths.extend(from_crate(code, "super").into_iter().map(|(line, path)| {
+        let (mut rest, mut depth) = (path.as_str(), own.len());
+        while let Some(tail) = rest.strip_prefix("super::") {
+            (rest, depth) = (tail, depth.saturating_sub(1));
+        }
+        let above = own[..depth].iter().map(|module| format!("{module}::")).collect::<String>();
+        (line, format!("crate::{above}{rest}"))
+    }));
+    paths.sort();
+    paths
+}
+
 /// Whether the text after `before` continues a path, as `fs` does in `crate::fs` but not in `::fs`.
 pub(crate) fn continues(before: &str) -> bool {
     let in_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | '>');
@@ -105,6 +123,14 @@ mod tests {
             ["std::mem::size_of", "std::fs::read"]
         );
         assert_eq!(paths("crate::std::fs; my_std::fs; std"), [""; 0]);
+    }
+
+    #[test]
+    fn relative_paths_become_absolute() {
+        let paths = |path| absolute(path, "use super::a::B; use super::super::C; crate::D;");
+        let wanted = |paths: [&str; 3]| paths.map(|path| (1, path.to_owned()));
+        assert_eq!(paths("x/y/z.rs"), wanted(["crate::D", "crate::x::C", "crate::x::y::a::B"]));
+        assert_eq!(paths("x/y/mod.rs"), wanted(["crate::C", "crate::D", "crate::x::a::B"]));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use socket2::Type;
 
 use super::Uring;
 use super::inflight::{Connecting, IGNORED, Operation, cancelled};
-use super::ring::Event;
+use super::ring::{Event, is_transient};
 use super::sending::Sending;
 use super::sockets::State;
 use crate::{Address, Done, Token};
@@ -162,9 +162,4 @@ impl Uring {
             _ => unreachable!("the caller looked"),
         }
     }
-}
-
-/// Whether an operation that failed with `error` should be repeated.
-pub(super) fn is_transient(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR))
 }

@@ -18,7 +18,7 @@ use io_uring::{opcode, squeue, types};
 use socket2::{SockAddr, SockAddrStorage};
 
 use super::inflight::{Operation, cancelled};
-use super::ring::Event;
+use super::ring::{Event, is_transient};
 use super::{Pending, Uring};
 use crate::user_bytes::UserBytes;
 use crate::{Datagram, Done, Socket, Token};
@@ -138,7 +138,7 @@ impl Uring {
     pub(super) fn datagram_completed(&mut self, name: u64, event: Event) {
         let mut outcome = event.outcome();
         if let Err(error) = &outcome
-            && super::complete::is_transient(error)
+            && is_transient(error)
         {
             if !self.inflight.is_cancelled(name) {
                 return self.relaunch(name);

@@ -189,6 +189,11 @@ impl Ring {
     }
 }
 
+/// Whether an operation that failed with `error` should be repeated.
+pub(super) fn is_transient(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR))
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;

@@ -1,0 +1,179 @@
+//! Import cycles between the files of a crate: at most [`MAX_FILES`] files may import each other in a circle.
+//!
+//! Only paths that begin with `crate` or `super` count. A path to an item leads to the file of the innermost module
+//! that it names, so a re-export is a dependency on the file with the re-export. Tests are exempt, as are paths to the
+//! crate root.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::crate_source::files;
+use super::use_paths::absolute;
+use super::{Fault, Tree};
+
+/// Maximum number of files in a cycle.
+const MAX_FILES: usize = 3;
+
+/// Larger cycles that are allowed: a file in the cycle, and the reason.
+const EXCEPTIONS: &[(&str, &str)] = &[
+    ("bench/src/concurrency/measure.rs", "measurements and their rows"),
+    ("crates/web/src/files/lookup.rs", "the handles of the file stages stand beside all others"),
+];
+
+/// The fault of an exception without a cycle.
+const UNUSED: &str = "is in no large import cycle any more; remove its exception from xtask/src/tidy/module_cycles.rs";
+
+/// Modules by their path, as `crate::a::b`, with the modules that they import.
+type Imports = BTreeMap<String, BTreeSet<String>>;
+
+/// Finds cycles of more than [`MAX_FILES`] files.
+pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
+    let roots = tree.rust().filter_map(|(path, _)| {
+        path.strip_suffix("src/lib.rs").or_else(|| path.strip_suffix("src/main.rs"))
+    });
+    let roots: BTreeSet<String> = roots.map(|folder| format!("{folder}src/")).collect();
+    let mut used = BTreeSet::new();
+    let mut faults: Vec<Fault> =
+        roots.iter().flat_map(|source| check_crate(tree, source, &mut used)).collect();
+    let unused =
+        EXCEPTIONS.iter().filter(|(file, _)| tree.text(file).is_some() && !used.contains(file));
+    faults.extend(unused.map(|(file, _)| Fault::new(file, 1, UNUSED)));
+    faults
+}
+
+/// [`check`] for the crate with this source folder.
+fn check_crate(tree: &Tree, source: &str, used: &mut BTreeSet<&'static str>) -> Vec<Fault> {
+    let files = files(tree, source);
+    let paths: BTreeMap<String, &str> =
+        files.iter().map(|(path, _)| (module(&path[source.len()..]), *path)).collect();
+    let mut imports = Imports::new();
+    for (path, code) in &files {
+        let own = module(&path[source.len()..]);
+        let named = absolute(&path[source.len()..], code).into_iter();
+        let targets = named.filter_map(|(_, import)| innermost(&import, &paths));
+        let others = targets.filter(|target| *target != own && target != "crate").collect();
+        imports.insert(own, others);
+    }
+    let reachable: BTreeMap<&String, BTreeSet<&String>> =
+        imports.keys().map(|module| (module, reachable(module, &imports))).collect();
+    let mut faults = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (module, others) in &reachable {
+        let cycle: Vec<&str> = others
+            .iter()
+            .filter(|other| reachable[*other].contains(module))
+            .map(|other| paths[*other])
+            .collect();
+        let is_first = seen.insert(cycle.clone());
+        if cycle.len() <= MAX_FILES || !is_first {
+            continue;
+        }
+        if let Some((file, _)) = EXCEPTIONS.iter().find(|(file, _)| cycle.contains(file)) {
+            used.insert(file);
+        } else {
+            let what = format!(
+                "{} files import each other in a circle, at most {MAX_FILES} are allowed: {}; move what they \
+                 share to a lower file",
+                cycle.len(),
+                cycle.join(", ")
+            );
+            faults.push(Fault::new(cycle[0], 1, what));
+        }
+    }
+    faults
+}
+
+/// The path of the module in the file at `path`, which is relative to `src`.
+fn module(path: &str) -> String {
+    let stem = path.trim_end_matches(".rs").trim_end_matches("/mod");
+    if ["lib", "main"].contains(&stem) {
+        return "crate".to_owned();
+    }
+    format!("crate::{}", stem.replace('/', "::"))
+}
+
+/// The innermost module with a file of its own that `import` names.
+fn innermost(import: &str, modules: &BTreeMap<String, &str>) -> Option<String> {
+    let mut path = import;
+    while !modules.contains_key(path) {
+        path = path.rsplit_once("::")?.0;
+    }
+    Some(path.to_owned())
+}
+
+/// All modules that `module` imports, directly or through others.
+fn reachable<'a>(module: &String, imports: &'a Imports) -> BTreeSet<&'a String> {
+    let mut found = BTreeSet::new();
+    let mut next: Vec<&String> = imports[module].iter().collect();
+    while let Some(module) = next.pop() {
+        if found.insert(module) {
+            next.extend(imports.get(module).into_iter().flatten());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The faults of a crate whose files `a` to `e` import the given modules.
+    fn faults(imports: [&str; 5]) -> Vec<String> {
+        let names = ["a", "b/mod", "b/c", "d", "e"];
+        let mut all = vec![("x/src/lib.rs".to_owned(), "use crate::a::A;".to_owned())];
+        all.extend(
+            names
+                .iter()
+                .zip(imports)
+                .map(|(name, import)| (format!("x/src/{name}.rs"), import.to_owned())),
+        );
+        let all: Vec<_> = all.iter().map(|(path, text)| (&path[..], &text[..])).collect();
+        check(&Tree::of(&all)).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn large_cycles_are_reported_once() {
+        let found = faults([
+            "use crate::b::B;",
+            "fn f() { super::b::c::g() }",
+            "use super::super::d::D;",
+            "use crate::{e::E, a::A};",
+            "",
+        ]);
+        assert_eq!(
+            found,
+            [
+                "x/src/a.rs:1: 4 files import each other in a circle, at most 3 are allowed: x/src/a.rs, \
+                 x/src/b/mod.rs, x/src/b/c.rs, x/src/d.rs; move what they share to a lower file"
+            ]
+        );
+    }
+
+    #[test]
+    fn small_cycles_and_chains_are_allowed() {
+        let cycle = ["use crate::b::c::C;", "", "use crate::d::D;", "use crate::a::A;", ""];
+        assert_eq!(faults(cycle), [""; 0]);
+        let chain =
+            ["use crate::b::B;", "use crate::b::c::C;", "use crate::d::D;", "use crate::e::E;", ""];
+        assert_eq!(faults(chain), [""; 0]);
+    }
+
+    #[test]
+    fn an_exception_without_a_cycle_is_reported() {
+        let (file, _) = EXCEPTIONS[0];
+        let faults = check(&Tree::of(&[(file, ""), ("bench/src/lib.rs", "")]));
+        assert_eq!(faults, [Fault::new(file, 1, UNUSED)]);
+    }
+
+    #[test]
+    fn tests_and_the_crate_root_do_not_count() {
+        let back = "use crate::Root;\n#[cfg(test)]\nmod tests { use crate::a::A; }";
+        let chain = [
+            "use crate::b::B;",
+            "use crate::b::c::C;",
+            "use crate::d::D;",
+            "use crate::e::E;",
+            back,
+        ];
+        assert_eq!(faults(chain), [""; 0]);
+    }
+}
