@@ -58,13 +58,13 @@ pub use crate::future::reply::Reply;
 pub use crate::future::select::{SelectAll, select_all};
 pub use crate::future::session::{Session, SessionEnd, SessionGuard};
 pub use crate::future::sleep::{Sleep, TimedOut, now, sleep, timeout, yield_now};
-pub use crate::handle::cohort::{CohortStage, Items, KeyedItems, PartitionedCohortStage};
-pub use crate::handle::custom::Policy;
 pub use crate::handle::graph::{Graph, StageOptions, StageSlot};
 pub use crate::handle::local::{ExclusiveStage, LocalAccess, SharedStage};
 pub use crate::handle::partitioned::PartitionedStage;
-pub use crate::handle::rebuild_options::Rebuilding;
-pub use crate::handle::roaming::{AffineOptions, AffineStage, BalancedStage, Roaming};
+pub use crate::handle::policy::cohort::{CohortStage, Items, KeyedItems, PartitionedCohortStage};
+pub use crate::handle::policy::custom::Policy;
+pub use crate::handle::policy::rebuild_options::Rebuilding;
+pub use crate::handle::policy::roaming::{AffineOptions, AffineStage, BalancedStage, Roaming};
 pub use crate::handle::stage::Stage;
 #[cfg(feature = "fault-injection")]
 #[doc(hidden)]
@@ -81,7 +81,7 @@ pub use crate::metrics::view::{
 pub use crate::operation::id::MAX_OPERATIONS;
 pub use crate::operation::interleave_ring::MAX_INTERLEAVED;
 pub use crate::panic::PanicReport;
-pub use crate::processor::prefetch_next::prefetch_wakers;
+pub use crate::processor::policy::prefetch_next::prefetch_wakers;
 pub use crate::processor::processor::Processor;
 pub use crate::processor::turn::Turn;
 pub use crate::processor::waker::wake_contained;

@@ -2,8 +2,8 @@
 //!
 //! User code runs at the following boundaries. Each catches panics in one place: the poll of an
 //! operation ([`processor::cohort`](crate::processor::cohort),
-//! [`processor::inline`](crate::processor::inline)), the handler of a cohort
-//! ([`processor::batch`](crate::processor::batch)), and a future that serves another processor
+//! [`processor::policy::inline`](crate::processor::policy::inline)), the handler of a cohort
+//! ([`processor::policy::batch`](crate::processor::policy::batch)), and a future that serves another processor
 //! ([`processor::remote::reply`](crate::processor::remote::reply)). All other user code, such as
 //! destructors and foreign wakers, runs in [`catch_panic`].
 

@@ -4,10 +4,10 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::handle::custom::{Part, Policy};
 use crate::handle::local::{ExclusiveStage, SharedStage};
 use crate::handle::partitioned::PartitionedStage;
-use crate::handle::remake::counted;
+use crate::handle::policy::custom::{Part, Policy};
+use crate::handle::policy::remake::counted;
 use crate::handle::stage::Stage;
 use crate::operation::id::MAX_OPERATIONS;
 use crate::program::program::{ProcessorBuilder, Program};

@@ -3,7 +3,6 @@
 //! `remote` contains everything that crosses to other processors, `policy` the mechanisms that a stage opts
 //! into.
 
-pub(crate) mod batch;
 pub(crate) mod build;
 pub(crate) mod capacity;
 pub(crate) mod cohort;
@@ -11,15 +10,12 @@ pub(crate) mod cohort_stats;
 pub(crate) mod enter;
 pub(crate) mod harness;
 pub(crate) mod home;
-pub(crate) mod inline;
-pub(crate) mod interleave;
 pub(crate) mod lifecycle;
 pub(crate) mod notify;
 pub(crate) mod operation_types;
 pub(crate) mod operations;
 pub(crate) mod part;
 pub(crate) mod policy;
-pub(crate) mod prefetch_next;
 pub(crate) mod processor;
 pub(crate) mod recording;
 pub(crate) mod remote;

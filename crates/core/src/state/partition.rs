@@ -4,7 +4,7 @@
 //! A table shared by all processors stores the owners. Processors read it without ordering: a stale
 //! entry sends an invocation to a processor that forwards it. Only a processor that has just become the
 //! owner writes an entry. A processor that finds a partition among its own entries is the owner,
-//! whatever the table contains. [`crate::handle::migration`] moves partitions between owners.
+//! whatever the table contains. [`crate::handle::policy::migration`] moves partitions between owners.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

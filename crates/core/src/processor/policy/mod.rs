@@ -1,9 +1,13 @@
 //! Optional mechanisms: each is off unless a stage or a graph asks for it.
 
+pub(crate) mod batch;
 pub(crate) mod cache_affinity;
 pub(crate) mod cohort_tuner;
 pub(crate) mod hold;
 pub(crate) mod ingress;
+pub(crate) mod inline;
+pub(crate) mod interleave;
 pub(crate) mod memory_budget;
+pub(crate) mod prefetch_next;
 pub(crate) mod steal;
 pub(crate) mod threshold;

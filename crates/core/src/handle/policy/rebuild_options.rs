@@ -1,11 +1,11 @@
 //! Declaring stages whose state is rebuilt after a panic.
 
 use crate::future::cohort::Cohort;
-use crate::handle::cohort::{CohortStage, PartitionedCohortStage};
 use crate::handle::graph::StageOptions;
 use crate::handle::local::ExclusiveStage;
 use crate::handle::partitioned::PartitionedStage;
-use crate::handle::remake::counted;
+use crate::handle::policy::cohort::{CohortStage, PartitionedCohortStage};
+use crate::handle::policy::remake::counted;
 use crate::handle::stage::Stage;
 use crate::state::rebuildable::Rebuildable;
 

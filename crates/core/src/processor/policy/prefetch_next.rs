@@ -5,7 +5,7 @@
 //! line after line. But a cohort is a list, so the next operation is known: while one runs, the lines of the
 //! next are loaded. Code that wakes many operations first [loads their headers](prefetch_wakers) together.
 //!
-//! Unlike [`prefetch`](crate::processor::interleave), which an operation awaits for data that only it can
+//! Unlike [`prefetch`](crate::processor::policy::interleave), which an operation awaits for data that only it can
 //! name, this applies to all operations and suspends none.
 
 use std::task::Waker;

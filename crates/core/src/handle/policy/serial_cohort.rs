@@ -18,10 +18,10 @@ use std::sync::Arc;
 
 use crate::error::CallError;
 use crate::future::cohort::Cohort;
-use crate::handle::cohort::{CohortStage, PartitionedCohortStage};
 use crate::handle::graph::StageOptions;
-use crate::handle::items::LocalBatch;
 use crate::handle::local::SharedStage;
+use crate::handle::policy::cohort::{CohortStage, PartitionedCohortStage};
+use crate::handle::policy::items::LocalBatch;
 use crate::handle::stage::Stage;
 use crate::processor;
 use crate::processor::processor::Processor;

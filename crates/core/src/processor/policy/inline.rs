@@ -8,7 +8,7 @@
 //! same way, so the stage keeps its order.
 //!
 //! The nesting depth is bounded to protect the stack, and the number of inline runs per poll is bounded for
-//! the sake of other operations. Beyond these bounds a call waits in its queue. [`crate::handle::run_inline`]
+//! the sake of other operations. Beyond these bounds a call waits in its queue. [`crate::handle::policy::run_inline`]
 //! contains the cheaper special cases.
 //!
 //! # Safety
