@@ -10,6 +10,7 @@ use std::process::ExitCode;
 mod crate_source;
 mod heads;
 mod index;
+mod kernel_size;
 mod layers;
 mod leftovers;
 mod links;
@@ -40,6 +41,7 @@ const CHECKS: &[Check] = &[
     module_imports::check,
     layers::check,
     sizes::check,
+    kernel_size::check,
     unsafety::check,
     leftovers::check,
     links::check,

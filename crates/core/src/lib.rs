@@ -79,17 +79,17 @@ pub use crate::metrics::view::{
     Crossings, DurationStats, ProcessorView, Profile, ShedView, StageView,
 };
 pub use crate::operation::id::MAX_OPERATIONS;
-pub use crate::operation::interleave_ring::MAX_INTERLEAVED;
 pub use crate::panic::PanicReport;
+pub use crate::processor::observe::operation_sizes::{ByteTable, ObjectBytes};
+pub use crate::processor::observe::running::Running;
+pub use crate::processor::observe::trace::Trace;
+pub use crate::processor::policy::interleave_ring::MAX_INTERLEAVED;
 pub use crate::processor::policy::prefetch_next::prefetch_wakers;
 pub use crate::processor::processor::Processor;
 pub use crate::processor::turn::Turn;
 pub use crate::processor::waker::wake_contained;
-pub use crate::program::operation_sizes::{ByteTable, ObjectBytes};
 pub use crate::program::processor_id::ProcessorId;
 pub use crate::program::program::{Control, Phase, ProcessorBuilder};
-pub use crate::program::running::Running;
-pub use crate::program::trace::Trace;
 pub use crate::sim::leak_check::Leak;
 pub use crate::sim::stepping::Steps;
 pub use crate::stage::declaration::{

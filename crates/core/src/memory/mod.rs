@@ -1,6 +1,7 @@
 //! The memory of one processor: the slab of slots, the pools for objects of requests, the region that
 //! both allocate from, and prefetching.
 
+pub(crate) mod chunks;
 pub(crate) mod pool;
 pub(crate) mod prefetch;
 pub(crate) mod region;

@@ -15,13 +15,11 @@
 //! - Pools are not `Sync` and are counted by `Rc`, so one thread uses them. No reference to a cell is
 //!   held across foreign code: destructors of values run outside.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
-use std::sync::Arc;
 
-use crate::memory::region::Owner;
-use crate::memory::slab::{CHUNK_BYTES, Chunk, Slab};
+use crate::memory::chunks::{Chunks, chunk_of};
+use crate::memory::slab::Slab;
 use crate::operation::size_class::{CLASSES, stride};
 
 /// A free block: a pointer to the next one.
@@ -31,10 +29,7 @@ type Block = Cell<Option<NonNull<u8>>>;
 #[derive(Default)]
 pub(crate) struct Pools {
     free: [Block; CLASSES.len()],
-    /// Chunks outside the region.
-    chunks: RefCell<Vec<Chunk>>,
-    /// The owner of the region, once a block lies in it.
-    owner: RefCell<Option<Arc<Owner>>>,
+    chunks: RefCell<Chunks>,
     live: Cell<usize>,
     bytes: Cell<usize>,
 }
@@ -83,23 +78,8 @@ impl Pools {
     #[inline(never)]
     fn grow(&self, class: usize, slab: &Slab) -> NonNull<u8> {
         let stride = stride(class as u8);
-        let count = (CHUNK_BYTES / stride).max(4);
-        let layout = Layout::from_size_align(stride * count, 64).expect("a small chunk");
-        let start = match slab.supply().and_then(|supply| supply.take(layout)) {
-            Some(start) => {
-                let owner = slab.supply().map(|supply| supply.owner());
-                *self.owner.borrow_mut() = owner;
-                start
-            }
-            None => {
-                // SAFETY: the layout is not empty.
-                let start = NonNull::new(unsafe { alloc(layout) });
-                let start = start.unwrap_or_else(|| handle_alloc_error(layout));
-                self.chunks.borrow_mut().push(Chunk { start, layout });
-                slab.note_overflow(layout.size());
-                start
-            }
-        };
+        let (layout, count) = chunk_of(stride, usize::MAX).expect("room for a chunk");
+        let start = slab.allocate(layout, &mut self.chunks.borrow_mut());
         self.bytes.set(self.bytes.get() + layout.size());
         // In reverse, so that the first block is taken first.
         for n in (1..count).rev() {
@@ -107,14 +87,5 @@ impl Pools {
             self.push(class, unsafe { start.add(n * stride) });
         }
         start
-    }
-}
-
-impl Drop for Pools {
-    fn drop(&mut self) {
-        for chunk in self.chunks.get_mut().drain(..) {
-            // SAFETY: allocated with this layout by `grow`, and freed once; no object is left.
-            unsafe { dealloc(chunk.start.as_ptr(), chunk.layout) }
-        }
     }
 }

@@ -8,29 +8,20 @@
 //! # Safety
 //! - Only the owning processor's thread accesses the cells here, in short sections without foreign
 //!   code, so no reference into them is held across another access.
-//! - Chunks stay allocated until the [`RetiredChunks`] are dropped. The processor passes these to the
+//! - Chunks stay allocated until the retired [`Chunks`] are dropped. The processor passes these to the
 //!   program, which drops them when the last processor is gone: until then, envelopes of this slab may
 //!   still be with another processor.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::Layout;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
-use std::sync::Arc;
 
-use crate::memory::region::{BumpAllocator, Owner, Region};
+use crate::memory::chunks::{Chunks, chunk_of};
+use crate::memory::region::{BumpAllocator, Region};
 use crate::operation::id::{MAX_OPERATIONS, OperationId};
 use crate::operation::size_class::stride;
 use crate::operation::slot::{Header, Slot};
 use crate::operation::state::SlotState;
-
-/// The approximate size of a chunk, in bytes. A chunk has at least four slots.
-pub(crate) const CHUNK_BYTES: usize = 32 * 1024;
-
-/// Memory from the general allocator.
-pub(crate) struct Chunk {
-    pub(crate) start: NonNull<u8>,
-    pub(crate) layout: Layout,
-}
 
 /// The slab of a processor.
 pub(crate) struct Slab {
@@ -39,8 +30,7 @@ pub(crate) struct Slab {
     free: [UnsafeCell<Vec<Slot>>; 16],
     /// All slots by index, for wakers.
     table: UnsafeCell<Vec<Slot>>,
-    /// Chunks outside the region.
-    chunks: UnsafeCell<Vec<Chunk>>,
+    chunks: UnsafeCell<Chunks>,
     region: Option<BumpAllocator>,
     /// Bytes of all chunks, and bytes of all pools outside the region.
     bytes: Cell<usize>,
@@ -108,15 +98,10 @@ impl Slab {
     fn grow(&self, class: usize) -> Option<Slot> {
         let stride = stride(class as u8);
         let room = MAX_OPERATIONS - self.capacity() as usize;
-        let count = (CHUNK_BYTES / stride).max(4).min(room);
-        if count == 0 {
-            return None;
-        }
-        let layout = Layout::from_size_align(stride * count, 64).expect("a small chunk");
-        let start = match self.region.as_ref().and_then(|region| region.take(layout)) {
-            Some(start) => start.as_ptr(),
-            None => self.overflow(layout),
-        };
+        let (layout, count) = chunk_of(stride, room)?;
+        // SAFETY: short section (top of the file).
+        let chunks = unsafe { &mut *self.chunks.get() };
+        let start = self.allocate(layout, chunks);
         self.bytes.set(self.bytes.get() + layout.size());
         // SAFETY: short section (top of the file); slots are carved out of the new chunk, each within
         // it and aligned, and their headers are written before any other code can reach them.
@@ -124,7 +109,7 @@ impl Slab {
             let (table, free) = (&mut *self.table.get(), &mut *self.free[class].get());
             free.reserve(count + table.len());
             for n in 0..count {
-                let header = start.add(n * stride).cast::<Header>();
+                let header = start.as_ptr().add(n * stride).cast::<Header>();
                 let name = OperationId::new(self.number, table.len() as u32);
                 header.write(Header::new(name, class as u8));
                 let slot = Slot::from_raw(NonNull::new_unchecked(header));
@@ -135,25 +120,11 @@ impl Slab {
         }
     }
 
-    /// Allocates a chunk with the general allocator.
-    fn overflow(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the layout is not empty.
-        let start = NonNull::new(unsafe { alloc(layout) });
-        let start = start.unwrap_or_else(|| handle_alloc_error(layout));
-        // SAFETY: short section (top of the file).
-        unsafe { (&mut *self.chunks.get()).push(Chunk { start, layout }) };
-        self.note_overflow(layout.size());
-        start.as_ptr()
-    }
-
-    /// Records that a pool of this processor has grown by `bytes` outside the region.
-    pub(crate) fn note_overflow(&self, bytes: usize) {
-        self.overflow.set(self.overflow.get() + bytes);
-    }
-
-    /// The bump allocator of the region, for other pools.
-    pub(crate) fn supply(&self) -> Option<&BumpAllocator> {
-        self.region.as_ref()
+    /// Allocates a chunk for this slab or a pool of the processor.
+    pub(crate) fn allocate(&self, layout: Layout, chunks: &mut Chunks) -> NonNull<u8> {
+        let (start, outside) = chunks.allocate(layout, self.region.as_ref());
+        self.overflow.set(self.overflow.get() + outside);
+        start
     }
 
     /// Bytes outside the region, over all pools; zero without a region.
@@ -209,28 +180,9 @@ impl Slab {
     }
 
     /// Retires the chunks, to be kept until no other processor can reach a slot in them.
-    pub(crate) fn remains(&self) -> RetiredChunks {
+    pub(crate) fn retire(&self) -> Chunks {
         // SAFETY: short section (top of the file).
-        let chunks = unsafe { std::mem::take(&mut *self.chunks.get()) };
-        RetiredChunks { chunks, _region: self.region.as_ref().map(BumpAllocator::owner) }
-    }
-}
-
-/// Retired chunks: the memory of a slab whose processor is gone.
-pub(crate) struct RetiredChunks {
-    chunks: Vec<Chunk>,
-    _region: Option<Arc<Owner>>,
-}
-
-// SAFETY: plain memory; only envelopes refer to it, and these are `Send`.
-unsafe impl Send for RetiredChunks {}
-
-impl Drop for RetiredChunks {
-    fn drop(&mut self) {
-        for chunk in self.chunks.drain(..) {
-            // SAFETY: allocated with this layout by `grow`, and freed once.
-            unsafe { dealloc(chunk.start.as_ptr(), chunk.layout) }
-        }
+        unsafe { std::mem::take(&mut *self.chunks.get()) }
     }
 }
 
@@ -251,6 +203,6 @@ mod tests {
         let again = slab.take(0).unwrap();
         assert!(again == one && again.id.get() != name);
         assert!(slab.get(again.id.get().index()) == Some(again) && slab.get(u32::MAX).is_none());
-        drop(slab.remains());
+        drop(slab.retire());
     }
 }

@@ -6,5 +6,6 @@ pub(crate) mod histogram;
 pub(crate) mod operation_types;
 pub(crate) mod recorder;
 pub(crate) mod tuner;
+pub(crate) mod type_name;
 pub(crate) mod view;
 pub(crate) mod watch;

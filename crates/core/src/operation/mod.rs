@@ -4,7 +4,6 @@
 pub(crate) mod cancel_flag;
 pub(crate) mod envelope;
 pub(crate) mod id;
-pub(crate) mod interleave_ring;
 pub(crate) mod join_table;
 pub(crate) mod processor_ref;
 pub(crate) mod published;
@@ -12,4 +11,3 @@ pub(crate) mod size_class;
 pub(crate) mod sizes;
 pub(crate) mod slot;
 pub(crate) mod state;
-pub(crate) mod type_name;

@@ -37,7 +37,6 @@ use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::published::{Published, Site};
 use crate::operation::sizes::OperationSizes;
 use crate::operation::state::*;
-use crate::operation::type_name::display_name;
 
 /// The first cache line of a slot.
 #[repr(C, align(64))]
@@ -87,11 +86,6 @@ impl Header {
             waiter: Cell::new(None),
             serial: Cell::default(),
         }
-    }
-
-    /// The operation's type, as displayed to users.
-    pub(crate) fn operation(&self) -> &'static str {
-        display_name((self.vtable.get().operation)())
     }
 
     pub(crate) fn has(&self, flag: u8) -> bool {

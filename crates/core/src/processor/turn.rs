@@ -127,29 +127,38 @@ impl Processor {
     /// sweep.
     #[inline]
     fn sweep(&self, world: &impl World, held: &mut StageSet) -> usize {
-        let (mut ran, mut next) = (0, 0);
-        while let Some(stage) = self.stages.ready().from(next).first() {
+        let mut next = 0;
+        self.visit_each(world, held, |ready| {
+            let stage = ready.from(next).first()?;
             next = stage + 1;
-            if self.holds(stage) {
-                held.insert(stage);
-                continue;
-            }
-            ran += self.visit(stage, world);
-        }
-        ran
+            Some(stage)
+        })
     }
 
     /// Visits the ready stages in the reverse order.
     #[inline]
     fn sweep_back(&self, world: &impl World, held: &mut StageSet) -> usize {
-        let (mut ran, mut below) = (0, MAX_STAGES);
-        while let Some(stage) = self.stages.ready().before(below).last() {
-            below = stage;
-            if self.holds(stage) {
-                held.insert(stage);
-                continue;
+        let mut below = MAX_STAGES;
+        self.visit_each(world, held, |ready| {
+            below = ready.before(below).last()?;
+            Some(below)
+        })
+    }
+
+    /// Visits the stages that `next` takes from the ready ones, except those that hold.
+    #[inline(always)]
+    fn visit_each(
+        &self,
+        world: &impl World,
+        held: &mut StageSet,
+        mut next: impl FnMut(StageSet) -> Option<usize>,
+    ) -> usize {
+        let mut ran = 0;
+        while let Some(stage) = next(self.stages.ready()) {
+            match self.holds(stage) {
+                true => held.insert(stage),
+                false => ran += self.visit(stage, world),
             }
-            ran += self.visit(stage, world);
         }
         ran
     }

@@ -1,7 +1,4 @@
 //! The state shared by all processors of a program, and the control handle for other threads.
 
-pub(crate) mod operation_sizes;
 pub(crate) mod processor_id;
 pub(crate) mod program;
-pub(crate) mod running;
-pub(crate) mod trace;

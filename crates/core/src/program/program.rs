@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::mailbox::mailbox::{Inbox, Mailbox};
+use crate::memory::chunks::Chunks;
 use crate::memory::region::Region;
-use crate::memory::slab::RetiredChunks;
 use crate::metrics::counters::ProcessorCounters;
 use crate::metrics::view::{ProcessorView, Profile};
 use crate::operation::envelope::Envelope;
@@ -43,7 +43,7 @@ pub(crate) struct Program {
     busy: AtomicUsize,
     /// Envelopes that could no longer be delivered.
     strays: Mutex<Vec<Envelope>>,
-    remains: Mutex<Vec<RetiredChunks>>,
+    remains: Mutex<Vec<Chunks>>,
 }
 
 impl Program {
@@ -99,7 +99,7 @@ impl Program {
         self.busy.load(Ordering::Acquire) == 0
     }
 
-    pub(crate) fn keep(&self, remains: RetiredChunks) {
+    pub(crate) fn keep(&self, remains: Chunks) {
         self.remains.lock().unwrap_or_else(PoisonError::into_inner).push(remains);
     }
 

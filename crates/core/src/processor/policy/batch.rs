@@ -14,8 +14,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::CallError;
+use crate::metrics::type_name::display_name;
 use crate::operation::state::{CANCELLED, NO_SESSION, QUEUED};
-use crate::operation::type_name::display_name;
 use crate::panic::discard_panic;
 use crate::processor::cohort::RunningCohort;
 use crate::processor::processor::Processor;

@@ -7,6 +7,7 @@ pub(crate) mod hold;
 pub(crate) mod ingress;
 pub(crate) mod inline;
 pub(crate) mod interleave;
+pub(crate) mod interleave_ring;
 pub(crate) mod memory_budget;
 pub(crate) mod prefetch_next;
 pub(crate) mod steal;

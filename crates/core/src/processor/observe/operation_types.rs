@@ -1,9 +1,9 @@
 //! Records the types of the operations that a processor runs.
 
 use crate::metrics::operation_types::{LARGE_OPERATION, OperationBytes};
+use crate::metrics::type_name::display_name;
 use crate::operation::size_class::stride;
 use crate::operation::slot::{Slot, VTable};
-use crate::operation::type_name::display_name;
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
 use crate::world::World;

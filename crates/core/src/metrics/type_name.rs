@@ -1,5 +1,14 @@
 //! Display names of operation types.
 
+use crate::operation::slot::Header;
+
+impl Header {
+    /// The operation's type, as displayed to users.
+    pub(crate) fn operation(&self) -> &'static str {
+        display_name((self.vtable.get().operation)())
+    }
+}
+
 /// The part of a future's type name that identifies the operation to a user of the program.
 pub(crate) fn display_name(name: &'static str) -> &'static str {
     const CRATE: &str = env!("CARGO_CRATE_NAME");
