@@ -33,6 +33,7 @@ mod http1;
 mod http2;
 mod listing;
 mod log;
+mod memory;
 mod operate;
 mod reload;
 mod respond;

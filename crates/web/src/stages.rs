@@ -34,7 +34,7 @@ const REFUSAL_COHORT: usize = 256;
 const SLOW_THREADS: usize = 2;
 
 /// Threads that compress files, and files that may wait for them. The bytes that may wait are bounded by
-/// [`Memory`](crate::files::memory::Memory).
+/// [`Memory`](crate::memory::Memory).
 const COMPRESSION_THREADS: usize = 2;
 const COMPRESSION_QUEUE: usize = 64;
 

@@ -11,7 +11,7 @@ use phalanx::task::Reply;
 
 use crate::files::disk;
 use crate::files::entry::FileId;
-use crate::files::memory::Reservation;
+use crate::memory::Reservation;
 use crate::site::Site;
 use crate::stages::Stages;
 
@@ -61,7 +61,7 @@ pub(crate) async fn read(
     // Reserve before the read, so that concurrent reads count each other's bytes.
     let reserved = site.memory.content.reserve(length);
     let item = Read { file: file.clone(), id, offset, length, reserved };
-    let call = stages.aggregator.call(site.block_key(id, 0), item);
+    let call = stages.aggregator.call(site.cache_key((id, 0_u64)), item);
     call.await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
@@ -134,7 +134,7 @@ mod tests {
     use phalanx::{CallError, Graph, Runtime, join};
 
     use super::*;
-    use crate::files::memory::Budget;
+    use crate::memory::Budget;
 
     /// Offset and length.
     type At = (u64, usize);

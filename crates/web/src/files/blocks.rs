@@ -26,7 +26,7 @@ pub(crate) fn block(
     block: u64,
 ) -> Call<io::Result<Bytes>> {
     let (site, file) = (site.clone(), file.clone());
-    let key = site.block_key(id, block);
+    let key = site.cache_key((id, block));
     stages.cache.call(key, move |cache| async move {
         if let Some(bytes) = cache.with(|cache| cache.block(key, id, block)) {
             return Ok(bytes);

@@ -19,9 +19,9 @@ use crate::files::encode::encode;
 use crate::files::entry::{Content, Entry, FileId, MAX_WHOLE_BYTES};
 use crate::files::failure::Failure;
 use crate::files::lookup::{Found, Loading, Lookup};
-use crate::files::memory::Budget;
 use crate::files::sources::precompressed_path;
 use crate::files::variants::{Source, Variants};
+use crate::memory::Budget;
 use crate::site::{HostIndex, Site};
 use crate::stages::Stages;
 

@@ -10,7 +10,6 @@ pub(crate) mod failure;
 pub(crate) mod list;
 pub(crate) mod lookup;
 pub(crate) mod make;
-pub(crate) mod memory;
 pub(crate) mod near;
 pub(crate) mod sources;
 pub(crate) mod variants;

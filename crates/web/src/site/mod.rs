@@ -30,8 +30,7 @@ pub(crate) use host::{Host, HostId, Root};
 pub(crate) use kind::Kind;
 
 use crate::config::{Config, PerAddress, Timeouts, UnknownHost};
-use crate::files::entry::FileId;
-use crate::files::memory::Memory;
+use crate::memory::Memory;
 use crate::site::names::{Names, without_port};
 
 /// Sites created so far.
@@ -241,8 +240,8 @@ impl Site {
         half(0) << 64 | half(1)
     }
 
-    /// Cache key of a block of a file.
-    pub(crate) fn block_key(&self, file: FileId, block: u64) -> u64 {
-        self.hashing.hash((file, block))
+    /// Cache key of something other than a path.
+    pub(crate) fn cache_key(&self, value: impl Hash) -> u64 {
+        self.hashing.hash(value)
     }
 }
