@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use phalanx::runtime::DriverKind;
 
+use crate::error::Error;
 use crate::{
     broker, concurrency, dial, failure, figure2, figure4, figure6, figure7, figure8, floor,
     interleave, kernel, ladder, light, load, matching, op, overload, pipeline, report, runtimes,
-    twin, web,
+    scale, twin, web,
 };
 
 /// Exit code of an interrupted command, as of a shell on SIGINT.
@@ -94,6 +95,8 @@ enum BenchCommand {
     Overload(overload::Options),
     /// Matching events against a million filters, one at a time and in cohorts
     Match(matching::Options),
+    /// Cost, throughput and latency of the servers by their number of processors
+    Scale(scale::Options),
     /// All of these in one run, with a page of plots
     Report(report::Options),
     Load(load::Options),
@@ -138,6 +141,9 @@ struct FloorServer {
     /// Driver: uring or poll
     #[arg(long, value_parser = kind)]
     driver: DriverKind,
+    /// Number of threads
+    #[arg(long, default_value_t = 1)]
+    processors: usize,
     /// Where to listen
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
@@ -169,7 +175,14 @@ impl BenchCommand {
                 let is_partial = |report: &web::Report| !report.missing.is_empty();
                 show_partial("web", options.json, web::run(&options), is_partial)
             }
-            BenchCommand::Broker(options) => show("broker", options.json, broker::run(&options)),
+            BenchCommand::Broker(options) => {
+                let is_partial = |report: &broker::Report| report.interrupted;
+                show_partial("broker", options.json, broker::run(&options), is_partial)
+            }
+            BenchCommand::Scale(options) => {
+                let is_partial = |report: &scale::Report| report.interrupted;
+                show_partial("scale", options.json, scale::run(&options), is_partial)
+            }
             BenchCommand::Pipeline(options) => measure_pipeline(&options),
             BenchCommand::Concurrency(options) => match options.walk {
                 Some(requests) => {
@@ -239,8 +252,8 @@ impl BenchCommand {
             BenchCommand::TwinServer(TwinServer { directory, listen }) => {
                 finish(twin::run(&directory, listen))
             }
-            BenchCommand::FloorServer(FloorServer { driver, listen }) => {
-                finish(floor::run(driver, listen))
+            BenchCommand::FloorServer(FloorServer { driver, listen, processors }) => {
+                finish(floor::run(driver, listen, processors))
             }
             BenchCommand::Kernel(KernelCommand { kernel, count }) => {
                 kernel::run(kernel, count);
@@ -277,14 +290,14 @@ impl OpCommand {
 }
 
 /// Prints a report on servers.
-fn show<R>(bench: &str, json: bool, report: Result<R, web::Error>) -> ExitCode
+fn show<R>(bench: &str, json: bool, report: Result<R, Error>) -> ExitCode
 where
     R: serde::Serialize + std::fmt::Display,
 {
     let code = match report {
-        Err(web::Error::NoServers) => Some(2),
+        Err(Error::NoServers) => Some(2),
         // Interrupted before the first result.
-        Err(web::Error::Interrupted) => Some(INTERRUPTED),
+        Err(Error::Interrupted) => Some(INTERRUPTED),
         _ => None,
     };
     let printed = print(bench, json, report);
@@ -295,7 +308,7 @@ where
 fn show_partial<R>(
     bench: &str,
     json: bool,
-    report: Result<R, web::Error>,
+    report: Result<R, Error>,
     is_partial: impl Fn(&R) -> bool,
 ) -> ExitCode
 where
@@ -379,7 +392,7 @@ mod tests {
     #[test]
     fn an_interruption_sets_the_exit_code() {
         let code = |error| format!("{:?}", show::<String>("web", false, Err(error)));
-        assert_eq!(code(web::Error::Interrupted), format!("{:?}", ExitCode::from(130)));
-        assert_eq!(code(web::Error::NoServers), format!("{:?}", ExitCode::from(2)));
+        assert_eq!(code(Error::Interrupted), format!("{:?}", ExitCode::from(130)));
+        assert_eq!(code(Error::NoServers), format!("{:?}", ExitCode::from(2)));
     }
 }

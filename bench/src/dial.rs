@@ -9,13 +9,14 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
+use crate::error::Error;
 use crate::load::{Report as Seen, seconds};
+use crate::machine::Machine;
 use crate::partial::{self, Partial};
 use crate::stats::{Spread, median, spread};
 use crate::web::runner::{Plan, Runner, RunnerOptions};
 use crate::web::servers::ours;
 use crate::web::slice::Shot;
-use crate::web::{Error, Machine};
 
 /// Default batching delays in microseconds.
 const HOLDS: [u64; 4] = [0, 200, 500, 1000];

@@ -13,8 +13,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 
 use crate::concurrency::{ARMS, Allocator, Order, Server, second_level, server};
+use crate::cores;
 use crate::stats::{maximum, median};
-use crate::web::cores;
 
 /// Requests in flight at which a server has failed: all its connections are in use.
 const LIMIT: usize = 10_000;
@@ -107,7 +107,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
         true => (1, 20),
         false => (options.rounds, options.trial),
     };
-    let here = cores::Cores::choose(None, None)?.server;
+    let here = cores::first()?;
     let cache = second_level();
     let mut rows: Vec<Row> = [0, options.stall]
         .into_iter()
@@ -121,7 +121,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
             })
         })
         .collect();
-    cores::bound(here, || {
+    cores::bound(&here, || {
         for round in 1..=rounds {
             for row in &mut rows {
                 eprintln!(

@@ -15,10 +15,10 @@ use std::time::Instant;
 use clap::Args;
 use serde::Serialize;
 
+use crate::cores;
 use crate::pipeline::Scatter;
 use crate::rounds::{self, Taken};
 use crate::stats::{Spread, median, spread};
-use crate::web::cores;
 
 const BLOCK: usize = 4096;
 /// Calls per cohort.
@@ -158,7 +158,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
     // Write back dirty pages now rather than during a measurement.
     target.file.sync_all()?;
     let mut flush = Flush { memory: vec![1; FLUSH_BYTES / 8], scatter: Scatter::new() };
-    let core = cores::Cores::choose(None, None)?.server;
+    let core = cores::first()?;
     let mut round = || -> io::Result<_> {
         let mut times = [0.0; COHORTS.len()];
         for (k, time) in COHORTS.iter().zip(&mut times) {
@@ -167,7 +167,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
         }
         Ok((times, target.write(256)?))
     };
-    let taken = cores::bound(core, || rounds::take(rounds, &mut round))??;
+    let taken = cores::bound(&core, || rounds::take(rounds, &mut round))??;
     let Taken { rounds: taken, noisy } = taken;
     let times = |n: usize| taken.iter().map(|(times, _)| times[n]).collect::<Vec<f64>>();
     let over = |n: usize| taken.iter().map(|(times, _)| times[n] / times[0]).collect::<Vec<f64>>();

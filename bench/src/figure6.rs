@@ -12,7 +12,9 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
+use crate::error::Error;
 use crate::load::seconds;
+use crate::machine::Machine;
 use crate::partial::{self, Partial};
 use crate::stats::{Spread, median, spread};
 use crate::surge;
@@ -21,7 +23,6 @@ use crate::web::server::Server;
 use crate::web::servers::ours;
 use crate::web::site::Site;
 use crate::web::slice::Shot;
-use crate::web::{Error, Machine};
 
 /// Cache size of the server: smaller than the site.
 const CACHE: &str = "128M";

@@ -123,14 +123,18 @@ fn heads(matched: &mut usize, bytes: &[u8]) -> usize {
     heads
 }
 
-/// Listens on `address`, announces it on standard output, and serves.
+/// Listens on `address`, announces it on standard output, and serves with this many threads.
 ///
 /// # Errors
 /// As [`Floor::serve`], and when it cannot listen on the address.
-pub fn run(kind: DriverKind, address: SocketAddr) -> io::Result<()> {
-    let listener = listen(address)?;
-    let address = listener.local_addr()?;
-    let floor = Floor::new(kind, listener)?;
+pub fn run(kind: DriverKind, address: SocketAddr, processors: usize) -> io::Result<()> {
+    let mut listeners = phalanx::net::bind(address, processors)?;
+    let here = listeners.pop().ok_or_else(|| io::Error::other("no listener"))?;
+    let address = here.local_addr()?;
+    for listener in listeners {
+        std::thread::spawn(move || Floor::new(kind, listener)?.serve());
+    }
+    let floor = Floor::new(kind, here)?;
     crate::announce(address);
     floor.serve()
 }

@@ -18,8 +18,8 @@ use phalanx_core::{Graph, Processor, SharedStage, prefetch};
 use serde::Serialize;
 
 use crate::clock::Clock;
+use crate::cores;
 use crate::stats::{median, minimum};
-use crate::web::cores;
 
 /// Lookups per cohort.
 const COHORT: usize = 64;
@@ -216,8 +216,8 @@ pub fn run(options: &Options) -> io::Result<Report> {
     let clock = Clock::new();
     let bench = Bench { processor, clock, stage, keys, lookups, sum: Rc::default() };
     eprintln!("{rounds} rounds of {lookups} lookups with and without prefetches");
-    let core = cores::Cores::choose(None, None)?.server;
-    let (plain, interleaved) = cores::bound(core, || {
+    let core = cores::first()?;
+    let (plain, interleaved) = cores::bound(&core, || {
         let round = |n: usize| {
             let from = 2 * n * lookups;
             let plain = bench.time(from, Bench::plain);

@@ -12,9 +12,9 @@ use std::time::Instant;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
+use crate::cores;
 use crate::pipeline::{Arm, Error, Line, MAX_WARM_UP_REQUESTS, Setting, in_processes};
 use crate::stats::{median, minimum};
-use crate::web::cores;
 
 /// KiB of code in each of the eight stages.
 const PIPELINES: [u64; 5] = [1, 4, 8, 16, 32];
@@ -139,9 +139,9 @@ struct Plan {
 
 /// Measures in this process, with the thread bound to one core meanwhile.
 fn measure(plan: Plan) -> io::Result<Report> {
-    let here = cores::Cores::choose(None, None)?.server;
+    let here = cores::first()?;
     let each = || PIPELINES.iter().map(|kib| pipeline(*kib, plan)).collect();
-    let pipelines = cores::bound(here, each)?;
+    let pipelines = cores::bound(&here, each)?;
     Ok(Report::new(pipelines, plan.rounds, plan.requests, 1))
 }
 

@@ -22,6 +22,7 @@
 //! - [`figure8`]: publish and match through real sockets, threaded and staged.
 //! - [`dial`]: processor time saved and latency added by a batching delay.
 //! - [`light`]: latency at light load; [`overload`]: goodput under overload.
+//! - [`scale`]: servers by their number of processors.
 //! - [`report`]: all of them in one run, with a page of plots.
 //!
 //! [`cli`] defines the command lines of the program `phalanx-bench`.
@@ -33,7 +34,9 @@ mod cachegrind;
 pub mod cli;
 mod clock;
 pub mod concurrency;
+mod cores;
 pub mod dial;
+pub mod error;
 pub mod failure;
 pub mod figure2;
 pub mod figure4;
@@ -41,11 +44,14 @@ pub mod figure6;
 pub mod figure7;
 pub mod figure8;
 pub mod floor;
+mod interference;
 pub mod interleave;
+mod interrupt;
 pub mod kernel;
 pub mod ladder;
 pub mod light;
 pub mod load;
+pub mod machine;
 pub mod matching;
 mod noise;
 pub mod op;
@@ -58,8 +64,10 @@ mod programs;
 pub mod report;
 mod rounds;
 pub mod runtimes;
+pub mod scale;
 pub mod stats;
 mod surge;
+pub mod table;
 pub mod twin;
 pub mod web;
 

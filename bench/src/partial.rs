@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::web::Error;
+use crate::error::Error;
 
 /// Progress of an interrupted measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

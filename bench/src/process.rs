@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::web::{Error, cores, interrupted};
+use crate::error::Error;
+use crate::interrupt::interrupted;
 
 /// Timeout for a server to become ready or to accept a connection.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(10);
@@ -24,13 +25,13 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `command` on `core` and waits until `ask` succeeds for its address. Its output goes to files in
+    /// Starts `command` on `cores` and waits until `ask` succeeds for its address. Its output goes to files in
     /// `directory`. It listens on `port`, or announces its address.
     pub(crate) fn start(
         name: &str,
         mut command: Command,
         port: Option<ReservedPort>,
-        core: usize,
+        cores: &[usize],
         directory: &Path,
         ask: impl Fn(SocketAddr) -> Result<(), String>,
     ) -> Result<Self, Error> {
@@ -43,7 +44,7 @@ impl Process {
         command.stdout(create(&out)?).stderr(create(&errors)?);
         // Released at the last moment; otherwise another server could get the same port and be measured twice.
         let port = port.map(ReservedPort::give_up);
-        let child = cores::spawn(core, &mut command).map_err(|error| {
+        let child = crate::cores::spawn(cores, &mut command).map_err(|error| {
             let program = command.get_program().display();
             let hint = match error.kind() {
                 io::ErrorKind::NotFound => {
@@ -63,13 +64,13 @@ impl Process {
             };
             let why = match address.map(|address| (address, ask(address))) {
                 Some((address, Ok(()))) => {
-                    let family = crate::procfs::family(group.0.id()).map_err(Error::Io)?;
+                    let family = crate::procfs::family(group.0.id())?;
                     return Ok(Self { address, family, _group: group });
                 }
                 Some((_, Err(why))) => why,
                 None => "it does not say where it listens".to_owned(),
             };
-            let ended = group.0.try_wait().map_err(Error::Io)?;
+            let ended = group.0.try_wait()?;
             if ended.is_some() || Instant::now() > deadline {
                 let why = ended.map_or(why, |status| format!("it exited: {status}"));
                 let said = fs::read_to_string(&errors).unwrap_or_default();
@@ -110,8 +111,14 @@ const FOLDERS: [&str; 5] = [
 /// The path of a server's executable, if it is installed.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(FOLDERS.map(PathBuf::from));
+    let folders = std::env::split_paths(&path).chain(FOLDERS.map(PathBuf::from)).chain(installed());
     folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// Folders of `cargo xtask peers`, if this program is in cargo's target folder.
+fn installed() -> Vec<PathBuf> {
+    let own = std::env::current_exe().unwrap_or_default();
+    own.ancestors().skip(2).take(2).map(|folder| folder.join("peers/bin")).collect()
 }
 
 /// A process group, killed when dropped.

@@ -49,13 +49,15 @@ pub fn family(process: u32) -> io::Result<Vec<u32>> {
     Ok(members)
 }
 
-/// Seconds that the core of number `core` was not idle, from `/proc/stat`, including time stolen by other guests.
+/// Seconds that the cores of these numbers were not idle, from `/proc/stat`, including time stolen by other guests.
 /// The resolution is 10 ms.
 ///
 /// # Errors
 /// When there is no such core, or no such file.
-pub fn busy_time(core: usize) -> io::Result<f64> {
-    parse_stat(&fs::read_to_string("/proc/stat")?, core).ok_or_else(|| bad("stat"))
+pub fn busy_time(cores: &[usize]) -> io::Result<f64> {
+    let text = fs::read_to_string("/proc/stat")?;
+    let times = cores.iter().map(|core| parse_stat(&text, *core));
+    times.sum::<Option<f64>>().ok_or_else(|| bad("stat"))
 }
 
 /// Seconds that this process and its waited-for children have run, from `/proc/self/stat`.
@@ -154,7 +156,7 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(runs);
-        assert!(busy_time(0).unwrap() > 0.0 && own_time().unwrap() >= 0.0);
+        assert!(busy_time(&[0]).unwrap() > 0.0 && own_time().unwrap() >= 0.0);
         assert!(run_time(&[u32::MAX]).is_err());
     }
 

@@ -17,11 +17,11 @@ pub(crate) fn own() -> io::Result<PathBuf> {
 /// The `phalanx` to measure: `given`, or the one beside this program, or the one on the search path. If there is
 /// none, the bare name, so that starting it reports that it is missing.
 pub(crate) fn phalanx(given: Option<&Path>) -> PathBuf {
-    given.map(Path::to_owned).or_else(beside).unwrap_or_else(|| PHALANX.into())
+    given.map(Path::to_owned).or_else(|| beside(PHALANX)).unwrap_or_else(|| PHALANX.into())
 }
 
-/// The `phalanx` that was built with this program. Cargo puts tests into a folder below the programs.
-fn beside() -> Option<PathBuf> {
+/// A program that was built with this one. Cargo puts tests into a folder below the programs.
+pub(crate) fn beside(name: &str) -> Option<PathBuf> {
     let own = own().ok()?;
-    own.ancestors().skip(1).take(2).map(|folder| folder.join(PHALANX)).find(|path| path.is_file())
+    own.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|path| path.is_file())
 }

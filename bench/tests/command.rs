@@ -97,16 +97,54 @@ fn every_shape_of_the_broker_is_measured() {
     let of = |server: &str| rows.iter().filter(|row| row["server"] == server).count();
     let (ours, kept) = (of("phalanx"), of("phalanx-kept"));
     // QoS 1 is also measured with a journal, except latency and filters (QoS 0).
-    assert_eq!((ours, kept), (3 * 4 + 3, 3 * 2 + 1), "{report}");
-    // Filters are measured with Phalanx only, and everything is where mosquitto is not installed.
-    let ways = if report["mosquitto"].is_null() { 0 } else { 2 };
-    assert_eq!(rows.len() - ours - kept, ways * (ours - 1), "{report}");
+    assert_eq!((ours, kept), (3 * 4 + 2 + 3, 3 * 2 + 1 + 1), "{report}");
+    // Filters are measured with Phalanx only, and everything is where no peer is installed.
+    for (peer, version) in report["peers"].as_object().unwrap() {
+        let wanted = if version.is_null() { 0 } else { ours - 1 };
+        assert_eq!(of(peer), wanted, "{peer}: {report}");
+    }
     for row in rows {
         assert!(row["per_s"].as_f64().unwrap() > 0.0 && row["slices"] == 1, "{row}");
         assert_eq!(row["p99_us"].is_number(), row["shape"] == "light", "{row}");
     }
     assert!(report["kept_acknowledged_per_s"].as_f64().unwrap() > 0.0, "{report}");
     assert!(report["filters_per_s"].is_number() && report["filters"] == 2000, "{report}");
+}
+
+#[test]
+fn servers_are_measured_with_several_processors() {
+    let report = report(&bench(&["scale", "--quick", "--only=phalanx", "--part=web,broker"]));
+    let rows = report["rows"].as_array().unwrap();
+    let loads = ["popular", "unpopular", "pair", "fan-out", "fan-in", "shared", "filters"];
+    let found = rows.iter().map(|row| format!("{} {}", row["load"], row["processors"]));
+    let wanted = loads.iter().flat_map(|load| [1, 2].map(|n| format!("\"{load}\" {n}")));
+    assert_eq!(found.collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
+    for row in rows {
+        assert!(row["cpu_us"].as_f64().unwrap() > 0.0 && row["per_s"].as_f64().unwrap() > 0.0);
+        assert!(row["over_best_peer"].is_null(), "{row}");
+    }
+    let first = |row: &&Value| row["processors"] == 1;
+    assert!(rows.iter().filter(first).all(|row| row["over_first"] == 1.0), "{report}");
+}
+
+#[test]
+fn an_interrupted_benchmark_of_the_broker_prints_its_results() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx-bench"));
+    command.env("PHALANX_EXECUTABLE", phalanx()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(["broker", "--shape=light,pair", "--rounds=1000", "--slice=0.01", "--json"]);
+    let mut bench = command.spawn().unwrap();
+    let mut said = BufReader::new(bench.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(said.any(|line| line.starts_with("light")), "it starts");
+    std::thread::sleep(Duration::from_secs(3));
+    let pid = rustix::process::Pid::from_raw(bench.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let said: Vec<String> = said.collect();
+    let printed = bench.wait_with_output().unwrap();
+    assert_eq!(printed.status.code(), Some(130), "{said:?}");
+    let report: Value = serde_json::from_slice(&printed.stdout).unwrap();
+    assert_eq!(report["interrupted"], true);
+    let slices = report["rows"][0]["slices"].as_u64().unwrap();
+    assert!((1..1000).contains(&slices), "{report}");
 }
 
 /// A running `phalanx web`; killed when dropped.

@@ -9,8 +9,9 @@ use std::process::{Command, ExitCode, Stdio};
 
 use clap::{CommandFactory, Parser};
 use phalanx_bench::cli::Cli;
+use phalanx_bench::error::Error;
 use phalanx_bench::procfs::family;
-use phalanx_bench::web::{self, Error, Options, Scene};
+use phalanx_bench::web::{self, Options, Scene};
 use phalanx_bench::{dial, figure6, light, overload};
 
 #[derive(Parser)]
@@ -51,7 +52,7 @@ fn all_servers_are_measured() {
         None => "--only=floor,twin,nginx,lighttpd,h2o,caddy,sws",
     };
     let mut options: Options = options(&[only]);
-    options.runner.phalanx = executable.clone();
+    options.runner.setup.phalanx = executable.clone();
     let report = web::run(&options).unwrap_or_else(|error| panic!("{error}"));
     println!("{report}");
     let rows = |server: &str| report.rows.iter().filter(|row| row.server == server).count();
@@ -103,7 +104,7 @@ fn scenes_with_tls_negotiate_it() {
     if executable.is_none() {
         options.only.remove(0);
     }
-    options.runner.phalanx = executable.clone();
+    options.runner.setup.phalanx = executable.clone();
     options.scenes = vec![Scene::Tls];
     let report = match web::run(&options) {
         // None of the peers is installed.
@@ -125,7 +126,7 @@ fn scenes_with_tls_negotiate_it() {
 fn no_process_is_left_behind() {
     // The other servers are running when the last one fails to start.
     let mut broken: Options = options(&[]);
-    broken.runner.phalanx = Some("/nonexistent".into());
+    broken.runner.setup.phalanx = Some("/nonexistent".into());
     assert!(matches!(web::run(&broken), Err(Error::Server { .. })));
     assert!(matches!(web::run(&options(&["--only=iis"])), Err(Error::NoServers)));
     assert_eq!(
@@ -179,7 +180,7 @@ fn the_other_benchmarks_run() {
     let executable = std::env::var_os("PHALANX_EXECUTABLE").map(PathBuf::from);
     let only = if executable.is_some() { "--only=phalanx,twin,nginx" } else { "--only=twin,nginx" };
     let mut asked: overload::Options = options(&[only]);
-    asked.runner.phalanx = executable.clone();
+    asked.runner.setup.phalanx = executable.clone();
     let report = overload::run(&asked).unwrap_or_else(|error| panic!("{error}"));
     println!("{report}");
     let rows = |server: &str| report.rows.iter().filter(|row| row.server == server).count();
@@ -190,14 +191,14 @@ fn the_other_benchmarks_run() {
         assert!(json.get(key).is_some(), "{key}");
     }
     let mut asked: figure6::Options = options(&[]);
-    asked.runner.phalanx = executable.clone();
+    asked.runner.setup.phalanx = executable.clone();
     if executable.is_some() {
         let report = figure6::run(&asked).unwrap_or_else(|error| panic!("{error}"));
         println!("{report}");
         assert!(report.rows.iter().all(|row| row.rps > 0.0 && row.failed == 0), "{report}");
         assert!(report.twin_growth_over_phalanx.is_some());
         let mut asked: dial::Options = options(&[]);
-        asked.runner.phalanx = executable.clone();
+        asked.runner.setup.phalanx = executable.clone();
         let report = dial::run(&asked).unwrap_or_else(|error| panic!("{error}"));
         println!("{report}");
         assert_eq!(report.rows.len(), 6 * 4);
@@ -207,7 +208,7 @@ fn the_other_benchmarks_run() {
     assert!(matches!(overload::run(&nobody), Err(Error::NoServers)));
     if executable.is_some() {
         let mut asked: light::Options = options(&[]);
-        asked.runner.phalanx = executable;
+        asked.runner.setup.phalanx = executable;
         let report = light::run(&asked).unwrap_or_else(|error| panic!("{error}"));
         println!("{report}");
         assert!(report.rows.len() == 3 && report.p99_over_twin > 0.0);

@@ -13,6 +13,7 @@ mod gates;
 mod hostile;
 mod live;
 mod loom;
+mod peers;
 mod tidy;
 
 /// Usage, printed without arguments and for unknown ones.
@@ -47,6 +48,9 @@ Tasks:
                   count the cost of an operation, an event and a request (instructions,
                   allocations, misses, system calls) and compare it with
                   xtask/gates.txt; --update writes the results. Requires valgrind
+  peers           install the programs that benchmarks compare with in target/peers:
+                  static-web-server, rumqttd, mochi-mqtt and phalanx-runtimes. Requires
+                  go for mochi-mqtt, and names the missing packages of Debian
   idle [--connections N]
                   open N (100000) connections, as far as the machine allows, and print
                   the server's memory per idle connection
@@ -75,6 +79,7 @@ fn main() -> ExitCode {
             ("book", []) => book::run(&root()),
             ("dist", arguments) => dist::run(&root(), arguments),
             ("gates", arguments) => gates::run(&root(), arguments),
+            ("peers", []) => peers::run(&root()),
             ("idle", arguments) => live::idle::run(&root(), arguments),
             ("slow", arguments) => live::slow::run(&root(), arguments),
             ("soak", arguments) => live::soak::run(&root(), arguments),

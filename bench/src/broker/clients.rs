@@ -13,7 +13,7 @@ use phalanx_mqtt::{Kind, QoS};
 
 use super::Options;
 use super::client::Client;
-use super::message::{TOPIC, Template, filters, id, sent, templates};
+use super::message::{TOPIC, Template, filters, id, reason, sent, templates};
 use super::shape::{Setting, Shape};
 
 /// Timeout for messages in flight at the end of a slice.
@@ -84,7 +84,8 @@ impl Clients {
                     client
                 }
                 _ => {
-                    let topic = std::iter::once(TOPIC.to_owned());
+                    let group = if shape == Shape::Shared { "$share/bench/" } else { "" };
+                    let topic = std::iter::once(format!("{group}{TOPIC}"));
                     Client::start(server, &name, topic, setting.qos, kept)?
                 }
             });
@@ -195,7 +196,6 @@ impl Clients {
             result => result?,
         }
         let now = self.began.elapsed().as_nanos() as u64;
-        let paced = self.setting.shape.rate().is_some();
         let Self { publishers, counts, latency, payload, .. } = self;
         let mut wrong = None;
         for event in &self.events {
@@ -208,9 +208,7 @@ impl Clients {
                         let (from, at) = sent(packet, *payload);
                         let publisher = &mut publishers[from as usize];
                         publisher.owed = publisher.owed.saturating_sub(1);
-                        if paced {
-                            latency.saturating_record(now.saturating_sub(at));
-                        }
+                        latency.saturating_record(now.saturating_sub(at));
                         if let Some(id) = id(packet) {
                             // PUBACK.
                             out.extend([0x40, 2]);
@@ -220,7 +218,7 @@ impl Clients {
                     Some(Kind::PubAck) => {
                         counts.acknowledged += 1;
                         publishers[n].unacknowledged -= 1;
-                        if packet.len() > 4 && packet[4] >= 0x80 {
+                        if reason(packet) >= 0x80 {
                             wrong = Some("the broker rejected a message");
                         }
                     }

@@ -107,9 +107,19 @@ pub(super) fn id(packet: &[u8]) -> Option<NonZero<u16>> {
     NonZero::new(u16::from_be_bytes([packet[at], packet[at + 1]]))
 }
 
+/// The reason code of a PUBACK; without one it is a success.
+pub(super) fn reason(packet: &[u8]) -> u8 {
+    packet.get(behind_header(packet) + 2).copied().unwrap_or(0)
+}
+
+/// Offset of the first byte after the fixed header, whose length takes one to four bytes.
+fn behind_header(packet: &[u8]) -> usize {
+    2 + packet[1..].iter().take_while(|byte| **byte & 0x80 != 0).count()
+}
+
 /// Offset of the first byte after the topic of a PUBLISH.
 fn behind_topic(packet: &[u8]) -> usize {
-    let header = 2 + packet[1..].iter().take_while(|byte| **byte & 0x80 != 0).count();
+    let header = behind_header(packet);
     header + 2 + usize::from(u16::from_be_bytes([packet[header], packet[header + 1]]))
 }
 
@@ -118,6 +128,13 @@ mod tests {
     use phalanx_mqtt::Frame;
 
     use super::*;
+
+    #[test]
+    fn reasons_follow_lengths_of_any_size() {
+        assert_eq!(reason(&[0x40, 2, 0, 1]), 0);
+        assert_eq!(reason(&[0x40, 4, 0, 1, 0x97, 0]), 0x97);
+        assert_eq!(reason(&[0x40, 0x85, 0x01, 0, 1, 0x10]), 0x10);
+    }
 
     #[test]
     fn patched_fields_are_decoded() {

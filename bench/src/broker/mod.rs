@@ -1,32 +1,31 @@
-//! `phalanx-bench broker`: the MQTT broker compared with mosquitto, through real sockets.
+//! `phalanx-bench broker`: the MQTT broker compared with others, through real sockets.
 //!
-//! [`Options`] describes the method. Read `shape` (publishers and subscribers), `server` (a broker under
-//! measurement), `client`, `message` and `clients` (the load: one thread, messages that are copied and patched)
+//! [`Options`] describes the method. Read `shape` (publishers and subscribers), `server` and `peers` (the
+//! brokers), `client`, `message` and `clients` (the load: one thread, messages that are copied and patched)
 //! and `report`.
 
 mod client;
 mod clients;
 mod message;
 mod options;
+pub(crate) mod peers;
 mod report;
-mod server;
-mod shape;
+pub(crate) mod server;
+pub(crate) mod shape;
 
 use std::io;
 use std::time::Instant;
 
-use phalanx_mqtt::QoS;
-
+use crate::cores::{Bound, Cores};
+use crate::error::Error;
+use crate::interference::{CpuTimes, MAX_FOREIGN_SHARE};
+use crate::interrupt::{install_signal_handlers, interrupted};
+use crate::machine::Machine;
 use crate::procfs::run_time;
-use crate::stats::median;
-use crate::web::cores::{Bound, Cores};
-use crate::web::interference::{CpuTimes, MAX_FOREIGN_SHARE};
-use crate::web::{Error, Machine, install_signal_handlers, interrupted};
 use clients::Clients;
-use server::Server;
+use peers::PEERS;
+use server::{Home, Server};
 use shape::Setting;
-
-pub(crate) use server::mosquitto_version;
 
 pub use options::Options;
 pub use report::{Report, Row};
@@ -37,150 +36,136 @@ const MAX_REPEATS: usize = 2;
 const SEED: u64 = 42;
 
 /// Figures of one slice.
-struct Slice {
-    per_cpu_s: f64,
-    per_s: f64,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slice {
+    pub(crate) per_cpu_s: f64,
+    pub(crate) per_s: f64,
     server_busy: f64,
     client_busy: f64,
     p50_us: f64,
-    p99_us: f64,
-    noisy: bool,
+    pub(crate) p99_us: f64,
+    pub(crate) noisy: bool,
 }
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on.
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
+/// reported.
 ///
 /// # Errors
-/// When a measurement fails; all child processes are ended.
+/// When a measurement fails, or on a signal before the first result; all child processes are ended.
 pub fn run(options: &Options) -> Result<Report, Error> {
     install_signal_handlers()?;
     let options = options.settled();
-    let cores = Cores::choose(options.runner.server_core, options.runner.load_core);
-    let cores = cores.map_err(Error::Io)?;
-    let allowed = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let machine = Machine::here(allowed, cores);
+    let (cores, processors) = options.runner.cores()?;
+    let machine = Machine::here(processors, &cores);
     phalanx::runtime::raise_open_files();
-    let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir();
-    let directory = directory.map_err(Error::Io)?;
-    let ours = |keeps| server::phalanx(&options, keeps, cores.server, directory.path());
-    let mut servers = vec![ours(false)?];
-    servers.extend(server::mosquitto(cores.server, directory.path())?);
-    let alone = servers.len() == 1;
-    servers.push(ours(true)?);
-    if alone {
-        eprintln!("mosquitto is not installed and is skipped; apt-get install mosquitto");
-    }
-    // Keep this process off the servers' core.
-    let _bound = Bound::to(cores.load).map_err(Error::Io)?;
-    let mut report = Report {
-        rows: Vec::new(),
-        worst_over_mosquitto: None,
-        kept_acknowledged_per_s: None,
-        filters_per_s: None,
-        filters: options.filters,
-        payload: options.payload,
-        mosquitto: mosquitto_version(),
-        machine,
-        quick: options.quick,
-    };
-    for shape in &options.shapes {
-        for setting in shape.settings() {
-            measure(setting, &servers, cores, &options, &mut report)?;
+    let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
+    let mut report = Report::new(&options, machine);
+    let home = Home { directory: directory.path(), cores: &cores.server, processors };
+    let mut servers = vec![server::phalanx("phalanx", &options, &home)?];
+    for peer in &PEERS {
+        match peer.start(&home)? {
+            Some(started) => servers.extend(started),
+            None => eprintln!("{} is not installed and is skipped; {}", peer.name, peer.install),
         }
     }
-    let kept = |row: &&Row| row.shape == Shape::Acknowledged && row.server == "phalanx-kept";
-    report.kept_acknowledged_per_s = report.rows.iter().find(kept).map(|row| row.per_s);
-    let ratios = report.rows.iter().filter_map(|row| row.over_mosquitto);
-    report.worst_over_mosquitto = ratios.reduce(f64::min);
+    servers.push(server::phalanx("phalanx-kept", &options, &home)?);
+    // Keep this process off the servers' cores.
+    let _bound = Bound::to(&cores.load)?;
+    let settings = options.shapes.iter().flat_map(|shape| shape.settings());
+    let ended = settings.into_iter().try_for_each(|setting| {
+        let servers: Vec<&Server> = servers.iter().filter(|one| one.joins(setting)).collect();
+        let (slices, ended) = rounds(setting, &servers, &cores, &options, &mut report);
+        report.add(setting, &servers, &slices);
+        ended
+    });
+    match ended {
+        Err(Error::Interrupted) if !report.rows.is_empty() => report.interrupted = true,
+        ended => ended?,
+    }
+    report.summarize();
     Ok(report)
 }
 
-/// Adds a row for each server that supports the setting.
-fn measure(
+/// Measures rounds of slices of each server. Returns the complete rounds, and the reason if they are not all.
+fn rounds(
     setting: Setting,
-    servers: &[Server],
-    cores: Cores,
+    servers: &[&Server],
+    cores: &Cores,
     options: &Options,
     report: &mut Report,
-) -> Result<(), Error> {
+) -> (Vec<Vec<Slice>>, Result<(), Error>) {
     let Setting { shape, qos, properties } = setting;
     eprintln!("{shape}, QoS {}, {properties} properties", qos as u8);
-    let takes_part = |server: &&Server| match shape {
-        // Mosquitto has no such filters.
-        Shape::Filters => server.name == "phalanx",
-        // Only acknowledged messages are journaled.
-        _ => !server.keeps || (qos != QoS::AtMostOnce && shape.rate().is_none()),
-    };
-    let servers: Vec<&Server> = servers.iter().filter(takes_part).collect();
-    let failed = |server: &Server, error: io::Error| Error::Load {
-        name: server.name.to_owned(),
-        why: error.to_string(),
-    };
-    let mut clients = Vec::new();
-    for server in &servers {
+    let mut slices: Vec<Vec<Slice>> = servers.iter().map(|_| Vec::new()).collect();
+    let mut loads = Vec::new();
+    let ended = servers.iter().try_for_each(|server| {
         let began = Instant::now();
+        loads.push(Loaded::start(server, setting, options)?);
+        if shape == Shape::Filters {
+            report.filters_per_s = Some(options.filters as f64 / began.elapsed().as_secs_f64());
+        }
+        Ok(())
+    });
+    let ended = ended.and_then(|()| {
+        (0..options.rounds).try_for_each(|_| {
+            let each = loads.iter_mut().map(|load| load.slice(cores, options));
+            let measured = each.collect::<Result<Vec<_>, Error>>()?;
+            slices.iter_mut().zip(measured).for_each(|(slices, one)| slices.push(one));
+            Ok(())
+        })
+    });
+    let ended = ended.and_then(|()| loads.into_iter().try_for_each(Loaded::leave));
+    (slices, ended)
+}
+
+/// A broker and the clients of one setting.
+pub(crate) struct Loaded<'a> {
+    server: &'a Server,
+    clients: Clients,
+    shape: Shape,
+}
+
+impl<'a> Loaded<'a> {
+    /// Connects the clients.
+    pub(crate) fn start(
+        server: &'a Server,
+        setting: Setting,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        interrupted()?;
         let mut filed = 0;
         let progress = |count| {
             filed += count;
             eprintln!("  {filed} filters");
         };
-        let started =
-            Clients::start(server.process.address, server.keeps, setting, options, SEED, progress);
-        clients.push(started.map_err(|error| failed(server, error))?);
-        if shape == Shape::Filters {
-            report.filters_per_s = Some(options.filters as f64 / began.elapsed().as_secs_f64());
+        let address = server.process.address;
+        let clients = Clients::start(address, server.keeps, setting, options, SEED, progress);
+        let clients = clients.map_err(|error| failed(server, &error))?;
+        Ok(Self { server, clients, shape: setting.shape })
+    }
+
+    /// Measures one slice, and repeats it if it was disturbed.
+    pub(crate) fn slice(&mut self, cores: &Cores, options: &Options) -> Result<Slice, Error> {
+        let mut left = if options.quick { 0 } else { MAX_REPEATS };
+        loop {
+            interrupted()?;
+            let slice = slice(self.server, &mut self.clients, self.shape, cores, options);
+            let slice = slice.map_err(|error| failed(self.server, &error))?;
+            if !slice.noisy || left == 0 {
+                return Ok(slice);
+            }
+            left -= 1;
         }
     }
-    let mut slices: Vec<Vec<Slice>> = servers.iter().map(|_| Vec::new()).collect();
-    for _ in 0..options.rounds {
-        for ((server, clients), slices) in servers.iter().zip(&mut clients).zip(&mut slices) {
-            let mut left = if options.quick { 0 } else { MAX_REPEATS };
-            let slice = loop {
-                interrupted()?;
-                let slice = slice(server, clients, shape, cores, options);
-                let slice = slice.map_err(|error| failed(server, error))?;
-                if !slice.noisy || left == 0 {
-                    break slice;
-                }
-                left -= 1;
-            };
-            slices.push(slice);
-        }
+
+    /// Ends all sessions.
+    pub(crate) fn leave(self) -> Result<(), Error> {
+        self.clients.leave().map_err(|error| failed(self.server, &error))
     }
-    for (server, clients) in servers.iter().zip(clients) {
-        clients.leave().map_err(|error| failed(server, error))?;
-    }
-    for (n, (server, own)) in servers.iter().zip(&slices).enumerate() {
-        let all = |of: fn(&Slice) -> f64| median(&own.iter().map(of).collect::<Vec<_>>());
-        let over = |peer: &Vec<Slice>| {
-            let pairs = own.iter().zip(peer);
-            median(&pairs.map(|(own, peer)| own.per_cpu_s / peer.per_cpu_s).collect::<Vec<_>>())
-        };
-        let light = shape.rate().is_some();
-        // At light load latency is compared, not throughput.
-        let is_peer = |server: &Server| server.name.starts_with("mosquitto");
-        let peers = servers.iter().zip(&slices).filter(|(peer, _)| is_peer(peer));
-        let peers = peers.filter(|_| n == 0 && !light).map(|(_, slices)| slices);
-        report.rows.push(Row {
-            shape,
-            qos: qos as u8,
-            properties,
-            server: server.name,
-            publishers: shape.publishers(),
-            subscribers: shape.subscribers(),
-            window: shape.window(),
-            unit: shape.unit(),
-            per_cpu_s: all(|slice| slice.per_cpu_s),
-            per_s: all(|slice| slice.per_s),
-            server_busy: all(|slice| slice.server_busy),
-            client_busy: all(|slice| slice.client_busy),
-            p50_us: light.then(|| all(|slice| slice.p50_us)),
-            p99_us: light.then(|| all(|slice| slice.p99_us)),
-            over_mosquitto: peers.map(over).reduce(f64::min),
-            slices: own.len(),
-            noisy_slices: own.iter().filter(|slice| slice.noisy).count(),
-        });
-    }
-    Ok(())
+}
+
+fn failed(server: &Server, error: &io::Error) -> Error {
+    Error::Load { name: server.name.clone(), why: error.to_string() }
 }
 
 /// Measures one slice of one server, after a warm-up of a fifth of its length.
@@ -188,7 +173,7 @@ fn slice(
     server: &Server,
     clients: &mut Clients,
     shape: Shape,
-    cores: Cores,
+    cores: &Cores,
     options: &Options,
 ) -> io::Result<Slice> {
     let (own, length) = ([std::process::id()], options.slice);

@@ -8,21 +8,23 @@ use clap::builder::RangedU64ValueParser;
 use super::shape::Shape;
 use crate::load::seconds;
 use crate::matching::Workload;
-use crate::web::runner::RunnerOptions;
+use crate::web::runner::{RunnerOptions, SetupOptions};
 
-/// Measure the broker and mosquitto: messages per second of processor time.
+/// Measure the broker and others: messages per second of processor time.
 ///
-/// Both run at once, each with one worker on the same core; one load generator on another core visits them in
+/// All run at once on the same cores, with as many workers (mosquitto has one); one load generator visits them in
 /// turn. It keeps a window of messages in flight and sends the next ones when those have arrived, so that nothing
 /// is dropped. Figures are medians of the rounds, ratios are of paired slices. All clients use MQTT 5; state is
 /// in memory, and logs are off. With QoS 1 Phalanx is also measured with --persistence-dir and persistent
 /// sessions (`phalanx-kept`). Mosquitto runs with TCP_NODELAY and without (`mosquitto-nagle`), and the better one
-/// counts. If it is not installed, only Phalanx is measured.
+/// counts. Peers that are not installed are left out; `cargo xtask peers` installs rumqttd and mochi-mqtt. Ctrl-C
+/// prints the results so far.
 ///
 /// JSON: `rows[]` with `shape`, `qos`, `properties` (user properties per message), `server`, `publishers`,
 /// `subscribers`, `window`, `unit` (`delivered` or `acknowledged` messages), `per_cpu_s`, `per_s`, `server_busy`,
-/// `client_busy` (shares of a core), `p50_us`, `p99_us` (in the shape `light`), `over_mosquitto` (of
-/// `per_cpu_s`), `slices`, `noisy_slices`; `worst_over_mosquitto`, `kept_acknowledged_per_s`, `filters_per_s`.
+/// `client_busy` (shares of a core), `p50_us`, `p99_us` (in the shape `light`), `over_mosquitto` and
+/// `over_best_peer` (of `per_cpu_s`), `slices`, `noisy_slices`; `worst_over_mosquitto`, `worst_over_best_peer`,
+/// `kept_acknowledged_per_s`, `filters_per_s`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Shapes of the load [default: all]
@@ -70,6 +72,22 @@ pub struct Options {
 }
 
 impl Options {
+    /// The defaults, with these programs and cores.
+    pub(crate) fn of(setup: SetupOptions, quick: bool) -> Self {
+        Self {
+            shapes: Vec::new(),
+            rounds: 1,
+            slice: Duration::from_millis(500),
+            payload: 32,
+            filters: 1,
+            workload: Workload::W0,
+            driver: "auto".to_owned(),
+            runner: RunnerOptions { processors: None, setup },
+            quick,
+            json: false,
+        }
+    }
+
     /// The options with the settings of a quick run applied.
     pub(super) fn settled(&self) -> Self {
         let mut own = self.clone();

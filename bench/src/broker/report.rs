@@ -1,11 +1,15 @@
 //! The report, as text and as JSON.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
 
-use super::shape::{Shape, Unit};
-use crate::web::Machine;
+use super::shape::{Setting, Shape, Unit};
+use super::{Options, Server, Slice, peers};
+use crate::machine::Machine;
+use crate::stats::median;
+use crate::table::{row, text};
 
 /// The results of all settings.
 #[derive(Clone, Debug, Serialize)]
@@ -14,6 +18,8 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// The smallest `over_mosquitto` of Phalanx.
     pub worst_over_mosquitto: Option<f64>,
+    /// The smallest `over_best_peer` of Phalanx.
+    pub worst_over_best_peer: Option<f64>,
     /// Messages of QoS 1 acknowledged per second with a journal, in the shape `acknowledged`.
     pub kept_acknowledged_per_s: Option<f64>,
     /// Filters subscribed per second by Phalanx, in the shape `filters`.
@@ -22,117 +28,151 @@ pub struct Report {
     pub filters: usize,
     /// Payload size in bytes.
     pub payload: usize,
-    /// Version of mosquitto; `None` if it is not installed.
-    pub mosquitto: Option<String>,
+    /// Versions of the peers; `None` if not installed.
+    pub peers: BTreeMap<&'static str, Option<String>>,
     /// The machine and cores of the measurement.
     pub machine: Machine,
+    /// Whether a signal ended the run.
+    pub interrupted: bool,
     /// Whether this was a quick run, whose figures are meaningless.
     pub quick: bool,
 }
 
-/// A server in one setting; medians of the slices.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    /// Shape of the load.
-    pub shape: Shape,
-    /// QoS of messages and subscriptions.
-    pub qos: u8,
-    /// User properties of each message.
-    pub properties: usize,
-    /// `phalanx`, `phalanx-kept` (with `--persistence-dir`), `mosquitto` or `mosquitto-nagle`.
-    pub server: &'static str,
-    /// Number of publishers.
-    pub publishers: usize,
-    /// Number of subscribers.
-    pub subscribers: usize,
-    /// Maximum number of messages in flight per publisher.
-    pub window: usize,
-    /// Kind of messages counted.
-    pub unit: Unit,
-    /// Messages per second of the server's processor time.
-    pub per_cpu_s: f64,
-    /// Messages per second.
-    pub per_s: f64,
-    /// Share of a core used by the server; near 1 it was saturated.
-    pub server_busy: f64,
-    /// Share of a core used by the load; near 1 with `server_busy` below it, the load was the bottleneck.
-    pub client_busy: f64,
-    /// Median time from publish to arrival in microseconds, in the shape `light`.
-    pub p50_us: Option<f64>,
-    /// The 99th percentile of the same.
-    pub p99_us: Option<f64>,
-    /// Median of the paired slices' ratios of `per_cpu_s` of Phalanx to that of mosquitto's better variant.
-    pub over_mosquitto: Option<f64>,
-    /// Number of measured slices.
-    pub slices: usize,
-    /// Slices among these that were kept although other processes used the cores.
-    pub noisy_slices: usize,
+row! {
+    /// A server in one setting; medians of the slices.
+    pub struct Row {
+        /// Shape of the load.
+        shape: Shape => "shape", 0;
+        /// QoS of messages and subscriptions.
+        qos: u8 => "QoS", 0;
+        /// User properties of each message.
+        properties: usize => "properties", 0;
+        /// `phalanx`, `phalanx-kept` (with `--persistence-dir`), `mosquitto`, `mosquitto-nagle`, or another peer.
+        server: String => "server", 0;
+        /// Number of publishers.
+        publishers: usize;
+        /// Number of subscribers.
+        subscribers: usize;
+        /// Maximum number of messages in flight per publisher.
+        window: usize;
+        /// Kind of messages counted.
+        unit: Unit => "messages", 0;
+        /// Messages per second of the server's processor time.
+        per_cpu_s: f64 => "per cpu s", 0;
+        /// Messages per second.
+        per_s: f64 => "per s", 0;
+        /// Share of a core used by the server; at the number of its processors it was saturated.
+        server_busy: f64 => "server busy", 2;
+        /// Share of a core used by the load; near 1 with a server below saturation, the load was the bottleneck.
+        client_busy: f64 => "load busy", 2;
+        /// Median time from publish to arrival in microseconds, in the shape `light`.
+        p50_us: Option<f64> => "p50 µs", 0;
+        /// The 99th percentile of the same.
+        p99_us: Option<f64> => "p99 µs", 0;
+        /// Median of the paired slices' ratios of `per_cpu_s` of Phalanx to that of mosquitto's better variant.
+        over_mosquitto: Option<f64> => "over mosquitto", 2;
+        /// The same ratio to the best of all peers.
+        over_best_peer: Option<f64> => "over best", 2;
+        /// Number of measured slices.
+        slices: usize;
+        /// Slices among these that were kept although other processes used the cores.
+        noisy_slices: usize => "disturbed", 0;
+    }
+}
+
+impl Report {
+    /// A report without rows.
+    pub(super) fn new(options: &Options, machine: Machine) -> Self {
+        Self {
+            rows: Vec::new(),
+            worst_over_mosquitto: None,
+            worst_over_best_peer: None,
+            kept_acknowledged_per_s: None,
+            filters_per_s: None,
+            filters: options.filters,
+            payload: options.payload,
+            peers: peers::versions().collect(),
+            machine,
+            interrupted: false,
+            quick: options.quick,
+        }
+    }
+
+    /// Adds a row for each server with a slice; the first server is Phalanx in memory.
+    pub(super) fn add(&mut self, setting: Setting, servers: &[&Server], slices: &[Vec<Slice>]) {
+        let Setting { shape, qos, properties } = setting;
+        // At light load latency is compared, not throughput.
+        let light = shape.rate().is_some();
+        let measured = || servers.iter().zip(slices).filter(|(_, slices)| !slices.is_empty());
+        for (n, (server, own)) in measured().enumerate() {
+            let all = |of: fn(&Slice) -> f64| median(&own.iter().map(of).collect::<Vec<_>>());
+            let over = |peer: &Vec<Slice>| {
+                let pairs = own.iter().zip(peer);
+                median(&pairs.map(|(own, peer)| own.per_cpu_s / peer.per_cpu_s).collect::<Vec<_>>())
+            };
+            let least = |name: &str| {
+                let peers = measured().filter(|_| n == 0 && !light);
+                let peers = peers.filter(|(one, _)| one.is_peer && one.name.starts_with(name));
+                peers.map(|(_, slices)| over(slices)).reduce(f64::min)
+            };
+            self.rows.push(Row {
+                shape,
+                qos: qos as u8,
+                properties,
+                server: server.name.clone(),
+                publishers: shape.publishers(),
+                subscribers: shape.subscribers(),
+                window: shape.window(),
+                unit: shape.unit(),
+                per_cpu_s: all(|slice| slice.per_cpu_s),
+                per_s: all(|slice| slice.per_s),
+                server_busy: all(|slice| slice.server_busy),
+                client_busy: all(|slice| slice.client_busy),
+                p50_us: light.then(|| all(|slice| slice.p50_us)),
+                p99_us: light.then(|| all(|slice| slice.p99_us)),
+                over_mosquitto: least("mosquitto"),
+                over_best_peer: least(""),
+                slices: own.len(),
+                noisy_slices: own.iter().filter(|slice| slice.noisy).count(),
+            });
+        }
+    }
+
+    /// Computes the figures over all rows.
+    pub(super) fn summarize(&mut self) {
+        let kept = |row: &&Row| row.shape == Shape::Acknowledged && row.server == "phalanx-kept";
+        self.kept_acknowledged_per_s = self.rows.iter().find(kept).map(|row| row.per_s);
+        let least = |of: fn(&Row) -> Option<f64>| self.rows.iter().filter_map(of).reduce(f64::min);
+        let worst = [least(|row| row.over_mosquitto), least(|row| row.over_best_peer)];
+        [self.worst_over_mosquitto, self.worst_over_best_peer] = worst;
+    }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let machine = &self.machine;
-        let processor = machine.processor.as_deref().unwrap_or("unknown processor");
-        writeln!(f, "{processor}, {} cores, {}", machine.cores, machine.kernel)?;
-        let mosquitto = self.mosquitto.as_deref().unwrap_or("no mosquitto");
-        let (server, load) = (machine.server_core, machine.load_core);
-        writeln!(f, "servers on core {server}, load on core {load}; {mosquitto}")?;
-        let mut setting = None;
-        for row in &self.rows {
-            let of = (row.shape, row.qos, row.properties);
-            if setting.replace(of) != Some(of) {
-                let title =
-                    format!("{}, QoS {}, {} properties", row.shape, row.qos, row.properties);
-                let unit = match row.unit {
-                    Unit::Delivered => "delivered",
-                    Unit::Acknowledged => "acknowledged",
-                };
-                writeln!(
-                    f,
-                    "\n  {title:<34}{:>12}{:>12}{:>8}{:>8}{:>9}{:>9}{:>12}",
-                    format!("{unit}/cpu s"),
-                    "per s",
-                    "server",
-                    "load",
-                    "p50 µs",
-                    "p99 µs",
-                    "ratio"
-                )?;
-            }
-            let number = |number: Option<f64>, digits| {
-                number.map_or("-".to_owned(), |number| format!("{number:.digits$}"))
-            };
-            write!(
-                f,
-                "  {:<34}{:>12.0}{:>12.0}{:>7.0}%{:>7.0}%{:>9}{:>9}{:>12}",
-                row.server,
-                row.per_cpu_s,
-                row.per_s,
-                row.server_busy * 100.0,
-                row.client_busy * 100.0,
-                number(row.p50_us, 0),
-                number(row.p99_us, 0),
-                number(row.over_mosquitto, 2),
-            )?;
-            match row.noisy_slices {
-                0 => writeln!(f)?,
-                noisy => writeln!(f, "  {noisy} disturbed")?,
-            }
+        writeln!(f, "{}", self.machine)?;
+        for (name, version) in &self.peers {
+            writeln!(f, "{name} {}", version.as_deref().unwrap_or("is not installed"))?;
         }
+        write!(f, "\n{}\n", text(&self.rows, 3))?;
         if let Some(rate) = self.kept_acknowledged_per_s {
-            writeln!(
-                f,
-                "\n  {rate:.0} messages per second acknowledged after a write to the disk"
-            )?;
+            writeln!(f, "  {rate:.0} messages per second acknowledged after a write to the disk")?;
         }
         if let Some(rate) = self.filters_per_s {
-            writeln!(f, "\n  {} filters, {rate:.0} subscribed per second", self.filters)?;
+            writeln!(f, "  {} filters, {rate:.0} subscribed per second", self.filters)?;
         }
-        if let Some(worst) = self.worst_over_mosquitto {
-            writeln!(
-                f,
-                "\n  messages per second of processor time over mosquitto: at least {worst:.2}"
-            )?;
+        let peers = [("mosquitto", self.worst_over_mosquitto), ("peer", self.worst_over_best_peer)];
+        for (name, worst) in peers {
+            if let Some(worst) = worst {
+                let name = if name == "peer" { "the best peer" } else { name };
+                writeln!(
+                    f,
+                    "  messages per second of processor time over {name}: at least {worst:.2}"
+                )?;
+            }
+        }
+        if self.interrupted {
+            writeln!(f, "\n  interrupted")?;
         }
         if self.quick {
             writeln!(f, "\n  quick run: the figures are meaningless")?;

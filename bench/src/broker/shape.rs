@@ -14,6 +14,8 @@ pub enum Shape {
     FanOut,
     /// 100 publishers, one subscriber
     FanIn,
+    /// 8 publishers, 8 subscribers that share a subscription
+    Shared,
     /// 64 publishers of QoS 1 with many messages in flight, one subscriber
     Acknowledged,
     /// 8 such publishers, and many filters on message properties; only Phalanx
@@ -24,11 +26,11 @@ pub enum Shape {
 
 /// A variant of a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Setting {
-    pub(super) shape: Shape,
-    pub(super) qos: QoS,
+pub(crate) struct Setting {
+    pub(crate) shape: Shape,
+    pub(crate) qos: QoS,
     /// User properties per message.
-    pub(super) properties: usize,
+    pub(crate) properties: usize,
 }
 
 /// Kind of messages counted.
@@ -47,17 +49,25 @@ const USER_PROPERTIES: usize = 8;
 const FILTER_CLIENTS: usize = 16;
 
 impl Shape {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Pair, Self::FanOut, Self::FanIn, Self::Acknowledged, Self::Light, Self::Filters];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Pair,
+        Self::FanOut,
+        Self::FanIn,
+        Self::Shared,
+        Self::Acknowledged,
+        Self::Light,
+        Self::Filters,
+    ];
 
     /// The variants of the shape, in the order of measurement.
-    pub(super) fn settings(self) -> Vec<Setting> {
+    pub(crate) fn settings(self) -> Vec<Setting> {
         let of = |qos, properties| Setting { shape: self, qos, properties };
         match self {
             Self::Pair | Self::FanOut | Self::FanIn => [QoS::AtMostOnce, QoS::AtLeastOnce]
                 .into_iter()
                 .flat_map(|qos| [of(qos, 0), of(qos, USER_PROPERTIES)])
                 .collect(),
+            Self::Shared => vec![of(QoS::AtMostOnce, 0), of(QoS::AtLeastOnce, 0)],
             Self::Acknowledged => vec![of(QoS::AtLeastOnce, 0)],
             Self::Light => vec![of(QoS::AtMostOnce, 0)],
             // An event has all 32 attributes.
@@ -65,28 +75,29 @@ impl Shape {
         }
     }
 
-    pub(super) fn publishers(self) -> usize {
+    pub(crate) fn publishers(self) -> usize {
         match self {
             Self::Pair | Self::FanOut | Self::Light => 1,
             Self::FanIn => 100,
             Self::Acknowledged => 64,
-            Self::Filters => 8,
+            Self::Shared | Self::Filters => 8,
         }
     }
 
-    pub(super) fn subscribers(self) -> usize {
+    pub(crate) fn subscribers(self) -> usize {
         match self {
             Self::FanOut => 100,
+            Self::Shared => 8,
             Self::Filters => FILTER_CLIENTS,
             _ => 1,
         }
     }
 
     /// Messages in flight per publisher.
-    pub(super) fn window(self) -> usize {
+    pub(crate) fn window(self) -> usize {
         match self {
             Self::Pair => 512,
-            Self::FanOut | Self::Acknowledged => 64,
+            Self::FanOut | Self::Shared | Self::Acknowledged => 64,
             Self::FanIn => 20,
             Self::Filters => 128,
             Self::Light => 1000,
@@ -94,16 +105,20 @@ impl Shape {
     }
 
     /// Messages per second of a paced shape; `None` in closed loop.
-    pub(super) fn rate(self) -> Option<f64> {
+    pub(crate) fn rate(self) -> Option<f64> {
         (self == Self::Light).then_some(1000.0)
     }
 
     /// Number of subscribers that receive each message, if it is fixed.
-    pub(super) fn copies(self) -> Option<usize> {
-        (self != Self::Filters).then(|| self.subscribers())
+    pub(crate) fn copies(self) -> Option<usize> {
+        match self {
+            Self::Filters => None,
+            Self::Shared => Some(1),
+            _ => Some(self.subscribers()),
+        }
     }
 
-    pub(super) fn unit(self) -> Unit {
+    pub(crate) fn unit(self) -> Unit {
         match self {
             Self::Acknowledged | Self::Filters => Unit::Acknowledged,
             _ => Unit::Delivered,

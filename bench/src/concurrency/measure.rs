@@ -6,13 +6,14 @@ use std::time::Instant;
 use super::arms::{ARMS, Server, server};
 use super::options::Options;
 use super::report::Row;
-use crate::web::{cores, is_interrupted};
+use crate::cores;
+use crate::interrupt::is_interrupted;
 
 /// Measures in this process, with the thread bound to one core meanwhile.
 pub(super) fn run(options: &Options) -> io::Result<Vec<Row>> {
     let (in_flight, rounds, fewest) = options.plan();
     let cache = options.cache.unwrap_or_else(second_level);
-    let here = cores::Cores::choose(options.runner.server_core, None)?.server;
+    let here = options.runner.one_core()?;
     let each = |in_flight: usize| {
         eprintln!("{in_flight} requests in flight");
         // The first part of a turn replaces the cache contents of the arm before.
@@ -23,7 +24,7 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<Row>> {
             .collect::<Vec<_>>()
     };
     let levels = in_flight.into_iter().take_while(|_| !is_interrupted());
-    cores::bound(here, || levels.flat_map(each).collect())
+    cores::bound(&here, || levels.flat_map(each).collect())
 }
 
 /// Parameters of measuring servers in turn.

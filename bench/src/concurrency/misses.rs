@@ -90,7 +90,7 @@ const MAX_CONNECTIONS: usize = 1000;
 pub(super) fn web(options: &Options) -> io::Result<Vec<WebMissRow>> {
     let directory = tempfile::tempdir()?;
     let site = Site::make(directory.path())?;
-    let phalanx = programs::phalanx(options.runner.phalanx.as_deref());
+    let phalanx = programs::phalanx(options.runner.setup.phalanx.as_deref());
     let mut rows = Vec::new();
     for connections in ends(&options.plan().0).into_iter().map(|n| n.min(MAX_CONNECTIONS)) {
         eprintln!("phalanx web, {connections} connections, under valgrind");

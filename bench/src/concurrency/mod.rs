@@ -24,7 +24,9 @@ pub(crate) use arms::{ARMS, Server, server};
 pub(crate) use measure::second_level;
 pub(crate) use misses::walk;
 
-use crate::web::{Error, install_signal_handlers, is_interrupted};
+use crate::error::Error;
+use crate::interrupt::install_signal_handlers;
+use crate::interrupt::is_interrupted;
 
 /// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
 /// reported.
@@ -33,7 +35,7 @@ use crate::web::{Error, install_signal_handlers, is_interrupted};
 /// When a measurement fails, or on a signal before the first result; all child processes are ended.
 pub fn run(options: &Options) -> Result<Report, Error> {
     install_signal_handlers()?;
-    let rows = measure::run(options).map_err(Error::Io)?;
+    let rows = measure::run(options)?;
     if rows.is_empty() && is_interrupted() {
         return Err(Error::Interrupted);
     }

@@ -10,8 +10,8 @@ use super::options::Options;
 use super::request::BYTES;
 use super::servers::WebRow;
 use super::waits::WaitRow;
+use crate::interrupt::is_interrupted;
 use crate::stats::{median, minimum};
-use crate::web::is_interrupted;
 
 /// One arm with a number of requests in flight.
 #[derive(Clone, Debug, Serialize)]

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::options::Options;
+use crate::error::Error;
 use crate::partial;
 use crate::stats::minimum;
-use crate::web::Error;
 use crate::web::runner::{Plan, Runner};
 use crate::web::servers::ours;
 use crate::web::slice::Shot;

@@ -8,8 +8,9 @@ use serde::Serialize;
 use super::arms::waiting;
 use super::measure::{Turns, second_level};
 use super::options::Options;
+use crate::cores;
+use crate::interrupt::is_interrupted;
 use crate::stats::{median, minimum};
-use crate::web::{cores, is_interrupted};
 
 /// Waits in milliseconds.
 const WAITS: [u64; 2] = [1, 5];
@@ -34,7 +35,7 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<WaitRow>> {
     let (in_flight, rounds, fewest) = options.plan();
     let in_flight = in_flight.into_iter().max().unwrap_or(1);
     let cache = options.cache.unwrap_or_else(second_level);
-    let here = cores::Cores::choose(options.runner.server_core, None)?.server;
+    let here = options.runner.one_core()?;
     let each = |wait_ms: u64| {
         eprintln!("{in_flight} requests in flight that wait {wait_ms} ms");
         let wait = Duration::from_millis(wait_ms);
@@ -52,5 +53,5 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<WaitRow>> {
         }
     };
     let waits = WAITS.into_iter().take_while(|_| !is_interrupted());
-    cores::bound(here, || waits.map(each).collect())
+    cores::bound(&here, || waits.map(each).collect())
 }

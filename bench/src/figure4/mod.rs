@@ -12,9 +12,9 @@ use std::time::Duration;
 use clap::Args;
 use phalanx::metrics::{Interval, Snapshot};
 
+use crate::error::Error;
 use crate::load::seconds;
 use crate::process::{ReservedPort, START_TIMEOUT};
-use crate::web::Error;
 use crate::web::runner::{Plan, Runner, RunnerOptions};
 use crate::web::server::get;
 use crate::web::servers::ours;
@@ -65,7 +65,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let slice = if options.quick { Duration::from_millis(500) } else { options.slice };
     let (_, ours) = ours();
     // Released before the server takes it; no other process here allocates ports meanwhile.
-    let port = ReservedPort::take().map_err(Error::Io)?.give_up();
+    let port = ReservedPort::take()?.give_up();
     let admin = SocketAddr::from(([127, 0, 0, 1], port));
     let (wants, admin_address) = (|name: &str| name == ours, admin.to_string());
     let plan = Plan {
@@ -82,7 +82,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         let load = runner.slice(server, slice, shot);
         (load, looking.join().expect("it does not panic"))
     });
-    let ((load, _), (interval, picture)) = (load?, seen.map_err(Error::Io)?);
+    let ((load, _), (interval, picture)) = (load?, seen?);
     Ok(Report::new(options, &load, &interval, picture, runner.machine.clone()))
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Options;
 use crate::load;
-use crate::web::Machine;
+use crate::machine::Machine;
 
 /// The report of `phalanx-bench figure4`.
 #[derive(Clone, Debug, Serialize)]

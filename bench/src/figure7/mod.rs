@@ -11,9 +11,9 @@ mod report;
 use std::time::Duration;
 
 use crate::cachegrind::server::{each_request, twin, web};
+use crate::error::Error;
 use crate::procfs::user_and_system;
 use crate::stats::median;
-use crate::web::Error;
 use crate::web::runner::{Plan, Runner};
 use crate::web::server::Server;
 use crate::web::slice::Shot;
@@ -71,12 +71,12 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         eprintln!("{server}, {connections} connections, under valgrind");
         let site = runner.site();
         let line = match server {
-            "twin" => twin(site).map_err(Error::Io)?,
+            "twin" => twin(site)?,
             _ => web(runner.phalanx(), site),
         };
         let each = each_request(&line, site, connections, seconds);
-        rows.push(Row::new(server, connections, &shown, each.map_err(Error::Io)?));
-        crate::web::interrupted()?;
+        rows.push(Row::new(server, connections, &shown, each?));
+        crate::interrupt::interrupted()?;
     }
     Ok(Report::new(rows, per_us, runner.machine.clone(), options.quick))
 }

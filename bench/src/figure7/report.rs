@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Shown;
 use crate::cachegrind::Counts;
-use crate::web::Machine;
+use crate::machine::Machine;
 
 /// The report of `phalanx-bench figure7`.
 #[derive(Clone, Debug, Serialize)]

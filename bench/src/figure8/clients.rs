@@ -10,7 +10,7 @@ use phalanx::net::{IoTimeout, Payload, Stream};
 use phalanx::{Graph, Runtime, join};
 
 use super::{ANSWER, EVENT};
-use crate::web::cores::bound;
+use crate::cores::bound;
 
 /// Timeout of an answer.
 const READ_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(20));
@@ -40,10 +40,10 @@ fn times() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("valid bounds")
 }
 
-/// Runs clients on `core` for about a slice; each publishes its next event when it has the answer to the last
+/// Runs clients on `cores` for about a slice; each publishes its next event when it has the answer to the last
 /// one.
 pub(super) fn load(
-    core: usize,
+    cores: &[usize],
     server: SocketAddr,
     clients: usize,
     events: &'static [[u8; EVENT]],
@@ -72,7 +72,7 @@ pub(super) fn load(
         Ok(())
     };
     let runtime = Runtime::new().processors(1).pin(false).signals(false);
-    bound(core, || runtime.run(graph, start))?.map_err(io::Error::other)?;
+    bound(cores, || runtime.run(graph, start))?.map_err(io::Error::other)?;
     let seconds = began.elapsed().as_secs_f64();
     let mut all = times();
     for result in results.lock().expect("no panic").drain(..) {

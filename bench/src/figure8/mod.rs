@@ -17,10 +17,10 @@ use std::time::Duration;
 
 use phalanx_matcher::{Attribute, Event, Snapshot, Value};
 
+use crate::cores::Cores;
 use crate::matching::workload::{Generator, attributes};
 use crate::rounds::{self, Taken};
 use crate::stats::{median, spread};
-use crate::web::cores::Cores;
 
 pub use options::Options;
 pub use report::{Report, Row};
@@ -42,7 +42,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
         (options.subscriptions, options.clients, options.cohorts) = (2000, vec![1, 4], vec![4]);
         (options.rounds, options.slice) = (1, 30);
     }
-    let cores = Cores::choose(None, None)?;
+    let cores = Cores::choose(&[], &[], Some(1))?;
     eprintln!("{} filters", options.subscriptions);
     let built = crate::matching::build(
         options.workload,
@@ -54,9 +54,9 @@ pub fn run(options: &Options) -> io::Result<Report> {
     let snapshot = index.snapshot();
     let coder = Coder { known: attributes(&snapshot) };
     let bounds = std::iter::once(None).chain(options.cohorts.iter().copied().map(Some));
-    let start = |bound| staged::start(cores.server, snapshot.clone(), coder.clone(), bound);
+    let start = |bound| staged::start(&cores.server, snapshot.clone(), coder.clone(), bound);
     let staged = bounds.clone().map(start).collect::<io::Result<Vec<_>>>()?;
-    let twin = twin::start(cores.server, snapshot, coder)?;
+    let twin = twin::start(&cores.server, snapshot, coder)?;
     let name = |bound: Option<usize>| match bound {
         None => "staged".to_owned(),
         Some(most) => format!("staged-{most}"),
@@ -75,7 +75,7 @@ pub fn run(options: &Options) -> io::Result<Report> {
         eprintln!("{clients} clients");
         let round = || -> io::Result<Vec<clients::Found>> {
             let load = |(_, address): &(String, SocketAddr)| {
-                clients::load(cores.load, *address, clients, events, slice)
+                clients::load(&cores.load, *address, clients, events, slice)
             };
             servers.iter().map(load).collect()
         };

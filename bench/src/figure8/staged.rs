@@ -14,7 +14,7 @@ use phalanx_matcher::Snapshot;
 use phalanx_matching::{Matching, Options};
 
 use super::{ANSWER, Coder, EVENT};
-use crate::web::cores::Bound;
+use crate::cores::Bound;
 
 type Bytes = [u8; EVENT];
 
@@ -25,9 +25,9 @@ pub(super) struct Staged {
     thread: JoinHandle<io::Result<()>>,
 }
 
-/// Listens on a free port, with all threads on `core`. At most `cohort` events, if given, are matched together.
+/// Listens on a free port, with all threads on `cores`. At most `cohort` events, if given, are matched together.
 pub(super) fn start(
-    core: usize,
+    cores: &[usize],
     snapshot: Snapshot,
     coder: Coder,
     cohort: Option<usize>,
@@ -35,7 +35,7 @@ pub(super) fn start(
     let socket = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1)?.remove(0);
     let address = socket.local_addr()?;
     let (tell, told) = channel();
-    let _bound = Bound::to(core)?;
+    let _bound = Bound::to(cores)?;
     let thread = std::thread::spawn(move || {
         serve(socket, snapshot, coder, cohort, |up| {
             let _ = tell.send(up);

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use phalanx_matcher::{Matches, Snapshot};
 
 use super::{Coder, EVENT};
-use crate::web::cores::Bound;
+use crate::cores::Bound;
 
 /// A running server.
 pub(super) struct Twin {
@@ -18,14 +18,14 @@ pub(super) struct Twin {
     acceptor: JoinHandle<()>,
 }
 
-/// Listens on a free port, with all threads on `core`.
-pub(super) fn start(core: usize, snapshot: Snapshot, coder: Coder) -> io::Result<Twin> {
+/// Listens on a free port, with all threads on `cores`.
+pub(super) fn start(cores: &[usize], snapshot: Snapshot, coder: Coder) -> io::Result<Twin> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     let ends = Arc::new(AtomicBool::new(false));
     let over = ends.clone();
     // Threads inherit the affinity of the thread that starts them.
-    let _bound = Bound::to(core)?;
+    let _bound = Bound::to(cores)?;
     let acceptor = std::thread::spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
             if over.load(Ordering::Relaxed) {

@@ -11,14 +11,15 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
+use crate::error::Error;
 use crate::load::seconds;
+use crate::machine::Machine;
 use crate::partial::{self, Partial};
 use crate::stats::{Spread, median, spread};
 use crate::web::runner::{Plan, Runner, RunnerOptions};
 use crate::web::server::Server;
 use crate::web::servers::ours;
 use crate::web::slice::Shot;
-use crate::web::{Error, Machine};
 
 /// Offered loads as shares of the capacity.
 const LOADS: [f64; 3] = [0.01, 0.05, 0.2];

@@ -19,6 +19,7 @@ mod requests;
 mod responses;
 mod text;
 pub(crate) mod tls;
+mod together;
 mod url;
 mod wire;
 mod zipf;

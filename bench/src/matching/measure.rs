@@ -10,8 +10,8 @@ use phalanx_matcher::Event;
 use super::form::{Cohort, Form, Part, Worker, forms};
 use super::workload::{Generator, attributes, code};
 use super::{Access, Build, Built, Options, Report, Row, Workload};
+use crate::cores;
 use crate::stats::{median, spread};
-use crate::web::cores;
 
 /// Number of prepared events: more than any cohort, and enough to vary the events that match a part of the index.
 const EVENTS: usize = 16 * 1024;
@@ -114,8 +114,8 @@ fn on_cores(
     f: impl Fn(usize) -> Part + Sync,
 ) -> io::Result<Vec<Part>> {
     if cores == 1 && threads == 1 {
-        let core = cores::Cores::choose(None, None)?.server;
-        return Ok(vec![cores::bound(core, || f(0))?]);
+        let core = cores::first()?;
+        return Ok(vec![cores::bound(&core, || f(0))?]);
     }
     let ready = Barrier::new(cores * threads);
     let allowed = cores::allowed()?;
@@ -125,7 +125,7 @@ fn on_cores(
                 let (f, ready) = (&f, &ready);
                 let core = allowed[at % cores % allowed.len()];
                 scope.spawn(move || {
-                    cores::bound(core, || {
+                    cores::bound(&[core], || {
                         ready.wait();
                         f(at)
                     })

@@ -14,8 +14,8 @@ pub use report::{Report, Row};
 
 use report::Slice;
 
+use crate::error::Error;
 use crate::partial;
-use crate::web::Error;
 use crate::web::runner::{Plan, Runner};
 use crate::web::server::Server;
 use crate::web::servers::ours;

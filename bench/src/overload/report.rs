@@ -7,9 +7,9 @@ use serde::Serialize;
 use super::options::Options;
 use super::{MAX_CAPACITY_SPREAD, OBJECTIVE};
 use crate::load;
+use crate::machine::Machine;
 use crate::partial::Partial;
 use crate::stats::{Spread, median, spread};
-use crate::web::Machine;
 use crate::web::runner::Runner;
 
 /// One slice: a server under one load.

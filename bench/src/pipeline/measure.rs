@@ -9,9 +9,9 @@ use super::calls::Setting;
 use super::code::{self, STAGES};
 use super::options::Plan;
 use super::report::{Cohort, Report, Size};
+use crate::cores;
 use crate::rounds::{self, Taken};
 use crate::stats::{median, minimum, spread};
-use crate::web::cores;
 
 /// Divides the number of requests for threads, which are much slower.
 const FEWER_FOR_THREADS: usize = 8;
@@ -34,8 +34,8 @@ const DIRECT: usize = 6;
 
 /// Measures in this process, with the thread bound to one core meanwhile.
 pub(crate) fn measure(plan: &Plan) -> io::Result<Report> {
-    let here = cores::Cores::choose(None, None)?.server;
-    let sizes = cores::bound(here, || plan.kib.iter().map(|kib| size(*kib, plan)).collect())?;
+    let here = cores::first()?;
+    let sizes = cores::bound(&here, || plan.kib.iter().map(|kib| size(*kib, plan)).collect())?;
     Ok(Report { sizes, stages: STAGES, requests: plan.requests, rounds: plan.rounds, processes: 1 })
 }
 

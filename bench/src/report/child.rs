@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
+use crate::interrupt::is_interrupted;
 use crate::process::Group;
-use crate::web::is_interrupted;
 
 /// Interval between two polls of the process.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn timeouts_and_failures_end_the_child() {
-        let Outcome::Measured(report, _) = outcome("echo \"{\\\"of\\\": \\\"$2 $3\\\"}\"", 60)
+        let Outcome::Measured(report, _) = outcome("echo \"{\\\"of\\\": \\\"$1 $2\\\"}\"", 60)
         else {
             panic!("expected JSON");
         };

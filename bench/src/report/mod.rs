@@ -30,9 +30,11 @@ pub use options::Options;
 use child::Outcome;
 use experiment::{Command, Experiment};
 
-use crate::broker::mosquitto_version;
+use crate::interrupt::install_signal_handlers;
+use crate::interrupt::is_interrupted;
+use crate::machine;
 use crate::noise::{NoiseProbe, is_noisy};
-use crate::web::{install_signal_handlers, is_interrupted, machine, peer_versions};
+use crate::web::peer_versions;
 
 /// Steps of the noise probe around each experiment: tens of milliseconds.
 const PROBE_STEPS: u64 = 20_000_000;
@@ -116,7 +118,7 @@ fn measure_all(
 ) -> Result<Made, Error> {
     let program = crate::programs::own()?;
     let mut document = document(options);
-    install_signal_handlers().map_err(|error| io::Error::other(error.to_string()))?;
+    install_signal_handlers()?;
 
     let total: u64 = chosen.iter().map(|own| own.command(options.full).seconds).sum();
     let bar = bar(total);
@@ -184,7 +186,8 @@ fn choose(only: &[String]) -> Result<Vec<&'static Experiment>, Error> {
 /// A document without experiments.
 fn document(options: &Options) -> Document {
     let mut peers = peer_versions();
-    peers.insert("mosquitto".to_owned(), mosquitto_version());
+    peers
+        .extend(crate::broker::peers::versions().map(|(name, version)| (name.to_owned(), version)));
     let made_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Document {
         version: document::VERSION,

@@ -20,7 +20,7 @@ pub struct Options {
     #[arg(long)]
     pub quick: bool,
 
-    /// Full run of up to an hour; disturbed experiments are repeated
+    /// Full run of about an hour; disturbed experiments are repeated
     #[arg(long, conflicts_with = "quick")]
     pub full: bool,
 

@@ -8,10 +8,11 @@ use std::time::Duration;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
+use crate::cores::{Bound, Cores};
+use crate::error::Error;
+use crate::interrupt::interrupted;
 use crate::process::{self, Process};
 use crate::procfs::run_time;
-use crate::web::cores::{Bound, Cores};
-use crate::web::{Error, interrupted};
 
 /// Number of connections.
 const CONNECTIONS: usize = 64;
@@ -39,19 +40,19 @@ impl Server {
         let mut command = Command::new(program);
         command.args(["echo", name]);
         let process =
-            Process::start(name, command, None, cores.server, directory, process::listens)?;
+            Process::start(name, command, None, &cores.server, directory, process::listens)?;
         Ok(Self { name, cores, process })
     }
 
     /// Microseconds of the server's processor time per message.
     pub(super) fn measure(&self, messages: usize) -> Result<f64, Error> {
         interrupted()?;
-        let _bound = Bound::to(self.cores.load).map_err(Error::Io)?;
+        let _bound = Bound::to(&self.cores.load)?;
         let mut clients = Clients::connect(&self.process)?;
         self.exchange(&mut clients, messages / 10)?;
-        let before = run_time(&self.process.family).map_err(Error::Io)?;
+        let before = run_time(&self.process.family)?;
         self.exchange(&mut clients, messages)?;
-        let after = run_time(&self.process.family).map_err(Error::Io)?;
+        let after = run_time(&self.process.family)?;
         Ok((after - before) * 1e6 / messages as f64)
     }
 
@@ -70,7 +71,7 @@ struct Clients {
 
 impl Clients {
     fn connect(process: &Process) -> Result<Self, Error> {
-        let poll = Poll::new().map_err(Error::Io)?;
+        let poll = Poll::new()?;
         let connect = |n| {
             let stream = std::net::TcpStream::connect(process.address)?;
             stream.set_nodelay(true)?;
@@ -80,7 +81,7 @@ impl Clients {
             Ok((stream, 0))
         };
         let streams = (0..CONNECTIONS).map(connect).collect::<std::io::Result<_>>();
-        Ok(Self { streams: streams.map_err(Error::Io)?, poll })
+        Ok(Self { streams: streams?, poll })
     }
 
     /// Sends `messages` messages over all connections and waits for their echoes.

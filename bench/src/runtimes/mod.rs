@@ -10,16 +10,18 @@ use std::process::Command;
 use clap::Args;
 use serde::Serialize;
 
+use crate::cores::{Bound, Cores};
+use crate::error::Error;
+use crate::interrupt::install_signal_handlers;
+use crate::interrupt::interrupted;
 use crate::process;
 use crate::stats::median;
-use crate::web::cores::{Bound, Cores};
-use crate::web::{Error, install_signal_handlers, interrupted};
 
 mod echo;
 
 const PROGRAM: &str = "phalanx-runtimes";
 /// How to install it.
-const INSTALL: &str = "cargo install --path bench/peers/runtimes";
+const INSTALL: &str = "cargo xtask peers";
 /// The runtimes; Phalanx is the first.
 const RUNTIMES: [&str; 4] = ["phalanx", "tokio", "glommio", "monoio"];
 
@@ -29,7 +31,7 @@ const RUNTIMES: [&str; 4] = ["phalanx", "tokio", "glommio", "monoio"];
 /// another and waits. `echo`: a single-threaded server echoes 64 bytes to each of 64 connections, whose client
 /// has another core; the figure is the server's processor time per message.
 ///
-/// Build the program with `cargo install --path bench/peers/runtimes`, or name it with --program.
+/// Install the program with `cargo xtask peers`, or name it with --program.
 ///
 /// JSON: `rows[]` with `runtime`, `child_ns`, `cross_ns`, `echo_us` (medians) and, relative to Phalanx,
 /// `child_over`, `cross_over`, `echo_over` (medians of the rounds' ratios); `least_child_over`,
@@ -102,11 +104,11 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         why: format!("it is not here; get it by `{INSTALL}`, or name it by --program"),
     };
     let path = options.program.clone().or_else(|| process::find(PROGRAM)).ok_or_else(missing)?;
-    let cores = Cores::choose(None, None).map_err(Error::Io)?;
+    let cores = Cores::choose(&[], &[], Some(1))?;
     let (rounds, shorter) = if options.quick { (1, 50) } else { (options.rounds, 1) };
     let (children, questions) = (2_000_000 / shorter, 8_000 / shorter);
-    let directory = tempfile::tempdir().map_err(Error::Io)?;
-    let start = |name| echo::Server::start(name, &path, cores, directory.path());
+    let directory = tempfile::tempdir()?;
+    let start = |name| echo::Server::start(name, &path, cores.clone(), directory.path());
     let servers = RUNTIMES.map(start).into_iter().collect::<Result<Vec<_>, _>>()?;
     let mut figures: [Figures; 4] = Default::default();
     for round in 1..=rounds {
@@ -114,7 +116,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         for (of, name) in figures.iter_mut().zip(RUNTIMES) {
             // On one thread, bound to any core.
             let child = || work(&path, "child", name, children);
-            of[0].push(bound(cores.server, child)?);
+            of[0].push(bound(&cores.server, child)?);
         }
         for (of, name) in figures.iter_mut().zip(RUNTIMES) {
             of[1].push(work(&path, "cross", name, questions)?);
@@ -126,8 +128,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     Ok(Report::of(&figures, rounds))
 }
 
-fn bound<R>(core: usize, f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
-    let _bound = Bound::to(core).map_err(Error::Io)?;
+fn bound<R>(cores: &[usize], f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    let _bound = Bound::to(cores)?;
     f()
 }
 
@@ -135,7 +137,7 @@ fn bound<R>(core: usize, f: impl FnOnce() -> Result<R, Error>) -> Result<R, Erro
 fn work(path: &PathBuf, what: &str, name: &str, times: usize) -> Result<f64, Error> {
     interrupted()?;
     let output = Command::new(path).args([what, name, &times.to_string()]).output();
-    let output = output.map_err(Error::Io)?;
+    let output = output?;
     let text = String::from_utf8_lossy(&output.stdout);
     text.trim().parse().map_err(|_| Error::Server {
         name: format!("{PROGRAM} {what} {name}"),

@@ -5,10 +5,7 @@
 //! them side by side), `slice`, `interference` and `report`.
 
 mod certificate;
-pub(crate) mod cores;
 pub(crate) mod features;
-pub(crate) mod interference;
-pub(crate) mod machine;
 mod options;
 mod peers;
 mod report;
@@ -21,16 +18,13 @@ pub(crate) mod slice;
 mod table;
 
 use std::collections::BTreeMap;
-use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-pub use machine::Machine;
 pub use options::Options;
 pub use report::{Growth, Missing, Ratios, Report, Row};
 pub use scene::Scene;
 
+use crate::error::Error;
 use report::{growth, judged, missing, ratios};
 use runner::{Plan, Runner};
 use server::Server;
@@ -42,66 +36,6 @@ const MAX_REPEATS: usize = 2;
 const SLICE_OVERHEAD: Duration = Duration::from_millis(150);
 /// Time for a server to complete its work after a slice.
 const SETTLE_TIME: Duration = Duration::from_millis(30);
-
-/// Errors of a measurement of servers.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// A system call failed.
-    #[error("{0}")]
-    Io(#[source] io::Error),
-    /// A server does not work as expected.
-    #[error("{name} cannot be measured: {why}")]
-    Server {
-        /// Its name.
-        name: String,
-        /// The cause.
-        why: String,
-    },
-    /// The load on a server failed.
-    #[error("load on {name} failed: {why}")]
-    Load {
-        /// Its name.
-        name: String,
-        /// The cause.
-        why: String,
-    },
-    /// No known server was selected.
-    #[error(
-        "--only selects no available server; known are phalanx, floor, twin, nginx, lighttpd, h2o, caddy, sws"
-    )]
-    NoServers,
-    /// A signal ended the run.
-    #[error("interrupted")]
-    Interrupted,
-}
-
-/// The flag that the signals set.
-fn interruption() -> &'static Arc<AtomicBool> {
-    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-    FLAG.get_or_init(Arc::default)
-}
-
-/// Makes SIGINT and SIGTERM end the run and all servers.
-pub(crate) fn install_signal_handlers() -> Result<(), Error> {
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, interruption().clone()).map_err(Error::Io)?;
-    }
-    Ok(())
-}
-
-/// Whether a signal was received.
-pub(crate) fn is_interrupted() -> bool {
-    interruption().load(Ordering::Relaxed)
-}
-
-/// Returns an error once a signal was received.
-pub(crate) fn interrupted() -> Result<(), Error> {
-    match is_interrupted() {
-        true => Err(Error::Interrupted),
-        false => Ok(()),
-    }
-}
 
 /// Versions of the peers; `None` if not installed.
 pub(crate) fn peer_versions() -> BTreeMap<String, Option<String>> {
@@ -175,7 +109,7 @@ fn measure(
     for connections in connections {
         let mut figures: Vec<Vec<Figures>> = runner.servers.iter().map(|_| Vec::new()).collect();
         let mut agreed = Vec::new();
-        let mut round = |seed| {
+        let mut round = |seed| -> Result<(), Error> {
             eprintln!("{scene}, {connections} connections, slice {seed} of {slices}");
             let timeout = length + Duration::from_secs(1);
             let closed = Shot::closed(connections, seed, timeout);

@@ -28,7 +28,7 @@ pub struct Report {
     /// Planned measurements missing because of an interruption.
     pub missing: Vec<Missing>,
     /// The machine and cores of the measurement.
-    pub machine: super::machine::Machine,
+    pub machine: crate::machine::Machine,
     /// Versions of the peers; `None` if not installed.
     pub peers: BTreeMap<&'static str, Option<String>>,
     /// Whether this was a quick run, whose figures are meaningless.

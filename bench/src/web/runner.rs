@@ -7,32 +7,68 @@ use clap::Args;
 use tempfile::TempDir;
 
 use super::certificate::Certificate;
-use super::cores::{Bound, Cores};
 use super::features::Features;
-use super::interference::{self, CpuTimes};
-use super::machine::Machine;
 use super::server::{Server, ServerSpec};
 use super::servers::{Selection, Versions, web};
 use super::site::Site;
 use super::slice::{Load, Shot};
-use super::{Error, MAX_REPEATS, SETTLE_TIME, install_signal_handlers};
+use super::{MAX_REPEATS, SETTLE_TIME};
+use crate::cores::{Bound, Cores};
+use crate::error::Error;
+use crate::interference::{self, CpuTimes};
+use crate::interrupt::install_signal_handlers;
 use crate::load::Report;
+use crate::machine::Machine;
 use crate::programs;
 
 /// Options common to all benchmarks of servers.
 #[derive(Args, Clone, Debug)]
 pub struct RunnerOptions {
-    /// Core of the servers [default: the first usable one]
-    #[arg(long, value_name = "CORE")]
-    pub server_core: Option<usize>,
+    /// Processors of each server: workers of Phalanx and of its peers [default: all cores, or three quarters where
+    /// a core is left for the load]
+    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=64))]
+    pub processors: Option<usize>,
 
-    /// Core of the load [default: the second usable one]
-    #[arg(long, value_name = "CORE")]
-    pub load_core: Option<usize>,
+    /// Cores and program
+    #[command(flatten)]
+    pub setup: SetupOptions,
+}
+
+/// Cores and the measured program.
+#[derive(Args, Clone, Debug)]
+pub struct SetupOptions {
+    /// Cores of the servers [default: as many as processors, all if there are not more]
+    #[arg(long = "server-core", value_name = "CORE,…", value_delimiter = ',')]
+    pub server_cores: Vec<usize>,
+
+    /// Cores of the load [default: those without a server, all if there is none]
+    #[arg(long = "load-core", value_name = "CORE,…", value_delimiter = ',')]
+    pub load_cores: Vec<usize>,
 
     /// The `phalanx` to measure [default: the one beside this program, or on the search path]
     #[arg(long, value_name = "PATH", env = "PHALANX_EXECUTABLE", hide_env_values = true)]
     pub phalanx: Option<PathBuf>,
+}
+
+impl RunnerOptions {
+    /// The cores, and the number of processors of each server.
+    ///
+    /// # Errors
+    /// When a given core is not available.
+    pub(crate) fn cores(&self) -> std::io::Result<(Cores, usize)> {
+        let cores =
+            Cores::choose(&self.setup.server_cores, &self.setup.load_cores, self.processors)?;
+        let processors = self.processors.unwrap_or(cores.server.len());
+        Ok((cores, processors))
+    }
+
+    /// The core of a measurement with one thread.
+    ///
+    /// # Errors
+    /// When the given core is not available.
+    pub(crate) fn one_core(&self) -> std::io::Result<Vec<usize>> {
+        Ok(Cores::choose(&self.setup.server_cores, &[], Some(1))?.server)
+    }
 }
 
 /// Running servers and their environment.
@@ -80,51 +116,76 @@ impl<'a> Plan<'a> {
 }
 
 impl Runner {
-    /// Starts the servers, and binds this thread to the load's core until they are stopped.
+    /// Starts the servers, and binds this thread to the load's cores until they are stopped.
     pub(crate) fn start(options: &RunnerOptions, plan: &Plan<'_>) -> Result<Self, Error> {
+        let (cores, processors) = options.cores()?;
+        let mut runner = Self::prepare(&options.setup, cores, plan.site, plan.check_noise)?;
+        runner.machine.processors = processors;
+        runner.cold = plan.cold;
+        let on = runner.cores.server.clone();
+        match runner.add(plan, processors, &on)?.is_empty() {
+            true => Err(Error::NoServers),
+            false => Ok(runner),
+        }
+    }
+
+    /// Creates the site, and binds this thread to the load's cores. There are no servers yet.
+    pub(crate) fn prepare(
+        setup: &SetupOptions,
+        cores: Cores,
+        site: &dyn Fn(&std::path::Path) -> std::io::Result<Site>,
+        check_noise: bool,
+    ) -> Result<Self, Error> {
         install_signal_handlers()?;
-        let cores = Cores::choose(options.server_core, options.load_core).map_err(Error::Io)?;
-        let allowed = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let machine = Machine::here(allowed, cores);
         phalanx::runtime::raise_open_files();
-        let phalanx = programs::phalanx(options.phalanx.as_deref());
-        let directory =
-            tempfile::Builder::new().prefix("phalanx-bench-").tempdir().map_err(Error::Io)?;
-        let site = (plan.site)(directory.path()).map_err(Error::Io)?;
-        let certificate =
-            plan.features.tls.then(|| Certificate::make(directory.path())).transpose();
-        let certificate = certificate.map_err(Error::Io)?;
+        let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
+        let site = site(directory.path())?;
+        Ok(Self {
+            machine: Machine::here(cores.server.len(), &cores),
+            // Keep this process off the servers' cores.
+            _bound: Bound::to(&cores.load)?,
+            cores,
+            servers: Vec::new(),
+            versions: Versions::new(),
+            site,
+            phalanx: programs::phalanx(setup.phalanx.as_deref()),
+            directory,
+            check_noise,
+            cold: false,
+            certificate: None,
+        })
+    }
+
+    /// Starts servers with this many processors on `cores`, and returns their names.
+    pub(crate) fn add(
+        &mut self,
+        plan: &Plan<'_>,
+        processors: usize,
+        cores: &[usize],
+    ) -> Result<Vec<String>, Error> {
+        // Each call has its own folder, since configurations are named after their servers.
+        let directory = self.directory.path().join(self.servers.len().to_string());
+        std::fs::create_dir_all(&directory)?;
+        if plan.features.tls && self.certificate.is_none() {
+            self.certificate = Some(Certificate::make(self.directory.path())?);
+        }
         let selection = Selection {
             wants: plan.wants,
             arguments: plan.arguments,
-            phalanx: &phalanx,
-            directory: directory.path(),
-            site: &site,
-            certificate: certificate.as_ref(),
+            phalanx: &self.phalanx,
+            processors,
+            directory: &directory,
+            site: &self.site,
+            certificate: self.certificate.as_ref(),
             features: plan.features,
         };
-        let (specs, versions) = selection.specs().map_err(Error::Io)?;
-        if specs.is_empty() {
-            return Err(Error::NoServers);
-        }
-        let start = |spec| Server::start(spec, cores.server, directory.path(), &site);
+        let (specs, versions) = selection.specs()?;
+        self.versions = versions;
+        let start = |spec| Server::start(spec, cores, &directory, &self.site);
         let servers = specs.into_iter().map(start).collect::<Result<Vec<_>, Error>>()?;
-        // Keep this process off the servers' core.
-        let bound = Bound::to(cores.load).map_err(Error::Io)?;
-        let Plan { check_noise, cold, .. } = *plan;
-        Ok(Self {
-            cores,
-            machine,
-            servers,
-            versions,
-            site,
-            phalanx,
-            directory,
-            check_noise,
-            cold,
-            certificate,
-            _bound: bound,
-        })
+        let names = servers.iter().map(|server| server.name.clone()).collect();
+        self.servers.extend(servers);
+        Ok(names)
     }
 
     /// Starts an additional `phalanx web`.
@@ -133,9 +194,11 @@ impl Runner {
         driver: &'static str,
         arguments: &[&str],
     ) -> Result<(), Error> {
-        let spec = web(&self.phalanx, &self.site, driver, arguments, self.certificate.as_ref());
+        let certificate = self.certificate.as_ref();
+        let processors = self.machine.processors;
+        let spec = web(&self.phalanx, processors, &self.site, driver, arguments, certificate);
         let spec = ServerSpec { name: format!("{}-{}", spec.name, self.servers.len()), ..spec };
-        let server = Server::start(spec, self.cores.server, self.directory.path(), &self.site)?;
+        let server = Server::start(spec, &self.cores.server, self.directory.path(), &self.site)?;
         self.servers.push(server);
         Ok(())
     }
@@ -160,17 +223,18 @@ impl Runner {
     ) -> Result<(Report, bool), Error> {
         let all: Vec<u32> =
             self.servers.iter().flat_map(|server| &server.process.family).copied().collect();
-        let load = Load { directory: self.directory.path(), site: &self.site, slice };
+        let processes = if self.cores.are_shared() { 1 } else { self.cores.load.len() };
+        let load = Load { directory: self.directory.path(), site: &self.site, slice, processes };
         let mut left = MAX_REPEATS;
         loop {
             if self.cold {
-                self.site.forget().map_err(Error::Io)?;
+                self.site.forget()?;
             }
             std::thread::sleep(SETTLE_TIME);
-            let before = CpuTimes::take(self.cores, &all).map_err(Error::Io)?;
+            let before = CpuTimes::take(&self.cores, &all)?;
             let report = load.report(server, shot)?;
-            let after = CpuTimes::take(self.cores, &all).map_err(Error::Io)?;
-            let foreign = before.foreign_until(&after, self.cores);
+            let after = CpuTimes::take(&self.cores, &all)?;
+            let foreign = before.foreign_until(&after, &self.cores);
             let disturbed = foreign > interference::MAX_FOREIGN_SHARE;
             // A short slice may fail for lack of a core, independent of the server. Likewise a closed loop in
             // which the machine stalled for the length of the slice, without processor time used by others.

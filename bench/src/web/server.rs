@@ -9,9 +9,9 @@ use std::time::Duration;
 use phalanx_http::Body;
 use phalanx_http::client::Content;
 
-use super::Error;
 use super::features::Features;
 use super::site::{PROBE, Site};
+use crate::error::Error;
 use crate::load::tls::Tls;
 use crate::process::{Process, ReservedPort, START_TIMEOUT};
 
@@ -42,21 +42,22 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it on `core` and waits until it answers with a file of `site`.
+    /// Starts it on `cores` and waits until it answers with a file of `site`.
     pub(crate) fn start(
         spec: ServerSpec,
-        core: usize,
+        cores: &[usize],
         directory: &Path,
         site: &Site,
     ) -> Result<Self, Error> {
         let ServerSpec { name, server, driver, command, port, serves_files, features } = spec;
-        let process = Process::start(&name, command, port, core, directory, |address| {
-            match ask(address, features.tls) {
-                Ok(body) if !serves_files || body == site.probe => Ok(()),
-                Ok(body) => Err(format!("wrong answer to {PROBE}: {} bytes", body.len())),
-                Err(error) => Err(format!("no answer from {address}: {error}")),
-            }
-        })?;
+        let process =
+            Process::start(&name, command, port, cores, directory, |address| {
+                match ask(address, features.tls) {
+                    Ok(body) if !serves_files || body == site.probe => Ok(()),
+                    Ok(body) => Err(format!("wrong answer to {PROBE}: {} bytes", body.len())),
+                    Err(error) => Err(format!("no answer from {address}: {error}")),
+                }
+            })?;
         Ok(Self { name, server, driver, features, process })
     }
 }

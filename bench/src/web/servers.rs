@@ -22,6 +22,8 @@ pub(crate) struct Selection<'a> {
     /// Additional arguments of `phalanx web`.
     pub(crate) arguments: &'a [&'a str],
     pub(crate) phalanx: &'a Path,
+    /// Processors of each server.
+    pub(crate) processors: usize,
     /// Folder for configuration files.
     pub(crate) directory: &'a Path,
     pub(crate) site: &'a Site,
@@ -37,15 +39,16 @@ impl Selection<'_> {
     /// # Errors
     /// When a configuration file cannot be written, or the path of this program is unknown.
     pub(crate) fn specs(&self) -> io::Result<(Vec<ServerSpec>, Versions)> {
-        let Self { wants, phalanx, site, certificate, features, .. } = *self;
+        let Self { wants, phalanx, processors, site, certificate, features, .. } = *self;
         let program = programs::own()?;
         let mut specs = Vec::new();
         let mut versions = Versions::new();
         for driver in ["uring", "poll"] {
-            let web = web(phalanx, site, driver, self.arguments, certificate);
+            let web = web(phalanx, processors, site, driver, self.arguments, certificate);
             specs.push(logging(web, self.directory, features));
             let mut floor = Command::new(&program);
             floor.args(["floor-server", "--driver", driver]);
+            floor.arg(format!("--processors={processors}"));
             specs.push(own("floor", Some(driver), false, floor));
         }
         let mut twin = Command::new(&program);
@@ -58,6 +61,7 @@ impl Selection<'_> {
                 Some(path) => {
                     specs.extend(peer.specs(
                         &path,
+                        processors,
                         self.directory,
                         &site.root,
                         certificate,
@@ -87,17 +91,18 @@ pub(crate) fn ours() -> (&'static str, String) {
     (driver, format!("phalanx-{driver}"))
 }
 
-/// `phalanx web` with one worker and additional arguments.
+/// `phalanx web` with this many workers and additional arguments.
 pub(crate) fn web(
     phalanx: &Path,
+    processors: usize,
     site: &Site,
     driver: &'static str,
     arguments: &[&str],
     certificate: Option<&Certificate>,
 ) -> ServerSpec {
     let mut web = Command::new(phalanx);
-    web.arg("web").arg(&site.root).args(["--listen", "127.0.0.1:0", "--workers", "1"]);
-    web.args(["--driver", driver]).args(arguments);
+    web.arg("web").arg(&site.root).args(["--listen", "127.0.0.1:0"]);
+    web.arg(format!("--workers={processors}")).args(["--driver", driver]).args(arguments);
     if let Some(Certificate { chain, key }) = certificate {
         web.arg("--tls-certificate").arg(chain).arg("--tls-key").arg(key);
     }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::server::Server;
 use super::site::Site;
-use super::{Error, interrupted};
+use crate::error::Error;
+use crate::interrupt::interrupted;
 use crate::load;
 use crate::process::Group;
 
@@ -20,6 +21,8 @@ pub(crate) struct Load<'a> {
     pub(crate) directory: &'a Path,
     pub(crate) site: &'a Site,
     pub(crate) slice: Duration,
+    /// Number of processes that send the load, if it has several cores of its own.
+    pub(crate) processes: usize,
 }
 
 /// Parameters of a slice's load.
@@ -72,13 +75,32 @@ pub(crate) struct Figures {
 }
 
 impl Load<'_> {
-    /// Sends the load to `server` from a process with the affinity of this one.
+    /// Sends the load to `server` from processes with the affinity of this one, which share connections and rate.
     pub(crate) fn report(&self, server: &Server, shot: Shot) -> Result<load::Report, Error> {
+        let processes = self.processes.clamp(1, shot.connections);
+        let part = |n: usize| Shot {
+            connections: (shot.connections + n) / processes,
+            seed: shot.seed * processes + n,
+            rate: shot.rate.map(|rate| rate / processes as f64),
+            ..shot
+        };
+        let started: Vec<_> =
+            (0..processes).map(|n| self.start(server, part(n), n)).collect::<Result<_, Error>>()?;
+        let each = started.into_iter().enumerate().map(|(n, group)| self.finish(server, group, n));
+        Ok(load::Report::together(each.collect::<Result<Vec<_>, Error>>()?))
+    }
+
+    /// The files of the process with this number: its report and its errors.
+    fn files(&self, number: usize) -> [PathBuf; 2] {
+        ["out", "err"].map(|kind| self.directory.join(format!("load-{number}.{kind}")))
+    }
+
+    /// Starts a load process.
+    fn start(&self, server: &Server, shot: Shot, number: usize) -> Result<Group, Error> {
         use std::os::unix::process::CommandExt;
         let seconds = |duration: Duration| duration.as_secs_f64().to_string();
-        let (out, errors) = (self.directory.join("load.out"), self.directory.join("load.err"));
-        let create = |path: &PathBuf| File::create(path).map_err(Error::Io);
-        let mut command = Command::new(crate::programs::own().map_err(Error::Io)?);
+        let [out, errors] = self.files(number);
+        let mut command = Command::new(crate::programs::own()?);
         command
             .arg("load")
             .arg(format!(
@@ -103,14 +125,24 @@ impl Load<'_> {
             .args(server.process.family.iter().map(|process| format!("--pid={process}")))
             .process_group(0)
             .stdin(Stdio::null())
-            .stdout(create(&out)?)
-            .stderr(create(&errors)?);
-        let mut group = Group(command.spawn().map_err(Error::Io)?);
+            .stdout(File::create(out)?)
+            .stderr(File::create(errors)?);
+        Ok(Group(command.spawn()?))
+    }
+
+    /// Waits for a load process and returns its report.
+    fn finish(
+        &self,
+        server: &Server,
+        mut group: Group,
+        number: usize,
+    ) -> Result<load::Report, Error> {
+        let [out, errors] = self.files(number);
         let deadline = Instant::now() + 3 * self.slice + LOAD_OVERHEAD;
         let failed = |why: String| Error::Load { name: server.name.clone(), why };
         let status = loop {
             interrupted()?;
-            match group.0.try_wait().map_err(Error::Io)? {
+            match group.0.try_wait()? {
                 Some(status) => break status,
                 None if Instant::now() > deadline => return Err(failed("it does not exit".into())),
                 None => std::thread::sleep(POLL_INTERVAL),
@@ -120,7 +152,7 @@ impl Load<'_> {
         if !status.success() {
             return Err(failed(format!("{status}: {}", said.trim())));
         }
-        let text = fs::read_to_string(&out).map_err(Error::Io)?;
+        let text = fs::read_to_string(&out)?;
         serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
     }
 }

@@ -7,10 +7,7 @@ use super::scene::Scene;
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let machine = &self.machine;
-        let processor = machine.processor.as_deref().unwrap_or("unknown processor");
-        writeln!(f, "{processor}, {} cores, {}", machine.cores, machine.kernel)?;
-        writeln!(f, "servers on core {}, load on core {}", machine.server_core, machine.load_core)?;
+        writeln!(f, "{}", self.machine)?;
         let mut setting = None;
         for row in &self.rows {
             if setting.replace((row.scene, row.connections)) != Some((row.scene, row.connections)) {

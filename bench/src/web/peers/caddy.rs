@@ -1,4 +1,4 @@
-//! Caddy, with one processor of Go.
+//! Caddy, with as many processors of Go.
 
 use super::super::certificate::Certificate;
 use super::{Environment, Peer, Tuning};
@@ -13,8 +13,8 @@ pub(super) const CADDY: Peer = Peer {
         configuration: caddy,
         arguments: &["run", "--adapter", "caddyfile", "--config", "{}"],
     }],
-    // Its garbage collector runs less often with more memory; on one core its threads only contend.
-    environment: &[("GOMAXPROCS", "1"), ("GOGC", "400")],
+    // Its garbage collector runs less often with more memory; more threads than processors only contend.
+    environment: &[("GOMAXPROCS", "{processors}"), ("GOGC", "400")],
 };
 
 fn caddy(environment: &Environment<'_>) -> String {

@@ -1,4 +1,4 @@
-//! h2o with one thread. Its defaults are tuned for files.
+//! h2o with as many threads. Its defaults are tuned for files.
 
 use super::super::certificate::Certificate;
 use super::{Environment, Peer, Tuning};
@@ -17,7 +17,7 @@ pub(super) const H2O: Peer = Peer {
 };
 
 fn h2o(environment: &Environment<'_>) -> String {
-    let Environment { port, root_user, certificate, features, .. } = *environment;
+    let Environment { port, processors, root_user, certificate, features, .. } = *environment;
     let (here, root) = (environment.directory.display(), environment.root.display());
     let user = if root_user { "user: root\n" } else { "" };
     let ssl = match certificate {
@@ -35,7 +35,7 @@ fn h2o(environment: &Environment<'_>) -> String {
     };
     format!(
         "{user}{log}\
-         num-threads: 1\n\
+         num-threads: {processors}\n\
          max-connections: 16384\n\
          http1-request-timeout: 600\n\
          error-log: {here}/h2o-{port}.log\n\

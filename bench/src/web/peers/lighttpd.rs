@@ -1,4 +1,4 @@
-//! lighttpd with one worker; `writev` is best for small files, `sendfile` for large ones.
+//! lighttpd; `writev` is best for small files, `sendfile` for large ones.
 
 use std::path::Path;
 
@@ -28,6 +28,8 @@ pub(super) const LIGHTTPD: Peer = Peer {
 
 fn lighttpd(environment: &Environment<'_>, backend: &str) -> String {
     let port = environment.port;
+    // With 0 it does not fork.
+    let workers = if environment.processors > 1 { environment.processors } else { 0 };
     let (here, root) = (environment.directory.display(), environment.root.display());
     let ssl = match environment.certificate {
         None => String::new(),
@@ -59,7 +61,7 @@ fn lighttpd(environment: &Environment<'_>, backend: &str) -> String {
          server.max-fds = 20000\n\
          server.max-connections = 16384\n\
          server.listen-backlog = 4096\n\
-         server.max-worker = 0\n\
+         server.max-worker = {workers}\n\
          mimetype.assign = ( \".html\" => \"text/html\" )\n"
     )
 }

@@ -1,4 +1,4 @@
-//! Peers: their executables, and their best configurations for static files on one core.
+//! Peers: their executables, and their best configurations for static files.
 
 mod caddy;
 mod h2o;
@@ -31,6 +31,7 @@ pub(crate) struct Peer {
     tunings: &'static [Tuning],
     /// Whether the installed peer has these features.
     can: fn(Features) -> bool,
+    /// Its environment; `{processors}` stands for their number.
     environment: &'static [(&'static str, &'static str)],
 }
 
@@ -50,6 +51,8 @@ struct Environment<'a> {
     /// Folder to serve.
     root: &'a Path,
     port: u16,
+    /// Number of workers or threads.
+    processors: usize,
     /// Whether this process is root: some servers drop its rights and could not read the files.
     root_user: bool,
     /// The certificate, with TLS.
@@ -82,6 +85,7 @@ impl Peer {
     pub(crate) fn specs(
         &self,
         path: &Path,
+        processors: usize,
         directory: &Path,
         root: &Path,
         certificate: Option<&Certificate>,
@@ -95,6 +99,7 @@ impl Peer {
                 directory,
                 root,
                 port: port_number,
+                processors,
                 root_user,
                 certificate,
                 features,
@@ -102,7 +107,9 @@ impl Peer {
             let file = directory.join(format!("{}.conf", tuning.name));
             fs::write(&file, (tuning.configuration)(&environment))?;
             let mut command = Command::new(path);
-            command.envs(self.environment.iter().copied());
+            for (name, value) in self.environment {
+                command.env(name, value.replace("{processors}", &processors.to_string()));
+            }
             for argument in tuning.arguments {
                 match *argument {
                     "{}" => command.arg(&file),
@@ -155,6 +162,7 @@ mod tests {
             directory,
             root,
             port: 81,
+            processors: 1,
             root_user,
             certificate: None,
             features: Features::NONE,

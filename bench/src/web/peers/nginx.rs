@@ -1,4 +1,4 @@
-//! nginx with one worker, with and without `sendfile`; without it is faster with small files.
+//! nginx with and without `sendfile`; without it is faster with small files.
 
 use super::super::certificate::Certificate;
 use super::{Environment, Peer, Tuning};
@@ -24,7 +24,7 @@ pub(super) const NGINX: Peer = Peer {
 };
 
 fn nginx(environment: &Environment<'_>, sendfile: bool) -> String {
-    let Environment { port, root_user, certificate, features, .. } = *environment;
+    let Environment { port, processors, root_user, certificate, features, .. } = *environment;
     let (here, root) = (environment.directory.display(), environment.root.display());
     let send = if sendfile { "sendfile on;\n  tcp_nopush on;" } else { "sendfile off;" };
     // Workers drop root's rights and could not read the temporary directory.
@@ -41,18 +41,20 @@ fn nginx(environment: &Environment<'_>, sendfile: bool) -> String {
             (if features.http2 { " ssl http2" } else { " ssl" }, lines)
         }
     };
+    // Several workers share the connections evenly only with a socket each.
+    let (accept, reuse) = if processors > 1 { ("off", " reuseport") } else { ("on", "") };
     let log = match features.log {
         true => format!("{here}/nginx-{port}.access.log combined buffer=64k flush=1s"),
         false => "off".to_owned(),
     };
     format!(
         "daemon off;\n\
-         worker_processes 1;\n\
+         worker_processes {processors};\n\
          worker_rlimit_nofile 20000;\n\
          {user}\
          pid {here}/nginx-{port}.pid;\n\
          error_log {here}/nginx-{port}.log crit;\n\
-         events {{\n  worker_connections 16384;\n  multi_accept on;\n}}\n\
+         events {{\n  worker_connections 16384;\n  multi_accept {accept};\n}}\n\
          http {{\n\
          \x20 types {{ text/html html; }}\n\
          \x20 default_type application/octet-stream;\n\
@@ -66,7 +68,7 @@ fn nginx(environment: &Environment<'_>, sendfile: bool) -> String {
          \x20 open_file_cache_min_uses 1;\n\
          {scratch}\
          \x20 server {{\n\
-         \x20   listen 127.0.0.1:{port}{ssl} backlog=4096;\n\
+         \x20   listen 127.0.0.1:{port}{ssl} backlog=4096{reuse};\n\
          {lines}\
          \x20   root {root};\n\
          \x20 }}\n\

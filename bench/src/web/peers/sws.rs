@@ -1,4 +1,4 @@
-//! static-web-server with one thread, configured by arguments.
+//! static-web-server, configured by arguments.
 
 use super::super::certificate::Certificate;
 use super::{Environment, Peer, Tuning};
@@ -6,7 +6,7 @@ use super::{Environment, Peer, Tuning};
 pub(super) const SWS: Peer = Peer {
     program: "static-web-server",
     version: &["--version"],
-    install: "cargo install static-web-server",
+    install: "cargo xtask peers",
     // It has TLS with HTTP/2 only, and its log contains more than requests.
     can: |features| features.tls == features.http2 && !features.log,
     tunings: &[Tuning { name: "sws", configuration: sws, arguments: &["--config-file", "{}"] }],
@@ -15,6 +15,9 @@ pub(super) const SWS: Peer = Peer {
 
 fn sws(environment: &Environment<'_>) -> String {
     let (port, root) = (environment.port, environment.root.display());
+    // Threads per core that it may use.
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = environment.processors.div_ceil(cores);
     let tls = match environment.certificate {
         None => String::new(),
         Some(Certificate { chain, key }) => format!(
@@ -29,7 +32,7 @@ fn sws(environment: &Environment<'_>) -> String {
          port = {port}\n\
          root = \"{root}\"\n\
          log-level = \"error\"\n\
-         threads-multiplier = 1\n\
+         threads-multiplier = {threads}\n\
          compression = false\n\
          cache-control-headers = false\n\
          {tls}"

@@ -1,10 +1,11 @@
 //! The machine of a measurement.
 
+use std::fmt;
 use std::fs;
 
 use serde::Serialize;
 
-use super::cores::Cores;
+use crate::cores::Cores;
 
 /// Properties of a machine that affect figures.
 #[derive(Clone, Debug, Serialize)]
@@ -17,24 +18,42 @@ pub struct Machine {
     pub kernel: String,
     /// Congestion control algorithm of TCP.
     pub congestion_control: Option<String>,
-    /// Core of the servers.
-    pub server_core: usize,
-    /// Core of the load.
-    pub load_core: usize,
+    /// Processors of each server: workers of Phalanx and of its peers.
+    pub processors: usize,
+    /// Cores of the servers.
+    pub server_cores: Vec<usize>,
+    /// Cores of the load.
+    pub load_cores: Vec<usize>,
 }
 
 impl Machine {
     /// The current machine.
-    pub(crate) fn here(allowed: usize, cores: Cores) -> Self {
+    pub(crate) fn here(processors: usize, cores: &Cores) -> Self {
+        let allowed = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let congestion = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
         Self {
             processor: processor(),
             cores: allowed,
             kernel: kernel(),
             congestion_control: congestion.ok().map(|text| text.trim().to_owned()),
-            server_core: cores.server,
-            load_core: cores.load,
+            processors,
+            server_cores: cores.server.clone(),
+            load_cores: cores.load.clone(),
         }
+    }
+}
+
+/// The first line of reports on servers.
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let processor = self.processor.as_deref().unwrap_or("unknown processor");
+        writeln!(f, "{processor}, {} cores, {}", self.cores, self.kernel)?;
+        let Self { processors, server_cores, load_cores, .. } = self;
+        let plural = if *processors == 1 { "" } else { "s" };
+        write!(
+            f,
+            "servers with {processors} processor{plural} on cores {server_cores:?}, load on {load_cores:?}"
+        )
     }
 }
 

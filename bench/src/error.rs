@@ -1,0 +1,36 @@
+//! Errors of benchmarks of servers.
+
+use std::io;
+
+/// Errors of a measurement of servers.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A system call failed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// A server does not work as expected.
+    #[error("{name} cannot be measured: {why}")]
+    Server {
+        /// Its name.
+        name: String,
+        /// The cause.
+        why: String,
+    },
+    /// The load on a server failed.
+    #[error("load on {name} failed: {why}")]
+    Load {
+        /// Its name.
+        name: String,
+        /// The cause.
+        why: String,
+    },
+    /// No known server was selected.
+    #[error(
+        "--only selects no available server; known are phalanx, floor, twin, nginx, lighttpd, h2o, caddy, sws"
+    )]
+    NoServers,
+    /// A signal ended the run.
+    #[error("interrupted")]
+    Interrupted,
+}

@@ -1,0 +1,79 @@
+//! `cargo xtask peers`: installs the programs that benchmarks compare with, in target/peers/bin.
+//!
+//! Versions are pinned. Servers that Debian packages are not built here; the task names the missing ones.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Crates with a server, and their versions.
+const CRATES: [(&str, &str); 2] = [("static-web-server", "2.44.1"), ("rumqttd", "0.20.0")];
+/// The comparison program of `phalanx-bench runtimes`.
+const RUNTIMES: &str = "bench/peers/runtimes";
+/// A server in Go: its package with a version, the name that `go install` gives it, and its own.
+const MOCHI: [&str; 3] =
+    ["github.com/mochi-mqtt/server/v2/cmd/docker@v2.7.9", "docker", "mochi-mqtt"];
+/// Programs that Debian packages, and their packages.
+const DEBIAN: [(&str, &str); 8] = [
+    ("nginx", "nginx-light"),
+    ("lighttpd", "lighttpd"),
+    ("h2o", "h2o"),
+    ("caddy", "caddy"),
+    ("mosquitto", "mosquitto"),
+    ("redis-server", "redis-server"),
+    ("redis-benchmark", "redis-tools"),
+    ("valgrind", "valgrind"),
+];
+
+/// Installs every program, reports those that could not be installed, and fails if there are any.
+pub(crate) fn run(root: &Path) -> ExitCode {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+    let peers = target.join("peers");
+    let mut failed = Vec::new();
+    let cargo = || {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["install", "--locked", "--root"]).arg(&peers);
+        cargo.env("CARGO_TARGET_DIR", target.join("peers-build"));
+        cargo
+    };
+    for (name, version) in CRATES {
+        failed.extend(install(name, cargo().arg(format!("{name}@{version}"))));
+    }
+    failed.extend(install("phalanx-runtimes", cargo().arg("--path").arg(root.join(RUNTIMES))));
+    failed.extend(mochi(&peers.join("bin")));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> =
+        std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]).collect();
+    let is_missing =
+        |(program, _): &&(&str, &str)| !folders.iter().any(|folder| folder.join(program).is_file());
+    let missing: Vec<&str> =
+        DEBIAN.iter().filter(is_missing).map(|(_, package)| *package).collect();
+    if !missing.is_empty() {
+        println!("not installed: apt-get install {}", missing.join(" "));
+    }
+    for why in &failed {
+        eprintln!("xtask peers: {why}");
+    }
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs a command that installs `name`; returns the reason if it fails.
+fn install(name: &str, command: &mut Command) -> Option<String> {
+    match command.status() {
+        Ok(status) if status.success() => None,
+        Ok(status) => Some(format!("{name} is not installed: {status}")),
+        Err(error) => {
+            Some(format!("{name} is not installed: {}: {error}", command.get_program().display()))
+        }
+    }
+}
+
+/// Installs mochi-mqtt, unless it is there; `go install` does not rename it.
+fn mochi(bin: &Path) -> Option<String> {
+    let [package, built, name] = MOCHI;
+    if bin.join(name).is_file() {
+        return None;
+    }
+    let failed = install(name, Command::new("go").args(["install", package]).env("GOBIN", bin));
+    let renamed = || std::fs::rename(bin.join(built), bin.join(name));
+    failed.or_else(|| renamed().err().map(|error| format!("{name}: {error}")))
+}
