@@ -64,6 +64,7 @@ pub use crate::handle::partitioned::PartitionedStage;
 pub use crate::handle::policy::cohort::{CohortStage, Items, KeyedItems, PartitionedCohortStage};
 pub use crate::handle::policy::custom::Policy;
 pub use crate::handle::policy::rebuild_options::Rebuilding;
+pub use crate::handle::policy::replicated::{Offer, Published, Replicated, ReplicatedStage};
 pub use crate::handle::policy::roaming::{AffineOptions, AffineStage, BalancedStage, Roaming};
 pub use crate::handle::stage::Stage;
 #[cfg(feature = "fault-injection")]
@@ -85,6 +86,7 @@ pub use crate::processor::observe::running::Running;
 pub use crate::processor::observe::trace::Trace;
 pub use crate::processor::policy::interleave_ring::MAX_INTERLEAVED;
 pub use crate::processor::policy::prefetch_next::prefetch_wakers;
+pub use crate::processor::policy::replicas::Replica;
 pub use crate::processor::processor::Processor;
 pub use crate::processor::turn::Turn;
 pub use crate::processor::waker::wake_contained;

@@ -13,6 +13,7 @@ use crate::mailbox::parking::Parking;
 use crate::operation::cancel_flag::{CancelFlag, RemotePlace};
 use crate::operation::join_table::Countdown;
 use crate::operation::state::Serial;
+use crate::processor::policy::holders::Holders;
 use crate::queue::ring::Ring;
 use crate::session::group_flag::Group;
 use crate::state::exclusive::{ExclusiveState, Gate, LocalExclusive};
@@ -237,5 +238,52 @@ fn a_child_elsewhere_is_ended_by_one_of_two() {
         let refused = target.join().unwrap();
         assert_eq!(ordered.is_none(), refused);
         assert!(ordered.is_none_or(|place| place == PLACE));
+    });
+}
+
+/// A processor takes a replica, or displaces one and takes it again, while the owner revokes the value: the
+/// processor stores nothing, or the owner sends it a command.
+#[test]
+fn a_stored_replica_is_told_of_the_revocation() {
+    for displaced in [false, true] {
+        loom::model(move || {
+            let holders = Arc::new(Holders::new(2));
+            let reader = {
+                let holders = holders.clone();
+                thread::spawn(move || {
+                    let stored = holders.join(1);
+                    if !displaced {
+                        return stored;
+                    }
+                    holders.leave(1);
+                    holders.join(1)
+                })
+            };
+            let told = holders.revoke();
+            let stored = reader.join().unwrap();
+            assert!(!stored || told.contains(&1), "stored, and not told");
+            assert!(!told.contains(&0) && !holders.join(0));
+        });
+    }
+}
+
+/// A processor that has received a message sent after the revocation does not find the value.
+#[test]
+fn a_revocation_precedes_later_messages() {
+    loom::model(|| {
+        let holders = Arc::new(Holders::new(2));
+        let pending = Arc::new(ReadyMask::default());
+        assert!(holders.join(1));
+        let owner = {
+            let (holders, pending) = (holders.clone(), pending.clone());
+            thread::spawn(move || {
+                assert_eq!(holders.revoke(), [1]);
+                pending.mark(Inbox::Replies);
+            })
+        };
+        if pending.take().contains(Inbox::Replies) {
+            assert!(holders.is_revoked(1), "found after the answer");
+        }
+        owner.join().unwrap();
     });
 }

@@ -51,6 +51,10 @@ struct Panics;
 #[doc = include_str!("../../../docs/mechanisms/policies.md")]
 struct Policies;
 
+/// Replicated state.
+#[doc = include_str!("../../../docs/mechanisms/replicated-state.md")]
+struct ReplicatedState;
+
 /// Sessions.
 #[doc = include_str!("../../../docs/mechanisms/sessions.md")]
 struct Sessions;

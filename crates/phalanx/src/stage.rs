@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | shared | [`Graph::shared`](crate::Graph::shared) | one `Sync` value; operations run on the caller's processor |
 //! | partitioned | [`Graph::partitioned`](crate::Graph::partitioned) | one value per partition; a key selects it, and its owner runs the operation |
+//! | replicated | [`StageOptions::replicated`] | values that an owner publishes; every processor reads its own replicas |
 //! | exclusive | [`Graph::exclusive`](crate::Graph::exclusive) | one value; one processor at a time runs a cohort, under a lock |
 //!
 //! [`StageOptions`] sets a stage's bounds and batching:
@@ -23,7 +24,8 @@
 pub use phalanx_core::{
     AffineOptions, AffineStage, BalancedStage, Cohort, CohortStage, DEFAULT_COHORT_TIME,
     DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, Entry, Exclusive, ExclusiveStage, Gate,
-    Items, KeyedItems, LocalAccess, MAX_INTERLEAVED, MAX_STAGES, MoveError, Partition,
-    PartitionedCohortStage, PartitionedStage, Policy, Pooled, Prefetch, Rebuilding, Roaming,
-    Shared, SharedStage, Stage, StageOptions, StageSlot, prefetch,
+    Items, KeyedItems, LocalAccess, MAX_INTERLEAVED, MAX_STAGES, MoveError, Offer, Partition,
+    PartitionedCohortStage, PartitionedStage, Policy, Pooled, Prefetch, Published, Rebuilding,
+    Replica, Replicated, ReplicatedStage, Roaming, Shared, SharedStage, Stage, StageOptions,
+    StageSlot, prefetch,
 };

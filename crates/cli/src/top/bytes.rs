@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use phalanx::metrics::Snapshot;
 
-/// A line per type of operation that the program has run, and per declared object.
+/// A line per type of operation that the program has run, per declared object, and per stage with replicas.
 pub(super) fn table(name: &str, snapshot: &Snapshot) -> String {
     let mut out = format!(
         "{name}: memory of operations in bytes; the cache of a core has {} KiB\n",
@@ -12,7 +12,8 @@ pub(super) fn table(name: &str, snapshot: &Snapshot) -> String {
     );
     let bytes = &snapshot.bytes;
     let stages = bytes.operations.iter().map(|each| &each.stage);
-    let stages = stages.chain(bytes.objects.iter().map(|each| &each.stage));
+    let objects = bytes.objects.iter().chain(&bytes.replicas);
+    let stages = stages.chain(objects.map(|each| &each.stage));
     let width = stages.map(|stage| stage.chars().count()).max().unwrap_or(0).max("stage".len());
     let _ = writeln!(
         out,
@@ -37,6 +38,13 @@ pub(super) fn table(name: &str, snapshot: &Snapshot) -> String {
             out,
             "{:<width$}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  ({}, one object per request)",
             each.stage, each.bytes, "", "", "", "", each.name
+        );
+    }
+    for each in &bytes.replicas {
+        let _ = writeln!(
+            out,
+            "{:<width$}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  (replicas on all processors)",
+            each.stage, each.bytes, "", "", "", ""
         );
     }
     out

@@ -18,6 +18,7 @@ use crate::stage::key::Key;
 /// | [`Shared<S>`](crate::Shared) | [`SharedStage`](crate::SharedStage) | run on the processor that invokes them, on all processors at once |
 /// | [`Partition<S>`](crate::Partition) | [`PartitionedStage`](crate::PartitionedStage) | run on the processor that owns the key's partition |
 /// | [`Exclusive<S>`](crate::Exclusive) | [`ExclusiveStage`](crate::ExclusiveStage) | run on one processor at a time, under a lock taken once a cohort |
+/// | [`Replicated<V>`](crate::Replicated) | [`ReplicatedStage`](crate::ReplicatedStage) | none: every processor reads values through replicas |
 /// | [`Roaming<A>`](crate::Roaming) | [`BalancedStage`](crate::BalancedStage), [`AffineStage`](crate::AffineStage) | run where the runtime decides |
 /// | [`Items<I, O>`](crate::Items) | [`CohortStage`](crate::CohortStage) | are items for a handler that gets a whole cohort |
 /// | [`KeyedItems<I, O>`](crate::KeyedItems) | [`PartitionedCohortStage`](crate::PartitionedCohortStage) | the same, on the processor that owns the key |

@@ -2,9 +2,9 @@
 //!
 //! An invocation waits in its stage's queue until the wavefront reaches the stage. A command runs as
 //! soon as the mailbox is drained. Commands cancel a session's operations on another processor, cancel
-//! a child, release the resource of a dropped handle, or hand over the state of a partition. A command
-//! is a boxed closure: commands are rare, and they need no slot, so even a full processor can still
-//! execute a cancellation.
+//! a child, release the resource of a dropped handle, hand over the state of a partition, or drop a
+//! replica. A command is a boxed closure: commands are rare, and they need no slot, so even a full
+//! processor can still execute a cancellation.
 //!
 //! The inbox is bounded ([`crate::mailbox::mailbox`]); a command that finds it full stays in the
 //! sender's outbox. A command and an envelope from the same sender may overtake each other, so no

@@ -23,7 +23,8 @@ use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 const STAGE_RING: usize = 1024;
 const REPLY_RING: usize = 1024;
 /// The capacity of the ring of commands. Commands are few: one per processor that an ended session has
-/// visited, per cancelled child that has arrived, or per partition move, and one per reply to a request.
+/// visited, per cancelled child that has arrived, per partition move, or per processor with a replica of a
+/// revoked value, and one per reply to a request.
 const COMMAND_RING: usize = 256;
 /// The capacity of the ring of wake-ups from foreign threads. When it is full, [`Mailbox::wake_all`] is
 /// set and the processor polls every suspended operation: a wake-up may be late, but is never lost.

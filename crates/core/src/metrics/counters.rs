@@ -44,6 +44,7 @@ pub(crate) struct StageCounters {
     pub(crate) hold_skips: Counter,
     pub(crate) throttled_turns: Counter,
     pub(crate) state_rebuilds: Counter,
+    pub(crate) replica_bytes: Counter,
     pub(crate) shed_deadline: Counter,
     pub(crate) shed_admission: Counter,
     pub(crate) shed_full: Counter,
@@ -124,7 +125,7 @@ impl StageCounters {
         read!(self, StageView {
             queue_length, queue_length_max, queue_length_sum, suspended, panicked, cancelled,
             cancelled_suspended, rejected, preemptions, hold_skips, throttled_turns,
-            state_rebuilds, cohorts, cohort_max;
+            state_rebuilds, replica_bytes, cohorts, cohort_max;
             direct,
             started: with_direct(column(&self.started, &self.started_wait, &self.started_wait_max)),
             resumed: column(&self.resumed, &self.resumed_wait, &self.resumed_wait_max),

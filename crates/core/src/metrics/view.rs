@@ -70,6 +70,9 @@ pub struct StageView {
     pub throttled_turns: u64,
     /// Rebuilds of the state after a panic.
     pub state_rebuilds: u64,
+    /// Bytes of this processor's replicas, without the shared values, now
+    /// ([`ReplicatedStage`](crate::ReplicatedStage)).
+    pub replica_bytes: u64,
     /// Cohorts run.
     pub cohorts: u64,
     /// The largest cohort.

@@ -21,6 +21,7 @@ mod overload;
 mod policies;
 mod prefetch;
 mod rebuild;
+mod replicas;
 mod serial_cohort;
 mod sessions;
 mod soundness;

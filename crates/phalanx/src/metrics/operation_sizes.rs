@@ -13,6 +13,9 @@ pub struct BytesSnapshot {
     pub operations: Vec<OperationBytesSnapshot>,
     /// Declared objects that requests own in addition to their operations.
     pub objects: Vec<ObjectBytesSnapshot>,
+    /// Replicas of each [replicated](crate::stage::ReplicatedStage) stage on all processors, without the values.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub replicas: Vec<ObjectBytesSnapshot>,
 }
 
 /// Sizes of one type of operation at one stage, in bytes.
@@ -35,7 +38,7 @@ pub struct OperationBytesSnapshot {
     pub slot: usize,
 }
 
-/// An object that each request of a stage owns.
+/// An object that each request of a stage owns, or all replicas of a stage.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct ObjectBytesSnapshot {

@@ -122,6 +122,10 @@ impl<P: Policy> Part<P> {
         P::gate(&self.local)
     }
 
+    pub(crate) fn local(&self) -> &P::Local {
+        &self.local
+    }
+
     pub(crate) fn access(&self, key: P::Key) -> P::Access {
         P::access(&self.local, key)
     }

@@ -6,6 +6,7 @@ pub(crate) mod items;
 pub(crate) mod migration;
 pub(crate) mod rebuild_options;
 pub(crate) mod remake;
+pub(crate) mod replicated;
 pub(crate) mod roaming;
 pub(crate) mod run_inline;
 pub(crate) mod serial_cohort;

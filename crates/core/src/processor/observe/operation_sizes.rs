@@ -10,8 +10,8 @@ use crate::metrics::operation_types::OperationBytes;
 use crate::program::program::Control;
 
 impl Control {
-    /// The memory of each operation type that has run so far, on any processor, and of each declared
-    /// [object](crate::StageOptions::object). Operations that ran as a part of their caller
+    /// The memory of each operation type that has run so far, on any processor, of each declared
+    /// [object](crate::StageOptions::object), and of replicas. Operations that ran as a part of their caller
     /// ([`run`](crate::SharedStage::run)) are included in the caller's bytes.
     ///
     /// ```
@@ -34,20 +34,27 @@ impl Control {
             };
             declared.objects.iter().map(object)
         });
-        ByteTable { operations, objects: objects.collect() }
+        let stages = 0..self.0.stages.len();
+        let replicas = stages.map(|stage| {
+            let counters = self.0.counters.iter().map(|counters| &counters.stages[stage]);
+            let bytes: u64 = counters.map(|counters| counters.replica_bytes.get()).sum();
+            ObjectBytes { stage, name: "replicas", bytes: bytes as usize }
+        });
+        let replicas = replicas.filter(|each| each.bytes > 0).collect();
+        ByteTable { operations, objects: objects.collect(), replicas }
     }
 }
 
-/// One declared kind of object of a stage's requests; see
-/// [`StageOptions::object`](crate::StageOptions::object).
+/// One declared kind of object of a stage's requests (see
+/// [`StageOptions::object`](crate::StageOptions::object)), or its replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ObjectBytes {
     /// The stage's number in wavefront order.
     pub stage: usize,
-    /// The declared name.
+    /// The declared name, or `replicas`.
     pub name: &'static str,
-    /// The bytes of one object.
+    /// The bytes of one object, or of all replicas.
     pub bytes: usize,
 }
 
@@ -59,4 +66,7 @@ pub struct ByteTable {
     pub operations: Vec<OperationBytes>,
     /// The objects, in the order of declaration.
     pub objects: Vec<ObjectBytes>,
+    /// The replicas of each [replicated](crate::ReplicatedStage) stage on all processors at this moment, without
+    /// the values; only stages that have some.
+    pub replicas: Vec<ObjectBytes>,
 }
