@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use phalanx::blocking::{BlockingStage, blocking};
+use phalanx::blocking::blocking;
 use phalanx::stage::PartitionedCohortStage;
 use phalanx::{Graph, PartitionedStage, SharedStage};
 use phalanx_tls::{Certificates, TlsStages};
@@ -10,8 +10,9 @@ use phalanx_tls::{Certificates, TlsStages};
 use crate::config::Config;
 use crate::files::aggregator;
 use crate::files::cache::FileCache;
+use crate::files::cached::FileIndex;
 use crate::log::{Log, Sink};
-use crate::site::CurrentSite;
+use crate::site::{BlockingStages, CurrentSite};
 
 /// Largest cohort of socket operations. Each touches about 10 KiB of kernel state; a larger cohort would
 /// exceed the cache.
@@ -29,6 +30,12 @@ pub(crate) const HTTP2: &[u8] = b"h2";
 
 /// Largest cohort of rejected connections; each needs little work.
 const REFUSAL_COHORT: usize = 256;
+
+/// Cache bytes for each replica of a file that a processor may have: most files of a site are larger.
+const BYTES_PER_REPLICA: usize = 4096;
+/// Replicas on each processor, at about 50 bytes each.
+const MIN_REPLICAS: usize = 256;
+const MAX_REPLICAS: usize = 16 * 1024;
 
 /// Threads for slow operations; they share the cores with the processors.
 const SLOW_THREADS: usize = 2;
@@ -51,13 +58,13 @@ pub(crate) struct Stages {
     /// turn there and sends their responses together when it returns here.
     pub(crate) http2: SharedStage<()>,
     pub(crate) control: SharedStage<CurrentSite>,
+    /// Replicas of the files in `cache`, for requests on other processors than the file's owner.
+    pub(crate) index: FileIndex,
     pub(crate) cache: PartitionedStage<FileCache>,
     pub(crate) aggregator: PartitionedCohortStage<aggregator::Read, aggregator::Answer>,
     pub(crate) disk: SharedStage<()>,
     /// Access log, if configured.
     pub(crate) log: Option<Log>,
-    /// Slow operations: reading directories.
-    pub(crate) slow: BlockingStage<()>,
 }
 
 /// Handles to the stages that only the accept loop needs. They are separate because every request holds a
@@ -94,6 +101,8 @@ impl Stages {
             .max_cohort(SOCKET_COHORT)
             .capacity(CONTROL_QUEUE)
             .shared(current.clone());
+        let replicas = (config.cache_bytes / BYTES_PER_REPLICA).clamp(MIN_REPLICAS, MAX_REPLICAS);
+        let index = graph.stage("file index").replicated(replicas);
         let cache = graph
             .stage("file cache")
             .partitions(partitions)
@@ -114,8 +123,8 @@ impl Stages {
             (Some(sink), Some(wanted)) => Some(Log::declare(graph, wanted.format, sink, disk)),
             _ => None,
         };
-        let stages = Self { network, http2, control, cache, aggregator, disk, slow, log };
-        current.load().has_blocking_stages(passwords, compression);
+        let stages = Self { network, http2, control, index, cache, aggregator, disk, log };
+        current.load().set_blocking(BlockingStages { slow, compression, passwords });
         (stages, AcceptStages { refusals, tls })
     }
 }

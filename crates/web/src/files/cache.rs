@@ -5,26 +5,24 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::net::Bytes;
+use phalanx::stage::{Offer, Published};
 use phalanx::sync::oneshot;
 
-use crate::files::entry::{Entry, FileId};
-use crate::files::lookup::LookupResult;
+use crate::files::cached::{CachedFile, FileRef};
+use crate::files::entry::FileId;
+use crate::files::lookup::LoadResult;
 use crate::site::HostId;
 
 /// A cached value with its identity.
 pub(crate) enum Value {
-    Entry {
-        host: HostId,
-        path: Box<[u8]>,
-        entry: Arc<Entry>,
-        /// Start time of the last check for changes.
-        checked: Duration,
-        /// Start time of the last check that found the file unchanged.
-        verified: Duration,
+    File {
+        /// Removes the file from all processors when it is dropped.
+        published: Published<CachedFile>,
+        /// For requests on this processor.
+        local: FileRef,
     },
     Block {
         file: FileId,
@@ -34,15 +32,22 @@ pub(crate) enum Value {
 }
 
 impl Value {
+    /// A published file.
+    pub(crate) fn file(published: Published<CachedFile>) -> Self {
+        let local = published.offer().into_replica();
+        Self::File { published, local }
+    }
+
     /// Whether the value keeps a file open.
     fn is_open(&self) -> bool {
-        matches!(self, Self::Entry { entry, .. } if entry.is_open())
+        matches!(self, Self::File { local, .. } if local.is_open())
     }
 }
 
 struct Record {
     value: Value,
     bytes: usize,
+    /// Whether the block was used since the hand passed it; a file has a mark of its own.
     used: bool,
 }
 
@@ -50,10 +55,18 @@ impl Record {
     /// Approximate memory of a cached value, in bytes.
     fn bytes(value: &Value) -> usize {
         let bytes = match value {
-            Value::Entry { path, entry, .. } => path.len() + entry.bytes(),
+            Value::File { local, .. } => local.bytes(),
             Value::Block { bytes, .. } => bytes.len(),
         };
         bytes + size_of::<Self>()
+    }
+
+    /// Whether the value was used since the last call.
+    fn take_used(&mut self) -> bool {
+        match &self.value {
+            Value::File { local, .. } => local.take_used(),
+            Value::Block { .. } => std::mem::take(&mut self.used),
+        }
     }
 }
 
@@ -73,16 +86,14 @@ pub(crate) struct FileCache {
 struct Loading {
     host: HostId,
     path: Box<[u8]>,
-    waiting: Vec<oneshot::LocalSender<LookupResult>>,
+    waiting: Vec<oneshot::LocalSender<LoadResult>>,
 }
 
 /// A cache hit.
 pub(crate) struct Hit {
-    pub(crate) entry: Arc<Entry>,
+    pub(crate) file: Offer<CachedFile>,
     /// The file should be checked for changes; set for one caller only.
     pub(crate) stale: bool,
-    /// Time until which the entry may be served without another check.
-    pub(crate) until: Duration,
 }
 
 impl FileCache {
@@ -99,8 +110,8 @@ impl FileCache {
         }
     }
 
-    /// Looks up the entry of a host's `path`, whose key is `key`.
-    pub(crate) fn entry(
+    /// Looks up the file at a host's `path`, whose key is `key`.
+    pub(crate) fn file(
         &mut self,
         key: u64,
         host: HostId,
@@ -108,25 +119,15 @@ impl FileCache {
         now: Duration,
         revalidate: Duration,
     ) -> Option<Hit> {
-        let (entry, checked, verified) = self.find(key, host, path)?;
-        let stale = now.saturating_sub(*checked) >= revalidate;
+        let file = self.find(key, host, path)?;
+        let stale = !file.is_fresh(now, revalidate);
         if stale {
-            *checked = now;
+            file.check(now);
         }
-        Some(Hit { entry: entry.clone(), stale, until: verified.saturating_add(revalidate) })
+        Some(Hit { file: file.offer(), stale })
     }
 
-    /// Records that a check started at `now` has found `entry` unchanged.
-    pub(crate) fn verify(&mut self, key: u64, entry: &Arc<Entry>, now: Duration) {
-        if let Some(Record { value: Value::Entry { entry: own, verified, .. }, .. }) =
-            self.records.get_mut(&key)
-            && Arc::ptr_eq(own, entry)
-        {
-            *verified = now;
-        }
-    }
-
-    /// As [`entry`](Self::entry), but returns `None` if the file should be checked for changes.
+    /// As [`file`](Self::file), but returns `None` if the file should be checked for changes.
     pub(crate) fn fresh(
         &mut self,
         key: u64,
@@ -134,24 +135,16 @@ impl FileCache {
         path: &[u8],
         now: Duration,
         revalidate: Duration,
-    ) -> Option<Arc<Entry>> {
-        let (entry, checked, _) = self.find(key, host, path)?;
-        (now.saturating_sub(*checked) < revalidate).then(|| entry.clone())
+    ) -> Option<FileRef> {
+        let file = self.find(key, host, path)?;
+        file.is_fresh(now, revalidate).then(|| file.clone())
     }
 
-    fn find(
-        &mut self,
-        key: u64,
-        host: HostId,
-        path: &[u8],
-    ) -> Option<(&Arc<Entry>, &mut Duration, Duration)> {
-        let Record { value, used, .. } = self.records.get_mut(&key)?;
-        match value {
-            Value::Entry { host: h, path: p, entry, checked, verified }
-                if (*h, &**p) == (host, path) =>
-            {
-                *used = true;
-                Some((entry, checked, *verified))
+    fn find(&mut self, key: u64, host: HostId, path: &[u8]) -> Option<&FileRef> {
+        match &self.records.get(&key)?.value {
+            Value::File { local, .. } if local.is_at(host, path) => {
+                local.touch();
+                Some(local)
             }
             _ => None,
         }
@@ -191,10 +184,10 @@ impl FileCache {
         self.hand.push_back(key);
     }
 
-    /// Whether `entry` is the cached value of this key.
-    pub(crate) fn holds(&self, key: u64, entry: &Arc<Entry>) -> bool {
+    /// Whether `file` is the cached value of this key.
+    pub(crate) fn holds(&self, key: u64, file: &Offer<CachedFile>) -> bool {
         let value = self.records.get(&key).map(|record| &record.value);
-        matches!(value, Some(Value::Entry { entry: own, .. }) if Arc::ptr_eq(own, entry))
+        matches!(value, Some(Value::File { published, .. }) if published.is(file))
     }
 
     /// Whether the value of one key may grow by `bytes` without displacing most other values.
@@ -209,7 +202,9 @@ impl FileCache {
         self.used = self.used - record.bytes + bytes;
         record.bytes = bytes;
         // It was just requested.
-        record.used = true;
+        if let Value::File { local, .. } = &record.value {
+            local.touch();
+        }
         if record.value.is_open() && !self.open.contains(&key) {
             while self.open.len() >= self.max_open {
                 self.remove(self.open[0]);
@@ -233,7 +228,7 @@ impl FileCache {
     fn evict(&mut self) {
         let key = self.hand.pop_front().expect("a cache above its budget has entries");
         let record = self.records.get_mut(&key).expect("each key of the clock has a record");
-        if std::mem::take(&mut record.used) {
+        if record.take_used() {
             self.hand.push_back(key);
         } else {
             self.used -= record.bytes;
@@ -266,7 +261,7 @@ impl FileCache {
         key: u64,
         host: HostId,
         path: &[u8],
-        sender: oneshot::LocalSender<LookupResult>,
+        sender: oneshot::LocalSender<LoadResult>,
     ) -> bool {
         match self.loading.get_mut(&key) {
             Some(loading) if (loading.host, &*loading.path) == (host, path) => {
@@ -278,7 +273,7 @@ impl FileCache {
     }
 
     /// Ends a load, whether it succeeded or not. Returns the operations that wait for it.
-    pub(crate) fn end_loading(&mut self, key: u64) -> Vec<oneshot::LocalSender<LookupResult>> {
+    pub(crate) fn end_loading(&mut self, key: u64) -> Vec<oneshot::LocalSender<LoadResult>> {
         self.loading.remove(&key).map(|loading| loading.waiting).unwrap_or_default()
     }
 }
@@ -344,7 +339,7 @@ mod tests {
         cache.insert(1, block(1));
         assert!(cache.block(1, FileId::of_length(2), 0).is_none());
         assert!(cache.block(1, FileId::of_length(1), 1).is_none());
-        assert!(cache.entry(1, HostId(0), b"x", Duration::ZERO, Duration::ZERO).is_none());
+        assert!(cache.file(1, HostId(0), b"x", Duration::ZERO, Duration::ZERO).is_none());
         assert!(
             cache.begin_loading(9, HostId(0), b"a") && !cache.begin_loading(9, HostId(0), b"b")
         );

@@ -1,8 +1,6 @@
 //! Directory listings in the file cache. A thread that may block reads the directory; the listing is cached
 //! under a name that no file can have.
 
-use std::sync::Arc;
-
 use phalanx::fs::FileKind;
 use phalanx_http::Coding;
 
@@ -11,7 +9,7 @@ use crate::files::disk::{self, Opened};
 use crate::files::encode;
 use crate::files::entry::Entry;
 use crate::files::failure::Failure;
-use crate::files::lookup::{Found, Lookup, LookupResult};
+use crate::files::lookup::Lookup;
 use crate::files::variants::{Source, Sources};
 use crate::listing::{MAX_ENTRIES, View, is_shown, render};
 
@@ -28,7 +26,7 @@ pub(crate) fn split(name: &[u8]) -> Option<(&[u8], View)> {
 }
 
 /// Reads the directory and renders its listing.
-pub(crate) async fn fetch(lookup: &Lookup, directory: &[u8], view: View) -> LookupResult {
+pub(crate) async fn fetch(lookup: &Lookup, directory: &[u8], view: View) -> Result<Entry, Failure> {
     let Opened { file, mut metadata } =
         disk::open(lookup.stages, lookup.host(), directory).await.map_err(Failure::from)?;
     if metadata.kind != FileKind::Directory {
@@ -38,7 +36,7 @@ pub(crate) async fn fetch(lookup: &Lookup, directory: &[u8], view: View) -> Look
     let config = &lookup.host().config;
     let links = config.symlinks != Symlinks::Deny;
     let memory = site.memory.clone();
-    let call = lookup.stages.slow.call(move |()| {
+    let call = lookup.site.blocking().ok_or(Failure::Busy)?.slow.call(move |()| {
         let names = file.read_dir(MAX_ENTRIES, is_shown)?;
         let newest = names.entries.iter().map(|named| named.modified_ns).max();
         let bytes = render(&path, names, view, links);
@@ -60,6 +58,5 @@ pub(crate) async fn fetch(lookup: &Lookup, directory: &[u8], view: View) -> Look
     // The listing shows modification times, so it is as new as the newest file.
     metadata.modified_ns = newest.map_or(metadata.modified_ns, |at| at.max(metadata.modified_ns));
     let (kind, fields) = (view.form.content_type(), lookup.fields(directory, true));
-    let entry = Entry::generated(kind, id, metadata, (bytes, tag), sources, fields);
-    Ok(Found::File(Arc::new(entry)))
+    Ok(Entry::generated(kind, id, metadata, (bytes, tag), sources, fields))
 }

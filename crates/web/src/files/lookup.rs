@@ -1,35 +1,47 @@
 //! Path lookup, an operation of the file cache.
 //!
-//! A hit is answered immediately. A miss opens and reads the file once, for all concurrent requests. A hit
-//! whose last check is too old is checked first, by one of the requests. Hits from another processor's
-//! partition are kept for a moment: see [`near`].
+//! A hit is answered immediately, on any processor: from the partition if this processor owns it, otherwise from a
+//! replica in the file index. A miss opens and reads the file once, for all concurrent requests, and so does a hit
+//! whose last check for changes is too old. Both are operations of the partition that owns the path.
 
 use std::sync::Arc;
 
 use phalanx::fs::{FileKind, Metadata};
 use phalanx::net::Bytes;
-use phalanx::stage::Partition;
+use phalanx::stage::{Offer, Partition};
 use phalanx::sync::oneshot;
 use phalanx::time::now;
 
 use crate::files::aggregator;
 use crate::files::cache::{FileCache, Value};
+use crate::files::cached::{CachedFile, FileRef};
 use crate::files::disk::{self, Opened};
 use crate::files::entry::{Content, Entry, Fields, MAX_WHOLE_BYTES};
 use crate::files::failure::Failure;
-use crate::files::{list, near, sources};
+use crate::files::{list, sources};
 use crate::site::{Host, HostId, HostIndex, Site};
 use crate::stages::Stages;
 
 /// Target of a path.
-#[derive(Clone)]
 pub(crate) enum Found {
-    File(Arc<Entry>),
+    File(FileRef),
     Directory,
 }
 
 /// Result of a lookup.
 pub(crate) type LookupResult = Result<Found, Failure>;
+
+/// Result of loading a path, for requests on any processor.
+#[derive(Clone)]
+pub(crate) enum Loaded {
+    File(Offer<CachedFile>),
+    /// Another encoding of a file.
+    Variant(Arc<Entry>),
+    Directory,
+}
+
+/// Result of a load.
+pub(crate) type LoadResult = Result<Loaded, Failure>;
 
 /// Attempts to read a file that changes meanwhile: slow disks and busy writers may collide a few times.
 const ATTEMPTS: usize = 5;
@@ -44,44 +56,48 @@ pub(crate) async fn look_up(
     let id = site[host].id;
     let key = site.key(id, &path);
     let limit = site.timeouts.revalidate;
-    // A hit is cheaper without an operation.
     let hit =
         match stages.cache.try_with_local(key, |cache| cache.fresh(key, id, &path, now(), limit)) {
             Some(hit) => hit,
-            None => near::find(site, key, id, &path, now()),
+            None => {
+                let is_hit =
+                    |file: &CachedFile| file.is_at(id, &path) && file.is_fresh(now(), limit);
+                stages.index.get(key, is_hit).inspect(|file| file.touch())
+            }
         };
-    if let Some(entry) = hit
-        && !entry.has_changed()
+    if let Some(file) = hit
+        && !file.has_changed()
     {
-        return (path, Ok(Found::File(entry)));
+        return (path, Ok(Found::File(file)));
     }
     Box::pin(load_or_revalidate(Lookup { stages, site: site.clone(), host, key, path })).await
 }
 
 /// Looks up a path that has no fresh entry here.
 async fn load_or_revalidate(lookup: Lookup) -> (Vec<u8>, LookupResult) {
-    let (stages, key, id, site) = (lookup.stages, lookup.key, lookup.id(), lookup.site.clone());
+    let (stages, key) = (lookup.stages, lookup.key);
     let call = stages.cache.call(key, move |cache| async move {
         let Lookup { site, path, .. } = &lookup;
         let limit = site.timeouts.revalidate;
-        let mut until = None;
-        let result = match cache.with(|cache| cache.entry(key, lookup.id(), path, now(), limit)) {
-            Some(hit) if !hit.stale && !hit.entry.has_changed() => {
-                until = Some(hit.until);
-                Ok(Found::File(hit.entry))
-            }
+        let result = match cache.with(|cache| cache.file(key, lookup.id(), path, now(), limit)) {
+            Some(hit) if !hit.stale && !hit.file.has_changed() => Ok(Loaded::File(hit.file)),
             // Boxed, so that a hit does not reserve the memory of a miss.
-            Some(hit) => Box::pin(lookup.revalidate(&cache, hit.entry)).await,
+            Some(hit) => Box::pin(lookup.revalidate(&cache, hit.file)).await,
             None => Box::pin(lookup.load(&cache)).await,
         };
-        (lookup.path, result, until)
+        (lookup.path, result)
     });
-    let (path, result, until) = call.await.unwrap_or((Vec::new(), Err(Failure::Broken), None));
-    if let (Ok(Found::File(entry)), Some(until)) = (&result, until)
-        && stages.cache.try_with_local(key, |_| ()).is_none()
-    {
-        near::keep(&site, key, id, &path, entry, until);
-    }
+    let (path, result) = call.await.unwrap_or((Vec::new(), Err(Failure::Broken)));
+    let result = match result {
+        Ok(Loaded::File(file)) if stages.cache.is_local(key) => {
+            Ok(Found::File(file.into_replica()))
+        }
+        Ok(Loaded::File(file)) => Ok(Found::File(stages.index.keep(file))),
+        Ok(Loaded::Directory) => Ok(Found::Directory),
+        // The name of an encoding is no path.
+        Ok(Loaded::Variant(_)) => Err(Failure::Missing),
+        Err(failure) => Err(failure),
+    };
     (path, result)
 }
 
@@ -110,11 +126,13 @@ impl Lookup {
     }
 
     /// Checks whether the file has changed, and reloads it if so.
-    async fn revalidate(&self, cache: &Partition<FileCache>, entry: Arc<Entry>) -> LookupResult {
-        let begun = now();
-        if self.is_same(&entry).await {
-            cache.with(|cache| cache.verify(self.key, &entry, begun));
-            return Ok(Found::File(entry));
+    async fn revalidate(
+        &self,
+        cache: &Partition<FileCache>,
+        file: Offer<CachedFile>,
+    ) -> LoadResult {
+        if self.is_same(&file).await {
+            return Ok(Loaded::File(file));
         }
         cache.with(|cache| cache.remove(self.key));
         self.load(cache).await
@@ -139,14 +157,14 @@ impl Lookup {
     }
 
     /// Loads a file, or waits for the operation that already loads it.
-    async fn load(&self, cache: &Partition<FileCache>) -> LookupResult {
+    async fn load(&self, cache: &Partition<FileCache>) -> LoadResult {
         let Self { key, path, .. } = self;
         let (key, host) = (*key, self.id());
         while !cache.with(|cache| cache.begin_loading(key, host, path)) {
             let (sender, loaded) = oneshot::local();
             if !cache.with(|cache| cache.wait_for(key, host, path, sender)) {
                 // Another path with the same key, which is very rare: bypass the cache.
-                return self.fetch().await;
+                return self.fetch().await.map(|entry| self.published(entry).1);
             }
             if let Some(result) = loaded.await {
                 return result;
@@ -154,32 +172,42 @@ impl Lookup {
             // The operation that loaded it was terminated. Try again.
         }
         let loading = Loading { cache, key };
-        let result = self.fetch().await;
-        if let Ok(Found::File(entry)) = &result {
-            let (path, entry) = (path[..].into(), entry.clone());
-            let value = Value::Entry { host, path, entry, checked: now(), verified: now() };
-            cache.with(|cache| cache.insert(key, value));
-        }
+        let result = self.fetch().await.map(|entry| {
+            let (value, loaded) = self.published(entry);
+            if let Some(value) = value {
+                cache.with(|cache| cache.insert(key, value));
+            }
+            loaded
+        });
         loading.end(&result);
         result
     }
 
-    /// Opens a file, and reads it if it is small.
-    async fn fetch(&self) -> LookupResult {
+    /// Publishes a file. The result refers to it, and stays valid if the value is not cached.
+    fn published(&self, entry: Option<Entry>) -> (Option<Value>, Loaded) {
+        let Some(entry) = entry else { return (None, Loaded::Directory) };
+        let file = CachedFile::new(self.id(), &self.path, entry, now());
+        let published = self.stages.index.publish(self.key, file);
+        let loaded = Loaded::File(published.offer());
+        (Some(Value::file(published)), loaded)
+    }
+
+    /// Opens a file, and reads it if it is small. Returns `None` for a directory.
+    async fn fetch(&self) -> Result<Option<Entry>, Failure> {
         let Self { stages, site, path, .. } = self;
         if let Some((directory, view)) = list::split(path) {
-            return list::fetch(self, directory, view).await;
+            return list::fetch(self, directory, view).await.map(Some);
         }
         for _ in 0..ATTEMPTS {
             let opened = disk::open(*stages, self.host(), path).await;
             let Opened { file, metadata } = opened.map_err(Failure::from)?;
             match metadata.kind {
-                FileKind::Directory => return Ok(Found::Directory),
+                FileKind::Directory => return Ok(None),
                 FileKind::Other => return Err(Failure::Forbidden),
                 FileKind::File => (),
             }
             if metadata.length > MAX_WHOLE_BYTES {
-                return Ok(self.found(metadata, Content::Blocks(file)).await);
+                return Ok(Some(self.entry(metadata, Content::Blocks(file)).await));
             }
             let length = metadata.length as usize;
             let bytes = match length {
@@ -190,18 +218,18 @@ impl Lookup {
             };
             // Complete, with the same metadata before and after: no concurrent write.
             if bytes.len() == length && file.metadata().map_err(Failure::from)? == metadata {
-                return Ok(self.found(metadata, Content::Whole(bytes)).await);
+                return Ok(Some(self.entry(metadata, Content::Whole(bytes)).await));
             }
         }
         // The writer may stop later.
         Err(Failure::Busy)
     }
 
-    async fn found(&self, metadata: Metadata, content: Content) -> Found {
+    async fn entry(&self, metadata: Metadata, content: Content) -> Entry {
         let sources = sources::find(self.stages, self.host(), &self.path, metadata).await;
         let rules = &self.host().rules;
         let (kind, fields) = (rules.kinds.of(&self.path), self.fields(&self.path, false));
-        Found::File(Arc::new(Entry::new(kind, metadata, content, sources, fields)))
+        Entry::new(kind, metadata, content, sources, fields)
     }
 
     /// The fields that the host's rules add: see [`Rules::fields`](crate::site::rules::Rules::fields).
@@ -218,7 +246,7 @@ pub(crate) struct Loading<'a> {
 }
 
 impl Loading<'_> {
-    pub(crate) fn end(self, result: &LookupResult) {
+    pub(crate) fn end(self, result: &LoadResult) {
         for sender in self.cache.with(|cache| cache.end_loading(self.key)) {
             sender.send(result.clone());
         }

@@ -7,25 +7,26 @@ use phalanx::fs::{File, FileKind};
 use phalanx::net::Bytes;
 use phalanx::select;
 use phalanx::shutdown::draining;
-use phalanx::stage::Partition;
+use phalanx::stage::{Offer, Partition};
 use phalanx::sync::oneshot;
 use phalanx::task::Either;
 use phalanx_http::Coding;
 
 use crate::files::aggregator;
 use crate::files::cache::FileCache;
+use crate::files::cached::{CachedFile, FileRef};
 use crate::files::disk::{self, Opened};
 use crate::files::encode::encode;
 use crate::files::entry::{Content, Entry, FileId, MAX_WHOLE_BYTES};
 use crate::files::failure::Failure;
-use crate::files::lookup::{Found, Loading, Lookup};
+use crate::files::lookup::{Loaded, Loading, Lookup};
 use crate::files::sources::precompressed_path;
 use crate::files::variants::{Source, Variants};
 use crate::memory::Budget;
 use crate::site::{HostIndex, Site};
 use crate::stages::Stages;
 
-/// Returns `entry`, the file at `path`, in this encoding, waiting for it if necessary.
+/// Returns `file`, which is at `path`, in this encoding, waiting for it if necessary.
 ///
 /// # Errors
 /// [`Failure::Busy`] if too much is being compressed; others if the encoding is unavailable.
@@ -34,13 +35,13 @@ pub(crate) async fn obtain(
     site: &Arc<Site>,
     host: HostIndex,
     path: &[u8],
-    entry: &Arc<Entry>,
+    file: &FileRef,
     coding: Coding,
 ) -> Result<Arc<Entry>, Failure> {
     let lookup = Lookup::new(stages, site, host, path.to_vec());
-    let entry = entry.clone();
+    let file = file.offer();
     let call = stages.cache.call(lookup.key, move |cache| async move {
-        make(&lookup, &cache, &entry, coding, true).await
+        make(&lookup, &cache, &file, coding, true).await
     });
     call.await.unwrap_or(Err(Failure::Busy))
 }
@@ -51,26 +52,26 @@ pub(crate) fn begin(
     site: &Arc<Site>,
     host: HostIndex,
     path: &[u8],
-    entry: &Arc<Entry>,
+    file: &FileRef,
     coding: Coding,
 ) {
     let lookup = Lookup::new(stages, site, host, path.to_vec());
-    let attempt = AttemptGuard { entry: entry.clone(), coding };
+    let attempt = AttemptGuard { file: file.offer(), coding };
     // If it is refused, dropping the operation allows another attempt.
     let _ = stages.cache.dispatch(lookup.key, move |cache| async move {
-        let _ = make(&lookup, &cache, &attempt.entry, coding, false).await;
+        let _ = make(&lookup, &cache, &attempt.file, coding, false).await;
     });
 }
 
 /// Allows another attempt when it is dropped; has no effect if the encoding was created.
 struct AttemptGuard {
-    entry: Arc<Entry>,
+    file: Offer<CachedFile>,
     coding: Coding,
 }
 
 impl Drop for AttemptGuard {
     fn drop(&mut self) {
-        if let Some(variants) = &self.entry.variants {
+        if let Some(variants) = &self.file.variants {
             variants.abandon(self.coding);
         }
     }
@@ -81,11 +82,11 @@ impl Drop for AttemptGuard {
 async fn make(
     lookup: &Lookup,
     cache: &Partition<FileCache>,
-    entry: &Arc<Entry>,
+    file: &Offer<CachedFile>,
     coding: Coding,
     waited_for: bool,
 ) -> Result<Arc<Entry>, Failure> {
-    let variants: &Variants = entry.variants.as_deref().ok_or(Failure::Missing)?;
+    let variants: &Variants = file.variants.as_deref().ok_or(Failure::Missing)?;
     let host = lookup.host().id;
     // No file name contains a zero byte.
     let path = [&lookup.path, &b"\0"[..], coding.name().as_bytes()].concat();
@@ -103,36 +104,36 @@ async fn make(
             return Err(Failure::Missing);
         }
         match loaded.await {
-            Some(Ok(Found::File(variant))) => return Ok(variant),
-            Some(Ok(Found::Directory)) => return Err(Failure::Missing),
+            Some(Ok(Loaded::Variant(variant))) => return Ok(variant),
+            Some(Ok(_)) => return Err(Failure::Missing),
             Some(Err(failure)) => return Err(failure),
             // The operation that created it was terminated.
             None => (),
         }
     }
     let loading = Loading { cache, key };
-    let kept = cache.with(|cache| cache.holds(lookup.key, entry));
+    let kept = cache.with(|cache| cache.holds(lookup.key, file));
     let made = match variants.pending_source(coding).ok_or(Failure::Missing)? {
-        Source::Precompressed(id) => read(lookup, entry, coding, id).await,
+        Source::Precompressed(id) => read(lookup, file, coding, id).await,
         Source::Compressed if kept || waited_for => {
-            compress(lookup, entry, coding, waited_for).await
+            compress(lookup, file, coding, waited_for).await
         }
         Source::Compressed | Source::None => return Err(Failure::Missing),
     };
     if let Ok(variant) = &made {
         cache.with(|cache| {
             let bytes = variant.as_ref().map_or(0, |variant| variant.bytes());
-            if cache.holds(lookup.key, entry) && cache.has_room(bytes) {
+            if cache.holds(lookup.key, file) && cache.has_room(bytes) {
                 variants.set(coding, variant.clone());
                 cache.weigh(lookup.key);
-            } else if cache.holds(lookup.key, entry) && !waited_for {
+            } else if cache.holds(lookup.key, file) && !waited_for {
                 // Too large to cache: record it as unavailable, so that it is not created again and again.
                 variants.set(coding, None);
             }
         });
     }
     let made = made.and_then(|made| made.ok_or(Failure::Missing));
-    loading.end(&made.clone().map(Found::File));
+    loading.end(&made.clone().map(Loaded::Variant));
     made
 }
 
@@ -181,7 +182,7 @@ async fn compress(
     let length = entry.length as usize;
     let turn = memory.compressing.try_reserve(length).ok_or_else(refused)?;
     let (content, id, budget) = (entry.content.clone(), entry.id, memory.content.clone());
-    let stage = lookup.site.compression().ok_or(Failure::Busy)?;
+    let stage = lookup.site.blocking().ok_or(Failure::Busy)?.compression;
     let call = stage.call(move |()| {
         let _turn = turn;
         read_and_encode(content, id, length, coding, &budget)

@@ -3,6 +3,7 @@
 pub(crate) mod aggregator;
 pub(crate) mod blocks;
 pub(crate) mod cache;
+pub(crate) mod cached;
 pub(crate) mod disk;
 pub(crate) mod encode;
 pub(crate) mod entry;
@@ -10,6 +11,5 @@ pub(crate) mod failure;
 pub(crate) mod list;
 pub(crate) mod lookup;
 pub(crate) mod make;
-pub(crate) mod near;
 pub(crate) mod sources;
 pub(crate) mod variants;

@@ -1,11 +1,9 @@
 //! Fallbacks for a path that is not a file: further index files, a directory listing, or the host's fallback
 //! file.
 
-use std::sync::Arc;
-
 use phalanx_http::{Status, accepts, names};
 
-use crate::files::entry::Entry;
+use crate::files::cached::FileRef;
 use crate::files::failure::Failure;
 use crate::files::list;
 use crate::files::lookup::{Found, look_up};
@@ -22,7 +20,7 @@ pub(super) async fn find_fallback(
     ask: Ask<'_>,
     path: &mut Vec<u8>,
     directory: bool,
-) -> Result<Arc<Entry>, Status> {
+) -> Result<FileRef, Status> {
     let config = &ask.host().config;
     if directory {
         let first = config.index.first().map_or(0, |index| index.len());
@@ -55,7 +53,7 @@ pub(super) async fn find_fallback(
 }
 
 /// Looks up the file at `path`; `None` if it does not exist.
-async fn file(ask: Ask<'_>, path: &mut Vec<u8>) -> Result<Option<Arc<Entry>>, Status> {
+async fn file(ask: Ask<'_>, path: &mut Vec<u8>) -> Result<Option<FileRef>, Status> {
     let (own, result) = look_up(ask.stages, ask.site, ask.host, std::mem::take(path)).await;
     *path = own;
     match result {

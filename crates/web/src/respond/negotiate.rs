@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use phalanx_http::{Accepted, Coding, Multipart, Outcome, Parts, Ranged, Status, evaluate, range};
 
+use crate::files::cached::FileRef;
 use crate::files::entry::Entry;
 use crate::files::failure::Failure;
 use crate::files::make::{begin, obtain};
@@ -19,7 +20,7 @@ pub(super) async fn negotiate(
     out: &mut ResponseWriter,
     ask: Ask<'_>,
     path: &[u8],
-    entry: &Arc<Entry>,
+    entry: &FileRef,
 ) -> io::Result<()> {
     let Ask { site, request, .. } = ask;
     let other: Arc<Entry>;
@@ -103,12 +104,7 @@ enum Chosen<'a> {
 }
 
 /// Selects a representation, and starts compressing one for later requests if there is none yet.
-fn choose<'a>(
-    variants: &'a Variants,
-    ask: Ask<'_>,
-    path: &[u8],
-    entry: &'a Arc<Entry>,
-) -> Chosen<'a> {
+fn choose<'a>(variants: &'a Variants, ask: Ask<'_>, path: &[u8], entry: &'a FileRef) -> Chosen<'a> {
     let (chosen, coding): (&Entry, _) = match variants.choose(&Accepted::by(ask.request)) {
         Choice::Own { begin } => (entry, begin),
         Choice::Ready { entry, begin } => (entry, begin),

@@ -89,7 +89,7 @@ async fn verify(ask: Ask<'_>, rule: usize) -> Result<Credentials, Status> {
         return Ok(credentials);
     }
     let passwords = passwords.clone();
-    let stage = ask.site.passwords().ok_or(Status::InternalServerError)?;
+    let stage = ask.site.blocking().ok_or(Status::InternalServerError)?.passwords;
     let looked = stage.call(move |()| {
         let right = passwords.verify(&credentials, now);
         right.then_some(credentials)

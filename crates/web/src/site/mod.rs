@@ -3,6 +3,7 @@
 //! A [`Site`] is immutable. A reload creates another and stores it in [`CurrentSite`]. Each request is served
 //! from one version.
 
+mod blocking;
 mod cors;
 mod current;
 mod host;
@@ -15,16 +16,15 @@ mod value;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;
 use std::ops::Index;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
-use phalanx::blocking::BlockingStage;
 use phalanx_guard::{AddressKey, Addresses, Bounds, client};
 use phalanx_http::{Limits, Status};
 
+pub(crate) use blocking::BlockingStages;
 pub(crate) use current::CurrentSite;
 pub(crate) use host::{Host, HostId, Root};
 pub(crate) use kind::Kind;
@@ -32,9 +32,6 @@ pub(crate) use kind::Kind;
 use crate::config::{Config, PerAddress, Timeouts, UnknownHost};
 use crate::memory::Memory;
 use crate::site::names::{Names, without_port};
-
-/// Sites created so far.
-static SITES: AtomicU64 = AtomicU64::new(1);
 
 /// Limits per client address.
 fn bounds(limits: &PerAddress) -> Bounds {
@@ -46,8 +43,6 @@ fn bounds(limits: &PerAddress) -> Bounds {
 pub(crate) struct Site {
     /// Version of the configuration; the first is 1.
     pub(crate) generation: u64,
-    /// Distinguishes this site from all others in the process.
-    pub(crate) id: u64,
     /// In the order of [`Config::hosts`].
     hosts: Vec<Arc<Host>>,
     /// The next unused host number.
@@ -67,11 +62,8 @@ pub(crate) struct Site {
     pub(crate) addresses: Option<Arc<Addresses>>,
     /// Path of the health check.
     pub(crate) health: Option<Box<str>>,
-    /// Stage that verifies passwords; the same in all versions. Not in `Stages`, because every request holds
-    /// one.
-    passwords: OnceLock<BlockingStage<()>>,
-    /// Stage that compresses files, separate so that listings need not wait for it.
-    compression: OnceLock<BlockingStage<()>>,
+    /// Blocking stages; the same in all versions. Not in `Stages`, because every request holds one.
+    blocking: OnceLock<BlockingStages>,
     /// Memory limits for content; the same in all versions.
     pub(crate) memory: Memory,
     /// Larger files are streamed in blocks that are not cached, in bytes.
@@ -144,7 +136,6 @@ impl Site {
         };
         Arc::new(Self {
             generation: old.map_or(1, |old| old.generation + 1),
-            id: SITES.fetch_add(1, Ordering::Relaxed),
             hosts: hosts.collect(),
             next_host: first + config.hosts.len() as u32,
             per_address: config.per_address,
@@ -160,8 +151,7 @@ impl Site {
             max_queue_delay: config.max_queue_delay,
             addresses,
             health: config.health.as_deref().map(Into::into),
-            passwords: old.map(|old| old.passwords.clone()).unwrap_or_default(),
-            compression: old.map(|old| old.compression.clone()).unwrap_or_default(),
+            blocking: old.map(|old| old.blocking.clone()).unwrap_or_default(),
             memory: old.map_or_else(|| Memory::new(config.cache_bytes), |old| old.memory.clone()),
             streamed: config.cache_bytes as u64 / 8,
             hashing,
@@ -169,23 +159,14 @@ impl Site {
         })
     }
 
-    /// Sets the blocking stages that are not in `Stages`; called once, for the first version.
-    pub(crate) fn has_blocking_stages(
-        &self,
-        passwords: BlockingStage<()>,
-        compression: BlockingStage<()>,
-    ) {
-        let _ = (self.passwords.set(passwords), self.compression.set(compression));
+    /// Sets the blocking stages; called once, for the first version.
+    pub(crate) fn set_blocking(&self, stages: BlockingStages) {
+        let _ = self.blocking.set(stages);
     }
 
-    /// The stage that compresses files.
-    pub(crate) fn compression(&self) -> Option<BlockingStage<()>> {
-        self.compression.get().copied()
-    }
-
-    /// The stage that verifies passwords.
-    pub(crate) fn passwords(&self) -> Option<BlockingStage<()>> {
-        self.passwords.get().copied()
+    /// The blocking stages; `None` before the server has declared them.
+    pub(crate) fn blocking(&self) -> Option<&BlockingStages> {
+        self.blocking.get()
     }
 
     /// Finds the host for this authority. Returns `None` if it is unknown and no other host answers for it.

@@ -1,0 +1,15 @@
+//! The blocking stages of a server.
+
+use phalanx::blocking::BlockingStage;
+
+/// Handles to the stages that have threads of their own. They are part of the site, because few
+/// requests need them, and every request holds the handles to the other stages.
+#[derive(Clone, Copy)]
+pub(crate) struct BlockingStages {
+    /// Slow operations: reading directories.
+    pub(crate) slow: BlockingStage<()>,
+    /// Compresses files; separate so that listings need not wait for it.
+    pub(crate) compression: BlockingStage<()>,
+    /// Verifies passwords.
+    pub(crate) passwords: BlockingStage<()>,
+}
