@@ -12,6 +12,7 @@
 //! | streams | `http2/connection.rs` | drives one HTTP/2 connection |
 //! | control | `http1/connection.rs`, `respond/` | serves one connection, request after request |
 //! | control | `http2/stream.rs`, `respond/` | serves one HTTP/2 request |
+//! | file index | `files/cached.rs` | replicas of cached files, on each processor |
 //! | file cache | `files/lookup.rs`, `cache.rs`, `blocks.rs` | finds a file, or a block of a large file |
 //! | aggregator | `files/aggregator.rs` | a cohort operation: merges the reads of a cohort |
 //! | disk | `files/disk.rs` | opens a file, or performs a merged read |
