@@ -1,7 +1,8 @@
 //! Plain TCP connections with timeouts.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use crate::TIMEOUT;
 
@@ -10,6 +11,17 @@ pub fn listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("a bound socket");
     (listener, address)
+}
+
+/// A loopback address of the calling test only: no other test takes a port that a server there has released. Outside
+/// of Linux, which alone configures all of 127/8, the usual one.
+pub fn own_address() -> Ipv4Addr {
+    static NEXT: AtomicU16 = AtomicU16::new(1);
+    let [high, low] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    match cfg!(target_os = "linux") {
+        true => Ipv4Addr::new(127, (std::process::id() % 250) as u8 + 3, high, low),
+        false => Ipv4Addr::LOCALHOST,
+    }
 }
 
 /// Connects; reads and writes fail after [`TIMEOUT`].

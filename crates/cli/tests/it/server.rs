@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use phalanx_testkit::process::{Process, Signal, clean};
+use phalanx_testkit::tcp::own_address;
 use phalanx_testkit::{driver, eventually};
 
 /// Runs a test on this driver, if the machine has it and the environment does not select another.
@@ -71,6 +72,14 @@ impl Server {
     pub(crate) fn start_with(driver: &str, root: &Path, arguments: &[&str]) -> Self {
         let mut command = program(driver, root);
         command.args(arguments);
+        Self::launch(command)
+    }
+
+    /// Serves `root` with additional arguments, on an address of this test only.
+    pub(crate) fn start_apart(driver: &str, root: &Path, arguments: &[&str]) -> Self {
+        let mut command = bare();
+        command.arg("web").arg(root).args(["--listen", &format!("{}:0", own_address())]);
+        command.args(["--workers", "2", "--driver", driver]).args(arguments);
         Self::launch(command)
     }
 

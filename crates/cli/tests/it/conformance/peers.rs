@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use phalanx_testkit::tcp::own_address;
+
 use crate::conformance::tree::Tree;
 
 /// The servers that [`Peer::start`] supports.
@@ -31,10 +33,10 @@ impl Peer {
         for path in [tree.beside(), &directory] {
             fs::set_permissions(path, Permissions::from_mode(0o777)).expect("its permissions");
         }
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let free = TcpListener::bind((own_address(), 0)).expect("a free port");
         let address = free.local_addr().expect("its address");
         drop(free);
-        let mut command = command(name, &directory, &tree.root(), address.port());
+        let mut command = command(name, &directory, &tree.root(), address);
         let log = File::create(directory.join("log")).expect("a log");
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
         let Ok(child) = command.spawn() else {
@@ -63,7 +65,8 @@ impl Drop for Peer {
 }
 
 /// The command that runs a server in the foreground, in one process if possible.
-fn command(name: &str, directory: &Path, root: &Path, port: u16) -> Command {
+fn command(name: &str, directory: &Path, root: &Path, address: SocketAddr) -> Command {
+    let (ip, port) = (address.ip(), address.port());
     let (here, root) = (directory.display(), root.display());
     let file = directory.join("conf");
     let write = |text: String| fs::write(&file, text).expect("a configuration");
@@ -75,14 +78,14 @@ fn command(name: &str, directory: &Path, root: &Path, port: u16) -> Command {
                  events {{}}\nhttp {{\n  types {{ text/html html; text/plain txt; }}\n\
                  access_log off;\n  client_body_temp_path {here}/b;\n  proxy_temp_path {here}/p;\n\
                  fastcgi_temp_path {here}/f;\n  uwsgi_temp_path {here}/u;\n  scgi_temp_path {here}/s;\n\
-                 server {{ listen 127.0.0.1:{port}; root {root}; index index.html; }}\n}}\n"
+                 server {{ listen {address}; root {root}; index index.html; }}\n}}\n"
             ));
             command = Command::new("/usr/sbin/nginx");
             command.arg("-c").arg(&file).arg("-e").arg(directory.join("errors"));
         }
         "lighttpd" => {
             write(format!(
-                "server.bind = \"127.0.0.1\"\nserver.port = {port}\n\
+                "server.bind = \"{ip}\"\nserver.port = {port}\n\
                  server.document-root = \"{root}\"\nindex-file.names = (\"index.html\")\n\
                  mimetype.assign = (\".html\" => \"text/html\", \".txt\" => \"text/plain\", \
                  \"\" => \"application/octet-stream\")\n"
@@ -92,7 +95,7 @@ fn command(name: &str, directory: &Path, root: &Path, port: u16) -> Command {
         }
         "h2o" => {
             write(format!(
-                "user: root\nnum-threads: 1\nlisten:\n  host: 127.0.0.1\n  port: {port}\n\
+                "user: root\nnum-threads: 1\nlisten:\n  host: {ip}\n  port: {port}\n\
                  hosts:\n  default:\n    paths:\n      \"/\":\n        file.dir: {root}\n"
             ));
             command = Command::new("/usr/bin/h2o");
@@ -104,7 +107,7 @@ fn command(name: &str, directory: &Path, root: &Path, port: u16) -> Command {
                 .map(|name| format!("LoadModule {name}_module {modules}/mod_{name}.so\n"))
                 .concat();
             write(format!(
-                "{load}ServerRoot {here}\nServerName a\nTraceEnable off\nListen 127.0.0.1:{port}\nPidFile {here}/pid\n\
+                "{load}ServerRoot {here}\nServerName a\nTraceEnable off\nListen {address}\nPidFile {here}/pid\n\
                  ErrorLog {here}/errors\nDocumentRoot {root}\nDirectoryIndex index.html\n\
                  TypesConfig /dev/null\nAddType text/html .html\nAddType text/plain .txt\n\
                  User www-data\nGroup www-data\n<Directory {root}>\n  Require all granted\n</Directory>\n"
@@ -114,7 +117,7 @@ fn command(name: &str, directory: &Path, root: &Path, port: u16) -> Command {
         }
         _ => {
             command = Command::new("/usr/bin/caddy");
-            command.args(["file-server", "--listen"]).arg(format!("127.0.0.1:{port}"));
+            command.args(["file-server", "--listen"]).arg(address.to_string());
             command.arg("--root").arg(root.to_string()).env("HOME", directory);
         }
     }

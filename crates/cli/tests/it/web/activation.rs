@@ -1,7 +1,7 @@
 //! Socket activation by systemd: listening sockets inherited at start.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
@@ -10,6 +10,7 @@ use phalanx_testkit::eventually;
 use phalanx_testkit::http::{Client, get};
 use phalanx_testkit::process::{curl, curl_well};
 use phalanx_testkit::site::Site;
+use phalanx_testkit::tcp::own_address;
 use rustix::process::Signal;
 
 use crate::on_each_driver;
@@ -139,13 +140,11 @@ fn systemd_socket_activate() {
         println!("skipped: there is no systemd-socket-activate");
         return;
     }
-    // Use an address of this test only, so that no other test takes a free port.
-    let [_, _, high, low] = std::process::id().to_be_bytes();
-    let free = |last| {
-        let socket = TcpListener::bind((Ipv4Addr::new(127, high | 1, low, last), 0)).unwrap();
+    let free = || {
+        let socket = TcpListener::bind((own_address(), 0)).unwrap();
         socket.local_addr().unwrap().to_string()
     };
-    let (one, two) = (free(1), free(2));
+    let (one, two) = (free(), free());
     let mut command = Command::new("systemd-socket-activate");
     command.args(["--listen", &one, "--listen", &two, "--fdname", "web:more"]);
     let server = bare();

@@ -22,11 +22,11 @@ on_each_driver!(many_large_files, clients_that_reject_identity);
 /// The largest file that is compressed.
 const LENGTH: usize = 4 << 20;
 /// Number of files, whose total size far exceeds the server's limits.
-const FILES: usize = 100;
+const FILES: usize = 50;
 /// Number of clients.
 const CLIENTS: usize = 10;
 /// Maximum memory of the server: a cache of 16 MiB, 32 MiB for clients, working memory of two compression
-/// threads, the program itself, and a margin. All files together are more than twice as large.
+/// threads, the program itself, and a margin. All files together are larger.
 const MEMORY: u64 = 160 << 20;
 
 /// Files of equal content.

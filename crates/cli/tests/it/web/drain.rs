@@ -54,7 +54,7 @@ fn requests_in_progress_complete(driver: &str, signal: Signal) {
     let site = site();
     // A busy machine may stall an operation, which the server would report on stderr.
     let arguments = ["--shutdown-timeout", "600", "--stall-threshold", "0"];
-    let mut server = Server::start_with(driver, &site.root(), &arguments);
+    let mut server = Server::start_apart(driver, &site.root(), &arguments);
     let mut idle: Vec<_> = (0..10).map(|_| Client::connect(server.address)).collect();
     for client in &mut idle[..5] {
         assert_eq!(client.get("/small").status, 200);
@@ -77,7 +77,7 @@ fn requests_in_progress_complete(driver: &str, signal: Signal) {
 
 fn a_partial_request_is_answered(driver: &'static str) {
     let site = site();
-    let mut server = Server::start_with(driver, &site.root(), PATIENT);
+    let mut server = Server::start_apart(driver, &site.root(), PATIENT);
     let mut client = Client::connect(server.address);
     // Two requests, to be sure that the server has received the beginning of the second.
     client.send("GET /small HTTP/1.1\r\nHost: t\r\n\r\nGET /small HTTP/1.1\r\nHo");
@@ -94,7 +94,7 @@ fn a_partial_request_is_answered(driver: &'static str) {
 
 fn the_second_signal_ends_it(driver: &'static str) {
     let site = site();
-    let mut server = Server::start_with(driver, &site.root(), PATIENT);
+    let mut server = Server::start_apart(driver, &site.root(), PATIENT);
     let mut slow = slow_client(server.address, "/large");
     server.signal(Signal::INT);
     refuses(&server);
@@ -106,7 +106,7 @@ fn the_second_signal_ends_it(driver: &'static str) {
 
 fn the_deadline_ends_it(driver: &'static str) {
     let site = site();
-    let mut server = Server::start_with(driver, &site.root(), &["--shutdown-timeout", "1"]);
+    let mut server = Server::start_apart(driver, &site.root(), &["--shutdown-timeout", "1"]);
     let mut slow = slow_client(server.address, "/large");
     let begun = Instant::now();
     server.signal(Signal::INT);
@@ -115,7 +115,7 @@ fn the_deadline_ends_it(driver: &'static str) {
     assert!(took >= Duration::from_millis(900), "{took:?}");
     assert!(slow.read_to_end().0.len() < LARGE, "truncated");
     // With a shutdown timeout of zero.
-    let mut server = Server::start_with(driver, &site.root(), &["--shutdown-timeout", "0"]);
+    let mut server = Server::start_apart(driver, &site.root(), &["--shutdown-timeout", "0"]);
     let _slow = slow_client(server.address, "/large");
     server.signal(Signal::INT);
     server.exits_well();
@@ -124,7 +124,7 @@ fn the_deadline_ends_it(driver: &'static str) {
 fn without_connections(driver: &'static str) {
     let site = site();
     for signal in [Signal::INT, Signal::TERM] {
-        let mut server = Server::start_with(driver, &site.root(), PATIENT);
+        let mut server = Server::start_apart(driver, &site.root(), PATIENT);
         server.signal(signal);
         server.exits_well();
     }

@@ -13,6 +13,7 @@ use phalanx_testkit::authority::Authority;
 use phalanx_testkit::http::{Client, get};
 use phalanx_testkit::process::{curl, curl_well};
 use phalanx_testkit::site::Site;
+use phalanx_testkit::tcp::own_address;
 use phalanx_testkit::{TIMEOUT, eventually};
 use rustix::process::Signal;
 
@@ -166,11 +167,12 @@ fn addresses_are_added_and_removed(driver: &'static str) {
     let site = Site::new();
     site.file("file", "content");
     let text = |listen: &str| format!("listen = [{listen}]\nhost.root = 'root'");
-    let mut changing = Changing::start(driver, &site, &text("'127.0.0.1:0'"));
+    let (one, two) = (format!("'{}:0'", own_address()), format!("'{}:0'", own_address()));
+    let mut changing = Changing::start(driver, &site, &text(&one));
     let first = changing.server.address;
     let mut old = Client::connect(first);
     assert_eq!(old.get("/file").body, b"content");
-    changing.reload(&text("'127.0.0.1:0', '127.0.0.2:0'"));
+    changing.reload(&text(&format!("{one}, {two}")));
     let second = changing.server.next_address();
     for address in [first, second] {
         // On every worker: many connections are spread over all.
@@ -181,16 +183,16 @@ fn addresses_are_added_and_removed(driver: &'static str) {
     let mut kept = Client::connect(second);
     assert_eq!(kept.get("/file").body, b"content");
     // A removed address stops accepting; existing connections stay open.
-    changing.reload(&text("'127.0.0.2:0'"));
+    changing.reload(&text(&two));
     eventually("the end of the first address", || TcpStream::connect(first).err());
     assert_eq!(get(second, "/file").body, b"content");
     for client in [&mut old, &mut kept] {
         assert_eq!(client.get("/file").body, b"content");
     }
     // An unavailable address changes nothing.
-    let said = changing.reload(&text("'127.0.0.2:0', '192.0.2.1:1'"));
+    let said = changing.reload(&text(&format!("{two}, '192.0.2.1:1'")));
     assert!(said.contains("cannot listen on 192.0.2.1:1"), "{said}");
-    let said = changing.reload(&text("'tls:127.0.0.2:0'"));
+    let said = changing.reload(&text(&two.replace("'127", "'tls:127")));
     assert!(said.contains("no host has a certificate"), "{said}");
     assert_eq!(get(second, "/file").body, b"content");
     changing.server.signal(Signal::TERM);
