@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use phalanx::blocking::blocking;
-use phalanx::stage::PartitionedCohortStage;
-use phalanx::{Graph, PartitionedStage, SharedStage};
+use phalanx::{Graph, SharedStage};
 use phalanx_tls::{Certificates, TlsStages};
 
 use crate::config::Config;
-use crate::files::aggregator;
-use crate::files::cache::FileCache;
-use crate::files::cached::FileIndex;
+use crate::files::stages::FileStages;
 use crate::log::{Log, Sink};
 use crate::site::{BlockingStages, CurrentSite};
 
@@ -30,12 +27,6 @@ pub(crate) const HTTP2: &[u8] = b"h2";
 
 /// Largest cohort of rejected connections; each needs little work.
 const REFUSAL_COHORT: usize = 256;
-
-/// Cache bytes for each replica of a file that a processor may have: most files of a site are larger.
-const BYTES_PER_REPLICA: usize = 4096;
-/// Replicas on each processor, at about 50 bytes each.
-const MIN_REPLICAS: usize = 256;
-const MAX_REPLICAS: usize = 16 * 1024;
 
 /// Threads for slow operations; they share the cores with the processors.
 const SLOW_THREADS: usize = 2;
@@ -58,11 +49,7 @@ pub(crate) struct Stages {
     /// turn there and sends their responses together when it returns here.
     pub(crate) http2: SharedStage<()>,
     pub(crate) control: SharedStage<CurrentSite>,
-    /// Replicas of the files in `cache`, for requests on other processors than the file's owner.
-    pub(crate) index: FileIndex,
-    pub(crate) cache: PartitionedStage<FileCache>,
-    pub(crate) aggregator: PartitionedCohortStage<aggregator::Read, aggregator::Answer>,
-    pub(crate) disk: SharedStage<()>,
+    pub(crate) files: FileStages,
     /// Access log, if configured.
     pub(crate) log: Option<Log>,
 }
@@ -86,9 +73,6 @@ impl Stages {
         log: Option<Sink>,
         certificates: Option<Arc<Certificates>>,
     ) -> (Self, AcceptStages) {
-        let partitions = config.runtime.workers * phalanx::stage::DEFAULT_PARTITIONS_PER_PROCESSOR;
-        let budget = config.cache_bytes / partitions;
-        let open = config.open_files.div_ceil(partitions);
         // The driver submits all I/O of a turn together, whichever operation requested it. Network operations
         // therefore run as part of the connection instead of being queued.
         let network = graph.stage("network").max_cohort(SOCKET_COHORT).direct().shared(());
@@ -101,14 +85,7 @@ impl Stages {
             .max_cohort(SOCKET_COHORT)
             .capacity(CONTROL_QUEUE)
             .shared(current.clone());
-        let replicas = (config.cache_bytes / BYTES_PER_REPLICA).clamp(MIN_REPLICAS, MAX_REPLICAS);
-        let index = graph.stage("file index").replicated(replicas);
-        let cache = graph
-            .stage("file cache")
-            .partitions(partitions)
-            .partitioned(move |_| FileCache::new(budget, open));
-        let aggregator = graph.reserve("aggregator");
-        let disk = graph.shared("disk", ());
+        let files = FileStages::declare(graph, config);
         let slow = blocking(graph, "slow").threads(SLOW_THREADS).state(());
         let compression = blocking(graph, "compression")
             .threads(COMPRESSION_THREADS)
@@ -116,14 +93,13 @@ impl Stages {
             .state(());
         let passwords =
             blocking(graph, "passwords").threads(PASSWORD_THREADS).queue(PASSWORD_QUEUE).state(());
-        let aggregator = graph
-            .declare(aggregator)
-            .partitioned_cohort(|_| (), move |(), cohort| aggregator::gather(disk, cohort));
         let log = match (log, &config.access_log) {
-            (Some(sink), Some(wanted)) => Some(Log::declare(graph, wanted.format, sink, disk)),
+            (Some(sink), Some(wanted)) => {
+                Some(Log::declare(graph, wanted.format, sink, files.disk))
+            }
             _ => None,
         };
-        let stages = Self { network, http2, control, index, cache, aggregator, disk, log };
+        let stages = Self { network, http2, control, files, log };
         current.load().set_blocking(BlockingStages { slow, compression, passwords });
         (stages, AcceptStages { refusals, tls })
     }

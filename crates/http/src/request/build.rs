@@ -7,7 +7,7 @@ use crate::reject::Reject;
 use crate::request::fields::Gathered;
 use crate::request::framing::Body;
 use crate::request::head::Request;
-use crate::request::host::is_authority;
+use crate::request::host::{Target, is_authority};
 use crate::request::line::{Line, Method};
 use crate::status::Status;
 use crate::version::Version;
@@ -35,8 +35,10 @@ impl<'a> Request<'a> {
         headers: &mut [Header<'a>],
     ) -> Result<Request<'a>, Reject> {
         let line = Line::parse(line)?;
-        let mut request = Request::new(line, fields)?;
-        let absolute = request.host.take();
+        let target = Target::parse(line.target, line.method)?;
+        let absolute = target.authority;
+        let mut request = Request::new(line, target, fields);
+        request.host = None;
         let headers = match httparse::parse_headers(fields, headers) {
             Ok(httparse::Status::Complete((end, headers))) if end == fields.len() => headers,
             Ok(_) => return Err(Reject::bad("misplaced end of the head")),
@@ -77,12 +79,11 @@ impl<'a> Request<'a> {
             return Err(Reject::new(Status::UriTooLong, "target too long"));
         }
         let line = Line { method: Method::named(method)?, target, version };
-        let mut request = Request::new(line, lines)?;
+        let mut request = Request::new(line, Target::parse(target, line.method)?, lines);
         if !is_authority(authority.as_bytes()) {
             return Err(Reject::bad("invalid authority"));
         }
-        let absolute = request.host.replace(authority);
-        request.host = absolute.or(request.host);
+        request.host = request.host.or(Some(authority));
         request.keep_alive = true;
         let (mut gathered, mut count) = (Gathered::default(), 0);
         for (name, value) in fields {

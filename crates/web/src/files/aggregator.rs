@@ -9,33 +9,30 @@ use phalanx::net::Bytes;
 use phalanx::stage::Cohort;
 use phalanx::task::Reply;
 
-use crate::files::disk;
 use crate::files::entry::FileId;
 use crate::memory::Reservation;
-use crate::site::Site;
-use crate::stages::Stages;
 
 /// Largest merged read, in bytes.
 const MAX_RUN: usize = 1024 * 1024;
 
 /// A request to read part of a file.
 pub(crate) struct Read {
-    file: File,
-    id: FileId,
-    offset: u64,
-    length: usize,
-    reserved: Reservation,
+    pub(super) file: File,
+    pub(super) id: FileId,
+    pub(super) offset: u64,
+    pub(super) length: usize,
+    pub(super) reserved: Reservation,
 }
 
 /// Result of a read; shorter than requested only at the end of the file.
 pub(crate) type Answer = io::Result<Bytes>;
 
 /// Adjacent reads of one file, performed as one.
-pub(crate) struct Run {
-    pub(crate) file: File,
+struct Run {
+    file: File,
     id: FileId,
-    pub(crate) offset: u64,
-    pub(crate) length: usize,
+    offset: u64,
+    length: usize,
     parts: Vec<Part>,
     reserved: Reservation,
 }
@@ -46,30 +43,11 @@ struct Part {
     reply: Reply<Answer>,
 }
 
-/// Reads `length` bytes of `file` at `offset`; fewer only at the end of the file.
-///
-/// # Errors
-/// As [`File::read_at`].
-pub(crate) async fn read(
-    stages: Stages,
-    site: &Site,
-    file: &File,
-    id: FileId,
-    offset: u64,
-    length: usize,
-) -> Answer {
-    // Reserve before the read, so that concurrent reads count each other's bytes.
-    let reserved = site.memory.content.reserve(length);
-    let item = Read { file: file.clone(), id, offset, length, reserved };
-    let call = stages.aggregator.call(site.cache_key((id, 0_u64)), item);
-    call.await.unwrap_or_else(|error| Err(io::Error::other(error)))
-}
-
 /// Handles a cohort: each run becomes one operation of the disk stage.
 pub(crate) fn gather(disk: SharedStage<()>, cohort: &mut Cohort<Read, Answer>) {
     for run in merge(cohort) {
         // If a run is refused, its replies are dropped, and the callers get an error.
-        let _ = disk.dispatch(move |_| disk::read(run));
+        let _ = disk.dispatch(move |_| run.read());
     }
 }
 
@@ -102,8 +80,14 @@ impl Run {
         offset <= self.end() && offset + length as u64 - self.offset <= MAX_RUN as u64
     }
 
+    /// Performs the read and sends each caller its part.
+    async fn read(self) {
+        let read = self.file.read_at(self.offset, self.length).await;
+        self.deliver(read);
+    }
+
     /// Sends each caller its part. The whole run counts as memory in use until the last part is dropped.
-    pub(crate) fn deliver(self, read: io::Result<Vec<u8>>) {
+    fn deliver(self, read: io::Result<Vec<u8>>) {
         let read = read.map(|bytes| self.reserved.hold(bytes));
         for Part { offset, length, reply } in self.parts {
             reply.send(match &read {

@@ -7,18 +7,18 @@ use phalanx::Call;
 use phalanx::fs::File;
 use phalanx::net::Bytes;
 
-use crate::files::aggregator;
 use crate::files::cache::Value;
 use crate::files::entry::FileId;
+use crate::files::read::read;
+use crate::files::stages::FileStages;
 use crate::site::Site;
-use crate::stages::Stages;
 
 /// Block size in bytes: the content of one send.
 pub(crate) const BLOCK: u64 = 128 * 1024;
 
 /// Requests block `block` of `file`. The result is shorter than [`BLOCK`] only at the end of the file.
 pub(crate) fn block(
-    stages: Stages,
+    stages: FileStages,
     site: &Arc<Site>,
     file: &File,
     id: FileId,
@@ -33,7 +33,7 @@ pub(crate) fn block(
         }
         let offset = block * BLOCK;
         let wanted = (length - offset).min(BLOCK) as usize;
-        let bytes = aggregator::read(stages, &site, &file, id, offset, wanted).await?;
+        let bytes = read(stages, &site, &file, id, offset, wanted).await?;
         // Caching a very large file would evict everything else.
         if bytes.len() == wanted && length <= site.streamed {
             // A copy, because a slice would keep the whole merged read in memory.

@@ -13,7 +13,7 @@ use phalanx::sync::oneshot;
 
 use crate::files::cached::{CachedFile, FileRef};
 use crate::files::entry::FileId;
-use crate::files::lookup::LoadResult;
+use crate::files::found::LoadResult;
 use crate::site::HostId;
 
 /// A cached value with its identity.

@@ -1,4 +1,4 @@
-//! The disk stage: opens files and performs merged reads.
+//! Opens files, as operations of the disk stage.
 
 use std::io;
 use std::sync::Arc;
@@ -6,9 +6,8 @@ use std::sync::Arc;
 use phalanx::fs::{File, Links, Metadata};
 
 use crate::config::Symlinks;
-use crate::files::aggregator::Run;
+use crate::files::stages::FileStages;
 use crate::site::Host;
-use crate::stages::Stages;
 
 /// An open file with its metadata.
 pub(crate) struct Opened {
@@ -20,7 +19,7 @@ pub(crate) struct Opened {
 ///
 /// # Errors
 /// As [`phalanx::fs::Dir::open_file`].
-pub(crate) async fn open(stages: Stages, host: &Arc<Host>, path: &[u8]) -> io::Result<Opened> {
+pub(crate) async fn open(stages: FileStages, host: &Arc<Host>, path: &[u8]) -> io::Result<Opened> {
     // An empty path cannot be opened; the root itself is `.`.
     let path = if path.is_empty() { b".".to_vec() } else { path.to_vec() };
     let host = host.clone();
@@ -38,10 +37,4 @@ fn links(policy: Symlinks) -> Links {
         Symlinks::OwnerMatches => Links::SameOwner,
         Symlinks::Follow => Links::Followed,
     }
-}
-
-/// Performs a merged read and sends each caller its part.
-pub(crate) async fn read(run: Run) {
-    let read = run.file.read_at(run.offset, run.length).await;
-    run.deliver(read);
 }

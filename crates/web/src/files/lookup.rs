@@ -12,43 +12,23 @@ use phalanx::stage::{Offer, Partition};
 use phalanx::sync::oneshot;
 use phalanx::time::now;
 
-use crate::files::aggregator;
 use crate::files::cache::{FileCache, Value};
-use crate::files::cached::{CachedFile, FileRef};
+use crate::files::cached::CachedFile;
 use crate::files::disk::{self, Opened};
 use crate::files::entry::{Content, Entry, Fields, MAX_WHOLE_BYTES};
 use crate::files::failure::Failure;
+use crate::files::found::{Found, LoadResult, Loaded, LookupResult};
+use crate::files::read::read;
+use crate::files::stages::FileStages;
 use crate::files::{list, sources};
 use crate::site::{Host, HostId, HostIndex, Site};
-use crate::stages::Stages;
-
-/// Target of a path.
-pub(crate) enum Found {
-    File(FileRef),
-    Directory,
-}
-
-/// Result of a lookup.
-pub(crate) type LookupResult = Result<Found, Failure>;
-
-/// Result of loading a path, for requests on any processor.
-#[derive(Clone)]
-pub(crate) enum Loaded {
-    File(Offer<CachedFile>),
-    /// Another encoding of a file.
-    Variant(Arc<Entry>),
-    Directory,
-}
-
-/// Result of a load.
-pub(crate) type LoadResult = Result<Loaded, Failure>;
 
 /// Attempts to read a file that changes meanwhile: slow disks and busy writers may collide a few times.
 const ATTEMPTS: usize = 5;
 
 /// Looks up a host's `path` in the partition that owns it. Also returns the memory of the path.
 pub(crate) async fn look_up(
-    stages: Stages,
+    stages: FileStages,
     site: &Arc<Site>,
     host: HostIndex,
     path: Vec<u8>,
@@ -103,7 +83,7 @@ async fn load_or_revalidate(lookup: Lookup) -> (Vec<u8>, LookupResult) {
 
 /// A path to look up.
 pub(crate) struct Lookup {
-    pub(crate) stages: Stages,
+    pub(crate) stages: FileStages,
     pub(crate) site: Arc<Site>,
     host: HostIndex,
     pub(crate) key: u64,
@@ -112,7 +92,12 @@ pub(crate) struct Lookup {
 
 impl Lookup {
     #[inline]
-    pub(crate) fn new(stages: Stages, site: &Arc<Site>, host: HostIndex, path: Vec<u8>) -> Self {
+    pub(crate) fn new(
+        stages: FileStages,
+        site: &Arc<Site>,
+        host: HostIndex,
+        path: Vec<u8>,
+    ) -> Self {
         let key = site.key(site[host].id, &path);
         Self { stages, site: site.clone(), host, key, path }
     }
@@ -212,7 +197,7 @@ impl Lookup {
             let length = metadata.length as usize;
             let bytes = match length {
                 0 => Bytes::new(),
-                _ => aggregator::read(*stages, site, &file, metadata.into(), 0, length)
+                _ => read(*stages, site, &file, metadata.into(), 0, length)
                     .await
                     .map_err(Failure::from)?,
             };

@@ -12,26 +12,27 @@ use phalanx::sync::oneshot;
 use phalanx::task::Either;
 use phalanx_http::Coding;
 
-use crate::files::aggregator;
 use crate::files::cache::FileCache;
 use crate::files::cached::{CachedFile, FileRef};
 use crate::files::disk::{self, Opened};
 use crate::files::encode::encode;
 use crate::files::entry::{Content, Entry, FileId, MAX_WHOLE_BYTES};
 use crate::files::failure::Failure;
-use crate::files::lookup::{Loaded, Loading, Lookup};
+use crate::files::found::Loaded;
+use crate::files::lookup::{Loading, Lookup};
+use crate::files::read::read;
 use crate::files::sources::precompressed_path;
+use crate::files::stages::FileStages;
 use crate::files::variants::{Source, Variants};
 use crate::memory::Budget;
 use crate::site::{HostIndex, Site};
-use crate::stages::Stages;
 
 /// Returns `file`, which is at `path`, in this encoding, waiting for it if necessary.
 ///
 /// # Errors
 /// [`Failure::Busy`] if too much is being compressed; others if the encoding is unavailable.
 pub(crate) async fn obtain(
-    stages: Stages,
+    stages: FileStages,
     site: &Arc<Site>,
     host: HostIndex,
     path: &[u8],
@@ -48,7 +49,7 @@ pub(crate) async fn obtain(
 
 /// Starts creating an encoding for later requests.
 pub(crate) fn begin(
-    stages: Stages,
+    stages: FileStages,
     site: &Arc<Site>,
     host: HostIndex,
     path: &[u8],
@@ -114,7 +115,7 @@ async fn make(
     let loading = Loading { cache, key };
     let kept = cache.with(|cache| cache.holds(lookup.key, file));
     let made = match variants.pending_source(coding).ok_or(Failure::Missing)? {
-        Source::Precompressed(id) => read(lookup, file, coding, id).await,
+        Source::Precompressed(id) => read_precompressed(lookup, file, coding, id).await,
         Source::Compressed if kept || waited_for => {
             compress(lookup, file, coding, waited_for).await
         }
@@ -138,7 +139,7 @@ async fn make(
 }
 
 /// Reads the precompressed file, unless it has changed since it was found.
-async fn read(
+async fn read_precompressed(
     lookup: &Lookup,
     entry: &Entry,
     coding: Coding,
@@ -156,7 +157,7 @@ async fn read(
         let length = metadata.length as usize;
         let bytes = match length {
             0 => Bytes::new(),
-            _ => aggregator::read(lookup.stages, &lookup.site, &file, id, 0, length).await?,
+            _ => read(lookup.stages, &lookup.site, &file, id, 0, length).await?,
         };
         if bytes.len() < length || file.metadata()? != metadata {
             return Err(Failure::Broken);

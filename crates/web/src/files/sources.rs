@@ -7,15 +7,15 @@ use phalanx_http::Coding;
 
 use crate::files::disk::{self, Opened};
 use crate::files::encode;
+use crate::files::stages::FileStages;
 use crate::files::variants::{Source, Sources};
 use crate::site::Host;
-use crate::stages::Stages;
 
 /// Finds the sources for the file at `path` with this `metadata`.
 ///
 /// A precompressed file that is older than the file is ignored: it was made from another version.
 pub(crate) async fn find(
-    stages: Stages,
+    stages: FileStages,
     host: &Arc<Host>,
     path: &[u8],
     metadata: Metadata,

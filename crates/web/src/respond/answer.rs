@@ -7,7 +7,8 @@ use phalanx_http::{ALLOW, Method, Reply, Request, Status, path};
 
 use crate::clock;
 use crate::files::failure::Failure;
-use crate::files::lookup::{Found, LookupResult, look_up};
+use crate::files::found::{Found, LookupResult};
+use crate::files::lookup::look_up;
 use crate::respond::ask::Ask;
 use crate::respond::fail::{self, fail, refused_method};
 use crate::respond::fallback::find_fallback;
@@ -78,7 +79,7 @@ pub(crate) async fn respond(
         path.extend_from_slice(index.as_bytes());
     }
     let result: LookupResult;
-    (*path, result) = look_up(ask.stages, ask.site, ask.host, std::mem::take(path)).await;
+    (*path, result) = look_up(ask.stages.files, ask.site, ask.host, std::mem::take(path)).await;
     let found = match result {
         Ok(Found::File(entry)) => Ok(entry),
         Ok(Found::Directory) if !resolved.directory => {

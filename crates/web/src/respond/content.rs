@@ -11,9 +11,9 @@ use std::sync::Arc;
 use phalanx::fs::File;
 use phalanx::time::now;
 
-use crate::files::aggregator;
 use crate::files::blocks::{BLOCK, block};
 use crate::files::entry::{Content, Entry, FileId};
+use crate::files::read::read;
 use crate::respond::writer::{ResponseWriter, To};
 use crate::site::Site;
 use crate::socket::network::send_file;
@@ -103,7 +103,7 @@ impl ResponseWriter {
         (file, entry): (&File, &Entry),
         part: Part,
     ) -> io::Result<()> {
-        let (stages, id, memory) = (self.stages, entry.id, &site.memory);
+        let (stages, id, memory) = (self.stages.files, entry.id, &site.memory);
         let ask = |n| block(stages, site, file, id, entry.length, n);
         let (mut at, mut ahead) = (part.start, None);
         while at < part.end {
@@ -112,7 +112,7 @@ impl ResponseWriter {
             let (bytes, range) = match ahead.take() {
                 None if memory.content.is_full() => {
                     let length = memory.read_size((end - at) as usize);
-                    (aggregator::read(stages, site, file, id, at, length).await?, 0..length)
+                    (read(stages, site, file, id, at, length).await?, 0..length)
                 }
                 asked => {
                     let bytes =
@@ -152,7 +152,7 @@ impl ResponseWriter {
             at += sent;
             if sent < piece {
                 let wanted = site.memory.read_size((piece - sent) as usize);
-                let bytes = aggregator::read(self.stages, site, file, id, at, wanted).await?;
+                let bytes = read(self.stages.files, site, file, id, at, wanted).await?;
                 if bytes.len() < wanted {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }

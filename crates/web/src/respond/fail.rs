@@ -5,7 +5,8 @@ use std::io;
 use phalanx_http::{FieldBlock, Status, error_fields};
 
 use crate::files::failure::Failure;
-use crate::files::lookup::{Found, look_up};
+use crate::files::found::Found;
+use crate::files::lookup::look_up;
 use crate::respond::ask::Ask;
 use crate::respond::content::Part;
 use crate::respond::writer::ResponseWriter;
@@ -47,7 +48,7 @@ async fn own_page(
     page: &str,
 ) -> io::Result<bool> {
     let path = page.trim_start_matches('/').as_bytes().to_vec();
-    let (_, result) = look_up(ask.stages, ask.site, ask.host, path).await;
+    let (_, result) = look_up(ask.stages.files, ask.site, ask.host, path).await;
     let Ok(Found::File(entry)) = result else { return Ok(false) };
     // The error may be temporary.
     let head = ask.head(out, status).fields(fields.all()).field("Cache-Control", b"no-store");

@@ -5,8 +5,9 @@ use phalanx_http::{Status, accepts, names};
 
 use crate::files::cached::FileRef;
 use crate::files::failure::Failure;
+use crate::files::found::Found;
 use crate::files::list;
-use crate::files::lookup::{Found, look_up};
+use crate::files::lookup::look_up;
 use crate::listing::{Form, Order, View};
 use crate::respond::ask::Ask;
 use crate::respond::fail;
@@ -54,7 +55,7 @@ pub(super) async fn find_fallback(
 
 /// Looks up the file at `path`; `None` if it does not exist.
 async fn file(ask: Ask<'_>, path: &mut Vec<u8>) -> Result<Option<FileRef>, Status> {
-    let (own, result) = look_up(ask.stages, ask.site, ask.host, std::mem::take(path)).await;
+    let (own, result) = look_up(ask.stages.files, ask.site, ask.host, std::mem::take(path)).await;
     *path = own;
     match result {
         Ok(Found::File(entry)) => Ok(Some(entry)),

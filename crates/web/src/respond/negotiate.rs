@@ -32,7 +32,8 @@ pub(super) async fn negotiate(
         Some(variants) => match choose(variants, ask, path, entry) {
             Chosen::Entry(chosen) => chosen,
             Chosen::Wait(coding) => {
-                match Box::pin(obtain(ask.stages, site, ask.host, path, entry, coding)).await {
+                match Box::pin(obtain(ask.stages.files, site, ask.host, path, entry, coding)).await
+                {
                     Ok(obtained) => {
                         other = obtained;
                         &other
@@ -112,7 +113,7 @@ fn choose<'a>(variants: &'a Variants, ask: Ask<'_>, path: &[u8], entry: &'a File
         Choice::Refused => return Chosen::Refused,
     };
     if let Some(coding) = coding {
-        begin(ask.stages, ask.site, ask.host, path, entry, coding);
+        begin(ask.stages.files, ask.site, ask.host, path, entry, coding);
     }
     Chosen::Entry(chosen)
 }

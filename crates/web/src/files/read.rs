@@ -1,0 +1,29 @@
+//! Reads parts of files through the aggregator.
+
+use std::io;
+
+use phalanx::fs::File;
+
+use crate::files::aggregator::{Answer, Read};
+use crate::files::entry::FileId;
+use crate::files::stages::FileStages;
+use crate::site::Site;
+
+/// Reads `length` bytes of `file` at `offset`; fewer only at the end of the file.
+///
+/// # Errors
+/// As [`File::read_at`].
+pub(crate) async fn read(
+    stages: FileStages,
+    site: &Site,
+    file: &File,
+    id: FileId,
+    offset: u64,
+    length: usize,
+) -> Answer {
+    // Reserve before the read, so that concurrent reads count each other's bytes.
+    let reserved = site.memory.content.reserve(length);
+    let item = Read { file: file.clone(), id, offset, length, reserved };
+    let call = stages.aggregator.call(site.cache_key((id, 0_u64)), item);
+    call.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
