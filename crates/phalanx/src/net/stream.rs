@@ -3,13 +3,18 @@
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::path::Path;
+use std::time::Duration;
 
 use bytes::Bytes;
-use phalanx_core::now;
+use phalanx_core::{now, sleep};
 use phalanx_driver::{Address, Done, Keepalive, Payload, Request};
 
 use crate::fs::File;
 use crate::io::{HomeSocket, IoTimeout, request};
+
+/// Time between two attempts to connect to a Unix listener whose backlog is full: the kernel reports to no
+/// non-blocking socket when the backlog has room.
+const BACKLOG_RETRY: Duration = Duration::from_millis(5);
 
 /// The result of [`Stream::send_file`].
 #[derive(Debug)]
@@ -80,10 +85,22 @@ impl Stream {
     /// Opens a connection to the Unix socket at `path`.
     ///
     /// # Errors
-    /// As `connect(2)`, or [`IoTimeout`]'s. `InvalidInput` for a path of more than 107 bytes. If the listener's backlog
-    /// is full, the uring driver waits, and the poll driver fails with `WouldBlock`.
+    /// As `connect(2)`, or [`IoTimeout`]'s. `InvalidInput` for a path of more than 107 bytes.
     pub async fn connect_unix(path: impl AsRef<Path>, timeout: IoTimeout) -> io::Result<Self> {
-        Self::open(Address::Unix(path.as_ref().to_owned()), timeout).await
+        let (address, began) = (Address::Unix(path.as_ref().to_owned()), now());
+        loop {
+            let left = timeout.remaining(now().saturating_sub(began));
+            match Self::open(address.clone(), left).await {
+                // The backlog of the listener is full. A blocking `connect(2)` would wait.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if left.duration().is_zero() {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                    sleep(BACKLOG_RETRY.min(left.duration())).await;
+                }
+                opened => return opened,
+            }
+        }
     }
 
     async fn open(address: Address, timeout: IoTimeout) -> io::Result<Self> {

@@ -7,7 +7,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -113,9 +113,11 @@ impl Stream {
     }
 
     fn append_to(path: &Path) -> io::Result<Self> {
+        let is_pipe = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
         let mut options = OpenOptions::new();
-        // Opening a named pipe waits until it has a reader.
-        Self::new(options.append(true).create(true).mode(LOG_MODE).open(path)?)
+        // Opening a named pipe only for writing waits until it has a reader.
+        options.read(is_pipe).append(true).create(true).mode(LOG_MODE);
+        Self::new(options.open(path)?)
     }
 
     /// Whether `path` is still this file.
@@ -225,6 +227,22 @@ mod tests {
         sink.reopen().store(true, Ordering::Relaxed);
         sink.append(b"anew\n", 0);
         assert_eq!(mode(), 0o644);
+    }
+
+    #[test]
+    fn a_named_pipe_without_a_reader_is_opened() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("log");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::from_raw_mode(0o600))
+            .unwrap();
+        let (opened, sink) = std::sync::mpsc::channel();
+        let target = LogTarget::File(path.clone());
+        std::thread::spawn(move || opened.send(Sink::open(&target).unwrap()).unwrap());
+        let sink = sink.recv_timeout(Duration::from_secs(10)).expect("the pipe is opened");
+        sink.append(b"one\n", 0);
+        let mut line = [0; 4];
+        io::Read::read_exact(&mut File::open(&path).unwrap(), &mut line).unwrap();
+        assert_eq!(&line, b"one\n");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Unix sockets of operations.
 
 use std::io::ErrorKind;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::thread;
+use std::time::Duration;
 
 use phalanx::Graph;
 use phalanx::net::{IoTimeout, Listener, Stream, bind_unix};
@@ -16,7 +17,12 @@ use phalanx_testkit::bytes::pattern;
 use crate::runtime::harness::{one, program};
 use crate::runtime::on_each_driver;
 
-on_each_driver!(a_server_on_two_processors, a_connection_of_operations, no_listener);
+on_each_driver!(
+    a_server_on_two_processors,
+    a_connection_of_operations,
+    a_full_backlog_is_waited_for,
+    no_listener,
+);
 
 fn path() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
@@ -90,6 +96,25 @@ fn a_connection_of_operations(driver: DriverChoice) {
         assert_eq!(client.read(&mut Vec::new(), IoTimeout::after(TIMEOUT)).await.unwrap(), 0);
         drop(client);
         assert_eq!(read.read(&mut Vec::new(), IoTimeout::after(TIMEOUT)).await.unwrap(), 0);
+    });
+}
+
+fn a_full_backlog_is_waited_for(driver: DriverChoice) {
+    let (_directory, path) = path();
+    let listener = UnixListener::bind(&path).unwrap();
+    // Two connections without an accept fill a backlog of one.
+    rustix::net::listen(&listener, 1).unwrap();
+    let _full = [(), ()].map(|()| UnixStream::connect(&path).unwrap());
+    one(driver, |_| async move {
+        let limit = IoTimeout::after(Duration::from_millis(20));
+        let error = Stream::connect_unix(&path, limit).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        let accepting = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(20));
+            (0..3).map(|_| listener.accept().unwrap()).collect::<Vec<_>>()
+        });
+        Stream::connect_unix(&path, IoTimeout::after(TIMEOUT)).await.unwrap();
+        accepting.join().unwrap();
     });
 }
 
