@@ -43,6 +43,7 @@ mod state;
 mod sync;
 mod world;
 
+pub use crate::control::placement::{Candidate, place_connection};
 pub use crate::error::{CallError, MoveError};
 pub use crate::future::admission::{Admission, DEFAULT_MAX_QUEUE_DELAY, Permit, Shed};
 pub use crate::future::call::Call;

@@ -189,6 +189,17 @@ pub trait Driver {
     /// dropped. Closing a socket twice has no effect.
     fn close(&mut self, socket: Socket);
 
+    /// Gives up `connection`, so that another driver of the same kind can [take it over](Driver::take_over). `None` if it
+    /// is not open, or a request on it has been started.
+    fn detach(&mut self, connection: Socket) -> Option<Endpoint>;
+
+    /// Takes ownership of a connection that another driver has [detached](Driver::detach), as if `listener` had accepted
+    /// it: it completes an accept in flight, or the next one. The connection is closed on an error.
+    ///
+    /// # Errors
+    /// `EBADF` if `listener` is not open; else as [`adopt`](Driver::adopt).
+    fn take_over(&mut self, listener: Socket, connection: Endpoint) -> io::Result<Socket>;
+
     /// Shuts down one or both directions of `socket`. Never blocks.
     ///
     /// # Errors

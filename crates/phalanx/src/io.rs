@@ -16,16 +16,19 @@
 //! | `io_timeout` | time limits |
 //! | `expiry` | cancelling requests that have expired, or that shutdown ends |
 //! | `deferred` | closing and cancelling while the driver runs a payload's destructor |
+//! | `placement` | connections that another processor serves |
 //! | `request` | the future of a request, and the handle of a socket, on their processor and on others |
 
 mod deferred;
 mod expiry;
 mod io_timeout;
+mod placement;
 mod request;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -36,6 +39,8 @@ use slab::Slab;
 use self::deferred::Deferred;
 use self::expiry::Cause;
 pub use self::io_timeout::IoTimeout;
+use self::placement::Place;
+pub(crate) use self::placement::{Loads, Placement, place};
 pub use self::request::Elsewhere;
 pub(crate) use self::request::{HomeSocket, release, request};
 use crate::blocking::{Pools, discard_panic};
@@ -61,6 +66,7 @@ pub(crate) struct Io {
     pub(crate) apart: OnceCell<Session>,
     /// The pools of blocking stages that were used on this processor.
     pub(crate) pools: RefCell<Pools>,
+    place: Place,
 }
 
 /// Prefetching pays from this many requests in flight; fewer fit in the cache, with the operations that wait for them.
@@ -125,8 +131,14 @@ pub(crate) fn is_entered() -> bool {
 }
 
 impl Io {
-    /// The I/O of the processor with this identity.
-    pub(crate) fn new(home: ProcessorId, driver: Box<dyn Driver>) -> Rc<Self> {
+    /// The I/O of processor number `index` of `placement`.
+    pub(crate) fn new(
+        placement: Arc<Placement>,
+        index: usize,
+        driver: Box<dyn Driver>,
+    ) -> Rc<Self> {
+        let place = Place::new(placement, index);
+        let home = place.id();
         Rc::new(Self {
             home,
             driver: RefCell::new(driver),
@@ -139,6 +151,7 @@ impl Io {
             earliest: Cell::new(Duration::MAX),
             apart: OnceCell::new(),
             pools: RefCell::default(),
+            place,
         })
     }
 
@@ -226,6 +239,7 @@ impl Io {
     /// Drops the result of an abandoned request. Closes a new connection.
     fn discard(&self, result: io::Result<Done>) {
         if let Ok(Done::Accepted(socket) | Done::Connected(socket)) = result {
+            self.place.has_arrived(socket);
             self.close(socket);
         }
     }

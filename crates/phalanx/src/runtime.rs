@@ -16,9 +16,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use phalanx_core::Graph;
 #[doc(inline)]
 pub use phalanx_core::{Control, PanicReport, Phase};
+use phalanx_core::{Graph, ProcessorBuilder};
 use phalanx_driver::Config;
 #[doc(inline)]
 pub use phalanx_driver::{DriverChoice, DriverKind};
@@ -29,6 +29,7 @@ use crate::admin::Admin;
 use crate::cache;
 pub use crate::error::{RunError, StartError};
 pub use crate::exit_report::{ExitReport, Leaks};
+use crate::io::{Loads, Placement};
 use crate::metrics::{Counter, Gauge};
 use crate::panics::PanicHook;
 pub use crate::rlimit::raise_open_files;
@@ -355,6 +356,9 @@ impl Runtime {
             #[cfg(feature = "admin")]
             admin: admin.as_ref().map(Admin::address),
         };
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let loads = Loads::Measured(control.clone());
+        let placement = Placement::new(seeds.iter().map(ProcessorBuilder::id), cores, loads);
         let epoch = Instant::now();
         let stalls = StallCounts::new(&control);
         let watch = (!self.stall_threshold.is_zero()).then(|| {
@@ -386,7 +390,9 @@ impl Runtime {
                 let thread =
                     std::thread::Builder::new().name(format!("processor-{}", seed.index()));
                 let idle = watch.as_ref().map(|(_, idle)| idle.clone());
-                let worker = WorkerThread { seed, kind, epoch, calls, idle, runtime: &self };
+                let placement = placement.clone();
+                let worker =
+                    WorkerThread { seed, kind, epoch, calls, idle, placement, runtime: &self };
                 match thread.spawn_scoped(scope, move || worker.run(&events, admin, start)) {
                     Ok(_) => running += 1,
                     Err(error) => {

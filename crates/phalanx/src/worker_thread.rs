@@ -11,7 +11,7 @@ use phalanx_driver::DriverKind;
 use crate::admin::Admin;
 use crate::error::{RunError, StartError};
 use crate::exit_report::{Leaks, SETTLING};
-use crate::io::Io;
+use crate::io::{Io, Placement};
 use crate::region;
 use crate::runtime::Runtime;
 use crate::supervisor::Event;
@@ -47,6 +47,7 @@ pub(crate) struct WorkerThread<'a> {
     pub(crate) epoch: Instant,
     pub(crate) calls: Arc<AtomicU64>,
     pub(crate) idle: Option<Arc<SupervisorIdle>>,
+    pub(crate) placement: Arc<Placement>,
     pub(crate) runtime: &'a Runtime,
 }
 
@@ -72,14 +73,14 @@ impl WorkerThread<'_> {
     where
         F: Fn(&StartContext) -> Result<(), StartError>,
     {
-        let Self { seed, kind, epoch, calls, idle, runtime } = self;
+        let Self { seed, kind, epoch, calls, idle, placement, runtime } = self;
         let (index, control) = (seed.index(), seed.control());
         if runtime.pin {
             crate::affinity::pin_to_core(index, runtime.processors);
         }
         let driver = phalanx_driver::open(kind, &runtime.config).map_err(RunError::Driver)?;
         let unparker = driver.unparker();
-        let io = Io::new(seed.id(), driver);
+        let io = Io::new(placement, index, driver);
         let _entered = io.enter();
         let seed = region::with_region(runtime.region, seed);
         let processor = seed.build(Box::new(move || unparker.unpark()));

@@ -6,3 +6,4 @@ pub(crate) mod cohort_ladder;
 pub(crate) mod credits;
 pub(crate) mod ingress;
 pub(crate) mod interval_min;
+pub(crate) mod placement;

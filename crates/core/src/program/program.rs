@@ -261,6 +261,16 @@ impl Control {
         self.0.counters[index].view()
     }
 
+    /// Nanoseconds that processor number `index` has slept, except for a sleep that it is in now; and
+    /// whether it is in one.
+    ///
+    /// # Panics
+    /// If `index` is out of range.
+    pub fn parked(&self, index: usize) -> (u64, bool) {
+        let parked = self.0.counters[index].parked.get();
+        (parked, self.0.mailboxes[index].parking.is_parked())
+    }
+
     /// The bytes of a processor's second-level cache, as set by
     /// [`Graph::cache_bytes`](crate::Graph::cache_bytes) or assumed.
     pub fn cache_bytes(&self) -> usize {

@@ -2,17 +2,15 @@
 
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
-
-use mio::unix::SourceFd;
 
 use super::datagrams::OutgoingDatagram;
 use super::{Pending, Poll};
 use crate::blocking_pool::{self, Work};
 use crate::sendfile::FileSend;
-use crate::{Completion, Driver, Endpoint, Request, Socket, Token, Unpark};
+use crate::{Completion, Done, Driver, Endpoint, Request, Socket, Token, Unpark};
 
 impl Driver for Poll {
     fn name(&self) -> &'static str {
@@ -34,6 +32,9 @@ impl Driver for Poll {
 
     fn close(&mut self, socket: Socket) {
         let Some(state) = self.sockets.remove(socket) else { return };
+        while let Some(connection) = self.next_taken_over(socket) {
+            self.close(connection);
+        }
         let sending = state.sending.map(|sending| sending.token);
         let file = state.sending_file.map(|file| file.token);
         let waiting =
@@ -42,12 +43,31 @@ impl Driver for Poll {
         for token in waiting.chain(state.accepting).chain(datagrams) {
             self.cancelled(token);
         }
-        // Deregister explicitly: if the descriptor was duplicated, closing it does not stop its events, and
-        // its index will belong to another socket. No system call is in progress, so the descriptor can be
-        // closed at once.
-        self.calls += 2;
-        let gone = self.poll.registry().deregister(&mut SourceFd(&state.fd.as_raw_fd()));
-        debug_assert!(gone.is_ok());
+        // No system call is in progress, so the descriptor can be closed at once.
+        self.calls += 1;
+        self.deregister(&state.fd);
+    }
+
+    fn detach(&mut self, connection: Socket) -> Option<Endpoint> {
+        if self.sockets.get(connection)?.has_requests() {
+            return None;
+        }
+        let state = self.sockets.remove(connection)?;
+        self.deregister(&state.fd);
+        Some(state.fd.into())
+    }
+
+    fn take_over(&mut self, listener: Socket, connection: Endpoint) -> io::Result<Socket> {
+        if self.sockets.get(listener).is_none() {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        let connection = self.register(connection.into_fd()?)?;
+        let state = self.sockets.get_mut(listener).expect("found above");
+        match state.accepting.pop_front() {
+            Some(token) => self.finish(token, Ok(Done::Accepted(connection))),
+            None => self.taken_over.push_back((listener, connection)),
+        }
+        Ok(connection)
     }
 
     fn shutdown(&mut self, socket: Socket, how: Shutdown) -> io::Result<()> {

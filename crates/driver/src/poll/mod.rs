@@ -57,6 +57,8 @@ pub struct Poll {
     connects: Vec<(Token, Address)>,
     /// The delays of files.
     waits: QueueDelays,
+    /// Connections that another driver has accepted, with the listeners that return them.
+    taken_over: VecDeque<(Socket, Socket)>,
     /// Sockets that are readable but found no receive buffer.
     starved: VecDeque<Socket>,
     jobs: HashMap<u64, Token>,
@@ -119,6 +121,7 @@ impl Poll {
             queue: Vec::new(),
             connects: Vec::new(),
             waits: QueueDelays::default(),
+            taken_over: VecDeque::new(),
             starved: VecDeque::new(),
             jobs: HashMap::new(),
             next_job: 0,
@@ -143,6 +146,20 @@ impl Poll {
             return Err(error);
         }
         Ok(socket)
+    }
+
+    /// Stops the events of a socket that leaves the driver. If its descriptor was duplicated, closing it would not stop
+    /// them, and its index will belong to another socket.
+    fn deregister(&mut self, fd: &OwnedFd) {
+        self.calls += 1;
+        let gone = self.poll.registry().deregister(&mut SourceFd(&fd.as_raw_fd()));
+        debug_assert!(gone.is_ok());
+    }
+
+    /// The oldest connection that waits for an accept of `listener`.
+    fn next_taken_over(&mut self, listener: Socket) -> Option<Socket> {
+        let at = self.taken_over.iter().position(|(waits_for, _)| *waits_for == listener)?;
+        self.taken_over.remove(at).map(|(_, connection)| connection)
     }
 
     fn finish(&mut self, token: Token, result: io::Result<Done>) {

@@ -71,9 +71,13 @@ impl Poll {
     }
 
     pub(super) fn accept(&mut self, token: Token, listener: Socket) {
-        let Some(state) = self.sockets.get_mut(listener) else {
+        if self.sockets.get(listener).is_none() {
             return self.refuse(token, libc::EBADF);
-        };
+        }
+        if let Some(connection) = self.next_taken_over(listener) {
+            return self.done.push(Completion::ok(token, Done::Accepted(connection)));
+        }
+        let state = self.sockets.get_mut(listener).expect("found above");
         state.accepting.push_back(token);
         self.tokens.insert(token, Pending::Accept(listener));
         self.enqueue(listener);

@@ -190,6 +190,9 @@ impl Sim {
     }
 
     fn try_accept(&mut self, listener: Socket) -> io::Result<Done> {
+        if let Some(connection) = self.next_taken_over(listener) {
+            return Ok(Done::Accepted(connection));
+        }
         let Some(SimSocket::Listener(listener)) = self.sockets.get(listener).copied() else {
             return Err(code(libc::EINVAL));
         };

@@ -1,5 +1,6 @@
 //! The implementation of [`Driver`] in a simulated world.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -29,6 +30,8 @@ pub struct Sim {
     new: Vec<InFlight>,
     pub(super) flights: Vec<InFlight>,
     pub(super) done: Vec<Completion>,
+    /// Connections that another driver has accepted, with the listeners that return them.
+    taken_over: VecDeque<(Socket, Socket)>,
     bell: Arc<WakeEvent>,
     calls: u64,
 }
@@ -76,6 +79,7 @@ impl Sim {
             new: Vec::new(),
             flights: Vec::new(),
             done: Vec::new(),
+            taken_over: VecDeque::new(),
             bell: Arc::default(),
             calls: 0,
         })
@@ -217,6 +221,30 @@ impl Driver for Sim {
             });
         }
         self.drop_socket(held);
+        while let Some(connection) = self.next_taken_over(socket) {
+            self.close(connection);
+        }
+    }
+
+    fn detach(&mut self, connection: Socket) -> Option<Endpoint> {
+        let mut flights = self.new.iter().chain(&self.flights);
+        let unused = !flights.any(|flight| flight.op.socket() == Some(connection));
+        match self.sockets.get(connection).copied()? {
+            SimSocket::Stream(end) if unused => {
+                self.sockets.remove(connection);
+                Some(Peer::new(self.world.clone(), end).into())
+            }
+            _ => None,
+        }
+    }
+
+    fn take_over(&mut self, listener: Socket, connection: Endpoint) -> io::Result<Socket> {
+        if self.sockets.get(listener).is_none() {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        let connection = self.adopt(connection)?;
+        self.taken_over.push_back((listener, connection));
+        Ok(connection)
     }
 
     fn shutdown(&mut self, socket: Socket, how: Shutdown) -> io::Result<()> {
@@ -366,6 +394,12 @@ impl Drop for Sim {
 }
 
 impl Sim {
+    /// The oldest connection of another driver that waits for an accept of `listener`.
+    pub(super) fn next_taken_over(&mut self, listener: Socket) -> Option<Socket> {
+        let at = self.taken_over.iter().position(|(waits_for, _)| *waits_for == listener)?;
+        self.taken_over.remove(at).map(|(_, connection)| connection)
+    }
+
     /// Stores an accepted connection of this world.
     pub(super) fn hold(&mut self, end: End) -> Done {
         Done::Accepted(self.sockets.insert(SimSocket::Stream(end)))

@@ -3,6 +3,7 @@
 //! # Safety
 //! A descriptor that the kernel has created appears in exactly one completion, and is owned from there on.
 
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::rc::Rc;
 
@@ -78,6 +79,24 @@ impl Uring {
             (Err(_), None) => {}
         }
         self.arm_accept(listener);
+    }
+
+    /// Completes an accept of `listener` with a connection that another driver has accepted.
+    pub(super) fn accept_detached(&mut self, listener: Socket, fd: OwnedFd) -> io::Result<Socket> {
+        let Some(state) = self.sockets.get_mut(listener) else {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        };
+        let waiting = state.accepting.get_or_insert_default().waiting.pop_front();
+        let connection = self.sockets.insert(State::new(fd));
+        match waiting {
+            Some(token) => self.finish(token, Ok(Done::Accepted(connection))),
+            None => {
+                let state = self.sockets.get_mut(listener).expect("found above");
+                let accepting = state.accepting.as_mut().expect("made above");
+                accepting.ahead.push_back(connection);
+            }
+        }
+        Ok(connection)
     }
 
     /// Stores a connection until it is requested. If there are many, the accept is cancelled, and further

@@ -53,6 +53,18 @@ impl Driver for Uring {
         self.calls += u64::from(Rc::strong_count(&state.fd) == 1);
     }
 
+    fn detach(&mut self, connection: Socket) -> Option<Endpoint> {
+        if !self.sockets.get(connection)?.is_unused() {
+            return None;
+        }
+        let state = self.sockets.remove(connection)?;
+        Rc::into_inner(state.fd).map(Endpoint::from)
+    }
+
+    fn take_over(&mut self, listener: Socket, connection: Endpoint) -> io::Result<Socket> {
+        self.accept_detached(listener, connection.into_fd()?)
+    }
+
     fn shutdown(&mut self, socket: Socket, how: Shutdown) -> io::Result<()> {
         let Some(state) = self.sockets.get(socket) else {
             return Err(io::Error::from_raw_os_error(libc::EBADF));

@@ -70,6 +70,14 @@ impl State {
         }
     }
 
+    /// Whether no request has been started on this connection.
+    pub(super) fn is_unused(&self) -> bool {
+        let Receiving { waiting, armed, ahead, starved, .. } = &self.receiving;
+        let receives = waiting.is_some() || armed.is_some() || !ahead.is_empty() || *starved;
+        let shared = Rc::strong_count(&self.fd) > 1;
+        !receives && !self.is_sending() && self.accepting.is_none() && !shared
+    }
+
     /// Whether a send is in flight.
     pub(super) fn is_sending(&self) -> bool {
         self.sending.is_some() || self.sending_file.is_some()

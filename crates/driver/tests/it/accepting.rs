@@ -17,7 +17,79 @@ crate::on_all!(
     a_cancelled_accept_loses_no_connection,
     accept_of_a_connection_fails,
     a_cancelled_connect_ends,
+    a_detached_connection_completes_an_accept_of_another_driver,
+    a_connection_with_a_request_is_not_detached,
+    a_detached_connection_needs_an_open_listener,
 );
+
+/// Connections that one driver accepts and another takes over: before, during and after an accept.
+fn a_detached_connection_completes_an_accept_of_another_driver(io: &mut Harness) {
+    let (first, address) = io.listener();
+    let mut other = io.beside();
+    let (listener, _) = other.listener();
+    let mut peers = Vec::new();
+    for waits in [true, false] {
+        let accept = waits.then(|| other.start(Request::Accept { listener }));
+        let mut peer = io.outside.connect(address).unwrap();
+        peer.write_all(b"before").unwrap();
+        let mine = io.start(Request::Accept { listener: first });
+        let connection = io.accepted(mine);
+        let detached = io.driver.detach(connection).unwrap();
+        assert!(io.driver.detach(connection).is_none(), "it is not here any more");
+        let there = other.driver.take_over(listener, detached).unwrap();
+        let accept = accept.unwrap_or_else(|| other.start(Request::Accept { listener }));
+        assert_eq!(other.accepted(accept), there);
+        assert_eq!(other.received_exactly(there, 6), b"before");
+        let reply = other.send(there, b"after", "");
+        other.sent(reply).unwrap();
+        peers.push(peer);
+    }
+    for mut peer in peers {
+        let mut reply = [0; 5];
+        peer.read_exact(&mut reply).unwrap();
+        assert_eq!(reply, *b"after");
+    }
+    // The listeners still accept their own connections.
+    let mine = io.start(Request::Accept { listener: first });
+    let _peer = io.outside.connect(address).unwrap();
+    io.accepted(mine);
+}
+
+fn a_connection_with_a_request_is_not_detached(io: &mut Harness) {
+    let (listener, address) = io.listener();
+    let mut peer = io.outside.connect(address).unwrap();
+    let accept = io.start(Request::Accept { listener });
+    let connection = io.accepted(accept);
+    let receive = io.receive(connection);
+    io.driver.submit().unwrap();
+    assert!(io.driver.detach(connection).is_none());
+    peer.write_all(b"here").unwrap();
+    assert_eq!(io.chunk(receive).unwrap()[..], *b"here");
+}
+
+fn a_detached_connection_needs_an_open_listener(io: &mut Harness) {
+    let (listener, address) = io.listener();
+    let mut other = io.beside();
+    let (closed, _) = other.listener();
+    other.driver.close(closed);
+    let mut peer = io.outside.connect(address).unwrap();
+    let accept = io.start(Request::Accept { listener });
+    let connection = io.accepted(accept);
+    let detached = io.driver.detach(connection).unwrap();
+    let error = other.driver.take_over(closed, detached).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+    // Taken over before its listener closes, and not accepted.
+    let (listener_there, _) = other.listener();
+    let mut second = io.outside.connect(address).unwrap();
+    let accept = io.start(Request::Accept { listener });
+    let connection = io.accepted(accept);
+    let detached = io.driver.detach(connection).unwrap();
+    other.driver.take_over(listener_there, detached).unwrap();
+    other.driver.close(listener_there);
+    for peer in [&mut peer, &mut second] {
+        assert_eq!(peer.read(&mut [0; 1]).unwrap_or(0), 0, "closed");
+    }
+}
 
 fn echo_within_one_driver(io: &mut Harness) {
     let (listener, address) = io.listener();

@@ -62,13 +62,21 @@ pub(crate) fn run_with(kind: DriverKind, config: Config, test: fn(&mut Harness))
 
 impl Harness {
     pub(crate) fn new(kind: DriverKind, config: &Config) -> Harness {
-        let outside = Outside((kind == DriverKind::Sim).then(world));
+        Self::in_world(kind, config, Outside((kind == DriverKind::Sim).then(world)))
+    }
+
+    fn in_world(kind: DriverKind, config: &Config, outside: Outside) -> Harness {
         let driver: Box<dyn Driver> = match (kind, &outside.0) {
             (DriverKind::Uring, _) => open(phalanx_driver::DriverKind::Uring, config).unwrap(),
             (_, Some(world)) => Box::new(world.driver(config).unwrap()),
             _ => open(phalanx_driver::DriverKind::Poll, config).unwrap(),
         };
         Harness { driver, kind, outside, next: 0, arrived: HashMap::new() }
+    }
+
+    /// Another driver of the same kind and world.
+    pub(crate) fn beside(&self) -> Harness {
+        Self::in_world(self.kind, &Config::default(), Outside(self.outside.0.clone()))
     }
 
     pub(crate) fn start(&mut self, request: Request) -> Token {

@@ -81,12 +81,31 @@ pub(crate) struct HomeSocket {
 impl HomeSocket {
     /// Takes ownership of a new socket of this processor's driver.
     pub(crate) fn new(socket: Socket) -> Self {
-        Self { socket, home: with(|io| io.home) }
+        let home = with(|io| {
+            io.place.opened();
+            io.home
+        });
+        Self { socket, home }
+    }
+
+    /// Takes ownership of a new listening socket of this processor's driver.
+    pub(crate) fn listening(socket: Socket) -> Self {
+        let home = with(|io| {
+            io.listens(socket);
+            io.home
+        });
+        Self { socket, home }
     }
 
     /// Takes ownership of a new socket that a [request](Self::request) on this socket returned.
     pub(crate) fn beside(&self, socket: Socket) -> Self {
+        try_with(|io| io.place.opened());
         Self { socket, home: self.home }
+    }
+
+    /// The socket in its driver.
+    pub(crate) fn socket(&self) -> Socket {
+        self.socket
     }
 
     /// The future of a request on this socket.
@@ -134,7 +153,10 @@ impl fmt::Debug for HomeSocket {
 impl Drop for HomeSocket {
     fn drop(&mut self) {
         let socket = self.socket;
-        release(self.home, move |io| io.close(socket));
+        release(self.home, move |io| {
+            io.place.closed(socket);
+            io.close(socket);
+        });
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use phalanx_driver::{Done, Endpoint, Request};
 
 use super::Stream;
-use crate::io::{HomeSocket, IoTimeout, with};
+use crate::io::{HomeSocket, IoTimeout, place, with};
 
 /// A TCP or Unix listening socket of this processor. Using it on another one fails with
 /// [`Elsewhere`](super::Elsewhere). Dropping it closes it.
@@ -25,19 +25,24 @@ impl Listener {
     pub fn new(listener: impl Into<Endpoint>) -> io::Result<Self> {
         let listener = listener.into();
         let socket = with(|io| io.try_driver(|driver| driver.adopt(listener)))?;
-        Ok(Self(HomeSocket::new(socket)))
+        Ok(Self(HomeSocket::listening(socket)))
     }
 
-    /// Waits for the next connection, until the program drains. [`accept_each`](Self::accept_each) is the loop around it.
+    /// Waits for the next connection, until the program drains. If several processors listen on its IP
+    /// address, the connection may be one that another of them has accepted: few connections share a processor, and many
+    /// are balanced. [`accept_each`](Self::accept_each) is the loop around it.
     ///
     /// # Errors
     /// [`Drained`](crate::shutdown::Drained) once the program drains; else as `accept(2)`. After `EMFILE` or `ENFILE`
     /// (out of descriptors), wait for a moment and try again.
     pub async fn accept(&self) -> io::Result<Stream> {
         let accept = |listener| Request::Accept { listener };
-        match self.0.request(accept, IoTimeout::NONE.until_shutdown()).await? {
-            Done::Accepted(socket) => Ok(Stream(self.0.beside(socket))),
-            other => unreachable!("accept completed with {other:?}"),
+        loop {
+            match self.0.request(accept, IoTimeout::NONE.until_shutdown()).await? {
+                Done::Accepted(socket) if place(self.0.socket(), socket) => (),
+                Done::Accepted(socket) => return Ok(Stream(self.0.beside(socket))),
+                other => unreachable!("accept completed with {other:?}"),
+            }
         }
     }
 

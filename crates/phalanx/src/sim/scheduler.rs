@@ -14,7 +14,7 @@ use super::trace::{Step, Trace};
 use super::workers::{self, WorkerStep};
 use super::world::World;
 use super::{Report, fault, oracle};
-use crate::io::Io;
+use crate::io::{Io, Loads, Placement};
 use crate::worker_thread::StartContext;
 
 /// The state of a run.
@@ -79,11 +79,13 @@ impl Run {
         let bias = ScheduleBias::drawn(&mut rng);
         let seeds = graph.build(processors);
         let control = seeds[0].control();
+        let loads = Loads::Drawn(outside.clone());
+        let placement = Placement::new(seeds.iter().map(|seed| seed.id()), processors, loads);
         let mut places = Vec::new();
         for seed in seeds {
             let index = seed.index();
             let driver = outside.driver(&sizes(&mut rng)).map_err(|error| error.to_string())?;
-            let io = Io::new(seed.id(), Box::new(driver));
+            let io = Io::new(placement.clone(), index, Box::new(driver));
             let waker = DelayedWaker::new(outside.clone(), bias.wake_delay);
             let unpark = waker.clone();
             let entered = io.enter();

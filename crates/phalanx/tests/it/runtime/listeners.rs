@@ -12,7 +12,11 @@ use phalanx_testkit::tcp::{patient, rest};
 use crate::runtime::harness::program;
 use crate::runtime::on_each_driver;
 
-on_each_driver!(accepting_ends_with_the_drain, too_few_are_an_error);
+on_each_driver!(
+    accepting_ends_with_the_drain,
+    too_few_are_an_error,
+    every_connection_is_served_by_one_processor,
+);
 
 fn accepting_ends_with_the_drain(driver: DriverChoice) {
     const CLIENTS: usize = 20;
@@ -72,4 +76,57 @@ fn too_few_are_an_error(driver: DriverChoice) {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// Each connection is answered once, through the address it was made to. Connections to an address on which only one
+/// processor listens stay there.
+fn every_connection_is_served_by_one_processor(driver: DriverChoice) {
+    const CLIENTS: usize = 100;
+    let shared = Listeners::bind((Ipv4Addr::LOCALHOST, 0).into(), 4).unwrap();
+    let single = Listeners::bind((Ipv4Addr::LOCALHOST, 0).into(), 1).unwrap();
+    let addresses = [shared.local_addr(), single.local_addr()];
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let clients = std::thread::spawn(move || {
+        let open = |n: usize| patient(TcpStream::connect(addresses[n % 2]).unwrap());
+        let streams: Vec<_> = (0..CLIENTS).map(open).collect();
+        let answers = streams.into_iter().map(|mut stream| {
+            let mut answer = [0; 2];
+            stream.read_exact(&mut answer).unwrap();
+            assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "one answer");
+            answer
+        });
+        answers.collect::<Vec<_>>()
+    });
+    let start = |start: &phalanx::runtime::StartContext| {
+        let processor = start.processor() as u8;
+        let own = (processor == 0).then(|| single.listener(start)).transpose()?;
+        let listeners = [(0, Some(shared.listener(start)?)), (1, own)];
+        for (address, listener) in listeners {
+            let Some(listener) = listener else { continue };
+            stage.dispatch(move |_| {
+                listener.accept_each(move |stream| {
+                    let answer = stage.dispatch(move |_| async move {
+                        let answer = vec![address, processor];
+                        stream.write(answer, IoTimeout::NONE).await.unwrap();
+                    });
+                    answer.unwrap();
+                })
+            })?;
+        }
+        Ok(())
+    };
+    program(driver, 4)
+        .run_and(graph, start, |up| {
+            let control = up.control.clone();
+            std::thread::spawn(move || {
+                let answers = clients.join().expect("no client failed");
+                for (n, [address, processor]) in answers.into_iter().enumerate() {
+                    assert_eq!(usize::from(address), n % 2);
+                    assert!(address == 0 || processor == 0);
+                }
+                control.drain();
+            });
+        })
+        .unwrap();
 }

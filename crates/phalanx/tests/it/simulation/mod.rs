@@ -4,6 +4,7 @@ mod blocking;
 mod oracle;
 mod order;
 mod overload;
+mod placement;
 mod programs;
 mod repeat;
 mod sockets;

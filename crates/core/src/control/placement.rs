@@ -1,0 +1,146 @@
+//! Placement: which processor serves a new connection.
+//!
+//! Few connections are cheapest on one processor: their requests arrive together, and one sleep serves
+//! several of them. Spread over idle processors, each request wakes a processor of its own. So the law
+//! *packs*: the first processor that is not busy takes new connections, up to a small number. The number
+//! is small because connections do not move later: idle connections that become busy together must not
+//! all be on one processor.
+//!
+//! Beyond that number the law *balances*: the processor with the fewest sockets takes the connection,
+//! unless the processor that accepted it has hardly more. A busy processor takes none while another one
+//! is not busy.
+
+/// Sockets that one processor takes before others get any.
+const PACK_SOCKETS: usize = 8;
+/// Load, per mille of time awake, from which a processor is not packed any more.
+const PACK_LOAD: u32 = 650;
+/// Load, per mille of time awake, from which a processor is busy.
+const BUSY_LOAD: u32 = 900;
+/// Connections on their way to one processor. More stay with the processor that accepted them, so that
+/// the queue between the two is bounded.
+const MAX_ARRIVING: usize = 16;
+
+/// A processor that may serve a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    /// The processor's number.
+    pub processor: usize,
+    /// Its open sockets, including those on their way to it.
+    pub sockets: usize,
+    /// Connections on their way to it.
+    pub arriving: usize,
+    /// The part of the recent past in which it was awake, per mille.
+    pub load: u32,
+}
+
+/// The processor that serves a connection which `here` has accepted: one of `candidates`, or `here`.
+pub fn place_connection(here: usize, candidates: &[Candidate]) -> usize {
+    let can_take =
+        |candidate: &&Candidate| candidate.processor == here || candidate.arriving < MAX_ARRIVING;
+    let open = candidates.iter().filter(can_take);
+    let packed = open
+        .clone()
+        .find(|candidate| candidate.sockets < PACK_SOCKETS && candidate.load < PACK_LOAD);
+    if let Some(packed) = packed {
+        return packed.processor;
+    }
+    let cost = |candidate: &Candidate| (candidate.load >= BUSY_LOAD, candidate.sockets);
+    let Some(least) = open.min_by_key(|candidate| cost(candidate)) else { return here };
+    let own = candidates.iter().find(|candidate| candidate.processor == here);
+    match own {
+        Some(own) if (own.load >= BUSY_LOAD) > (least.load >= BUSY_LOAD) => least.processor,
+        Some(own) if own.sockets <= least.sockets + slack(least.sockets) => here,
+        _ => least.processor,
+    }
+}
+
+/// The difference in sockets that does not pay for a hand-over.
+fn slack(sockets: usize) -> usize {
+    2 + sockets / 16
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Candidates with these sockets and loads, and none on their way.
+    fn candidates(processors: &[(usize, u32)]) -> Vec<Candidate> {
+        let numbered = processors.iter().enumerate();
+        numbered
+            .map(|(processor, &(sockets, load))| Candidate {
+                processor,
+                sockets,
+                arriving: 0,
+                load,
+            })
+            .collect()
+    }
+
+    fn place(here: usize, processors: &[(usize, u32)]) -> usize {
+        place_connection(here, &candidates(processors))
+    }
+
+    /// Places `connections` one after another, accepted by random processors; loads stay zero.
+    fn spread(processors: usize, connections: usize, seed: u64) -> Vec<usize> {
+        let mut sockets = vec![(0, 0); processors];
+        let mut state = seed;
+        for _ in 0..connections {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let here = (state >> 33) as usize % processors;
+            sockets[place(here, &sockets)].0 += 1;
+        }
+        sockets.into_iter().map(|(sockets, _)| sockets).collect()
+    }
+
+    #[test]
+    fn few_connections_share_a_processor() {
+        assert_eq!(spread(2, 4, 1), [4, 0]);
+        assert_eq!(spread(32, 8, 1)[..2], [8, 0]);
+        assert_eq!(spread(4, 20, 1), [8, 8, 4, 0]);
+    }
+
+    #[test]
+    fn a_processor_with_load_is_not_packed() {
+        assert_eq!(place(0, &[(3, PACK_LOAD), (0, 0)]), 1);
+        assert_eq!(place(0, &[(3, PACK_LOAD), (0, PACK_LOAD)]), 1);
+    }
+
+    #[test]
+    fn a_busy_processor_takes_none_while_another_is_not() {
+        assert_eq!(place(0, &[(8, 1000), (100, 300)]), 1);
+        assert_eq!(place(1, &[(100, 300), (8, 1000)]), 0);
+        assert_eq!(place(0, &[(8, 1000), (100, 1000)]), 0, "all are busy: the fewest sockets");
+    }
+
+    #[test]
+    fn small_differences_are_not_worth_a_hand_over() {
+        assert_eq!(place(1, &[(100, 300), (105, 300)]), 1);
+        assert_eq!(place(1, &[(100, 300), (120, 300)]), 0);
+    }
+
+    #[test]
+    fn a_processor_with_many_on_their_way_takes_no_more() {
+        let mut all = candidates(&[(0, 0), (90, 0)]);
+        all[0].arriving = MAX_ARRIVING;
+        assert_eq!(place_connection(1, &all), 1);
+        assert_eq!(place_connection(0, &all), 0, "its own connection is not on its way");
+    }
+
+    #[test]
+    fn a_processor_that_is_no_candidate_gives_its_connections_away() {
+        assert_eq!(place_connection(7, &candidates(&[(50, 300), (40, 300)])), 1);
+        assert_eq!(place_connection(7, &[]), 7);
+    }
+
+    proptest! {
+        /// No distribution of accepted connections leaves one processor with far more than another.
+        #[test]
+        fn many_connections_are_balanced(processors in 1usize..9, seed: u64) {
+            let spread = spread(processors, 100 * processors, seed);
+            let (least, most) = (spread.iter().min().unwrap(), spread.iter().max().unwrap());
+            prop_assert!(most - least <= 2 + slack(*least), "{spread:?}");
+        }
+    }
+}

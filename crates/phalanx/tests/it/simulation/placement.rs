@@ -1,0 +1,109 @@
+//! Connections that another processor serves than the one that accepted them. The loads are random numbers.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::Graph;
+use phalanx::net::{IoTimeout, Listener};
+use phalanx::sim::{self, Faults, World};
+
+const CLIENTS: usize = 12;
+const MESSAGE: &[u8] = b"hello to any processor";
+
+/// Connections that each processor has served.
+type Served = Rc<RefCell<Vec<usize>>>;
+
+/// A server that echoes, and clients that connect one after another, and stay. Processor 0 closes its listener after
+/// `accepts` connections. Returns the number of clients that got an answer.
+fn echo(world: &mut World, served: &Served, accepts: usize) -> Rc<Cell<usize>> {
+    world.set_faults(Faults { reset: 0, accept: 0, ..Faults::drawn(world.seed()) });
+    let address: SocketAddr = "10.0.0.1:80".parse().unwrap();
+    let listeners = RefCell::new(world.listen(address));
+    let mut graph = Graph::new();
+    let stage = graph.shared("echo", ());
+    let count = served.clone();
+    world.program(graph, move |start| {
+        let listener = Listener::new(listeners.borrow_mut().pop().expect("one for each"))?;
+        let (processor, count) = (start.processor(), count.clone());
+        stage.dispatch(move |_| async move {
+            let mut left = if processor == 0 { accepts } else { usize::MAX };
+            while left > 0
+                && let Some(stream) = listener.accept_next().await
+            {
+                left -= 1;
+                count.borrow_mut()[processor] += 1;
+                let echo = stage.dispatch(move |_| async move {
+                    let mut bytes = Vec::new();
+                    while let Ok(1..) =
+                        stream.read(&mut bytes, IoTimeout::NONE.until_shutdown()).await
+                    {
+                        bytes = stream.write(bytes, IoTimeout::NONE).await.unwrap();
+                        bytes.clear();
+                    }
+                });
+                echo.unwrap();
+            }
+        })?;
+        Ok(())
+    });
+    let answered = Rc::new(Cell::new(0));
+    for number in 0..CLIENTS {
+        let (net, answered) = (world.net(), answered.clone());
+        world.client(async move {
+            net.sleep(Duration::from_millis(20 * number as u64)).await;
+            // The address is closed once, and connections that nobody has accepted are then reset.
+            let Ok(mut client) = net.connect(address).await else { return };
+            let Ok(()) = client.write_all(MESSAGE).await else { return };
+            let mut answer = Vec::new();
+            while answer.len() < MESSAGE.len() {
+                let Ok(1..) = client.read(&mut answer).await else { return };
+            }
+            assert_eq!(answer, MESSAGE);
+            answered.set(answered.get() + 1);
+        });
+    }
+    answered
+}
+
+#[test]
+fn every_connection_is_served_once_and_few_share_a_processor() {
+    let (first, all) = (Cell::new(0), Cell::new(0));
+    sim::explore_each(200, |seed| {
+        let served = Served::default();
+        let answered = Cell::new(None);
+        sim::run(seed, |world| {
+            served.borrow_mut().resize(world.processors(), 0);
+            answered.set(Some(echo(world, &served, usize::MAX)));
+        });
+        assert_eq!(answered.take().map(|answered| answered.get()), Some(CLIENTS));
+        let served = served.borrow();
+        assert_eq!(served.iter().sum::<usize>(), CLIENTS);
+        if served.len() > 1 {
+            first.set(first.get() + served[0]);
+            all.set(all.get() + CLIENTS);
+        }
+    });
+    // The network chooses between two and three listeners at random, and so gives the first 5 of 12.
+    assert!(first.get() * 2 > all.get() || all.get() < 100 * CLIENTS, "{first:?} of {all:?}");
+}
+
+/// A connection that arrives at a processor whose listener is closed returns, or is closed; it does not get lost.
+#[test]
+fn a_listener_may_close_while_connections_are_on_their_way() {
+    let lost = Cell::new(0);
+    sim::explore_each(300, |seed| {
+        let (served, answered) = (Served::default(), Cell::new(None));
+        sim::run(seed, |world| {
+            if world.processors() == 1 {
+                world.set_processors(2);
+            }
+            served.borrow_mut().resize(world.processors(), 0);
+            answered.set(Some(echo(world, &served, seed as usize % 6)));
+        });
+        lost.set(lost.get() + CLIENTS - answered.take().expect("it ran").get());
+    });
+    // Connections in the backlog of the listener that closes are reset, as a kernel resets them.
+    assert!(lost.get() < 300 * CLIENTS / 10, "{lost:?}");
+}
