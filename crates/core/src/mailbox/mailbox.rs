@@ -70,6 +70,20 @@ impl ReadyInboxes {
     }
 }
 
+/// Inboxes that a sender has filled and not marked yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FilledInboxes(u64);
+
+impl FilledInboxes {
+    pub(crate) fn of(inbox: Inbox) -> Self {
+        Self(inbox.bit())
+    }
+
+    pub(crate) fn insert(&mut self, inbox: Inbox) {
+        self.0 |= inbox.bit();
+    }
+}
+
 /// The ready mask: one bit per inbox. A sender fills an inbox and then marks it; the owner takes the
 /// marks and then empties the inboxes. Both modify the word by a read-modify-write operation. If the
 /// two race, the owner either sees the mark, and with it the message, or the mark remains for the next
@@ -79,7 +93,11 @@ pub(crate) struct ReadyMask(AtomicU64);
 
 impl ReadyMask {
     pub(crate) fn mark(&self, inbox: Inbox) {
-        self.0.fetch_or(inbox.bit(), Ordering::AcqRel);
+        self.mark_all(FilledInboxes::of(inbox));
+    }
+
+    pub(crate) fn mark_all(&self, FilledInboxes(bits): FilledInboxes) {
+        self.0.fetch_or(bits, Ordering::AcqRel);
     }
 
     /// Takes and clears all marks.
@@ -160,7 +178,12 @@ impl Mailbox {
 
     /// Marks `inbox` and wakes the processor if it is parked. True if this call woke it.
     pub(crate) fn mark(&self, inbox: Inbox) -> bool {
-        self.pending.mark(inbox);
+        self.mark_all(FilledInboxes::of(inbox))
+    }
+
+    /// As [`mark`](Self::mark), for several inboxes.
+    pub(crate) fn mark_all(&self, inboxes: FilledInboxes) -> bool {
+        self.pending.mark_all(inboxes);
         self.parking.notify()
     }
 

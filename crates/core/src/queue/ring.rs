@@ -27,9 +27,14 @@ struct Slot<T> {
 pub(crate) struct Ring<T> {
     slots: Box<[Slot<T>]>,
     mask: usize,
-    tail: AtomicUsize,
-    head: AtomicUsize,
+    tail: Index,
+    head: Index,
 }
+
+/// An end of the ring, in a cache line of its own: producers and the consumer would otherwise take the line
+/// from each other with every value.
+#[repr(align(64))]
+struct Index(AtomicUsize);
 
 // SAFETY: values cross threads by ownership only (see the top of the file), so `T: Send` is enough.
 unsafe impl<T: Send> Send for Ring<T> {}
@@ -49,17 +54,22 @@ impl<T> Ring<T> {
                 value: UnsafeCell::new(MaybeUninit::uninit()),
             })
             .collect();
-        Self { slots, mask: capacity - 1, tail: AtomicUsize::new(0), head: AtomicUsize::new(0) }
+        Self {
+            slots,
+            mask: capacity - 1,
+            tail: Index(AtomicUsize::new(0)),
+            head: Index(AtomicUsize::new(0)),
+        }
     }
 
     /// Appends `value`, or returns it when the ring is full. Callable from any thread.
     pub(crate) fn push(&self, value: T) -> Result<(), T> {
-        let mut position = self.tail.load(Ordering::Relaxed);
+        let mut position = self.tail.0.load(Ordering::Relaxed);
         loop {
             let slot = &self.slots[position & self.mask];
             let sequence = slot.sequence.load(Ordering::Acquire);
             if sequence == position {
-                match self.tail.compare_exchange_weak(
+                match self.tail.0.compare_exchange_weak(
                     position,
                     position.wrapping_add(1),
                     Ordering::Relaxed,
@@ -77,24 +87,24 @@ impl<T> Ring<T> {
             } else if (sequence.wrapping_sub(position) as isize) < 0 {
                 return Err(value);
             } else {
-                position = self.tail.load(Ordering::Relaxed);
+                position = self.tail.0.load(Ordering::Relaxed);
             }
         }
     }
 
     /// Takes the oldest value. None if the ring is empty or a producer is still writing that value.
     pub(crate) fn pop(&self) -> Option<T> {
-        let mut position = self.head.load(Ordering::Relaxed);
+        let mut position = self.head.0.load(Ordering::Relaxed);
         loop {
             let slot = &self.slots[position & self.mask];
             if slot.sequence.load(Ordering::Acquire) != position.wrapping_add(1) {
-                match self.head.load(Ordering::Relaxed) {
+                match self.head.0.load(Ordering::Relaxed) {
                     same if same == position => return None,
                     now => position = now,
                 }
                 continue;
             }
-            match self.head.compare_exchange(
+            match self.head.0.compare_exchange(
                 position,
                 position.wrapping_add(1),
                 Ordering::Relaxed,
@@ -114,8 +124,8 @@ impl<T> Ring<T> {
 
     /// The approximate number of values; exact if no other thread uses the ring.
     pub(crate) fn len(&self) -> usize {
-        let head = self.head.load(Ordering::Relaxed);
-        self.tail.load(Ordering::Relaxed).wrapping_sub(head).min(self.mask + 1)
+        let head = self.head.0.load(Ordering::Relaxed);
+        self.tail.0.load(Ordering::Relaxed).wrapping_sub(head).min(self.mask + 1)
     }
 }
 

@@ -1,10 +1,10 @@
 //! A processor's connection to its program and to other processors.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::mailbox::mailbox::Mailbox;
+use crate::mailbox::mailbox::{FilledInboxes, Mailbox};
 use crate::mailbox::message::Outbound;
 use crate::mailbox::pending_replies::PendingReplies;
 use crate::program::program::{BusyGuard, Program};
@@ -13,14 +13,16 @@ pub(crate) struct Link {
     program: Arc<Program>,
     mailbox: Arc<Mailbox>,
     outbox: RefCell<VecDeque<Outbound>>,
+    /// Memory of a flush, kept for the next one.
+    filled: Cell<Vec<(usize, FilledInboxes)>>,
     pub(crate) replies: PendingReplies,
     pub(crate) busy: BusyGuard,
 }
 
 impl Link {
     pub(crate) fn new(program: Arc<Program>, mailbox: Arc<Mailbox>, busy: BusyGuard) -> Self {
-        let (outbox, replies) = Default::default();
-        Self { program, mailbox, outbox, replies, busy }
+        let (outbox, filled, replies) = Default::default();
+        Self { program, mailbox, outbox, filled, replies, busy }
     }
 
     #[inline(always)]
@@ -37,6 +39,22 @@ impl Link {
     #[inline(always)]
     pub(crate) fn outbound(&self) -> usize {
         self.outbox.borrow().len()
+    }
+
+    /// An empty list of the inboxes that a flush fills on each processor.
+    pub(crate) fn begin_flush(&self) -> Vec<(usize, FilledInboxes)> {
+        self.filled.take()
+    }
+
+    /// Marks the inboxes that a flush has filled, and wakes their processors if they sleep: once for each
+    /// processor. Returns the number of those it woke.
+    pub(crate) fn end_flush(&self, mut filled: Vec<(usize, FilledInboxes)>) -> u64 {
+        let mut woke = 0;
+        for (target, inboxes) in filled.drain(..) {
+            woke += u64::from(self.program.mailboxes[target].mark_all(inboxes));
+        }
+        self.filled.set(filled);
+        woke
     }
 
     pub(crate) fn push_outbound(&self, outbound: Outbound) {

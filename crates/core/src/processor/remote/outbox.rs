@@ -1,9 +1,11 @@
 //! The outbox: invocations, replies and commands that wait to be sent to other processors.
 //!
 //! Nothing is sent while a cohort runs, so that a child never runs before its parent has suspended or
-//! finished (tr2001 §5.2.1). Many messages are then sent together.
+//! finished (tr2001 §5.2.1). Many messages are then sent together: a flush marks the inboxes of each
+//! processor once, after all of its messages. A processor that sleeps is thus woken once, and finds all of
+//! them.
 
-use crate::mailbox::mailbox::Inbox;
+use crate::mailbox::mailbox::{FilledInboxes, Inbox};
 use crate::mailbox::message::{Message, Outbound};
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
@@ -36,6 +38,7 @@ impl Processor {
         // Others may become idle as soon as they have our replies, so mark this processor busy first.
         self.mark_busy();
         let waiting = self.link.outbound();
+        let mut filled = self.link.begin_flush();
         // Preserve FIFO order per inbox: after one failed push, skip that inbox for this flush.
         let mut full: Vec<(usize, Inbox)> = Vec::new();
         // Stages of this processor whose operations others may steal.
@@ -54,8 +57,10 @@ impl Processor {
             }
             match sent {
                 Ok(()) if target != self.index() => {
-                    let woke = self.program().mailboxes[target].mark(inbox);
-                    self.observe.counters.wakes_sent.add(u64::from(woke));
+                    match filled.iter_mut().find(|(other, _)| *other == target) {
+                        Some((_, inboxes)) => inboxes.insert(inbox),
+                        None => filled.push((target, FilledInboxes::of(inbox))),
+                    }
                 }
                 Ok(()) => match inbox {
                     Inbox::Stage(stage) => own.insert(stage.into()),
@@ -69,6 +74,7 @@ impl Processor {
                 }
             }
         }
+        self.observe.counters.wakes_sent.add(self.link.end_flush(filled));
         if !own.is_empty() {
             self.stages.add_ready(own);
             self.wake_for_backlog(own);
