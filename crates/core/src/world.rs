@@ -72,6 +72,12 @@ pub trait World {
     fn sleep_cost(&self) -> u64 {
         DEFAULT_SLEEP_COST
     }
+    /// Called while this processor has waited for another one for some time: to leave an exclusive stage, or
+    /// to empty its ring. The other one may need this one's core. By default the same as
+    /// [`relax`](Self::relax).
+    fn yield_core(&self) {
+        self.relax();
+    }
     /// Called while the processor polls for work.
     fn relax(&self) {
         std::hint::spin_loop();

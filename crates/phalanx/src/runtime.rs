@@ -346,6 +346,8 @@ impl Runtime {
             0 => cache::second_level(),
             bytes => bytes,
         });
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        graph.measured_cores(cores);
         let seeds = graph.build(self.processors);
         let control = seeds[0].control();
         let calls: Vec<_> = seeds.iter().map(|_| Arc::new(AtomicU64::new(0))).collect();
@@ -356,7 +358,6 @@ impl Runtime {
             #[cfg(feature = "admin")]
             admin: admin.as_ref().map(Admin::address),
         };
-        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let loads = Loads::Measured(control.clone());
         let placement = Placement::new(seeds.iter().map(ProcessorBuilder::id), cores, loads);
         let epoch = Instant::now();

@@ -149,6 +149,10 @@ impl World for DriverWorld {
         self.sleep_cost.ns()
     }
 
+    fn yield_core(&self) {
+        std::thread::yield_now();
+    }
+
     fn park(&self, timeout: Option<u64>) {
         let expiry = self.io.next_expiry().map(|at| at.saturating_sub(self.epoch.elapsed()));
         let timeout = timeout.map(Duration::from_nanos);

@@ -89,7 +89,8 @@ mod tests {
         for _ in 0..connections {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let here = (state >> 33) as usize % processors;
-            sockets[place(here, &sockets)].0 += 1;
+            let placed = place(here, &sockets);
+            sockets[placed].0 += 1;
         }
         sockets.into_iter().map(|(sockets, _)| sockets).collect()
     }

@@ -1,7 +1,7 @@
 //! Declaring a program: its stages, in wavefront order.
 
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::handle::local::{ExclusiveStage, SharedStage};
@@ -38,6 +38,8 @@ pub struct Graph {
     stages: Vec<Position>,
     max_operations: usize,
     pub(crate) cohorts: CohortDefaults,
+    /// The number of processors that can run at the same time.
+    cores: Arc<AtomicUsize>,
 }
 
 /// A stage's position in the wavefront.
@@ -66,7 +68,8 @@ impl Graph {
         // Never used up: a key has 56 bits for it.
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { id, stages: Vec::new(), max_operations: 1 << 20, cohorts: CohortDefaults::DEFAULT }
+        let (cohorts, cores) = (CohortDefaults::DEFAULT, Arc::new(AtomicUsize::new(usize::MAX)));
+        Self { id, stages: Vec::new(), max_operations: 1 << 20, cohorts, cores }
     }
 
     /// Declares the next stage: options first, then its policy, which gives the handle.
@@ -193,6 +196,17 @@ impl Graph {
         self.cohorts.cache = self.cohorts.cache.or((bytes > 0).then_some(bytes));
     }
 
+    /// The number of processors that the machine can run at the same time: for a runtime that has asked it.
+    /// If the program has more processors, only the first `cores` of them own partitions at first, because a
+    /// call to a processor that sleeps costs more than one to a processor that runs.
+    ///
+    /// # Panics
+    /// If `cores` is zero.
+    pub fn measured_cores(&mut self, cores: usize) {
+        assert!(cores > 0, "at least one core");
+        self.cores.store(cores, Ordering::Relaxed);
+    }
+
     /// Ends the declaration. Returns one builder per processor. Each is sent to its thread and becomes a
     /// [`Processor`](crate::Processor) there.
     ///
@@ -252,11 +266,11 @@ impl<'g> StageOptions<'g> {
             Rebuildable::new(name, state, remake)
         };
         // Made by the first processor, since the number of processors is known only then.
-        let table = OnceLock::new();
+        let (table, cores) = (OnceLock::new(), self.graph.cores.clone());
         let key = self.declare(Box::new(move |processor, processors| {
             let table: &Arc<Table> = table.get_or_init(|| {
                 let count = declared.unwrap_or(processors * DEFAULT_PARTITIONS_PER_PROCESSOR);
-                Arc::new(Table::new(count, processors))
+                Arc::new(Table::new(count, processors.min(cores.load(Ordering::Relaxed))))
             });
             let partitions = Partitions::new(table.clone(), processor, &mend);
             LocalState::plain(Rc::new(partitions))

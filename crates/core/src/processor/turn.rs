@@ -17,6 +17,9 @@ use crate::world::World;
 /// Turns between two publications of the gauges. They are also published before each sleep.
 const TURNS_PER_PUBLISH: u64 = 256;
 
+/// Turns in which only another processor can continue, before this one gives up its core to it.
+const WAITS_BEFORE_YIELD: u32 = 64;
+
 /// The result of one turn of the loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
@@ -38,8 +41,13 @@ impl Processor {
             // The last time at which the processor was idle, if it was.
             let mut idle = None;
             let mut ended = false;
+            // Turns since the last work in which only another processor could continue.
+            let mut waits = 0;
             loop {
                 let turn = self.turn(world);
+                if turn.ran > 0 || turn.received {
+                    waits = 0;
+                }
                 let phase = self.program().phase();
                 // Repeated whenever something ran: a destructor may have invoked, or other processors sent.
                 if phase == Phase::Ending && (!ended || turn.ran > 0 || turn.received) {
@@ -60,7 +68,8 @@ impl Processor {
                     }
                 } else if !self.stages.ready().is_empty() || self.link.outbound() > 0 {
                     // Another processor runs an exclusive stage that is ready here, or its ring is full.
-                    world.relax();
+                    waits += 1;
+                    if waits > WAITS_BEFORE_YIELD { world.yield_core() } else { world.relax() }
                 } else if self.now().saturating_sub(last_work) < spinning.moment() {
                     idle = Some(self.now());
                     world.relax();

@@ -19,9 +19,9 @@ use crate::state::rebuildable::Rebuildable;
 pub(crate) struct Table(Box<[AtomicU16]>);
 
 impl Table {
-    /// Assigns the partitions to processors round-robin.
-    pub(crate) fn new(count: usize, processors: usize) -> Self {
-        Self((0..count).map(|partition| AtomicU16::new((partition % processors) as u16)).collect())
+    /// Assigns the partitions to the first `owners` processors round-robin.
+    pub(crate) fn new(count: usize, owners: usize) -> Self {
+        Self((0..count).map(|partition| AtomicU16::new((partition % owners) as u16)).collect())
     }
 
     #[inline]

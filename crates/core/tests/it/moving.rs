@@ -304,3 +304,18 @@ fn at_once_is_here_or_not_at_all() {
         assert_eq!(completed.count, 1);
     }
 }
+
+#[test]
+fn only_processors_with_a_core_own_partitions_at_first() {
+    for (cores, owners) in [(1, 1), (2, 2), (3, 3), (8, 3)] {
+        let mut graph = Graph::new();
+        graph.measured_cores(cores);
+        let stage = graph.stage("stage").partitions(7).partitioned(|number| number);
+        let processors: Vec<_> =
+            graph.build(3).into_iter().map(|seed| seed.build(Box::new(|| ()))).collect();
+        processors[0].enter(|| {
+            let found: Vec<_> = (0..7).map(|partition| stage.owner(partition)).collect();
+            assert_eq!(found, (0..7).map(|partition| partition % owners).collect::<Vec<_>>());
+        });
+    }
+}
