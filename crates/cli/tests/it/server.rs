@@ -41,11 +41,12 @@ fn uring() -> Result<(), String> {
     result.clone()
 }
 
-/// The base command of every test: two workers, a free port, and an environment without the user's variables.
+/// The base command of every test: two workers, a free port, and an environment without the user's variables. It
+/// rejects nothing, because requests wait on a busy machine.
 pub(crate) fn program(driver: &str, root: &Path) -> Command {
     let mut command = bare();
     command.arg("web").arg(root).args(["--listen", "127.0.0.1:0", "--workers", "2"]);
-    command.args(["--driver", driver]);
+    command.args(["--driver", driver, "--max-queue-delay", "0"]);
     command
 }
 
@@ -79,7 +80,8 @@ impl Server {
     pub(crate) fn start_apart(driver: &str, root: &Path, arguments: &[&str]) -> Self {
         let mut command = bare();
         command.arg("web").arg(root).args(["--listen", &format!("{}:0", own_address())]);
-        command.args(["--workers", "2", "--driver", driver]).args(arguments);
+        command.args(["--workers", "2", "--driver", driver, "--max-queue-delay", "0"]);
+        command.args(arguments);
         Self::launch(command)
     }
 
