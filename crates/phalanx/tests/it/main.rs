@@ -1,5 +1,4 @@
 //! Tests of the runtime through its public API, on each available driver and in simulation.
 
-mod attributes;
 mod runtime;
 mod simulation;

@@ -19,6 +19,9 @@ on_each_driver!(
     a_runtime_inside_of_a_runtime,
 );
 
+/// The reported name of an operation of [`parse`].
+const PARSE: &str = concat!(module_path!(), "::parse");
+
 async fn parse() {
     panic!("by intent");
 }
@@ -43,14 +46,14 @@ fn all_are_reported(driver: DriverChoice) {
     });
     let ran = runtime.run(graph, |start| {
         let (control, expect) = (start.control(), expect.clone());
-        expect.send(("work", line!(), "runtime::panics::parse", "by intent")).unwrap();
+        expect.send(("work", line!(), PARSE, "by intent")).unwrap();
         work.dispatch(|_| parse())?;
         expect.send(("batch", line!(), "u32", "in the handler")).unwrap();
         batch.dispatch(1)?;
         expect.send(("hooked", declared, "end_of_cohort", "in the hook")).unwrap();
         hooked.dispatch(|_| ready(()))?;
         work.dispatch(move |_| async move {
-            expect.send(("direct", line!(), "runtime::panics::parse", "by intent")).unwrap();
+            expect.send(("direct", line!(), PARSE, "by intent")).unwrap();
             let failed = direct.run(|_| parse()).await;
             assert!(matches!(failed, Err(CallError::Panicked { stage: "direct", .. })));
             sleep(Duration::from_millis(1)).await;

@@ -35,7 +35,7 @@ fn output_of(name: &str, driver: DriverChoice) -> Option<String> {
         return None;
     }
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", &format!("stalls::{name}::{driver}"), "--nocapture"]);
+    child.args(["--exact", &format!("runtime::stalls::{name}::{driver}"), "--nocapture"]);
     let output = child.env(CHILD, "1").output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{stderr}");
@@ -46,7 +46,7 @@ fn reported_while_it_runs_and_after(driver: DriverChoice) {
     if let Some(stderr) = output_of("reported_while_it_runs_and_after", driver) {
         let lines: Vec<_> = stderr.lines().filter(|line| line.contains("phalanx: ")).collect();
         let [first, last] = lines[..] else { panic!("two lines, not {lines:?}") };
-        let what = "phalanx: processor 0, stage \"work\": runtime::stalls::busy (";
+        let what = "phalanx: processor 0, stage \"work\": it::runtime::stalls::busy (";
         let rest = first.strip_prefix(what).unwrap_or_else(|| panic!("{first:?}"));
         let (site, rest) = rest.split_once(") ").unwrap();
         assert!(site.starts_with(file!()), "{site}");

@@ -35,7 +35,7 @@ fn child(name: &str, driver: DriverChoice) -> Option<(Child, BufReader<ChildStde
         return None;
     }
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", &format!("stuck::{name}::{driver}"), "--nocapture"]);
+    child.args(["--exact", &format!("runtime::stuck::{name}::{driver}"), "--nocapture"]);
     let mut child = child.env(CHILD, "1").stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
@@ -94,7 +94,7 @@ fn runtime(driver: DriverChoice) -> Runtime {
 
 #[track_caller]
 fn assert_reported(said: &str, line: u32, operation: &str) {
-    let (file, operation) = (file!(), format!("runtime::stuck::{operation}"));
+    let (file, operation) = (file!(), format!("{}::{operation}", module_path!()));
     let expected = format!("processor 0 does not end: stage \"work\": {operation} ({file}:{line}:");
     assert!(said.contains(&expected), "no {expected:?} in {said:?}");
 }
