@@ -14,7 +14,7 @@ use phalanx_testkit::site::Site;
 use rustix::process::Signal;
 
 use crate::on_each_driver;
-use crate::server::Server;
+use crate::server::{Server, bare};
 use crate::web::openmetrics::{Labels, parse};
 
 on_each_driver!(many_large_files, clients_that_reject_identity);
@@ -43,9 +43,12 @@ fn site() -> (Site, Vec<u8>) {
 }
 
 fn start(driver: &str, site: &Site) -> Server {
-    let arguments =
-        ["--compress", "--cache", "16M", "--admin", "127.0.0.1:0", "--shutdown-timeout", "60"];
-    Server::start_with(driver, &site.root(), &arguments)
+    // With overload control, so that clients get a 503 where they would wait for long.
+    let mut command = bare();
+    command.arg("web").arg(site.root()).args(["--listen", "127.0.0.1:0", "--driver", driver]);
+    command.args(["--workers", "2", "--compress", "--cache", "16M", "--admin", "127.0.0.1:0"]);
+    command.args(["--shutdown-timeout", "600"]);
+    Server::launch(command)
 }
 
 /// Requests all files, some concurrently; `each` gets the responses. Returns the maximum memory of the server.
