@@ -1,8 +1,8 @@
-//! Errors of benchmarks of servers.
+//! Errors of benchmarks.
 
 use std::io;
 
-/// Errors of a measurement of servers.
+/// Errors of a measurement.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -25,6 +25,9 @@ pub enum Error {
         /// The cause.
         why: String,
     },
+    /// A measuring process failed.
+    #[error("a measuring process failed: {0}")]
+    Process(String),
     /// No known server was selected.
     #[error(
         "--only selects no available server; known are phalanx, floor, twin, nginx, lighttpd, h2o, caddy, sws"

@@ -13,7 +13,8 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::cores;
-use crate::pipeline::{Arm, Error, Line, MAX_WARM_UP_REQUESTS, Setting, in_processes};
+use crate::error::Error;
+use crate::pipeline::{Arm, Line, MAX_WARM_UP_REQUESTS, Setting, in_processes};
 use crate::stats::{median, minimum};
 
 /// KiB of code in each of the eight stages.

@@ -37,6 +37,7 @@ pub mod concurrency;
 mod cores;
 pub mod dial;
 pub mod error;
+mod experiment;
 pub mod failure;
 pub mod figure2;
 pub mod figure4;

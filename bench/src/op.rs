@@ -5,11 +5,13 @@
 
 use std::cell::Cell;
 use std::convert::Infallible;
+use std::fmt;
 use std::hint::black_box;
 use std::rc::Rc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use phalanx_core::{Graph, Processor, SharedStage, World};
 use serde::Serialize;
 
@@ -19,6 +21,20 @@ use crate::stats::{Spread, median, spread};
 
 /// Operations queued together.
 const COHORT: usize = 64;
+
+/// Measure an operation, a boxed closure and a task of tokio, in one process.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Number of measurements per arm; at least 7
+    #[arg(long, default_value_t = 15)]
+    pub rounds: usize,
+    /// Fewer operations: only checks that it runs
+    #[arg(long)]
+    pub quick: bool,
+    /// Write the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// Nanoseconds per operation, medians over the rounds, and their ratios.
 #[derive(Debug, Serialize)]
@@ -45,9 +61,28 @@ pub struct Report {
     pub noisy_rounds: usize,
 }
 
-/// Measures over `rounds` rounds (at least 7) of `operations` each.
-pub fn run(rounds: usize, operations: usize) -> Report {
-    let rounds = rounds.max(7);
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = [
+            ("dispatched and run", self.dispatch_ns),
+            ("called and awaited", self.call_ns),
+            ("called on another processor and awaited", self.cross_ns),
+            ("a boxed closure", self.boxed_fn_ns),
+            ("a tokio task, spawned and awaited", self.tokio_spawn_ns),
+        ];
+        writeln!(f, "an operation, in ns (medians of {} rounds)\n", self.rounds)?;
+        for (name, ns) in lines {
+            writeln!(f, "  {name:<42}{ns:>10.1}")?;
+        }
+        writeln!(f, "\n  dispatch over boxed closure {:>24.2}", self.dispatch_over_boxed_fn)?;
+        writeln!(f, "  tokio task over call {:>31.2}", self.tokio_over_call)
+    }
+}
+
+/// Runs the benchmark.
+pub fn run(options: &Options) -> Report {
+    let rounds = options.rounds.max(7);
+    let operations = if options.quick { 6_400 } else { 640_000 };
     let one = One::new();
     let tokio = tokio::runtime::Builder::new_current_thread().build().expect("a tokio runtime");
     let round = || {

@@ -11,6 +11,8 @@ use super::form::{Cohort, Form, Part, Worker, forms};
 use super::workload::{Generator, attributes, code};
 use super::{Access, Build, Built, Options, Report, Row, Workload};
 use crate::cores;
+use crate::error::Error;
+use crate::interrupt::interrupted;
 use crate::stats::{median, spread};
 
 /// Number of prepared events: more than any cohort, and enough to vary the events that match a part of the index.
@@ -22,7 +24,7 @@ pub(super) fn run(
     access: Access,
     built: Built,
     report: &mut Report,
-) -> io::Result<()> {
+) -> Result<(), Error> {
     let Built { mut index, insert_all_per_s, insert_per_s, longest } = built;
     let subscriptions = index.len();
     let bytes_per_subscription = index.bytes() as f64 / subscriptions as f64;
@@ -55,7 +57,12 @@ pub(super) fn run(
         all.extend(arms.map(|form| Arm { form, cores, rates: Vec::new() }));
     }
     let mut found = (0, 0);
-    for _ in 0..options.rounds {
+    for round in 0..options.rounds {
+        match interrupted() {
+            // Complete rounds are reported; the caller notices the signal.
+            Err(_) if round > 0 => break,
+            first => first?,
+        }
         for Arm { form, cores, rates } in &mut all {
             let (next, cores) = (AtomicUsize::new(0), *cores);
             let sum = on_cores(cores, form.threads(), |core| {
@@ -97,7 +104,7 @@ pub(super) fn run(
             bytes_per_subscription,
         });
     }
-    Ok(())
+    interrupted()
 }
 
 /// A form on a number of cores, and its results per round. All take turns.

@@ -8,7 +8,6 @@ mod peer;
 mod report;
 pub(crate) mod workload;
 
-use std::io;
 use std::time::{Duration, Instant};
 
 use phalanx_matcher::{Index, Tier};
@@ -20,15 +19,18 @@ use workload::Generator;
 pub use workload::Workload;
 
 use crate::clock::thread_time;
+use crate::error::Error;
+use crate::interrupt::{install_signal_handlers, interrupted};
 
 /// Filters generated and inserted together, which bounds memory.
 const BATCH: usize = 100_000;
 
-/// Runs the benchmark, or only matches for a simulator (without a report).
+/// Runs the benchmark, or only matches for a simulator (without a report). SIGINT and SIGTERM end a measurement;
+/// the results so far are reported.
 ///
 /// # Errors
-/// When a thread cannot be bound to a core, or valgrind cannot be run.
-pub fn run(options: &Options) -> io::Result<Option<Report>> {
+/// When a thread cannot be bound to a core, valgrind cannot be run, or on a signal before the first result.
+pub fn run(options: &Options) -> Result<Option<Report>, Error> {
     if let Some(events) = options.walk {
         misses::walk(options, events);
         return Ok(None);
@@ -43,10 +45,21 @@ pub fn run(options: &Options) -> io::Result<Option<Report>> {
         options.subscriptions = vec![2000];
         (options.rounds, options.slice) = (1, 2);
     }
+    install_signal_handlers()?;
+    match measure_all(&options, &mut report) {
+        Err(Error::Interrupted) if !report.rows.is_empty() => report.interrupted = true,
+        measured => measured?,
+    }
+    Ok(Some(report))
+}
+
+/// Measures each workload with each number of filters.
+fn measure_all(options: &Options, report: &mut Report) -> Result<(), Error> {
     for workload in &options.workload {
         for subscriptions in &options.subscriptions {
             let mut others = false;
             for access in &options.access {
+                interrupted()?;
                 eprintln!("{workload:?}, {subscriptions} filters, {access:?}");
                 let built = match access {
                     Access::Grown => grow(*workload, *subscriptions, options.seed),
@@ -60,7 +73,7 @@ pub fn run(options: &Options) -> io::Result<Option<Report>> {
                     continue;
                 }
                 others = true;
-                measure::run(&options, *workload, *access, built, &mut report)?;
+                measure::run(options, *workload, *access, built, report)?;
             }
             if let Some(program) = &options.a_tree {
                 eprintln!("{workload:?}, {subscriptions} filters, a-tree");
@@ -69,7 +82,7 @@ pub fn run(options: &Options) -> io::Result<Option<Report>> {
             }
         }
     }
-    Ok(Some(report))
+    Ok(())
 }
 
 /// An index and the speed of filling it.

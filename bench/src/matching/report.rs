@@ -25,6 +25,8 @@ pub struct Report {
     pub rounds: usize,
     /// Seed of filters and events.
     pub seed: u64,
+    /// Whether a signal ended the run.
+    pub interrupted: bool,
 }
 
 /// An index and its construction.
@@ -113,6 +115,7 @@ impl Report {
             tier: tier(),
             rounds,
             seed,
+            interrupted: false,
         }
     }
 }
@@ -175,6 +178,7 @@ impl fmt::Display for Report {
                 row.matches_per_event
             )?;
         }
-        writeln!(f, "\n({} checks, medians of {} rounds)", self.tier, self.rounds)
+        let ended = if self.interrupted { ", interrupted" } else { "" };
+        writeln!(f, "\n({} checks, medians of {} rounds{ended})", self.tier, self.rounds)
     }
 }

@@ -4,8 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Error, Options};
+use super::Options;
 use crate::cachegrind;
+use crate::error::Error;
 
 /// Numbers of requests of two runs; their difference excludes one-time costs.
 const REQUESTS: [usize; 2] = [256, 768];

@@ -14,9 +14,10 @@ mod options;
 mod processes;
 mod report;
 
-use std::io;
-
+use crate::error::Error;
+use crate::experiment::Measured;
 pub use misses::MissReport;
+
 pub use options::Options;
 pub use report::{Report, Size};
 
@@ -24,18 +25,6 @@ pub(crate) use arms::{Arm, Line, MAX_WARM_UP_REQUESTS};
 pub(crate) use calls::Setting;
 pub(crate) use code::{Request, STAGES, stages};
 pub(crate) use processes::in_processes;
-
-/// Errors of [`run`].
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// A system call failed.
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    /// A measuring process failed.
-    #[error("a measuring process failed: {0}")]
-    Process(String),
-}
 
 /// Measures in the given number of processes, one after another, or in this one for 0. Progress goes to stderr.
 ///
@@ -57,6 +46,18 @@ pub fn run(options: &Options) -> Result<Report, Error> {
 /// When valgrind is not installed or fails.
 pub fn misses(options: &Options) -> Result<MissReport, Error> {
     misses::run(options)
+}
+
+/// Measures what the options select; `None` if it only ran.
+pub(crate) fn measured(options: &Options) -> Result<Option<Measured>, Error> {
+    if let Some(cohort) = options.walk {
+        options.kib.iter().for_each(|kib| walk(cohort, *kib, options.requests));
+        return Ok(None);
+    }
+    Ok(match options.misses {
+        true => Measured::of(&misses(options)?, false),
+        false => Measured::of(&run(options)?, false),
+    })
 }
 
 /// Large, branchy code that evicts everything else from caches and predictors.

@@ -5,13 +5,12 @@ use std::process::{Command, Stdio};
 
 use serde::de::DeserializeOwned;
 
-use super::Error;
+use crate::error::Error;
 
 /// Runs `phalanx-bench NAME` with `arguments` in the given number of processes, one after another, and returns
 /// their reports. Progress goes to stderr and includes `what`.
 ///
 /// # Errors
-/// When a process cannot be started or fails.
 /// When a process cannot be started or does not answer.
 pub(crate) fn in_processes<R: DeserializeOwned>(
     processes: usize,

@@ -9,6 +9,7 @@ mod child;
 mod document;
 mod escape;
 mod experiment;
+mod markdown;
 mod options;
 mod page;
 mod picture;
@@ -164,6 +165,7 @@ fn show(
     let moves = baseline.map(|baseline| baseline::moves(baseline, document));
     let page = options.out.join("report.html");
     write(&page, page::page(document, moves.as_deref()))?;
+    write(&options.out.join("report.md"), markdown::page(document))?;
     draw(&options.out.join("plots"), document)?;
     let missing = document
         .experiments

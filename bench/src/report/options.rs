@@ -7,8 +7,8 @@ use clap::Args;
 /// Run the experiments and write a page: results of the papers, results of this machine, and where they fall
 /// short.
 ///
-/// `report.html` is self-contained; `report.json` contains every figure, the machine and the commands; `plots/`
-/// contains each plot as SVG, light and dark. A fixed loop is timed around each experiment, and experiments on a
+/// `report.html` is self-contained; `report.md` has the ratios and tables as Markdown; `report.json` contains every
+/// figure, the machine and the commands; `plots/` contains each plot as SVG, light and dark. A fixed loop is timed around each experiment, and experiments on a
 /// disturbed machine are marked. Ctrl-C writes the results so far.
 #[derive(Args, Clone, Debug)]
 pub struct Options {

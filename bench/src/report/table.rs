@@ -41,6 +41,23 @@ pub(super) fn html(table: &Table, report: &Value) -> Option<String> {
     Some(html)
 }
 
+/// The table as Markdown; `None` if the report has no such rows.
+pub(super) fn markdown(table: &Table, report: &Value) -> Option<String> {
+    let rows = report.pointer(table.rows)?.as_array().filter(|rows| !rows.is_empty())?;
+    let titles: Vec<&str> = table.columns.iter().map(|(_, title)| *title).collect();
+    let mut text = format!("\n| {} |\n|{}\n", titles.join(" | "), "---|".repeat(titles.len()));
+    for row in rows {
+        let cells = table.columns.iter().map(|(field, _)| match &row[*field] {
+            Value::Number(value) => value.as_f64().map_or_else(|| value.to_string(), number),
+            Value::String(text) => text.replace('|', "\\|"),
+            Value::Null => "–".to_owned(),
+            other => other.to_string(),
+        });
+        let _ = writeln!(text, "| {} |", cells.collect::<Vec<_>>().join(" | "));
+    }
+    Some(text)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -14,8 +14,10 @@ use crate::cores::{Bound, Cores};
 use crate::error::Error;
 use crate::interrupt::install_signal_handlers;
 use crate::interrupt::interrupted;
+use crate::partial::{self, Partial};
 use crate::process;
 use crate::stats::median;
+use crate::table::{row, text};
 
 mod echo;
 
@@ -67,33 +69,37 @@ pub struct Report {
     pub least_cross_over: f64,
     /// Echo: the best of the others over Phalanx.
     pub least_echo_over: f64,
-    /// Number of rounds.
+    /// Number of measured rounds.
     pub rounds: usize,
+    /// Progress, if the run was interrupted.
+    pub partial: Option<Partial>,
 }
 
-/// One runtime.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    /// Its name.
-    pub runtime: &'static str,
-    /// Nanoseconds per child.
-    pub child_ns: f64,
-    /// Nanoseconds per call to another thread.
-    pub cross_ns: f64,
-    /// Microseconds of the server's processor time per message.
-    pub echo_us: f64,
-    /// Relative to Phalanx.
-    pub child_over: f64,
-    /// Relative to Phalanx.
-    pub cross_over: f64,
-    /// Relative to Phalanx.
-    pub echo_over: f64,
+row! {
+    /// One runtime.
+    pub struct Row {
+        /// Its name.
+        runtime: &'static str => "runtime", 0;
+        /// Nanoseconds per child.
+        child_ns: f64 => "child ns", 0;
+        /// Relative to Phalanx.
+        child_over: f64 => "over", 2;
+        /// Nanoseconds per call to another thread.
+        cross_ns: f64 => "cross ns", 0;
+        /// Relative to Phalanx.
+        cross_over: f64 => "over", 2;
+        /// Microseconds of the server's processor time per message.
+        echo_us: f64 => "echo µs", 2;
+        /// Relative to Phalanx.
+        echo_over: f64 => "over", 2;
+    }
 }
 
 /// Figures of one runtime, by task and round.
 type Figures = [Vec<f64>; 3];
 
-/// Runs the benchmark; progress goes to stderr.
+/// Runs the benchmark; progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
+/// reported.
 ///
 /// # Errors
 /// When the program is missing or fails.
@@ -110,22 +116,28 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let directory = tempfile::tempdir()?;
     let start = |name| echo::Server::start(name, &path, cores.clone(), directory.path());
     let servers = RUNTIMES.map(start).into_iter().collect::<Result<Vec<_>, _>>()?;
-    let mut figures: [Figures; 4] = Default::default();
-    for round in 1..=rounds {
+    let (mut figures, partial) = partial::measure_each(&[()], rounds, |(), round| {
         eprintln!("round {round} of {rounds}");
-        for (of, name) in figures.iter_mut().zip(RUNTIMES) {
-            // On one thread, bound to any core.
-            let child = || work(&path, "child", name, children);
-            of[0].push(bound(&cores.server, child)?);
-        }
-        for (of, name) in figures.iter_mut().zip(RUNTIMES) {
-            of[1].push(work(&path, "cross", name, questions)?);
-        }
-        for (of, server) in figures.iter_mut().zip(&servers) {
-            of[2].push(server.measure(echo::MESSAGES / shorter)?);
-        }
-    }
-    Ok(Report::of(&figures, rounds))
+        // On one thread, bound to any core.
+        let child = |name| bound(&cores.server, || work(&path, "child", name, children));
+        let children = each(RUNTIMES, child)?;
+        let questions = each(RUNTIMES, |name| work(&path, "cross", name, questions))?;
+        let echoes = each([0, 1, 2, 3], |n: usize| servers[n].measure(echo::MESSAGES / shorter))?;
+        Ok([children, questions, echoes])
+    })?;
+    Ok(Report::of(&by_runtime(&figures.remove(0)), partial))
+}
+
+/// Measures each of four.
+fn each<T>(of: [T; 4], measure: impl FnMut(T) -> Result<f64, Error>) -> Result<Vec<f64>, Error> {
+    of.into_iter().map(measure).collect()
+}
+
+/// Transposes rounds of tasks of runtimes.
+fn by_runtime(rounds: &[[Vec<f64>; 3]]) -> [Figures; 4] {
+    let of =
+        |runtime: usize, task: usize| rounds.iter().map(|round| round[task][runtime]).collect();
+    [0, 1, 2, 3].map(|runtime| [0, 1, 2].map(|task| of(runtime, task)))
 }
 
 fn bound<R>(cores: &[usize], f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
@@ -146,7 +158,7 @@ fn work(path: &PathBuf, what: &str, name: &str, times: usize) -> Result<f64, Err
 }
 
 impl Report {
-    fn of(figures: &[Figures; 4], rounds: usize) -> Self {
+    fn of(figures: &[Figures; 4], partial: Option<Partial>) -> Self {
         let over = |of: &Figures, work: usize| {
             let pairs = of[work].iter().zip(&figures[0][work]);
             median(&pairs.map(|(theirs, ours)| theirs / ours).collect::<Vec<_>>())
@@ -167,33 +179,21 @@ impl Report {
             least_cross_over: least(|row| row.cross_over),
             least_echo_over: least(|row| row.echo_over),
             rows,
-            rounds,
+            rounds: figures[0][0].len(),
+            partial,
         }
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut line = |columns: [&str; 7]| {
-            let [name, child, child_over, cross, cross_over, echo, echo_over] = columns;
-            writeln!(
-                f,
-                "{name:10}{child:>10}{child_over:>8}{cross:>12}{cross_over:>8}{echo:>10}{echo_over:>8}"
-            )
-        };
-        line(["", "child ns", "over", "cross ns", "over", "echo us", "over"])?;
-        for row in &self.rows {
-            line([
-                row.runtime,
-                &format!("{:.0}", row.child_ns),
-                &format!("{:.2}", row.child_over),
-                &format!("{:.0}", row.cross_ns),
-                &format!("{:.2}", row.cross_over),
-                &format!("{:.2}", row.echo_us),
-                &format!("{:.2}", row.echo_over),
-            ])?;
-        }
-        write!(f, "over: relative to Phalanx, medians of {} rounds", self.rounds)
+        writeln!(
+            f,
+            "{}\n  over: relative to Phalanx, medians of {} rounds",
+            text(&self.rows, 0),
+            self.rounds
+        )?;
+        self.partial.map_or(Ok(()), |partial| writeln!(f, "\n  {partial}"))
     }
 }
 
@@ -206,10 +206,10 @@ mod tests {
         let of = |child, cross, echo| [vec![child; 3], vec![cross; 3], vec![echo; 3]];
         let figures =
             [of(10.0, 1.0, 2.0), of(30.0, 2.0, 2.0), of(20.0, 4.0, 1.0), of(40.0, 3.0, 6.0)];
-        let report = Report::of(&figures, 3);
+        let report = Report::of(&figures, None);
         assert_eq!(report.rows[0].child_over, 1.0);
         assert_eq!((report.least_child_over, report.least_cross_over), (2.0, 2.0));
-        assert_eq!(report.least_echo_over, 0.5);
+        assert_eq!((report.least_echo_over, report.rounds), (0.5, 3));
         assert!(report.to_string().contains("glommio"));
     }
 }

@@ -1,0 +1,118 @@
+//! A benchmark as the command line runs it: measured, then printed as text or as JSON.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use crate::error::Error;
+
+/// Exit code of an interrupted command, as of a shell on SIGINT.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// The options of a benchmark, which measure.
+pub(crate) trait Experiment {
+    /// The command.
+    const NAME: &'static str;
+
+    /// Measures; `None` if there is nothing to print.
+    ///
+    /// # Errors
+    /// When a measurement fails, or on a signal before the first result.
+    fn measure(&self) -> Result<Option<Measured>, Error>;
+
+    /// Whether to print JSON.
+    fn json(&self) -> bool;
+
+    /// Measures and prints. The exit code is 0; 1 if the measurement failed; 2 for bad arguments; 130 if it was
+    /// interrupted.
+    fn execute(&self) -> ExitCode {
+        match self.measure() {
+            Ok(None) => ExitCode::SUCCESS,
+            Ok(Some(Measured { text, json, is_partial })) => {
+                if self.json() {
+                    println!("{json}");
+                } else {
+                    print!("{text}");
+                }
+                if is_partial { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS }
+            }
+            Err(error) => {
+                eprintln!("phalanx-bench {}: {error}", Self::NAME);
+                ExitCode::from(exit_code(&error))
+            }
+        }
+    }
+}
+
+fn exit_code(error: &Error) -> u8 {
+    match error {
+        Error::NoServers => 2,
+        Error::Interrupted => INTERRUPTED,
+        _ => 1,
+    }
+}
+
+/// A report to print.
+pub(crate) struct Measured {
+    text: String,
+    json: String,
+    is_partial: bool,
+}
+
+impl Measured {
+    /// A report, which is partial if a signal ended the measurement.
+    pub(crate) fn of(report: &(impl Serialize + Display), is_partial: bool) -> Option<Self> {
+        let json = serde_json::to_string_pretty(report).expect("serializable values");
+        Some(Self { text: report.to_string(), json, is_partial })
+    }
+}
+
+/// Declares the commands of benchmarks: the variant with its help, the options, the name, and how to measure.
+macro_rules! experiments {
+    (measured { $($(#[$help:meta])* $variant:ident($options:ty) = $name:literal, $measure:expr;)* }
+     others { $($(#[$other_help:meta])* $other:ident($other_options:ty),)* }) => {
+        /// The commands.
+        #[derive(clap::Subcommand, Clone, Debug)]
+        enum Command {
+            $($(#[$help])* #[command(name = $name)] $variant($options),)*
+            $($(#[$other_help])* $other($other_options),)*
+        }
+
+        $(impl $crate::experiment::Experiment for $options {
+            const NAME: &'static str = $name;
+
+            fn measure(&self) -> Result<Option<$crate::experiment::Measured>, $crate::error::Error> {
+                let measure: fn(&Self) -> Result<Option<$crate::experiment::Measured>, $crate::error::Error> =
+                    $measure;
+                measure(self)
+            }
+
+            fn json(&self) -> bool {
+                self.json
+            }
+        })*
+
+        impl Command {
+            fn run(self) -> std::process::ExitCode {
+                match self {
+                    $(Self::$variant(options) => $crate::experiment::Experiment::execute(&options),)*
+                    $(Self::$other(options) => options.execute(),)*
+                }
+            }
+        }
+    };
+}
+pub(crate) use experiments;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interruption_sets_the_exit_code() {
+        assert_eq!(exit_code(&Error::Interrupted), 130);
+        assert_eq!(exit_code(&Error::NoServers), 2);
+        assert_eq!(exit_code(&Error::Io(std::io::ErrorKind::Other.into())), 1);
+    }
+}
