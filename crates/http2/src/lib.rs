@@ -70,6 +70,7 @@ pub use connection::{Body, Connection, Request};
 pub use error::{Closed, Code};
 pub use flood::Excess;
 pub use head::Head;
+pub use hpack::decoder::decode_block;
 pub use hpack::encoder;
 pub use settings::Limits;
 

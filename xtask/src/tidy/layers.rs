@@ -11,7 +11,7 @@ use super::{Fault, Tree, manifest};
 const ALLOWED: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("driver", &[]),
-    ("http", &[]),
+    ("http", &["http2"]),
     ("http2", &[]),
     ("matcher", &[]),
     ("mqtt", &[]),
@@ -25,7 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("service", &["config", "phalanx"]),
     ("websocket", &[]),
     ("tls", &["phalanx"]),
-    ("web", &["config", "guard", "phalanx", "http", "service", "testkit", "tls"]),
+    ("web", &["config", "guard", "http", "http2", "phalanx", "service", "testkit", "tls"]),
     ("store", &["phalanx"]),
     ("access", &["guard", "phalanx"]),
     (

@@ -2,6 +2,8 @@
 
 use std::io::Write as _;
 
+use phalanx_http2::encoder;
+
 use crate::response::block::Fields;
 use crate::response::buffer::{Encoding, ResponseBuffer};
 use crate::response::date_line::DateLine;
@@ -31,8 +33,7 @@ impl ResponseBuffer {
                 }
             }
             Encoding::Block => {
-                let mut digits = itoa::Buffer::new();
-                encode::field(&mut self.bytes, ":status", digits.format(status.code()).as_bytes());
+                encoder::status(&mut self.bytes, status.code());
                 self.bytes.extend_from_slice(date.fields().http2);
             }
         }

@@ -133,32 +133,11 @@ fn status_and_content_are_known() {
     assert_eq!(out.declared(), None, "no length is declared");
 }
 
-/// Decodes a field block of literals with literal names (RFC 7541, 6.2.2).
-fn decode(mut block: &[u8]) -> Vec<(String, String)> {
-    fn text(block: &mut &[u8]) -> String {
-        let mut length = usize::from(block[0]);
-        *block = &block[1..];
-        if length == 127 {
-            for shift in (0..).step_by(7) {
-                let byte = block[0];
-                *block = &block[1..];
-                length += usize::from(byte & 127) << shift;
-                if byte < 128 {
-                    break;
-                }
-            }
-        }
-        let (text, rest) = block.split_at(length);
-        *block = rest;
-        String::from_utf8(text.to_vec()).unwrap()
-    }
-    let mut fields = Vec::new();
-    while let [0, rest @ ..] = block {
-        block = rest;
-        fields.push((text(&mut block), text(&mut block)));
-    }
-    assert_eq!(block, b"");
-    fields
+/// Decodes a field block.
+fn decode(block: &[u8]) -> Vec<(String, String)> {
+    let text = |text: Vec<u8>| String::from_utf8(text).unwrap();
+    let fields = phalanx_http2::decode_block(block).unwrap();
+    fields.into_iter().map(|(name, value)| (text(name), text(value))).collect()
 }
 
 #[test]

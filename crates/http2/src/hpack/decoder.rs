@@ -114,6 +114,17 @@ impl Decoder {
     }
 }
 
+/// Decodes a block that refers to no table of a connection, such as those of the [`encoder`]. Returns the names and
+/// values of its fields, or `None` if the block is invalid.
+///
+/// [`encoder`]: crate::encoder
+pub fn decode_block(block: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut fields = Vec::new();
+    let see = |field: Field<'_>| fields.push((field.name.to_vec(), field.value.to_vec()));
+    Decoder::new().decode(block, see).ok()?;
+    Some(fields)
+}
+
 /// Memory that an idle connection keeps for literals, in bytes.
 const MAX_SCRATCH_BYTES: usize = 256;
 

@@ -98,15 +98,10 @@ fn text(block: &mut Vec<u8>, text: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hpack::decoder::Decoder;
+    use crate::hpack::decoder::decode_block;
 
     fn decode(block: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let mut fields = Vec::new();
-        let see = |field: crate::hpack::decoder::Field<'_>| {
-            fields.push((field.name.to_vec(), field.value.to_vec()));
-        };
-        Decoder::new().decode(block, see).unwrap();
-        fields
+        decode_block(block).unwrap()
     }
 
     #[test]

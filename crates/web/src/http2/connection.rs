@@ -1,24 +1,23 @@
-//! An HTTP/2 connection: accepts streams until the client leaves, is idle for too long or misbehaves, or the
-//! program shuts down.
+//! An HTTP/2 connection: serves until the client leaves, is idle for too long or misbehaves, or the program
+//! shuts down.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use h2::Reason;
-use h2::server::{Builder, Connection};
-use phalanx::net::{Bytes, IoTimeout};
+use phalanx::net::IoTimeout;
 use phalanx::overload::Admission;
 use phalanx::shutdown::draining;
-use phalanx::{sleep, timeout};
+use phalanx::sleep;
+use phalanx::time::{Sleep, now};
+use phalanx_http2::{Connection, Limits};
 
-use crate::http2::flood::MAX_PER_WINDOW;
-use crate::http2::h2_io::H2Io;
-use crate::http2::monitor::Monitor;
+use crate::http2::SharedConnection;
+use crate::http2::io::Io;
 use crate::http2::stream::{Streams, accept};
-use crate::http2::write_buffer::WriteBuffer;
 use crate::site::CurrentSite;
 use crate::socket::peer::Peer;
 use crate::socket::transport::Transport;
@@ -26,10 +25,9 @@ use crate::stages::Stages;
 
 /// Concurrent requests per connection.
 const MAX_CONCURRENT_STREAMS: u32 = 128;
-/// Bytes of a stream's response in h2's buffer while the client's window is closed.
-const MAX_SEND_BUFFER: usize = 128 * 1024;
-/// Flow-control window for request bodies, which the server discards, in bytes.
-const INITIAL_WINDOW: u32 = 64 * 1024;
+/// Output above which no more input is processed, in bytes: a client that does not read its responses does
+/// not get more.
+const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 /// Time for the client to close the connection after GOAWAY.
 const GOAWAY_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -57,79 +55,168 @@ async fn serve(
     early: Vec<u8>,
 ) {
     let site = current.load();
-    let timeouts = site.timeouts;
-    let is_tls = transport.is_tls();
-    let pipe = H2Io::new(transport, stages, IoTimeout::after(timeouts.send), early);
-    let (monitor, write_buffer) = (pipe.monitor(), pipe.write_buffer());
-    let handshake = Builder::new()
-        .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
-        // The monitor enforces the documented limit; h2's default limit is 20 at a time.
-        .max_pending_accept_reset_streams(MAX_PER_WINDOW as usize + 1)
-        .max_header_list_size(site.limits.head as u32)
-        .max_send_buffer_size(MAX_SEND_BUFFER)
-        .initial_window_size(INITIAL_WINDOW)
-        .initial_connection_window_size(INITIAL_WINDOW)
-        .handshake::<_, Bytes>(pipe);
-    let Ok(Ok(connection)) = timeout(timeouts.request, handshake).await else { return };
-    write_buffer.defer_flushes();
-    let streams =
-        Streams::new(stages, current, site, entry, peer, MAX_CONCURRENT_STREAMS as usize, is_tls);
-    drive(connection, &monitor, &write_buffer, streams, timeouts.idle).await;
+    let (timeouts, is_tls) = (site.timeouts, transport.is_tls());
+    let (head, body) = (site.limits.head, site.limits.body);
+    let limits = Limits { streams: MAX_CONCURRENT_STREAMS, head, body };
+    let connection = Rc::new(RefCell::new(Connection::new(limits)));
+    let streams = Streams::new(
+        connection.clone(),
+        (stages, current, site),
+        entry,
+        peer,
+        MAX_CONCURRENT_STREAMS as usize,
+        is_tls,
+    );
+    let mut driver = Driver {
+        io: Io::new(transport, stages, IoTimeout::after(timeouts.send)),
+        connection,
+        streams,
+        input: early,
+        is_leaving: false,
+        had_streams: false,
+        active: now(),
+        limits: (timeouts.request, timeouts.idle),
+        timer: sleep(timeouts.request),
+        timer_end: now() + timeouts.request,
+    };
+    driver.accept();
+    let mut draining = pin!(draining());
+    let ended = poll_fn(|context| {
+        if !driver.is_leaving && draining.as_mut().poll(context).is_ready() {
+            driver.leave();
+        }
+        driver.poll(context)
+    });
+    if ended.await == Ended::Ours {
+        driver.io.finish().await;
+        // The client may still be sending; closing now would reset the connection before it has read the last
+        // frames.
+        driver.io.linger().await;
+    }
 }
 
-async fn drive(
-    mut connection: Connection<H2Io, Bytes>,
-    monitor: &Monitor,
-    write_buffer: &WriteBuffer,
-    mut streams: Streams,
-    timeout: Duration,
-) {
-    let mut draining = pin!(draining());
-    let mut idle = pin!(sleep(timeout));
-    let mut leaving = false;
-    poll_fn(|context| {
+/// How a connection has ended.
+#[derive(PartialEq)]
+enum Ended {
+    /// The server has sent its last frame.
+    Ours,
+    /// The client has disconnected, or has not closed the connection in time.
+    Theirs,
+}
+
+/// Moves bytes between the socket, the protocol and the requests.
+struct Driver {
+    io: Io,
+    connection: SharedConnection,
+    streams: Streams,
+    /// Received bytes that are not processed: the beginning of a frame.
+    input: Vec<u8>,
+    /// A graceful shutdown has begun.
+    is_leaving: bool,
+    /// There were streams at the previous turn.
+    had_streams: bool,
+    /// The last turn with a stream.
+    active: Duration,
+    /// Time limits for the client's settings, and for an idle connection.
+    limits: (Duration, Duration),
+    timer: Sleep,
+    /// When the timer ends. It is set again only if that is too late, or when it has ended.
+    timer_end: Duration,
+}
+
+impl Driver {
+    /// One turn: processes input, sends output, and checks the time limits.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Ended> {
         loop {
-            if monitor.take_flooded() {
-                connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-            }
-            if !leaving && draining.as_mut().poll(context).is_ready() {
-                leaving = true;
-                idle.reset(GOAWAY_TIMEOUT);
-                connection.graceful_shutdown();
-            }
-            match connection.poll_accept(context) {
-                Poll::Ready(Some(Ok((_, mut respond))))
-                    if monitor.is_malformed(respond.stream_id().as_u32()) =>
-                {
-                    respond.send_reset(Reason::PROTOCOL_ERROR);
-                }
-                Poll::Ready(Some(Ok((request, respond)))) => accept(&mut streams, request, respond),
-                // h2 has sent its response to a connection error of the client.
-                Poll::Ready(None | Some(Err(_))) => return Poll::Ready(()),
-                Poll::Pending if monitor.is_flooded() => (),
-                // The client has disconnected.
-                Poll::Pending
-                    if matches!(write_buffer.poll_flush(context), Poll::Ready(Err(_))) =>
-                {
-                    return Poll::Ready(());
-                }
-                Poll::Pending if connection.has_streams() => {
-                    idle.reset(if leaving { GOAWAY_TIMEOUT } else { timeout });
-                    return Poll::Pending;
-                }
-                Poll::Pending => {
-                    if idle.as_mut().poll(context).is_pending() {
-                        return Poll::Pending;
-                    }
-                    if leaving {
-                        return Poll::Ready(());
-                    }
-                    leaving = true;
-                    idle.reset(GOAWAY_TIMEOUT);
-                    connection.graceful_shutdown();
+            let mut accepted = false;
+            while self.connection.borrow().output_len() < MAX_OUTPUT_BYTES {
+                match self.io.poll_read(context, &mut self.input) {
+                    Poll::Ready(Ok(1..)) => accepted |= self.accept(),
+                    Poll::Ready(_) => return Poll::Ready(Ended::Theirs),
+                    Poll::Pending => break,
                 }
             }
+            if accepted && self.connection.borrow().output_len() > 0 {
+                // The output so far does not answer the requests. Send it with the responses of those that
+                // are answered in this turn of the processor.
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            match self.io.poll_write(context, &self.connection) {
+                Poll::Ready(Ok(())) if self.connection.borrow().has_ended() => {
+                    return Poll::Ready(Ended::Ours);
+                }
+                Poll::Ready(Ok(())) => {
+                    // Nothing is left to send; a stream wakes the connection when there is.
+                    let _ = self.connection.borrow_mut().poll_output(context);
+                }
+                Poll::Ready(Err(_)) => return Poll::Ready(Ended::Theirs),
+                Poll::Pending => (),
+            }
+            if !self.has_expired(context) {
+                return Poll::Pending;
+            }
+            if self.is_leaving || !self.connection.borrow().has_started() {
+                return Poll::Ready(Ended::Theirs);
+            }
+            self.leave();
         }
-    })
-    .await;
+    }
+
+    /// Starts the requests in the input. Returns whether there are any.
+    fn accept(&mut self) -> bool {
+        let (mut taken, mut any) = (0, false);
+        loop {
+            let mut connection = self.connection.borrow_mut();
+            let next = connection.next_request(&self.input, &mut taken, now());
+            drop(connection);
+            let Some(request) = next else { break };
+            accept(&mut self.streams, request);
+            any = true;
+        }
+        self.input.drain(..taken);
+        any
+    }
+
+    /// Starts a graceful shutdown.
+    fn leave(&mut self) {
+        self.is_leaving = true;
+        self.active = now();
+        self.connection.borrow_mut().shut_down();
+    }
+
+    /// Whether a connection without streams has reached its time limit.
+    fn has_expired(&mut self, context: &mut Context<'_>) -> bool {
+        let (has_streams, has_started) = {
+            let connection = self.connection.borrow();
+            (connection.has_streams(), connection.has_started())
+        };
+        if std::mem::replace(&mut self.had_streams, has_streams) || has_streams {
+            self.active = now();
+        }
+        if has_streams {
+            return false;
+        }
+        let end = self.active
+            + match (self.is_leaving, has_started) {
+                (true, _) => GOAWAY_TIMEOUT,
+                (false, false) => self.limits.0,
+                (false, true) => self.limits.1,
+            };
+        if end < self.timer_end {
+            self.set_timer(end);
+        }
+        while Pin::new(&mut self.timer).poll(context).is_ready() {
+            if now() >= end {
+                return true;
+            }
+            self.set_timer(end);
+        }
+        false
+    }
+
+    fn set_timer(&mut self, end: Duration) {
+        self.timer.reset(end.saturating_sub(now()));
+        self.timer_end = end;
+    }
 }

@@ -4,9 +4,11 @@
 //! Files that the kernel sends bypass the block cache, because the page cache already holds them. Only bytes that are
 //! not in the page cache are read into a buffer.
 
+use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 use phalanx::fs::File;
 use phalanx::time::now;
@@ -19,7 +21,8 @@ use crate::site::Site;
 use crate::socket::network::send_file;
 use crate::socket::transport::Transport;
 
-/// Largest content copied after its head, in bytes; larger content is sent from the cache without a copy.
+/// Largest content copied behind its head, in bytes; larger content is sent from the cache, over plain
+/// connections without a copy.
 const MAX_COPIED_BYTES: u64 = 16 * 1024;
 
 /// Bytes of a file that one operation sends. Four blocks amortize the cost of the operation; more would
@@ -58,18 +61,25 @@ impl ResponseWriter {
         entry: &Entry,
         part: Part,
     ) -> io::Result<()> {
-        match &entry.content {
-            _ if part.length() == 0 => Ok(()),
-            // An HTTP/1.1 body follows its head directly; HTTP/2 sends it in frames of its own.
-            Content::Whole(bytes)
-                if part.length() <= MAX_COPIED_BYTES && matches!(self.to, To::Connection(_)) =>
-            {
-                self.buffer.content(&bytes[part.start as usize..part.end as usize]);
-                Ok(())
+        let mut rest = part;
+        if let Content::Whole(bytes) = &entry.content
+            && part.length() <= MAX_COPIED_BYTES
+        {
+            let bytes = &bytes[part.start as usize..part.end as usize];
+            if let To::Connection(_) = self.to {
+                self.buffer.content(bytes);
+                return Ok(());
             }
-            // Boxed: a connection always reserves the memory of its largest state, also while idle.
-            _ => Box::pin(self.send_large(site, entry, part)).await,
+            if !bytes.is_empty() {
+                let sent = poll_fn(|context| Poll::Ready(self.send_now(bytes, context))).await?;
+                rest.start += sent as u64;
+            }
         }
+        if rest.length() == 0 {
+            return Ok(());
+        }
+        // Boxed: a connection always reserves the memory of its largest state, also while idle.
+        Box::pin(self.send_large(site, entry, rest)).await
     }
 
     /// Sends part of a file without copying it.

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use phalanx::net::{Bytes, Payload};
 use phalanx::time::now;
@@ -33,13 +34,12 @@ pub(crate) trait ResponseStream {
     /// If the stream has ended.
     fn start(&mut self, block: &[u8], content: Option<u64>) -> io::Result<()>;
 
-    /// Sends content as far as the client's windows permit, and removes it from `content`. Pending if nothing can
-    /// be sent.
+    /// Sends content as far as the client's windows permit. Returns the number of bytes, at least one. Pending if
+    /// nothing can be sent.
     ///
     /// # Errors
     /// If the stream has ended, or if there is more content than [`start`](Self::start) declared.
-    fn poll_send(&mut self, content: &mut Bytes, context: &mut Context<'_>)
-    -> Poll<io::Result<()>>;
+    fn poll_send(&mut self, content: &[u8], context: &mut Context<'_>) -> Poll<io::Result<usize>>;
 
     /// Ends the response. After an error, or if the content is not complete, the stream is reset.
     fn end(&mut self, result: io::Result<()>);
@@ -119,6 +119,29 @@ impl ResponseWriter {
         if self.buffer.bytes().len() >= FLUSH_THRESHOLD { self.send().await } else { Ok(()) }
     }
 
+    /// Sends the head of a stream's response, and as much of its `content` as the client's windows permit now.
+    /// Returns how much, in bytes: zero if something else is gathered.
+    pub(super) fn send_now(
+        &mut self,
+        content: &[u8],
+        context: &mut Context<'_>,
+    ) -> io::Result<usize> {
+        let To::Stream(stream) = &mut self.to else { return Ok(0) };
+        if self.is_started || self.buffer.bytes().len() > self.buffer.head_length() {
+            return Ok(0);
+        }
+        self.is_started = true;
+        stream.start(self.buffer.bytes(), self.buffer.declared())?;
+        self.buffer.clear();
+        let sent = match stream.poll_send(content, context) {
+            Poll::Ready(sent) => sent?,
+            Poll::Pending => 0,
+        };
+        self.pace.sent(sent as u64, Duration::ZERO);
+        self.buffer.count(sent as u64);
+        Ok(sent)
+    }
+
     /// Sends the gathered bytes followed by `content`.
     pub(super) async fn send_with(&mut self, content: Bytes) -> io::Result<()> {
         let (of_content, length) =
@@ -137,23 +160,25 @@ impl ResponseWriter {
                     head = self.buffer.head_length();
                     stream.start(&self.buffer.bytes()[..head], self.buffer.declared())?;
                 }
-                let gathered = Bytes::copy_from_slice(&self.buffer.bytes()[head..]);
-                self.buffer.clear();
-                for mut bytes in [gathered, content] {
-                    while !bytes.is_empty() {
+                for bytes in [&self.buffer.bytes()[head..], &content] {
+                    let mut rest = bytes;
+                    while !rest.is_empty() {
                         // The windows are nearly always open; then no timer is needed.
-                        match poll_fn(|cx| Poll::Ready(stream.poll_send(&mut bytes, cx))).await {
+                        let sent = match poll_fn(|cx| Poll::Ready(stream.poll_send(rest, cx))).await
+                        {
                             Poll::Ready(sent) => sent?,
                             // Boxed, so that HTTP/1.1 connections do not reserve its memory.
                             Poll::Pending => {
-                                let sent = poll_fn(|cx| stream.poll_send(&mut bytes, cx));
+                                let sent = poll_fn(|cx| stream.poll_send(rest, cx));
                                 Box::pin(timeout(limit.duration(), sent))
                                     .await
-                                    .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+                                    .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??
                             }
-                        }
+                        };
+                        rest = &rest[sent..];
                     }
                 }
+                self.buffer.clear();
             }
         }
         self.pace.sent(length, now() - begun);

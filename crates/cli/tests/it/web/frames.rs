@@ -221,7 +221,7 @@ impl Connection {
 }
 
 /// The status at the beginning of a header block: an entry of the static table (RFC 7541 §A), or a literal with
-/// an indexed name, Huffman-coded or from the dynamic table.
+/// an indexed name.
 fn status(block: &[u8]) -> u16 {
     // A dynamic table size update may come first.
     let block = if block[0] & 0xe0 == 0x20 { &block[1..] } else { block };
@@ -233,8 +233,11 @@ fn status(block: &[u8]) -> u16 {
         0x8c => 400,
         0x8d => 404,
         0x8e => 500,
-        // Literal with the name of entry 8: three digits of five bits each, or six from 3 on.
-        0x48 => huffman(&block[2..2 + usize::from(block[1] & 0x7f)]),
+        // Literal with the name of entry 8, with or without indexing: three digits, or Huffman-coded ones.
+        0x48 | 0x08 => match usize::from(block[1]) {
+            3 => str::from_utf8(&block[2..5]).unwrap().parse().unwrap(),
+            packed => huffman(&block[2..2 + (packed & 0x7f)]),
+        },
         other => panic!("expected a status, got {other:#x}"),
     }
 }
