@@ -16,12 +16,16 @@
 //! | `io_timeout` | time limits |
 //! | `expiry` | cancelling requests that have expired, or that shutdown ends |
 //! | `deferred` | closing and cancelling while the driver runs a payload's destructor |
-//! | `placement` | connections that another processor serves |
+//! | `placement` | the processor that serves a connection |
+//! | `handover` | connections on their way to that processor |
+//! | `load_sample` | how busy a processor is |
 //! | `request` | the future of a request, and the handle of a socket, on their processor and on others |
 
 mod deferred;
 mod expiry;
+mod handover;
 mod io_timeout;
+mod load_sample;
 mod placement;
 mod request;
 
@@ -38,9 +42,10 @@ use slab::Slab;
 
 use self::deferred::Deferred;
 use self::expiry::Cause;
+pub(crate) use self::handover::place;
 pub use self::io_timeout::IoTimeout;
 use self::placement::Place;
-pub(crate) use self::placement::{Loads, Placement, place};
+pub(crate) use self::placement::{Loads, Placement};
 pub use self::request::Elsewhere;
 pub(crate) use self::request::{HomeSocket, release, request};
 use crate::blocking::{Pools, discard_panic};

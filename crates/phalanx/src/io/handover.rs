@@ -1,0 +1,112 @@
+//! The hand-over of an accepted connection to the processor that serves it.
+//!
+//! 1. The accepting processor detaches the connection from its driver, before any request on it.
+//! 2. It sends the connection as a command to the other processor, with the address of the listener.
+//! 3. The other processor's driver takes it over, as if its own listener on that address had accepted it. So the
+//!    accept loop of that processor serves it like any other.
+//!
+//! If that listener has been closed meanwhile, the connection returns, and is closed if the first listener is gone too.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use phalanx_driver::{Endpoint, Socket};
+
+use super::placement::{Arrived, Placement};
+use super::{Io, try_with, with};
+
+/// Counts a connection on its way.
+pub(super) struct Arriving {
+    shared: Arc<Placement>,
+    processor: usize,
+}
+
+impl Arriving {
+    fn at(shared: &Arc<Placement>, processor: usize) -> Self {
+        shared.members[processor].arriving.fetch_add(1, Ordering::Relaxed);
+        Self { shared: shared.clone(), processor }
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        self.shared.members[self.processor].arriving.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A connection on its way to another processor. Dropping it closes the connection.
+struct Handover {
+    connection: Endpoint,
+    address: SocketAddr,
+    /// The processor that accepted it; none if it returns there.
+    from: Option<usize>,
+    to: Arriving,
+}
+
+impl Handover {
+    fn send(self) {
+        let to = self.to.shared.members[self.to.processor].id;
+        to.release(move || {
+            try_with(|io| io.take_over(self));
+        });
+    }
+}
+
+impl Io {
+    /// Lets a new listener take part in the placement, if it has an IP address.
+    pub(super) fn listens(&self, listener: Socket) {
+        let address = match self.place.shared.members.len() {
+            1 => None,
+            _ => self.try_driver(|driver| driver.local_addr(listener)).ok(),
+        };
+        self.place.listen(listener, address);
+    }
+
+    /// Hands `connection`, which `listener` has accepted, to the processor that serves it. False if that is this one.
+    fn hand_over(&self, listener: Socket, connection: Socket) -> bool {
+        let place = &self.place;
+        if place.shared.members.len() == 1
+            || place.has_arrived(connection)
+            || self.drain_announced.get()
+        {
+            return false;
+        }
+        let Some(address) = place.address(listener) else { return false };
+        let target = place.choose(address);
+        if target == place.index {
+            return false;
+        }
+        let detached = self.try_driver(|driver| Ok(driver.detach(connection)));
+        let Ok(Some(connection)) = detached else { return false };
+        let to = Arriving::at(&place.shared, target);
+        Handover { connection, address, from: Some(place.index), to }.send();
+        true
+    }
+
+    /// Takes over a connection that another processor has accepted, or returns it.
+    fn take_over(&self, Handover { connection, address, from, to }: Handover) {
+        match (self.place.listener(address), from) {
+            (Some(listener), _) => {
+                // On an error the driver has closed it, as an accept that fails does.
+                if let Ok(connection) =
+                    self.try_driver(|driver| driver.take_over(listener, connection))
+                {
+                    let arrived = Arrived { connection, listener, _counted: to };
+                    self.place.arrived.borrow_mut().push(arrived);
+                }
+            }
+            (None, Some(from)) => {
+                let to = Arriving::at(&self.place.shared, from);
+                Handover { connection, address, from: None, to }.send();
+            }
+            (None, None) => drop(connection),
+        }
+    }
+}
+
+/// Hands `connection`, which `listener` of this processor has accepted, to the processor that serves it. False if that
+/// is this one.
+pub(crate) fn place(listener: Socket, connection: Socket) -> bool {
+    with(|io| io.hand_over(listener, connection))
+}

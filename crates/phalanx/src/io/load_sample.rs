@@ -1,0 +1,59 @@
+//! The load of a processor: the part of an interval in which it was awake.
+
+use std::time::Duration;
+
+/// A processor's load in the last interval.
+#[derive(Clone, Copy, Default)]
+pub(super) struct LoadSample {
+    at: Duration,
+    parked_ns: u64,
+    /// Per mille of time awake.
+    load: u32,
+}
+
+impl LoadSample {
+    /// Per mille of time awake.
+    pub(super) fn load(self) -> u32 {
+        self.load
+    }
+
+    /// The time since the measurement.
+    pub(super) fn age(self, at: Duration) -> Duration {
+        at.saturating_sub(self.at)
+    }
+
+    /// The load since this measurement.
+    pub(super) fn next(
+        self,
+        at: Duration,
+        elapsed: Duration,
+        parked_ns: u64,
+        is_parked: bool,
+    ) -> Self {
+        let parked = match parked_ns - self.parked_ns {
+            // It has slept for the whole interval.
+            0 if is_parked => elapsed.as_nanos(),
+            parked => u128::from(parked),
+        };
+        let asleep = (1_000 * parked / elapsed.as_nanos().max(1)).min(1_000) as u32;
+        Self { at, parked_ns, load: 1_000 - asleep }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_load_is_the_time_awake() {
+        let second = Duration::from_secs(1);
+        let load = |parked_ns, is_parked| {
+            LoadSample::default().next(second, second, parked_ns, is_parked).load
+        };
+        assert_eq!(load(0, false), 1_000, "it never slept");
+        assert_eq!(load(0, true), 0, "it never woke");
+        assert_eq!(load(250_000_000, false), 750);
+        assert_eq!(load(250_000_000, true), 750);
+        assert_eq!(load(3_000_000_000, true), 0, "a sleep that began earlier");
+    }
+}
