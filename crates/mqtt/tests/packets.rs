@@ -8,10 +8,10 @@ use phalanx_mqtt::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const MOST: usize = Frame::MAX_BODY;
+const MAX_BODY: usize = Frame::MAX_BODY;
 
 fn decode(bytes: &[u8], version: Version) -> Result<Packet<'_>, Error> {
-    let frame = Frame::split(bytes, MOST)?.expect("a complete packet");
+    let frame = Frame::split(bytes, MAX_BODY)?.expect("a complete packet");
     assert_eq!(frame.length(), bytes.len());
     Packet::decode(frame, version)
 }
@@ -23,7 +23,7 @@ fn there_and_back(packet: Packet<'_>, version: Version) -> Result<(), TestCaseEr
     let bytes = &bytes[6..];
     prop_assert_eq!(decode(bytes, version), Ok(packet));
     for length in (0..bytes.len()).take(20) {
-        prop_assert!(Frame::split(&bytes[..length], MOST).expect("a beginning").is_none());
+        prop_assert!(Frame::split(&bytes[..length], MAX_BODY).expect("a beginning").is_none());
     }
     Ok(())
 }

@@ -163,12 +163,12 @@ mod tests {
     }
 
     thread_local! {
-        static KEPT: RefCell<Vec<Reply<u64>>> = const { RefCell::new(Vec::new()) };
+        static RETAINED: RefCell<Vec<Reply<u64>>> = const { RefCell::new(Vec::new()) };
     }
 
     fn keeps(graph: &mut Graph, name: &'static str) -> CohortStage<(), u64> {
         let handler = |(): &mut (), cohort: &mut Cohort<(), u64>| {
-            KEPT.with_borrow_mut(|kept| kept.extend(cohort.drain().map(|(_, reply)| reply)));
+            RETAINED.with_borrow_mut(|kept| kept.extend(cohort.drain().map(|(_, reply)| reply)));
         };
         graph.stage(name).cohort(|_| (), handler)
     }
@@ -189,14 +189,14 @@ mod tests {
                 (0..2).for_each(|_| session.scope(|| stage.dispatch(())).unwrap());
                 processor.turn(&Still);
                 drop(session.end());
-                let mut stale = KEPT.take();
+                let mut stale = RETAINED.take();
                 processor.slab().age(uses);
                 let mut calls = [stage.call(()), stage.call(())];
                 processor.turn(&Still);
                 stale.pop().expect("kept").send(1);
                 drop(stale);
                 assert!(calls.iter_mut().all(|call| poll(call).is_pending()), "{uses}");
-                KEPT.take().into_iter().for_each(|reply| reply.send(2));
+                RETAINED.take().into_iter().for_each(|reply| reply.send(2));
                 assert!(calls.iter_mut().all(|call| poll(call) == Poll::Ready(Ok(2))), "{uses}");
             });
         }

@@ -25,7 +25,7 @@ const OTHERS: usize = 24_000;
 const PAYLOAD: usize = 200;
 
 /// No more messages fit on the disk.
-const MOST: u32 = CAPACITY as u32 / PAYLOAD as u32;
+const FITTING_MESSAGES: u32 = CAPACITY as u32 / PAYLOAD as u32;
 
 fn id(number: u32) -> PacketId {
     PacketId::new(1 + (number % 60_000) as u16).unwrap()
@@ -90,7 +90,7 @@ fn refused(broker: &Broker) -> Vec<(&'static str, u64)> {
 /// Fills the disk by published messages or by another program's file. Returns the number of messages
 /// published before.
 async fn fill(net: &Net, writer: &mut Wire, by_others: bool) -> u32 {
-    for number in 0..=MOST {
+    for number in 0..=FITTING_MESSAGES {
         if by_others && number == 50 {
             net.write_file("other", vec![0; OTHERS]);
         }

@@ -9,9 +9,9 @@ use crate::index::code::event::Event;
 use crate::index::code::hashing::mix;
 
 /// Maximum number of slots of a schema: a key holds this many numbers.
-pub(crate) const MOST: usize = 4;
+pub(crate) const MAX_SLOTS: usize = 4;
 /// Maximum number of hash bits used for splitting.
-pub(crate) const DEEPEST: u32 = 20;
+pub(crate) const MAX_DEPTH: u32 = 20;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Schema {
@@ -36,7 +36,7 @@ pub(crate) struct Bucket {
 impl Schema {
     /// A schema with one bucket, which has one piece.
     pub(crate) fn new(slots: Vec<u32>, piece: u32) -> Schema {
-        debug_assert!(slots.len() <= MOST && slots.is_sorted());
+        debug_assert!(slots.len() <= MAX_SLOTS && slots.is_sorted());
         Schema {
             slots,
             directory: vec![0],

@@ -19,7 +19,7 @@ const CHECK: f64 = 0.04;
 /// Nanoseconds to check one subscription alone, as for codes wider than a byte.
 const LOOSE: f64 = 5.0;
 /// At or below this number most subscriptions have a shape of their own and are checked alone.
-const FEW: usize = 1024;
+const SMALL_INDEX: usize = 1024;
 /// Maximum number of schemas chosen.
 const SCHEMAS: usize = 96;
 /// Maximum number of equalities in a subscription for which pairs are considered.
@@ -93,7 +93,7 @@ impl Advice {
         let wide = |residual: &Residual| matches!(residual, Residual::Wide { .. });
         let wide_equality =
             |(slot, id): &(u32, u32)| wide(&crate::index::code::coded::equality(*slot, *id));
-        let alone = self.subscriptions <= FEW
+        let alone = self.subscriptions <= SMALL_INDEX
             || equals.iter().any(wide_equality)
             || coded.rest.iter().any(wide);
         let check = if alone { LOOSE } else { CHECK };

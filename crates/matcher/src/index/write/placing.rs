@@ -10,7 +10,7 @@ use crate::index::code::residual::Residual;
 use crate::index::rows::cluster::LOOSE;
 use crate::index::rows::location::{Location, Locations};
 use crate::index::rows::piece::{LIMIT, Piece};
-use crate::index::rows::schema::{Bucket, DEEPEST, MOST, Schema};
+use crate::index::rows::schema::{Bucket, MAX_DEPTH, MAX_SLOTS, Schema};
 use crate::index::rows::snapshot::State;
 
 /// A new schema for one attribute must be better than the existing ones by this factor.
@@ -174,7 +174,7 @@ impl Index {
         for slots in advice.chosen() {
             let state = self.state_mut();
             let is_there = |schema: &Arc<Schema>| !schema.is_retired && schema.slots == slots;
-            if slots.len() <= MOST && !state.schemas.iter().any(is_there) {
+            if slots.len() <= MAX_SLOTS && !state.schemas.iter().any(is_there) {
                 state.add_schema(slots);
             }
         }
@@ -237,7 +237,7 @@ impl State {
             let at = *pieces.last().unwrap_or(&0) as usize;
             let keys = self.pieces[at].clusters.len();
             let full = Piece::new(schema as u32);
-            if pieces.len() > 1 || keys < 2 || *depth == DEEPEST {
+            if pieces.len() > 1 || keys < 2 || *depth == MAX_DEPTH {
                 pieces.push(new as u32);
                 return;
             }

@@ -97,7 +97,7 @@ fn reads_are_dropped_elsewhere() {
 }
 
 thread_local! {
-    static KEPT: RefCell<Option<(Stream, Reading)>> = const { RefCell::new(None) };
+    static RETAINED: RefCell<Option<(Stream, Reading)>> = const { RefCell::new(None) };
 }
 
 /// A program that keeps a stream and a read beyond its world, and uses those of the world before.
@@ -112,8 +112,8 @@ fn keeper(world: &mut sim::World) {
         stage.dispatch(move |_| async move {
             let stream = listener.accept().await.unwrap();
             let reading = begun(read(listener.accept().await.unwrap())).await;
-            match KEPT.take() {
-                None => KEPT.set(Some((stream, reading))),
+            match RETAINED.take() {
+                None => RETAINED.set(Some((stream, reading))),
                 Some((stream, reading)) => {
                     let read = stream.read(&mut Vec::new(), IoTimeout::NONE).await;
                     assert_eq!(elsewhere(read), Elsewhere::Ended);
@@ -143,7 +143,7 @@ fn streams_stay_in_their_world() {
         // The simulation reports what was kept.
         let left = panics(|| _ = sim::run(seed, keeper));
         assert!(left.contains("1 requests to the driver"), "{left}");
-        assert!(KEPT.with_borrow(Option::is_some));
+        assert!(RETAINED.with_borrow(Option::is_some));
         sim::run(seed, keeper);
     });
 }
