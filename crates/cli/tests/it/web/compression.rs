@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::bytes::same;
 use phalanx_testkit::http::{Client, Response, get};
 use phalanx_testkit::procfs::anonymous;
@@ -60,6 +61,8 @@ fn ask_for_all(server: &Server, accept: &str, each: impl Fn(Response) + Sync) ->
                 let _ended = Ended(running);
                 let lines = format!("Accept-Encoding: {accept}\r\n");
                 let mut connection = Client::connect(address);
+                // A response waits for those of the other clients to be compressed.
+                connection.stream.set_read_timeout(Some(10 * TIMEOUT)).unwrap();
                 for n in (client..FILES).step_by(CLIENTS) {
                     each(connection.get_with(&format!("/{n}.txt"), &lines));
                 }
