@@ -26,6 +26,13 @@ pub(crate) struct Stream {
     pub(crate) waker: Option<Waker>,
 }
 
+/// Wakes an operation, if one waits.
+pub(crate) fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
 /// State of a stream that is not in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absent {
@@ -124,7 +131,7 @@ impl Streams {
     /// Removes all streams, and wakes their operations.
     pub(crate) fn clear(&mut self) {
         for stream in std::mem::take(&mut self.open) {
-            stream.waker.map(Waker::wake);
+            wake(stream.waker);
         }
     }
 

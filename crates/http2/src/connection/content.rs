@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use super::{Connection, Request};
 use crate::error::{Closed, Code, Error};
 use crate::frame::{self, Frame, flag, kind};
-use crate::streams::Absent;
+use crate::streams::{Absent, wake};
 
 /// State of a request's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Connection {
             self.end_content(id)?;
         } else if stream.received > self.limits.body {
             // The window stays as it is.
-            stream.waker.take().map(std::task::Waker::wake);
+            wake(stream.waker.take());
         } else if let Some(by) = stream.receive_window.open() {
             frame::write(&mut self.out, kind::WINDOW_UPDATE, 0, id, &by.to_be_bytes());
         }
@@ -88,7 +88,7 @@ impl Connection {
             return Err(Error::Stream(id, Code::PROTOCOL_ERROR));
         }
         stream.is_receiving = false;
-        stream.waker.take().map(std::task::Waker::wake);
+        wake(stream.waker.take());
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use super::end::SHUTDOWN_PING;
 use super::{Connection, End, Request};
 use crate::error::{Code, Error};
 use crate::frame::{self, Frame, flag, kind};
-use crate::streams::Absent;
+use crate::streams::{Absent, wake};
 
 const PROTOCOL_ERROR: Error = Error::Connection(Code::PROTOCOL_ERROR);
 const FRAME_SIZE_ERROR: Error = Error::Connection(Code::FRAME_SIZE_ERROR);
@@ -34,7 +34,7 @@ impl Connection {
             for stream in self.streams.iter_mut() {
                 stream.send_window.add(by).ok_or(Error::Connection(Code::FLOW_CONTROL_ERROR))?;
                 if !stream.is_queued && stream.send_window.available() > 0 {
-                    stream.waker.take().map(std::task::Waker::wake);
+                    wake(stream.waker.take());
                 }
             }
         }
@@ -103,7 +103,7 @@ impl Connection {
         let was_closed = stream.send_window.available() == 0;
         stream.send_window.add(by).ok_or(Error::Stream(id, Code::FLOW_CONTROL_ERROR))?;
         if was_closed && stream.send_window.available() > 0 {
-            stream.waker.take().map(std::task::Waker::wake);
+            wake(stream.waker.take());
         }
         Ok(None)
     }

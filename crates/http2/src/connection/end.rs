@@ -1,10 +1,9 @@
 //! Resets, connection errors and graceful shutdown.
 
-use std::task::Waker;
-
 use super::{Connection, End};
 use crate::error::Code;
 use crate::frame::{self, kind};
+use crate::streams::wake;
 
 /// Content of the PING whose response shows that the client has received the first GOAWAY.
 pub(super) const SHUTDOWN_PING: &[u8; 8] = b"shutdown";
@@ -66,7 +65,7 @@ impl Connection {
     /// Removes a stream from the table.
     pub(super) fn close(&mut self, stream: u32) {
         let Some(state) = self.streams.remove(stream) else { return };
-        state.waker.map(Waker::wake);
+        wake(state.waker);
         if state.is_queued {
             self.queue.retain(|queued| *queued != stream);
             self.wake_next();

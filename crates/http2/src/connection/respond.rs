@@ -3,12 +3,13 @@
 //! Streams share the connection's window and the output buffer. Streams that wait for them take turns of one
 //! frame each, so that a large response does not delay the others.
 
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use super::Connection;
 use crate::error::{Closed, Code};
 use crate::frame::{Frame, HEADER_LENGTH, flag, kind};
 use crate::settings::MAX_FRAME_SIZE;
+use crate::streams::wake;
 
 /// Output above which no further content is accepted, in bytes.
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;
@@ -177,12 +178,12 @@ impl Connection {
             && let Some(next) = self.queue.front()
             && let Some(stream) = self.streams.get(*next)
         {
-            stream.waker.take().map(Waker::wake);
+            wake(stream.waker.take());
         }
     }
 
     pub(super) fn wake_sender(&mut self) {
-        self.sender.take().map(Waker::wake);
+        wake(self.sender.take());
     }
 
     /// The server has ended its side of a stream. A client that is still sending content is told to stop (RFC
