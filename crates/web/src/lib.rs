@@ -30,6 +30,7 @@ mod config;
 mod conn;
 mod error;
 mod files;
+mod floods;
 mod http1;
 mod http2;
 mod listing;

@@ -177,8 +177,8 @@ pub(crate) fn run(
         ready(&Serving { addresses: &addresses, warnings: &warnings, up, listen: &config.listen });
     };
     let mut runtime = config.runtime.build();
-    let memory = server.current.load().memory.clone();
-    for counter in lost.iter().chain(memory.counters()) {
+    let site = server.current.load();
+    for counter in lost.iter().chain(site.memory.counters()).chain(site.floods.counters()) {
         runtime = runtime.register_counter(counter);
     }
     runtime.run_and(graph, start, up)?;

@@ -158,7 +158,7 @@ pub(super) const CRATES: &[Layers] = &[
         layers: &[
             &["clock", "config", "listing"],
             &["auth", "certificates", "log"],
-            &["error", "memory"],
+            &["error", "floods", "memory"],
             &["site"],
             &["check", "unavailable"],
             &["files"],

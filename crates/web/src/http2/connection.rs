@@ -55,7 +55,7 @@ async fn serve(
     early: Vec<u8>,
 ) {
     let site = current.load();
-    let (timeouts, is_tls) = (site.timeouts, transport.is_tls());
+    let (timeouts, is_tls, floods) = (site.timeouts, transport.is_tls(), site.floods.clone());
     let (head, body) = (site.limits.head, site.limits.body);
     let limits = Limits { streams: MAX_CONCURRENT_STREAMS, head, body };
     let connection = Rc::new(RefCell::new(Connection::new(limits)));
@@ -88,6 +88,9 @@ async fn serve(
         driver.poll(context)
     });
     if ended.await == Ended::Ours {
+        if let Some(excess) = driver.connection.borrow().excess() {
+            floods.count(excess);
+        }
         driver.io.finish().await;
         // The client may still be sending; closing now would reset the connection before it has read the last
         // frames.

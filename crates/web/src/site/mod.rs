@@ -30,6 +30,7 @@ pub(crate) use host::{Host, HostId, Root};
 pub(crate) use kind::Kind;
 
 use crate::config::{Config, PerAddress, Timeouts, UnknownHost};
+use crate::floods::Floods;
 use crate::memory::Memory;
 use crate::site::names::{Names, without_port};
 
@@ -66,6 +67,8 @@ pub(crate) struct Site {
     blocking: OnceLock<BlockingStages>,
     /// Memory limits for content; the same in all versions.
     pub(crate) memory: Memory,
+    /// Counters of closed HTTP/2 connections; the same in all versions.
+    pub(crate) floods: Floods,
     /// Larger files are streamed in blocks that are not cached, in bytes.
     pub(crate) streamed: u64,
     hashing: Hashing,
@@ -153,6 +156,7 @@ impl Site {
             health: config.health.as_deref().map(Into::into),
             blocking: old.map(|old| old.blocking.clone()).unwrap_or_default(),
             memory: old.map_or_else(|| Memory::new(config.cache_bytes), |old| old.memory.clone()),
+            floods: old.map_or_else(Floods::new, |old| old.floods.clone()),
             streamed: config.cache_bytes as u64 / 8,
             hashing,
             paths,

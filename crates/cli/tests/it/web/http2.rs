@@ -6,12 +6,14 @@ use std::process::Command;
 
 use phalanx_testkit::authority::Authority;
 use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::eventually;
 use phalanx_testkit::http::Client;
 use phalanx_testkit::site::Site;
 use rustix::process::Signal;
 
 use crate::on_each_driver;
 use crate::server::Server;
+use crate::web::admin::snapshot;
 use crate::web::frames::{Connection, Frame, kind};
 
 on_each_driver!(
@@ -130,11 +132,19 @@ fn malformed_requests(driver: &'static str) {
 
 fn ping_floods(driver: &'static str) {
     let site = site();
-    let server = start(driver, &site, &[]);
+    let server = start(driver, &site, &["--admin", "127.0.0.1:0"]);
     let mut client = Connection::open(server.address, &[]);
     let ping = Frame { kind: kind::PING, flags: 0, stream: 0, payload: vec![1; 8] }.bytes();
     client.send_bytes(&ping.repeat(1200));
     assert_eq!(client.goodbye(), ENHANCE_YOUR_CALM);
+    eventually("a count", || {
+        let snapshot = snapshot(server.admin());
+        let counters = snapshot["counters"].as_array().unwrap();
+        let floods = counters.iter().find(|it| {
+            it["name"] == "phalanx_web_http2_floods" && it["label"][1] == "control-frames"
+        });
+        (floods.unwrap()["count"] == 1).then_some(())
+    });
     assert_eq!(Client::connect(server.address).get("/small").status, 200);
 }
 
