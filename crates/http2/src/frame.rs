@@ -88,8 +88,9 @@ mod tests {
 
     #[test]
     fn padding_is_removed() {
+        type Case = (u8, &'static [u8], Option<&'static [u8]>);
         // (flags, payload, content)
-        let table: [(u8, &[u8], Option<&[u8]>); 6] = [
+        let table: [Case; 6] = [
             (0, b"abc", Some(b"abc")),
             (flag::PADDED, b"\x02abc", Some(b"a")),
             (flag::PADDED, b"\x03abc", Some(b"")),

@@ -48,7 +48,7 @@ pub fn place_connection(here: usize, candidates: &[Candidate]) -> usize {
     let Some(least) = open.min_by_key(|candidate| cost(candidate)) else { return here };
     let own = candidates.iter().find(|candidate| candidate.processor == here);
     match own {
-        Some(own) if (own.load >= BUSY_LOAD) > (least.load >= BUSY_LOAD) => least.processor,
+        Some(own) if own.load >= BUSY_LOAD && least.load < BUSY_LOAD => least.processor,
         Some(own) if own.sockets <= least.sockets + slack(least.sockets) => here,
         _ => least.processor,
     }

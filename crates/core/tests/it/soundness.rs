@@ -22,12 +22,6 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// Silences the panics that are intended.
-fn quietly<R>(f: impl FnOnce() -> R) -> R {
-    let result = f();
-    result
-}
-
 fn poll_once<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(waker))
 }
@@ -114,22 +108,20 @@ fn a_result_whose_destructor_panics_harms_no_other_operation() {
     let a = graph.exclusive("a", 0u32);
     let b = graph.shared("b", ());
     let (processor, world) = (alone(graph), Bench::default());
-    quietly(|| {
-        settle(&processor, &world, || {
-            let bad = a.call(|_| async { OnDrop(|| panic!("in a result")) });
-            bad.detach().unwrap();
-            // Finished first, and dropped by the one that waited for it.
-            b.dispatch(move |_| async move {
-                let done = a.call(|_| async { OnDrop(|| panic!("in a result")) });
-                yield_now().await;
-                drop(done);
-            })
-            .unwrap();
-            a.dispatch(|state| async move { state.with(|n| *n += 1) }).unwrap();
-        });
-        settle(&processor, &world, || {
-            a.dispatch(|state| async move { state.with(|n| assert_eq!(*n, 1)) }).unwrap();
-        });
+    settle(&processor, &world, || {
+        let bad = a.call(|_| async { OnDrop(|| panic!("in a result")) });
+        bad.detach().unwrap();
+        // Finished first, and dropped by the one that waited for it.
+        b.dispatch(move |_| async move {
+            let done = a.call(|_| async { OnDrop(|| panic!("in a result")) });
+            yield_now().await;
+            drop(done);
+        })
+        .unwrap();
+        a.dispatch(|state| async move { state.with(|n| *n += 1) }).unwrap();
+    });
+    settle(&processor, &world, || {
+        a.dispatch(|state| async move { state.with(|n| assert_eq!(*n, 1)) }).unwrap();
     });
     assert_eq!(processor.live(), 0);
     assert_eq!(processor.control().profile().processors[0].stages[0].panicked, 0);
@@ -147,26 +139,22 @@ fn a_foreign_waker_that_panics_stops_no_other_operation() {
     let a = graph.exclusive("a", ());
     let (processor, world) = (alone(graph), Bench::default());
     let bad = Waker::from(Arc::new(Bad));
-    quietly(|| {
-        let mut call: Option<Call<()>> = None;
-        settle(&processor, &world, || {
-            let mut waiting = a.call(|_| async {});
-            assert!(poll_once(&mut waiting, &bad).is_pending());
-            call = Some(waiting);
-            let mut timer = pin!(sleep(Duration::ZERO + Duration::from_nanos(1)));
-            assert!(poll_once(&mut timer, &bad).is_pending());
-            let session = Session::new();
-            let hold = session.guard();
-            assert!(poll_once(&mut session.end(), &bad).is_pending());
-            drop(hold);
-            world.now.set(10_000_000);
-            processor.turn(&world);
-        });
-        settle(&processor, &world, || {
-            a.dispatch(|state| async move { state.with(|()| ()) }).unwrap()
-        });
-        processor.enter(|| drop(call));
+    let mut call: Option<Call<()>> = None;
+    settle(&processor, &world, || {
+        let mut waiting = a.call(|_| async {});
+        assert!(poll_once(&mut waiting, &bad).is_pending());
+        call = Some(waiting);
+        let mut timer = pin!(sleep(Duration::ZERO + Duration::from_nanos(1)));
+        assert!(poll_once(&mut timer, &bad).is_pending());
+        let session = Session::new();
+        let hold = session.guard();
+        assert!(poll_once(&mut session.end(), &bad).is_pending());
+        drop(hold);
+        world.now.set(10_000_000);
+        processor.turn(&world);
     });
+    settle(&processor, &world, || a.dispatch(|state| async move { state.with(|()| ()) }).unwrap());
+    processor.enter(|| drop(call));
     assert_eq!(processor.control().profile().processors[0].stages[0].completed.count, 2);
 }
 
@@ -205,20 +193,18 @@ fn a_panic_payload_may_panic_when_dropped() {
     let a = graph.shared("a", ());
     let (processor, world, ran) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
     let count = ran.clone();
-    quietly(|| {
-        settle(&processor, &world, || {
-            a.dispatch(|_| async {
-                struct Bad;
-                impl Drop for Bad {
-                    fn drop(&mut self) {
-                        panic!("in what a panic carried")
-                    }
+    settle(&processor, &world, || {
+        a.dispatch(|_| async {
+            struct Bad;
+            impl Drop for Bad {
+                fn drop(&mut self) {
+                    panic!("in what a panic carried")
                 }
-                std::panic::panic_any(Bad)
-            })
-            .unwrap();
-            a.dispatch(move |_| async move { count.set(1) }).unwrap();
-        });
+            }
+            std::panic::panic_any(Bad)
+        })
+        .unwrap();
+        a.dispatch(move |_| async move { count.set(1) }).unwrap();
     });
     assert_eq!((ran.get(), processor.live()), (1, 0));
 }

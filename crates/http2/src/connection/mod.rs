@@ -222,7 +222,6 @@ impl Connection {
 }
 
 /// Result of processing some input.
-#[expect(clippy::large_enum_variant, reason = "a box would be an allocation per request")]
 enum Step {
     Frame,
     Request(Request),

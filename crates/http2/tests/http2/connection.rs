@@ -346,8 +346,9 @@ fn floods_end_the_connection() {
         _ => frame(CONTINUATION, 0, 1, &[0; 16_384]),
     };
     let repeated = |bytes: Vec<u8>| move |_: u32| bytes.clone();
+    type Case = (Box<dyn Fn(u32) -> Vec<u8>>, u32, Excess);
     // (frames, how many are permitted, reason)
-    let table: [(Box<dyn Fn(u32) -> Vec<u8>>, u32, Excess); 8] = [
+    let table: [Case; 8] = [
         (Box::new(reset), 999, Excess::Resets),
         (Box::new(invalid), 1000, Excess::ServerResets),
         (Box::new(repeated(frame(PING, 0, 0, &[0; 8]))), 999, Excess::ControlFrames),

@@ -23,6 +23,10 @@ pub(crate) struct Origin<V> {
 
 /// A value published by a [`ReplicatedStage`](crate::ReplicatedStage), as one processor reaches it. Clones are counted
 /// on this processor, without atomic operations.
+#[expect(
+    clippy::redundant_allocation,
+    reason = "the outer count is written only by this processor"
+)]
 pub struct Replica<V>(Rc<Arc<Origin<V>>>);
 
 impl<V> Replica<V> {
