@@ -1,6 +1,7 @@
 //! Retained messages, one per topic.
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +13,20 @@ use crate::trie::Trie;
 /// The retained messages, limited in number and in bytes, including their topic tree.
 pub(crate) struct Retained {
     messages: Trie<Arc<Message>>,
-    /// The messages that expire, by time of expiry.
-    expiring: BTreeMap<(Duration, usize), Arc<Message>>,
+    /// The messages that expire.
+    expiring: BTreeSet<Expiring>,
     count: usize,
     /// Bytes of the messages, without the tree.
     bytes: usize,
     most: usize,
     most_bytes: usize,
+}
+
+/// A retained message that expires, ordered by time of expiry and topic. The order must not depend on addresses: the
+/// journal records each removal, and a simulation with the same seed has to write the same journal.
+struct Expiring {
+    expires: Duration,
+    message: Arc<Message>,
 }
 
 /// Expired messages removed per added message, so that none takes space for long and no client waits for a
@@ -27,7 +35,7 @@ const MAX_SWEPT: usize = 4;
 
 impl Retained {
     pub(crate) fn new(most: usize, most_bytes: usize) -> Self {
-        let (messages, expiring) = (Trie::default(), BTreeMap::new());
+        let (messages, expiring) = (Trie::default(), BTreeSet::new());
         Self { messages, expiring, count: 0, bytes: 0, most, most_bytes }
     }
 
@@ -62,9 +70,7 @@ impl Retained {
     fn put(&mut self, message: Arc<Message>) {
         self.count += 1;
         self.bytes += message.size();
-        if let Some(place) = place(&message) {
-            self.expiring.insert(place, message.clone());
-        }
+        let expiring = Expiring::of(&message);
         let topic = message.topic.clone();
         let mut new = Some(message);
         let here = self.messages.entry(&topic, || new.take().expect("removed once"));
@@ -72,6 +78,8 @@ impl Retained {
             let before = std::mem::replace(here, new);
             self.gone(&before);
         }
+        // After the removal of the previous message, which is equal if it expires at the same time.
+        self.expiring.extend(expiring);
     }
 
     fn remove(&mut self, topic: &str) {
@@ -83,19 +91,18 @@ impl Retained {
     fn gone(&mut self, message: &Arc<Message>) {
         self.count -= 1;
         self.bytes -= message.size();
-        if let Some(place) = place(message) {
-            self.expiring.remove(&place);
+        if let Some(expiring) = Expiring::of(message) {
+            self.expiring.remove(&expiring);
         }
     }
 
     /// Removes some of the messages that expired before `now`, and passes them to `forgotten`.
     pub(crate) fn sweep(&mut self, now: Duration, mut forgotten: impl FnMut(&Message)) {
         for _ in 0..MAX_SWEPT {
-            let Some(first) = self.expiring.first_entry().filter(|first| first.key().0 <= now)
-            else {
+            let Some(first) = self.expiring.first().filter(|first| first.expires <= now) else {
                 return;
             };
-            let message = first.remove();
+            let message = first.message.clone();
             self.remove(&message.topic);
             forgotten(&message);
         }
@@ -116,10 +123,36 @@ impl Retained {
     }
 }
 
-/// The key of a message that expires: time of expiry and address.
-fn place(message: &Arc<Message>) -> Option<(Duration, usize)> {
-    message.expires().map(|expires| (expires, Arc::as_ptr(message).addr()))
+impl Expiring {
+    /// `None` if the message does not expire.
+    fn of(message: &Arc<Message>) -> Option<Self> {
+        message.expires().map(|expires| Self { expires, message: message.clone() })
+    }
+
+    fn key(&self) -> (Duration, &str) {
+        (self.expires, &self.message.topic)
+    }
 }
+
+impl Ord for Expiring {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl PartialOrd for Expiring {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Expiring {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Expiring {}
 
 #[cfg(test)]
 mod tests {
@@ -169,5 +202,20 @@ mod tests {
         assert_eq!(forgotten, ["t/0", "t/2"]);
         assert_eq!(retained.count(), 2);
         assert!(retained.keep(&message("more", b"x", None)).is_ok());
+    }
+
+    /// The removals are journalled in this order.
+    #[test]
+    fn messages_that_expire_together_are_removed_by_topic() {
+        let mut retained = Retained::new(usize::MAX, usize::MAX);
+        // Each is replaced by a message that expires at the same time.
+        let both =
+            ["d", "c", "b", "a"].into_iter().flat_map(|topic| [(topic, b"x"), (topic, b"y")]);
+        both.for_each(|(topic, payload)| {
+            retained.keep(&message(topic, payload, Some(1))).unwrap();
+        });
+        let mut removed = String::new();
+        retained.sweep(Duration::from_secs(2), |message| removed.push_str(&message.topic));
+        assert_eq!((removed.as_str(), retained.count()), ("abcd", 0));
     }
 }

@@ -273,7 +273,7 @@ fn retained_messages_survive_crashes() {
 /// The order in which retained messages of a filter are sent changes everything after it.
 #[test]
 fn the_same_seed_leaves_the_same_disks() {
-    for seed in 0..5 {
+    for seed in 0..10 {
         let [one, other] = [(); 2].map(|()| {
             let mut disks = Vec::new();
             lives_of(seed, |files| disks.push(files.clone()));
