@@ -49,7 +49,7 @@ fn five_is_bounded_shuts_down_and_has_metrics() {
     let mut program = start(env!("CARGO_BIN_EXE_five_bounds"), 2);
     let mut client = connect(program.address());
     talk(&mut client, STATE.0, STATE.1);
-    talk(&mut client, &format!("MGET{}\n", " k".repeat(1001)), "what?\n");
+    talk(&mut client, format!("MGET{}\n", " k".repeat(1001)), "what?\n");
     let page = http::get(program.address(), "/snapshot.json").body;
     assert!(String::from_utf8_lossy(&page).contains("\"store\""));
     program.shut_down();
