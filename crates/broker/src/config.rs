@@ -14,7 +14,7 @@ pub use phalanx_config::{ConfigError, Origins};
 pub use phalanx_service::RuntimeConfig;
 use phalanx_tls::Source;
 
-use crate::listen::Listen;
+use crate::listen::{Listen, Scheme};
 
 /// Maximum packet size with persistence, in bytes: an entry of the journal is limited.
 pub(crate) const MAX_DURABLE_PACKET: usize = 128 << 20;
@@ -204,7 +204,7 @@ impl Config {
     /// The defaults: 127.0.0.1:1883, one processor.
     pub fn new() -> Self {
         Self {
-            listen: vec![Listen::mqtt(([127, 0, 0, 1], 1883))],
+            listen: vec![Scheme::Mqtt.at(([127, 0, 0, 1], 1883))],
             security: Security::default(),
             persistence_dir: None,
             accept_loss: false,

@@ -1,12 +1,10 @@
 //! The errors of a broker.
 
-use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use phalanx::runtime::RunError;
 use phalanx_access::FileError;
-use phalanx_service::port_hint;
+use phalanx_service::BindError;
 use phalanx_store::OpenError;
 use phalanx_tls::CertificateError;
 
@@ -19,14 +17,9 @@ pub enum ServeError {
     /// The configuration is invalid.
     #[error("{}", lines(.0))]
     Config(Vec<ConfigError>),
-    /// The address is in use, or does not belong to this machine.
-    #[error("cannot listen on {address}: {source}{}", port_hint(address, source))]
-    Listen {
-        /// The configured address.
-        address: SocketAddr,
-        /// The system's error.
-        source: io::Error,
-    },
+    /// An address is unavailable.
+    #[error(transparent)]
+    Listen(#[from] BindError),
     /// The password file or the access list is unusable.
     #[error(transparent)]
     Access(#[from] FileError),

@@ -1,79 +1,55 @@
 //! Listen addresses and their protocols.
 
-use std::fmt;
 use std::net::SocketAddr;
-use std::str::FromStr;
 
-use phalanx_config::Value;
+/// Protocol of a listen address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// MQTT over TCP.
+    Mqtt,
+    /// MQTT over TLS, with the certificate of [`Security::tls`](crate::Security::tls).
+    Mqtts,
+    /// MQTT over WebSocket.
+    Ws,
+    /// MQTT over WebSocket and TLS.
+    Wss,
+}
 
 /// An address to listen on.
 ///
 /// ```
-/// use phalanx_broker::Listen;
+/// use phalanx_broker::{Listen, Scheme};
 ///
 /// let listen: Listen = "wss://127.0.0.1:8084".parse()?;
-/// assert!(listen.tls && listen.websocket);
+/// assert_eq!(listen.scheme, Scheme::Wss);
 /// assert_eq!("127.0.0.1:1883".parse::<Listen>()?.to_string(), "mqtt://127.0.0.1:1883");
 /// # Ok::<(), String>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listen {
-    /// The address; port 0 selects a free port.
-    pub address: SocketAddr,
-    /// Whether connections use TLS, with the certificate of [`Security::tls`](crate::Security::tls).
-    pub tls: bool,
+pub type Listen = phalanx_service::Listen<Scheme>;
+
+impl phalanx_service::Scheme for Scheme {
+    type Kind = Listen;
+
+    const ALL: &'static [(&'static str, Self)] =
+        &[("mqtt", Self::Mqtt), ("mqtts", Self::Mqtts), ("ws", Self::Ws), ("wss", Self::Wss)];
+
+    fn is_tls(self) -> bool {
+        matches!(self, Self::Mqtts | Self::Wss)
+    }
+
+    fn kind(listen: Listen, _: Option<u16>) -> Listen {
+        listen
+    }
+}
+
+impl Scheme {
+    /// A listen address with this protocol.
+    pub fn at(self, address: impl Into<SocketAddr>) -> Listen {
+        Listen { address: address.into(), scheme: self }
+    }
+
     /// Whether connections use WebSocket.
-    pub websocket: bool,
-}
-
-/// URL schemes: name, TLS, WebSocket.
-const SCHEMES: [(&str, bool, bool); 4] =
-    [("mqtt", false, false), ("mqtts", true, false), ("ws", false, true), ("wss", true, true)];
-
-impl Listen {
-    /// MQTT over TCP.
-    pub fn mqtt(address: impl Into<SocketAddr>) -> Self {
-        Self { address: address.into(), tls: false, websocket: false }
-    }
-
-    /// MQTT over TLS.
-    pub fn mqtts(address: impl Into<SocketAddr>) -> Self {
-        Self { tls: true, ..Self::mqtt(address) }
-    }
-
-    /// MQTT over WebSocket.
-    pub fn ws(address: impl Into<SocketAddr>) -> Self {
-        Self { websocket: true, ..Self::mqtt(address) }
-    }
-
-    /// MQTT over WebSocket and TLS.
-    pub fn wss(address: impl Into<SocketAddr>) -> Self {
-        Self { tls: true, ..Self::ws(address) }
-    }
-}
-
-impl fmt::Display for Listen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let own = |(_, tls, websocket): &&(&str, bool, bool)| {
-            (*tls, *websocket) == (self.tls, self.websocket)
-        };
-        let scheme = SCHEMES.iter().find(own).map_or("mqtt", |(scheme, ..)| scheme);
-        write!(f, "{scheme}://{}", self.address)
-    }
-}
-
-impl FromStr for Listen {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || format!("{text:?}: expected {}", Self::expected());
-        let (scheme, address) = text.split_once("://").unwrap_or(("mqtt", text));
-        let known = SCHEMES.iter().find(|(own, ..)| *own == scheme);
-        let (_, tls, websocket) = *known.ok_or_else(expected)?;
-        Ok(Self {
-            address: phalanx_service::address(address).map_err(|_| expected())?,
-            tls,
-            websocket,
-        })
+    pub(crate) fn is_websocket(self) -> bool {
+        matches!(self, Self::Ws | Self::Wss)
     }
 }

@@ -4,15 +4,16 @@
 //! Then everything is replaced. Existing connections keep the settings they were accepted with, except for
 //! the limits of their sessions.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use phalanx_service::{Listeners, Reload, Reloaded};
 use phalanx_tls::{Certificates, Clients};
 
 use crate::access::{self, Access};
 use crate::config::{Config, Tls};
 use crate::error::ServeError;
+use crate::listen::Scheme;
 use crate::settings::{Settings, SharedSettings};
 
 /// Replaces the configuration of a running broker.
@@ -20,30 +21,16 @@ pub struct Reloader {
     pub(crate) settings: SharedSettings,
     pub(crate) access: Access,
     pub(crate) tls: Option<(Arc<Certificates>, Option<Clients>)>,
+    pub(crate) listeners: Listeners<Scheme>,
     /// The settings of the start, for those that need a restart.
     pub(crate) running: Config,
 }
 
-/// The result of a successful reload.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Reloaded {
-    /// The files that were read.
-    pub files: Vec<PathBuf>,
-    /// Changed keys that need a restart to take effect.
-    pub needs_restart: Vec<String>,
-    /// Warnings about the certificate, one line each.
-    pub warnings: Vec<String>,
-}
+impl Reload for Reloader {
+    type Config = Config;
+    type Error = ServeError;
 
-impl Reloader {
-    /// Checks `new`, reads the files it names, and applies all settings that need no restart.
-    ///
-    /// May block.
-    ///
-    /// # Errors
-    /// If the configuration is invalid or a file is unusable. Then nothing changes.
-    pub fn reload(&mut self, new: Config) -> Result<Reloaded, ServeError> {
+    fn reload(&mut self, new: Config) -> Result<Reloaded, ServeError> {
         let mut followed = new.over(&self.running);
         // A valid new configuration may be invalid in combination with settings that stay.
         for config in [&new, &followed] {
@@ -56,6 +43,7 @@ impl Reloader {
         let policy = access::prepare(&self.access, security)?;
         let mut files: Vec<_> =
             [&security.password_file, &security.acl_file].into_iter().flatten().cloned().collect();
+        let change = self.listeners.prepare(&followed.listen)?;
         let mut warnings = Vec::new();
         if let (Some((certificates, clients)), Some(tls)) = (&self.tls, &security.tls) {
             let Tls { certificate, key, client_authorities } = tls;
@@ -74,6 +62,7 @@ impl Reloader {
         self.access.store(Arc::new(policy));
         let settings = Settings::new(followed, Some(&self.settings.load()));
         self.settings.store(Arc::new(settings));
-        Ok(Reloaded { files, needs_restart, warnings })
+        let added = self.listeners.apply(change);
+        Ok(Reloaded { added, needs_restart, warnings, version: None, files })
     }
 }

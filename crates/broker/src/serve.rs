@@ -1,17 +1,18 @@
 //! Starts, runs and stops a broker.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use phalanx::net::{Listener, Listeners};
+use phalanx::net::Listener;
 use phalanx::runtime::{StartContext, Started};
-use phalanx::shutdown::draining;
 use phalanx::{CallError, Graph};
 use phalanx_access::Passwords;
-use phalanx_service::SighupHandler;
+use phalanx_service::{
+    Inherited, ListenerControl, ListenerManager, Listeners, Operator, Serving, SighupHandler,
+    reload_at_sighup,
+};
 use phalanx_store::{Checked, Options, Recovered, Store};
 use phalanx_tls::{CertificateError, Certificates, Clients, TlsStages};
 
@@ -24,32 +25,12 @@ use crate::drops::DropReason;
 use crate::durable::recovery::RecoveredState;
 use crate::error::{ServeError, lines};
 use crate::limits::refused_logins::RefusedLogins;
-use crate::listen::Listen;
+use crate::listen::{Listen, Scheme};
 use crate::log::log;
 use crate::reload::Reloader;
 use crate::settings::{Settings, SharedSettings};
 use crate::stages::Stages;
 use crate::system::tell;
-
-/// A running broker.
-pub struct Serving<'a> {
-    /// The addresses it listens on, in the order of [`Config::listen`].
-    pub addresses: &'a [SocketAddr],
-    /// Warnings about the certificate, one line each.
-    pub warnings: &'a [String],
-    /// The started runtime.
-    pub up: &'a Started,
-    listen: &'a [Listen],
-}
-
-impl Serving<'_> {
-    /// The URLs it listens on, in the order of [`Config::listen`], such as `mqtt://127.0.0.1:1883`.
-    pub fn urls(&self) -> impl Iterator<Item = String> {
-        let at =
-            |(listen, address): (&Listen, &SocketAddr)| Listen { address: *address, ..*listen };
-        self.listen.iter().zip(self.addresses).map(at).map(|listen| listen.to_string())
-    }
-}
 
 /// The stages of a broker, for [`serve`], for other programs and for simulations.
 #[derive(Clone)]
@@ -169,29 +150,71 @@ impl Broker {
     /// # Errors
     /// If the accepting operation is refused.
     pub fn accept(&self, listener: Listener) -> Result<(), CallError> {
-        self.accept_at(listener, Listen::mqtt(([0, 0, 0, 0], 0)))
+        self.accept_with(listener, ListenerControl::fixed(Scheme::Mqtt.at(([0, 0, 0, 0], 0))))
     }
 
-    fn accept_at(&self, listener: Listener, listen: Listen) -> Result<(), CallError> {
+    fn accept_with(
+        &self,
+        listener: Listener,
+        control: ListenerControl<Listen>,
+    ) -> Result<(), CallError> {
         let (context, settings) = (self.context.clone(), self.settings.clone());
-        let control = context.stages.control;
-        control.dispatch(move |_| accept(listener, listen, context, settings))
+        let stage = context.stages.control;
+        stage.dispatch(move |_| accept(listener, control, context, settings)).map(drop)
     }
 }
 
 /// Runs a broker until a signal, or [`Started::control`], shuts it down; then disconnects all clients and
 /// returns. `ready` is called once connections are accepted. SIGHUP is not handled;
-/// [`operate`](crate::operate) reloads the configuration.
+/// [`operate`] reloads the configuration.
 ///
 /// # Errors
 /// [`ServeError`]. Only `Run` and `Broken` occur after the start.
 pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), ServeError> {
-    run(config, |_| None, ready)
+    run(config, Inherited::default(), |_| None, ready)
+}
+
+/// As [`serve`], with an operator that observes the broker and reloads its configuration. A socket in
+/// `inherited` is used for the address of `config` that it is bound to.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use phalanx_broker::{Config, Inherited, Operator, Reload, Reloader, Serving, operate};
+///
+/// struct Root;
+///
+/// impl Operator<Reloader> for Root {
+///     fn ready(&self, serving: &Serving<'_>) {
+///         serving.urls.iter().for_each(|url| println!("listening on {url}"));
+///     }
+///
+///     fn reload(&self, reloader: &mut Reloader) {
+///         if let Err(error) = reloader.reload(Config::new()) {
+///             eprintln!("{error}");
+///         }
+///     }
+/// }
+///
+/// operate(Config::new(), Inherited::default(), Arc::new(Root))?;
+/// # Ok::<(), phalanx_broker::ServeError>(())
+/// ```
+///
+/// # Errors
+/// As [`serve`].
+pub fn operate(
+    config: Config,
+    inherited: Inherited<Scheme>,
+    operator: Arc<impl Operator<Reloader>>,
+) -> Result<(), ServeError> {
+    let (ready, signals) = (operator.clone(), config.runtime.signals);
+    let on_reload = |reloader| signals.then(|| reload_at_sighup(operator, reloader)).flatten();
+    run(config, inherited, on_reload, |serving| ready.ready(serving))
 }
 
 /// As [`serve`]; `on_reload` may start a thread that handles SIGHUP while the broker runs.
-pub(crate) fn run(
+fn run(
     mut config: Config,
+    inherited: Inherited<Scheme>,
     on_reload: impl FnOnce(Reloader) -> Option<SighupHandler>,
     ready: impl FnOnce(&Serving<'_>),
 ) -> Result<(), ServeError> {
@@ -200,33 +223,25 @@ pub(crate) fn run(
         return Err(ServeError::Config(errors));
     }
     config.limits.connections = config.runtime.connection_limit(config.limits.connections, 0);
-    let bind = |&Listen { address, .. }: &Listen| {
-        Listeners::bind(address, config.runtime.workers)
-            .map_err(|source| ServeError::Listen { address, source })
-    };
-    let listeners = config.listen.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
-    let addresses: Vec<_> = listeners.iter().map(Listeners::local_addr).collect();
+    let listeners = Listeners::bind(&config.listen, config.runtime.workers, inherited)?;
+    let (commands, addresses, urls) =
+        (listeners.commands(), listeners.addresses(), listeners.urls());
     let access = access::open(&config.security)?;
     let (tls, warnings) = certificates(&config)?;
     let mut graph = Graph::new();
     let store = config.persistence_dir.as_ref().map(|path| open(&config, path)).transpose()?;
     let broker = Broker::declare_with(&mut graph, &config, access.clone(), (store, tls.clone()));
     let settings = broker.settings.clone();
-    let hangups = on_reload(Reloader { settings, access, tls, running: config.clone() });
+    let hangups = on_reload(Reloader { settings, access, tls, listeners, running: config.clone() });
     let start = |start: &StartContext| {
         broker.begin(start);
-        if let Some(ends) =
-            hangups.as_ref().filter(|_| start.processor() == 0).map(SighupHandler::handle)
-        {
-            let until_the_end = async move {
-                draining().await;
-                ends.close();
-            };
-            broker.context.stages.control.dispatch(move |_| until_the_end)?;
-        }
-        for (listeners, listen) in listeners.iter().zip(&config.listen) {
-            broker.accept_at(listeners.listener(start)?, *listen)?;
-        }
+        let ends = hangups.as_ref().filter(|_| start.processor() == 0).map(SighupHandler::handle);
+        let own = broker.clone();
+        let manager =
+            ListenerManager::new(commands.clone(), start.processor(), move |listener, control| {
+                own.accept_with(listener, control)
+            })?;
+        broker.context.stages.control.dispatch(move |_| manager.run(ends))?;
         if start.processor() == 0 {
             let Context { stages, counters, wal, .. } = &broker.context;
             let (drops, wal) = (counters.drops.clone(), wal.clone());
@@ -240,7 +255,7 @@ pub(crate) fn run(
     };
     let runtime = config.runtime.build();
     let up = |up: &Started| {
-        ready(&Serving { addresses: &addresses, warnings: &warnings, up, listen: &config.listen });
+        ready(&Serving { addresses: &addresses, urls: &urls, warnings: &warnings, up });
     };
     broker.context.counters.show(runtime).run_and(graph, start, up)?;
     match broker.context.wal.broken() {

@@ -1,8 +1,5 @@
 //! `phalanx broker`: an MQTT broker.
 
-mod service;
-
-use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,10 +8,10 @@ use std::time::Duration;
 
 use clap::Args;
 use phalanx_broker::{
-    Config, ConfigError, Listen, OpenError, Origins, ServeError, WhenFull, operate,
+    Config, ConfigError, Inherited, Listen, OpenError, Origins, ServeError, WhenFull, operate,
 };
 
-use self::service::Service;
+use crate::service::Service;
 use crate::settings::{self, FileArgs, RuntimeArgs, set, yes_or_no};
 use crate::status;
 
@@ -37,23 +34,12 @@ pub(crate) struct Broker {
     #[command(flatten)]
     file: FileArgs,
 
-    /// Address to listen on for MQTT over TCP, or with the scheme mqtts://, ws:// or wss://; port 0 selects a
-    /// free port, and a port alone implies 127.0.0.1. May be given several times. Non-loopback addresses require
-    /// --password-file or --allow-anonymous. [default: 127.0.0.1:1883]
-    #[arg(long, short, value_name = "ADDR:PORT", env, value_delimiter = ',')]
+    /// Address to listen on: mqtt://ADDR:PORT, mqtts:// for TLS, ws:// for WebSocket, wss:// for both. Port 0
+    /// selects a free port; an address alone means mqtt://, and a port alone 127.0.0.1. May be given several
+    /// times. Non-loopback addresses require --password-file or --allow-anonymous. Sockets passed by systemd
+    /// replace all addresses. [default: mqtt://127.0.0.1:1883]
+    #[arg(long, short, value_name = "URL", env, value_delimiter = ',')]
     listen: Vec<Listen>,
-
-    /// Address to listen on for MQTT over TLS. Replaces the default of --listen.
-    #[arg(long, value_name = "ADDR:PORT", env, value_delimiter = ',', value_parser = phalanx_service::address)]
-    tls_listen: Vec<SocketAddr>,
-
-    /// Address to listen on for MQTT over WebSocket. Replaces the default of --listen.
-    #[arg(long, value_name = "ADDR:PORT", env, value_delimiter = ',', value_parser = phalanx_service::address)]
-    ws_listen: Vec<SocketAddr>,
-
-    /// Address to listen on for MQTT over WebSocket with TLS. Replaces the default of --listen.
-    #[arg(long, value_name = "ADDR:PORT", env, value_delimiter = ',', value_parser = phalanx_service::address)]
-    wss_listen: Vec<SocketAddr>,
 
     /// Certificate of the TLS addresses: a PEM file with the certificate and its intermediates. A renewed file is
     /// loaded at run time.
@@ -158,7 +144,15 @@ impl Broker {
         if let Some(path) = &self.check_persistence_dir {
             return check(path);
         }
-        let config = match self.load() {
+        let inherited = match Inherited::of_environment() {
+            Ok(inherited) => inherited,
+            Err(error) => {
+                status::print(error);
+                return ExitCode::FAILURE;
+            }
+        };
+        let given = inherited.listen();
+        let config = match self.load(given.as_deref()) {
             Ok(config) => config,
             Err(errors) => return settings::invalid(&errors),
         };
@@ -179,7 +173,8 @@ impl Broker {
             );
         }
         phalanx::runtime::raise_open_files();
-        match operate(config, Arc::new(Service::new(self))) {
+        let service = Service::new(self.file.config.clone(), move || self.load(given.as_deref()));
+        match operate(config, inherited, Arc::new(service)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 status::print(error);
@@ -188,14 +183,18 @@ impl Broker {
         }
     }
 
-    /// The configuration from the file, the environment and the flags.
-    fn load(&self) -> Result<Config, Vec<ConfigError>> {
+    /// The configuration from the file, the environment and the flags. Inherited sockets, if `given`, replace all
+    /// addresses.
+    fn load(&self, given: Option<&[Listen]>) -> Result<Config, Vec<ConfigError>> {
         let (mut config, mut origins) = (Config::new(), Origins::default());
         RuntimeArgs::defaults(&mut config.runtime);
         let read =
             |text: &str, name: &str, base: &Path| config.read(text, name, base, &mut origins);
         self.file.read(read)?;
         self.apply(&mut config, &mut origins);
+        if let Some(given) = given {
+            config.listen = given.to_vec();
+        }
         let errors = config.check();
         if errors.is_empty() {
             return Ok(config);
@@ -205,7 +204,10 @@ impl Broker {
 
     /// Applies flags and environment variables.
     fn apply(&self, config: &mut Config, origins: &mut Origins) {
-        self.apply_listen(config, origins);
+        if !self.listen.is_empty() {
+            config.listen.clone_from(&self.listen);
+            origins.record("listen", "--listen");
+        }
         let security = &mut config.security;
         for (path, to) in [
             (&self.password_file, &mut security.password_file),
@@ -247,23 +249,6 @@ impl Broker {
         set(&mut limits.keep_alive, self.max_keep_alive);
         set(&mut config.system_interval, self.sys_interval.map(Duration::from_secs));
         self.runtime.apply(&mut config.runtime, origins);
-    }
-
-    /// Addresses given by flags replace all addresses of the file.
-    fn apply_listen(&self, config: &mut Config, origins: &mut Origins) {
-        let mut listen = self.listen.clone();
-        listen.extend(self.tls_listen.iter().copied().map(Listen::mqtts));
-        listen.extend(self.ws_listen.iter().copied().map(Listen::ws));
-        listen.extend(self.wss_listen.iter().copied().map(Listen::wss));
-        let Some(first) = listen.first() else { return };
-        let flag = match (self.listen.is_empty(), first.tls, first.websocket) {
-            (false, ..) => "--listen",
-            (_, true, false) => "--tls-listen",
-            (_, false, _) => "--ws-listen",
-            (_, true, true) => "--wss-listen",
-        };
-        origins.record("listen", flag);
-        config.listen = listen;
     }
 }
 

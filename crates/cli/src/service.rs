@@ -1,37 +1,41 @@
-//! Operation of `phalanx web`: reports readiness, handles reloads and shutdown.
+//! Operation of a server: reports readiness, and handles reloads and shutdown.
 
-use phalanx_web::{Listen, Operator, Reloaded, Reloader, ServeError, Serving};
+use std::path::PathBuf;
 
-use crate::status::{ReloadReport, StatusReporter};
-use crate::web::Web;
+use phalanx_config::ConfigError;
+use phalanx_service::{Operator, Reload, Serving};
 
-/// A server started with these arguments.
-pub(crate) struct Service {
-    web: Web,
-    /// Listening sockets inherited from the parent process, which replace configured addresses.
-    given: Option<Vec<Listen>>,
+use crate::settings;
+use crate::status::{self, StatusReporter};
+
+/// A server whose configuration `load` reads.
+pub(crate) struct Service<L> {
+    /// The configuration file, if any.
+    config: Option<PathBuf>,
+    load: L,
     status: StatusReporter,
 }
 
-impl Service {
-    pub(crate) fn new(web: Web, given: Option<Vec<Listen>>) -> Self {
-        Self { web, given, status: StatusReporter::from_environment() }
+impl<L> Service<L> {
+    pub(crate) fn new(config: Option<PathBuf>, load: L) -> Self {
+        Self { config, load, status: StatusReporter::from_environment() }
     }
 }
 
-impl Operator for Service {
+impl<R, L> Operator<R> for Service<L>
+where
+    R: Reload,
+    L: Fn() -> Result<R::Config, Vec<ConfigError>> + Send + Sync + 'static,
+{
     fn ready(&self, serving: &Serving<'_>) {
-        self.status.ready(serving.up, serving.warnings, serving.urls());
+        self.status.ready(serving);
     }
 
-    fn reload(&self, reloader: &mut Reloader) {
-        let read = || {
-            let config = self.web.load(self.given.as_deref()).map_err(ServeError::Config)?;
-            let Reloaded { version, added, needs_restart, warnings } = reloader.reload(config)?;
-            let done = format!("reloaded; configuration version {version}");
-            Ok::<_, ServeError>(ReloadReport { warnings, needs_restart, added, done })
-        };
-        self.status.reload(read, "not reloaded; the old configuration remains in effect");
+    fn reload(&self, reloader: &mut R) {
+        self.status.reload(self.config.as_deref(), || match (self.load)() {
+            Ok(config) => reloader.reload(config).map_err(status::print),
+            Err(errors) => Err(settings::report(&errors)),
+        });
     }
 
     fn stopping(&self) {

@@ -148,9 +148,14 @@ pub(crate) fn set<T>(to: &mut T, from: Option<T>) {
     }
 }
 
-/// Prints configuration errors.
-pub(crate) fn invalid(errors: &[ConfigError]) -> ExitCode {
+/// Prints configuration errors, one line each.
+pub(crate) fn report(errors: &[ConfigError]) {
     errors.iter().for_each(status::print);
+}
+
+/// Prints configuration errors, and returns the exit code of an invalid configuration.
+pub(crate) fn invalid(errors: &[ConfigError]) -> ExitCode {
+    report(errors);
     ExitCode::from(2)
 }
 

@@ -3,25 +3,14 @@
 
 use std::fmt::Display;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
-use phalanx::runtime::Started;
+use phalanx_service::{Reloaded, Serving};
 
 use crate::notify::Notify;
 
 /// Prints status messages and notifies systemd.
 pub(crate) struct StatusReporter(Notify);
-
-/// Result of a reload.
-pub(crate) struct ReloadReport {
-    /// Warnings, one line each.
-    pub(crate) warnings: Vec<String>,
-    /// Changed keys that need a restart.
-    pub(crate) needs_restart: Vec<String>,
-    /// Newly added addresses.
-    pub(crate) added: Vec<String>,
-    /// A summary in one line.
-    pub(crate) done: String,
-}
 
 impl StatusReporter {
     /// Reports to the service manager named in the environment, if any.
@@ -29,14 +18,10 @@ impl StatusReporter {
         Self(Notify::from_environment())
     }
 
-    /// Reports that the server is ready at `urls`.
-    pub(crate) fn ready(
-        &self,
-        up: &Started,
-        warnings: &[String],
-        urls: impl Iterator<Item = String>,
-    ) {
-        up.fallback.iter().chain(warnings).for_each(print);
+    /// Reports that the server is ready.
+    pub(crate) fn ready(&self, Serving { urls, warnings, up, .. }: &Serving<'_>) {
+        up.fallback.iter().for_each(print);
+        warnings.iter().for_each(print);
         if let Some(admin) = up.admin {
             print(format_args!("admin page at http://{admin}/"));
         }
@@ -44,26 +29,30 @@ impl StatusReporter {
         self.0.ready();
     }
 
-    /// Reloads the configuration by calling `read`. Prints `refused` if that fails.
-    pub(crate) fn reload<E: Display>(
+    /// Reloads the configuration by calling `reload`, which prints the reasons if it fails. `config` is the
+    /// configuration file.
+    pub(crate) fn reload(
         &self,
-        read: impl FnOnce() -> Result<ReloadReport, E>,
-        refused: &str,
+        config: Option<&Path>,
+        reload: impl FnOnce() -> Result<Reloaded, ()>,
     ) {
         self.0.reloading();
-        match read() {
-            Ok(ReloadReport { warnings, needs_restart, added, done }) => {
+        match reload() {
+            Ok(Reloaded { warnings, needs_restart, added, version, files }) => {
                 warnings.iter().for_each(print);
                 for key in needs_restart {
                     print(format_args!("{key}: changed; restart to apply"));
                 }
-                listening(added.into_iter());
-                print(done);
+                listening(&added);
+                let files = config.into_iter().chain(files.iter().map(PathBuf::as_path));
+                let files: Vec<_> = files.map(|path| path.display().to_string()).collect();
+                print(match version {
+                    Some(version) => format!("reloaded; configuration version {version}"),
+                    None if files.is_empty() => "reloaded: no files to read".to_owned(),
+                    None => format!("reloaded: {}", files.join(", ")),
+                });
             }
-            Err(error) => {
-                print(error);
-                print(refused);
-            }
+            Err(()) => print("not reloaded; the old configuration remains in effect"),
         }
         self.0.ready();
     }
@@ -80,7 +69,7 @@ pub(crate) fn print(what: impl Display) {
 }
 
 /// Prints a line per address and flushes, since scripts wait for it. Errors are ignored: stdout may be closed.
-fn listening(urls: impl Iterator<Item = String>) {
+fn listening(urls: &[String]) {
     let mut stdout = std::io::stdout();
     for url in urls {
         let _ = writeln!(stdout, "listening on {url}");

@@ -1,6 +1,5 @@
 //! `phalanx web`: serves a directory.
 
-use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,7 +11,7 @@ use crate::service::Service;
 use crate::settings::{self, FileArgs, RuntimeArgs, set, yes_or_no};
 use crate::status;
 use clap::Args;
-use phalanx_web::{Config, ConfigError, Inherited, Listen, Origins, Tls, operate};
+use phalanx_web::{Config, ConfigError, Inherited, Listen, Origins, Scheme, Tls, operate};
 
 /// Serve a directory of files over HTTP.
 ///
@@ -32,12 +31,13 @@ pub(crate) struct Web {
     #[command(flatten)]
     file: FileArgs,
 
-    /// Address to listen on; port 0 selects a free port, and a port alone implies 127.0.0.1. May be given several
-    /// times. Sockets passed by systemd replace all addresses. [default: 127.0.0.1:8080]
-    #[arg(long, short, value_name = "ADDR:PORT", env, value_delimiter = ',')]
+    /// Address to listen on: http://ADDR:PORT, https:// for TLS, redirect-https:// to redirect clients to TLS.
+    /// Port 0 selects a free port; an address alone means http://, and a port alone 127.0.0.1. May be given
+    /// several times. Sockets passed by systemd replace all addresses. [default: http://127.0.0.1:8080]
+    #[arg(long, short, value_name = "URL", env, value_delimiter = ',')]
     listen: Vec<Listen>,
 
-    /// Serve over TLS with this certificate: a PEM file with the certificate and its intermediates. A renewed
+    /// Serve over TLS, at http:// addresses as well, with this certificate: a PEM file with the certificate and its intermediates. A renewed
     /// file is loaded at run time.
     #[arg(long, value_name = "FILE", requires = "tls_key", env)]
     tls_certificate: Option<PathBuf>,
@@ -45,16 +45,6 @@ pub(crate) struct Web {
     /// Private key of the certificate: a PEM file.
     #[arg(long, value_name = "FILE", requires = "tls_certificate", env)]
     tls_key: Option<PathBuf>,
-
-    /// Also listen on this address without TLS and redirect clients to TLS.
-    #[arg(
-        long,
-        value_name = "ADDR:PORT",
-        requires = "tls_certificate",
-        value_parser = phalanx_service::address,
-        env
-    )]
-    redirect_http: Option<SocketAddr>,
 
     /// Accept HTTP/2 without TLS from clients with prior knowledge.
     #[arg(long, env, value_parser = yes_or_no())]
@@ -114,7 +104,11 @@ impl Web {
             return settings::check(&config.warnings(), &config.unavailable());
         }
         phalanx::runtime::raise_open_files();
-        let served = operate(config, inherited, Arc::new(Service::new(self, given)));
+        let served = operate(
+            config,
+            inherited,
+            Arc::new(Service::new(self.file.config.clone(), move || self.load(given.as_deref()))),
+        );
         match served {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -189,9 +183,12 @@ impl Web {
                 return Err(vec![ConfigError::new("--tls-certificate", "host", what)]);
             };
             host.tls = Some(Tls { certificate: certificate.clone(), key: key.clone() });
-            config.listen.iter_mut().for_each(|listen| listen.tls = !listen.redirect_https);
+            for listen in &mut config.listen {
+                if listen.scheme == Scheme::Http {
+                    listen.scheme = Scheme::Https;
+                }
+            }
         }
-        config.listen.extend(self.redirect_http.map(Listen::redirect_https));
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 
 use rustix::process::{Resource, getrlimit};
 
-use crate::RuntimeConfig;
+use crate::runtime::RuntimeConfig;
 
 /// Descriptors reserved for the process, and for each worker: its driver, its listeners, files being opened,
 /// and connections being rejected.

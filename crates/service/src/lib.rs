@@ -1,6 +1,14 @@
-//! Settings and services shared by the servers: [`RuntimeConfig`] with the keys of the table `[runtime]`, the
-//! [connection limit](RuntimeConfig::connection_limit), the validation of listen addresses
-//! ([`duplicate_addresses`]), and reloading at SIGHUP ([`SighupHandler`]).
+//! The common parts of all servers: the settings of the runtime, listen addresses that change while the server runs,
+//! and the operator's interface.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `runtime` | the table `[runtime]` of a configuration |
+//! | `descriptors` | the number of connections that the descriptor limit allows |
+//! | `listen` | listen addresses as URLs |
+//! | `listeners` | the bound addresses, on all processors |
+//! | `operator` | readiness, reload and shutdown |
+//! | `sighup` | the thread that handles SIGHUP |
 //!
 //! ```
 //! use phalanx_config::{Origins, read};
@@ -15,11 +23,17 @@
 
 #![forbid(unsafe_code)]
 
-mod addresses;
 mod descriptors;
+mod listen;
+mod listeners;
+mod operator;
 mod runtime;
 mod sighup;
 
-pub use addresses::{EXPECTED as EXPECTED_ADDRESS, address, duplicate_addresses, port_hint};
+pub use listen::{BindError, Listen, Scheme, duplicate_addresses};
+pub use listeners::{
+    CommandQueues, Inherited, ListenerChange, ListenerControl, ListenerManager, Listeners,
+};
+pub use operator::{Operator, Reload, Reloaded, Serving, reload_at_sighup};
 pub use runtime::RuntimeConfig;
 pub use sighup::{SighupHandle, SighupHandler};

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use phalanx_tls::{CertificateError, Certificates, Source};
 
-use crate::config::{Config, Tls};
+use crate::config::{Config, Listen, Tls};
 
 /// Paths of the hosts' certificates.
 pub(crate) fn sources(config: &Config) -> Vec<Source> {
@@ -22,7 +22,7 @@ pub(crate) fn sources(config: &Config) -> Vec<Source> {
 pub(crate) fn load(
     config: &Config,
 ) -> Result<(Option<Arc<Certificates>>, Vec<String>), CertificateError> {
-    if !config.listen.iter().any(|listen| listen.tls) {
+    if !config.listen.iter().any(Listen::is_tls) {
         return Ok((None, Vec::new()));
     }
     let (certificates, warnings) = Certificates::load(sources(config), SystemTime::now())?;

@@ -2,7 +2,7 @@
 
 use phalanx_service::duplicate_addresses;
 
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Listen, Scheme};
 use crate::site::rules::Rules;
 
 impl Config {
@@ -13,17 +13,17 @@ impl Config {
         if self.listen.is_empty() {
             wrong("listen".into(), "expected at least one address".into());
         }
-        let tls = self.listen.iter().any(|listen| listen.tls);
+        let tls = self.listen.iter().any(Listen::is_tls);
         if tls && self.hosts.iter().all(|host| host.tls.is_none()) {
             let what = "an address uses TLS, but no host has a certificate; set host.tls, or \
                         --tls-certificate and --tls-key";
             wrong("listen".into(), what.into());
         }
-        if !tls && self.listen.iter().any(|listen| listen.redirect_https) {
+        if !tls && self.listen.iter().any(|listen| listen.scheme == Scheme::RedirectHttps) {
             let what = "an address redirects to TLS, but no address uses TLS";
             wrong("listen".into(), what.into());
         }
-        for what in duplicate_addresses(self.listen.iter().map(|listen| listen.address)) {
+        for what in duplicate_addresses(&self.listen) {
             wrong("listen".into(), what);
         }
         let limits = &self.limits;

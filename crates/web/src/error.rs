@@ -1,11 +1,10 @@
-//! Errors of starting, running and reconfiguring a server.
+//! The errors of a server.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use phalanx::runtime::RunError;
-use phalanx_service::port_hint;
+use phalanx_service::BindError;
 use phalanx_tls::CertificateError;
 
 use crate::auth::files::UsersError;
@@ -26,14 +25,9 @@ pub enum ServeError {
         /// Cause.
         source: io::Error,
     },
-    /// The address is in use, or does not belong to this machine.
-    #[error("cannot listen on {address}: {source}{}", port_hint(address, source))]
-    Listen {
-        /// Address from the configuration.
-        address: SocketAddr,
-        /// Cause.
-        source: io::Error,
-    },
+    /// An address is unavailable.
+    #[error(transparent)]
+    Listen(#[from] BindError),
     /// The access log cannot be opened.
     #[error("cannot write the access log{}: {source}", where_to(target))]
     Log {

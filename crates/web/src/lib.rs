@@ -36,7 +36,6 @@ mod http2;
 mod listing;
 mod log;
 mod memory;
-mod operate;
 mod reload;
 mod respond;
 mod serve;
@@ -49,12 +48,10 @@ pub use auth::files::UsersError;
 pub use config::{
     AccessLog, Auth, CacheRule, Config, ConfigError, Cors, HeaderRule, HostConfig, Listen,
     LogFormat, LogTarget, Origins, PerAddress, Redirect, RedirectStatus, Rewrite, RuntimeConfig,
-    SecurityHeaders, Symlinks, Timeouts, Tls, TypeRule, UnknownHost, amount,
+    Scheme, SecurityHeaders, Symlinks, Timeouts, Tls, TypeRule, UnknownHost, amount,
 };
 pub use error::ServeError;
-pub use operate::{Operator, operate};
+pub use phalanx_service::{Inherited, Operator, Reload, Reloaded, Serving};
 pub use phalanx_tls::CertificateError;
-pub use reload::inherited::Inherited;
-
-pub use reload::{Reloaded, Reloader};
-pub use serve::{Server, Serving, serve};
+pub use reload::Reloader;
+pub use serve::{Server, operate, serve};

@@ -1,48 +1,26 @@
 //! Server startup: from a configuration to a running server.
 
-use std::cell::Cell;
-use std::net::SocketAddr;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use phalanx::fs::Dir;
 use phalanx::net::Listener;
 use phalanx::runtime::{StartContext, Started};
 use phalanx::{CallError, Graph};
-use phalanx_service::SighupHandler;
+use phalanx_service::{
+    Inherited, ListenerControl, ListenerManager, Listeners, Operator, Scheme as _, Serving,
+    SighupHandler, reload_at_sighup,
+};
 use phalanx_tls::Certificates;
 
 use crate::auth::files;
 use crate::certificates;
-use crate::config::{Config, Listen, LogTarget};
-use crate::conn::accept::{AcceptContext, ListenerControl, ListenerKind, accept};
+use crate::config::{Config, ListenerKind, LogTarget, Scheme};
+use crate::conn::accept::{AcceptContext, accept};
 use crate::error::ServeError;
 use crate::log::{Reopening, Sink};
 use crate::reload::Reloader;
-use crate::reload::inherited::Inherited;
-use crate::reload::listener_manager::ListenerManager;
-use crate::reload::listeners::{Listeners, url};
 use crate::site::{CurrentSite, Root, Site};
 use crate::stages::{AcceptStages, Stages};
-
-/// A running server.
-pub struct Serving<'a> {
-    /// Bound addresses, in the order of [`Config::listen`].
-    pub addresses: &'a [SocketAddr],
-    /// Warnings about certificates and passwords, one line each: for example, that a certificate expires soon
-    /// or does not cover a name of its host, or that passwords are requested without TLS.
-    pub warnings: &'a [String],
-    /// Startup report of the runtime.
-    pub up: &'a Started,
-    listen: &'a [Listen],
-}
-
-impl Serving<'_> {
-    /// URLs of the server, such as `https://127.0.0.1:8443`, in the order of [`Config::listen`].
-    pub fn urls(&self) -> impl Iterator<Item = String> {
-        self.listen.iter().zip(self.addresses).map(|(listen, address)| url(*listen, *address))
-    }
-}
 
 /// The server's stages in a graph, for embedding and for simulations. [`serve`] runs such a server.
 #[derive(Clone)]
@@ -89,14 +67,9 @@ impl Server {
     ) -> Self {
         let current = CurrentSite::new(Site::new(config, roots, None));
         let (stages, accept_stages) = Stages::declare(graph, config, &current, log, certificates);
-        let https = config.listen.iter().find(|listen| listen.tls);
-        let https = https.map(|listen| listen.address.port());
-        let kind = |listen: &Listen| match (listen.tls, listen.redirect_https, https) {
-            (true, ..) => ListenerKind::Tls,
-            (false, true, Some(port)) => ListenerKind::RedirectHttps(port),
-            _ => ListenerKind::Plain,
-        };
-        let kinds = config.listen.iter().map(kind).collect();
+        let tls_port = config.listen.iter().find(|listen| listen.is_tls());
+        let tls_port = tls_port.map(|listen| listen.address.port());
+        let kinds = config.listen.iter().map(|listen| Scheme::kind(*listen, tls_port)).collect();
         Self { stages, accept_stages, current, kinds }
     }
 
@@ -109,8 +82,7 @@ impl Server {
         let context = self.context();
         let kinds = self.kinds.iter().copied().chain(std::iter::repeat(ListenerKind::Plain));
         for (listener, kind) in listeners.into_iter().zip(kinds) {
-            let (context, kind) = (context.clone(), Rc::new(Cell::new(kind)));
-            let control = ListenerControl { kind, close: None };
+            let (context, control) = (context.clone(), ListenerControl::fixed(kind));
             self.stages.network.dispatch(move |_| accept(listener, control, context))?;
         }
         Ok(())
@@ -123,8 +95,7 @@ impl Server {
 }
 
 /// Serves until the process receives a termination signal or [`Started::control`] ends the program; requests
-/// in progress are finished first. Calls `ready` once connections are accepted. SIGHUP is not handled; see
-/// [`operate`](crate::operate) for a server that reloads its configuration.
+/// in progress are finished first. Calls `ready` once connections are accepted. SIGHUP is not handled; see [`operate`] for a server that reloads its configuration.
 ///
 /// # Errors
 /// [`ServeError`]; once the server has started, only `Run`.
@@ -132,10 +103,52 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
     run(config, Inherited::default(), |_| None, ready)
 }
 
+/// As [`serve`], with an operator that observes the server and reloads its configuration. A socket in
+/// `inherited` is used for the address of `config` that it is bound to.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use phalanx_web::{Config, Inherited, Operator, Reload, Reloader, Serving, operate};
+///
+/// struct Root;
+///
+/// impl Operator<Reloader> for Root {
+///     fn ready(&self, serving: &Serving<'_>) {
+///         serving.urls.iter().for_each(|url| println!("listening on {url}"));
+///     }
+///
+///     fn reload(&self, reloader: &mut Reloader) {
+///         if let Err(error) = reloader.reload(Config::of("/srv/www")) {
+///             eprintln!("{error}");
+///         }
+///     }
+/// }
+///
+/// let inherited = Inherited::default();
+/// operate(Config::of("/srv/www"), inherited, Arc::new(Root))?;
+/// # Ok::<(), phalanx_web::ServeError>(())
+/// ```
+///
+/// # Errors
+/// As [`serve`].
+pub fn operate(
+    config: Config,
+    inherited: Inherited<Scheme>,
+    operator: Arc<impl Operator<Reloader>>,
+) -> Result<(), ServeError> {
+    let ready = operator.clone();
+    run(
+        config,
+        inherited,
+        |reloader| reload_at_sighup(operator, reloader),
+        |serving| ready.ready(serving),
+    )
+}
+
 /// As [`serve`]; `on_reload` may start a thread that runs as long as the server.
-pub(crate) fn run(
+fn run(
     mut config: Config,
-    inherited: Inherited,
+    inherited: Inherited<Scheme>,
     on_reload: impl FnOnce(Reloader) -> Option<SighupHandler>,
     ready: impl FnOnce(&Serving<'_>),
 ) -> Result<(), ServeError> {
@@ -148,7 +161,7 @@ pub(crate) fn run(
     let roots = Root::open_all(&config)?;
     let (certificates, mut warnings) = certificates::load(&config)?;
     warnings.extend(files::warnings(&config));
-    let listeners = Listeners::bind(&config, inherited)?;
+    let listeners = Listeners::bind(&config.listen, config.runtime.workers, inherited)?;
     let log = config.access_log.as_ref().map(|log| open_log(&log.target)).transpose()?;
     let reopen = log.as_ref().map(Sink::reopen);
     let lost = log.as_ref().map(Sink::lost);
@@ -157,7 +170,7 @@ pub(crate) fn run(
     let mut graph = Graph::new();
     let server = Server::declare_with(&mut graph, &config, roots, log, certificates.clone());
     let commands = listeners.commands();
-    let addresses = listeners.addresses();
+    let (addresses, urls) = (listeners.addresses(), listeners.urls());
     let reloader = Reloader {
         current: server.current.clone(),
         running: config.clone(),
@@ -169,12 +182,16 @@ pub(crate) fn run(
     let start = |start: &StartContext| {
         let ends = sighup.as_ref().filter(|_| start.processor() == 0).map(SighupHandler::handle);
         let (commands, processor) = (commands.clone(), start.processor());
-        let manager = ListenerManager::new(commands, processor, server.context(), server.stages)?;
+        let (network, context) = (server.stages.network, server.context());
+        let manager = ListenerManager::new(commands, processor, move |listener, control| {
+            let context = context.clone();
+            network.dispatch(move |_| accept(listener, control, context)).map(drop)
+        })?;
         server.stages.network.dispatch(move |_| manager.run(ends))?;
         Ok(())
     };
     let up = |up: &Started| {
-        ready(&Serving { addresses: &addresses, warnings: &warnings, up, listen: &config.listen });
+        ready(&Serving { addresses: &addresses, urls: &urls, warnings: &warnings, up });
     };
     let mut runtime = config.runtime.build();
     let site = server.current.load();

@@ -4,6 +4,7 @@ use phalanx_config::ConfigError;
 use phalanx_service::duplicate_addresses;
 
 use crate::config::{Config, MAX_DURABLE_PACKET};
+use crate::listen::Listen;
 
 impl Config {
     /// Returns all semantic errors that can be found without opening a file.
@@ -22,14 +23,14 @@ impl Config {
             let public = !address.ip().is_loopback();
             let open = security.password_file.is_none()
                 && !security.allow_anonymous
-                && !(listen.tls && named);
+                && !(listen.is_tls() && named);
             let what = format!(
                 "{address} is reachable from other machines, and anyone could connect; set --password-file, listen \
                  on 127.0.0.1, or set --allow-anonymous"
             );
             wrong(public && open, "listen", &what);
         }
-        for what in duplicate_addresses(listen.iter().map(|listen| listen.address)) {
+        for what in duplicate_addresses(listen) {
             wrong(true, "listen", &what);
         }
         for origin in &security.allowed_origins {
@@ -52,7 +53,7 @@ impl Config {
                 wrong(none, "tls", "`key` is missing; set --tls-key, too");
             }
             None => wrong(
-                listen.iter().any(|listen| listen.tls),
+                listen.iter().any(Listen::is_tls),
                 "listen",
                 "an address uses TLS, but there is no certificate; set --tls-certificate and --tls-key",
             ),

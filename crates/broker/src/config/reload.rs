@@ -61,7 +61,8 @@ impl Config {
             connect,
             send,
         };
-        Self { security: self.security.over(&running.security), limits, ..running.clone() }
+        let security = self.security.over(&running.security);
+        Self { listen: self.listen.clone(), security, limits, ..running.clone() }
     }
 
     /// The keys that differ from the settings in force after a reload.
@@ -104,10 +105,10 @@ mod tests {
         new.limits.queued_messages = 5;
         new.limits.keep_alive = 7;
         new.security.acl_file = Some("rules".into());
+        new.listen.clear();
         let followed = new.over(&running);
         assert_eq!((&followed, new.left_out(&followed)), (&new, Vec::new()));
         // All of these need a restart.
-        new.listen.clear();
         (new.persistence_dir, new.limits.persistence_bytes) = (Some("d".into()), 7);
         (new.limits.retained, new.limits.receive_maximum) = (1, 2);
         new.runtime.pin = false;
@@ -116,7 +117,7 @@ mod tests {
         let followed = new.over(&running);
         assert_eq!((followed.limits.queued_messages, &followed.security.tls), (5, &None));
         let keys = new.left_out(&followed);
-        let all = "listen max-persistence-bytes max-retained password-file persistence-dir receive-maximum runtime.pin tls";
+        let all = "max-persistence-bytes max-retained password-file persistence-dir receive-maximum runtime.pin tls";
         assert_eq!(keys.join(" "), all);
     }
 

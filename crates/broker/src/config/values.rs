@@ -3,25 +3,8 @@
 use std::time::Duration;
 
 use phalanx_config::{Given, Value, Written};
-use phalanx_service::EXPECTED_ADDRESS;
 
 use crate::config::WhenFull;
-use crate::listen::Listen;
-
-/// Parses a URL, or an address alone for MQTT over TCP.
-impl Value for Listen {
-    fn expected() -> String {
-        format!("{EXPECTED_ADDRESS}, optionally with the prefix mqtt://, mqtts://, ws:// or wss://")
-    }
-
-    fn read(value: &Given<'_>) -> Result<Self, String> {
-        value.as_str().and_then(|text| text.parse().ok()).ok_or_else(String::new)
-    }
-
-    fn print(value: &Self) -> Written {
-        value.to_string().into()
-    }
-}
 
 /// A boolean: whether the oldest message is dropped.
 pub(super) struct DropOldest;

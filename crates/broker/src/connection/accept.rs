@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::Cache;
 use phalanx::net::Listener;
+use phalanx_service::ListenerControl;
 use phalanx_tls::Wire;
 
 use crate::connection::handshake::serve_encapsulated;
@@ -11,18 +12,18 @@ use crate::connection::reader::serve;
 use crate::context::Context;
 use crate::drops::DropReason;
 use crate::limits::peer::Peer;
-use crate::listen::Listen;
+use crate::listen::{Listen, Scheme};
 use crate::settings::SharedSettings;
 use crate::transport::Transport;
 
 /// Maximum number of rejected connections that wait for their CONNACK; connections beyond are closed.
 const MAX_REJECTIONS: usize = 256;
 
-/// Accepts connections until shutdown. Each becomes an operation of the control stage. Connections beyond the
+/// Accepts connections until the listener closes. Each becomes an operation of the control stage. Connections beyond the
 /// limit are rejected or closed. A connection uses the settings in force when it was accepted.
 pub(crate) async fn accept(
     listener: Listener,
-    listen: Listen,
+    mut listening: ListenerControl<Listen>,
     mut context: Context,
     settings: SharedSettings,
 ) {
@@ -31,7 +32,8 @@ pub(crate) async fn accept(
     loop {
         // Do not accept while the control stage's queue is full.
         control.wait_for_capacity().await;
-        let Some(stream) = listener.accept_next().await else { return };
+        let Some(stream) = listening.next(&listener).await else { return };
+        let listen = listening.kind();
         let current = settings.load();
         if !Arc::ptr_eq(&current.config, &context.config) {
             (context.config, context.guard) = (current.config.clone(), current.guard.clone());
@@ -47,17 +49,17 @@ pub(crate) async fn accept(
                 }
             },
         };
-        if listen.tls && peer.refused.is_some() {
+        if listen.is_tls() && peer.refused.is_some() {
             // A CONNACK would cost a TLS handshake.
             dropped(&context, DropReason::ConnectionRejected, listen);
             continue;
         }
         let own = context.clone();
-        let taken = match listen.tls || listen.websocket {
-            false => {
+        let taken = match listen.scheme {
+            Scheme::Mqtt => {
                 control.dispatch(move |_| serve(Transport::Wire(Wire::Plain(stream)), own, peer))
             }
-            true => control.dispatch(move |_| serve_encapsulated(stream, listen, own, peer)),
+            _ => control.dispatch(move |_| serve_encapsulated(stream, listen, own, peer)),
         };
         if taken.is_err() {
             // The limit of operations is reached: close this connection; a later one may be accepted.

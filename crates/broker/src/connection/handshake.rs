@@ -32,7 +32,7 @@ async fn handshake(
 ) -> Option<Transport> {
     // One timeout covers all steps until CONNECT.
     let left = || peer.left(context.config.limits.connect);
-    let wire = match listen.tls {
+    let wire = match listen.is_tls() {
         // A client without TLS gets no response, because its protocol is unknown.
         true => {
             let timeout = IoTimeout::after(left()).until_shutdown();
@@ -40,7 +40,7 @@ async fn handshake(
         }
         false => Wire::Plain(stream),
     };
-    if !listen.websocket {
+    if !listen.scheme.is_websocket() {
         return Some(Transport::Wire(wire));
     }
     match upgrade(wire, &context.config.security.allowed_origins, left()).await {

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use phalanx::runtime::{Control, DriverChoice};
-use phalanx_broker::{Config, Listen, Serving, serve};
+use phalanx_broker::{Config, Scheme, Serving, serve};
 use phalanx_mqtt::{Packet, QoS, Version};
 use phalanx_testkit::driver::is_tested;
 use phalanx_testkit::{TIMEOUT, mqtt};
@@ -35,7 +35,7 @@ type Started = (SocketAddr, Control, JoinHandle<Result<(), String>>);
 /// Starts a broker on a thread.
 fn start(driver: DriverChoice, processors: usize) -> Result<Started, String> {
     let mut config = Config::new();
-    config.listen = vec![Listen::mqtt((Ipv4Addr::LOCALHOST, 0))];
+    config.listen = vec![Scheme::Mqtt.at((Ipv4Addr::LOCALHOST, 0))];
     // No `$SYS` messages: they would change the counts.
     config.system_interval = Duration::ZERO;
     let runtime = &mut config.runtime;

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use phalanx_broker::{Config, ConfigError, Listen, Origins, Tls, WhenFull};
+use phalanx_broker::{Config, ConfigError, Origins, Scheme, Tls, WhenFull};
 use proptest::prelude::*;
 
 #[path = "../../../config/tests/servers/mod.rs"]
@@ -117,7 +117,7 @@ fn keys_are_read() {
     config.read(text, "b.toml", "/etc/b".as_ref(), &mut origins).unwrap();
     assert_eq!(config.check(), []);
     let wss = "[::1]:443".parse::<std::net::SocketAddr>().unwrap();
-    assert_eq!(config.listen[1], Listen::wss(wss));
+    assert_eq!(config.listen[1], Scheme::Wss.at(wss));
     assert_eq!(config.security.password_file, Some("/etc/b/users".into()));
     let limits = &config.limits;
     assert_eq!((limits.when_full, limits.keep_alive), (WhenFull::DropOldest, 60));
@@ -171,7 +171,13 @@ proptest! {
         nanos in any::<[u32; 3]>(),
     ) {
         let mut config = Config::new();
-        let listen = |(port, tls, websocket)| Listen { tls, websocket, ..Listen::mqtt(([127, 0, 0, 1], port)) };
+        let scheme = |tls, websocket| match (tls, websocket) {
+            (false, false) => Scheme::Mqtt,
+            (true, false) => Scheme::Mqtts,
+            (false, true) => Scheme::Ws,
+            (true, true) => Scheme::Wss,
+        };
+        let listen = |(port, tls, websocket)| scheme(tls, websocket).at(([127, 0, 0, 1], port));
         config.listen = ports.into_iter().map(listen).collect();
         (config.persistence_dir, config.ephemeral) = (data, flags[0]);
         let security = &mut config.security;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::auth::passwords::Passwords;
 use crate::auth::users::Users;
-use crate::config::{Config, HostConfig};
+use crate::config::{Config, HostConfig, Scheme};
 
 /// A password file is unusable. The message names the file.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +61,7 @@ pub(crate) fn warnings(config: &Config) -> Vec<String> {
         return warnings;
     }
     for listen in &config.listen {
-        if !listen.tls && !listen.redirect_https && !listen.address.ip().is_loopback() {
+        if listen.scheme == Scheme::Http && !listen.address.ip().is_loopback() {
             warnings.push(format!(
                 "passwords are requested at {} without TLS and can be intercepted",
                 listen.address

@@ -3,16 +3,19 @@
 mod file;
 mod host;
 mod limits;
+mod listen;
 mod reload;
 mod rules;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use phalanx_http::Limits;
 
 pub use host::{HostConfig, Symlinks, Tls, UnknownHost};
 pub use limits::{AccessLog, LogFormat, LogTarget, PerAddress, Timeouts};
+pub(crate) use listen::ListenerKind;
+pub use listen::{Listen, Scheme};
 pub use phalanx_config::{ConfigError, Origins, amount};
 pub use phalanx_service::RuntimeConfig;
 pub use rules::{
@@ -58,39 +61,11 @@ pub struct Config {
     pub hash_seed: Option<u64>,
 }
 
-/// A listen address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listen {
-    /// Address; port 0 picks a free port.
-    pub address: SocketAddr,
-    /// Whether connections use TLS, with the hosts' certificates.
-    pub tls: bool,
-    /// Whether every request is redirected to the first TLS address. Excludes `tls`.
-    pub redirect_https: bool,
-}
-
-impl Listen {
-    /// A plain HTTP address.
-    pub fn plain(address: impl Into<SocketAddr>) -> Self {
-        Self { address: address.into(), tls: false, redirect_https: false }
-    }
-
-    /// A TLS address.
-    pub fn tls(address: impl Into<SocketAddr>) -> Self {
-        Self { tls: true, ..Self::plain(address) }
-    }
-
-    /// A plain HTTP address that redirects to TLS.
-    pub fn redirect_https(address: impl Into<SocketAddr>) -> Self {
-        Self { redirect_https: true, ..Self::plain(address) }
-    }
-}
-
 impl Config {
     /// Serves the current directory at 127.0.0.1:8080, with one processor and a cache of 256 MiB.
     pub fn new() -> Self {
         Self {
-            listen: vec![Listen::plain((Ipv4Addr::LOCALHOST, 8080))],
+            listen: vec![Scheme::Http.at((Ipv4Addr::LOCALHOST, 8080))],
             hosts: vec![HostConfig::new(".")],
             unknown_host: UnknownHost::default(),
             runtime: RuntimeConfig::default(),

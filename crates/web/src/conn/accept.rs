@@ -1,19 +1,16 @@
 //! Accept loops, and the first steps of a connection.
 
 use std::cell::Cell;
-use std::pin::pin;
 use std::rc::Rc;
-use std::time::Duration;
 
+use phalanx::SharedStage;
 use phalanx::net::{IoTimeout, Listener, Stream};
 use phalanx::overload::Admission;
-use phalanx::sync::oneshot;
-use phalanx::task::Either;
-use phalanx::time::now;
-use phalanx::{SharedStage, select, timeout};
 use phalanx_http::Status;
+use phalanx_service::ListenerControl;
 use phalanx_tls::{Failed, TlsStages};
 
+use crate::config::ListenerKind;
 use crate::conn::reject::reject;
 use crate::http1::Connection;
 use crate::http2;
@@ -49,49 +46,28 @@ impl AcceptContext {
     }
 }
 
-/// Protocol spoken on a listener.
-#[derive(Clone, Copy)]
-pub(crate) enum ListenerKind {
-    /// Plain HTTP.
-    Plain,
-    /// HTTP over TLS.
-    Tls,
-    /// Plain HTTP, where every request is redirected to this TLS port.
-    RedirectHttps(u16),
-}
-
-/// Controls of one listener on one processor.
-pub(crate) struct ListenerControl {
-    /// Protocol of new connections; may change while the listener is open.
-    pub(crate) kind: Rc<Cell<ListenerKind>>,
-    /// Fires when the listener is to close; `None` if it stays open until shutdown.
-    pub(crate) close: Option<oneshot::LocalReceiver<()>>,
-}
-
-/// Time during which a closing listener still accepts: the kernel resets connections that are in its backlog
-/// when the socket is closed.
-const CLOSE_GRACE: Duration = Duration::from_millis(50);
-
-impl ListenerKind {
-    /// Rejects a connection with `status`. On a TLS listener the connection is closed without a response,
-    /// which would require a handshake that the server has no capacity for.
-    fn reject(
-        self,
-        stream: Stream,
-        refusals: SharedStage<()>,
-        rejections: &Rc<Cell<usize>>,
-        most: usize,
-        status: Status,
-    ) {
-        if !matches!(self, Self::Tls) {
-            reject(stream, refusals, rejections, most, status);
-        }
+/// Rejects a connection with `status`. On a TLS listener the connection is closed without a response,
+/// which would require a handshake that the server has no capacity for.
+fn reject_at(
+    kind: ListenerKind,
+    stream: Stream,
+    refusals: SharedStage<()>,
+    rejections: &Rc<Cell<usize>>,
+    most: usize,
+    status: Status,
+) {
+    if !matches!(kind, ListenerKind::Tls) {
+        reject(stream, refusals, rejections, most, status);
     }
 }
 
 /// Accepts until the program shuts down or the listener closes. Each connection becomes an operation of the
 /// control stage.
-pub(crate) async fn accept(listener: Listener, control: ListenerControl, context: AcceptContext) {
+pub(crate) async fn accept(
+    listener: Listener,
+    mut control: ListenerControl<ListenerKind>,
+    context: AcceptContext,
+) {
     let AcceptContext {
         stages,
         accept_stages: AcceptStages { refusals, tls },
@@ -100,17 +76,16 @@ pub(crate) async fn accept(listener: Listener, control: ListenerControl, context
         open,
         rejections,
     } = context;
-    let ListenerControl { kind, mut close } = control;
-    let mut last = None;
     let mut site = current.load();
     loop {
         // Do not accept while the queue is full.
         stages.control.wait_for_capacity().await;
-        let Some(stream) = next(&listener, &mut close, &mut last).await else { return };
+        let Some(stream) = control.next(&listener).await else { return };
         current.refresh(&mut site);
-        let kind = kind.get();
+        let kind = control.kind();
         if open.get() >= site.max_connections {
-            kind.reject(
+            reject_at(
+                kind,
                 stream,
                 refusals,
                 &rejections,
@@ -120,7 +95,8 @@ pub(crate) async fn accept(listener: Listener, control: ListenerControl, context
             continue;
         }
         let Ok(peer) = Peer::of(&stream, &site, stages) else {
-            kind.reject(
+            reject_at(
+                kind,
                 stream,
                 refusals,
                 &rejections,
@@ -146,24 +122,6 @@ pub(crate) async fn accept(listener: Listener, control: ListenerControl, context
                 stages.control.dispatch(move |_| connection.redirecting_to_https(port).serve())
             }
         };
-    }
-}
-
-/// Returns the next connection, or `None` once the program shuts down or the listener closes. `last` is the
-/// time until which a closing listener still accepts.
-async fn next(
-    listener: &Listener,
-    close: &mut Option<oneshot::LocalReceiver<()>>,
-    last: &mut Option<Duration>,
-) -> Option<Stream> {
-    let mut next = pin!(listener.accept_next());
-    let Some(close) = close else { return next.await };
-    match select(next.as_mut(), close).await {
-        Either::Left(stream) => stream,
-        Either::Right(_) => {
-            let left = last.get_or_insert_with(|| now() + CLOSE_GRACE).saturating_sub(now());
-            timeout(left, next).await.ok().flatten()
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use phalanx::runtime::{Control, DriverChoice};
 use phalanx_testkit::driver::is_tested;
 use phalanx_testkit::{TIMEOUT, tcp};
-use phalanx_web::{Config, Listen, Serving, serve};
+use phalanx_web::{Config, Scheme, Serving, serve};
 
 /// Length of `large` from [`small_and_large`]: more than any socket buffer.
 pub(crate) const LARGE: usize = 24 << 20;
@@ -46,7 +46,7 @@ type Served = JoinHandle<Result<(), String>>;
 
 /// Starts a server on a thread.
 fn start(driver: DriverChoice, mut config: Config) -> Result<(Server, Served), String> {
-    config.listen = vec![Listen::plain((Ipv4Addr::LOCALHOST, 0))];
+    config.listen = vec![Scheme::Http.at((Ipv4Addr::LOCALHOST, 0))];
     let runtime = &mut config.runtime;
     (runtime.driver, runtime.pin, runtime.signals) = (driver, false, false);
     let (up, is_up) = channel::<Server>();

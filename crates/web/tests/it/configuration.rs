@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use phalanx_web::{
-    AccessLog, CacheRule, Config, ConfigError, Cors, HeaderRule, HostConfig, Listen, LogFormat,
-    LogTarget, Origins, Redirect, RedirectStatus, Rewrite, SecurityHeaders, Symlinks, Tls,
+    AccessLog, CacheRule, Config, ConfigError, Cors, HeaderRule, HostConfig, LogFormat, LogTarget,
+    Origins, Redirect, RedirectStatus, Rewrite, Scheme, SecurityHeaders, Symlinks, Tls,
     UnknownHost,
 };
 use proptest::prelude::*;
@@ -58,7 +58,7 @@ fn errors_name_their_position() {
             "false",
         ),
         (
-            "listen = ['[::1]:80', '127.0.0.1:80', 'tls:127.0.0.1:80']\n\
+            "listen = ['[::1]:80', '127.0.0.1:80', 'https://127.0.0.1:80']\n\
              host.tls = { certificate = 'c', key = 'k' }",
             "web.toml:1:10: listen: 127.0.0.1:80 is listed twice",
             "",
@@ -111,8 +111,8 @@ fn errors_name_their_position() {
             "web.toml:3:15: host.cors.credentials: ",
             "list the origins",
         ),
-        ("listen = 'tls:[::]:443'", "web.toml:1:10: listen: ", "no host has a certificate"),
-        ("listen = 'redirect-https:[::]:80'", "web.toml:1:10: listen: ", "no address uses TLS"),
+        ("listen = 'https://[::]:443'", "web.toml:1:10: listen: ", "no host has a certificate"),
+        ("listen = 'redirect-https://[::]:80'", "web.toml:1:10: listen: ", "no address uses TLS"),
         ("[host]\ntls = true", "web.toml:2:7: host.tls: `certificate` is missing", ""),
         ("[host.tls]\nkey = 'k'", "web.toml:2:1: host.tls: `certificate` is missing", ""),
         ("[access-log]\ntarget = 'log'", "web.toml:2:10: access-log.target: ", "slash"),
@@ -125,7 +125,7 @@ fn errors_name_their_position() {
 #[test]
 fn keys_are_read() {
     let text = "
-        listen = ['127.0.0.1:80', 'tls:[::]:443']
+        listen = ['127.0.0.1:80', 'https://[::]:443']
         max-queue-delay = false
         [host]
         index = 'home.html'
@@ -135,7 +135,7 @@ fn keys_are_read() {
         cache-control = [{ path = '*.css', value = 'no-cache' }]
     ";
     let config = read(text).unwrap();
-    assert_eq!(config.listen[1], Listen::tls("[::]:443".parse::<std::net::SocketAddr>().unwrap()));
+    assert_eq!(config.listen[1], "https://[::]:443".parse().unwrap());
     assert_eq!(config.max_queue_delay, None);
     let host = &config.hosts[0];
     assert_eq!((&host.root, &host.index[..]), (&PathBuf::from("."), &["home.html".to_owned()][..]));
@@ -243,10 +243,8 @@ proptest! {
         unknown in 0..3usize,
     ) {
         let mut config = Config { hosts, ..Config::new() };
-        config.listen = vec![
-            Listen { tls, redirect_https: !tls, ..Listen::plain(([127, 0, 0, 1], port)) };
-            2
-        ];
+        let scheme = if tls { Scheme::Https } else { Scheme::RedirectHttps };
+        config.listen = vec![scheme.at(([127, 0, 0, 1], port)); 2];
         config.per_address.requests_per_second = rate;
         config.timeouts.idle = Duration::from_nanos(nanos.into());
         config.max_queue_delay = (nanos % 2 == 0).then_some(Duration::from_millis(nanos.into()));

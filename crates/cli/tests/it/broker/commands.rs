@@ -203,7 +203,7 @@ fn retained_messages_have_the_flag(driver: &str) {
 fn messages_arrive_over_tls(driver: &str) {
     let authority = Authority::new();
     let pair = authority.sign("a", &["localhost"]);
-    let arguments = [&["--tls-listen", "127.0.0.1:0"], &pair.arguments()[..]].concat();
+    let arguments = [&["--listen", "mqtts://127.0.0.1:0"], &pair.arguments()[..]].concat();
     let broker = Broker::start_with(driver, &arguments);
     let url = format!("mqtts://localhost:{}", broker.next_address().port());
     let trusted = authority.certificate();

@@ -17,6 +17,7 @@ use crate::server::bare;
 crate::on_each_driver!(
     a_file_takes_effect,
     a_file_is_reloaded,
+    listen_addresses_are_reloaded,
     reloads_are_atomic,
     other_authorities,
 );
@@ -65,7 +66,7 @@ fn sources_have_an_order_of_precedence() {
     ";
     fs::write(&file, text).unwrap();
     let mut command =
-        print(&["--max-queued-messages", "4", "--ws-listen", "127.0.0.1:3", "--ephemeral"]);
+        print(&["--max-queued-messages", "4", "--listen", "ws://127.0.0.1:3", "--ephemeral"]);
     command.args(["--set", "max-subscriptions = 2", "--set", "max-connections = 2"]);
     command.args(["--set", "max-queued-messages = 2"]).env("PHALANX_BROKER_CONFIG", &file);
     command
@@ -102,9 +103,6 @@ fn sources_have_an_order_of_precedence() {
 /// Each flag: its value, other flags it requires, and its key.
 const FLAGS: &[(&str, &str, &[&str], &str)] = &[
     ("listen", "mqtt://127.0.0.1:5", &[], "listen"),
-    ("tls-listen", "127.0.0.1:5", &["--tls-certificate=c", "--tls-key=k"], "listen"),
-    ("ws-listen", "127.0.0.1:5", &[], "listen"),
-    ("wss-listen", "127.0.0.1:5", &["--tls-certificate=c", "--tls-key=k"], "listen"),
     ("tls-certificate", "c", &["--tls-key=k"], "certificate"),
     ("tls-key", "k", &["--tls-certificate=c"], "key"),
     ("tls-client-ca", "a", &["--tls-certificate=c", "--tls-key=k"], "client-ca"),
@@ -297,6 +295,30 @@ fn a_file_is_reloaded(driver: &str) {
     let told: Vec<Property<'_>> = ack.properties.iter().collect();
     assert!(told.contains(&Property::ServerKeepAlive(9)), "{told:?}");
     assert!(told.contains(&Property::MaximumPacketSize(200)), "{told:?}");
+}
+
+/// A new address accepts clients; a removed one does not, but its connections stay open.
+fn listen_addresses_are_reloaded(driver: &str) {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("broker.toml");
+    let write = |listen: &str| fs::write(&file, format!("listen = {listen}\n")).unwrap();
+    write("['127.0.0.1:0']");
+    let broker = Broker::start_by(driver, &file);
+    let (mut client, _) = Client::begin(&broker, &Begin::of(Version::V5, "a"));
+    write("['127.0.0.1:0', 'ws://127.0.0.2:0']");
+    broker.rereads("reloaded: ");
+    let added = broker.next_address();
+    assert_eq!(added.ip().to_string(), "127.0.0.2");
+    std::net::TcpStream::connect(added).unwrap();
+    write("['ws://127.0.0.2:0']");
+    let said = broker.stderr().len();
+    broker.rereads("reloaded: ");
+    assert!(!told(&broker, said).contains("restart"), "{}", told(&broker, said));
+    eventually("the address is closed", || {
+        std::net::TcpStream::connect(broker.address).is_err().then_some(())
+    });
+    std::net::TcpStream::connect(added).unwrap();
+    assert_eq!(client.publish("t", "x"), Reason::NO_MATCHING_SUBSCRIBERS);
 }
 
 fn reloads_are_atomic(driver: &str) {

@@ -28,7 +28,7 @@ fn are_here() -> bool {
 
 /// A broker with a TLS address next to the plain one, and the TLS address.
 fn start(driver: &str, pair: &Pair, more: &[&str]) -> (Broker, SocketAddr) {
-    let mut arguments = vec!["--tls-listen", "127.0.0.1:0"];
+    let mut arguments = vec!["--listen", "mqtts://127.0.0.1:0"];
     arguments.extend(pair.arguments());
     arguments.extend_from_slice(more);
     let broker = Broker::start_with(driver, &arguments);
@@ -152,7 +152,7 @@ fn clients_without_a_handshake(driver: &str) {
 #[test]
 fn tls_needs_a_certificate() {
     let output = crate::server::bare()
-        .args(["broker", "--ephemeral", "--tls-listen", "127.0.0.1:0"])
+        .args(["broker", "--ephemeral", "--listen", "mqtts://127.0.0.1:0"])
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));

@@ -21,7 +21,7 @@ crate::on_each_driver!(
 );
 
 fn start(driver: &str, more: &[&str]) -> (Broker, SocketAddr) {
-    let broker = Broker::start_with(driver, &[&["--ws-listen", "127.0.0.1:0"], more].concat());
+    let broker = Broker::start_with(driver, &[&["--listen", "ws://127.0.0.1:0"], more].concat());
     let address = broker.next_address();
     (broker, address)
 }
@@ -260,7 +260,7 @@ fn invalid_upgrade_requests(driver: &str) {
 fn over_tls(driver: &str) {
     let authority = Authority::new();
     let pair = authority.sign("a", &["localhost"]);
-    let wss = ["--wss-listen", "127.0.0.1:0"];
+    let wss = ["--listen", "wss://127.0.0.1:0"];
     let broker = Broker::start_with(driver, &[&wss[..], &pair.arguments()].concat());
     let address = broker.next_address();
     // openssl is the transport; the WebSocket is as above.

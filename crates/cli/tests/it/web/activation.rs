@@ -77,7 +77,7 @@ fn the_name_selects_the_protocol(driver: &'static str) {
     fs::write(&file, tls).unwrap();
     let arguments = ["--driver", driver, "--config", file.to_str().unwrap()];
     let (socket, address) = bound();
-    let (command, stdin) = hand_over(socket, "tls", &arguments);
+    let (command, stdin) = hand_over(socket, "https", &arguments);
     let server = Server::launch_with(command, stdin);
     assert_eq!(server.address, address);
     let resolve = format!("a.test:{}:127.0.0.1", address.port());

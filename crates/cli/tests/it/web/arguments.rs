@@ -56,7 +56,7 @@ fn bad_arguments_are_named() {
         (&["--listen", "localhost"], "--listen"),
         (&["--listen", ":8080"], "[::]:8080"),
         (&["--listen", "*:8080"], "[::]:8080"),
-        (&["--listen", "tls:99999"], "a port alone"),
+        (&["--listen", "https://99999"], "a port alone"),
         (&["--workers", "0"], "--workers"),
         (&["--workers", "1025"], "--workers"),
         (&["--workers", "two"], "--workers"),

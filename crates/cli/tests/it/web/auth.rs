@@ -149,7 +149,7 @@ fn by_http2(driver: &'static str) {
     let pair = authority.sign("a", &["a.test"]);
     let [_, certificate, _, key] = pair.arguments();
     let text = format!(
-        "listen = 'tls:127.0.0.1:0'\naccess-log.target = '{}'\n[host]\nroot = 'root'\n\
+        "listen = 'https://127.0.0.1:0'\naccess-log.target = '{}'\n[host]\nroot = 'root'\n\
          tls = {{ certificate = {certificate:?}, key = {key:?} }}\n\
          [[host.auth]]\npath = '/private/**'\nusers = 'users'\n",
         site.outside().join("log").display()

@@ -20,7 +20,7 @@ fn the_packaged_configuration_is_valid() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/debian/web.toml");
     let (code, whole, stderr) = run(bare().args(["web", "--print-config", "--config", file]));
     assert_eq!((code, &stderr[..]), (Some(0), ""));
-    assert!(whole.contains("listen = [\"127.0.0.1:8080\"]"), "{whole}");
+    assert!(whole.contains("listen = [\"http://127.0.0.1:8080\"]"), "{whole}");
 }
 
 /// Precedence: flag, environment variable, --set, file, default.

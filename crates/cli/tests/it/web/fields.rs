@@ -19,7 +19,7 @@ fn transport_security_over_tls_only(driver: &'static str) {
     let pair = authority.sign("a", &["a.test"]);
     let [_, certificate, _, key] = pair.arguments();
     let text = format!(
-        "listen = ['tls:127.0.0.1:0', '127.0.0.1:0', 'redirect-https:127.0.0.1:0']\nh2c = true\n\
+        "listen = ['https://127.0.0.1:0', '127.0.0.1:0', 'redirect-https://127.0.0.1:0']\nh2c = true\n\
          [host]\nroot = 'root'\nlisting = true\n\
          tls = {{ certificate = {certificate:?}, key = {key:?} }}\n\
          [host.security-headers]\nstrict-transport-security = 'max-age=63072000'\n"

@@ -20,7 +20,8 @@ fn redirect_https(driver: &'static str) {
     let (site, authority) = (site(), Authority::new());
     let pair = authority.sign("a", &["a.test"]);
     let server = {
-        let arguments = [&pair.arguments()[..], &["--redirect-http", "127.0.0.1:0"]].concat();
+        let arguments =
+            [&pair.arguments()[..], &["--listen", "redirect-https://127.0.0.1:0"]].concat();
         Server::start_with(driver, &site.root(), &arguments)
     };
     let plain = server.next_address();
@@ -79,7 +80,7 @@ fn names_of_hosts(driver: &'static str) {
     ];
     for (unknown, hosts, request, wanted) in table {
         let text = format!(
-            "listen = ['tls:127.0.0.1:0', 'redirect-https:127.0.0.1:0']\nunknown-host = {unknown:?}\n{hosts}"
+            "listen = ['https://127.0.0.1:0', 'redirect-https://127.0.0.1:0']\nunknown-host = {unknown:?}\n{hosts}"
         );
         let server = Server::configured(driver, site.outside(), &text, &[]);
         let mut client = Client::connect(server.next_address());

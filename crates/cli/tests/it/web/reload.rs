@@ -192,7 +192,7 @@ fn addresses_are_added_and_removed(driver: &'static str) {
     // An unavailable address changes nothing.
     let said = changing.reload(&text(&format!("{two}, '192.0.2.1:1'")));
     assert!(said.contains("cannot listen on 192.0.2.1:1"), "{said}");
-    let said = changing.reload(&text(&two.replace("'127", "'tls:127")));
+    let said = changing.reload(&text(&two.replace("'127", "'https://127")));
     assert!(said.contains("no host has a certificate"), "{said}");
     assert_eq!(get(second, "/file").body, b"content");
     changing.server.signal(Signal::TERM);
@@ -211,7 +211,7 @@ fn certificates_are_replaced(driver: &'static str) {
              tls = {{ certificate = {certificate:?}, key = {key:?} }}"
         )
     };
-    let mut changing = Changing::start(driver, &site, &text(0, "'tls:127.0.0.1:0'"));
+    let mut changing = Changing::start(driver, &site, &text(0, "'https://127.0.0.1:0'"));
     let port = changing.server.address.port();
     let trusted = authority.certificate();
     let ask = |name: &str, scheme: &str, address: &str, port: u16| {
@@ -220,15 +220,15 @@ fn certificates_are_replaced(driver: &'static str) {
         curl(&["--cacert", trusted.to_str().unwrap(), "--resolve", &resolve, &url])
     };
     assert!(ask("a.test", "https", "127.0.0.1", port).status.success());
-    changing.reload(&text(1, "'tls:127.0.0.1:0'"));
+    changing.reload(&text(1, "'https://127.0.0.1:0'"));
     assert_eq!(ask("b.test", "https", "127.0.0.1", port).stdout, b"content");
     assert!(!ask("a.test", "https", "127.0.0.1", port).status.success());
     // The protocol of an address may change, and the target of a redirect.
-    changing.reload(&text(1, "'tls:127.0.0.1:0', 'redirect-https:127.0.0.2:0'"));
+    changing.reload(&text(1, "'https://127.0.0.1:0', 'redirect-https://127.0.0.2:0'"));
     let plain = changing.server.next_address();
     let moved = get(plain, "/file");
     assert_eq!(moved.status, 308);
-    changing.reload(&text(1, "'127.0.0.1:0', 'tls:127.0.0.2:0'"));
+    changing.reload(&text(1, "'127.0.0.1:0', 'https://127.0.0.2:0'"));
     eventually("no TLS at the first", || {
         (ask("b.test", "http", "127.0.0.1", port).stdout == b"content").then_some(())
     });
@@ -237,7 +237,7 @@ fn certificates_are_replaced(driver: &'static str) {
     });
     // TLS cannot be added to a server that started without it.
     let mut other = Changing::start(driver, &site, "listen = '127.0.0.1:0'\nhost.root = 'root'");
-    let said = other.reload(&text(0, "'127.0.0.1:0', 'tls:127.0.0.2:0'"));
+    let said = other.reload(&text(0, "'127.0.0.1:0', 'https://127.0.0.2:0'"));
     assert!(said.contains("requires a restart") && said.contains("not reloaded"), "{said}");
 }
 

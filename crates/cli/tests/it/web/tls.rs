@@ -313,7 +313,7 @@ fn by_name(driver: &'static str) {
     let (site, authority) = (site(), Authority::new());
     let [one, two] = [("one", "*.one.test"), ("two", "two.test")]
         .map(|(file, name)| (name, authority.sign(file, &[name])));
-    let mut text = format!("listen = \"tls:127.0.0.1:0\"\nruntime.driver = {driver:?}\n");
+    let mut text = format!("listen = \"https://127.0.0.1:0\"\nruntime.driver = {driver:?}\n");
     for (name, pair) in [&one, &two] {
         let [_, certificate, _, key] = pair.arguments();
         text += &format!(

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use phalanx_config::{Given, PathValue, Value, Written, choices, integer};
-use phalanx_service::EXPECTED_ADDRESS;
 
-use crate::config::{Listen, LogFormat, LogTarget, RedirectStatus, Symlinks, UnknownHost};
+use crate::config::{LogFormat, LogTarget, RedirectStatus, Symlinks, UnknownHost};
 
 /// Error pages by status.
 pub(super) struct ErrorPages;
@@ -32,47 +31,6 @@ impl Value<Vec<(u16, String)>> for ErrorPages {
     fn print(pages: &Vec<(u16, String)>) -> Written {
         let page = |(status, page): &(u16, String)| (status.to_string(), page.clone().into());
         Written::Table(pages.iter().map(page).collect())
-    }
-}
-
-/// An address with an optional prefix: `tls:` for TLS, `redirect-https:` for redirecting to TLS.
-impl Value for Listen {
-    fn expected() -> String {
-        format!("{EXPECTED_ADDRESS}, with an optional prefix tls: or redirect-https:")
-    }
-
-    fn read(value: &Given<'_>) -> Result<Self, String> {
-        value.as_str().and_then(|text| text.parse().ok()).ok_or_else(String::new)
-    }
-
-    fn print(value: &Self) -> Written {
-        value.to_string().into()
-    }
-}
-
-impl std::str::FromStr for Listen {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (tls, redirect_https) =
-            (text.strip_prefix("tls:"), text.strip_prefix("redirect-https:"));
-        match phalanx_service::address(tls.or(redirect_https).unwrap_or(text)) {
-            Ok(address) => {
-                Ok(Self { address, tls: tls.is_some(), redirect_https: redirect_https.is_some() })
-            }
-            Err(_) => Err(format!("{text:?}: expected {}", Self::expected())),
-        }
-    }
-}
-
-impl std::fmt::Display for Listen {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let before = match (self.tls, self.redirect_https) {
-            (true, _) => "tls:",
-            (false, true) => "redirect-https:",
-            (false, false) => "",
-        };
-        write!(f, "{before}{}", self.address)
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use phalanx::Graph;
 use phalanx::net::{Bytes, Listener};
 use phalanx::sim::World;
-use phalanx_web::{AccessLog, Config, Listen, LogFormat, LogTarget, Server, Symlinks, Tls};
+use phalanx_web::{AccessLog, Config, LogFormat, LogTarget, Scheme, Server, Symlinks, Tls};
 
 use crate::simulation::wire::IDENTITY;
 
@@ -160,11 +160,11 @@ pub(crate) fn serve(world: &mut World, weather: Weather) -> Duration {
         let target = LogTarget::File("/dev/null".into());
         config.access_log = Some(AccessLog { format: LogFormat::Json, target });
     }
-    config.listen = vec![Listen::plain(address())];
+    config.listen = vec![Scheme::Http.at(address())];
     if tls {
         let [certificate, key] = IDENTITY.files();
         host.tls = Some(Tls { certificate, key });
-        config.listen = vec![Listen::tls(address())];
+        config.listen = vec![Scheme::Https.at(address())];
     }
     let stale = config.timeouts.revalidate + LOADING;
     let mut graph = Graph::new();

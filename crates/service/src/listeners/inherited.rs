@@ -10,16 +10,22 @@ use std::net::{SocketAddr, TcpListener};
 use listenfd::ListenFd;
 use socket2::SockRef;
 
-use crate::config::Listen;
+use crate::listen::{Listen, Scheme};
 
 /// Inherited listening sockets.
-#[derive(Debug, Default)]
-pub struct Inherited(Vec<(Listen, TcpListener)>);
+#[derive(Debug)]
+pub struct Inherited<S>(Vec<(Listen<S>, TcpListener)>);
 
-impl Inherited {
+impl<S> Default for Inherited<S> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<S: Scheme> Inherited<S> {
     /// Takes the sockets passed to this process in `LISTEN_FDS` and `LISTEN_PID`, with their names in
-    /// `LISTEN_FDNAMES`. A socket named `tls` uses TLS, one named `redirect-https` redirects to TLS; all
-    /// others use plain HTTP. Without these variables there are none.
+    /// `LISTEN_FDNAMES`. The name of a socket is a scheme, such as `https`; any other name means the first
+    /// scheme. Without these variables there are none.
     ///
     /// # Errors
     /// If one of them is not a listening TCP socket; the error names it.
@@ -42,24 +48,20 @@ impl Inherited {
             let address = socket.local_addr().map_err(|error| wrong(error.to_string()))?;
             // Same as for the server's own sockets; accepted connections inherit the option.
             SockRef::from(&socket).set_tcp_nodelay(true)?;
-            let listen = match name {
-                "tls" => Listen::tls(address),
-                "redirect-https" => Listen::redirect_https(address),
-                _ => Listen::plain(address),
-            };
-            Ok((listen, socket))
+            let (_, scheme) = *S::ALL.iter().find(|(own, _)| *own == name).unwrap_or(&S::ALL[0]);
+            Ok((Listen { address, scheme }, socket))
         });
         Ok(Self(sockets.collect::<io::Result<_>>()?))
     }
 
-    /// The value for [`Config::listen`](crate::Config::listen), if there are inherited sockets.
-    pub fn listen(&self) -> Option<Vec<Listen>> {
+    /// The configuration's list of addresses, if there are inherited sockets.
+    pub fn listen(&self) -> Option<Vec<Listen<S>>> {
         (!self.0.is_empty()).then(|| self.0.iter().map(|(listen, _)| *listen).collect())
     }
 
     /// Removes the socket bound to `address` and returns one duplicate per processor. All processors then
     /// accept from one queue.
-    pub(crate) fn take(
+    pub(super) fn take(
         &mut self,
         address: SocketAddr,
         processors: usize,

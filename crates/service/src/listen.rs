@@ -1,0 +1,201 @@
+//! Listen addresses in configurations: URLs such as `https://[::]:443`.
+
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+
+use phalanx_config::{Given, Value, Written};
+
+/// The protocols of a server, by their URL schemes.
+pub trait Scheme: Copy + fmt::Debug + Eq + Send + Sync + 'static {
+    /// Protocol of accepted connections, derived from the configured address.
+    type Kind: Copy + Send + 'static;
+
+    /// All schemes by name. The first applies to an address without a scheme.
+    const ALL: &'static [(&'static str, Self)];
+
+    /// Whether connections use TLS.
+    fn is_tls(self) -> bool;
+
+    /// The scheme of URLs for clients, if it differs.
+    fn for_clients(self) -> Self {
+        self
+    }
+
+    /// The protocol of connections at `listen`; `tls_port` is the port of the first address with TLS.
+    fn kind(listen: Listen<Self>, tls_port: Option<u16>) -> Self::Kind;
+}
+
+/// An address to listen on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen<S> {
+    /// The address; port 0 selects a free port.
+    pub address: SocketAddr,
+    /// The protocol.
+    pub scheme: S,
+}
+
+impl<S: Scheme> Listen<S> {
+    /// Whether connections use TLS.
+    pub fn is_tls(&self) -> bool {
+        self.scheme.is_tls()
+    }
+}
+
+impl<S: Scheme> fmt::Display for Listen<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let own = S::ALL.iter().find(|(_, scheme)| *scheme == self.scheme);
+        write!(f, "{}://{}", own.map_or("", |(name, _)| name), self.address)
+    }
+}
+
+/// Parses `SCHEME://ADDR:PORT`, or an address alone. A bare port is one of 127.0.0.1. Host names are not
+/// resolved.
+impl<S: Scheme> FromStr for Listen<S> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, address) = text.split_once("://").unwrap_or((S::ALL[0].0, text));
+        let scheme = S::ALL.iter().find(|(own, _)| *own == name).map(|(_, scheme)| *scheme);
+        match (scheme, parse(address)) {
+            (Some(scheme), Some(address)) => Ok(Self { address, scheme }),
+            _ => Err(format!("{text:?}: expected {}", <Self as Value>::expected())),
+        }
+    }
+}
+
+impl<S: Scheme> Value for Listen<S> {
+    fn expected() -> String {
+        let names: Vec<_> = S::ALL.iter().map(|(name, _)| format!("{name}://")).collect();
+        format!(
+            "an address and a port such as \"127.0.0.1:8080\", \"[::]:8080\" for all addresses of the machine, \
+             or a port alone, which is one of 127.0.0.1; optionally after {}",
+            names.join(", ")
+        )
+    }
+
+    fn read(value: &Given<'_>) -> Result<Self, String> {
+        value.as_str().and_then(|text| text.parse().ok()).ok_or_else(String::new)
+    }
+
+    fn print(value: &Self) -> Written {
+        value.to_string().into()
+    }
+}
+
+fn parse(text: &str) -> Option<SocketAddr> {
+    // `parse` would also accept a sign.
+    let port = || text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
+    text.parse().ok().or_else(|| Some((Ipv4Addr::LOCALHOST, port()?).into()))
+}
+
+/// A listen address is unavailable: in use, or not one of this machine.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {source}{}", port_hint(address, source))]
+pub struct BindError {
+    /// The configured address.
+    pub address: SocketAddr,
+    /// The system's error.
+    pub source: io::Error,
+}
+
+/// A hint to append to the error of a refused port below 1024; empty for other errors.
+fn port_hint(address: &SocketAddr, error: &io::Error) -> &'static str {
+    let refused = error.kind() == io::ErrorKind::PermissionDenied;
+    if refused && (1..1024).contains(&address.port()) {
+        "; ports below 1024 require root or the capability CAP_NET_BIND_SERVICE (in a systemd unit \
+         AmbientCapabilities=CAP_NET_BIND_SERVICE)"
+    } else {
+        ""
+    }
+}
+
+/// Returns an error for each repeated address. Addresses with port 0 never collide.
+pub fn duplicate_addresses<S>(all: &[Listen<S>]) -> Vec<String> {
+    let (mut seen, mut wrong) = (Vec::new(), Vec::new());
+    for address in all.iter().map(|listen| listen.address) {
+        if address.port() != 0 && seen.contains(&address) {
+            wrong.push(format!("{address} is listed twice"));
+        }
+        seen.push(address);
+    }
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Plain {
+        A,
+        B,
+    }
+
+    impl Scheme for Plain {
+        type Kind = ();
+
+        const ALL: &'static [(&'static str, Self)] = &[("a", Self::A), ("b-c", Self::B)];
+
+        fn is_tls(self) -> bool {
+            self == Self::B
+        }
+
+        fn kind(_: Listen<Self>, _: Option<u16>) {}
+    }
+
+    #[test]
+    fn urls_addresses_and_bare_ports() {
+        let table = [
+            ("8080", Some("a://127.0.0.1:8080")),
+            ("b-c://8080", Some("b-c://127.0.0.1:8080")),
+            ("a://[::]:0", Some("a://[::]:0")),
+            ("65535", Some("a://127.0.0.1:65535")),
+            ("[::]:80", Some("a://[::]:80")),
+            ("b-c://0.0.0.0:80", Some("b-c://0.0.0.0:80")),
+            ("d://0.0.0.0:80", None),
+            ("a:0.0.0.0:80", None),
+            ("65536", None),
+            ("+80", None),
+            ("-1", None),
+            ("", None),
+            (":8080", None),
+            ("*:8080", None),
+            ("localhost:8080", None),
+            ("::1", None),
+            ("127.0.0.1", None),
+        ];
+        for (text, wanted) in table {
+            let found = text.parse::<Listen<Plain>>();
+            assert_eq!(found.as_ref().ok().map(ToString::to_string).as_deref(), wanted, "{text}");
+            if let Err(what) = found {
+                assert!(what.starts_with(&format!("{text:?}: expected ")), "{what}");
+                assert!(
+                    what.contains("[::]:8080") && what.contains("after a://, b-c://"),
+                    "{what}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn refused_low_ports_are_explained() {
+        let hint = |address: &str, kind: io::ErrorKind| {
+            let error = BindError { address: address.parse().unwrap(), source: kind.into() };
+            error.to_string().contains("CAP_NET_BIND_SERVICE")
+        };
+        assert!(hint("0.0.0.0:80", io::ErrorKind::PermissionDenied));
+        assert!(hint("[::]:1023", io::ErrorKind::PermissionDenied));
+        assert!(!hint("0.0.0.0:1024", io::ErrorKind::PermissionDenied));
+        assert!(!hint("0.0.0.0:0", io::ErrorKind::PermissionDenied));
+        assert!(!hint("0.0.0.0:80", io::ErrorKind::AddrInUse));
+    }
+
+    #[test]
+    fn each_repetition_is_reported() {
+        let list = [1, 0, 2, 0, 1]
+            .map(|port| Listen { address: (Ipv4Addr::LOCALHOST, port).into(), scheme: Plain::A });
+        assert_eq!(duplicate_addresses(&list), ["127.0.0.1:1 is listed twice"]);
+    }
+}

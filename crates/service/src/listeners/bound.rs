@@ -1,0 +1,130 @@
+//! The bound addresses, and the preparation of changes.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use phalanx::net::bind;
+
+use crate::listen::{BindError, Listen, Scheme};
+use crate::listeners::commands::{CommandQueues, ListenerCommand};
+use crate::listeners::inherited::Inherited;
+
+/// A bound address, with one socket per processor.
+#[derive(Clone, Copy)]
+struct BoundAddress<S> {
+    id: u64,
+    listen: Listen<S>,
+    /// Actual address; it differs from the configured one if that has port 0.
+    address: SocketAddr,
+}
+
+impl<S: Scheme> BoundAddress<S> {
+    fn url(&self) -> String {
+        Listen { address: self.address, scheme: self.listen.scheme.for_clients() }.to_string()
+    }
+}
+
+/// All bound addresses.
+pub struct Listeners<S: Scheme> {
+    bound_addresses: Vec<BoundAddress<S>>,
+    next: u64,
+    workers: usize,
+    commands: Arc<CommandQueues<S::Kind>>,
+    /// Inherited sockets that are not in use yet.
+    inherited: Inherited<S>,
+}
+
+/// A prepared change, which cannot fail any more.
+pub struct ListenerChange<S> {
+    bound_addresses: Vec<BoundAddress<S>>,
+    /// New addresses, each with one socket per processor.
+    bound: Vec<(u64, Vec<TcpListener>)>,
+}
+
+impl<S: Scheme> Listeners<S> {
+    /// Binds the initial addresses, using inherited sockets where they match.
+    ///
+    /// # Errors
+    /// If an address is unavailable.
+    pub fn bind(
+        listen: &[Listen<S>],
+        workers: usize,
+        inherited: Inherited<S>,
+    ) -> Result<Self, BindError> {
+        let commands = Arc::new(CommandQueues::new(workers));
+        let mut listeners =
+            Self { bound_addresses: Vec::new(), next: 0, workers, commands, inherited };
+        let change = listeners.prepare(listen)?;
+        listeners.apply(change);
+        Ok(listeners)
+    }
+
+    /// The processors' command queues.
+    pub fn commands(&self) -> Arc<CommandQueues<S::Kind>> {
+        self.commands.clone()
+    }
+
+    /// Bound addresses, in the order of the configuration.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.bound_addresses.iter().map(|entry| entry.address).collect()
+    }
+
+    /// URLs of the bound addresses, in the order of the configuration.
+    pub fn urls(&self) -> Vec<String> {
+        self.bound_addresses.iter().map(BoundAddress::url).collect()
+    }
+
+    /// Binds the addresses that are new in `listen`. An unchanged address keeps its sockets, even if its
+    /// protocol changes.
+    ///
+    /// # Errors
+    /// If an address is unavailable. Then nothing changes.
+    pub fn prepare(&mut self, listen: &[Listen<S>]) -> Result<ListenerChange<S>, BindError> {
+        let mut before = self.bound_addresses.clone();
+        let (mut bound_addresses, mut bound) = (Vec::new(), Vec::new());
+        for &listen in listen {
+            let known = before.iter().position(|entry| entry.listen.address == listen.address);
+            if let Some(known) = known {
+                bound_addresses.push(BoundAddress { listen, ..before.remove(known) });
+                continue;
+            }
+            let wrong = |source| BindError { address: listen.address, source };
+            let open = self.inherited.take(listen.address, self.workers);
+            let sockets = open.unwrap_or_else(|| bind(listen.address, self.workers));
+            let sockets = sockets.map_err(wrong)?;
+            let address = sockets[0].local_addr().map_err(wrong)?;
+            bound_addresses.push(BoundAddress { id: self.next, listen, address });
+            bound.push((self.next, sockets));
+            self.next += 1;
+        }
+        Ok(ListenerChange { bound_addresses, bound })
+    }
+
+    /// Applies the change. Returns the URLs of new addresses.
+    pub fn apply(&mut self, change: ListenerChange<S>) -> Vec<String> {
+        let ListenerChange { bound_addresses, bound } = change;
+        let tls = bound_addresses.iter().find(|entry| entry.listen.is_tls());
+        let tls_port = tls.map(|entry| entry.address.port());
+        let mut added = Vec::new();
+        let mut bound = bound.into_iter().peekable();
+        for entry in &bound_addresses {
+            let (id, kind) = (entry.id, S::kind(entry.listen, tls_port));
+            match bound.next_if(|(new, _)| *new == id) {
+                Some((_, sockets)) => {
+                    added.push(entry.url());
+                    for (processor, socket) in sockets.into_iter().enumerate() {
+                        self.commands.push(processor, ListenerCommand::Open { id, socket, kind });
+                    }
+                }
+                None => self.commands.push_all(|| ListenerCommand::SetKind { id, kind }),
+            }
+        }
+        for gone in &self.bound_addresses {
+            if bound_addresses.iter().all(|entry| entry.id != gone.id) {
+                self.commands.push_all(|| ListenerCommand::Close { id: gone.id });
+            }
+        }
+        self.bound_addresses = bound_addresses;
+        added
+    }
+}

@@ -1,0 +1,67 @@
+//! Listen addresses and their protocols.
+
+use std::net::SocketAddr;
+
+/// Protocol of a listen address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// Plain HTTP.
+    Http,
+    /// HTTP over TLS, with the hosts' certificates.
+    Https,
+    /// Plain HTTP, where every request is redirected to the first TLS address.
+    RedirectHttps,
+}
+
+/// A listen address.
+///
+/// ```
+/// use phalanx_web::{Listen, Scheme};
+///
+/// let listen: Listen = "https://127.0.0.1:8443".parse()?;
+/// assert_eq!(listen.scheme, Scheme::Https);
+/// assert_eq!("8080".parse::<Listen>()?.to_string(), "http://127.0.0.1:8080");
+/// # Ok::<(), String>(())
+/// ```
+pub type Listen = phalanx_service::Listen<Scheme>;
+
+impl Scheme {
+    /// A listen address with this protocol.
+    pub fn at(self, address: impl Into<SocketAddr>) -> Listen {
+        Listen { address: address.into(), scheme: self }
+    }
+}
+
+/// Protocol spoken on a listener.
+#[derive(Clone, Copy, Debug)]
+pub enum ListenerKind {
+    /// Plain HTTP.
+    Plain,
+    /// HTTP over TLS.
+    Tls,
+    /// Plain HTTP, where every request is redirected to this TLS port.
+    RedirectHttps(u16),
+}
+
+impl phalanx_service::Scheme for Scheme {
+    type Kind = ListenerKind;
+
+    const ALL: &'static [(&'static str, Self)] =
+        &[("http", Self::Http), ("https", Self::Https), ("redirect-https", Self::RedirectHttps)];
+
+    fn is_tls(self) -> bool {
+        self == Self::Https
+    }
+
+    fn for_clients(self) -> Self {
+        if self == Self::RedirectHttps { Self::Http } else { self }
+    }
+
+    fn kind(listen: Listen, tls_port: Option<u16>) -> ListenerKind {
+        match (listen.scheme, tls_port) {
+            (Self::Https, _) => ListenerKind::Tls,
+            (Self::RedirectHttps, Some(port)) => ListenerKind::RedirectHttps(port),
+            _ => ListenerKind::Plain,
+        }
+    }
+}
