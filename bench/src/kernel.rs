@@ -37,7 +37,7 @@ pub fn run(kernel: Kernel, count: usize) {
         Kernel::Dispatch => One::new(false).dispatch(count / COHORT),
         Kernel::Call => One::new(false).call(count / COHORT),
         Kernel::CallDirect => One::new(true).call(count / COHORT),
-        Kernel::Http => (0..count / COHORT).for_each(|_| http()),
+        Kernel::Http => http(count),
     }
 }
 
@@ -113,15 +113,15 @@ impl One {
     }
 }
 
-/// A cohort of requests as sent by browsers.
-fn http() {
+/// Requests as sent by browsers, for a file whose fields are prepared.
+fn http(count: usize) {
     let request = b"GET /a/page.html HTTP/1.1\r\nHost: localhost\r\nUser-Agent: kernel\r\n\
         Accept: text/html,*/*\r\nAccept-Encoding: gzip, br\r\nConnection: keep-alive\r\n\r\n";
     let (limits, date) = (Limits::default(), DateLine::new(784_111_777));
     let validators = Validators { etag: "\"v1\"", modified: 784_111_777 };
     let entity = Entity::new(content_type(b"page.html"), &validators, 2048, &[]);
     let mut out = ResponseBuffer::lines(Vec::with_capacity(1024));
-    for _ in 0..COHORT {
+    for _ in 0..count {
         out.clear();
         let Ok(Parse::Complete(request, _)) = parse(black_box(request), &limits) else {
             unreachable!("a whole request");

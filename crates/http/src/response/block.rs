@@ -27,10 +27,21 @@ pub(crate) struct Position {
 }
 
 impl FieldBlock {
+    /// An empty block with space for the fields of a file.
+    pub(crate) fn of_a_file() -> FieldBlock {
+        FieldBlock { http1: Vec::with_capacity(256), http2: Vec::with_capacity(192) }
+    }
+
     /// Appends a field. Line breaks and NULs in the value are replaced by spaces.
     pub fn push(&mut self, name: &str, value: &[u8]) {
         encode::line(&mut self.http1, name, value);
         encode::field(&mut self.http2, name, value);
+    }
+
+    /// Returns unused memory.
+    pub(crate) fn shrink(&mut self) {
+        self.http1.shrink_to_fit();
+        self.http2.shrink_to_fit();
     }
 
     /// Whether the block contains no field.

@@ -60,7 +60,7 @@ impl Entity {
         length: u64,
         others: &[(&str, &str)],
     ) -> Entity {
-        let mut fields = FieldBlock::default();
+        let mut fields = FieldBlock::of_a_file();
         if !validators.etag.is_empty() {
             fields.push("ETag", validators.etag.as_bytes());
         }
@@ -77,6 +77,7 @@ impl Entity {
         fields.push("Content-Type", content_type.to_string().as_bytes());
         let partial = fields.end();
         fields.push("Content-Length", itoa::Buffer::new().format(length).as_bytes());
+        fields.shrink();
         Entity { fields, unchanged, described, partial, length }
     }
 
