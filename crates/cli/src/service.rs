@@ -32,9 +32,9 @@ where
     }
 
     fn reload(&self, reloader: &mut R) {
-        self.status.reload(self.config.as_deref(), || match (self.load)() {
-            Ok(config) => reloader.reload(config).map_err(status::print),
-            Err(errors) => Err(settings::report(&errors)),
+        self.status.reload(self.config.as_deref(), || {
+            let config = (self.load)().map_err(|errors| settings::report(&errors))?;
+            reloader.reload(config).map_err(status::print)
         });
     }
 
