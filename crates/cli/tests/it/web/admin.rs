@@ -82,7 +82,8 @@ fn hits_stay_on_their_processor(driver: &'static str) {
     let other = usize::from(started(0, "file cache") > started(1, "file cache"));
     let (requests, hits) = (20 * started(other, "control"), started(other, "file index"));
     assert!(hits + 1 >= requests, "{hits} replicas found in {requests} requests");
-    assert!(started(1 - other, "file cache") <= 20 * started(1 - other, "control") + 1);
+    // One operation for the other processor's request, and one that loads the file, unless that request loads it.
+    assert!(started(1 - other, "file cache") <= 20 * started(1 - other, "control") + 2);
 }
 
 /// Checks the invariants of every snapshot.
