@@ -1,4 +1,4 @@
-//! What a request asks of a representation: coding, type, conditions and ranges.
+//! Content negotiation, conditions and ranges of a request.
 
 pub(crate) mod accept;
 pub(crate) mod conditional;

@@ -99,7 +99,7 @@ impl Connection {
         }
         self.streams.used(id);
         if let End::Leaving(_) = self.end {
-            // The client was told that such streams are not processed (RFC 9113 §6.8).
+            // GOAWAY has announced that the server does not process such streams (RFC 9113 §6.8).
             self.streams.mark_reset(id);
             return Ok(None);
         }
