@@ -1,4 +1,4 @@
-//! The progress of cleaning: what is due, and how much of it each commit does.
+//! The progress of cleaning: the segments that are due, and the share of each commit.
 
 use crate::options::MAX_BATCH_BYTES;
 use crate::piece::{Part, Piece};

@@ -186,8 +186,8 @@ impl Connection {
         wake(self.sender.take());
     }
 
-    /// The server has ended its side of a stream. A client that is still sending content is told to stop (RFC
-    /// 9113 §8.1).
+    /// The server has ended its side of a stream. RST_STREAM stops a client that is still sending
+    /// content (RFC 9113 §8.1).
     fn end_stream(&mut self, stream: u32) {
         match self.streams.get(stream) {
             Some(state) if state.is_receiving => self.reset(stream, Code::NO_ERROR),
