@@ -119,13 +119,19 @@ mod tests {
     const PHALANX: (&str, &str) = (
         "crates/phalanx/Cargo.toml",
         "[package]\nname = \"phalanx\"\n[dependencies]\nphalanx-core.workspace = true\n\
-         phalanx-driver.workspace = true\nphalanx-macros.workspace = true\nslab = \"0\"\n",
+         phalanx-driver.workspace = true\nphalanx-macros.workspace = true\nslab = \"0\"\n\
+         [dev-dependencies]\nphalanx-testkit.workspace = true\n",
     );
 
     fn faults_with(other: (&str, &str)) -> Vec<String> {
         let driver = ("crates/driver/Cargo.toml", "[package]\nname = \"phalanx-driver\"\n");
         let macros = ("crates/macros/Cargo.toml", "[package]\nname = \"phalanx-macros\"\n");
-        let tree = Tree::of(&[CORE, driver, macros, PHALANX, other]);
+        let mqtt = ("crates/mqtt/Cargo.toml", "[package]\nname = \"phalanx-mqtt\"\n");
+        let testkit = (
+            "crates/testkit/Cargo.toml",
+            "[package]\nname = \"phalanx-testkit\"\n[dependencies]\nphalanx-mqtt.workspace = true\n",
+        );
+        let tree = Tree::of(&[CORE, driver, macros, mqtt, testkit, PHALANX, other]);
         check(&tree).iter().map(ToString::to_string).collect()
     }
 
@@ -146,10 +152,10 @@ mod tests {
 
     #[test]
     fn upward_and_sideward_dependencies_are_reported() {
-        let http = "[package]\nname = \"phalanx-http\"\n\n[dev-dependencies]\nphalanx = { path = \"../phalanx\" }\n";
-        let faults = faults_with(("crates/http/Cargo.toml", http));
+        let guard = "[package]\nname = \"phalanx-guard\"\n\n[dev-dependencies]\nphalanx = { path = \"../phalanx\" }\n";
+        let faults = faults_with(("crates/guard/Cargo.toml", guard));
         assert!(
-            faults.len() == 1 && faults[0].starts_with("crates/http/Cargo.toml:5: "),
+            faults.len() == 1 && faults[0].starts_with("crates/guard/Cargo.toml:5: "),
             "{faults:?}"
         );
     }
