@@ -49,6 +49,25 @@ pub(crate) enum Loads {
     Drawn(phalanx_driver::sim::World),
 }
 
+impl Loads {
+    /// The load of `processor` in thousandths; `sample` is the caller's last measurement of it.
+    fn of(&self, processor: usize, sample: &Cell<LoadSample>) -> u32 {
+        match self {
+            Loads::Measured(control) => {
+                let (before, at) = (sample.get(), now());
+                let elapsed = before.age(at);
+                if elapsed >= LOAD_INTERVAL {
+                    let (parked_ns, is_parked) = control.parked(processor);
+                    sample.set(before.next(at, elapsed, parked_ns, is_parked));
+                }
+                sample.get().load()
+            }
+            #[cfg(feature = "sim")]
+            Loads::Drawn(world) => world.draw(1_001) as u32,
+        }
+    }
+}
+
 impl Placement {
     /// For processors with these identities, of which `preferred` can run at the same time.
     pub(crate) fn new(
@@ -179,22 +198,7 @@ impl Place {
         let member = &self.shared.members[processor];
         let arriving = member.arriving.load(Ordering::Relaxed);
         let sockets = member.sockets.load(Ordering::Relaxed) + arriving;
-        Candidate { processor, sockets, arriving, load: self.load(processor) }
-    }
-
-    fn load(&self, processor: usize) -> u32 {
-        let control = match &self.shared.loads {
-            Loads::Measured(control) => control,
-            #[cfg(feature = "sim")]
-            Loads::Drawn(world) => return world.draw(1_001) as u32,
-        };
-        let (sample, at) = (&self.loads[processor], now());
-        let before = sample.get();
-        let elapsed = before.age(at);
-        if elapsed >= LOAD_INTERVAL {
-            let (parked_ns, is_parked) = control.parked(processor);
-            sample.set(before.next(at, elapsed, parked_ns, is_parked));
-        }
-        sample.get().load()
+        let load = self.shared.loads.of(processor, &self.loads[processor]);
+        Candidate { processor, sockets, arriving, load }
     }
 }
