@@ -23,7 +23,8 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Runs the command. The exit code is 0; 1 if a measurement failed; 2 for bad arguments; 130 if interrupted.
+    /// Runs the command. The exit code is 0; 1 if a measurement failed; 2 for bad arguments; 130 if
+    /// interrupted.
     pub fn run(self) -> ExitCode {
         self.command.run()
     }
@@ -50,7 +51,7 @@ experiments! {
     };
     /// When cohorts pay: stages of generated code compared with run to completion and threads
     Pipeline(pipeline::Options) = "pipeline", pipeline::measured;
-    /// The TUX paper's Figures 1 and 7: the cost of many concurrent requests
+    /// The cost of many concurrent requests, after the TUX paper's Figures 1 and 7
     Concurrency(concurrency::Options) = "concurrency", |own| {
         if let Some(requests) = own.walk {
             concurrency::walk(own, requests);
@@ -59,7 +60,7 @@ experiments! {
         let report = concurrency::run(own)?;
         Ok(Measured::of(&report, report.interrupted))
     };
-    /// The TUX paper's failure zone: the rate at which a server no longer recovers
+    /// The highest rate that a server sustains, after the TUX paper's failure zone
     Failure(failure::Options) = "failure", |own| Ok(Measured::of(&failure::run(own)?, false));
     /// The tuned cohort size compared with a sweep over all sizes
     Ladder(ladder::Options) = "ladder", |own| Ok(Measured::of(&ladder::run(own)?, false));
@@ -68,18 +69,18 @@ experiments! {
         interleave::in_huge_pages()?;
         Ok(Measured::of(&interleave::run(own)?, false))
     };
-    /// The paper's Figure 2: cohorts of system calls with flushed caches
+    /// The 2002 paper's Figure 2: cohorts of system calls with flushed caches
     Figure2(figure2::Options) = "figure2", |own| Ok(Measured::of(&figure2::run(own)?, false));
-    /// The paper's Figure 4: a profile of the stages of the running web server
+    /// The 2002 paper's Figure 4: a profile of the stages of the running web server
     Figure4(figure4::Options) = "figure4", |own| Ok(Measured::of(&figure4::run(own)?, false));
-    /// The paper's Figure 6: servers under the load of users who read and think
+    /// The 2002 paper's Figure 6: servers under the load of users who read and think
     Figure6(figure6::Options) = "figure6", |own| {
         let report = figure6::run(own)?;
         Ok(Measured::of(&report, report.partial.is_some()))
     };
-    /// The paper's Figure 7: instructions, misses and cycles per request, staged and threaded
+    /// The 2002 paper's Figure 7: instructions, misses and cycles per request, staged and threaded
     Figure7(figure7::Options) = "figure7", |own| Ok(Measured::of(&figure7::run(own)?, false));
-    /// The paper's Figure 8: duration of a publish, threaded and staged, by number of clients
+    /// The 2002 paper's Figure 8: duration of a publish, threaded and staged, by number of clients
     Figure8(figure8::Options) = "figure8", |own| Ok(Measured::of(&figure8::run(own)?, false));
     /// The web server's cost and latency by batching delay
     Dial(dial::Options) = "dial", |own| {
@@ -168,8 +169,8 @@ fn kind(text: &str) -> Result<DriverKind, String> {
 }
 
 impl load::Options {
-    /// Sends the load and prints the report. The exit code is 0; 1 if nothing was answered or the load could not
-    /// be sent; 2 for bad arguments.
+    /// Sends the load and prints the report. The exit code is 0; 1 if nothing was answered or the load could
+    /// not be sent; 2 for bad arguments.
     fn execute(self) -> ExitCode {
         let report = match load::run(&self) {
             Ok(report) => report,
@@ -192,7 +193,8 @@ impl load::Options {
 }
 
 impl report::Options {
-    /// Writes the report. The exit code is 0; 1 if an experiment failed; 2 for bad arguments; 130 if interrupted.
+    /// Writes the report. The exit code is 0; 1 if an experiment failed; 2 for bad arguments; 130 if
+    /// interrupted.
     fn execute(self) -> ExitCode {
         match report::run(&self) {
             Ok(made) => {

@@ -26,12 +26,12 @@ const COHORTS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 /// Larger than the second-level cache and our share of the third level.
 const FLUSH_BYTES: usize = 32 << 20;
 
-/// Measure the paper's Figure 2: the cost of a write in a cohort of k after flushing the caches.
+/// Measure the 2002 paper's Figure 2: the cost of a write in a cohort of k after flushing the caches.
 ///
 /// Each cohort of k = 1, 2, 4 … 256 writes 4 KiB blocks at random positions of a file in the page cache. Before
 /// each, 32 MiB of memory and 256 KiB of branchy code are traversed, which evicts useful data from caches and
-/// branch predictors. Sizes take turns; figures are medians over the rounds. In the paper k = 8 cost 0.32 of k =
-/// 1, and k = 64 cost 0.18.
+/// branch predictors. Sizes take turns; figures are medians over the rounds. In the paper, whose
+/// writes were asynchronous, k = 8 cost 0.32 of k = 1, and k = 64 cost 0.18.
 ///
 /// Disturbed rounds are repeated.
 ///

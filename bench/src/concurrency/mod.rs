@@ -1,5 +1,5 @@
-//! `phalanx-bench concurrency`: Figures 1 and 7(b) and (c) of the TUX paper: the cost of many concurrent
-//! requests, and how much of it a budget and pools save.
+//! `phalanx-bench concurrency`: the cost of many concurrent requests, and how much of it a budget and pools
+//! save: after the TUX paper's Figures 1(a), 7(b) and 7(c), with synthetic requests.
 //!
 //! Read `request` (the work of a request), `arms` (orders and allocators), `measure`, `misses` (under
 //! cachegrind), `waits` (for I/O), `servers` (the real web server compared with others).

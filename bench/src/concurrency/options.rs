@@ -8,15 +8,16 @@ use crate::web::runner::RunnerOptions;
 
 /// Measure the cost of many concurrent requests, and how much of it a budget and pools save.
 ///
-/// Figures 1 and 7(b) and (c) of the TUX paper. A request passes eight stages of generated code and needs 10 KB
-/// in seven objects, allocated at different stages and freed at the end. It runs in an event server (any request
-/// in flight advances by one stage), in cohorts of all queued requests, and in cohorts with a budget of the size
-/// of this machine's second-level cache. Each runs with the general allocator and with the runtime's pools. All
-/// take turns in one process, bound to one core; ratios are medians over the rounds.
+/// After Figures 1(a), 7(b) and 7(c) of the TUX paper. A request passes eight stages of generated code and
+/// needs 10 KB in seven objects, allocated at different stages and freed at the end. It runs in an event server
+/// (any request in flight advances by one stage), in cohorts of all queued requests, and in cohorts with a
+/// budget of the size of this machine's second-level cache. Each runs with the general allocator and with the
+/// runtime's pools. All take turns in one process, bound to one core; ratios are medians over the rounds.
 ///
 /// Three further measurements follow: requests that all wait for 1 and for 5 ms half-way, as for a disk, with a
-/// budget and without; under valgrind, the misses per request of a second-level cache of 1 MiB; and the processor
-/// time per request of the web server, its threaded twin and nginx with the same numbers of connections.
+/// budget and without; under valgrind, the misses per request of a second-level cache of 1 MiB; and the
+/// processor time per request of the web server, its threaded twin and nginx with the same numbers of
+/// connections.
 ///
 /// JSON: `rows[]` (`order`, `allocator`, `in_flight`, `ns`: the minimum of the rounds, per request), `waits[]`
 /// (`wait_ms`, `in_flight`, `unbounded_ns`, `bounded_ns`, `bounded_over_unbounded`), `misses[]` (`order`,

@@ -1,7 +1,7 @@
 //! `phalanx-bench figure7`: instructions, misses and cycles per request of a staged and a threaded web server.
 //!
 //! The 2002 paper's Figure 7 (§5.1) shows cycles per instruction and misses of the second-level cache for both
-//! servers, from hardware counters. Virtual machines lack those. Here instructions and misses are counted by
+//! servers. Virtual machines have no hardware counters for them. Here instructions and misses are counted by
 //! cachegrind, and cycles by the time-stamp counter.
 
 mod cycles;

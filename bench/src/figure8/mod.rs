@@ -1,9 +1,9 @@
 //! `phalanx-bench figure8`: the 2002 paper's Figure 8, through real sockets.
 //!
 //! Clients publish one event after another and wait for each answer, the number of subscriptions it satisfies.
-//! The twin (the paper's THPS) has a thread per client that matches what it reads. The staged server uses the
-//! same index and matches the events of all clients piece by piece. Both run on one core, and clients on another
-//! core load them in turn. Further staged servers have bounded cohorts.
+//! The twin, a counterpart of the paper's THPS, has a thread per client that matches what it reads. The staged
+//! server uses the same index and matches the events of all clients piece by piece. Both run on one core, and
+//! clients on another core load them in turn. Further staged servers have bounded cohorts.
 
 mod clients;
 mod options;

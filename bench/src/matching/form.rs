@@ -70,7 +70,7 @@ pub(super) enum Form {
     Loop(Cohort),
     /// Each core has a part of the pieces and matches all events.
     Partition(usize),
-    /// A pool of threads that take one event at a time (the paper's THPS).
+    /// A pool of threads that take one event at a time, a counterpart of the paper's THPS.
     Twin,
 }
 

@@ -25,12 +25,12 @@ pub enum Access {
 
 /// Measure the matcher: events per second against many filters, one at a time and in cohorts.
 ///
-/// Filters and events are generated from a seed; an event has 32 attributes. It is coded beforehand, and the time
-/// for that is reported separately (`coding_ns`). Each index is measured with all cohort sizes in turn, on one
-/// core; figures are medians of the rounds. Cohort 0 is a plain loop over events, with which every other size is
-/// compared. `form` is the distribution of the work: `loop` on each core with separate events, `partition` with
-/// the pieces of the index divided among the cores, `twin` by a pool of threads that take one event at a time
-/// (the threaded server of the 2002 paper, §5.2).
+/// Filters and events are generated from a seed; an event has 32 attributes. It is coded beforehand, and the
+/// time for that is reported separately (`coding_ns`). Each index is measured with all cohort sizes in turn, on
+/// one core; figures are medians of the rounds. Cohort 0 is a plain loop over events, with which every other
+/// size is compared. `form` is the distribution of the work: `loop` on each core with separate events,
+/// `partition` with the pieces of the index divided among the cores, `twin` by a pool of threads that take one
+/// event at a time (a counterpart of the threaded server of the 2002 paper, §5.2).
 ///
 /// JSON: `builds[]` with `workload`, `subscriptions`, `access` (`single`: one attribute per access predicate;
 /// `chosen`: by cost; `grown`: by cost as it grew), `insert_all_per_s`, `insert_per_s` (one by one),

@@ -1,7 +1,8 @@
 //! The workloads W0 to W5: filters and events generated from a seed.
 //!
-//! W0 is that of Fabret et al. (2001), which the paper used; the others vary the properties that matter to an
-//! index: fixed attributes, intervals, skew. All have 32 attributes, and an event has all of them.
+//! W0 is that of Fabret et al. (2001). The 2002 paper used "the Fabret workload" (§5.2) and gives no other
+//! parameter than its size. The other workloads vary the properties that matter to an index: fixed attributes,
+//! intervals, skew. All have 32 attributes, and an event has all of them.
 
 use std::fmt::Write;
 

@@ -1,10 +1,10 @@
 //! The threaded twin: the web server of the 2002 paper's §5.1 (THWS), with current means.
 //!
-//! "A thread accepting connections and passing them to a pool of 256 worker threads, each of which performs the
-//! server's full functionality: parsing a request, reading a file, and transmitting its contents. This server
-//! used the kernel's file cache." A worker serves a connection until it is closed; connections beyond the pool
-//! wait. The HTTP code is shared with the staged server, and the rest is as good as threads allow: buffers are
-//! reused, small files are sent in one `writev`, large ones in blocks.
+//! The paper describes "a thread accepting connections and passing them to a pool of 256 worker threads, each
+//! of which performs the server's full functionality: parsing a request, reading a file, and transmitting its
+//! contents. This server used the kernel's file cache." A worker serves a connection until it is closed;
+//! connections beyond the pool wait. The HTTP code is shared with the staged server, and the rest is as good as
+//! threads allow: buffers are reused, small files are sent in one `writev`, large ones in blocks.
 
 mod file;
 mod queue;

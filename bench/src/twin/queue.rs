@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::TcpStream;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// A FIFO queue. Unbounded as in the paper; the limit on open files bounds it.
+/// A FIFO queue. Only the limit on open files bounds it.
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: Mutex<VecDeque<TcpStream>>,
