@@ -28,8 +28,14 @@ const MAX_ACCEPTS: usize = 64;
 const SKIP_BYTES: usize = 1 << 20;
 
 impl Poll {
-    /// Attempts everything in the queue.
+    /// Attempts everything in the queue, which is empty at most calls.
     pub(super) fn attempt(&mut self) {
+        if !(self.queue.is_empty() && self.connects.is_empty() && self.starved.is_empty()) {
+            self.attempt_queued();
+        }
+    }
+
+    fn attempt_queued(&mut self) {
         self.begin_connects();
         let mut queue = std::mem::take(&mut self.queue);
         let mut files = Vec::new();
