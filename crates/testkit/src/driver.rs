@@ -25,22 +25,23 @@ pub fn is_tested<E: std::fmt::Display>(
 }
 
 /// Makes each named function a test per driver, `name::uring` and `name::poll`, which calls
-/// `run("uring", function)`: `per_driver!(run: one, two)`.
+/// `run("uring", function)`: `per_driver!(run: one, two)`. With `per_driver!(run, sim: one, two)` there is
+/// `name::sim`, too.
 #[macro_export]
 macro_rules! per_driver {
-    ($run:path: $($name:ident),* $(,)?) => {$(
+    ($run:path: $($name:ident),* $(,)?) => {
+        $($crate::per_driver!(@ $run, $name: uring poll);)*
+    };
+    ($run:path, sim: $($name:ident),* $(,)?) => {
+        $($crate::per_driver!(@ $run, $name: uring poll sim);)*
+    };
+    (@ $run:path, $name:ident: $($driver:ident)*) => {
         mod $name {
-            #[test]
+            $(#[test]
             #[cfg_attr(miri, ignore = "Miri has no sockets")]
-            fn uring() {
-                $run("uring", super::$name);
-            }
-
-            #[test]
-            #[cfg_attr(miri, ignore = "Miri has no sockets")]
-            fn poll() {
-                $run("poll", super::$name);
-            }
+            fn $driver() {
+                $run(stringify!($driver), super::$name);
+            })*
         }
-    )*};
+    };
 }

@@ -1,7 +1,6 @@
-//! Partitions that move and operations that are balanced, in every order in which processors can
-//! take their turns, up to a length: nothing is lost, nothing runs twice, and the order is kept
-//! where it is promised. (Under loom a turn would be far too much; what is atomic below it has its
-//! models.)
+//! Partitions that move and operations that are balanced, in every order of the processors' turns up to a length.
+//! No operation is lost or runs twice, and operations run in order where the documentation promises it. A turn is
+//! too large for a loom model; the atomic types that it uses have models of their own.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,74 +1,77 @@
 //! Oneshot channels: values sent from other threads and other processors, or never sent.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::common::{Bench, alone, run, settle};
-use phalanx_core::{Graph, oneshot, sleep, timeout};
+use phalanx_core::{Graph, SharedStage, oneshot, sleep, timeout};
+
+/// Runs an operation on the first of two processors, which receives the stage that it runs on, and then drains.
+fn on_two_processors<F: Future<Output = ()> + 'static>(
+    operation: impl Fn(SharedStage<()>) -> F + Send + Sync + Clone + 'static,
+) {
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    run(graph, 2, move |index, control| {
+        let operation = operation.clone();
+        if index == 0 {
+            let operation = async move |_| {
+                operation(stage).await;
+                control.drain();
+            };
+            stage.dispatch(operation).unwrap();
+        }
+    });
+}
 
 #[test]
 fn fired_by_threads() {
-    let mut graph = Graph::new();
-    let stage = graph.shared("test", ());
-    let sum = Arc::new(AtomicU64::new(0));
-    let count = sum.clone();
-    run(graph, 2, move |index, control| {
-        let sum = count.clone();
-        if index > 0 {
-            return;
+    let count = Arc::new(AtomicU64::new(0));
+    let received = count.clone();
+    on_two_processors(move |_| {
+        let received = received.clone();
+        async move {
+            for number in 0..300u64 {
+                let (sender, receiver) = oneshot::shared();
+                let thread = std::thread::spawn(move || {
+                    // Sometimes before the receiver waits, sometimes while the processor is parked.
+                    if number.is_multiple_of(100) {
+                        std::thread::sleep(Duration::from_millis(3));
+                    }
+                    match number % 3 {
+                        0 => drop(sender),
+                        _ => sender.send(Box::new(number)),
+                    }
+                });
+                let expected = (!number.is_multiple_of(3)).then(|| Box::new(number));
+                assert_eq!(receiver.await, expected);
+                received.fetch_add(1, Ordering::Relaxed);
+                thread.join().unwrap();
+            }
         }
-        stage
-            .dispatch(move |_| async move {
-                for number in 0..300u64 {
-                    let (sender, receiver) = oneshot::shared();
-                    let thread = std::thread::spawn(move || {
-                        // Sometimes before the receiver waits, sometimes while the processor is parked.
-                        if number.is_multiple_of(100) {
-                            std::thread::sleep(Duration::from_millis(3));
-                        }
-                        match number % 3 {
-                            0 => drop(sender),
-                            _ => sender.send(Box::new(number)),
-                        }
-                    });
-                    let expected = (!number.is_multiple_of(3)).then(|| Box::new(number));
-                    assert_eq!(receiver.await, expected);
-                    sum.fetch_add(1, Ordering::Relaxed);
-                    thread.join().unwrap();
-                }
-                control.drain();
-            })
-            .unwrap();
     });
-    assert_eq!(sum.load(Ordering::Relaxed), 300);
+    assert_eq!(count.load(Ordering::Relaxed), 300);
 }
 
 #[test]
 fn fired_by_another_processor() {
-    let mut graph = Graph::new();
-    let stage = graph.shared("test", ());
-    let heard = Arc::new(AtomicU64::new(0));
-    let count = heard.clone();
-    run(graph, 2, move |index, control| {
-        let heard = count.clone();
-        if index > 0 {
-            return;
+    let count = Arc::new(AtomicU64::new(0));
+    let received = count.clone();
+    on_two_processors(move |stage| {
+        let received = received.clone();
+        async move {
+            for number in 0..300u64 {
+                let (sender, receiver) = oneshot::shared();
+                let sent = stage.call_on(1, move |_| async move { sender.send(number) });
+                assert_eq!(receiver.await, Some(number));
+                sent.await.unwrap();
+                received.fetch_add(1, Ordering::Relaxed);
+            }
         }
-        stage
-            .dispatch(move |_| async move {
-                for number in 0..300u64 {
-                    let (sender, receiver) = oneshot::shared();
-                    let told = stage.call_on(1, move |_| async move { sender.send(number) });
-                    assert_eq!(receiver.await, Some(number));
-                    told.await.unwrap();
-                    heard.fetch_add(1, Ordering::Relaxed);
-                }
-                control.drain();
-            })
-            .unwrap();
     });
-    assert_eq!(heard.load(Ordering::Relaxed), 300);
+    assert_eq!(count.load(Ordering::Relaxed), 300);
 }
 
 /// Values and waiters that go first, in each order, leave nothing behind.

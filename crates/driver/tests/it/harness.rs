@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,10 +13,11 @@ use phalanx_driver::{
     Socket, Token, choose, open, sim,
 };
 
+use phalanx_testkit::driver::is_tested;
+use phalanx_testkit::{TIMEOUT, within_limit};
+
 use crate::disk::Disk;
 use crate::peer::{Outside, Peer};
-
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The driver under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,28 +35,20 @@ pub(crate) struct Harness {
     arrived: HashMap<Token, io::Result<Done>>,
 }
 
-/// Runs a test on its own thread, and fails if it hangs. Without io_uring, the tests of that driver are
-/// skipped, unless `PHALANX_REQUIRE_URING=1`.
-pub(crate) fn run(kind: DriverKind, test: fn(&mut Harness)) {
-    run_with(kind, Config::default(), test);
+/// Runs a test with the driver named `uring`, `poll` or `sim`, and fails it if it hangs. Skips it if the machine lacks
+/// the driver.
+pub(crate) fn run(driver: &str, test: fn(&mut Harness)) {
+    run_with(driver, Config::default(), test);
 }
 
-pub(crate) fn run_with(kind: DriverKind, config: Config, test: fn(&mut Harness)) {
-    if kind == DriverKind::Uring
-        && let Err(error) = choose(DriverChoice::Uring)
-    {
-        assert!(std::env::var_os("PHALANX_REQUIRE_URING").is_none_or(|set| set != "1"), "{error}");
-        println!("skipped: {error}");
-        return;
-    }
-    let (done, finished) = mpsc::channel();
-    let body = thread::spawn(move || {
-        test(&mut Harness::new(kind, &config));
-        let _ = done.send(());
-    });
-    match finished.recv_timeout(2 * TIMEOUT) {
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("the test hangs"),
-        _ => body.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+pub(crate) fn run_with(driver: &str, config: Config, test: fn(&mut Harness)) {
+    let (kind, available) = match driver {
+        "uring" => (DriverKind::Uring, choose(DriverChoice::Uring).map(drop)),
+        "poll" => (DriverKind::Poll, Ok(())),
+        _ => (DriverKind::Sim, Ok(())),
+    };
+    if kind == DriverKind::Sim || is_tested(driver, || available) {
+        within_limit(move || test(&mut Harness::new(kind, &config)));
     }
 }
 

@@ -22,43 +22,14 @@ mod unix_sockets;
 mod user_bytes;
 mod writing;
 
-/// Makes each named function a test per driver, `name::uring` and `name::poll`.
+/// Makes each named function a test per driver of the machine, `name::uring` and `name::poll`.
 macro_rules! on_both {
-    ($($name:ident),* $(,)?) => {$(
-        mod $name {
-            #[test]
-            fn uring() {
-                crate::harness::run(crate::harness::DriverKind::Uring, super::$name);
-            }
-
-            #[test]
-            fn poll() {
-                crate::harness::run(crate::harness::DriverKind::Poll, super::$name);
-            }
-        }
-    )*};
+    ($($name:ident),* $(,)?) => { phalanx_testkit::per_driver!(crate::harness::run: $($name),*); };
 }
 pub(crate) use on_both;
 
 /// As `on_both`, and `name::sim`.
 macro_rules! on_all {
-    ($($name:ident),* $(,)?) => {$(
-        mod $name {
-            #[test]
-            fn uring() {
-                crate::harness::run(crate::harness::DriverKind::Uring, super::$name);
-            }
-
-            #[test]
-            fn poll() {
-                crate::harness::run(crate::harness::DriverKind::Poll, super::$name);
-            }
-
-            #[test]
-            fn sim() {
-                crate::harness::run(crate::harness::DriverKind::Sim, super::$name);
-            }
-        }
-    )*};
+    ($($name:ident),* $(,)?) => { phalanx_testkit::per_driver!(crate::harness::run, sim: $($name),*); };
 }
 pub(crate) use on_all;

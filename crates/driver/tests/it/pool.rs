@@ -5,34 +5,17 @@ use std::time::Duration;
 
 use phalanx_driver::{Config, Done};
 
-use crate::harness::{DriverKind, Harness, pattern, run_with, write_all};
+use crate::harness::{Harness, pattern, run_with, write_all};
 
 fn small() -> Config {
     Config { entries: 8, buffers: 4, buffer_size: 1024 }
 }
 
-macro_rules! on_all_with_few_buffers {
-    ($($name:ident),* $(,)?) => {$(
-        mod $name {
-            #[test]
-            fn uring() {
-                super::run_with(super::DriverKind::Uring, super::small(), super::$name);
-            }
-
-            #[test]
-            fn poll() {
-                super::run_with(super::DriverKind::Poll, super::small(), super::$name);
-            }
-
-            #[test]
-            fn sim() {
-                super::run_with(super::DriverKind::Sim, super::small(), super::$name);
-            }
-        }
-    )*};
+fn run_with_few_buffers(driver: &str, test: fn(&mut Harness)) {
+    run_with(driver, small(), test);
 }
 
-on_all_with_few_buffers!(
+phalanx_testkit::per_driver!(super::run_with_few_buffers, sim:
     receives_wait_for_buffers,
     running_ahead_does_not_starve_others,
     many_more_sockets_than_buffers,

@@ -10,36 +10,18 @@ use std::thread;
 use std::time::Duration;
 
 use phalanx::net::{Elsewhere, IoTimeout, Stream};
-use phalanx::runtime::{DriverChoice, ExitReport, RunError};
-use phalanx::{CallError, Graph, Runtime, SharedStage};
-use phalanx_testkit::driver::is_tested;
+use phalanx::runtime::{DriverChoice, ExitReport};
+use phalanx::{CallError, Graph, SharedStage};
+use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::tcp::{listener, patient};
-use phalanx_testkit::{TIMEOUT, within_limit};
+
+use crate::drivers::runtime;
 
 /// Makes each named function a test per driver, `name::uring` and `name::poll`.
 macro_rules! on_each_driver {
-    ($($name:ident),* $(,)?) => { phalanx_testkit::per_driver!($crate::harness::on: $($name),*); };
+    ($($name:ident),* $(,)?) => { phalanx_testkit::per_driver!($crate::drivers::on: $($name),*); };
 }
 pub(crate) use on_each_driver;
-
-/// Runs a test on a thread and fails it if it hangs; skips it if the machine lacks the driver.
-pub(crate) fn on(driver: &str, test: fn(DriverChoice)) {
-    let driver: DriverChoice = driver.parse().expect("the name of a driver");
-    let nothing = || match runtime(driver, 1).run(Graph::new(), |start| {
-        start.control().drain();
-        Ok(())
-    }) {
-        Err(error @ RunError::Driver(_)) => Err(error),
-        _ => Ok(()),
-    };
-    if is_tested(&driver.to_string(), nothing) {
-        within_limit(move || test(driver));
-    }
-}
-
-fn runtime(driver: DriverChoice, processors: usize) -> Runtime {
-    Runtime::new().driver(driver).processors(processors).pin(false).signals(false)
-}
 
 /// Runs a program whose first operation runs on processor 0 and then drains the program. Asserts that the
 /// program ends by itself without leaks.

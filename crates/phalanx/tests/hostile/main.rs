@@ -5,6 +5,8 @@
 //! and its simulated programs under Miri.
 #![forbid(unsafe_code)]
 
+#[path = "../common/drivers.rs"]
+mod drivers;
 mod harness;
 mod moved;
 mod payloads;

@@ -9,7 +9,7 @@ use crate::site::value::is_value;
 pub(crate) struct CrossOrigin {
     /// Allowed origins; `None` allows all.
     origins: Option<Vec<Box<[u8]>>>,
-    /// Fields of responses that scripts may read, besides the origin.
+    /// Fields of responses that scripts may read, except `Access-Control-Allow-Origin`.
     allowed: FieldBlock,
     /// Fields of a response to a preflight request.
     preflight: FieldBlock,

@@ -10,7 +10,7 @@ use phalanx::blocking::{BlockingError, BlockingStage, blocking};
 use phalanx::runtime::DriverChoice;
 use phalanx::{Graph, Session, SharedStage, join, sleep, timeout, yield_now};
 
-use crate::runtime::harness::program;
+use crate::runtime::harness::runtime;
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
@@ -34,7 +34,7 @@ where
     let slow = blocking(&mut graph, "slow").threads(1).queue(2).state(Slow);
     let operation = Mutex::new(Some(operation));
     let passed = Arc::new(AtomicBool::new(false));
-    let ran = program(driver, 1).run(graph, |start| {
+    let ran = runtime(driver, 1).run(graph, |start| {
         let (control, passed) = (start.control(), passed.clone());
         let operation = operation.lock().unwrap().take().unwrap();
         stage.dispatch(move |_| async move {
@@ -81,7 +81,7 @@ fn many_calls(driver: DriverChoice) {
     let at_once = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
     let work = blocking(&mut graph, "work").threads(THREADS).state(at_once.clone());
     let open = Arc::new(AtomicUsize::new(2));
-    let ran = program(driver, 2).run(graph, |start| {
+    let ran = runtime(driver, 2).run(graph, |start| {
         let (control, open) = (start.control(), open.clone());
         stage.dispatch(move |_| async move {
             let calls: Vec<_> = (0..200usize)
@@ -231,7 +231,7 @@ fn the_end_waits_for_threads(driver: DriverChoice) {
     let stage = graph.shared("test", ());
     let slow = blocking(&mut graph, "slow").threads(1).state(());
     let (begun, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    let ran = program(driver, 2).run(graph, |start| {
+    let ran = runtime(driver, 2).run(graph, |start| {
         if start.processor() > 0 {
             return Ok(());
         }

@@ -14,7 +14,7 @@ use phalanx::{Graph, Runtime, sleep, yield_now};
 use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::tcp::listener;
 
-use crate::runtime::harness::program;
+use crate::runtime::harness::runtime;
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
@@ -45,7 +45,7 @@ fn what_is_under_way_is_finished(driver: DriverChoice) {
     let [begun, finished] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
-    let ran = program(driver, 2).run(graph, |start| {
+    let ran = runtime(driver, 2).run(graph, |start| {
         for n in 0..10 {
             let (begun, finished) = (begun.clone(), finished.clone());
             stage.dispatch(move |_| async move {
@@ -135,15 +135,15 @@ fn endless(runtime: Runtime, alive: &Arc<AtomicUsize>, ready: impl FnOnce(&Contr
 fn the_deadline(driver: DriverChoice) {
     let alive = Arc::new(AtomicUsize::new(0));
     let limit = Duration::from_millis(300);
-    let took = endless(program(driver, 2).drain(limit), &alive, Control::drain);
+    let took = endless(runtime(driver, 2).drain(limit), &alive, Control::drain);
     assert!(took >= limit - Duration::from_millis(20) && took < TIMEOUT / 2, "{took:?}");
-    let took = endless(program(driver, 2).drain(Duration::ZERO), &alive, Control::drain);
+    let took = endless(runtime(driver, 2).drain(Duration::ZERO), &alive, Control::drain);
     assert!(took < TIMEOUT / 2, "{took:?}");
 }
 
 fn ended_at_once(driver: DriverChoice) {
     let alive = Arc::new(AtomicUsize::new(0));
-    let took = endless(program(driver, 2).drain(100 * TIMEOUT), &alive, |control| control.end());
+    let took = endless(runtime(driver, 2).drain(100 * TIMEOUT), &alive, |control| control.end());
     assert!(took < TIMEOUT / 2, "{took:?}");
 }
 
@@ -163,7 +163,7 @@ fn drained_by_another_thread(driver: DriverChoice) {
         stage.dispatch(|_| async { draining().await })?;
         Ok(())
     };
-    let runtime = program(driver, 2);
+    let runtime = runtime(driver, 2);
     runtime.run_and(graph, start, |started| up.send(started.control.clone()).unwrap()).unwrap();
     assert!(begun.elapsed() < TIMEOUT / 2);
     // A handle on a program that has ended has no effect.

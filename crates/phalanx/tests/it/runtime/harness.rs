@@ -5,30 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use phalanx::runtime::{DriverChoice, RunError};
-use phalanx::{CallError, Graph, Runtime, SharedStage};
-use phalanx_testkit::driver::is_tested;
-use phalanx_testkit::within_limit;
+use phalanx::runtime::DriverChoice;
+use phalanx::{CallError, Graph, SharedStage};
 
-/// Runs a test on a thread and fails it if it hangs; skips it if the machine lacks the driver.
-pub(crate) fn on(driver: &str, test: fn(DriverChoice)) {
-    let driver: DriverChoice = driver.parse().expect("the name of a driver");
-    let nothing = || match program(driver, 1).run(Graph::new(), |start| {
-        start.control().drain();
-        Ok(())
-    }) {
-        Err(error @ RunError::Driver(_)) => Err(error),
-        _ => Ok(()),
-    };
-    if is_tested(&driver.to_string(), nothing) {
-        within_limit(move || test(driver));
-    }
-}
-
-/// A runtime without signal handlers and pinning, because tests run in parallel.
-pub(crate) fn program(driver: DriverChoice, processors: usize) -> Runtime {
-    Runtime::new().driver(driver).processors(processors).pin(false).signals(false)
-}
+pub(crate) use crate::drivers::{on, runtime};
 
 /// Runs one operation, which receives the stage that it runs on, and then ends the program.
 pub(crate) fn one<F, Fut, T>(driver: DriverChoice, operation: F) -> T
@@ -42,7 +22,7 @@ where
     let mut graph = Graph::new();
     // FIFO, so that operations that become due at the same time on a busy machine run in order.
     let stage = graph.stage("test").shared(());
-    let ran = program(driver, 1).run(graph, |start| {
+    let ran = runtime(driver, 1).run(graph, |start| {
         let operation = operation.lock().unwrap().take().expect("one processor");
         let (control, result) = (start.control(), result.clone());
         stage.dispatch(move |_| async move {

@@ -220,7 +220,7 @@ fn drained(driver: DriverChoice) {
         }
     });
     let done = Arc::new(AtomicUsize::new(0));
-    let ran = crate::runtime::harness::program(driver, 1).run(graph, |start| {
+    let ran = crate::runtime::harness::runtime(driver, 1).run(graph, |start| {
         let told = told.lock().unwrap().take().unwrap();
         let ours = Listener::new(ours.lock().unwrap().take().unwrap())?;
         let count = done.clone();

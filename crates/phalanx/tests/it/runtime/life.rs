@@ -23,7 +23,7 @@ use phalanx::{
 use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::tcp::listener;
 
-use crate::runtime::harness::program;
+use crate::runtime::harness::runtime;
 use crate::runtime::on_each_driver;
 
 on_each_driver!(ended_at_random, a_leak_is_seen);
@@ -236,7 +236,7 @@ fn round(driver: DriverChoice, seed: u64) {
     let asks: fn(&Control) = if random.below(2) == 0 { Control::drain } else { Control::end };
     let seeds = Mutex::new(random.clone());
     let mut begun = None;
-    let ended = program(driver, 2).drain(drain).run_and(
+    let ended = runtime(driver, 2).drain(drain).run_and(
         graph,
         |start| {
             for _ in 0..30 {
@@ -292,7 +292,7 @@ fn ended_at_random(driver: DriverChoice) {
 fn a_leak_is_seen(driver: DriverChoice) {
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
-    let ended = program(driver, 1).run(graph, |start| {
+    let ended = runtime(driver, 1).run(graph, |start| {
         let control = start.control();
         stage.dispatch(move |_| async move {
             let mut forgotten = Box::pin(sleep(100 * TIMEOUT));

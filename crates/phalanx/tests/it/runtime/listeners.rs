@@ -9,7 +9,7 @@ use phalanx::runtime::{DriverChoice, RunError};
 
 use phalanx_testkit::tcp::{patient, rest};
 
-use crate::runtime::harness::program;
+use crate::runtime::harness::runtime;
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
@@ -50,7 +50,7 @@ fn accepting_ends_with_the_drain(driver: DriverChoice) {
         })?;
         Ok(())
     };
-    program(driver, 2)
+    runtime(driver, 2)
         .run_and(graph, start, |up| {
             let control = up.control.clone();
             std::thread::spawn(move || {
@@ -66,7 +66,7 @@ fn accepting_ends_with_the_drain(driver: DriverChoice) {
 fn too_few_are_an_error(driver: DriverChoice) {
     let listeners = Listeners::bind((Ipv4Addr::LOCALHOST, 0).into(), 1).unwrap();
     let graph = Graph::new();
-    let ran = program(driver, 2).run(graph, |start| {
+    let ran = runtime(driver, 2).run(graph, |start| {
         listeners.listener(start)?;
         Ok(())
     });
@@ -116,7 +116,7 @@ fn every_connection_is_served_by_one_processor(driver: DriverChoice) {
         }
         Ok(())
     };
-    program(driver, 4)
+    runtime(driver, 4)
         .run_and(graph, start, |up| {
             let control = up.control.clone();
             std::thread::spawn(move || {

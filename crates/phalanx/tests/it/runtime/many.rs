@@ -9,7 +9,7 @@ use phalanx::runtime::DriverChoice;
 use phalanx::shutdown::draining;
 use phalanx::{Graph, join, sleep};
 
-use crate::runtime::harness::{one, program};
+use crate::runtime::harness::{one, runtime};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(more_than_cores, one_after_the_other, at_once, one_within_another);
@@ -22,7 +22,7 @@ fn more_than_cores(driver: DriverChoice) {
     let ask = graph.shared("ask", ());
     let answer = graph.partitioned("answer", |index| index as u64);
     let done = answers.clone();
-    let ran = program(driver, processors).pin(true).run(graph, move |start| {
+    let ran = runtime(driver, processors).pin(true).run(graph, move |start| {
         let (done, control) = (done.clone(), start.control());
         ask.dispatch(move |_| async move {
             for round in 0..20 {
@@ -82,7 +82,7 @@ fn at_once(driver: DriverChoice) {
                 let mut graph = Graph::new();
                 let stage = graph.shared("test", number);
                 let total = sum.clone();
-                let ran = program(driver, 2).run(graph, move |start| {
+                let ran = runtime(driver, 2).run(graph, move |start| {
                     let (control, total) = (start.control(), total.clone());
                     stage.dispatch(move |state| async move {
                         for _ in 0..10 {

@@ -15,7 +15,7 @@ use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::bytes::pattern;
 use phalanx_testkit::tcp::{listener, patient};
 
-use crate::runtime::harness::{one, program};
+use crate::runtime::harness::{one, runtime};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(echo, both_ends, refused, a_taken_address, a_reset_connection);
@@ -71,7 +71,7 @@ fn echo(driver: DriverChoice) {
             Ok(())
         };
         let ready = |started: &phalanx::runtime::Started| up.send(started.control.clone()).unwrap();
-        program(driver, 2).run_and(graph, start, ready).unwrap();
+        runtime(driver, 2).run_and(graph, start, ready).unwrap();
     });
 }
 

@@ -9,7 +9,7 @@ use phalanx::runtime::{DriverChoice, RunError};
 use phalanx::stage::Cohort;
 use phalanx::{CallError, Graph, sleep};
 
-use crate::runtime::harness::{one, program};
+use crate::runtime::harness::{one, runtime};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
@@ -38,7 +38,7 @@ fn all_are_reported(driver: DriverChoice) {
     let hooked = graph.stage("hooked").end_of_cohort(|| panic!("in the hook")).shared(());
     let (tell, told) = channel();
     let (expect, expected) = channel();
-    let runtime = program(driver, 1).on_panic(move |report| {
+    let runtime = runtime(driver, 1).on_panic(move |report| {
         assert!(report.site.file().ends_with("panics.rs"), "{report}");
         let (operation, message) = (report.operation.to_owned(), report.message.to_string());
         tell.send((report.stage, report.site.line(), operation, message)).unwrap();
@@ -80,7 +80,7 @@ fn a_state_that_is_reached_twice(driver: DriverChoice) {
     let table = graph.partitioned("table", |_| 0);
     let total = graph.exclusive("total", 0);
     let (tell, told) = channel();
-    let ran = program(driver, 1).run(graph, |start| {
+    let ran = runtime(driver, 1).run(graph, |start| {
         let (control, tell) = (start.control(), tell.clone());
         main.dispatch(move |_| async move {
             let twice =
@@ -123,12 +123,12 @@ fn an_invocation_outside_of_any_program(_: DriverChoice) {
 
 fn a_runtime_inside_of_a_runtime(driver: DriverChoice) {
     one(driver, move |_| async move {
-        let nested = program(driver, 1).run(Graph::new(), |_| Ok(()));
+        let nested = runtime(driver, 1).run(Graph::new(), |_| Ok(()));
         assert!(matches!(nested, Err(RunError::Nested)), "{nested:?}");
         // On another thread it works.
         let (done, is_done) = channel();
         std::thread::spawn(move || {
-            let ran = program(driver, 1).run(Graph::new(), |start| {
+            let ran = runtime(driver, 1).run(Graph::new(), |start| {
                 start.control().drain();
                 Ok(())
             });

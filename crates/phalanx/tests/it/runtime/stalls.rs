@@ -11,7 +11,7 @@ use phalanx::{Graph, sleep};
 
 use phalanx_testkit::tcp::patient;
 
-use crate::runtime::harness::program;
+use crate::runtime::harness::runtime;
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
@@ -65,7 +65,7 @@ fn reported_while_it_runs_and_after(driver: DriverChoice) {
     let is_up = std::sync::Mutex::new(Some(is_up));
     let (tell, told) = channel();
     let runtime =
-        program(driver, 1).stall_threshold(LIMIT).admin(Some((Ipv4Addr::LOCALHOST, 0).into()));
+        runtime(driver, 1).stall_threshold(LIMIT).admin(Some((Ipv4Addr::LOCALHOST, 0).into()));
     let start = |start: &phalanx::runtime::StartContext| {
         let (control, tell) = (start.control(), tell.clone());
         let is_up = is_up.lock().unwrap().take().unwrap();
@@ -115,7 +115,7 @@ fn zero_disables_the_reports(driver: DriverChoice) {
     }
     let mut graph = Graph::new();
     let work = graph.shared("work", ());
-    let ran = program(driver, 1).stall_threshold(Duration::ZERO).run(graph, |start| {
+    let ran = runtime(driver, 1).stall_threshold(Duration::ZERO).run(graph, |start| {
         let control = start.control();
         work.dispatch(|_| busy(Duration::from_millis(300)))?;
         control.drain();
@@ -138,7 +138,7 @@ fn sleeping_programs_are_not_polled(driver: DriverChoice) {
     // The thread that runs the program becomes its supervisor.
     let supervisor = rustix::thread::gettid();
     let (tell, told) = channel();
-    let runtime = program(driver, 2).stall_threshold(Duration::from_millis(4));
+    let runtime = runtime(driver, 2).stall_threshold(Duration::from_millis(4));
     let ran = runtime.run(graph, |start| {
         if start.processor() > 0 {
             return Ok(());

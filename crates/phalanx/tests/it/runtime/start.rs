@@ -11,7 +11,7 @@ use phalanx::{CallError, Graph, sleep};
 use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::tcp::listener;
 
-use crate::runtime::harness::program;
+use crate::runtime::harness::runtime;
 use crate::runtime::on_each_driver;
 
 on_each_driver!(ready_comes_last, one_fails, one_panics, the_admin_address_is_taken);
@@ -39,7 +39,7 @@ fn ready_comes_last(driver: DriverChoice) {
         readies.fetch_add(1, Ordering::SeqCst);
         up.control.drain();
     };
-    program(driver, 3).run_and(graph, start, ready).unwrap();
+    runtime(driver, 3).run_and(graph, start, ready).unwrap();
     assert_eq!(readies.load(Ordering::SeqCst), 1);
 }
 
@@ -64,7 +64,7 @@ fn with_a_fault(
         Ok(())
     };
     let begun = Instant::now();
-    let runtime = program(driver, 3).drain(100 * TIMEOUT);
+    let runtime = runtime(driver, 3).drain(100 * TIMEOUT);
     let ran = runtime.run_and(graph, start, |_| ready.store(true, Ordering::SeqCst));
     assert!(begun.elapsed() < TIMEOUT, "the others are ended, not waited for");
     assert!(!ready.load(Ordering::SeqCst), "it was never up");
@@ -86,7 +86,7 @@ fn one_panics(driver: DriverChoice) {
 
 fn the_admin_address_is_taken(driver: DriverChoice) {
     let (_listener, taken) = listener();
-    let ran = program(driver, 1).admin(Some(taken)).run(Graph::new(), |_| unreachable!());
+    let ran = runtime(driver, 1).admin(Some(taken)).run(Graph::new(), |_| unreachable!());
     match ran.unwrap_err() {
         RunError::Admin { address, source } => {
             assert_eq!((address, source.kind()), (taken, std::io::ErrorKind::AddrInUse));

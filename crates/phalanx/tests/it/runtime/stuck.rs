@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use phalanx_testkit::TIMEOUT;
 
-use crate::runtime::harness::program;
+use crate::runtime::harness::runtime;
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
@@ -88,8 +88,8 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-fn runtime(driver: DriverChoice) -> Runtime {
-    program(driver, 1).signals(true)
+fn with_signals(driver: DriverChoice) -> Runtime {
+    runtime(driver, 1).signals(true)
 }
 
 #[track_caller]
@@ -108,7 +108,7 @@ fn ended_by_a_further_signal(driver: DriverChoice) {
     }
     let mut graph = Graph::new();
     let work = graph.shared("work", ());
-    let ran = runtime(driver).drain(100 * TIMEOUT).run(graph, |_| {
+    let ran = with_signals(driver).drain(100 * TIMEOUT).run(graph, |_| {
         work.dispatch(|_| async { endless() })?;
         Ok(())
     });
@@ -124,7 +124,7 @@ fn ended_after_the_drain(driver: DriverChoice) {
     }
     let mut graph = Graph::new();
     let work = graph.shared("work", ());
-    let ran = runtime(driver).drain(Duration::from_millis(50)).run(graph, |_| {
+    let ran = with_signals(driver).drain(Duration::from_millis(50)).run(graph, |_| {
         work.dispatch(move |_| async move {
             eprintln!("{STUCK}");
             let _ = block_on(work.call(|_| async {}));
@@ -143,7 +143,7 @@ fn a_blocking_call(driver: DriverChoice) {
     let mut graph = Graph::new();
     let work = graph.shared("work", ());
     let resolver = blocking(&mut graph, "resolver").state(());
-    let ran = runtime(driver).drain(Duration::from_millis(50)).run(graph, |_| {
+    let ran = with_signals(driver).drain(Duration::from_millis(50)).run(graph, |_| {
         work.dispatch(move |_| async move {
             let _ = resolver.call(|_| endless()).await;
         })?;
@@ -159,7 +159,7 @@ fn a_callback_of_the_program(driver: DriverChoice) {
         assert_eq!(code, EXIT_STUCK, "{said}");
         return;
     }
-    let ran = runtime(driver).run_and(Graph::new(), |_| Ok(()), |_| endless());
+    let ran = with_signals(driver).run_and(Graph::new(), |_| Ok(()), |_| endless());
     unreachable!("{ran:?}");
 }
 
@@ -173,7 +173,7 @@ fn reported_where_signals_are_not_handled(driver: DriverChoice) {
     }
     let mut graph = Graph::new();
     let work = graph.shared("work", ());
-    let ran = program(driver, 1).run(graph, |start| {
+    let ran = runtime(driver, 1).run(graph, |start| {
         let control = start.control();
         work.dispatch(move |_| async move {
             eprintln!("{STUCK}");

@@ -14,7 +14,7 @@ use phalanx::runtime::{DriverChoice, StartContext, Started};
 use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::bytes::pattern;
 
-use crate::runtime::harness::{one, program};
+use crate::runtime::harness::{one, runtime};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
@@ -61,7 +61,7 @@ fn a_server_on_two_processors(driver: DriverChoice) {
             control.drain();
         });
     };
-    program(driver, 2).run_and(graph, start, ready).unwrap();
+    runtime(driver, 2).run_and(graph, start, ready).unwrap();
 }
 
 fn exchange(stream: UnixStream, length: usize) {
