@@ -1,8 +1,7 @@
 //! Figures that changed since an earlier report by more than the noise.
 
-use super::catalogue;
+use super::catalogue::{self, Goal};
 use super::document::{Document, Entry};
-use super::experiment::Goal;
 
 /// Relative difference of figures between undisturbed runs.
 const MAX_DIFFERENCE: f64 = 0.05;
@@ -23,7 +22,7 @@ pub(super) struct Move {
 pub(super) fn moves(before: &Document, now: &Document) -> Vec<Move> {
     let mut moves = Vec::new();
     for experiment in catalogue::all() {
-        let both = before.entry(experiment.name).zip(now.entry(experiment.name));
+        let both = before.entry(&experiment.name).zip(now.entry(&experiment.name));
         // Another command or machine is not comparable.
         let same = |(old, new): &(&Entry, &Entry)| {
             old.command == new.command && before.processor == now.processor
@@ -31,8 +30,8 @@ pub(super) fn moves(before: &Document, now: &Document) -> Vec<Move> {
         let Some((old, new)) = both.filter(same) else { continue };
         // Tolerance, increased by the slowdown of the machine.
         let noise = MAX_DIFFERENCE + (old.worst() - 1.0) + (new.worst() - 1.0);
-        for ratio in experiment.ratios {
-            let Some((before, now)) = old.figure(ratio.at).zip(new.figure(ratio.at)) else {
+        for ratio in &experiment.ratios {
+            let Some((before, now)) = old.figure(&ratio.at).zip(new.figure(&ratio.at)) else {
                 continue;
             };
             let change = now / before;
@@ -42,7 +41,7 @@ pub(super) fn moves(before: &Document, now: &Document) -> Vec<Move> {
                     Goal::AtMost(_) => less,
                     Goal::AtLeast(_) => !less,
                 };
-                let (experiment, says) = (experiment.name, ratio.says);
+                let (experiment, says) = (&*experiment.name, &*ratio.says);
                 moves.push(Move { experiment, says, before, now, better });
             }
         }

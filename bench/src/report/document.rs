@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::experiment::Experiment;
+use super::catalogue::Experiment;
 
 /// Version of the file format; others are rejected.
 pub(super) const VERSION: u32 = 1;
@@ -59,7 +59,7 @@ impl Entry {
     /// An experiment that was not measured.
     pub(super) fn missing(experiment: &Experiment, command: String, why: &str) -> Self {
         Self {
-            name: experiment.name.to_owned(),
+            name: experiment.name.clone(),
             command,
             seconds: 0.0,
             slowdown: [1.0; 2],

@@ -1,22 +1,20 @@
 //! `phalanx-bench report`: runs and draws all experiments in one command.
 //!
-//! Read [`Options`], then `experiment` (what an experiment is), `catalogue` (the list), `child` (running one),
-//! `document` (`report.json`) and `page` (`report.html`).
+//! Read [`Options`], then `catalogue` (the experiments), `child` (running one), `document` (`report.json`), `markdown`
+//! (the page, also as `html` and as a `section` of another page) and `plots`.
 
 mod baseline;
 mod catalogue;
 mod child;
 mod document;
-mod escape;
-mod experiment;
+mod html;
 mod markdown;
+mod number;
 mod options;
-mod page;
-mod picture;
-mod scale;
+mod plot;
+mod plots;
+mod section;
 mod series;
-mod svg;
-mod table;
 
 use std::fs;
 use std::io;
@@ -28,8 +26,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 pub use document::{Document, Entry};
 pub use options::Options;
 
+use catalogue::{Command, Experiment};
 use child::Outcome;
-use experiment::{Command, Experiment};
+use markdown::Parts;
 
 use crate::interrupt::install_signal_handlers;
 use crate::interrupt::is_interrupted;
@@ -40,8 +39,9 @@ use crate::web::peer_versions;
 /// Steps of the noise probe around each experiment: tens of milliseconds.
 const PROBE_STEPS: u64 = 20_000_000;
 
-/// Time limit of a command as a multiple of its expected duration.
+/// Time limit of a command: a multiple of its expected duration, and time for a loaded machine.
 const MAX_TIME_FACTOR: u32 = 3;
+const EXTRA_TIME: Duration = Duration::from_secs(60);
 
 /// Errors of [`run`].
 #[derive(Debug, thiserror::Error)]
@@ -114,7 +114,7 @@ pub fn run(options: &Options) -> Result<Made, Error> {
 
 fn measure_all(
     options: &Options,
-    chosen: &[&'static Experiment],
+    chosen: &[&Experiment],
     baseline: Option<&Document>,
 ) -> Result<Made, Error> {
     let program = crate::programs::own()?;
@@ -126,7 +126,7 @@ fn measure_all(
     let (mut probe, mut done, mut interrupted) = (NoiseProbe::new(PROBE_STEPS), 0, false);
     for experiment in chosen {
         let command = experiment.command(options.full);
-        let line = format!("phalanx-bench {} --json", command.arguments.join(" "));
+        let line = format!("phalanx-bench {} --json", command.command);
         let entry = if interrupted {
             Entry::missing(experiment, line, "the run was interrupted before")
         } else {
@@ -145,17 +145,17 @@ fn measure_all(
         document.experiments.push(entry);
         // After each experiment, so that results survive a crash.
         let json = serde_json::to_string_pretty(&document).map_err(io::Error::from)?;
-        write(&options.out.join("report.json"), json + "\n")?;
+        write(&options.out.join("report.json"), &(json + "\n"))?;
     }
     bar.finish_and_clear();
     show(options, &document, baseline, interrupted)
 }
 
-fn write(path: &Path, text: String) -> Result<(), Error> {
+fn write(path: &Path, text: &str) -> Result<(), Error> {
     fs::write(path, text).map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
-/// Writes the page and the plots.
+/// Writes the pages and the plots.
 fn show(
     options: &Options,
     document: &Document,
@@ -163,10 +163,23 @@ fn show(
     interrupted: bool,
 ) -> Result<Made, Error> {
     let moves = baseline.map(|baseline| baseline::moves(baseline, document));
+    let text = |level, plots, figures| {
+        markdown::page(document, moves.as_deref(), Parts { level, plots, figures })
+    };
+    let plots = plots::all(document);
+    let folder = options.out.join("plots");
+    fs::create_dir_all(&folder).map_err(|source| Error::Write { path: folder.clone(), source })?;
+    plots.iter().try_for_each(|(name, svg)| write(&folder.join(name), svg))?;
     let page = options.out.join("report.html");
-    write(&page, page::page(document, moves.as_deref()))?;
-    write(&options.out.join("report.md"), markdown::page(document))?;
-    draw(&options.out.join("plots"), document)?;
+    let whole = format!("# Phalanx, measured\n\n{}", text(2, true, true));
+    write(&page, &html::page(&whole, &plots))?;
+    write(&options.out.join("report.md"), &format!("# Report\n\n{}", text(2, true, false)))?;
+    if let Some(path) = &options.page {
+        let replaced = fs::read_to_string(path)
+            .and_then(|page| section::replaced(&page, &text(3, false, false)));
+        let failed = |source| Error::Write { path: path.clone(), source };
+        write(path, &replaced.map_err(failed)?)?;
+    }
     let missing = document
         .experiments
         .iter()
@@ -178,11 +191,11 @@ fn show(
 fn choose(only: &[String]) -> Result<Vec<&'static Experiment>, Error> {
     let all = catalogue::all();
     if let Some(name) = only.iter().find(|name| catalogue::find(name).is_none()) {
-        let all: Vec<_> = all.iter().map(|own| own.name).collect();
+        let all: Vec<_> = all.iter().map(|own| &*own.name).collect();
         return Err(Error::Unknown { name: name.clone(), all: all.join(", ") });
     }
-    let wanted = |own: &&Experiment| only.is_empty() || only.iter().any(|name| name == own.name);
-    Ok(all.into_iter().filter(wanted).collect())
+    let wanted = |own: &&Experiment| only.is_empty() || only.contains(&own.name);
+    Ok(all.iter().filter(wanted).collect())
 }
 
 /// A document without experiments.
@@ -216,13 +229,20 @@ fn bar(total: u64) -> ProgressBar {
 
 /// Reports missing peers and how to install them.
 fn tell_of_peers(experiment: &Experiment, document: &Document, bar: &ProgressBar) {
-    for (name, install) in experiment.peers {
-        if matches!(document.peers.get(*name), None | Some(None)) {
-            bar.suspend(|| {
-                eprintln!("{}: {name} is not installed and is skipped; {install}", experiment.name);
-            });
+    let name = &experiment.name;
+    for peer in &experiment.peers {
+        if matches!(document.peers.get(peer), None | Some(None)) {
+            let install = install(peer);
+            bar.suspend(|| eprintln!("{name}: {peer} is not installed and is skipped; {install}"));
         }
     }
+}
+
+/// How to install a peer.
+fn install(peer: &str) -> &'static str {
+    let web = crate::web::peers::PEERS.iter().map(|peer| (peer.name(), peer.install));
+    let broker = crate::broker::peers::PEERS.iter().map(|peer| (peer.name, peer.install));
+    web.chain(broker).find(|(name, _)| *name == peer).map_or("", |(_, install)| install)
 }
 
 /// Runs an experiment; in a full report repeats it once if the machine was disturbed.
@@ -235,15 +255,16 @@ fn measure(
     again: bool,
     mut look: impl FnMut(Duration, &str),
 ) -> io::Result<Entry> {
-    let limit = MAX_TIME_FACTOR * Duration::from_secs(command.seconds);
+    let arguments: Vec<&str> = command.command.split_whitespace().collect();
+    let limit = MAX_TIME_FACTOR * Duration::from_secs(command.seconds) + EXTRA_TIME;
     let mut best: Option<Entry> = None;
     for _ in 0..=usize::from(again) {
         let before = probe.slowdown();
-        let outcome = child::run(program, command.arguments, limit, &mut look)?;
+        let outcome = child::run(program, &arguments, limit, &mut look)?;
         let slowdown = [before, probe.slowdown()];
         let entry = match outcome {
             Outcome::Measured(report, took) => Entry {
-                name: experiment.name.to_owned(),
+                name: experiment.name.clone(),
                 command: line.to_owned(),
                 seconds: took.as_secs_f64(),
                 slowdown,
@@ -268,34 +289,4 @@ fn measure(
         }
     }
     best.ok_or_else(|| io::Error::other("nothing was run"))
-}
-
-/// Writes each plot to a file, light and dark, for use in other pages.
-fn draw(directory: &Path, document: &Document) -> Result<(), Error> {
-    use svg::Colours;
-    fs::create_dir_all(directory)
-        .map_err(|source| Error::Write { path: directory.to_owned(), source })?;
-    for experiment in catalogue::all() {
-        let Some(entry) = document.entry(experiment.name) else { continue };
-        let Some(report) = &entry.report else { continue };
-        let processor = document.processor.as_deref().unwrap_or("a processor without a name");
-        let Document { cores, kernel, .. } = document;
-        let command = entry.command.trim_end_matches(" --json");
-        let foot = format!("{processor}, {cores} cores, {kernel}: {command}");
-        let picture = experiment.picture.and_then(|at| report.pointer(at)?.as_str());
-        if let Some(picture) = picture {
-            write(&directory.join(format!("{}.svg", experiment.name)), picture.to_owned())?;
-        }
-        for (n, chart) in experiment.charts.iter().enumerate() {
-            let series = series::series(chart, report);
-            if series.is_empty() {
-                continue;
-            }
-            for (name, colours) in [("light", Colours::Light), ("dark", Colours::Dark)] {
-                let path = directory.join(format!("{}-{}-{name}.svg", experiment.name, n + 1));
-                write(&path, svg::plot(chart, &series, colours, Some(&foot)))?;
-            }
-        }
-    }
-    Ok(())
 }

@@ -7,9 +7,9 @@ use clap::Args;
 /// Run the experiments and write a page: results of the papers, results of this machine, and where they fall
 /// short.
 ///
-/// `report.html` is self-contained; `report.md` has the ratios and tables as Markdown; `report.json` contains every
-/// figure, the machine and the commands; `plots/` contains each plot as SVG, light and dark. A fixed loop is timed around each experiment, and experiments on a
-/// disturbed machine are marked. Ctrl-C writes the results so far.
+/// `report.html` is self-contained; `report.md` is the same page as Markdown, without the folded figures; `report.json`
+/// contains every figure, the machine and the commands; `plots/` contains each plot as SVG, light and dark. A fixed loop
+/// is timed around each experiment, and experiments on a disturbed machine are marked. Ctrl-C writes the results so far.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Output folder; created if missing
@@ -20,7 +20,7 @@ pub struct Options {
     #[arg(long)]
     pub quick: bool,
 
-    /// Full run of about an hour; disturbed experiments are repeated
+    /// Full run of at most 70 minutes on an idle machine; disturbed experiments are repeated
     #[arg(long, conflicts_with = "quick")]
     pub full: bool,
 
@@ -35,4 +35,9 @@ pub struct Options {
     /// An earlier `report.json`: report the ratios that changed by more than the noise
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
+
+    /// Replace the text between `<!-- report: begin -->` and `<!-- report: end -->` in this Markdown file by the
+    /// report's ratios and tables
+    #[arg(long, value_name = "FILE")]
+    pub page: Option<PathBuf>,
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::experiment::{Chart, Lines};
+use super::catalogue::{Axis, Chart, Lines};
 
 /// A line of a plot.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,17 +23,16 @@ pub(super) struct Point {
 
 /// All lines of `chart` with points in `report`, in the order of the rows.
 pub(super) fn series(chart: &Chart, report: &Value) -> Vec<Series> {
-    let rows = report.pointer(chart.rows).and_then(Value::as_array);
+    let rows = report.pointer(&chart.rows).and_then(Value::as_array);
     let rows = rows.into_iter().flatten();
     let wanted =
-        rows.filter(|row| chart.only.iter().all(|(field, value)| text(&row[*field]) == *value));
+        rows.filter(|row| chart.only.iter().all(|(field, value)| text(&row[field]) == *value));
     let mut all: Vec<Series> = Vec::new();
     for row in wanted {
-        let Some(x) = row[chart.x.field].as_f64() else { continue };
+        let Some(x) = row[&chart.x.field].as_f64() else { continue };
         let mut add = |name: String, field: &str| {
             // Skip values that are not numbers, or have no logarithm on a logarithmic axis.
-            let drawn =
-                |value: f64, axis: &super::experiment::Axis| value > 0.0 || !axis.logarithmic;
+            let drawn = |value: f64, axis: &Axis| value > 0.0 || !axis.logarithmic;
             let Some(y) = row[field].as_f64().filter(|y| drawn(*y, &chart.y) && drawn(x, &chart.x))
             else {
                 return;
@@ -48,14 +47,14 @@ pub(super) fn series(chart: &Chart, report: &Value) -> Vec<Series> {
             }
         };
         match &chart.lines {
-            Lines::By { fields, y } => {
-                let names = fields.iter().map(|field| text(&row[*field]));
+            Lines::By { by, y } => {
+                let names = by.iter().map(|field| text(&row[field]));
                 let names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
                 add(names.join(" "), y);
             }
-            Lines::Fields(fields) => {
-                for (name, field) in *fields {
-                    add((*name).to_owned(), field);
+            Lines::Fields { fields } => {
+                for (name, field) in fields {
+                    add(name.clone(), field);
                 }
             }
         }
@@ -75,15 +74,14 @@ fn text(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::experiment::Axis;
     use super::*;
 
     fn chart(lines: Lines, logarithmic: bool) -> Chart {
-        let axis = |field| Axis { field, label: "", logarithmic };
+        let axis = |field: &str| Axis { field: field.into(), label: String::new(), logarithmic };
         Chart {
-            title: "",
-            rows: "/rows",
-            only: &[("scene", "small")],
+            title: String::new(),
+            rows: "/rows".into(),
+            only: [("scene".into(), "small".into())].into(),
             lines,
             x: axis("n"),
             y: axis(""),
@@ -104,14 +102,15 @@ mod tests {
             found.into_iter().map(|series| (series.name, series.points)).collect::<Vec<_>>()
         };
         let point = |(x, y)| Point { x, y, spread: None };
-        let by = Lines::By { fields: &["server", "driver"], y: "us" };
+        let by = Lines::By { by: vec!["server".into(), "driver".into()], y: "us".into() };
         let spread = Point { spread: Some((1.5, 2.5)), ..point((4.0, 2.0)) };
         let wanted = [("a", vec![point((1.0, 3.0)), spread]), ("b poll", vec![point((1.0, 5.0))])];
         assert_eq!(series(by, false), wanted.map(|(name, points)| (name.to_owned(), points)));
-        let both = Lines::Fields(&[("mean", "us"), ("worst", "p99"), ("none", "none")]);
+        let fields = [("mean", "us"), ("worst", "p99"), ("none", "none")];
+        let fields = fields.map(|(name, field)| (name.into(), field.into())).into();
         // Zero has no logarithm.
         assert_eq!(
-            series(both, true)[1],
+            series(Lines::Fields { fields }, true)[1],
             ("worst".to_owned(), [(1.0, 6.0), (1.0, 7.0)].map(point).to_vec())
         );
     }

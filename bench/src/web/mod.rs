@@ -7,7 +7,7 @@
 mod certificate;
 pub(crate) mod features;
 mod options;
-mod peers;
+pub(crate) mod peers;
 mod report;
 pub mod runner;
 mod scene;
