@@ -1,17 +1,13 @@
 //! Path patterns of rules.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-
-use globset::{GlobBuilder, GlobMatcher};
+use fast_glob::{glob_match, validate};
 
 /// A path pattern. Most are literal paths or prefixes, which cost one comparison.
 pub(crate) enum Pattern {
     Exact(Box<[u8]>),
     /// A path without a trailing slash, and everything below it.
     Beneath(Box<[u8]>),
-    Glob(GlobMatcher),
+    Glob(Box<str>),
 }
 
 impl Pattern {
@@ -31,13 +27,11 @@ impl Pattern {
         if text.starts_with('/') && plain(text) {
             return Ok(Self::Exact(text.as_bytes().into()));
         }
-        let anywhere = if text.contains('/') { String::new() } else { "**/".to_owned() };
-        let glob = GlobBuilder::new(&(anywhere + text)).literal_separator(true).build();
-        match glob {
-            Ok(glob) => Ok(Self::Glob(glob.compile_matcher())),
-            Err(error) => {
-                Err(format!("found {text:?}, which is not a valid glob: {}", error.kind()))
-            }
+        let anywhere = if text.contains('/') { "" } else { "**/" };
+        let glob = [anywhere, text].concat();
+        match validate(text) {
+            Ok(()) => Ok(Self::Glob(glob.into())),
+            Err(error) => Err(format!("found {text:?}, which is not a valid glob: {error}")),
         }
     }
 
@@ -50,7 +44,7 @@ impl Pattern {
                 [] => Some(&[]),
                 _ => None,
             },
-            Self::Glob(glob) => glob.is_match(Path::new(OsStr::from_bytes(path))).then_some(&[]),
+            Self::Glob(glob) => glob_match(&**glob, path).then_some(&[]),
         }
     }
 
@@ -85,6 +79,11 @@ mod tests {
             ("/img/**/*.{png,jpg}", "/img/a/b/c.png", Some("")),
             ("/img/**/*.{png,jpg}", "/img/c.gif", None),
             ("/v?", "/v1", Some("")),
+            ("/v?", "/v/", None),
+            ("/v[0-9]", "/v7", Some("")),
+            ("/v[!0-9]", "/v7", None),
+            ("!a", "/b", None),
+            ("/\\*", "/*", Some("")),
         ];
         for (pattern, path, wanted) in table {
             let found = Pattern::new(pattern).unwrap();
