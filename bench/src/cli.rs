@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser};
 use phalanx::runtime::DriverKind;
 
-use crate::experiment::{INTERRUPTED, Measured, experiments};
+use crate::experiment::{INTERRUPTED, experiments};
 use crate::{
     broker, concurrency, dial, failure, figure2, figure4, figure6, figure7, figure8, floor,
     interleave, kernel, ladder, light, load, matching, op, overload, pipeline, report, runtimes,
@@ -33,82 +33,63 @@ impl Cli {
 experiments! {
     measured {
     /// The cost of an operation, a boxed closure and a spawned task
-    Op(op::Options) = "op", |own| Ok(Measured::of(&op::run(own), false));
+    Op(op::Options) = "op", op::run;
     /// The same small tasks on Phalanx, tokio, glommio and monoio
-    Runtimes(runtimes::Options) = "runtimes", |own| {
-        let report = runtimes::run(own)?;
-        Ok(Measured::of(&report, report.partial.is_some()))
-    };
+    Runtimes(runtimes::Options) = "runtimes", runtimes::run;
     /// The web server compared with a bare loop, its threaded twin, nginx and others
-    Web(web::Options) = "web", |own| {
-        let report = web::run(own)?;
-        Ok(Measured::of(&report, !report.missing.is_empty()))
-    };
+    Web(web::Options) = "web", web::run;
     /// The MQTT broker compared with mosquitto and others
-    Broker(broker::Options) = "broker", |own| {
-        let report = broker::run(own)?;
-        Ok(Measured::of(&report, report.interrupted))
-    };
+    Broker(broker::Options) = "broker", broker::run;
     /// When cohorts pay: stages of generated code compared with run to completion and threads
-    Pipeline(pipeline::Options) = "pipeline", pipeline::measured;
+    Pipeline(pipeline::Options) = "pipeline", |own| match own.walk {
+        Some(cohort) => {
+            own.kib.iter().for_each(|kib| pipeline::walk(cohort, *kib, own.requests));
+            Ok(None)
+        }
+        None => pipeline::run(own).map(Some),
+    };
     /// The cost of many concurrent requests, after the TUX paper's Figures 1 and 7
     Concurrency(concurrency::Options) = "concurrency", |own| {
         if let Some(requests) = own.walk {
             concurrency::walk(own, requests);
             return Ok(None);
         }
-        let report = concurrency::run(own)?;
-        Ok(Measured::of(&report, report.interrupted))
+        concurrency::run(own).map(Some)
     };
     /// The highest rate that a server sustains, after the TUX paper's failure zone
-    Failure(failure::Options) = "failure", |own| Ok(Measured::of(&failure::run(own)?, false));
+    Failure(failure::Options) = "failure", failure::run;
     /// The tuned cohort size compared with a sweep over all sizes
-    Ladder(ladder::Options) = "ladder", |own| Ok(Measured::of(&ladder::run(own)?, false));
+    Ladder(ladder::Options) = "ladder", ladder::run;
     /// The gain from prefetching within a cohort: lookups in a large hash table
     Interleave(interleave::Options) = "interleave", |own| {
         interleave::in_huge_pages()?;
-        Ok(Measured::of(&interleave::run(own)?, false))
+        interleave::run(own)
     };
     /// The 2002 paper's Figure 2: cohorts of system calls with flushed caches
-    Figure2(figure2::Options) = "figure2", |own| Ok(Measured::of(&figure2::run(own)?, false));
+    Figure2(figure2::Options) = "figure2", figure2::run;
     /// The 2002 paper's Figure 4: a profile of the stages of the running web server
-    Figure4(figure4::Options) = "figure4", |own| Ok(Measured::of(&figure4::run(own)?, false));
+    Figure4(figure4::Options) = "figure4", figure4::run;
     /// The 2002 paper's Figure 6: servers under the load of users who read and think
-    Figure6(figure6::Options) = "figure6", |own| {
-        let report = figure6::run(own)?;
-        Ok(Measured::of(&report, report.partial.is_some()))
-    };
+    Figure6(figure6::Options) = "figure6", figure6::run;
     /// The 2002 paper's Figure 7: instructions, misses and cycles per request, staged and threaded
-    Figure7(figure7::Options) = "figure7", |own| Ok(Measured::of(&figure7::run(own)?, false));
+    Figure7(figure7::Options) = "figure7", figure7::run;
     /// The 2002 paper's Figure 8: duration of a publish, threaded and staged, by number of clients
-    Figure8(figure8::Options) = "figure8", |own| Ok(Measured::of(&figure8::run(own)?, false));
+    Figure8(figure8::Options) = "figure8", figure8::run;
     /// The web server's cost and latency by batching delay
-    Dial(dial::Options) = "dial", |own| {
-        let report = dial::run(own)?;
-        Ok(Measured::of(&report, report.partial.is_some()))
-    };
+    Dial(dial::Options) = "dial", dial::run;
     /// The web server's latency at light load compared with its threaded twin
-    Light(light::Options) = "light", |own| {
-        let report = light::run(own)?;
-        Ok(Measured::of(&report, report.partial.is_some()))
-    };
+    Light(light::Options) = "light", light::run;
     /// The web server's goodput under overload compared with the twin and nginx
-    Overload(overload::Options) = "overload", |own| {
-        let report = overload::run(own)?;
-        Ok(Measured::of(&report, report.partial.is_some()))
-    };
+    Overload(overload::Options) = "overload", overload::run;
     /// Matching events against a million filters, one at a time and in cohorts
     Match(matching::Options) = "match", |own| {
         if !own.misses && own.walk.is_none() {
             interleave::in_huge_pages()?;
         }
-        Ok(matching::run(own)?.and_then(|report| Measured::of(&report, report.interrupted)))
+        matching::run(own)
     };
     /// Cost, throughput and latency of the servers by their number of processors
-    Scale(scale::Options) = "scale", |own| {
-        let report = scale::run(own)?;
-        Ok(Measured::of(&report, report.interrupted))
-    };
+    Scale(scale::Options) = "scale", scale::run;
     }
     others {
         /// All of these in one run, with a page of plots

@@ -3,20 +3,19 @@
 //! The 2002 paper (§2) states that a server can defer requests until a cohort has arrived, but does not measure
 //! it. `phalanx web --batch-delay` is such a delay, and this benchmark measures its curve.
 
-use std::fmt;
 use std::time::Duration;
 
-use clap::Args;
-use serde::Serialize;
-
+use crate::arguments::{number, seconds};
 use crate::error::Error;
-use crate::load::{Report as Seen, seconds};
+use crate::load::Report as Seen;
 use crate::machine::Machine;
 use crate::partial::{self, Partial};
+use crate::record::record;
 use crate::stats::{Spread, median, spread};
 use crate::web::runner::{Plan, Runner, RunnerOptions};
 use crate::web::servers::ours;
 use crate::web::slice::Shot;
+use clap::Args;
 
 /// Default batching delays in microseconds.
 const HOLDS: [u64; 4] = [0, 200, 500, 1000];
@@ -33,8 +32,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Number of connections
-    #[arg(long, value_name = "N", default_value_t = 256,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=15_000))]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = number(1..=15_000))]
     pub connections: usize,
 
     /// Batching delays; the others are compared with the first
@@ -43,8 +41,7 @@ pub struct Options {
     pub holds: Vec<u64>,
 
     /// Slices per setting
-    #[arg(long, value_name = "N", default_value_t = 5,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(1..=1000))]
     pub slices: usize,
 
     /// Length of a slice, in seconds
@@ -64,46 +61,48 @@ pub struct Options {
     pub json: bool,
 }
 
-/// The report of `phalanx-bench dial`.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// One per load and setting.
-    pub rows: Vec<Row>,
-    /// Requests per second of the server without a delay in closed loop.
-    pub capacity: f64,
-    /// The driver of Phalanx.
-    pub driver: Option<&'static str>,
-    /// The machine and cores of the measurement.
-    pub machine: Machine,
-    /// Progress, if the run was interrupted.
-    pub partial: Option<Partial>,
-    /// Whether this was a quick run, whose figures are meaningless.
-    pub quick: bool,
+record! {
+    /// The report of `phalanx-bench dial`.
+    pub struct Report {
+        /// One per load and setting.
+        rows: Vec<Row> | "small files in open loop at shares of the capacity", 1;
+        /// Requests per second of the server without a delay in closed loop.
+        capacity: f64 => "requests/s in closed loop", 0;
+        /// The driver of Phalanx.
+        driver: Option<&'static str>;
+        /// The machine and cores of the measurement.
+        machine: Machine;
+        /// Progress, if the run was interrupted.
+        partial: Option<Partial>;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
 }
 
-/// One setting under one load; medians of the slices.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    /// Share of the capacity.
-    pub load: f64,
-    /// The batching delay in microseconds.
-    pub hold_us: u64,
-    /// Processor time per request, in microseconds.
-    pub cpu_us_per_request: f64,
-    /// Median of the slices' ratios to the first setting.
-    pub cpu_over_first: f64,
-    /// Median latency in microseconds.
-    pub p50_us: f64,
-    /// Median latency above that of the first setting.
-    pub p50_added_us: f64,
-    /// 99th percentile of the latency in microseconds.
-    pub p99_us: f64,
-    /// Number of measured slices.
-    pub slices: usize,
-    /// Slices among these that were kept although other processes used the cores.
-    pub noisy_slices: usize,
-    /// Quartiles of the slices.
-    pub spread: Spread,
+record! {
+    /// One setting under one load; medians of the slices.
+    pub struct Row {
+        /// Share of the capacity.
+        load: f64 => "load", 2;
+        /// The batching delay in microseconds.
+        hold_us: u64 => "delay µs", 0;
+        /// Processor time per request, in microseconds.
+        cpu_us_per_request: f64 => "µs each", 2;
+        /// Median of the slices' ratios to the first setting.
+        cpu_over_first: f64 => "of first", 2;
+        /// Median latency in microseconds.
+        p50_us: f64 => "p50 µs", 0;
+        /// Median latency above that of the first setting.
+        p50_added_us: f64 => "added", 0;
+        /// 99th percentile of the latency in microseconds.
+        p99_us: f64 => "p99 µs", 0;
+        /// Number of measured slices.
+        slices: usize => "slices", 0;
+        /// Slices among these that were kept although other processes used the cores.
+        noisy_slices: usize => "disturbed", 0;
+        /// Quartiles of the slices.
+        spread: Spread;
+    }
 }
 
 /// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
@@ -175,44 +174,5 @@ impl Row {
             noisy_slices: seen.iter().filter(|(_, noisy)| *noisy).count(),
             spread: spread([("cpu_over_first", over_first), ("p50_added_us", added)]),
         }
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:.0} requests/s in closed loop; open loop at shares of it", self.capacity)?;
-        let mut load = 0.0;
-        for row in &self.rows {
-            if row.load != load {
-                load = row.load;
-                let title = format!("{:.0} %", load * 100.0);
-                writeln!(
-                    f,
-                    "\n  {title:<14}{:>9}{:>9}{:>10}{:>10}{:>10}",
-                    "µs each", "of first", "p50 µs", "added", "p99 µs"
-                )?;
-            }
-            write!(
-                f,
-                "  {:<14}{:>9.2}{:>9.2}{:>10.0}{:>10.0}{:>10.0}",
-                format!("hold {} µs", row.hold_us),
-                row.cpu_us_per_request,
-                row.cpu_over_first,
-                row.p50_us,
-                row.p50_added_us,
-                row.p99_us,
-            )?;
-            if row.noisy_slices > 0 {
-                write!(f, "  {} of {} slices disturbed", row.noisy_slices, row.slices)?;
-            }
-            writeln!(f)?;
-        }
-        if let Some(partial) = self.partial {
-            writeln!(f, "\n  {partial}")?;
-        }
-        if self.quick {
-            writeln!(f, "\n  quick run: the figures are meaningless")?;
-        }
-        Ok(())
     }
 }

@@ -1,11 +1,9 @@
 //! A benchmark as the command line runs it: measured, then printed as text or as JSON.
 
-use std::fmt::Display;
 use std::process::ExitCode;
 
-use serde::Serialize;
-
 use crate::error::Error;
+use crate::record::{Record, is_partial, text};
 
 /// Exit code of an interrupted command, as of a shell on SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -39,17 +37,13 @@ pub(crate) trait Experiment {
             }
             Err(error) => {
                 eprintln!("phalanx-bench {}: {error}", Self::NAME);
-                ExitCode::from(exit_code(&error))
+                ExitCode::from(match error {
+                    Error::NoServers => 2,
+                    Error::Interrupted => INTERRUPTED,
+                    _ => 1,
+                })
             }
         }
-    }
-}
-
-fn exit_code(error: &Error) -> u8 {
-    match error {
-        Error::NoServers => 2,
-        Error::Interrupted => INTERRUPTED,
-        _ => 1,
     }
 }
 
@@ -60,11 +54,27 @@ pub(crate) struct Measured {
     is_partial: bool,
 }
 
-impl Measured {
-    /// A report, which is partial if a signal ended the measurement.
-    pub(crate) fn of(report: &(impl Serialize + Display), is_partial: bool) -> Option<Self> {
-        let json = serde_json::to_string_pretty(report).expect("serializable values");
-        Some(Self { text: report.to_string(), json, is_partial })
+/// Results of functions that measure.
+pub(crate) trait Outcome {
+    /// The report to print, if there is one.
+    fn measured(self) -> Result<Option<Measured>, Error>;
+}
+
+impl<R: Record> Outcome for Result<R, Error> {
+    fn measured(self) -> Result<Option<Measured>, Error> {
+        self.map(Some).measured()
+    }
+}
+
+impl<R: Record> Outcome for Result<Option<R>, Error> {
+    fn measured(self) -> Result<Option<Measured>, Error> {
+        let measured = |report: R| {
+            let json = serde_json::to_value(&report).expect("serializable values");
+            let is_partial = is_partial(&json);
+            let json = serde_json::to_string_pretty(&report).expect("serializable values");
+            Measured { text: text(&report), json, is_partial }
+        };
+        Ok(self?.map(measured))
     }
 }
 
@@ -83,9 +93,8 @@ macro_rules! experiments {
             const NAME: &'static str = $name;
 
             fn measure(&self) -> Result<Option<$crate::experiment::Measured>, $crate::error::Error> {
-                let measure: fn(&Self) -> Result<Option<$crate::experiment::Measured>, $crate::error::Error> =
-                    $measure;
-                measure(self)
+                let measure: fn(&Self) -> _ = $measure;
+                $crate::experiment::Outcome::measured(measure(self))
             }
 
             fn json(&self) -> bool {
@@ -104,15 +113,3 @@ macro_rules! experiments {
     };
 }
 pub(crate) use experiments;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_interruption_sets_the_exit_code() {
-        assert_eq!(exit_code(&Error::Interrupted), 130);
-        assert_eq!(exit_code(&Error::NoServers), 2);
-        assert_eq!(exit_code(&Error::Io(std::io::ErrorKind::Other.into())), 1);
-    }
-}

@@ -4,17 +4,15 @@
 //! each request more expensive, a short delay suffices for a collapse: throughput stays below the arrival rate and
 //! does not recover.
 
-use std::fmt;
-use std::io;
 use std::time::Instant;
 
-use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use serde::Serialize;
-
+use crate::arguments::{kib, number};
 use crate::concurrency::{ARMS, Allocator, Order, Server, second_level, server};
 use crate::cores;
+use crate::error::Error;
+use crate::record::record;
 use crate::stats::{maximum, median};
+use clap::Args;
 
 /// Requests in flight at which a server has failed: all its connections are in use.
 const LIMIT: usize = 10_000;
@@ -39,9 +37,7 @@ const LATE: u64 = 100_000_000;
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// KiB of code in each of the eight stages: 1, 2, 4, 8, 16 or 32
-    #[arg(long, value_name = "N", default_value = "16",
-          value_parser = PossibleValuesParser::new(["1", "2", "4", "8", "16", "32"])
-              .map(|text| text.parse::<u64>().expect("a listed number")))]
+    #[arg(long, value_name = "N", default_value = "16", value_parser = kib())]
     pub kib: u64,
 
     /// Length of the stall, in milliseconds
@@ -55,8 +51,7 @@ pub struct Options {
     pub trial: u64,
 
     /// Number of rounds
-    #[arg(long, value_name = "N", default_value_t = 5,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(1..=100))]
     pub rounds: usize,
 
     /// One round of short trials: only checks that it runs
@@ -68,41 +63,44 @@ pub struct Options {
     pub json: bool,
 }
 
-/// The report.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// The failure rate of the server with a budget and pools over that of events with the general allocator.
-    pub bounded_over_unbounded: f64,
-    /// The same ratio with an initial stall.
-    pub bounded_over_unbounded_stalled: f64,
-    /// Each server, with and without a stall.
-    pub rows: Vec<Row>,
-    /// Number of rounds.
-    pub rounds: usize,
-    /// Whether this was a quick run, whose figures are meaningless.
-    pub quick: bool,
+record! {
+    /// The report.
+    pub struct Report {
+        /// The failure rate of the server with a budget and pools over that of events with the general allocator.
+        bounded_over_unbounded: f64 => "budget and pools over events and the general allocator", 2;
+        /// The same ratio with an initial stall.
+        bounded_over_unbounded_stalled: f64 => "the same after a stall", 2;
+        /// Each server, with and without a stall.
+        rows: Vec<Row> | "sustained requests per second", 0;
+        /// Number of rounds.
+        rounds: usize => "rounds", 0;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
 }
 
-/// One server.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    /// The order in which requests advance.
-    pub order: Order,
-    /// The allocator of the requests' objects.
-    pub allocator: Allocator,
-    /// Length of the initial stall in milliseconds.
-    pub stall_ms: u64,
-    /// Highest sustained rate in requests per second, the best of the rounds.
-    pub rate: f64,
-    #[serde(skip)]
-    rates: Vec<f64>,
+record! {
+    /// One server.
+    pub struct Row {
+        /// The order in which requests advance.
+        order: Order => "order", 0;
+        /// The allocator of the requests' objects.
+        allocator: Allocator => "memory", 0;
+        /// Length of the initial stall in milliseconds.
+        stall_ms: u64 => "stall ms", 0;
+        /// Highest sustained rate in requests per second, the best of the rounds.
+        rate: f64 => "requests/s", 0;
+        /// The rate of each round.
+        #[serde(skip)]
+        rates: Vec<f64>;
+    }
 }
 
 /// Measures in this process, with the thread bound to one core meanwhile. Progress goes to stderr.
 ///
 /// # Errors
 /// When the kernel refuses to bind the thread.
-pub fn run(options: &Options) -> io::Result<Report> {
+pub fn run(options: &Options) -> Result<Report, Error> {
     let (rounds, trial) = match options.quick {
         true => (1, 20),
         false => (options.rounds, options.trial),
@@ -219,24 +217,6 @@ impl Trial {
                 }
             });
         }
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "sustained requests per second ({} rounds)\n", self.rounds)?;
-        writeln!(f, "{:<12}{:<12}{:>12}{:>16}", "order", "memory", "undisturbed", "after a stall")?;
-        for row in self.rows.iter().filter(|row| row.stall_ms == 0) {
-            let same = |other: &&Row| {
-                (other.order, other.allocator) == (row.order, row.allocator) && other.stall_ms > 0
-            };
-            let stalled = self.rows.iter().find(same).map_or(f64::NAN, |row| row.rate);
-            let (order, memory) = (format!("{:?}", row.order), format!("{:?}", row.allocator));
-            writeln!(f, "{order:<12}{memory:<12}{:>14.0}{stalled:>18.0}", row.rate)?;
-        }
-        writeln!(f, "\nbudget and pools over events and the general allocator")?;
-        writeln!(f, "{:<24}{:>12.2}", "  undisturbed", self.bounded_over_unbounded)?;
-        writeln!(f, "{:<24}{:>12.2}", "  after a stall", self.bounded_over_unbounded_stalled)
     }
 }
 

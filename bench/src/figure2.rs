@@ -4,7 +4,6 @@
 //! with caches and branch predictors full of other data. The first call pays for loading the kernel's code and
 //! data; the following calls share that cost.
 
-use std::fmt;
 use std::fs::File;
 use std::hint::black_box;
 use std::io;
@@ -12,13 +11,14 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use clap::Args;
-use serde::Serialize;
-
+use crate::arguments::number;
 use crate::cores;
+use crate::error::Error;
 use crate::pipeline::Scatter;
+use crate::record::record;
 use crate::rounds::{self, Taken};
 use crate::stats::{Spread, median, spread};
+use clap::Args;
 
 const BLOCK: usize = 4096;
 /// Calls per cohort.
@@ -45,13 +45,11 @@ pub struct Options {
     pub directory: Option<PathBuf>,
 
     /// Size of the file
-    #[arg(long, value_name = "MIB", default_value_t = 64,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=4096))]
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = number(1..=4096))]
     pub mib: usize,
 
     /// Measurements per cohort size
-    #[arg(long, value_name = "N", default_value_t = 41,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 41, value_parser = number(1..=10_000))]
     pub rounds: usize,
 
     /// A small file and few rounds: only checks that it runs
@@ -63,38 +61,40 @@ pub struct Options {
     pub json: bool,
 }
 
-/// The report.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// One per k.
-    pub cohorts: Vec<Cohort>,
-    /// Cost of a call in a cohort of 8 over that of a single call.
-    pub k8_over_k1: f64,
-    /// Cost of a call in a cohort of 64 over that of a single call.
-    pub k64_over_k1: f64,
-    /// Median cost of a call among many, nothing flushed.
-    pub warm_ns: f64,
-    /// Size of the file.
-    pub file_mib: usize,
-    /// Quartiles of the two ratios.
-    pub spread: Spread,
-    /// Number of measured rounds.
-    pub rounds: usize,
-    /// Rounds among these that were kept although other processes used the machine.
-    pub noisy_rounds: usize,
+record! {
+    /// The report.
+    pub struct Report {
+        /// One per k.
+        cohorts: Vec<Cohort> | "a write of 4 KiB in a cohort of k, caches flushed before (medians)", 0;
+        /// Cost of a call in a cohort of 8 over that of a single call.
+        k8_over_k1: f64 => "k = 8 over k = 1", 2;
+        /// Cost of a call in a cohort of 64 over that of a single call.
+        k64_over_k1: f64 => "k = 64 over k = 1", 2;
+        /// Median cost of a call among many, nothing flushed.
+        warm_ns: f64 => "ns of a call among many, nothing flushed", 0;
+        /// Size of the file.
+        file_mib: usize;
+        /// Quartiles of the two ratios.
+        spread: Spread;
+        /// Number of measured rounds.
+        rounds: usize => "rounds", 0;
+        /// Rounds among these that were kept although other processes used the machine.
+        noisy_rounds: usize => "disturbed rounds", 0;
+    }
 }
 
-/// One k.
-#[derive(Clone, Debug, Serialize)]
-pub struct Cohort {
-    /// Consecutive calls.
-    pub k: usize,
-    /// Median nanoseconds per call.
-    pub ns_per_call: f64,
-    /// Ratio to k = 1: the median of the rounds' ratios.
-    pub over_k1: f64,
-    /// Quartiles of the rounds.
-    pub spread: Spread,
+record! {
+    /// One k.
+    pub struct Cohort {
+        /// Consecutive calls.
+        k: usize => "k", 0;
+        /// Median nanoseconds per call.
+        ns_per_call: f64 => "ns per call", 0;
+        /// Ratio to k = 1: the median of the rounds' ratios.
+        over_k1: f64 => "over k = 1", 2;
+        /// Quartiles of the rounds.
+        spread: Spread;
+    }
 }
 
 /// A file with random blocks to write to.
@@ -138,7 +138,7 @@ impl Flush {
 ///
 /// # Errors
 /// When the file cannot be written, or the thread cannot be bound to a core.
-pub fn run(options: &Options) -> io::Result<Report> {
+pub fn run(options: &Options) -> Result<Report, Error> {
     let (mib, rounds) = if options.quick { (4, 3) } else { (options.mib, options.rounds) };
     let file = match &options.directory {
         Some(directory) => tempfile::tempfile_in(directory)?,
@@ -191,15 +191,4 @@ pub fn run(options: &Options) -> io::Result<Report> {
         rounds,
         noisy_rounds: noisy,
     })
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "a write of 4 KiB in a cohort of k, caches flushed before (medians)\n")?;
-        writeln!(f, "{:>6}{:>14}{:>12}", "k", "ns per call", "over k = 1")?;
-        for Cohort { k, ns_per_call, over_k1, .. } in &self.cohorts {
-            writeln!(f, "{k:>6}{ns_per_call:>14.0}{over_k1:>12.2}")?;
-        }
-        writeln!(f, "{:>6}{:>14.0}", "warm", self.warm_ns)
-    }
 }

@@ -5,17 +5,14 @@
 //! server grew 2.3 times and that of the threaded one 45 times.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use clap::Args;
-use serde::Serialize;
-
+use crate::arguments::{number, seconds};
 use crate::error::Error;
-use crate::load::seconds;
 use crate::machine::Machine;
 use crate::partial::{self, Partial};
+use crate::record::record;
 use crate::stats::{Spread, median, spread};
 use crate::surge;
 use crate::web::runner::{Plan, Runner, RunnerOptions};
@@ -23,6 +20,7 @@ use crate::web::server::Server;
 use crate::web::servers::ours;
 use crate::web::site::Site;
 use crate::web::slice::Shot;
+use clap::Args;
 
 /// Cache size of the server: smaller than the site.
 const CACHE: &str = "128M";
@@ -41,7 +39,7 @@ const SERVERS: [&str; 4] = ["twin", "nginx", "lighttpd", "h2o"];
 pub struct Options {
     /// Numbers of users
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64,256,512,1024,2048,4096",
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=15_000))]
+          value_parser = number(1..=15_000))]
     pub users: Vec<usize>,
 
     /// Minimum pause between pages, in seconds; the mean is three times as long
@@ -49,13 +47,11 @@ pub struct Options {
     pub think: Duration,
 
     /// Files of the site
-    #[arg(long, value_name = "N", default_value_t = 8192,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 8192, value_parser = number(1..=1_000_000))]
     pub files: usize,
 
     /// Slices per server and number of users
-    #[arg(long, value_name = "N", default_value_t = 5,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(1..=1000))]
     pub slices: usize,
 
     /// Length of a slice, in seconds
@@ -75,57 +71,59 @@ pub struct Options {
     pub json: bool,
 }
 
-/// The report of `phalanx-bench figure6`.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// One per server and number of users.
-    pub rows: Vec<Row>,
-    /// Mean latency of each server with the most users over that with the fewest.
-    pub latency_growth: BTreeMap<&'static str, f64>,
-    /// The growth of the twin over that of Phalanx; above 1, the latency of Phalanx grows less.
-    pub twin_growth_over_phalanx: Option<f64>,
-    /// Answers per second with the most users: Phalanx over the twin.
-    pub throughput_over_twin: Option<f64>,
-    /// Minimum pause between pages, in seconds.
-    pub think: f64,
-    /// Size of the site in bytes.
-    pub site_bytes: u64,
-    /// The machine and cores of the measurement.
-    pub machine: Machine,
-    /// Progress, if the run was interrupted.
-    pub partial: Option<Partial>,
-    /// Whether this was a quick run, whose figures are meaningless.
-    pub quick: bool,
+record! {
+    /// The report of `phalanx-bench figure6`.
+    pub struct Report {
+        /// One per server and number of users.
+        rows: Vec<Row> | "users who think between pages", 1;
+        /// Mean latency of each server with the most users over that with the fewest.
+        latency_growth: BTreeMap<&'static str, f64> => "mean latency with the most users over that with the fewest", 1;
+        /// The growth of the twin over that of Phalanx; above 1, the latency of Phalanx grows less.
+        twin_growth_over_phalanx: Option<f64> => "growth of the twin over that of Phalanx", 2;
+        /// Answers per second with the most users: Phalanx over the twin.
+        throughput_over_twin: Option<f64> => "throughput over the twin with the most users", 2;
+        /// Minimum pause between pages, in seconds.
+        think: f64 => "minimum pause in seconds", 3;
+        /// Size of the site in bytes.
+        site_bytes: u64 => "bytes of the site", 0;
+        /// The machine and cores of the measurement.
+        machine: Machine;
+        /// Progress, if the run was interrupted.
+        partial: Option<Partial>;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
 }
 
-/// One server with a number of users; medians of the slices.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    /// `phalanx`, `twin`, `nginx`, `lighttpd` or `h2o`.
-    pub server: &'static str,
-    /// Number of users.
-    pub users: usize,
-    /// Answers per second.
-    pub rps: f64,
-    /// Mebibytes per second.
-    pub mib_per_second: f64,
-    /// Mean time from the intended start of a request to its last byte, in milliseconds. The first request of a
-    /// page includes the connection setup.
-    pub mean_ms: f64,
-    /// 99th percentile of the same.
-    pub p99_ms: f64,
-    /// Processor time per request, in microseconds.
-    pub cpu_us_per_request: f64,
-    /// Share of the load's core that the load used; near 1, the load is the bottleneck.
-    pub client_busy: f64,
-    /// Requests without an answer, in all slices.
-    pub failed: u64,
-    /// Number of measured slices.
-    pub slices: usize,
-    /// Slices among these that were kept although other processes used the cores.
-    pub noisy_slices: usize,
-    /// Quartiles of the slices.
-    pub spread: Spread,
+record! {
+    /// One server with a number of users; medians of the slices.
+    pub struct Row {
+        /// Number of users.
+        users: usize => "users", 0;
+        /// `phalanx`, `twin`, `nginx`, `lighttpd` or `h2o`.
+        server: &'static str => "server", 0;
+        /// Answers per second.
+        rps: f64 => "answers/s", 0;
+        /// Mebibytes per second.
+        mib_per_second: f64 => "MiB/s", 0;
+        /// Mean time from the intended start of a request to its last byte, in milliseconds. The first request of a
+        /// page includes the connection setup.
+        mean_ms: f64 => "mean ms", 2;
+        /// 99th percentile of the same.
+        p99_ms: f64 => "p99 ms", 2;
+        /// Processor time per request, in microseconds.
+        cpu_us_per_request: f64 => "µs each", 1;
+        /// Share of the load's core that the load used; near 1, the load is the bottleneck.
+        client_busy: f64 => "load busy", 2;
+        /// Requests without an answer, in all slices.
+        failed: u64 => "unanswered", 0;
+        /// Number of measured slices.
+        slices: usize => "slices", 0;
+        /// Slices among these that were kept although other processes used the cores.
+        noisy_slices: usize => "disturbed", 0;
+        /// Quartiles of the slices.
+        spread: Spread;
+    }
 }
 
 /// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
@@ -216,57 +214,5 @@ impl Report {
             machine: runner.machine.clone(),
             quick: options.quick,
         }
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "users who think for {} s at least; a site of {} MiB",
-            self.think,
-            self.site_bytes >> 20
-        )?;
-        let mut users = 0;
-        for row in &self.rows {
-            if row.users != users {
-                users = row.users;
-                let title = format!("{users} users");
-                writeln!(
-                    f,
-                    "\n  {title:<12}{:>10}{:>9}{:>10}{:>10}{:>9}{:>11}",
-                    "answers/s", "MiB/s", "mean ms", "p99 ms", "µs each", "load busy"
-                )?;
-            }
-            write!(
-                f,
-                "  {:<12}{:>10.0}{:>9.0}{:>10.2}{:>10.2}{:>9.1}{:>10.0}%",
-                row.server,
-                row.rps,
-                row.mib_per_second,
-                row.mean_ms,
-                row.p99_ms,
-                row.cpu_us_per_request,
-                row.client_busy * 100.0,
-            )?;
-            if row.failed > 0 {
-                write!(f, "  {} unanswered", row.failed)?;
-            }
-            if row.noisy_slices > 0 {
-                write!(f, "  {} of {} slices disturbed", row.noisy_slices, row.slices)?;
-            }
-            writeln!(f)?;
-        }
-        writeln!(f, "\n  mean latency with the most users over that with the fewest")?;
-        for (server, growth) in &self.latency_growth {
-            writeln!(f, "  {server:<12}{growth:>10.1}")?;
-        }
-        if let Some(partial) = self.partial {
-            writeln!(f, "\n  {partial}")?;
-        }
-        if self.quick {
-            writeln!(f, "\n  quick run: the figures are meaningless")?;
-        }
-        Ok(())
     }
 }

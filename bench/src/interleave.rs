@@ -5,7 +5,6 @@
 //! waits for memory two or three times, and each access depends on the previous one.
 
 use std::cell::Cell;
-use std::fmt;
 use std::hint::black_box;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -13,13 +12,14 @@ use std::process::Command;
 use std::rc::Rc;
 use std::time::Instant;
 
-use clap::Args;
-use phalanx_core::{Graph, Processor, SharedStage, prefetch};
-use serde::Serialize;
-
+use crate::arguments::number;
 use crate::clock::Clock;
 use crate::cores;
+use crate::error::Error;
+use crate::record::record;
 use crate::stats::{median, minimum};
+use clap::Args;
+use phalanx_core::{Graph, Processor, SharedStage, prefetch};
 
 /// Lookups per cohort.
 const COHORT: usize = 64;
@@ -41,18 +41,15 @@ const END_OF_CHAIN: u32 = u32::MAX;
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Size of the table
-    #[arg(long, value_name = "MIB", default_value_t = 256,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=16_384))]
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = number(1..=16_384))]
     pub mib: usize,
 
     /// Number of rounds
-    #[arg(long, value_name = "N", default_value_t = 15,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = number(1..=1000))]
     pub rounds: usize,
 
     /// Lookups per round
-    #[arg(long, value_name = "N", default_value_t = 256 * 1024,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(64..))]
+    #[arg(long, value_name = "N", default_value_t = 256 * 1024, value_parser = number(64..))]
     pub lookups: usize,
 
     /// A small table and few lookups: only checks that it runs
@@ -64,25 +61,26 @@ pub struct Options {
     pub json: bool,
 }
 
-/// The report.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// Nanoseconds per lookup without prefetches, the fastest round.
-    pub plain_ns: f64,
-    /// Nanoseconds per lookup with prefetches, the fastest round.
-    pub prefetch_ns: f64,
-    /// Median of the rounds' ratios; above 1, prefetches are faster.
-    pub speedup: f64,
-    /// Size of the table in MiB.
-    pub table_mib: usize,
-    /// Memory of this process in huge pages, in MiB; `None` where the kernel does not report it.
-    pub huge_mib: Option<usize>,
-    /// Lookups per round.
-    pub lookups: usize,
-    /// Number of rounds.
-    pub rounds: usize,
-    /// Lookups per cohort.
-    pub cohort: usize,
+record! {
+    /// The report.
+    pub struct Report {
+        /// Nanoseconds per lookup without prefetches, the fastest round.
+        plain_ns: f64 => "ns of a plain lookup", 1;
+        /// Nanoseconds per lookup with prefetches, the fastest round.
+        prefetch_ns: f64 => "with prefetches", 1;
+        /// Median of the rounds' ratios; above 1, prefetches are faster.
+        speedup: f64 => "speedup (median of the rounds)", 2;
+        /// Size of the table in MiB.
+        table_mib: usize => "MiB of the table", 0;
+        /// Memory of this process in huge pages, in MiB; `None` where the kernel does not report it.
+        huge_mib: Option<usize> => "MiB in huge pages", 0;
+        /// Lookups per round.
+        lookups: usize;
+        /// Number of rounds.
+        rounds: usize => "rounds", 0;
+        /// Lookups per cohort.
+        cohort: usize => "lookups per cohort", 0;
+    }
 }
 
 /// A hash table with chaining.
@@ -202,7 +200,7 @@ fn huge_mib() -> Option<usize> {
 ///
 /// # Errors
 /// When the thread cannot be bound to a core.
-pub fn run(options: &Options) -> io::Result<Report> {
+pub fn run(options: &Options) -> Result<Report, Error> {
     let (mib, rounds, lookups) = match options.quick {
         true => (1, 3, 4 * 1024),
         false => (options.mib, options.rounds, options.lookups),
@@ -275,19 +273,6 @@ impl Bench {
             sum.set(sum.get() + u64::from(found));
         });
         taken.expect("below the limit");
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { table_mib, cohort, rounds, .. } = self;
-        writeln!(f, "a lookup in a hash table of {table_mib} MiB, in ns (cohorts of {cohort})\n")?;
-        writeln!(f, "  plain             {:>10.1}", self.plain_ns)?;
-        writeln!(f, "  with prefetches   {:>10.1}", self.prefetch_ns)?;
-        if let Some(mib) = self.huge_mib {
-            writeln!(f, "  in huge pages     {mib:>10} MiB")?;
-        }
-        writeln!(f, "\n  speedup           {:>10.2}  (median of {rounds} rounds)", self.speedup)
     }
 }
 

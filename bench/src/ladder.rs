@@ -5,16 +5,17 @@
 //! that the tuner may choose is measured with the size declared, next to the automatic setting and run to
 //! completion.
 
-use std::fmt;
 use std::io;
 use std::time::Instant;
 
 use clap::Args;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use crate::arguments::number;
 use crate::cores;
 use crate::error::Error;
 use crate::pipeline::{Arm, Line, MAX_WARM_UP_REQUESTS, Setting, in_processes};
+use crate::record::record;
 use crate::stats::{median, minimum};
 
 /// KiB of code in each of the eight stages.
@@ -46,13 +47,11 @@ const SWEEP: [(u64, Setting); 7] = [
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Rounds per process
-    #[arg(long, value_name = "N", default_value_t = 9,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = number(1..=1000))]
     pub rounds: usize,
 
     /// Number of measuring processes, one after another; 0 measures in this process
-    #[arg(long, value_name = "N", default_value_t = 3,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(0..=100))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = number(0..=100))]
     pub processes: usize,
 
     /// One short process: only checks that it runs
@@ -64,51 +63,57 @@ pub struct Options {
     pub json: bool,
 }
 
-/// The report.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Report {
-    /// One pipeline per stage size.
-    pub pipelines: Vec<Pipeline>,
-    /// The largest `regret`.
-    pub worst_regret: f64,
-    /// Run to completion over the automatic setting at tiny stages; below 1, plain calls are faster.
-    pub tiny_rtc_over_auto: f64,
-    /// Rounds per process.
-    pub rounds: usize,
-    /// Requests per round.
-    pub requests: usize,
-    /// Number of measuring processes.
-    pub processes: usize,
+record! {
+    /// The report.
+    #[derive(Deserialize)]
+    pub struct Report {
+        /// One pipeline per stage size.
+        pipelines: Vec<Pipeline> | "ns per request through 8 stages; regret: the automatic setting over the size that it loses most against", 0;
+        /// The largest `regret`.
+        worst_regret: f64 => "worst regret", 3;
+        /// Run to completion over the automatic setting at tiny stages; below 1, plain calls are faster.
+        tiny_rtc_over_auto: f64 => "run to completion over automatic, tiny stages", 2;
+        /// Rounds per process.
+        rounds: usize => "rounds", 0;
+        /// Requests per round.
+        requests: usize;
+        /// Number of measuring processes.
+        processes: usize => "processes", 0;
+    }
 }
 
-/// One pipeline.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Pipeline {
-    /// KiB of code per stage.
-    pub kib_per_stage: u64,
-    /// The cohort size that the runtime keeps; 0 if it found none in time.
-    pub found: u64,
-    /// The fastest declared size.
-    pub best: u64,
-    /// Nanoseconds per request in the automatic setting.
-    pub auto_ns: f64,
-    /// Time of the automatic setting over that of the fastest size, by the rounds' pairs.
-    pub regret: f64,
-    /// Run to completion over the automatic setting; above 1, the automatic setting is faster.
-    pub rtc_over_auto: f64,
-    /// All declared sizes.
-    pub sweep: Vec<Declared>,
+record! {
+    /// One pipeline.
+    #[derive(Deserialize)]
+    pub struct Pipeline {
+        /// KiB of code per stage.
+        kib_per_stage: u64 => "KiB a stage", 0;
+        /// The cohort size that the runtime keeps; 0 if it found none in time.
+        found: u64 => "found", 0;
+        /// The fastest declared size.
+        best: u64 => "best", 0;
+        /// Nanoseconds per request in the automatic setting.
+        auto_ns: f64 => "auto", 0;
+        /// Time of the automatic setting over that of the fastest size, by the rounds' pairs.
+        regret: f64 => "regret", 3;
+        /// Run to completion over the automatic setting; above 1, the automatic setting is faster.
+        rtc_over_auto: f64 => "rtc/auto", 2;
+        /// All declared sizes.
+        sweep: Vec<Declared> | "declared sizes", 0;
+    }
 }
 
-/// One declared size.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Declared {
-    /// Maximum number of operations per cohort; at 1 all stages are direct.
-    pub cohort: u64,
-    /// Nanoseconds per request.
-    pub ns: f64,
-    /// Time of the automatic setting over that of this size; above 1, the automatic setting is slower.
-    pub auto_over: f64,
+record! {
+    /// One declared size.
+    #[derive(Deserialize)]
+    pub struct Declared {
+        /// Maximum number of operations per cohort; at 1 all stages are direct.
+        cohort: u64 => "cohort", 0;
+        /// Nanoseconds per request.
+        ns: f64 => "ns", 0;
+        /// Time of the automatic setting over that of this size; above 1, the automatic setting is slower.
+        auto_over: f64 => "auto over", 3;
+    }
 }
 
 /// Measures in the given number of processes, one after another, or in this one for 0. Progress goes to stderr.
@@ -233,31 +238,6 @@ impl Report {
             .judged()
         });
         Self::new(pipelines.collect(), first.rounds, first.requests, reports.len())
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { rounds, processes, .. } = self;
-        writeln!(f, "ns per request through 8 stages, by cohort size ({processes} x {rounds}")?;
-        writeln!(
-            f,
-            "rounds); regret: the automatic setting over the size it loses most against\n"
-        )?;
-        write!(f, "{:>8}", "a stage")?;
-        for (cohort, _) in SWEEP {
-            write!(f, "{cohort:>8}")?;
-        }
-        writeln!(f, "{:>9}{:>7}{:>8}{:>10}", "auto", "found", "regret", "rtc/auto")?;
-        for pipeline in &self.pipelines {
-            write!(f, "{:>8}", format!("{} KiB", pipeline.kib_per_stage))?;
-            for declared in &pipeline.sweep {
-                write!(f, "{:>8.0}", declared.ns)?;
-            }
-            let Pipeline { auto_ns, found, regret, rtc_over_auto, .. } = pipeline;
-            writeln!(f, "{auto_ns:>9.0}{found:>7}{regret:>8.3}{rtc_over_auto:>10.2}")?;
-        }
-        Ok(())
     }
 }
 

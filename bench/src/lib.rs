@@ -29,6 +29,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arguments;
 pub mod broker;
 mod cachegrind;
 pub mod cli;
@@ -62,13 +63,13 @@ pub mod pipeline;
 mod process;
 pub mod procfs;
 mod programs;
+pub mod record;
 pub mod report;
 mod rounds;
 pub mod runtimes;
 pub mod scale;
 pub mod stats;
 mod surge;
-pub mod table;
 pub mod twin;
 pub mod web;
 

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::fs;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cores::Cores;
 
 /// Properties of a machine that affect figures.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// Name of the processor.
     pub processor: Option<String>,

@@ -5,19 +5,18 @@
 
 use std::cell::Cell;
 use std::convert::Infallible;
-use std::fmt;
 use std::hint::black_box;
 use std::rc::Rc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use clap::Args;
-use phalanx_core::{Graph, Processor, SharedStage, World};
-use serde::Serialize;
-
 use crate::clock::Clock;
+use crate::error::Error;
+use crate::record::record;
 use crate::rounds::{self, Taken};
 use crate::stats::{Spread, median, spread};
+use clap::Args;
+use phalanx_core::{Graph, Processor, SharedStage, World};
 
 /// Operations queued together.
 const COHORT: usize = 64;
@@ -36,55 +35,41 @@ pub struct Options {
     pub json: bool,
 }
 
-/// Nanoseconds per operation, medians over the rounds, and their ratios.
-#[derive(Debug, Serialize)]
-pub struct Report {
-    /// Invoked and run on the same processor, with counters.
-    pub dispatch_ns: f64,
-    /// Called from one stage to another and awaited.
-    pub call_ns: f64,
-    /// Called on another processor and awaited.
-    pub cross_ns: f64,
-    /// A boxed closure pushed to a vector, popped and run.
-    pub boxed_fn_ns: f64,
-    /// A task spawned on tokio's current-thread runtime and awaited.
-    pub tokio_spawn_ns: f64,
-    /// Median of the rounds' ratios.
-    pub dispatch_over_boxed_fn: f64,
-    /// Median of the rounds' ratios.
-    pub tokio_over_call: f64,
-    /// Quartiles of the two ratios.
-    pub spread: Spread,
-    /// Number of rounds.
-    pub rounds: usize,
-    /// Rounds among these that were kept although other processes used the machine.
-    pub noisy_rounds: usize,
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines = [
-            ("dispatched and run", self.dispatch_ns),
-            ("called and awaited", self.call_ns),
-            ("called on another processor and awaited", self.cross_ns),
-            ("a boxed closure", self.boxed_fn_ns),
-            ("a tokio task, spawned and awaited", self.tokio_spawn_ns),
-        ];
-        writeln!(f, "an operation, in ns (medians of {} rounds)\n", self.rounds)?;
-        for (name, ns) in lines {
-            writeln!(f, "  {name:<42}{ns:>10.1}")?;
-        }
-        writeln!(f, "\n  dispatch over boxed closure {:>24.2}", self.dispatch_over_boxed_fn)?;
-        writeln!(f, "  tokio task over call {:>31.2}", self.tokio_over_call)
+record! {
+    /// Nanoseconds per operation, medians over the rounds, and their ratios.
+    pub struct Report {
+        /// Invoked and run on the same processor, with counters.
+        dispatch_ns: f64 => "ns of an operation dispatched and run", 1;
+        /// Called from one stage to another and awaited.
+        call_ns: f64 => "called and awaited", 1;
+        /// Called on another processor and awaited.
+        cross_ns: f64 => "called on another processor and awaited", 1;
+        /// A boxed closure pushed to a vector, popped and run.
+        boxed_fn_ns: f64 => "a boxed closure", 1;
+        /// A task spawned on tokio's current-thread runtime and awaited.
+        tokio_spawn_ns: f64 => "a tokio task, spawned and awaited", 1;
+        /// Median of the rounds' ratios.
+        dispatch_over_boxed_fn: f64 => "dispatch over boxed closure", 2;
+        /// Median of the rounds' ratios.
+        tokio_over_call: f64 => "tokio task over call", 2;
+        /// Quartiles of the two ratios.
+        spread: Spread;
+        /// Number of rounds.
+        rounds: usize => "rounds", 0;
+        /// Rounds among these that were kept although other processes used the machine.
+        noisy_rounds: usize;
     }
 }
 
 /// Runs the benchmark.
-pub fn run(options: &Options) -> Report {
+///
+/// # Errors
+/// When tokio's runtime cannot be created.
+pub fn run(options: &Options) -> Result<Report, Error> {
     let rounds = options.rounds.max(7);
     let operations = if options.quick { 6_400 } else { 640_000 };
     let one = One::new();
-    let tokio = tokio::runtime::Builder::new_current_thread().build().expect("a tokio runtime");
+    let tokio = tokio::runtime::Builder::new_current_thread().build()?;
     let round = || {
         // Compared arms are adjacent, since the speed of the machine changes.
         let dispatched = time(operations, || one.dispatch(operations));
@@ -102,7 +87,7 @@ pub fn run(options: &Options) -> Report {
         taken.iter().map(|figures| figures[over] / figures[under]).collect()
     };
     let (dispatch, tokio) = (ratios(0, 3), ratios(4, 1));
-    Report {
+    Ok(Report {
         dispatch_ns: arm(0),
         call_ns: arm(1),
         cross_ns: arm(2),
@@ -113,7 +98,7 @@ pub fn run(options: &Options) -> Report {
         spread: spread([("dispatch_over_boxed_fn", dispatch), ("tokio_over_call", tokio)]),
         rounds,
         noisy_rounds: noisy,
-    }
+    })
 }
 
 fn time(operations: usize, work: impl FnOnce()) -> f64 {

@@ -127,14 +127,13 @@ fn servers_are_measured_with_several_processors() {
     assert!(rows.iter().filter(first).all(|row| row["over_first"] == 1.0), "{report}");
 }
 
-#[test]
-fn an_interrupted_benchmark_of_the_broker_prints_its_results() {
+/// Interrupts a benchmark some seconds after it printed a line that begins with `start`, and returns its report.
+fn interrupted(arguments: &[&str], start: &str) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx-bench"));
     command.env("PHALANX_EXECUTABLE", phalanx()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.args(["broker", "--shape=light,pair", "--rounds=1000", "--slice=0.01", "--json"]);
-    let mut bench = command.spawn().unwrap();
+    let mut bench = command.args(arguments).arg("--json").spawn().unwrap();
     let mut said = BufReader::new(bench.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert!(said.any(|line| line.starts_with("light")), "it starts");
+    assert!(said.any(|line| line.starts_with(start)), "it starts");
     std::thread::sleep(Duration::from_secs(3));
     let pid = rustix::process::Pid::from_raw(bench.id().cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
@@ -143,8 +142,28 @@ fn an_interrupted_benchmark_of_the_broker_prints_its_results() {
     assert_eq!(printed.status.code(), Some(130), "{said:?}");
     let report: Value = serde_json::from_slice(&printed.stdout).unwrap();
     assert_eq!(report["interrupted"], true);
+    report
+}
+
+#[test]
+fn an_interrupted_benchmark_of_the_broker_prints_its_results() {
+    let report =
+        interrupted(&["broker", "--shape=light,pair", "--rounds=1000", "--slice=0.01"], "light");
     let slices = report["rows"][0]["slices"].as_u64().unwrap();
     assert!((1..1000).contains(&slices), "{report}");
+}
+
+#[test]
+fn an_interrupted_benchmark_of_the_matcher_prints_the_measured_rounds() {
+    let filters = ["--subscriptions=1000", "--workload=W0", "--access=single", "--cohort=0,64"];
+    let arguments = [&["match", "--rounds=1000", "--slice=10"], &filters[..]].concat();
+    let report = interrupted(&arguments, "W0, 1000 filters");
+    let rounds = report["rounds"].as_u64().unwrap();
+    assert!((1..1000).contains(&rounds), "{report}");
+    assert!(
+        report["rows"].as_array().unwrap().iter().all(|row| row["rounds"] == rounds),
+        "{report}"
+    );
 }
 
 /// A running `phalanx web`; killed when dropped.

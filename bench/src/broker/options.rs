@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::RangedU64ValueParser;
 
 use super::shape::Shape;
-use crate::load::seconds;
+use crate::arguments::{number, seconds};
 use crate::matching::Workload;
 use crate::web::runner::{RunnerOptions, SetupOptions};
 
@@ -32,8 +31,7 @@ pub struct Options {
     pub shapes: Vec<Shape>,
 
     /// Slices per server and shape
-    #[arg(long, value_name = "N", default_value_t = 7,
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
     pub rounds: usize,
 
     /// Length of a slice, in seconds
@@ -41,13 +39,11 @@ pub struct Options {
     pub slice: Duration,
 
     /// Payload size in bytes; the first 12 bytes hold the time and the sender
-    #[arg(long, value_name = "BYTES", default_value_t = 32,
-          value_parser = RangedU64ValueParser::<usize>::new().range(12..=65_536))]
+    #[arg(long, value_name = "BYTES", default_value_t = 32, value_parser = number(12..=65_536))]
     pub payload: usize,
 
     /// Number of filters on message properties, in the shape `filters`
-    #[arg(long, value_name = "N", default_value_t = 1_000_000,
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = number(1..=10_000_000))]
     pub filters: usize,
 
     /// Workload of these filters, as in `phalanx-bench match`

@@ -1,44 +1,42 @@
 //! The report, as text and as JSON.
 
 use std::collections::BTreeMap;
-use std::fmt;
-
-use serde::Serialize;
 
 use super::shape::{Setting, Shape, Unit};
 use super::{Options, Server, Slice, peers};
 use crate::machine::Machine;
+use crate::record::record;
 use crate::stats::median;
-use crate::table::{row, text};
 
-/// The results of all settings.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// One per server and setting.
-    pub rows: Vec<Row>,
-    /// The smallest `over_mosquitto` of Phalanx.
-    pub worst_over_mosquitto: Option<f64>,
-    /// The smallest `over_best_peer` of Phalanx.
-    pub worst_over_best_peer: Option<f64>,
-    /// Messages of QoS 1 acknowledged per second with a journal, in the shape `acknowledged`.
-    pub kept_acknowledged_per_s: Option<f64>,
-    /// Filters subscribed per second by Phalanx, in the shape `filters`.
-    pub filters_per_s: Option<f64>,
-    /// Number of these filters.
-    pub filters: usize,
-    /// Payload size in bytes.
-    pub payload: usize,
-    /// Versions of the peers; `None` if not installed.
-    pub peers: BTreeMap<&'static str, Option<String>>,
-    /// The machine and cores of the measurement.
-    pub machine: Machine,
-    /// Whether a signal ended the run.
-    pub interrupted: bool,
-    /// Whether this was a quick run, whose figures are meaningless.
-    pub quick: bool,
+record! {
+    /// The results of all settings.
+    pub struct Report {
+        /// One per server and setting.
+        rows: Vec<Row> | "", 3;
+        /// The smallest `over_mosquitto` of Phalanx.
+        worst_over_mosquitto: Option<f64> => "messages per second of processor time over mosquitto, the worst shape", 2;
+        /// The smallest `over_best_peer` of Phalanx.
+        worst_over_best_peer: Option<f64> => "over the best peer, the worst shape", 2;
+        /// Messages of QoS 1 acknowledged per second with a journal, in the shape `acknowledged`.
+        kept_acknowledged_per_s: Option<f64> => "messages per second acknowledged after a write to the disk", 0;
+        /// Filters subscribed per second by Phalanx, in the shape `filters`.
+        filters_per_s: Option<f64> => "filters subscribed per second", 0;
+        /// Number of these filters.
+        filters: usize => "filters", 0;
+        /// Payload size in bytes.
+        payload: usize;
+        /// Versions of the peers; `None` if not installed.
+        peers: BTreeMap<&'static str, Option<String>> => "peer", 0;
+        /// The machine and cores of the measurement.
+        machine: Machine;
+        /// Whether a signal ended the run.
+        interrupted: bool;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
 }
 
-row! {
+record! {
     /// A server in one setting; medians of the slices.
     pub struct Row {
         /// Shape of the load.
@@ -145,38 +143,5 @@ impl Report {
         let least = |of: fn(&Row) -> Option<f64>| self.rows.iter().filter_map(of).reduce(f64::min);
         let worst = [least(|row| row.over_mosquitto), least(|row| row.over_best_peer)];
         [self.worst_over_mosquitto, self.worst_over_best_peer] = worst;
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.machine)?;
-        for (name, version) in &self.peers {
-            writeln!(f, "{name} {}", version.as_deref().unwrap_or("is not installed"))?;
-        }
-        write!(f, "\n{}\n", text(&self.rows, 3))?;
-        if let Some(rate) = self.kept_acknowledged_per_s {
-            writeln!(f, "  {rate:.0} messages per second acknowledged after a write to the disk")?;
-        }
-        if let Some(rate) = self.filters_per_s {
-            writeln!(f, "  {} filters, {rate:.0} subscribed per second", self.filters)?;
-        }
-        let peers = [("mosquitto", self.worst_over_mosquitto), ("peer", self.worst_over_best_peer)];
-        for (name, worst) in peers {
-            if let Some(worst) = worst {
-                let name = if name == "peer" { "the best peer" } else { name };
-                writeln!(
-                    f,
-                    "  messages per second of processor time over {name}: at least {worst:.2}"
-                )?;
-            }
-        }
-        if self.interrupted {
-            writeln!(f, "\n  interrupted")?;
-        }
-        if self.quick {
-            writeln!(f, "\n  quick run: the figures are meaningless")?;
-        }
-        Ok(())
     }
 }

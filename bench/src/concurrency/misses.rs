@@ -2,36 +2,37 @@
 
 use std::io;
 
-use clap::ValueEnum;
-use serde::Serialize;
-
 use super::arms::{self, ARMS, Allocator, Order};
 use super::measure::serve;
 use super::options::Options;
 use crate::cachegrind::{self, server};
 use crate::programs;
+use crate::record::record;
 use crate::web::site::Site;
+use clap::ValueEnum;
 
-/// Misses of one arm.
-#[derive(Clone, Debug, Serialize)]
-pub struct MissRow {
-    /// The order in which requests advance.
-    pub order: Order,
-    /// The allocator of the requests' objects.
-    pub allocator: Allocator,
-    /// Requests in flight.
-    pub in_flight: usize,
-    /// Misses of a second-level cache of 1 MiB in 8 ways.
-    pub l2_misses_per_request: f64,
+record! {
+    /// Misses of one arm.
+    pub struct MissRow {
+        /// The order in which requests advance.
+        order: Order => "order", 0;
+        /// The allocator of the requests' objects.
+        allocator: Allocator => "memory", 0;
+        /// Requests in flight.
+        in_flight: usize => "in flight", 0;
+        /// Misses of a second-level cache of 1 MiB in 8 ways.
+        l2_misses_per_request: f64 => "misses", 1;
+    }
 }
 
-/// Misses of the web server.
-#[derive(Clone, Debug, Serialize)]
-pub struct WebMissRow {
-    /// Number of connections, each with one request in flight.
-    pub connections: usize,
-    /// Misses of a second-level cache of 1 MiB in 8 ways, by the server without the kernel.
-    pub l2_misses_per_request: f64,
+record! {
+    /// Misses of the web server.
+    pub struct WebMissRow {
+        /// Number of connections, each with one request in flight.
+        connections: usize => "connections", 0;
+        /// Misses of a second-level cache of 1 MiB in 8 ways, by the server without the kernel.
+        l2_misses_per_request: f64 => "misses", 1;
+    }
 }
 
 /// Measures each arm with the fewest and the most requests in flight.

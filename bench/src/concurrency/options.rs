@@ -1,9 +1,9 @@
 //! The command line of `phalanx-bench concurrency`.
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::{Allocator, Order};
+use crate::arguments::{kib, number};
 use crate::web::runner::RunnerOptions;
 
 /// Measure the cost of many concurrent requests, and how much of it a budget and pools save.
@@ -30,23 +30,19 @@ use crate::web::runner::RunnerOptions;
 pub struct Options {
     /// Requests in flight
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64,256,1024,4096,10000",
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=50_000))]
+          value_parser = number(1..=50_000))]
     pub in_flight: Vec<usize>,
 
     /// KiB of code in each of the eight stages: 1, 2, 4, 8, 16 or 32
-    #[arg(long, value_name = "N", default_value = "16",
-          value_parser = PossibleValuesParser::new(["1", "2", "4", "8", "16", "32"])
-              .map(|text| text.parse::<u64>().expect("a listed number")))]
+    #[arg(long, value_name = "N", default_value = "16", value_parser = kib())]
     pub kib: u64,
 
     /// The budget's second-level cache, in bytes [default: this machine's; 1 MiB under valgrind]
-    #[arg(long, value_name = "BYTES",
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1 << 30))]
+    #[arg(long, value_name = "BYTES", value_parser = number(1..=1 << 30))]
     pub cache: Option<usize>,
 
     /// Number of rounds
-    #[arg(long, value_name = "N", default_value_t = 7,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
     pub rounds: usize,
 
     /// Skip the measurements under valgrind

@@ -1,31 +1,30 @@
 //! The report and its summary figures.
 
-use std::fmt;
-
-use serde::Serialize;
-
-use super::arms::{ARMS, Allocator, Order};
+use super::arms::{Allocator, Order};
 use super::misses::{MissRow, WebMissRow};
 use super::options::Options;
 use super::request::BYTES;
 use super::servers::WebRow;
 use super::waits::WaitRow;
 use crate::interrupt::is_interrupted;
+use crate::record::record;
 use crate::stats::{median, minimum};
 
-/// One arm with a number of requests in flight.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    /// The order in which requests advance.
-    pub order: Order,
-    /// The allocator of the requests' objects.
-    pub allocator: Allocator,
-    /// Requests in flight.
-    pub in_flight: usize,
-    /// Nanoseconds per request, the minimum of the rounds.
-    pub ns: f64,
-    #[serde(skip)]
-    times: Vec<f64>,
+record! {
+    /// One arm with a number of requests in flight.
+    pub struct Row {
+        /// The order in which requests advance.
+        order: Order => "order", 0;
+        /// The allocator of the requests' objects.
+        allocator: Allocator => "memory", 0;
+        /// Requests in flight.
+        in_flight: usize => "in flight", 0;
+        /// Nanoseconds per request, the minimum of the rounds.
+        ns: f64 => "ns", 0;
+        /// Nanoseconds per request in each round.
+        #[serde(skip)]
+        times: Vec<f64>;
+    }
 }
 
 impl Row {
@@ -39,40 +38,41 @@ impl Row {
     }
 }
 
-/// The report of `phalanx-bench concurrency`.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// Time per request with the most in flight: events with the general allocator over cohorts with a budget and
-    /// pools. Median of the rounds' ratios.
-    pub unbounded_general_over_bounded_pools: Option<f64>,
-    /// Throughput with a budget and pools: the most in flight over the fewest.
-    pub bounded_most_over_fewest: Option<f64>,
-    /// Misses with the most in flight: a budget and pools over events with the general allocator.
-    pub l2_misses_bounded_over_unbounded: Option<f64>,
-    /// Time of requests that wait for I/O: with a budget over without, the worse of the waits.
-    pub waiting_bounded_over_unbounded: Option<f64>,
-    /// Processor time per request of the web server: the most connections over the fewest.
-    pub web_most_over_fewest: Option<f64>,
-    /// Measured times.
-    pub rows: Vec<Row>,
-    /// Times of requests that wait for I/O.
-    pub waits: Vec<WaitRow>,
-    /// Simulated misses; empty without valgrind.
-    pub misses: Vec<MissRow>,
-    /// The real servers.
-    pub web: Vec<WebRow>,
-    /// Simulated misses of the web server.
-    pub web_misses: Vec<WebMissRow>,
-    /// Bytes of all objects of a request.
-    pub bytes_per_request: usize,
-    /// KiB of code in each stage.
-    pub kib_per_stage: u64,
-    /// Number of rounds.
-    pub rounds: usize,
-    /// Whether the run was interrupted; later results are missing.
-    pub interrupted: bool,
-    /// Whether this was a quick run, whose figures are meaningless.
-    pub quick: bool,
+record! {
+    /// The report of `phalanx-bench concurrency`.
+    pub struct Report {
+        /// Time per request with the most in flight: events with the general allocator over cohorts with a budget and
+        /// pools. Median of the rounds' ratios.
+        unbounded_general_over_bounded_pools: Option<f64> => "events, general over budget, pools", 2;
+        /// Throughput with a budget and pools: the most in flight over the fewest.
+        bounded_most_over_fewest: Option<f64> => "budget, pools: throughput, most over fewest", 2;
+        /// Misses with the most in flight: a budget and pools over events with the general allocator.
+        l2_misses_bounded_over_unbounded: Option<f64> => "misses, budget and pools over events, general", 2;
+        /// Time of requests that wait for I/O: with a budget over without, the worse of the waits.
+        waiting_bounded_over_unbounded: Option<f64> => "waiting for I/O: time, budget over none", 2;
+        /// Processor time per request of the web server: the most connections over the fewest.
+        web_most_over_fewest: Option<f64> => "phalanx web: time, most over fewest", 2;
+        /// Measured times.
+        rows: Vec<Row> | "ns per request", 0;
+        /// Times of requests that wait for I/O.
+        waits: Vec<WaitRow> | "requests that wait for I/O, with pools", 0;
+        /// Simulated misses; empty without valgrind.
+        misses: Vec<MissRow> | "simulated second-level misses (1 MiB) per request", 0;
+        /// The real servers.
+        web: Vec<WebRow> | "servers: processor time per request", 0;
+        /// Simulated misses of the web server.
+        web_misses: Vec<WebMissRow> | "phalanx web: simulated second-level misses per request", 0;
+        /// Bytes of all objects of a request.
+        bytes_per_request: usize => "bytes of a request in seven objects", 0;
+        /// KiB of code in each stage.
+        kib_per_stage: u64 => "KiB of code in each of 8 stages", 0;
+        /// Number of rounds.
+        rounds: usize;
+        /// Whether the run was interrupted; later results are missing.
+        interrupted: bool;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
 }
 
 const BEST: (Order, Allocator) = (Order::Bounded, Allocator::Pools);
@@ -133,90 +133,5 @@ impl Report {
             interrupted: is_interrupted(),
             quick: options.quick,
         }
-    }
-}
-
-/// The name of an arm in tables.
-fn name((order, allocator): (Order, Allocator)) -> String {
-    let order = match order {
-        Order::Events => "events",
-        Order::Unbounded => "cohorts",
-        Order::Bounded => "cohorts, budget",
-    };
-    let allocator = match allocator {
-        Allocator::General => "general",
-        Allocator::Pools => "pools",
-    };
-    format!("{order}, {allocator}")
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut levels: Vec<usize> = self.rows.iter().map(|row| row.in_flight).collect();
-        levels.dedup();
-        writeln!(
-            f,
-            "ns per request ({} bytes in seven objects, 8 x {} KiB of code), by requests in flight\n",
-            self.bytes_per_request, self.kib_per_stage
-        )?;
-        write!(f, "{:<28}", "")?;
-        levels.iter().try_for_each(|level| write!(f, "{level:>10}"))?;
-        writeln!(f)?;
-        for arm in ARMS {
-            write!(f, "{:<28}", name(arm))?;
-            let of = |row: &&Row| (row.order, row.allocator) == arm;
-            self.rows.iter().filter(of).try_for_each(|row| write!(f, "{:>10.0}", row.ns))?;
-            writeln!(f)?;
-        }
-        for row in &self.waits {
-            let WaitRow { wait_ms, unbounded_ns, bounded_ns, bounded_over_unbounded, .. } = row;
-            writeln!(
-                f,
-                "waiting {wait_ms} ms, pools: {unbounded_ns:.0} without a budget, {bounded_ns:.0} with one: \
-                 {bounded_over_unbounded:.2}"
-            )?;
-        }
-        if !self.misses.is_empty() {
-            writeln!(f, "\nsimulated second-level misses (1 MiB) per request\n")?;
-            for row in &self.misses {
-                let arm =
-                    format!("{} in flight, {}", row.in_flight, name((row.order, row.allocator)));
-                writeln!(f, "{arm:<48}{:>10.1}", row.l2_misses_per_request)?;
-            }
-        }
-        if !self.web.is_empty() {
-            writeln!(f, "\nservers: processor time per request\n")?;
-            for row in &self.web {
-                let server = format!("{}, {} connections", row.server, row.connections);
-                writeln!(f, "{server:<48}{:>10.2} µs", row.cpu_us_per_request)?;
-            }
-        }
-        for row in &self.web_misses {
-            let WebMissRow { connections, l2_misses_per_request: misses } = row;
-            writeln!(
-                f,
-                "phalanx web, {connections} connections: {misses:.1} simulated misses per request"
-            )?;
-        }
-        writeln!(f)?;
-        let figures = [
-            ("events, general over budget, pools", self.unbounded_general_over_bounded_pools),
-            ("budget, pools: throughput, most over fewest", self.bounded_most_over_fewest),
-            (
-                "misses, budget and pools over events, general",
-                self.l2_misses_bounded_over_unbounded,
-            ),
-            ("waiting for I/O: time, budget over none", self.waiting_bounded_over_unbounded),
-            ("phalanx web: time, most over fewest", self.web_most_over_fewest),
-        ];
-        for (name, figure) in figures {
-            if let Some(figure) = figure {
-                writeln!(f, "{name:<48}{figure:>10.2}")?;
-            }
-        }
-        if self.interrupted {
-            writeln!(f, "\ninterrupted: missing figures were not measured")?;
-        }
-        Ok(())
     }
 }

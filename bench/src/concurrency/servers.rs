@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-
 use super::options::Options;
 use crate::error::Error;
 use crate::partial;
+use crate::record::record;
 use crate::stats::minimum;
 use crate::web::runner::{Plan, Runner};
 use crate::web::servers::ours;
@@ -16,17 +15,18 @@ use crate::web::slice::Shot;
 const SLICE: Duration = Duration::from_millis(800);
 const QUICK: Duration = Duration::from_millis(200);
 
-/// One server with a number of connections in closed loop.
-#[derive(Clone, Debug, Serialize)]
-pub struct WebRow {
-    /// `phalanx`, `twin` or `nginx`.
-    pub server: &'static str,
-    /// Number of connections, each with one request in flight.
-    pub connections: usize,
-    /// Processor time per request, the minimum of the rounds.
-    pub cpu_us_per_request: f64,
-    /// Requests per second, the maximum of the rounds.
-    pub requests_per_second: f64,
+record! {
+    /// One server with a number of connections in closed loop.
+    pub struct WebRow {
+        /// `phalanx`, `twin` or `nginx`.
+        server: &'static str => "server", 0;
+        /// Number of connections, each with one request in flight.
+        connections: usize => "connections", 0;
+        /// Processor time per request, the minimum of the rounds.
+        cpu_us_per_request: f64 => "µs each", 2;
+        /// Requests per second, the maximum of the rounds.
+        requests_per_second: f64 => "requests/s", 0;
+    }
 }
 
 pub(super) fn run(options: &Options) -> Result<Vec<WebRow>, Error> {

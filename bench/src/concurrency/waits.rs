@@ -3,31 +3,31 @@
 use std::io;
 use std::time::Duration;
 
-use serde::Serialize;
-
 use super::arms::waiting;
 use super::measure::{Turns, second_level};
 use super::options::Options;
 use crate::cores;
 use crate::interrupt::is_interrupted;
+use crate::record::record;
 use crate::stats::{median, minimum};
 
 /// Waits in milliseconds.
 const WAITS: [u64; 2] = [1, 5];
 
-/// Requests that each wait once, with pools.
-#[derive(Clone, Debug, Serialize)]
-pub struct WaitRow {
-    /// Length of the wait in milliseconds.
-    pub wait_ms: u64,
-    /// Requests in flight, the largest configured number.
-    pub in_flight: usize,
-    /// Nanoseconds per request without a budget, the minimum of the rounds.
-    pub unbounded_ns: f64,
-    /// Nanoseconds per request with a budget, the minimum of the rounds.
-    pub bounded_ns: f64,
-    /// Time with a budget over time without: the median of the rounds' ratios.
-    pub bounded_over_unbounded: f64,
+record! {
+    /// Requests that each wait once, with pools.
+    pub struct WaitRow {
+        /// Length of the wait in milliseconds.
+        wait_ms: u64 => "wait ms", 0;
+        /// Requests in flight, the largest configured number.
+        in_flight: usize => "in flight", 0;
+        /// Nanoseconds per request without a budget, the minimum of the rounds.
+        unbounded_ns: f64 => "no budget, ns", 0;
+        /// Nanoseconds per request with a budget, the minimum of the rounds.
+        bounded_ns: f64 => "budget, ns", 0;
+        /// Time with a budget over time without: the median of the rounds' ratios.
+        bounded_over_unbounded: f64 => "over", 2;
+    }
 }
 
 /// Measures in this process, with the thread bound to one core meanwhile.

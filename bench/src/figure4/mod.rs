@@ -12,8 +12,8 @@ use std::time::Duration;
 use clap::Args;
 use phalanx::metrics::{Interval, Snapshot};
 
+use crate::arguments::{number, seconds};
 use crate::error::Error;
-use crate::load::seconds;
 use crate::process::{ReservedPort, START_TIMEOUT};
 use crate::web::runner::{Plan, Runner, RunnerOptions};
 use crate::web::server::get;
@@ -36,8 +36,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Number of connections
-    #[arg(long, value_name = "N", default_value_t = 256,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=20_000))]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = number(1..=20_000))]
     pub connections: usize,
 
     /// Length of the load, in seconds; its middle is profiled

@@ -1,72 +1,71 @@
 //! The report, as text and as JSON.
 
-use std::fmt;
-
-use phalanx::metrics::Interval;
-use phalanx::metrics::human::{count, percent};
-use serde::Serialize;
-
 use super::Options;
 use crate::load;
 use crate::machine::Machine;
+use crate::record::record;
+use phalanx::metrics::Interval;
 
-/// The report of `phalanx-bench figure4`.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// One row per active stage, in wavefront order.
-    pub rows: Vec<Row>,
-    /// Operations from one stage to another.
-    pub arcs: Vec<ArcRow>,
-    /// The server's diagram of the stages, as SVG.
-    pub picture: String,
-    /// Number of connections.
-    pub connections: usize,
-    /// Answers per second.
-    pub requests_per_second: f64,
-    /// System calls of the driver per answer.
-    pub system_calls_per_request: f64,
-    /// Share of the time in which the processor ran cohorts, from 0 to 1.
-    pub utilisation: f64,
-    /// Length of the profile in seconds.
-    pub seconds: f64,
-    /// The machine and cores of the measurement.
-    pub machine: Machine,
-    /// Whether this was a quick run, whose figures are meaningless.
-    pub quick: bool,
+record! {
+    /// The report of `phalanx-bench figure4`.
+    pub struct Report {
+        /// One row per active stage, in wavefront order.
+        rows: Vec<Row> | "stages", 0;
+        /// Operations from one stage to another.
+        arcs: Vec<ArcRow> | "operations from stage to stage; those without a source are external", 0;
+        /// The server's diagram of the stages, as SVG.
+        picture: String;
+        /// Number of connections.
+        connections: usize => "connections", 0;
+        /// Answers per second.
+        requests_per_second: f64 => "requests/s", 0;
+        /// System calls of the driver per answer.
+        system_calls_per_request: f64 => "system calls per request", 3;
+        /// Share of the time in which the processor ran cohorts, from 0 to 1.
+        utilisation: f64 => "share of the time in cohorts", 2;
+        /// Length of the profile in seconds.
+        seconds: f64;
+        /// The machine and cores of the measurement.
+        machine: Machine;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
 }
 
-/// A stage during the profile.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    /// The stage's name.
-    pub stage: String,
-    /// Operations started or restarted, per second.
-    pub operations_per_second: f64,
-    /// Cohorts per second.
-    pub cohorts_per_second: f64,
-    /// Mean number of operations per cohort.
-    pub cohort_mean: f64,
-    /// Mean number of queued operations at the start of a cohort.
-    pub queue_mean: f64,
-    /// Longest queue since the server's start.
-    pub queue_most: u64,
-    /// Mean time that an operation waited for its start or resumption, in microseconds.
-    pub wait_us: f64,
-    /// Mean time of a run up to completion or suspension, in nanoseconds.
-    pub run_ns: f64,
-    /// The stage's share of its processor's time, from 0 to 1.
-    pub share: f64,
+record! {
+    /// A stage during the profile.
+    pub struct Row {
+        /// The stage's name.
+        stage: String => "stage", 0;
+        /// Operations started or restarted, per second.
+        operations_per_second: f64 => "operations/s", 0;
+        /// Cohorts per second.
+        cohorts_per_second: f64 => "cohorts/s", 0;
+        /// Mean number of operations per cohort.
+        cohort_mean: f64 => "size", 1;
+        /// Mean number of queued operations at the start of a cohort.
+        queue_mean: f64 => "queue", 1;
+        /// Longest queue since the server's start.
+        queue_most: u64 => "most", 0;
+        /// Mean time that an operation waited for its start or resumption, in microseconds.
+        wait_us: f64 => "wait µs", 1;
+        /// Mean time of a run up to completion or suspension, in nanoseconds.
+        run_ns: f64 => "run ns", 0;
+        /// The stage's share of its processor's time, from 0 to 1.
+        share: f64 => "share", 2;
+    }
 }
 
-/// Operations between stages.
-#[derive(Clone, Debug, Serialize)]
-pub struct ArcRow {
-    /// The stage that invoked or resumed them; `None` for external events.
-    pub from: Option<String>,
-    /// The stage of the operations.
-    pub to: String,
-    /// Operations per second.
-    pub per_second: f64,
+record! {
+    /// Operations between stages.
+    pub struct ArcRow {
+        /// The stage that invoked or resumed them; `None` for external events.
+        from: Option<String> => "from", 0;
+        /// The stage of the operations.
+        to: String => "to", 0;
+        /// Operations per second.
+        per_second: f64 => "per second", 0;
+    }
 }
 
 impl Report {
@@ -109,55 +108,5 @@ impl Report {
             machine,
             quick: options.quick,
         }
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{} connections, {}/s; {:.3} system calls a request, {} of the time in cohorts\n",
-            self.connections,
-            count(self.requests_per_second),
-            self.system_calls_per_request,
-            percent(self.utilisation)
-        )?;
-        writeln!(
-            f,
-            "  {:<14}{:>12}{:>11}{:>9}{:>9}{:>9}{:>10}{:>9}{:>8}",
-            "stage",
-            "operations/s",
-            "cohorts/s",
-            "size",
-            "queue",
-            "most",
-            "wait µs",
-            "run ns",
-            "share"
-        )?;
-        for row in &self.rows {
-            writeln!(
-                f,
-                "  {:<14}{:>12}{:>11}{:>9.1}{:>9.1}{:>9}{:>10.1}{:>9.0}{:>8}",
-                row.stage,
-                count(row.operations_per_second),
-                count(row.cohorts_per_second),
-                row.cohort_mean,
-                row.queue_mean,
-                row.queue_most,
-                row.wait_us,
-                row.run_ns,
-                percent(row.share)
-            )?;
-        }
-        writeln!(f)?;
-        for arc in &self.arcs {
-            let from = arc.from.as_deref().unwrap_or("(outside)");
-            writeln!(f, "  {from:<14} → {:<14}{:>12}/s", arc.to, count(arc.per_second))?;
-        }
-        if self.quick {
-            writeln!(f, "\n  quick run: the figures are meaningless")?;
-        }
-        Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::load::seconds;
+use crate::arguments::{number, seconds};
 use crate::web::runner::RunnerOptions;
 
 /// Measure instructions, misses and cycles per request, as in the 2002 paper's Figure 7.
@@ -20,13 +20,11 @@ use crate::web::runner::RunnerOptions;
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Numbers of connections
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,16,256",
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=500))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,16,256", value_parser = number(1..=500))]
     pub connections: Vec<usize>,
 
     /// Slices per server and number of connections
-    #[arg(long, value_name = "N", default_value_t = 5,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(1..=1000))]
     pub slices: usize,
 
     /// Length of a slice, in seconds

@@ -18,6 +18,7 @@ use std::time::Duration;
 use phalanx_matcher::{Attribute, Event, Snapshot, Value};
 
 use crate::cores::Cores;
+use crate::error::Error;
 use crate::matching::workload::{Generator, attributes};
 use crate::rounds::{self, Taken};
 use crate::stats::{median, spread};
@@ -36,7 +37,7 @@ const EVENTS: usize = 16 * 1024;
 ///
 /// # Errors
 /// When a server cannot listen, a client gets no answer, or a thread cannot be bound to a core.
-pub fn run(options: &Options) -> io::Result<Report> {
+pub fn run(options: &Options) -> Result<Report, Error> {
     let mut options = options.clone();
     if options.quick {
         (options.subscriptions, options.clients, options.cohorts) = (2000, vec![1, 4], vec![4]);

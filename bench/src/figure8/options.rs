@@ -3,6 +3,7 @@
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
+use crate::arguments::number;
 use crate::matching::Workload;
 
 /// Measure the 2002 paper's Figure 8: duration of a publish by number of clients.
@@ -20,8 +21,7 @@ use crate::matching::Workload;
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Number of filters
-    #[arg(long, value_name = "N", default_value_t = 1_000_000,
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..=100_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = number(1..=100_000_000))]
     pub subscriptions: usize,
 
     /// Workload of the filters
@@ -34,17 +34,16 @@ pub struct Options {
 
     /// Numbers of concurrent publishers
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16,32,64",
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
+          value_parser = number(1..=4096))]
     pub clients: Vec<usize>,
 
     /// Bounds of cohorts, one staged server each
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "4,10,20,64",
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
+          value_parser = number(1..=4096))]
     pub cohorts: Vec<usize>,
 
     /// Rounds per server and number of clients
-    #[arg(long, value_name = "N", default_value_t = 7,
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
     pub rounds: usize,
 
     /// Length of a measurement, in milliseconds

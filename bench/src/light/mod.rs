@@ -5,21 +5,19 @@
 //! latency of an answer is a wake-up and the work, so this measures the time that a processor adds between the
 //! two.
 
-use std::fmt;
 use std::time::Duration;
 
-use clap::Args;
-use serde::Serialize;
-
+use crate::arguments::{number, seconds};
 use crate::error::Error;
-use crate::load::seconds;
 use crate::machine::Machine;
 use crate::partial::{self, Partial};
+use crate::record::record;
 use crate::stats::{Spread, median, spread};
 use crate::web::runner::{Plan, Runner, RunnerOptions};
 use crate::web::server::Server;
 use crate::web::servers::ours;
 use crate::web::slice::Shot;
+use clap::Args;
 
 /// Offered loads as shares of the capacity.
 const LOADS: [f64; 3] = [0.01, 0.05, 0.2];
@@ -37,13 +35,11 @@ const QUICK: usize = 1;
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Number of connections
-    #[arg(long, value_name = "N", default_value_t = 64,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=20_000))]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = number(1..=20_000))]
     pub connections: usize,
 
     /// Slices per server and load
-    #[arg(long, value_name = "N", default_value_t = 9,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = number(1..=1000))]
     pub slices: usize,
 
     /// Length of a slice, in seconds
@@ -63,52 +59,54 @@ pub struct Options {
     pub json: bool,
 }
 
-/// The report of `phalanx-bench light`.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// One per load.
-    pub rows: Vec<Row>,
-    /// The largest `p50_over_twin` of the rows.
-    pub p50_over_twin: f64,
-    /// The largest `p99_over_twin` of the rows.
-    pub p99_over_twin: f64,
-    /// Requests per second of the slower server in closed loop.
-    pub capacity: f64,
-    /// The driver of Phalanx.
-    pub driver: Option<&'static str>,
-    /// The machine and cores of the measurement.
-    pub machine: Machine,
-    /// Progress, if the run was interrupted.
-    pub partial: Option<Partial>,
-    /// Whether this was a quick run, whose figures are meaningless.
-    pub quick: bool,
+record! {
+    /// The report of `phalanx-bench light`.
+    pub struct Report {
+        /// One per load.
+        rows: Vec<Row> | "latency of small files at shares of the capacity, in µs", 0;
+        /// The largest `p50_over_twin` of the rows.
+        p50_over_twin: f64 => "p50 over the twin, the worst load", 2;
+        /// The largest `p99_over_twin` of the rows.
+        p99_over_twin: f64 => "p99 over the twin, the worst load", 2;
+        /// Requests per second of the slower server in closed loop.
+        capacity: f64 => "requests/s of the slower server in closed loop", 0;
+        /// The driver of Phalanx.
+        driver: Option<&'static str>;
+        /// The machine and cores of the measurement.
+        machine: Machine;
+        /// Progress, if the run was interrupted.
+        partial: Option<Partial>;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
 }
 
-/// Both servers under one load. Latencies are in microseconds, medians of the slices.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    /// Share of the capacity.
-    pub load: f64,
-    /// Requests offered per second.
-    pub rate: f64,
-    /// Median latency of Phalanx.
-    pub phalanx_p50_us: f64,
-    /// 99th percentile of Phalanx.
-    pub phalanx_p99_us: f64,
-    /// Median latency of the twin.
-    pub twin_p50_us: f64,
-    /// 99th percentile of the twin.
-    pub twin_p99_us: f64,
-    /// Median of the slices' ratios of the medians.
-    pub p50_over_twin: f64,
-    /// Median of the slices' ratios of the 99th percentiles.
-    pub p99_over_twin: f64,
-    /// Slices per server.
-    pub slices: usize,
-    /// Slices among these that were kept although other processes used the cores.
-    pub noisy_slices: usize,
-    /// Quartiles of the slices.
-    pub spread: Spread,
+record! {
+    /// Both servers under one load. Latencies are in microseconds, medians of the slices.
+    pub struct Row {
+        /// Share of the capacity.
+        load: f64 => "load", 2;
+        /// Requests offered per second.
+        rate: f64 => "requests/s", 0;
+        /// Median latency of Phalanx.
+        phalanx_p50_us: f64 => "p50", 0;
+        /// 99th percentile of Phalanx.
+        phalanx_p99_us: f64 => "p99", 0;
+        /// Median latency of the twin.
+        twin_p50_us: f64 => "twin p50", 0;
+        /// 99th percentile of the twin.
+        twin_p99_us: f64 => "twin p99", 0;
+        /// Median of the slices' ratios of the medians.
+        p50_over_twin: f64 => "p50 ÷", 2;
+        /// Median of the slices' ratios of the 99th percentiles.
+        p99_over_twin: f64 => "p99 ÷", 2;
+        /// Slices per server.
+        slices: usize => "slices", 0;
+        /// Slices among these that were kept although other processes used the cores.
+        noisy_slices: usize => "disturbed", 0;
+        /// Quartiles of the slices.
+        spread: Spread;
+    }
 }
 
 /// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
@@ -195,51 +193,6 @@ impl Row {
                 ("twin_p50_us", each(&|pair| pair[1].p50)),
             ]),
         }
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "small files at shares of {:.0} requests/s; latencies in µs\n\n  {:>5}{:>12}{:>10}{:>10}{:>10}{:>10}{:>8}{:>8}{:>8}",
-            self.capacity,
-            "load",
-            "requests/s",
-            "p50",
-            "p99",
-            "twin p50",
-            "twin p99",
-            "p50 ÷",
-            "p99 ÷",
-            "slices"
-        )?;
-        for row in &self.rows {
-            write!(
-                f,
-                "  {:>4.0}%{:>12.0}{:>10.0}{:>10.0}{:>10.0}{:>10.0}{:>8.2}{:>8.2}{:>8}",
-                row.load * 100.0,
-                row.rate,
-                row.phalanx_p50_us,
-                row.phalanx_p99_us,
-                row.twin_p50_us,
-                row.twin_p99_us,
-                row.p50_over_twin,
-                row.p99_over_twin,
-                row.slices,
-            )?;
-            match row.noisy_slices {
-                0 => writeln!(f)?,
-                noisy => writeln!(f, "  {noisy} disturbed")?,
-            }
-        }
-        if let Some(partial) = self.partial {
-            writeln!(f, "\n  {partial}")?;
-        }
-        if self.quick {
-            writeln!(f, "\n  quick run: the figures are meaningless")?;
-        }
-        Ok(())
     }
 }
 

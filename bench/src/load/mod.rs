@@ -35,7 +35,6 @@ use phalanx::{Graph, Runtime};
 
 pub use counts::{Errors, Statuses};
 pub use options::Options;
-pub(crate) use options::seconds;
 pub use report::{Latency, Report};
 pub use requests::PathsError;
 pub use url::{Url, UrlError};

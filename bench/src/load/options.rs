@@ -7,6 +7,7 @@ use clap::Args;
 use phalanx::runtime::DriverChoice;
 
 use super::url::Url;
+use crate::arguments::{number, seconds};
 
 /// Send HTTP load to a server and measure its response times.
 ///
@@ -28,8 +29,7 @@ pub struct Options {
     pub http2: bool,
 
     /// Number of connections
-    #[arg(short, long, value_name = "N", default_value_t = 64,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
+    #[arg(short, long, value_name = "N", default_value_t = 64, value_parser = number(1..=100_000))]
     pub connections: usize,
 
     /// Length of the measurement, in seconds
@@ -72,8 +72,7 @@ pub struct Options {
     pub think: Option<Duration>,
 
     /// Concurrent requests per connection
-    #[arg(long, value_name = "DEPTH", default_value_t = 1,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    #[arg(long, value_name = "DEPTH", default_value_t = 1, value_parser = number(1..=1024))]
     pub pipeline: usize,
 
     /// Request the paths in this file, one per line, the most popular first, instead of the URL's path
@@ -126,19 +125,6 @@ impl Options {
             pids: Vec::new(),
             json: false,
         }
-    }
-}
-
-/// Parses a number of seconds, with or without an `s`, up to a day.
-pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
-    let number: f64 = text
-        .strip_suffix('s')
-        .unwrap_or(text)
-        .parse()
-        .map_err(|_| "a number of seconds is wanted, as in 10 or 0.5".to_owned())?;
-    match number {
-        0.0..=86_400.0 => Ok(Duration::from_secs_f64(number)),
-        _ => Err("from 0 to 86400 seconds".to_owned()),
     }
 }
 

@@ -96,6 +96,7 @@ pub(super) fn run(
             form: arm.form.name(),
             cores: arm.cores,
             cohort: arm.form.cohort(),
+            rounds: arm.rates.len(),
             events_per_s: median(&arm.rates),
             spread: spread([("events_per_s", arm.rates.clone())]),
             over_per_event: over(of(Form::Loop(Cohort::Fixed(0)), arm.cores)),

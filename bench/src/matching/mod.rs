@@ -50,6 +50,8 @@ pub fn run(options: &Options) -> Result<Option<Report>, Error> {
         Err(Error::Interrupted) if !report.rows.is_empty() => report.interrupted = true,
         measured => measured?,
     }
+    let measured = report.rows.iter().filter(|row| row.form != peer::FORM).map(|row| row.rounds);
+    report.rounds = measured.min().unwrap_or(options.rounds);
     Ok(Some(report))
 }
 

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::{Cohort, Workload};
+use crate::arguments::number;
 
 /// Choice of access predicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -43,7 +44,7 @@ pub enum Access {
 pub struct Options {
     /// Numbers of filters
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "100000,1000000",
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..=100_000_000))]
+          value_parser = number(1..=100_000_000))]
     pub subscriptions: Vec<usize>,
 
     /// Workloads of the filters
@@ -66,13 +67,11 @@ pub struct Options {
     pub cohort: Vec<Cohort>,
 
     /// Numbers of cores that match concurrently
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1",
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = number(1..=64))]
     pub cores: Vec<usize>,
 
     /// Rounds per cohort size
-    #[arg(long, value_name = "N", default_value_t = 7,
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
     pub rounds: usize,
 
     /// Length of a measurement, in milliseconds

@@ -14,6 +14,9 @@ use crate::stats::Spread;
 /// Number of events, limited by its speed.
 const EVENTS: usize = 4096;
 
+/// Its name in rows.
+pub(super) const FORM: &str = "a-tree";
+
 /// Output of the program.
 #[derive(Deserialize)]
 struct Said {
@@ -52,9 +55,10 @@ pub(super) fn run(
         workload: format!("{workload:?}"),
         subscriptions,
         access: Access::Peer,
-        form: "a-tree",
+        form: FORM,
         cores: 1,
         cohort: Cohort::Fixed(0),
+        rounds: 1,
         events_per_s: said.events_per_s,
         spread: Spread::new(),
         over_per_event: None,

@@ -4,7 +4,6 @@
 
 mod options;
 mod report;
-mod table;
 
 use std::path::Path;
 use std::time::Duration;
@@ -37,8 +36,6 @@ const MAX_REFUSED_SHARE: f64 = 0.01;
 const MAX_CAPACITY_SPREAD: f64 = 0.2;
 /// Response time after which a request counts as unanswered.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Share of its core above which the load is the bottleneck.
-const CLIENT_BOUND: f64 = 0.85;
 /// The latency objective.
 pub(crate) const OBJECTIVE: Duration = Duration::from_millis(50);
 

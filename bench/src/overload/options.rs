@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::load::seconds;
+use crate::arguments::{number, seconds};
 use crate::web::runner::RunnerOptions;
 
 /// Offered loads as shares of the capacity.
@@ -22,13 +22,11 @@ const LOADS: [f64; 8] = [0.5, 0.7, 0.9, 1.0, 1.25, 1.5, 2.0, 3.0];
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Number of connections
-    #[arg(long, value_name = "N", default_value_t = 1000,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=20_000))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = number(1..=20_000))]
     pub connections: usize,
 
     /// Slices per server and load
-    #[arg(long, value_name = "N", default_value_t = 7,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
     pub slices: usize,
 
     /// Length of a slice, in seconds
@@ -40,8 +38,7 @@ pub struct Options {
     pub loads: Vec<f64>,
 
     /// Size of each file in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 512 * 1024,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=16 << 20))]
+    #[arg(long, value_name = "BYTES", default_value_t = 512 * 1024, value_parser = number(1..=16 << 20))]
     pub file_bytes: usize,
 
     /// --max-queue-delay of Phalanx, in milliseconds [default: 4, a tenth of the objective; with --small the

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use super::options::Options;
 use super::{MAX_CAPACITY_SPREAD, OBJECTIVE};
 use crate::load;
 use crate::machine::Machine;
 use crate::partial::Partial;
+use crate::record::record;
 use crate::stats::{Spread, median, spread};
 use crate::web::runner::Runner;
 
@@ -75,80 +74,82 @@ impl Slice {
     }
 }
 
-/// One server under one load; medians of its slices.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    /// `phalanx`, `twin` or `nginx`.
-    pub server: &'static str,
-    /// Offered load as a multiple of the server's capacity.
-    pub load: f64,
-    /// Capacity in requests per second: answers while offered the closed-loop rate, just before and after.
-    pub capacity: f64,
-    /// Successful answers within the objective, per second.
-    pub goodput: f64,
-    /// Goodput over the capacity just before and after.
-    pub goodput_over_capacity: f64,
-    /// The same ratio over the best of the server's loads.
-    pub goodput_over_best: f64,
-    /// Median latency of successful answers from the intended start, in milliseconds.
-    pub p50_ms: f64,
-    /// 99th percentile of the same.
-    pub p99_ms: f64,
-    /// 99th percentile from the time when a connection was free, which is the server's share.
-    pub served_p99_ms: f64,
-    /// Share of the offered requests rejected with a 5xx.
-    pub shed_share: f64,
-    /// Rejected requests in all slices.
-    pub shed: u64,
-    /// Requests without an answer in all slices: failed, or without a free connection until five seconds after
-    /// the end of the slice.
-    pub unanswered: u64,
-    /// Share of the time in which the load was not idle. Near 1, the load is the bottleneck.
-    pub client_busy: f64,
-    /// Number of measured slices.
-    pub slices: usize,
-    /// Slices among these that were kept although other processes used the cores.
-    pub noisy_slices: usize,
-    /// Quartiles of the slices.
-    pub spread: Spread,
+record! {
+    /// One server under one load; medians of its slices.
+    pub struct Row {
+        /// `phalanx`, `twin` or `nginx`.
+        server: &'static str => "server", 0;
+        /// Offered load as a multiple of the server's capacity.
+        load: f64 => "load", 2;
+        /// Capacity in requests per second: answers while offered the closed-loop rate, just before and after.
+        capacity: f64 => "capacity/s", 0;
+        /// Successful answers within the objective, per second.
+        goodput: f64 => "goodput/s", 0;
+        /// Goodput over the capacity just before and after.
+        goodput_over_capacity: f64 => "of cap.", 2;
+        /// The same ratio over the best of the server's loads.
+        goodput_over_best: f64 => "of best", 2;
+        /// Median latency of successful answers from the intended start, in milliseconds.
+        p50_ms: f64 => "p50 ms", 1;
+        /// 99th percentile of the same.
+        p99_ms: f64 => "p99 ms", 1;
+        /// 99th percentile from the time when a connection was free, which is the server's share.
+        served_p99_ms: f64 => "served", 1;
+        /// Share of the offered requests rejected with a 5xx.
+        shed_share: f64 => "shed", 2;
+        /// Rejected requests in all slices.
+        shed: u64;
+        /// Requests without an answer in all slices: failed, or without a free connection until five seconds after
+        /// the end of the slice.
+        unanswered: u64 => "unanswered", 0;
+        /// Share of the time in which the load was not idle. Near 1, the load is the bottleneck.
+        client_busy: f64 => "load busy", 2;
+        /// Number of measured slices.
+        slices: usize => "slices", 0;
+        /// Slices among these that were kept although other processes used the cores.
+        noisy_slices: usize => "disturbed", 0;
+        /// Quartiles of the slices.
+        spread: Spread;
+    }
 }
 
-/// The report of `phalanx-bench overload`. The fields before `rows` are figures of Phalanx.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// Goodput at twice the capacity over the best at any load.
-    pub goodput_at_2_over_best: Option<f64>,
-    /// Largest 99th percentile of successful answers at any load, in milliseconds.
-    pub p99_ms: f64,
-    /// Requests rejected at loads up to 0.9.
-    pub shed_below_saturation: u64,
-    /// Requests without an answer, at any load.
-    pub unanswered: u64,
-    /// Processor time of an admitted request in microseconds: least squares over all slices, like `shed_us`.
-    pub admitted_us: Option<f64>,
-    /// Processor time of a rejected request in microseconds.
-    pub shed_us: Option<f64>,
-    /// Share of its capacity that a server with these costs can keep at twice its capacity, if it answers every
-    /// request and wastes nothing.
-    pub possible_at_2: Option<f64>,
-    /// One per server and load.
-    pub rows: Vec<Row>,
-    /// Size of each file; `None` with `--small`.
-    pub file_bytes: Option<usize>,
-    /// Number of connections.
-    pub connections: usize,
-    /// The latency objective in milliseconds.
-    pub objective_ms: u64,
-    /// --max-queue-delay of Phalanx in milliseconds.
-    pub max_queue_delay_ms: u64,
-    /// The machine and cores of the measurement.
-    pub machine: Machine,
-    /// Versions of the peers; `None` if not installed.
-    pub peers: BTreeMap<&'static str, Option<String>>,
-    /// Progress, if the run was interrupted.
-    pub partial: Option<Partial>,
-    /// Whether this was a quick run, whose figures are meaningless.
-    pub quick: bool,
+record! {
+    /// The report of `phalanx-bench overload`. The fields before `rows` are figures of Phalanx.
+    pub struct Report {
+        /// Goodput at twice the capacity over the best at any load.
+        goodput_at_2_over_best: Option<f64> => "goodput at twice the capacity over the best", 2;
+        /// Largest 99th percentile of successful answers at any load, in milliseconds.
+        p99_ms: f64 => "largest p99 in ms", 1;
+        /// Requests rejected at loads up to 0.9.
+        shed_below_saturation: u64 => "rejections at loads up to 0.9", 0;
+        /// Requests without an answer, at any load.
+        unanswered: u64 => "unanswered", 0;
+        /// Processor time of an admitted request in microseconds: least squares over all slices, like `shed_us`.
+        admitted_us: Option<f64> => "µs of processor time of a request", 1;
+        /// Processor time of a rejected request in microseconds.
+        shed_us: Option<f64> => "of a rejection", 1;
+        /// Share of its capacity that a server with these costs can keep at twice its capacity, if it answers every
+        /// request and wastes nothing.
+        possible_at_2: Option<f64> => "possible goodput at twice the capacity", 2;
+        /// One per server and load.
+        rows: Vec<Row> | "goodput of phalanx and others; served: p99 from the time when a connection of the load was free", 1;
+        /// Size of each file; `None` with `--small`.
+        file_bytes: Option<usize> => "bytes of a file", 0;
+        /// Number of connections.
+        connections: usize => "connections", 0;
+        /// The latency objective in milliseconds.
+        objective_ms: u64 => "objective in ms", 0;
+        /// --max-queue-delay of Phalanx in milliseconds.
+        max_queue_delay_ms: u64 => "--max-queue-delay of Phalanx in ms", 0;
+        /// The machine and cores of the measurement.
+        machine: Machine;
+        /// Versions of the peers; `None` if not installed.
+        peers: BTreeMap<&'static str, Option<String>>;
+        /// Progress, if the run was interrupted.
+        partial: Option<Partial>;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
 }
 
 impl Report {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::arms::{Arm, Line, MAX_WARM_UP_REQUESTS};
 use super::calls::Setting;
-use super::code::{self, STAGES};
+use super::code;
 use super::options::Plan;
 use super::report::{Cohort, Report, Size};
 use crate::cores;
@@ -36,7 +36,7 @@ const DIRECT: usize = 6;
 pub(crate) fn measure(plan: &Plan) -> io::Result<Report> {
     let here = cores::first()?;
     let sizes = cores::bound(&here, || plan.kib.iter().map(|kib| size(*kib, plan)).collect())?;
-    Ok(Report { sizes, stages: STAGES, requests: plan.requests, rounds: plan.rounds, processes: 1 })
+    Ok(Report::new(sizes, plan))
 }
 
 fn size(kib: u64, plan: &Plan) -> Size {

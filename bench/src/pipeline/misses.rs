@@ -1,39 +1,30 @@
 //! The pipeline under cachegrind: misses of a simulated instruction cache, independent of machine and load.
 
-use std::fmt;
-
-use serde::Serialize;
-
-use super::Options;
+use super::{Options, Report};
 use crate::cachegrind;
 use crate::error::Error;
+use crate::record::record;
 
 /// Numbers of requests of two runs; their difference excludes one-time costs.
 const REQUESTS: [usize; 2] = [256, 768];
 const COHORTS: [usize; 2] = [1, 64];
 
-/// Misses of the first-level instruction cache per request.
-#[derive(Clone, Debug, Serialize)]
-pub struct MissReport {
-    /// One per size of stage and cohort.
-    pub rows: Vec<MissRow>,
-    /// Misses in cohorts of 64 over those in cohorts of 1, per size of stage.
-    pub cohort64_over_1: Vec<f64>,
+record! {
+    /// One size of stage and cohort.
+    #[derive(serde::Deserialize)]
+    pub struct MissRow {
+        /// KiB of code per stage.
+        kib_per_stage: u64 => "KiB a stage", 0;
+        /// Cohort size on the runtime.
+        cohort: usize => "cohort", 0;
+        /// Misses per request through all stages.
+        i1_misses_per_request: f64 => "misses", 1;
+    }
 }
 
-/// One size of stage and cohort.
-#[derive(Clone, Debug, Serialize)]
-pub struct MissRow {
-    /// KiB of code per stage.
-    pub kib_per_stage: u64,
-    /// Cohort size on the runtime.
-    pub cohort: usize,
-    /// Misses per request through all stages.
-    pub i1_misses_per_request: f64,
-}
-
-pub(super) fn run(options: &Options) -> Result<MissReport, Error> {
-    let mut report = MissReport { rows: Vec::new(), cohort64_over_1: Vec::new() };
+/// A report with misses only.
+pub(super) fn run(options: &Options) -> Result<Report, Error> {
+    let mut report = Report::new(Vec::new(), &options.plan());
     for kib in options.kib.iter().copied() {
         for cohort in COHORTS {
             eprintln!("8 x {kib} KiB, cohorts of {cohort}, under valgrind");
@@ -54,23 +45,4 @@ pub(super) fn run(options: &Options) -> Result<MissReport, Error> {
         report.cohort64_over_1.push(ratio);
     }
     Ok(report)
-}
-
-impl fmt::Display for MissReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "simulated misses of the instruction cache (32 KiB, 8 ways) per request\n")?;
-        writeln!(f, "{:>8}{:>12}{:>12}{:>12}", "a stage", "cohort 1", "cohort 64", "ratio")?;
-        for (pair, ratio) in self.rows.chunks(2).zip(&self.cohort64_over_1) {
-            let [one, sixty_four] = pair else { continue };
-            writeln!(
-                f,
-                "{:>8}{:>12.1}{:>12.1}{:>12}",
-                format!("{} KiB", one.kib_per_stage),
-                one.i1_misses_per_request,
-                sixty_four.i1_misses_per_request,
-                format!("1/{:.0}", 1.0 / ratio),
-            )?;
-        }
-        Ok(())
-    }
 }

@@ -15,8 +15,7 @@ mod processes;
 mod report;
 
 use crate::error::Error;
-use crate::experiment::Measured;
-pub use misses::MissReport;
+pub use misses::MissRow;
 
 pub use options::Options;
 pub use report::{Report, Size};
@@ -29,8 +28,11 @@ pub(crate) use processes::in_processes;
 /// Measures in the given number of processes, one after another, or in this one for 0. Progress goes to stderr.
 ///
 /// # Errors
-/// When a process cannot be started or fails.
+/// When a process cannot be started or fails, or with `--misses` without valgrind.
 pub fn run(options: &Options) -> Result<Report, Error> {
+    if options.misses {
+        return misses::run(options);
+    }
     let plan = options.plan();
     if plan.processes == 0 {
         return Ok(measure::measure(&plan)?);
@@ -38,26 +40,6 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let what = format!(": stages of {:?} KiB", plan.kib);
     let reports = in_processes(plan.processes, "pipeline", &plan.arguments(), &what)?;
     Ok(Report::over(&reports))
-}
-
-/// Simulated misses of the first-level instruction cache.
-///
-/// # Errors
-/// When valgrind is not installed or fails.
-pub fn misses(options: &Options) -> Result<MissReport, Error> {
-    misses::run(options)
-}
-
-/// Measures what the options select; `None` if it only ran.
-pub(crate) fn measured(options: &Options) -> Result<Option<Measured>, Error> {
-    if let Some(cohort) = options.walk {
-        options.kib.iter().for_each(|kib| walk(cohort, *kib, options.requests));
-        return Ok(None);
-    }
-    Ok(match options.misses {
-        true => Measured::of(&misses(options)?, false),
-        false => Measured::of(&run(options)?, false),
-    })
 }
 
 /// Large, branchy code that evicts everything else from caches and predictors.

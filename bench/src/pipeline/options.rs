@@ -1,8 +1,7 @@
 //! The command line of `phalanx-bench pipeline`.
 
+use crate::arguments::{kib, number};
 use clap::Args;
-use clap::builder::PossibleValuesParser;
-use clap::builder::TypedValueParser;
 
 /// Measure when cohorts pay: eight stages of generated code, run in different orders.
 ///
@@ -21,24 +20,19 @@ use clap::builder::TypedValueParser;
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// KiB of code per stage: 1, 2, 4, 8, 16 or 32; 4 is called tiny, 32 KiB in all
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,4,8,16,32",
-          value_parser = PossibleValuesParser::new(["1", "2", "4", "8", "16", "32"])
-              .map(|text| text.parse::<u64>().expect("a listed number")))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,4,8,16,32", value_parser = kib())]
     pub kib: Vec<u64>,
 
     /// Rounds per process
-    #[arg(long, value_name = "N", default_value_t = 15,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = number(1..=1000))]
     pub rounds: usize,
 
     /// Requests per round
-    #[arg(long, value_name = "N", default_value_t = 2048,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 2048, value_parser = number(1..=100_000))]
     pub requests: usize,
 
     /// Number of measuring processes, one after another; 0 measures in this process
-    #[arg(long, value_name = "N", default_value_t = 5,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(0..=100))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(0..=100))]
     pub processes: usize,
 
     /// Count misses of the instruction cache under valgrind instead, for cohorts of 1 and 64: I1 and D1 of 32 KiB

@@ -1,75 +1,97 @@
 //! The report of `phalanx-bench pipeline`.
 
-use std::fmt;
+use serde::Deserialize;
 
-use serde::{Deserialize, Serialize};
-
+use super::code::STAGES;
+use super::misses::MissRow;
+use super::options::Plan;
+use crate::record::record;
 use crate::stats::{Spread, median, minimum, spread};
 
-/// The report. Times are in nanoseconds per request through all stages, minima; ratios are medians of the rounds'
-/// pairs, and of the processes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Report {
-    /// One per size of the stages.
-    pub sizes: Vec<Size>,
-    /// Number of stages.
-    pub stages: usize,
-    /// Requests per round.
-    pub requests: usize,
-    /// Rounds per process.
-    pub rounds: usize,
-    /// Number of measuring processes.
-    pub processes: usize,
+record! {
+    /// The report. Times are in nanoseconds per request through all stages, minima; ratios are medians of the rounds'
+    /// pairs, and of the processes.
+    #[derive(Deserialize)]
+    pub struct Report {
+        /// One per size of the stages.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        sizes: Vec<Size> | "ns per request through all stages; rtc: run to completion", 0;
+        /// Misses with `--misses`: one row per size of stage and cohort.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        rows: Vec<MissRow> | "simulated misses of the instruction cache (32 KiB, 8 ways) per request", 1;
+        /// Misses in cohorts of 64 over those in cohorts of 1, per size of stage.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cohort64_over_1: Vec<f64> => "misses of cohorts of 64 over 1, by size", 3;
+        /// Number of stages.
+        stages: usize => "stages", 0;
+        /// Requests per round.
+        requests: usize;
+        /// Rounds per process.
+        rounds: usize => "rounds", 0;
+        /// Number of measuring processes.
+        processes: usize => "processes", 0;
+    }
 }
 
-/// All arms with stages of one size.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Size {
-    /// Nominal size of a stage's code.
-    pub kib_per_stage: u64,
-    /// Actual size of a stage's code, from the addresses of its parts.
-    pub stage_bytes: u64,
-    /// One request after another through all stages, plain calls.
-    pub run_to_completion_ns: f64,
-    /// Cohorts on the runtime.
-    pub cohorts: Vec<Cohort>,
-    /// A thread per request.
-    pub thread_per_request_ns: f64,
-    /// Run to completion over cohorts of 64; above 1, cohorts are faster.
-    pub rtc_over_cohort64: f64,
-    /// The same per process.
-    pub rtc_over_cohort64_by_process: Vec<f64>,
-    /// On the runtime with awaited calls, in the automatic setting.
-    pub auto_ns: f64,
-    /// The cohort size that the tuner found there; at 1 calls run inline. Zero if it tried none, since queueing
-    /// delays were too long.
-    pub auto_found: u64,
-    /// Run to completion over the automatic setting; above 1, the automatic setting is faster.
-    pub rtc_over_auto: f64,
-    /// The same per process.
-    pub rtc_over_auto_by_process: Vec<f64>,
-    /// The same calls to stages declared direct: the minimum cost of the runtime.
-    pub direct_ns: f64,
-    /// Run to completion over direct calls; below 1 by that cost.
-    pub rtc_over_direct: f64,
-    /// Quartiles of the ratios: of the rounds in one process, or of the processes.
-    pub spread: Spread,
-    /// Rounds kept although other processes used the machine, in all processes.
-    pub noisy_rounds: usize,
+record! {
+    /// All arms with stages of one size.
+    #[derive(Deserialize)]
+    pub struct Size {
+        /// Nominal size of a stage's code.
+        kib_per_stage: u64 => "KiB a stage", 0;
+        /// Actual size of a stage's code, from the addresses of its parts.
+        stage_bytes: u64;
+        /// One request after another through all stages, plain calls.
+        run_to_completion_ns: f64 => "rtc", 0;
+        /// Cohorts on the runtime.
+        cohorts: Vec<Cohort> | "cohorts", 0;
+        /// A thread per request.
+        thread_per_request_ns: f64 => "thread", 0;
+        /// Run to completion over cohorts of 64; above 1, cohorts are faster.
+        rtc_over_cohort64: f64 => "rtc/cohort 64", 2;
+        /// The same per process.
+        rtc_over_cohort64_by_process: Vec<f64>;
+        /// On the runtime with awaited calls, in the automatic setting.
+        auto_ns: f64 => "auto", 0;
+        /// The cohort size that the tuner found there; at 1 calls run inline. Zero if it tried none, since queueing
+        /// delays were too long.
+        auto_found: u64 => "found", 0;
+        /// Run to completion over the automatic setting; above 1, the automatic setting is faster.
+        rtc_over_auto: f64 => "rtc/auto", 2;
+        /// The same per process.
+        rtc_over_auto_by_process: Vec<f64>;
+        /// The same calls to stages declared direct: the minimum cost of the runtime.
+        direct_ns: f64 => "direct", 0;
+        /// Run to completion over direct calls; below 1 by that cost.
+        rtc_over_direct: f64 => "rtc/direct", 2;
+        /// Quartiles of the ratios: of the rounds in one process, or of the processes.
+        spread: Spread;
+        /// Rounds kept although other processes used the machine, in all processes.
+        noisy_rounds: usize => "disturbed", 0;
+    }
 }
 
-/// One cohort size.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Cohort {
-    /// Maximum number of operations.
-    pub cohort: usize,
-    /// Nanoseconds per request.
-    pub ns: f64,
-    /// Run to completion over this size; above 1, cohorts are faster.
-    pub rtc_over_cohort: f64,
+record! {
+    /// One cohort size.
+    #[derive(Deserialize)]
+    pub struct Cohort {
+        /// Maximum number of operations.
+        cohort: usize => "cohort", 0;
+        /// Nanoseconds per request.
+        ns: f64 => "ns", 0;
+        /// Run to completion over this size; above 1, cohorts are faster.
+        rtc_over_cohort: f64 => "rtc over", 2;
+    }
 }
 
 impl Report {
+    /// A report of one process.
+    pub(super) fn new(sizes: Vec<Size>, plan: &Plan) -> Self {
+        let Plan { requests, rounds, .. } = *plan;
+        let (rows, cohort64_over_1) = Default::default();
+        Self { sizes, rows, cohort64_over_1, stages: STAGES, requests, rounds, processes: 1 }
+    }
+
     /// Combines the reports of several processes that measured the same.
     pub(crate) fn over(reports: &[Report]) -> Report {
         let mut report = reports[0].clone();
@@ -106,31 +128,6 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { stages, rounds, processes, .. } = self;
-        writeln!(f, "ns per request through {stages} stages, and speed relative to run to")?;
-        writeln!(f, "completion ({processes} x {rounds} rounds)\n")?;
-        write!(f, "{:>8}{:>12}", "a stage", "completion")?;
-        for cohort in self.sizes.iter().take(1).flat_map(|size| &size.cohorts) {
-            write!(f, "{:>14}", format!("cohort {}", cohort.cohort))?;
-        }
-        writeln!(f, "{:>14}{:>14}{:>12}", "auto", "direct", "thread")?;
-        for size in &self.sizes {
-            let Size { kib_per_stage, run_to_completion_ns, .. } = size;
-            write!(f, "{:>8}{run_to_completion_ns:>12.0}", format!("{kib_per_stage} KiB"))?;
-            for cohort in &size.cohorts {
-                let cell = format!("{:.0} {:.2}x", cohort.ns, cohort.rtc_over_cohort);
-                write!(f, "{cell:>14}")?;
-            }
-            let default = format!("{:.0} {:.2}x", size.auto_ns, size.rtc_over_auto);
-            let direct = format!("{:.0} {:.2}x", size.direct_ns, size.rtc_over_direct);
-            writeln!(f, "{default:>14}{direct:>14}{:>12.0}", size.thread_per_request_ns)?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,6 +152,8 @@ mod tests {
                 spread: Spread::new(),
                 noisy_rounds: 1,
             }],
+            rows: Vec::new(),
+            cohort64_over_1: Vec::new(),
             stages: 8,
             requests: 1,
             rounds: 1,
@@ -167,6 +166,11 @@ mod tests {
         assert_eq!((size.spread["rtc_over_auto"], size.noisy_rounds), ([1.5, 2.5], 3));
         assert_eq!((size.auto_ns, size.rtc_over_auto, size.auto_found), (7.0, 2.0, 2));
         assert_eq!((report.processes, size.rtc_over_cohort64_by_process.len()), (3, 3));
-        assert!(report.to_string().contains("7 2.00x"), "{report}");
+        assert!(
+            report
+                .to_string()
+                .contains("  cohort  ns  rtc over\n            4      64   7      2.00\n"),
+            "{report}"
+        );
     }
 }

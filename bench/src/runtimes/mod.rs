@@ -3,21 +3,19 @@
 //! The tasks are in a separate program (`bench/peers/runtimes`), so that building Phalanx does not build all
 //! runtimes. Each task of each runtime has its own process, and they take turns.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use clap::Args;
-use serde::Serialize;
-
+use crate::arguments::number;
 use crate::cores::{Bound, Cores};
 use crate::error::Error;
 use crate::interrupt::install_signal_handlers;
 use crate::interrupt::interrupted;
 use crate::partial::{self, Partial};
 use crate::process;
+use crate::record::record;
 use crate::stats::median;
-use crate::table::{row, text};
+use clap::Args;
 
 mod echo;
 
@@ -41,8 +39,7 @@ const RUNTIMES: [&str; 4] = ["phalanx", "tokio", "glommio", "monoio"];
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Number of rounds
-    #[arg(long, value_name = "N", default_value_t = 7,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
     pub rounds: usize,
 
     /// The program with the tasks [default: found in the search path]
@@ -58,24 +55,25 @@ pub struct Options {
     pub json: bool,
 }
 
-/// The report.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// Phalanx first.
-    pub rows: Vec<Row>,
-    /// Spawning and awaiting a child: the best of the others over Phalanx.
-    pub least_child_over: f64,
-    /// Calling another thread: the best of the others over Phalanx.
-    pub least_cross_over: f64,
-    /// Echo: the best of the others over Phalanx.
-    pub least_echo_over: f64,
-    /// Number of measured rounds.
-    pub rounds: usize,
-    /// Progress, if the run was interrupted.
-    pub partial: Option<Partial>,
+record! {
+    /// The report.
+    pub struct Report {
+        /// Phalanx first.
+        rows: Vec<Row> | "over: relative to Phalanx", 0;
+        /// Spawning and awaiting a child: the best of the others over Phalanx.
+        least_child_over: f64 => "a child: the best of the others over Phalanx", 2;
+        /// Calling another thread: the best of the others over Phalanx.
+        least_cross_over: f64 => "another thread", 2;
+        /// Echo: the best of the others over Phalanx.
+        least_echo_over: f64 => "an echo", 2;
+        /// Number of measured rounds.
+        rounds: usize => "rounds", 0;
+        /// Progress, if the run was interrupted.
+        partial: Option<Partial>;
+    }
 }
 
-row! {
+record! {
     /// One runtime.
     pub struct Row {
         /// Its name.
@@ -182,18 +180,6 @@ impl Report {
             rounds: figures[0][0].len(),
             partial,
         }
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{}\n  over: relative to Phalanx, medians of {} rounds",
-            text(&self.rows, 0),
-            self.rounds
-        )?;
-        self.partial.map_or(Ok(()), |partial| writeln!(f, "\n  {partial}"))
     }
 }
 

@@ -10,15 +10,14 @@ mod web;
 
 use std::time::Duration;
 
-use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 
 pub use report::{Report, Row};
 
+use crate::arguments::{number, seconds};
 use crate::cores::Cores;
 use crate::error::Error;
 use crate::interrupt::install_signal_handlers;
-use crate::load::seconds;
 use crate::machine::Machine;
 use crate::web::runner::SetupOptions;
 
@@ -44,7 +43,7 @@ pub enum Part {
 pub struct Options {
     /// Numbers of processors; ratios are relative to the first
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16,32",
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
+          value_parser = number(1..=64))]
     pub processors: Vec<usize>,
 
     /// Kinds of servers [default: all]
@@ -56,13 +55,11 @@ pub struct Options {
     pub only: Vec<String>,
 
     /// Numbers of connections of the web server's load and of that of `kv`
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64",
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64", value_parser = number(1..=10_000))]
     pub connections: Vec<usize>,
 
     /// Slices per server and setting
-    #[arg(long, value_name = "N", default_value_t = 5,
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(1..=1000))]
     pub rounds: usize,
 
     /// Length of a slice, in seconds

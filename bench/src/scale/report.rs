@@ -1,27 +1,24 @@
 //! The report.
 
-use std::fmt;
-
-use serde::Serialize;
-
 use crate::machine::Machine;
+use crate::record::record;
 use crate::stats::Spread;
-use crate::table::{row, text};
 
-/// The results.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// One per load, server and number of processors.
-    pub rows: Vec<Row>,
-    /// The machine and cores of the measurement; `processors` is the largest number.
-    pub machine: Machine,
-    /// Whether a signal ended the run.
-    pub interrupted: bool,
-    /// Whether this was a quick run, whose figures are meaningless.
-    pub quick: bool,
+record! {
+    /// The results.
+    pub struct Report {
+        /// One per load, server and number of processors.
+        rows: Vec<Row> | "servers by processors", 2;
+        /// The machine and cores of the measurement; `processors` is the largest number.
+        machine: Machine;
+        /// Whether a signal ended the run.
+        interrupted: bool;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
 }
 
-row! {
+record! {
     /// A server with a number of processors under one load; medians of the slices.
     pub struct Row {
         /// `popular` or `unpopular` files, a shape of the broker's load, or `get`.
@@ -48,19 +45,5 @@ row! {
         noisy_slices: usize => "disturbed", 0;
         /// Quartiles of the rounds.
         spread: Spread;
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}\n", self.machine)?;
-        f.write_str(&text(&self.rows, 2))?;
-        if self.interrupted {
-            writeln!(f, "\n  interrupted")?;
-        }
-        if self.quick {
-            writeln!(f, "\n  quick run: the figures are meaningless")?;
-        }
-        Ok(())
     }
 }

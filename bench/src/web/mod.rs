@@ -15,7 +15,6 @@ pub(crate) mod server;
 pub(crate) mod servers;
 pub(crate) mod site;
 pub(crate) mod slice;
-mod table;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

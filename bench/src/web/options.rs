@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::runner::RunnerOptions;
 use super::scene::Scene;
-use crate::load::seconds;
+use crate::arguments::{number, seconds};
 
 /// Measure the web server, a bare loop, its threaded twin, nginx and other servers.
 ///
@@ -31,13 +31,11 @@ pub struct Options {
     pub all: bool,
 
     /// Numbers of connections, with one round of slices each [default: depends on the scene]
-    #[arg(long, value_name = "N,…", value_delimiter = ',',
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=20_000))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = number(1..=20_000))]
     pub connections: Vec<usize>,
 
     /// Slices per server and number of connections; at least 6
-    #[arg(long, value_name = "N", default_value_t = 8,
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(6..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = number(6..=1000))]
     pub slices: usize,
 
     /// Length of a slice, in seconds

@@ -2,121 +2,128 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use super::options::Options;
 use super::scene::Scene;
 use super::slice::Figures;
+use crate::record::record;
 use crate::stats::{Spread, median, minimum, spread};
 
-/// The report of `phalanx-bench web`.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// One per scene, server and number of connections.
-    pub rows: Vec<Row>,
-    /// Ratio of minimum processor times per request: Phalanx on its better driver over the better tuning of
-    /// nginx; small files with 64 or 256 connections, whichever is better for Phalanx.
-    pub phalanx_over_nginx: Option<f64>,
-    /// As above, over the floor on the same driver.
-    pub phalanx_over_floor: Option<f64>,
-    /// As above, the threaded twin over Phalanx; larger is better for Phalanx.
-    pub twin_over_phalanx: Option<f64>,
-    /// The same ratios per scene and number of connections.
-    pub ratios: Vec<Ratios>,
-    /// Growth of the cost with the number of connections.
-    pub growth: Vec<Growth>,
-    /// Planned measurements missing because of an interruption.
-    pub missing: Vec<Missing>,
-    /// The machine and cores of the measurement.
-    pub machine: crate::machine::Machine,
-    /// Versions of the peers; `None` if not installed.
-    pub peers: BTreeMap<&'static str, Option<String>>,
-    /// Whether this was a quick run, whose figures are meaningless.
-    pub quick: bool,
+record! {
+    /// The report of `phalanx-bench web`.
+    pub struct Report {
+        /// One per scene, server and number of connections.
+        rows: Vec<Row> | "processor time per request", 2;
+        /// Ratio of minimum processor times per request: Phalanx on its better driver over the better tuning of
+        /// nginx; small files with 64 or 256 connections, whichever is better for Phalanx.
+        phalanx_over_nginx: Option<f64> => "Phalanx over nginx", 2;
+        /// As above, over the floor on the same driver.
+        phalanx_over_floor: Option<f64> => "Phalanx over the floor", 2;
+        /// As above, the threaded twin over Phalanx; larger is better for Phalanx.
+        twin_over_phalanx: Option<f64> => "the twin over Phalanx", 2;
+        /// The same ratios per scene and number of connections.
+        ratios: Vec<Ratios> | "ratios of the minima", 0;
+        /// Growth of the cost with the number of connections.
+        growth: Vec<Growth> | "growth of the minima with the number of connections", 0;
+        /// Planned measurements missing because of an interruption.
+        missing: Vec<Missing> | "interrupted; measured slices of those planned", 0;
+        /// The machine and cores of the measurement.
+        machine: crate::machine::Machine;
+        /// Versions of the peers; `None` if not installed.
+        peers: BTreeMap<&'static str, Option<String>>;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
 }
 
-/// One server in one scene with a number of connections.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    /// The scene.
-    pub scene: Scene,
-    /// `phalanx`, `floor`, `twin`, or a peer: `nginx`, `nginx-nosf` (without `sendfile`), `lighttpd`,
-    /// `lighttpd-sf` (with), `h2o`, `caddy`, `sws`.
-    pub server: &'static str,
-    /// `uring` or `poll`, for our servers.
-    pub driver: Option<&'static str>,
-    /// Number of connections.
-    pub connections: usize,
-    /// With TLS: negotiated version and cipher suite.
-    pub tls: Option<String>,
-    /// Processor time per request, user and system, all threads: the minimum of the slices.
-    pub cpu_us_per_request_min: f64,
-    /// The same: the median of the slices.
-    pub cpu_us_per_request_median: f64,
-    /// Answers per second: the median of the slices.
-    pub rps: f64,
-    /// Median latency in closed loop in microseconds: the median of the slices.
-    pub p50_us: f64,
-    /// 99th percentile of the latency: the median of the slices.
-    pub p99_us: f64,
-    /// Processor time of the load per request: the median of the slices.
-    pub client_cpu_us: f64,
-    /// Number of measured slices.
-    pub slices: usize,
-    /// Slices among these that were kept although other processes used the cores.
-    pub noisy_slices: usize,
-    /// Requests without an answer before the end of their slice, in all slices. A server that starves more than a
-    /// tenth of its connections is excluded from ratios.
-    pub failed: u64,
-    /// Quartiles of the slices' median processor time.
-    pub spread: Spread,
+record! {
+    /// One server in one scene with a number of connections.
+    pub struct Row {
+        /// The scene.
+        scene: Scene => "scene", 0;
+        /// Number of connections.
+        connections: usize => "connections", 0;
+        /// `phalanx`, `floor`, `twin`, or a peer: `nginx`, `nginx-nosf` (without `sendfile`), `lighttpd`,
+        /// `lighttpd-sf` (with), `h2o`, `caddy`, `sws`.
+        server: &'static str => "server", 0;
+        /// `uring` or `poll`, for our servers.
+        driver: Option<&'static str> => "driver", 0;
+        /// With TLS: negotiated version and cipher suite.
+        tls: Option<String>;
+        /// Processor time per request, user and system, all threads: the minimum of the slices.
+        cpu_us_per_request_min: f64 => "µs min", 2;
+        /// The same: the median of the slices.
+        cpu_us_per_request_median: f64 => "median", 2;
+        /// Answers per second: the median of the slices.
+        rps: f64 => "requests/s", 0;
+        /// Median latency in closed loop in microseconds: the median of the slices.
+        p50_us: f64 => "p50 µs", 0;
+        /// 99th percentile of the latency: the median of the slices.
+        p99_us: f64 => "p99 µs", 0;
+        /// Processor time of the load per request: the median of the slices.
+        client_cpu_us: f64;
+        /// Number of measured slices.
+        slices: usize => "slices", 0;
+        /// Slices among these that were kept although other processes used the cores.
+        noisy_slices: usize => "disturbed", 0;
+        /// Requests without an answer before the end of their slice, in all slices. A server that starves more than a
+        /// tenth of its connections is excluded from ratios.
+        failed: u64 => "starved", 0;
+        /// Quartiles of the slices' median processor time.
+        spread: Spread;
+    }
 }
 
-/// Ratios of minimum processor times per request in one scene with a number of connections.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Ratios {
-    /// The scene.
-    pub scene: Scene,
-    /// Number of connections.
-    pub connections: usize,
-    /// See [`Report::phalanx_over_nginx`].
-    pub phalanx_over_nginx: Option<f64>,
-    /// Phalanx on its better driver over the best peer.
-    pub phalanx_over_best_peer: Option<f64>,
-    /// The best peer.
-    pub best_peer: Option<&'static str>,
-    /// See [`Report::phalanx_over_floor`].
-    pub phalanx_over_floor: Option<f64>,
-    /// See [`Report::twin_over_phalanx`].
-    pub twin_over_phalanx: Option<f64>,
+record! {
+    /// Ratios of minimum processor times per request in one scene with a number of connections.
+    #[derive(Copy, PartialEq)]
+    pub struct Ratios {
+        /// The scene.
+        scene: Scene => "scene", 0;
+        /// Number of connections.
+        connections: usize => "connections", 0;
+        /// See [`Report::phalanx_over_nginx`].
+        phalanx_over_nginx: Option<f64> => "over nginx", 2;
+        /// Phalanx on its better driver over the best peer.
+        phalanx_over_best_peer: Option<f64> => "over best peer", 2;
+        /// The best peer.
+        best_peer: Option<&'static str> => "best peer", 0;
+        /// See [`Report::phalanx_over_floor`].
+        phalanx_over_floor: Option<f64> => "over floor", 2;
+        /// See [`Report::twin_over_phalanx`].
+        twin_over_phalanx: Option<f64> => "twin over", 2;
+    }
 }
 
-/// Growth of a server's processor time per request from the fewest to the most connections of a scene.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Growth {
-    /// The scene.
-    pub scene: Scene,
-    /// As in [`Row`].
-    pub server: &'static str,
-    /// As in [`Row`].
-    pub driver: Option<&'static str>,
-    /// The smallest and the largest number of connections.
-    pub connections: [usize; 2],
-    /// Ratio of the minimum processor times, most over fewest connections.
-    pub cpu_ratio: f64,
+record! {
+    /// Growth of a server's processor time per request from the fewest to the most connections of a scene.
+    #[derive(PartialEq)]
+    pub struct Growth {
+        /// The scene.
+        scene: Scene => "scene", 0;
+        /// As in [`Row`].
+        server: &'static str => "server", 0;
+        /// As in [`Row`].
+        driver: Option<&'static str> => "driver", 0;
+        /// The smallest and the largest number of connections.
+        connections: [usize; 2] => "connections", 0;
+        /// Ratio of the minimum processor times, most over fewest connections.
+        cpu_ratio: f64 => "ratio", 2;
+    }
 }
 
-/// A number of connections whose measurement is incomplete.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Missing {
-    /// The scene.
-    pub scene: Scene,
-    /// Number of connections.
-    pub connections: usize,
-    /// Measured slices per server. With none there are no rows.
-    pub slices: usize,
-    /// Planned slices per server.
-    pub of: usize,
+record! {
+    /// A number of connections whose measurement is incomplete.
+    #[derive(PartialEq, Eq)]
+    pub struct Missing {
+        /// The scene.
+        scene: Scene => "scene", 0;
+        /// Number of connections.
+        connections: usize => "connections", 0;
+        /// Measured slices per server. With none there are no rows.
+        slices: usize => "slices", 0;
+        /// Planned slices per server.
+        of: usize => "of", 0;
+    }
 }
 
 /// Numbers of connections that the summary ratios use.

@@ -13,6 +13,7 @@ use super::servers::{Selection, Versions, web};
 use super::site::Site;
 use super::slice::{Load, Shot};
 use super::{MAX_REPEATS, SETTLE_TIME};
+use crate::arguments::number;
 use crate::cores::{Bound, Cores};
 use crate::error::Error;
 use crate::interference::{self, CpuTimes};
@@ -26,7 +27,7 @@ use crate::programs;
 pub struct RunnerOptions {
     /// Processors of each server: workers of Phalanx and of its peers [default: all cores, or three quarters where
     /// a core is left for the load]
-    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = number(1..=64))]
     pub processors: Option<usize>,
 
     /// Cores and program

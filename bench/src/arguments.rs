@@ -1,0 +1,30 @@
+//! Parsers of arguments that several commands have.
+
+use std::ops::RangeBounds;
+use std::time::Duration;
+
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
+
+/// A number within a range.
+pub(crate) fn number(range: impl RangeBounds<u64>) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(range)
+}
+
+/// KiB of generated code in a stage.
+pub(crate) fn kib() -> impl TypedValueParser<Value = u64> {
+    PossibleValuesParser::new(["1", "2", "4", "8", "16", "32"])
+        .map(|text| text.parse::<u64>().expect("a listed number"))
+}
+
+/// Parses a number of seconds, with or without an `s`, up to a day.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text
+        .strip_suffix('s')
+        .unwrap_or(text)
+        .parse()
+        .map_err(|_| "a number of seconds is wanted, as in 10 or 0.5".to_owned())?;
+    match number {
+        0.0..=86_400.0 => Ok(Duration::from_secs_f64(number)),
+        _ => Err("from 0 to 86400 seconds".to_owned()),
+    }
+}
