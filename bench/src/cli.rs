@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use clap::{Args, Parser};
 use phalanx::runtime::DriverKind;
 
+use crate::baselines::{floor, twin};
 use crate::experiment::{INTERRUPTED, experiments};
-use crate::{
-    broker, concurrency, dial, failure, figure2, figure4, figure6, figure7, figure8, floor,
-    interleave, kernel, ladder, light, load, matching, op, overload, pipeline, report, runtimes,
-    scale, twin, web,
+use crate::experiments::{
+    broker, concurrency, dial, failure, figure2, figure4, figure6, figure7, figure8, interleave,
+    ladder, light, matching, op, overload, pipeline, runtimes, scale, web,
 };
+use crate::{kernel, load, report};
 
 /// Benchmarks of Phalanx: each compares it with something else in one run.
 #[derive(Parser, Clone, Debug)]

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::error::Error;
-use crate::record::{Record, is_partial, text};
+use crate::measure::record::{Record, is_partial, text};
 
 /// Exit code of an interrupted command, as of a shell on SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use phalanx_bench::cli::Cli;
-use phalanx_bench::{
+use phalanx_bench::experiments::{
     concurrency, failure, figure2, figure8, interleave, ladder, matching, pipeline,
 };
 

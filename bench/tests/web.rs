@@ -10,9 +10,9 @@ use std::process::{Command, ExitCode, Stdio};
 use clap::{CommandFactory, Parser};
 use phalanx_bench::cli::Cli;
 use phalanx_bench::error::Error;
-use phalanx_bench::procfs::family;
-use phalanx_bench::web::{self, Options, Scene};
-use phalanx_bench::{dial, figure6, light, overload};
+use phalanx_bench::experiments::web::{self, Options, Scene};
+use phalanx_bench::experiments::{dial, figure6, light, overload};
+use phalanx_bench::system::procfs::family;
 
 #[derive(Parser)]
 struct Line<O: clap::Args> {

@@ -12,11 +12,11 @@ use phalanx::{select, sleep};
 
 use super::counts::Failure;
 use super::drive::Drive;
+use super::http::protocol::Protocol;
+use super::http::responses::Answer;
+use super::http::wire::Wire;
 use super::in_flight::InFlight;
-use super::protocol::Protocol;
-use super::responses::Answer;
-use super::wire::Wire;
-use crate::surge;
+use crate::load::surge;
 
 /// Back-off after a refused connection: initial and maximum.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(320));

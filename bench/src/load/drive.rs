@@ -9,10 +9,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::counts::{Counts, Failure};
+use super::http::requests::Requests;
+use super::http::responses::Answer;
+use super::http::tls::Tls;
 use super::pace::Arrivals;
-use super::requests::Requests;
-use super::responses::Answer;
-use super::tls::Tls;
 
 /// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

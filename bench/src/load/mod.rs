@@ -7,21 +7,16 @@
 mod connection;
 mod counts;
 mod drive;
-mod http2;
+pub(crate) mod http;
 mod in_flight;
 mod options;
 mod pace;
 mod phases;
 mod progress;
-mod protocol;
 mod report;
-mod requests;
-mod responses;
+pub(crate) mod surge;
 mod text;
-pub(crate) mod tls;
 mod together;
-mod url;
-mod wire;
 mod zipf;
 
 use std::io;
@@ -34,18 +29,18 @@ use phalanx::runtime::{RunError, StartContext};
 use phalanx::{Graph, Runtime};
 
 pub use counts::{Errors, Statuses};
+pub use http::requests::PathsError;
+pub use http::url::{Url, UrlError};
 pub use options::Options;
 pub use report::{Latency, Report};
-pub use requests::PathsError;
-pub use url::{Url, UrlError};
 pub use zipf::Zipf;
 
 use connection::Client;
 use drive::{Drive, Plan};
+use http::requests::{Form, Requests, read_paths};
+use http::tls::Tls;
 use pace::{Arrivals, Pace};
 use phases::{Schedule, arrive, run_phases};
-use requests::{Form, Requests, read_paths};
-use tls::Tls;
 
 /// Connections per cohort; more would exceed the cache with their kernel state.
 const COHORT: usize = 64;
@@ -206,7 +201,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
 fn watched(pids: &[u32]) -> Result<Vec<u32>, Error> {
     let mut watched = Vec::new();
     for &process in pids {
-        let family = crate::procfs::family(process);
+        let family = crate::system::procfs::family(process);
         watched.extend(family.map_err(|source| Error::Watch { process, source })?);
     }
     // A child may have been named in addition to its parent.

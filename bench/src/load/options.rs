@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use phalanx::runtime::DriverChoice;
 
-use super::url::Url;
+use super::http::url::Url;
 use crate::arguments::{number, seconds};
 
 /// Send HTTP load to a server and measure its response times.

@@ -8,8 +8,8 @@ use phalanx::task::Either;
 use phalanx::{select, sleep, yield_now};
 
 use super::drive::{Drive, Phase};
-use crate::clock::thread_time;
-use crate::procfs;
+use crate::measure::clock::thread_time;
+use crate::system::procfs;
 
 /// Waits shorter than this poll the clock, since timers have a resolution of a millisecond.
 const MIN_SLEEP_NANOS: u64 = 3_000_000;

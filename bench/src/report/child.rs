@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
-use crate::interrupt::is_interrupted;
-use crate::process::Group;
+use crate::system::interrupt::is_interrupted;
+use crate::system::process::Group;
 
 /// Interval between two polls of the process.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);

@@ -30,11 +30,10 @@ use catalogue::{Command, Experiment};
 use child::Outcome;
 use markdown::Parts;
 
-use crate::interrupt::install_signal_handlers;
-use crate::interrupt::is_interrupted;
-use crate::machine;
-use crate::noise::{NoiseProbe, is_noisy};
-use crate::web::peer_versions;
+use crate::measure::machine;
+use crate::measure::noise::{NoiseProbe, is_noisy};
+use crate::system::interrupt::install_signal_handlers;
+use crate::system::interrupt::is_interrupted;
 
 /// Steps of the noise probe around each experiment: tens of milliseconds.
 const PROBE_STEPS: u64 = 20_000_000;
@@ -117,7 +116,7 @@ fn measure_all(
     chosen: &[&Experiment],
     baseline: Option<&Document>,
 ) -> Result<Made, Error> {
-    let program = crate::programs::own()?;
+    let program = crate::system::programs::own()?;
     let mut document = document(options);
     install_signal_handlers()?;
 
@@ -200,9 +199,11 @@ fn choose(only: &[String]) -> Result<Vec<&'static Experiment>, Error> {
 
 /// A document without experiments.
 fn document(options: &Options) -> Document {
-    let mut peers = peer_versions();
-    peers
-        .extend(crate::broker::peers::versions().map(|(name, version)| (name.to_owned(), version)));
+    let mut peers = crate::runner::peers::versions();
+    peers.extend(
+        crate::experiments::broker::peers::versions()
+            .map(|(name, version)| (name.to_owned(), version)),
+    );
     let made_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Document {
         version: document::VERSION,
@@ -240,8 +241,9 @@ fn tell_of_peers(experiment: &Experiment, document: &Document, bar: &ProgressBar
 
 /// How to install a peer.
 fn install(peer: &str) -> &'static str {
-    let web = crate::web::peers::PEERS.iter().map(|peer| (peer.name(), peer.install));
-    let broker = crate::broker::peers::PEERS.iter().map(|peer| (peer.name, peer.install));
+    let web = crate::runner::peers::PEERS.iter().map(|peer| (peer.name(), peer.install));
+    let broker =
+        crate::experiments::broker::peers::PEERS.iter().map(|peer| (peer.name, peer.install));
     web.chain(broker).find(|(name, _)| *name == peer).map_or("", |(_, install)| install)
 }
 

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use phalanx::runtime::{DriverChoice, DriverKind};
-use phalanx_bench::{floor::Floor, twin};
+use phalanx_bench::baselines::{floor::Floor, twin};
 use socket2::SockRef;
 
 fn listen() -> (TcpListener, String) {

@@ -13,13 +13,6 @@ use super::{Fault, Tree};
 /// Maximum number of files in a cycle.
 const MAX_FILES: usize = 3;
 
-/// Larger cycles that are allowed: a file in the cycle, and the reason.
-const EXCEPTIONS: &[(&str, &str)] =
-    &[("bench/src/concurrency/measure.rs", "measurements and their rows")];
-
-/// The fault of an exception without a cycle.
-const UNUSED: &str = "is in no large import cycle any more; remove its exception from xtask/src/tidy/module_cycles.rs";
-
 /// Modules by their path, as `crate::a::b`, with the modules that they import.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
@@ -29,17 +22,11 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
         path.strip_suffix("src/lib.rs").or_else(|| path.strip_suffix("src/main.rs"))
     });
     let roots: BTreeSet<String> = roots.map(|folder| format!("{folder}src/")).collect();
-    let mut used = BTreeSet::new();
-    let mut faults: Vec<Fault> =
-        roots.iter().flat_map(|source| check_crate(tree, source, &mut used)).collect();
-    let unused =
-        EXCEPTIONS.iter().filter(|(file, _)| tree.text(file).is_some() && !used.contains(file));
-    faults.extend(unused.map(|(file, _)| Fault::new(file, 1, UNUSED)));
-    faults
+    roots.iter().flat_map(|source| check_crate(tree, source)).collect()
 }
 
 /// [`check`] for the crate with this source folder.
-fn check_crate(tree: &Tree, source: &str, used: &mut BTreeSet<&'static str>) -> Vec<Fault> {
+fn check_crate(tree: &Tree, source: &str) -> Vec<Fault> {
     let files = files(tree, source);
     let paths: BTreeMap<String, &str> =
         files.iter().map(|(path, _)| (module(&path[source.len()..]), *path)).collect();
@@ -65,17 +52,13 @@ fn check_crate(tree: &Tree, source: &str, used: &mut BTreeSet<&'static str>) -> 
         if cycle.len() <= MAX_FILES || !is_first {
             continue;
         }
-        if let Some((file, _)) = EXCEPTIONS.iter().find(|(file, _)| cycle.contains(file)) {
-            used.insert(file);
-        } else {
-            let what = format!(
-                "{} files import each other in a circle, at most {MAX_FILES} are allowed: {}; move what they \
-                 share to a lower file",
-                cycle.len(),
-                cycle.join(", ")
-            );
-            faults.push(Fault::new(cycle[0], 1, what));
-        }
+        let what = format!(
+            "{} files import each other in a circle, at most {MAX_FILES} are allowed: {}; move what they \
+             share to a lower file",
+            cycle.len(),
+            cycle.join(", ")
+        );
+        faults.push(Fault::new(cycle[0], 1, what));
     }
     faults
 }
@@ -153,13 +136,6 @@ mod tests {
         let chain =
             ["use crate::b::B;", "use crate::b::c::C;", "use crate::d::D;", "use crate::e::E;", ""];
         assert_eq!(faults(chain), [""; 0]);
-    }
-
-    #[test]
-    fn an_exception_without_a_cycle_is_reported() {
-        let (file, _) = EXCEPTIONS[0];
-        let faults = check(&Tree::of(&[(file, ""), ("bench/src/lib.rs", "")]));
-        assert_eq!(faults, [Fault::new(file, 1, UNUSED)]);
     }
 
     #[test]

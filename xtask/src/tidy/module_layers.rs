@@ -50,6 +50,21 @@ pub(super) const CRATES: &[Layers] = &[
         exceptions: &[],
     },
     Layers {
+        folder: "bench",
+        layers: &[
+            &["arguments", "error", "kernel"],
+            &["system"],
+            &["measure"],
+            &["experiment"],
+            &["baselines", "load"],
+            &["runner"],
+            &["experiments"],
+            &["report"],
+            &["cli"],
+        ],
+        exceptions: &[],
+    },
+    Layers {
         folder: "crates/access",
         layers: &[
             &["error", "memory_pool", "subject"],

@@ -1,0 +1,76 @@
+//! The threaded twin: the web server of the 2002 paper's §5.1 (THWS), with current means.
+//!
+//! The paper describes "a thread accepting connections and passing them to a pool of 256 worker threads, each
+//! of which performs the server's full functionality: parsing a request, reading a file, and transmitting its
+//! contents. This server used the kernel's file cache." A worker serves a connection until it is closed;
+//! connections beyond the pool wait. The HTTP code is shared with the staged server, and the rest is as good as
+//! threads allow: buffers are reused, small files are sent in one `writev`, large ones in blocks.
+
+mod file;
+mod queue;
+mod reply;
+mod worker;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+
+use queue::Queue;
+use worker::Worker;
+
+/// The paper's number of worker threads.
+pub const WORKERS: usize = 256;
+/// Stack size of a worker.
+const STACK: usize = 256 * 1024;
+/// Delay of the acceptor when descriptors are exhausted.
+const SHORTAGE: Duration = Duration::from_millis(10);
+
+/// Serves the files beneath `root` on the calling thread and `workers` more, until the listener fails.
+///
+/// # Errors
+/// When `root` cannot be opened as a directory, or threads cannot be started.
+pub fn serve(listener: &TcpListener, root: &Path, workers: usize) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root: Arc<OwnedFd> = Arc::new(rustix::fs::open(root, flags, Mode::empty())?);
+    let queue = Arc::new(Queue::default());
+    for number in 0..workers {
+        let (root, queue) = (root.clone(), queue.clone());
+        let builder = thread::Builder::new().name(format!("worker-{number}")).stack_size(STACK);
+        builder.spawn(move || {
+            let mut worker = Worker::new(root);
+            loop {
+                worker.serve(queue.pop());
+            }
+        })?;
+    }
+    loop {
+        match listener.accept() {
+            Ok((connection, _)) => queue.push(connection),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => (),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            Err(error) => match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+                Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
+                    thread::sleep(SHORTAGE);
+                }
+                _ => return Err(error),
+            },
+        }
+    }
+}
+
+/// Listens on `address`, announces it on standard output, and serves.
+///
+/// # Errors
+/// As [`serve`], and when it cannot listen on the address.
+pub fn run(root: &Path, address: SocketAddr) -> io::Result<()> {
+    phalanx::runtime::raise_open_files();
+    let listener = crate::baselines::floor::listen(address)?;
+    crate::baselines::announce(listener.local_addr()?);
+    serve(&listener, root, WORKERS)
+}

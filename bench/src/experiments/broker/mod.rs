@@ -1,0 +1,208 @@
+//! `phalanx-bench broker`: the MQTT broker compared with others, through real sockets.
+//!
+//! [`Options`] describes the method. Read `shape` (publishers and subscribers), `server` and `peers` (the
+//! brokers), `client`, `message` and `clients` (the load: one thread, messages that are copied and patched)
+//! and `report`.
+
+mod client;
+mod clients;
+mod message;
+mod options;
+pub(crate) mod peers;
+mod report;
+pub(crate) mod server;
+pub(crate) mod shape;
+
+use std::io;
+use std::time::Instant;
+
+use crate::error::Error;
+use crate::measure::interference::{CpuTimes, MAX_FOREIGN_SHARE};
+use crate::measure::machine::Machine;
+use crate::system::cores::{Bound, Cores};
+use crate::system::interrupt::{install_signal_handlers, interrupted};
+use crate::system::procfs::run_time;
+use clients::Clients;
+use peers::PEERS;
+use server::{Home, Server};
+use shape::Setting;
+
+pub use options::Options;
+pub use report::{Report, Row};
+pub use shape::{Shape, Unit};
+
+/// How often a disturbed slice is repeated before it is kept.
+const MAX_REPEATS: usize = 2;
+const SEED: u64 = 42;
+
+/// Figures of one slice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slice {
+    pub(crate) per_cpu_s: f64,
+    pub(crate) per_s: f64,
+    server_busy: f64,
+    client_busy: f64,
+    p50_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) noisy: bool,
+}
+
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
+/// reported.
+///
+/// # Errors
+/// When a measurement fails, or on a signal before the first result; all child processes are ended.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    install_signal_handlers()?;
+    let options = options.settled();
+    let (cores, processors) = options.runner.cores()?;
+    let machine = Machine::here(processors, &cores);
+    phalanx::runtime::raise_open_files();
+    let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
+    let mut report = Report::new(&options, machine);
+    let home = Home { directory: directory.path(), cores: &cores.server, processors };
+    let mut servers = vec![server::phalanx("phalanx", &options, &home)?];
+    for peer in &PEERS {
+        match peer.start(&home)? {
+            Some(started) => servers.extend(started),
+            None => eprintln!("{} is not installed and is skipped; {}", peer.name, peer.install),
+        }
+    }
+    servers.push(server::phalanx("phalanx-kept", &options, &home)?);
+    // Keep this process off the servers' cores.
+    let _bound = Bound::to(&cores.load)?;
+    let settings = options.shapes.iter().flat_map(|shape| shape.settings());
+    let ended = settings.into_iter().try_for_each(|setting| {
+        let servers: Vec<&Server> = servers.iter().filter(|one| one.joins(setting)).collect();
+        let (slices, ended) = rounds(setting, &servers, &cores, &options, &mut report);
+        report.add(setting, &servers, &slices);
+        ended
+    });
+    match ended {
+        Err(Error::Interrupted) if !report.rows.is_empty() => report.interrupted = true,
+        ended => ended?,
+    }
+    report.summarize();
+    Ok(report)
+}
+
+/// Measures rounds of slices of each server. Returns the complete rounds, and the reason if they are not all.
+fn rounds(
+    setting: Setting,
+    servers: &[&Server],
+    cores: &Cores,
+    options: &Options,
+    report: &mut Report,
+) -> (Vec<Vec<Slice>>, Result<(), Error>) {
+    let Setting { shape, qos, properties } = setting;
+    eprintln!("{shape}, QoS {}, {properties} properties", qos as u8);
+    let mut slices: Vec<Vec<Slice>> = servers.iter().map(|_| Vec::new()).collect();
+    let mut loads = Vec::new();
+    let ended = servers.iter().try_for_each(|server| {
+        let began = Instant::now();
+        loads.push(Loaded::start(server, setting, options)?);
+        if shape == Shape::Filters {
+            report.filters_per_s = Some(options.filters as f64 / began.elapsed().as_secs_f64());
+        }
+        Ok(())
+    });
+    let ended = ended.and_then(|()| {
+        (0..options.rounds).try_for_each(|_| {
+            let each = loads.iter_mut().map(|load| load.slice(cores, options));
+            let measured = each.collect::<Result<Vec<_>, Error>>()?;
+            slices.iter_mut().zip(measured).for_each(|(slices, one)| slices.push(one));
+            Ok(())
+        })
+    });
+    let ended = ended.and_then(|()| loads.into_iter().try_for_each(Loaded::leave));
+    (slices, ended)
+}
+
+/// A broker and the clients of one setting.
+pub(crate) struct Loaded<'a> {
+    server: &'a Server,
+    clients: Clients,
+    shape: Shape,
+}
+
+impl<'a> Loaded<'a> {
+    /// Connects the clients.
+    pub(crate) fn start(
+        server: &'a Server,
+        setting: Setting,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        interrupted()?;
+        let mut filed = 0;
+        let progress = |count| {
+            filed += count;
+            eprintln!("  {filed} filters");
+        };
+        let address = server.process.address;
+        let clients = Clients::start(address, server.keeps, setting, options, SEED, progress);
+        let clients = clients.map_err(|error| failed(server, &error))?;
+        Ok(Self { server, clients, shape: setting.shape })
+    }
+
+    /// Measures one slice, and repeats it if it was disturbed.
+    pub(crate) fn slice(&mut self, cores: &Cores, options: &Options) -> Result<Slice, Error> {
+        let mut left = if options.quick { 0 } else { MAX_REPEATS };
+        loop {
+            interrupted()?;
+            let slice = slice(self.server, &mut self.clients, self.shape, cores, options);
+            let slice = slice.map_err(|error| failed(self.server, &error))?;
+            if !slice.noisy || left == 0 {
+                return Ok(slice);
+            }
+            left -= 1;
+        }
+    }
+
+    /// Ends all sessions.
+    pub(crate) fn leave(self) -> Result<(), Error> {
+        self.clients.leave().map_err(|error| failed(self.server, &error))
+    }
+}
+
+fn failed(server: &Server, error: &io::Error) -> Error {
+    Error::Load { name: server.name.clone(), why: error.to_string() }
+}
+
+/// Measures one slice of one server, after a warm-up of a fifth of its length.
+fn slice(
+    server: &Server,
+    clients: &mut Clients,
+    shape: Shape,
+    cores: &Cores,
+    options: &Options,
+) -> io::Result<Slice> {
+    let (own, length) = ([std::process::id()], options.slice);
+    clients.run(length / 5)?;
+    let moment = CpuTimes::take(cores, &server.process.family)?;
+    clients.latency.reset();
+    let (before, began) = (clients.counts, Instant::now());
+    let (server_before, own_before) = (run_time(&server.process.family)?, run_time(&own)?);
+    clients.run(length)?;
+    if options.quick {
+        // A short slice might otherwise contain no delivery.
+        clients.settle()?;
+    }
+    let (server_after, own_after) = (run_time(&server.process.family)?, run_time(&own)?);
+    let (after, seconds) = (clients.counts, began.elapsed().as_secs_f64());
+    let foreign = moment.foreign_until(&CpuTimes::take(cores, &server.process.family)?, cores);
+    clients.settle()?;
+    let count = match shape.unit() {
+        Unit::Delivered => after.delivered - before.delivered,
+        Unit::Acknowledged => after.acknowledged - before.acknowledged,
+    } as f64;
+    let cpu = server_after - server_before;
+    Ok(Slice {
+        per_cpu_s: count / cpu.max(1e-9),
+        per_s: count / seconds,
+        server_busy: cpu / seconds,
+        client_busy: (own_after - own_before) / seconds,
+        p50_us: clients.latency.value_at_quantile(0.5) as f64 / 1e3,
+        p99_us: clients.latency.value_at_quantile(0.99) as f64 / 1e3,
+        noisy: foreign > MAX_FOREIGN_SHARE,
+    })
+}

@@ -1,0 +1,147 @@
+//! The report, as text and as JSON.
+
+use std::collections::BTreeMap;
+
+use super::shape::{Setting, Shape, Unit};
+use super::{Options, Server, Slice, peers};
+use crate::measure::machine::Machine;
+use crate::measure::record::record;
+use crate::measure::stats::median;
+
+record! {
+    /// The results of all settings.
+    pub struct Report {
+        /// One per server and setting.
+        rows: Vec<Row> | "", 3;
+        /// The smallest `over_mosquitto` of Phalanx.
+        worst_over_mosquitto: Option<f64> => "messages per second of processor time over mosquitto, the worst shape", 2;
+        /// The smallest `over_best_peer` of Phalanx.
+        worst_over_best_peer: Option<f64> => "over the best peer, the worst shape", 2;
+        /// Messages of QoS 1 acknowledged per second with a journal, in the shape `acknowledged`.
+        kept_acknowledged_per_s: Option<f64> => "messages per second acknowledged after a write to the disk", 0;
+        /// Filters subscribed per second by Phalanx, in the shape `filters`.
+        filters_per_s: Option<f64> => "filters subscribed per second", 0;
+        /// Number of these filters.
+        filters: usize => "filters", 0;
+        /// Payload size in bytes.
+        payload: usize;
+        /// Versions of the peers; `None` if not installed.
+        peers: BTreeMap<&'static str, Option<String>> => "peer", 0;
+        /// The machine and cores of the measurement.
+        machine: Machine;
+        /// Whether a signal ended the run.
+        interrupted: bool;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
+}
+
+record! {
+    /// A server in one setting; medians of the slices.
+    pub struct Row {
+        /// Shape of the load.
+        shape: Shape => "shape", 0;
+        /// QoS of messages and subscriptions.
+        qos: u8 => "QoS", 0;
+        /// User properties of each message.
+        properties: usize => "properties", 0;
+        /// `phalanx`, `phalanx-kept` (with `--persistence-dir`), `mosquitto`, `mosquitto-nagle`, or another peer.
+        server: String => "server", 0;
+        /// Number of publishers.
+        publishers: usize;
+        /// Number of subscribers.
+        subscribers: usize;
+        /// Maximum number of messages in flight per publisher.
+        window: usize;
+        /// Kind of messages counted.
+        unit: Unit => "messages", 0;
+        /// Messages per second of the server's processor time.
+        per_cpu_s: f64 => "per cpu s", 0;
+        /// Messages per second.
+        per_s: f64 => "per s", 0;
+        /// Share of a core used by the server; at the number of its processors it was saturated.
+        server_busy: f64 => "server busy", 2;
+        /// Share of a core used by the load; near 1 with a server below saturation, the load was the bottleneck.
+        client_busy: f64 => "load busy", 2;
+        /// Median time from publish to arrival in microseconds, in the shape `light`.
+        p50_us: Option<f64> => "p50 µs", 0;
+        /// The 99th percentile of the same.
+        p99_us: Option<f64> => "p99 µs", 0;
+        /// Median of the paired slices' ratios of `per_cpu_s` of Phalanx to that of mosquitto's better variant.
+        over_mosquitto: Option<f64> => "over mosquitto", 2;
+        /// The same ratio to the best of all peers.
+        over_best_peer: Option<f64> => "over best", 2;
+        /// Number of measured slices.
+        slices: usize;
+        /// Slices among these that were kept although other processes used the cores.
+        noisy_slices: usize => "disturbed", 0;
+    }
+}
+
+impl Report {
+    /// A report without rows.
+    pub(super) fn new(options: &Options, machine: Machine) -> Self {
+        Self {
+            rows: Vec::new(),
+            worst_over_mosquitto: None,
+            worst_over_best_peer: None,
+            kept_acknowledged_per_s: None,
+            filters_per_s: None,
+            filters: options.filters,
+            payload: options.payload,
+            peers: peers::versions().collect(),
+            machine,
+            interrupted: false,
+            quick: options.quick,
+        }
+    }
+
+    /// Adds a row for each server with a slice; the first server is Phalanx in memory.
+    pub(super) fn add(&mut self, setting: Setting, servers: &[&Server], slices: &[Vec<Slice>]) {
+        let Setting { shape, qos, properties } = setting;
+        // At light load latency is compared, not throughput.
+        let light = shape.rate().is_some();
+        let measured = || servers.iter().zip(slices).filter(|(_, slices)| !slices.is_empty());
+        for (n, (server, own)) in measured().enumerate() {
+            let all = |of: fn(&Slice) -> f64| median(&own.iter().map(of).collect::<Vec<_>>());
+            let over = |peer: &Vec<Slice>| {
+                let pairs = own.iter().zip(peer);
+                median(&pairs.map(|(own, peer)| own.per_cpu_s / peer.per_cpu_s).collect::<Vec<_>>())
+            };
+            let least = |name: &str| {
+                let peers = measured().filter(|_| n == 0 && !light);
+                let peers = peers.filter(|(one, _)| one.is_peer && one.name.starts_with(name));
+                peers.map(|(_, slices)| over(slices)).reduce(f64::min)
+            };
+            self.rows.push(Row {
+                shape,
+                qos: qos as u8,
+                properties,
+                server: server.name.clone(),
+                publishers: shape.publishers(),
+                subscribers: shape.subscribers(),
+                window: shape.window(),
+                unit: shape.unit(),
+                per_cpu_s: all(|slice| slice.per_cpu_s),
+                per_s: all(|slice| slice.per_s),
+                server_busy: all(|slice| slice.server_busy),
+                client_busy: all(|slice| slice.client_busy),
+                p50_us: light.then(|| all(|slice| slice.p50_us)),
+                p99_us: light.then(|| all(|slice| slice.p99_us)),
+                over_mosquitto: least("mosquitto"),
+                over_best_peer: least(""),
+                slices: own.len(),
+                noisy_slices: own.iter().filter(|slice| slice.noisy).count(),
+            });
+        }
+    }
+
+    /// Computes the figures over all rows.
+    pub(super) fn summarize(&mut self) {
+        let kept = |row: &&Row| row.shape == Shape::Acknowledged && row.server == "phalanx-kept";
+        self.kept_acknowledged_per_s = self.rows.iter().find(kept).map(|row| row.per_s);
+        let least = |of: fn(&Row) -> Option<f64>| self.rows.iter().filter_map(of).reduce(f64::min);
+        let worst = [least(|row| row.over_mosquitto), least(|row| row.over_best_peer)];
+        [self.worst_over_mosquitto, self.worst_over_best_peer] = worst;
+    }
+}

@@ -1,0 +1,72 @@
+//! A broker under measurement; it is ready when it accepts a connection.
+
+use std::path::Path;
+use std::process::Command;
+
+use phalanx_mqtt::QoS;
+
+use super::Options;
+use super::shape::{Setting, Shape};
+use crate::error::Error;
+use crate::system::process::{self, Process, ReservedPort};
+use crate::system::programs;
+
+/// A running broker.
+pub(crate) struct Server {
+    pub(crate) name: String,
+    /// Whether it is a peer, rather than Phalanx.
+    pub(crate) is_peer: bool,
+    /// Whether it journals acknowledged messages.
+    pub(crate) keeps: bool,
+    pub(crate) process: Process,
+}
+
+impl Server {
+    /// Whether it is measured in this setting.
+    pub(crate) fn joins(&self, setting: Setting) -> bool {
+        match setting.shape {
+            // Peers have no such filters.
+            Shape::Filters => !self.is_peer && !self.keeps,
+            // Only acknowledged messages are journaled.
+            shape => !self.keeps || (setting.qos != QoS::AtMostOnce && shape.rate().is_none()),
+        }
+    }
+}
+
+/// Folder, cores and processors of the brokers to start.
+#[derive(Clone, Copy)]
+pub(crate) struct Home<'a> {
+    pub(crate) directory: &'a Path,
+    pub(crate) cores: &'a [usize],
+    pub(crate) processors: usize,
+}
+
+impl Home<'_> {
+    /// Starts a broker that listens on `port`, or announces its address.
+    pub(super) fn start(
+        &self,
+        name: &str,
+        command: Command,
+        port: Option<ReservedPort>,
+    ) -> Result<Server, Error> {
+        let Self { directory, cores, .. } = *self;
+        let process = Process::start(name, command, port, cores, directory, process::listens)?;
+        Ok(Server { name: name.to_owned(), is_peer: true, keeps: false, process })
+    }
+}
+
+/// `phalanx broker`: in memory; as `phalanx-kept` with a persistence directory; as `phalanx-nopin` with threads
+/// that are not bound to cores.
+pub(crate) fn phalanx(name: &str, options: &Options, home: &Home<'_>) -> Result<Server, Error> {
+    let phalanx = programs::phalanx(options.runner.setup.phalanx.as_deref());
+    let mut command = Command::new(phalanx);
+    command.args(["broker", "--listen", "127.0.0.1:0", "--driver", &options.driver]);
+    command.arg(format!("--workers={}", home.processors));
+    let keeps = name == "phalanx-kept";
+    match keeps {
+        true => command.arg("--persistence-dir").arg(home.directory.join("data")),
+        false => command.arg("--ephemeral"),
+    };
+    command.args((name == "phalanx-nopin").then_some("--no-pin"));
+    Ok(Server { keeps, is_peer: false, ..home.start(name, command, None)? })
+}

@@ -1,0 +1,94 @@
+//! The command line of `phalanx-bench concurrency`.
+
+use clap::Args;
+
+use super::{Allocator, Order};
+use crate::arguments::{kib, number};
+use crate::runner::RunnerOptions;
+
+/// Measure the cost of many concurrent requests, and how much of it a budget and pools save.
+///
+/// After Figures 1(a), 7(b) and 7(c) of the TUX paper. A request passes eight stages of generated code and
+/// needs 10 KB in seven objects, allocated at different stages and freed at the end. It runs in an event server
+/// (any request in flight advances by one stage), in cohorts of all queued requests, and in cohorts with a
+/// budget of the size of this machine's second-level cache. Each runs with the general allocator and with the
+/// runtime's pools. All take turns in one process, bound to one core; ratios are medians over the rounds.
+///
+/// Three further measurements follow: requests that all wait for 1 and for 5 ms half-way, as for a disk, with a
+/// budget and without; under valgrind, the misses per request of a second-level cache of 1 MiB; and the
+/// processor time per request of the web server, its threaded twin and nginx with the same numbers of
+/// connections.
+///
+/// JSON: `rows[]` (`order`, `allocator`, `in_flight`, `ns`: the minimum of the rounds, per request), `waits[]`
+/// (`wait_ms`, `in_flight`, `unbounded_ns`, `bounded_ns`, `bounded_over_unbounded`), `misses[]` (`order`,
+/// `allocator`, `in_flight`, `l2_misses_per_request`), `web[]` (`server`, `connections`, `cpu_us_per_request`,
+/// `requests_per_second`), `web_misses[]` (`connections`, `l2_misses_per_request`);
+/// `unbounded_general_over_bounded_pools`, `bounded_most_over_fewest` (throughput with the most in flight over
+/// that with the fewest of `in_flight`), `waiting_bounded_over_unbounded` (time, the worse),
+/// `l2_misses_bounded_over_unbounded`, `web_most_over_fewest` (processor time).
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Requests in flight
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64,256,1024,4096,10000",
+          value_parser = number(1..=50_000))]
+    pub in_flight: Vec<usize>,
+
+    /// KiB of code in each of the eight stages: 1, 2, 4, 8, 16 or 32
+    #[arg(long, value_name = "N", default_value = "16", value_parser = kib())]
+    pub kib: u64,
+
+    /// The budget's second-level cache, in bytes [default: this machine's; 1 MiB under valgrind]
+    #[arg(long, value_name = "BYTES", value_parser = number(1..=1 << 30))]
+    pub cache: Option<usize>,
+
+    /// Number of rounds
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
+    pub rounds: usize,
+
+    /// Skip the measurements under valgrind
+    #[arg(long)]
+    pub no_misses: bool,
+
+    /// Skip the real servers
+    #[arg(long)]
+    pub no_servers: bool,
+
+    /// Where the servers run
+    #[command(flatten)]
+    pub runner: RunnerOptions,
+
+    /// One short round, and nothing under valgrind: only checks that it runs
+    #[arg(long, conflicts_with_all = ["rounds", "in_flight"])]
+    pub quick: bool,
+
+    /// Write the report as JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// Only serve this many requests, for a simulator to observe
+    #[arg(long, hide = true, value_name = "REQUESTS", requires_all = ["order", "allocator"])]
+    pub walk: Option<usize>,
+
+    /// Order of --walk
+    #[arg(long, hide = true)]
+    pub order: Option<Order>,
+
+    /// Allocator of --walk
+    #[arg(long, hide = true)]
+    pub allocator: Option<Allocator>,
+}
+
+impl Options {
+    /// Requests in flight, rounds, and the minimum number of requests of a measurement.
+    pub(crate) fn plan(&self) -> (Vec<usize>, usize, usize) {
+        match self.quick {
+            true => (vec![64, 512], 1, 256),
+            false => (self.in_flight.clone(), self.rounds, 10_000),
+        }
+    }
+
+    /// Whether to skip the measurements under valgrind.
+    pub(crate) fn without_misses(&self) -> bool {
+        self.no_misses || self.quick
+    }
+}

@@ -1,0 +1,137 @@
+//! The report and its summary figures.
+
+use super::arms::{Allocator, Order};
+use super::misses::{MissRow, WebMissRow};
+use super::options::Options;
+use super::request::BYTES;
+use super::servers::WebRow;
+use super::waits::WaitRow;
+use crate::measure::record::record;
+use crate::measure::stats::{median, minimum};
+use crate::system::interrupt::is_interrupted;
+
+record! {
+    /// One arm with a number of requests in flight.
+    pub struct Row {
+        /// The order in which requests advance.
+        order: Order => "order", 0;
+        /// The allocator of the requests' objects.
+        allocator: Allocator => "memory", 0;
+        /// Requests in flight.
+        in_flight: usize => "in flight", 0;
+        /// Nanoseconds per request, the minimum of the rounds.
+        ns: f64 => "ns", 0;
+        /// Nanoseconds per request in each round.
+        #[serde(skip)]
+        times: Vec<f64>;
+    }
+}
+
+impl Row {
+    pub(super) fn new(
+        order: Order,
+        allocator: Allocator,
+        in_flight: usize,
+        times: Vec<f64>,
+    ) -> Self {
+        Self { order, allocator, in_flight, ns: minimum(&times), times }
+    }
+}
+
+record! {
+    /// The report of `phalanx-bench concurrency`.
+    pub struct Report {
+        /// Time per request with the most in flight: events with the general allocator over cohorts with a budget and
+        /// pools. Median of the rounds' ratios.
+        unbounded_general_over_bounded_pools: Option<f64> => "events, general over budget, pools", 2;
+        /// Throughput with a budget and pools: the most in flight over the fewest.
+        bounded_most_over_fewest: Option<f64> => "budget, pools: throughput, most over fewest", 2;
+        /// Misses with the most in flight: a budget and pools over events with the general allocator.
+        l2_misses_bounded_over_unbounded: Option<f64> => "misses, budget and pools over events, general", 2;
+        /// Time of requests that wait for I/O: with a budget over without, the worse of the waits.
+        waiting_bounded_over_unbounded: Option<f64> => "waiting for I/O: time, budget over none", 2;
+        /// Processor time per request of the web server: the most connections over the fewest.
+        web_most_over_fewest: Option<f64> => "phalanx web: time, most over fewest", 2;
+        /// Measured times.
+        rows: Vec<Row> | "ns per request", 0;
+        /// Times of requests that wait for I/O.
+        waits: Vec<WaitRow> | "requests that wait for I/O, with pools", 0;
+        /// Simulated misses; empty without valgrind.
+        misses: Vec<MissRow> | "simulated second-level misses (1 MiB) per request", 0;
+        /// The real servers.
+        web: Vec<WebRow> | "servers: processor time per request", 0;
+        /// Simulated misses of the web server.
+        web_misses: Vec<WebMissRow> | "phalanx web: simulated second-level misses per request", 0;
+        /// Bytes of all objects of a request.
+        bytes_per_request: usize => "bytes of a request in seven objects", 0;
+        /// KiB of code in each stage.
+        kib_per_stage: u64 => "KiB of code in each of 8 stages", 0;
+        /// Number of rounds.
+        rounds: usize;
+        /// Whether the run was interrupted; later results are missing.
+        interrupted: bool;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
+}
+
+const BEST: (Order, Allocator) = (Order::Bounded, Allocator::Pools);
+const WORST: (Order, Allocator) = (Order::Events, Allocator::General);
+
+impl Report {
+    pub(super) fn new(
+        options: &Options,
+        rows: Vec<Row>,
+        waits: Vec<WaitRow>,
+        misses: Vec<MissRow>,
+        web: Vec<WebRow>,
+        web_misses: Vec<WebMissRow>,
+    ) -> Self {
+        let (in_flight, rounds, _) = options.plan();
+        let most = in_flight.iter().copied().max().unwrap_or(0);
+        let fewest = in_flight.iter().copied().min().unwrap_or(0);
+        let row = |arm: (Order, Allocator), in_flight: usize| {
+            rows.iter()
+                .find(|row| (row.order, row.allocator, row.in_flight) == (arm.0, arm.1, in_flight))
+        };
+        let missed = |arm: (Order, Allocator)| {
+            let of =
+                |row: &&MissRow| (row.order, row.allocator, row.in_flight) == (arm.0, arm.1, most);
+            misses.iter().find(of).map(|row| row.l2_misses_per_request)
+        };
+        let ours = |connections: usize| {
+            let of = |row: &&WebRow| row.server == "phalanx" && row.connections == connections;
+            web.iter().find(of).map(|row| row.cpu_us_per_request)
+        };
+        let paired = |worst: &Row, best: &Row| {
+            let pairs = worst.times.iter().zip(&best.times);
+            median(&pairs.map(|(worst, best)| worst / best).collect::<Vec<_>>())
+        };
+        Self {
+            unbounded_general_over_bounded_pools: row(WORST, most)
+                .zip(row(BEST, most))
+                .map(|(worst, best)| paired(worst, best)),
+            bounded_most_over_fewest: row(BEST, fewest)
+                .zip(row(BEST, most))
+                .map(|(fewest, most)| fewest.ns / most.ns),
+            l2_misses_bounded_over_unbounded: missed(BEST)
+                .zip(missed(WORST))
+                .map(|(best, worst)| best / worst),
+            waiting_bounded_over_unbounded: waits
+                .iter()
+                .map(|row| row.bounded_over_unbounded)
+                .reduce(f64::max),
+            web_most_over_fewest: ours(most).zip(ours(fewest)).map(|(most, fewest)| most / fewest),
+            rows,
+            waits,
+            misses,
+            web,
+            web_misses,
+            bytes_per_request: BYTES,
+            kib_per_stage: options.kib,
+            rounds,
+            interrupted: is_interrupted(),
+            quick: options.quick,
+        }
+    }
+}

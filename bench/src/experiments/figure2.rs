@@ -1,0 +1,194 @@
+//! `phalanx-bench figure2`: Figure 2 of the 2002 paper (§2) on this machine.
+//!
+//! A cohort of k system calls, each a write of 4 KiB at a random position of a file in the page cache, begins
+//! with caches and branch predictors full of other data. The first call pays for loading the kernel's code and
+//! data; the following calls share that cost.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use crate::arguments::number;
+use crate::error::Error;
+use crate::experiments::pipeline::Scatter;
+use crate::measure::record::record;
+use crate::measure::rounds::{self, Taken};
+use crate::measure::stats::{Spread, median, spread};
+use crate::system::cores;
+use clap::Args;
+
+const BLOCK: usize = 4096;
+/// Calls per cohort.
+const COHORTS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+/// Larger than the second-level cache and our share of the third level.
+const FLUSH_BYTES: usize = 32 << 20;
+
+/// Measure the 2002 paper's Figure 2: the cost of a write in a cohort of k after flushing the caches.
+///
+/// Each cohort of k = 1, 2, 4 … 256 writes 4 KiB blocks at random positions of a file in the page cache. Before
+/// each, 32 MiB of memory and 256 KiB of branchy code are traversed, which evicts useful data from caches and
+/// branch predictors. Sizes take turns; figures are medians over the rounds. In the paper, whose
+/// writes were asynchronous, k = 8 cost 0.32 of k = 1, and k = 64 cost 0.18.
+///
+/// Disturbed rounds are repeated.
+///
+/// JSON: `cohorts[]` with `k`, `ns_per_call`, `over_k1` and their `spread` (quartiles); `k8_over_k1`,
+/// `k64_over_k1` (medians of the rounds' ratios), `warm_ns` (a call among many, nothing flushed), `file_mib`,
+/// `rounds`, `noisy_rounds`.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Folder of the file [default: the directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+
+    /// Size of the file
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = number(1..=4096))]
+    pub mib: usize,
+
+    /// Measurements per cohort size
+    #[arg(long, value_name = "N", default_value_t = 41, value_parser = number(1..=10_000))]
+    pub rounds: usize,
+
+    /// A small file and few rounds: only checks that it runs
+    #[arg(long, conflicts_with_all = ["mib", "rounds"])]
+    pub quick: bool,
+
+    /// Write the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+record! {
+    /// The report.
+    pub struct Report {
+        /// One per k.
+        cohorts: Vec<Cohort> | "a write of 4 KiB in a cohort of k, caches flushed before (medians)", 0;
+        /// Cost of a call in a cohort of 8 over that of a single call.
+        k8_over_k1: f64 => "k = 8 over k = 1", 2;
+        /// Cost of a call in a cohort of 64 over that of a single call.
+        k64_over_k1: f64 => "k = 64 over k = 1", 2;
+        /// Median cost of a call among many, nothing flushed.
+        warm_ns: f64 => "ns of a call among many, nothing flushed", 0;
+        /// Size of the file.
+        file_mib: usize;
+        /// Quartiles of the two ratios.
+        spread: Spread;
+        /// Number of measured rounds.
+        rounds: usize => "rounds", 0;
+        /// Rounds among these that were kept although other processes used the machine.
+        noisy_rounds: usize => "disturbed rounds", 0;
+    }
+}
+
+record! {
+    /// One k.
+    pub struct Cohort {
+        /// Consecutive calls.
+        k: usize => "k", 0;
+        /// Median nanoseconds per call.
+        ns_per_call: f64 => "ns per call", 0;
+        /// Ratio to k = 1: the median of the rounds' ratios.
+        over_k1: f64 => "over k = 1", 2;
+        /// Quartiles of the rounds.
+        spread: Spread;
+    }
+}
+
+/// A file with random blocks to write to.
+struct Target {
+    file: File,
+    blocks: u64,
+    block: Vec<u8>,
+    random: fastrand::Rng,
+}
+
+impl Target {
+    /// Nanoseconds per call in a cohort of `k`.
+    fn write(&mut self, k: usize) -> io::Result<f64> {
+        let start = Instant::now();
+        for _ in 0..k {
+            let at = self.random.u64(..self.blocks) * BLOCK as u64;
+            self.file.write_all_at(&self.block, at)?;
+        }
+        Ok(start.elapsed().as_nanos() as f64 / k as f64)
+    }
+}
+
+/// Evicts useful data from caches and branch predictors.
+struct Flush {
+    memory: Vec<u64>,
+    scatter: Scatter,
+}
+
+impl Flush {
+    fn run(&mut self) {
+        // Write one word per line, so that this core owns the lines.
+        for word in self.memory.iter_mut().step_by(8) {
+            *word = word.wrapping_add(1);
+        }
+        black_box(&self.memory);
+        self.scatter.run();
+    }
+}
+
+/// Runs the benchmark. Progress goes to stderr.
+///
+/// # Errors
+/// When the file cannot be written, or the thread cannot be bound to a core.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    let (mib, rounds) = if options.quick { (4, 3) } else { (options.mib, options.rounds) };
+    let file = match &options.directory {
+        Some(directory) => tempfile::tempfile_in(directory)?,
+        None => tempfile::tempfile()?,
+    };
+    let blocks = (mib << 20) / BLOCK;
+    let mut target = Target {
+        file,
+        blocks: blocks as u64,
+        block: vec![7; BLOCK],
+        random: fastrand::Rng::with_seed(2002),
+    };
+    eprintln!("{rounds} rounds of writes to a file of {mib} MiB");
+    for block in 0..blocks {
+        target.file.write_all_at(&target.block, (block * BLOCK) as u64)?;
+    }
+    // Write back dirty pages now rather than during a measurement.
+    target.file.sync_all()?;
+    let mut flush = Flush { memory: vec![1; FLUSH_BYTES / 8], scatter: Scatter::new() };
+    let core = cores::first()?;
+    let mut round = || -> io::Result<_> {
+        let mut times = [0.0; COHORTS.len()];
+        for (k, time) in COHORTS.iter().zip(&mut times) {
+            flush.run();
+            *time = target.write(*k)?;
+        }
+        Ok((times, target.write(256)?))
+    };
+    let taken = cores::bound(&core, || rounds::take(rounds, &mut round))??;
+    let Taken { rounds: taken, noisy } = taken;
+    let times = |n: usize| taken.iter().map(|(times, _)| times[n]).collect::<Vec<f64>>();
+    let over = |n: usize| taken.iter().map(|(times, _)| times[n] / times[0]).collect::<Vec<f64>>();
+    let cohort = |(n, k): (usize, &usize)| Cohort {
+        k: *k,
+        ns_per_call: median(&times(n)),
+        over_k1: median(&over(n)),
+        spread: spread([("ns_per_call", times(n)), ("over_k1", over(n))]),
+    };
+    let cohorts: Vec<Cohort> = COHORTS.iter().enumerate().map(cohort).collect();
+    let of = |k| cohorts.iter().find(|cohort| cohort.k == k).map_or(f64::NAN, |c| c.over_k1);
+    let (k8_over_k1, k64_over_k1) = (of(8), of(64));
+    let ratios = |k| COHORTS.iter().position(|other| *other == k).map_or(Vec::new(), over);
+    Ok(Report {
+        cohorts,
+        k8_over_k1,
+        k64_over_k1,
+        warm_ns: median(&taken.iter().map(|(_, warm)| *warm).collect::<Vec<_>>()),
+        file_mib: mib,
+        spread: spread([("k8_over_k1", ratios(8)), ("k64_over_k1", ratios(64))]),
+        rounds,
+        noisy_rounds: noisy,
+    })
+}

@@ -1,0 +1,112 @@
+//! The report, as text and as JSON.
+
+use super::Options;
+use crate::load;
+use crate::measure::machine::Machine;
+use crate::measure::record::record;
+use phalanx::metrics::Interval;
+
+record! {
+    /// The report of `phalanx-bench figure4`.
+    pub struct Report {
+        /// One row per active stage, in wavefront order.
+        rows: Vec<Row> | "stages", 0;
+        /// Operations from one stage to another.
+        arcs: Vec<ArcRow> | "operations from stage to stage; those without a source are external", 0;
+        /// The server's diagram of the stages, as SVG.
+        picture: String;
+        /// Number of connections.
+        connections: usize => "connections", 0;
+        /// Answers per second.
+        requests_per_second: f64 => "requests/s", 0;
+        /// System calls of the driver per answer.
+        system_calls_per_request: f64 => "system calls per request", 3;
+        /// Share of the time in which the processor ran cohorts, from 0 to 1.
+        utilisation: f64 => "share of the time in cohorts", 2;
+        /// Length of the profile in seconds.
+        seconds: f64;
+        /// The machine and cores of the measurement.
+        machine: Machine;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
+}
+
+record! {
+    /// A stage during the profile.
+    pub struct Row {
+        /// The stage's name.
+        stage: String => "stage", 0;
+        /// Operations started or restarted, per second.
+        operations_per_second: f64 => "operations/s", 0;
+        /// Cohorts per second.
+        cohorts_per_second: f64 => "cohorts/s", 0;
+        /// Mean number of operations per cohort.
+        cohort_mean: f64 => "size", 1;
+        /// Mean number of queued operations at the start of a cohort.
+        queue_mean: f64 => "queue", 1;
+        /// Longest queue since the server's start.
+        queue_most: u64 => "most", 0;
+        /// Mean time that an operation waited for its start or resumption, in microseconds.
+        wait_us: f64 => "wait µs", 1;
+        /// Mean time of a run up to completion or suspension, in nanoseconds.
+        run_ns: f64 => "run ns", 0;
+        /// The stage's share of its processor's time, from 0 to 1.
+        share: f64 => "share", 2;
+    }
+}
+
+record! {
+    /// Operations between stages.
+    pub struct ArcRow {
+        /// The stage that invoked or resumed them; `None` for external events.
+        from: Option<String> => "from", 0;
+        /// The stage of the operations.
+        to: String => "to", 0;
+        /// Operations per second.
+        per_second: f64 => "per second", 0;
+    }
+}
+
+impl Report {
+    pub(super) fn new(
+        options: &Options,
+        load: &load::Report,
+        interval: &Interval,
+        picture: String,
+        machine: Machine,
+    ) -> Self {
+        let total = interval.total();
+        let stages = interval.stages.iter().zip(&total.stages).filter(|(_, stage)| stage.ran > 0);
+        let rows = stages.map(|(name, stage)| Row {
+            stage: name.to_string(),
+            operations_per_second: stage.per_second(stage.ran),
+            cohorts_per_second: stage.per_second(stage.cohorts),
+            cohort_mean: stage.cohort_mean(),
+            queue_mean: stage.queue_length_mean(),
+            queue_most: stage.queue_length_max,
+            wait_us: stage.wait_mean_ns() / 1e3,
+            run_ns: stage.run_mean_ns(),
+            share: stage.utilisation(),
+        });
+        let name = |stage: usize| interval.stages[stage].to_string();
+        let arcs = interval.arcs.iter().map(|arc| ArcRow {
+            from: arc.from.map(|(_, stage)| name(stage)),
+            to: name(arc.to.1),
+            per_second: arc.count as f64 / interval.seconds,
+        });
+        let calls = total.system_calls as f64 / interval.seconds;
+        Self {
+            rows: rows.collect(),
+            arcs: arcs.collect(),
+            picture,
+            connections: options.connections,
+            requests_per_second: load.requests_per_second,
+            system_calls_per_request: calls / load.requests_per_second,
+            utilisation: total.utilisation,
+            seconds: interval.seconds,
+            machine,
+            quick: options.quick,
+        }
+    }
+}

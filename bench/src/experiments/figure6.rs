@@ -1,0 +1,218 @@
+//! `phalanx-bench figure6`: the web server, its threaded twin and others under the load of users.
+//!
+//! The 2002 paper's Figure 6 (§5.1): throughput and latency against the number of users, each of whom requests
+//! pages, reads them and thinks, as SURGE models them. There, from light to heavy load, the latency of the staged
+//! server grew 2.3 times and that of the threaded one 45 times.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::arguments::{number, seconds};
+use crate::error::Error;
+use crate::load::surge;
+use crate::measure::machine::Machine;
+use crate::measure::partial::{self, Partial};
+use crate::measure::record::record;
+use crate::measure::stats::{Spread, median, spread};
+use crate::runner::server::Server;
+use crate::runner::servers::ours;
+use crate::runner::site::Site;
+use crate::runner::slice::Shot;
+use crate::runner::{Plan, Runner, RunnerOptions};
+use clap::Args;
+
+/// Cache size of the server: smaller than the site.
+const CACHE: &str = "128M";
+/// Maximum response time.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// The peers: the twin, and servers tuned for mixed sizes. Phalanx runs on its better driver.
+const SERVERS: [&str; 4] = ["twin", "nginx", "lighttpd", "h2o"];
+
+/// Measure throughput and latency against the number of users, as in the 2002 paper's Figure 6.
+///
+/// Users request pages of one or more files, each page over a new connection, and pause between them (SURGE, with
+/// its time unit scaled by --think, so that fewer users generate as much load). The sizes of files and their
+/// popularity are SURGE's too. All servers run at once on one core; the load generator on another core visits
+/// them in turn. Figures are medians of the slices.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Numbers of users
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64,256,512,1024,2048,4096",
+          value_parser = number(1..=15_000))]
+    pub users: Vec<usize>,
+
+    /// Minimum pause between pages, in seconds; the mean is three times as long
+    #[arg(long, value_name = "SECONDS", default_value = "0.02", value_parser = seconds)]
+    pub think: Duration,
+
+    /// Files of the site
+    #[arg(long, value_name = "N", default_value_t = 8192, value_parser = number(1..=1_000_000))]
+    pub files: usize,
+
+    /// Slices per server and number of users
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(1..=1000))]
+    pub slices: usize,
+
+    /// Length of a slice, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    pub slice: Duration,
+
+    /// Cores and program
+    #[command(flatten)]
+    pub runner: RunnerOptions,
+
+    /// One short slice each with few users: only checks that it runs
+    #[arg(long, conflicts_with_all = ["users", "files", "slices", "slice"])]
+    pub quick: bool,
+
+    /// Write the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+record! {
+    /// The report of `phalanx-bench figure6`.
+    pub struct Report {
+        /// One per server and number of users.
+        rows: Vec<Row> | "users who think between pages", 1;
+        /// Mean latency of each server with the most users over that with the fewest.
+        latency_growth: BTreeMap<&'static str, f64> => "mean latency with the most users over that with the fewest", 1;
+        /// The growth of the twin over that of Phalanx; above 1, the latency of Phalanx grows less.
+        twin_growth_over_phalanx: Option<f64> => "growth of the twin over that of Phalanx", 2;
+        /// Answers per second with the most users: Phalanx over the twin.
+        throughput_over_twin: Option<f64> => "throughput over the twin with the most users", 2;
+        /// Minimum pause between pages, in seconds.
+        think: f64 => "minimum pause in seconds", 3;
+        /// Size of the site in bytes.
+        site_bytes: u64 => "bytes of the site", 0;
+        /// The machine and cores of the measurement.
+        machine: Machine;
+        /// Progress, if the run was interrupted.
+        partial: Option<Partial>;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
+}
+
+record! {
+    /// One server with a number of users; medians of the slices.
+    pub struct Row {
+        /// Number of users.
+        users: usize => "users", 0;
+        /// `phalanx`, `twin`, `nginx`, `lighttpd` or `h2o`.
+        server: &'static str => "server", 0;
+        /// Answers per second.
+        rps: f64 => "answers/s", 0;
+        /// Mebibytes per second.
+        mib_per_second: f64 => "MiB/s", 0;
+        /// Mean time from the intended start of a request to its last byte, in milliseconds. The first request of a
+        /// page includes the connection setup.
+        mean_ms: f64 => "mean ms", 2;
+        /// 99th percentile of the same.
+        p99_ms: f64 => "p99 ms", 2;
+        /// Processor time per request, in microseconds.
+        cpu_us_per_request: f64 => "µs each", 1;
+        /// Share of the load's core that the load used; near 1, the load is the bottleneck.
+        client_busy: f64 => "load busy", 2;
+        /// Requests without an answer, in all slices.
+        failed: u64 => "unanswered", 0;
+        /// Number of measured slices.
+        slices: usize => "slices", 0;
+        /// Slices among these that were kept although other processes used the cores.
+        noisy_slices: usize => "disturbed", 0;
+        /// Quartiles of the slices.
+        spread: Spread;
+    }
+}
+
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
+/// reported.
+///
+/// # Errors
+/// When a measurement fails, or on a signal before the first result; all child processes are ended.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    let (users, files, slices, slice) = match options.quick {
+        true => (vec![16, 64], 256, 1, Duration::from_millis(300)),
+        false => (options.users.clone(), options.files, options.slices, options.slice),
+    };
+    let (_, ours) = ours();
+    let sizes = surge::sizes(files, &mut fastrand::Rng::with_seed(1));
+    let wants = |name: &str| name == ours || SERVERS.contains(&name);
+    let plan = Plan {
+        arguments: &["--max-queue-delay", "0", "--cache", CACHE],
+        site: &|directory: &Path| Site::of(directory, &sizes, 1.0),
+        ..Plan::small(&wants, options.quick)
+    };
+    let runner = Runner::start(&options.runner, &plan)?;
+    let (measured, partial) = partial::measure_each(&users, slices, |&users, seed| {
+        eprintln!("{users} users, slice {seed} of {slices}");
+        let shot =
+            Shot { think: Some(options.think), ..Shot::closed(users, seed, REQUEST_TIMEOUT) };
+        runner.servers.iter().map(|server| runner.slice(server, slice, shot)).collect()
+    })?;
+    let mut rows = Vec::new();
+    for (users, rounds) in users.into_iter().zip(measured) {
+        let reports = partial::by_server(rounds);
+        let row = |(server, reports): (&Server, &Vec<_>)| Row::new(server.server, users, reports);
+        rows.extend(runner.servers.iter().zip(&reports).map(row));
+    }
+    let site_bytes = sizes.iter().map(|size| *size as u64).sum();
+    Ok(Report { partial, ..Report::new(rows, options, site_bytes, &runner) })
+}
+
+impl Row {
+    fn new(server: &'static str, users: usize, reports: &[(crate::load::Report, bool)]) -> Self {
+        let each = |figure: &dyn Fn(&crate::load::Report) -> f64| {
+            reports.iter().map(|(report, _)| figure(report)).collect::<Vec<_>>()
+        };
+        let of = |figure: &dyn Fn(&crate::load::Report) -> f64| median(&each(figure));
+        let mib = |report: &crate::load::Report| {
+            report.bytes as f64 / report.seconds / f64::from(1 << 20)
+        };
+        let mean_ms = |report: &crate::load::Report| report.latency.mean_us / 1e3;
+        Self {
+            server,
+            users,
+            rps: of(&|report| report.requests_per_second),
+            mib_per_second: of(&mib),
+            mean_ms: of(&mean_ms),
+            p99_ms: of(&|report| report.latency.p99_us / 1e3),
+            cpu_us_per_request: of(&|report| report.server_cpu_us_per_request.unwrap_or(f64::NAN)),
+            client_busy: of(&|report| {
+                report.client_cpu_us_per_request * report.requests_per_second / 1e6
+            }),
+            failed: reports.iter().map(|(report, _)| report.errors.total()).sum(),
+            slices: reports.len(),
+            noisy_slices: reports.iter().filter(|(_, noisy)| *noisy).count(),
+            spread: spread([("mib_per_second", each(&mib)), ("mean_ms", each(&mean_ms))]),
+        }
+    }
+}
+
+impl Report {
+    fn new(rows: Vec<Row>, options: &Options, site_bytes: u64, runner: &Runner) -> Self {
+        let of = |server: &str| {
+            let mut rows = rows.iter().filter(|row| row.server == server);
+            let few = rows.next()?;
+            Some((few, rows.next_back().unwrap_or(few)))
+        };
+        let growth = |server| of(server).map(|(few, many)| many.mean_ms / few.mean_ms);
+        let names: Vec<&'static str> = runner.servers.iter().map(|server| server.server).collect();
+        let latency_growth: BTreeMap<_, _> =
+            names.into_iter().filter_map(|name| Some((name, growth(name)?))).collect();
+        let most = |server| of(server).map(|(_, many)| many.rps);
+        let ratio = |above: Option<f64>, below: Option<f64>| Some(above? / below?);
+        Self {
+            twin_growth_over_phalanx: ratio(growth("twin"), growth("phalanx")),
+            throughput_over_twin: ratio(most("phalanx"), most("twin")),
+            latency_growth,
+            rows,
+            think: options.think.as_secs_f64(),
+            site_bytes,
+            partial: None,
+            machine: runner.machine.clone(),
+            quick: options.quick,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Measures under cachegrind: misses of a simulated cache, independent of other processes.
+
+use std::io;
+
+use phalanx_matcher::{Event, Matches};
+
+use super::workload::{Generator, attributes, code};
+use super::{MissRow, Options, Workload, build};
+use crate::system::cachegrind;
+
+/// Numbers of events of two runs; their difference excludes one-time costs.
+const EVENTS: [usize; 2] = [2048, 6144];
+const COHORTS: [usize; 2] = [0, 1024];
+
+pub(super) fn run(options: &Options) -> io::Result<Vec<MissRow>> {
+    let mut rows = Vec::new();
+    for workload in &options.workload {
+        for subscriptions in options.subscriptions.iter().copied() {
+            let mut alone = None;
+            for cohort in COHORTS {
+                eprintln!("{workload:?}, {subscriptions} filters, cohort {cohort}, under valgrind");
+                let [few, many] = EVENTS.map(|events| {
+                    cachegrind::run([
+                        "match".to_owned(),
+                        format!("--workload={workload:?}"),
+                        format!("--subscriptions={subscriptions}"),
+                        format!("--cohort={cohort}"),
+                        format!("--walk={events}"),
+                    ])
+                });
+                let misses = many?.beyond(few?, EVENTS[1] - EVENTS[0]);
+                let per_event_over = alone.map(|alone: f64| alone / misses.l2);
+                alone = alone.or(Some(misses.l2));
+                rows.push(MissRow {
+                    workload: format!("{workload:?}"),
+                    subscriptions,
+                    cohort,
+                    l2_misses_per_event: misses.l2,
+                    per_event_over,
+                });
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// Matches events with one access attribute, in cohorts of the first size.
+pub(super) fn walk(options: &Options, events: usize) {
+    let workload = options.workload.first().copied().unwrap_or(Workload::W0);
+    let subscriptions = options.subscriptions.first().copied().unwrap_or(1);
+    let index = build(workload, subscriptions, false, options.seed).index;
+    let mut generator = Generator::new(workload, options.seed.wrapping_add(1));
+    let known = attributes(&index);
+    // A fixed number, so that the difference of two runs is matching alone.
+    let coded: Vec<Event> =
+        (0..EVENTS[1]).map(|_| code(&index, &known, &generator.values())).collect();
+    let mut matches = Matches::new();
+    let cohort = options.cohort.first().map_or(0, |cohort| cohort.size());
+    for events in coded[..events.min(EVENTS[1])].chunks(cohort.max(1)) {
+        matches.clear();
+        match cohort {
+            0 => index.matches(&events[0], &mut matches),
+            _ => index.match_cohort(events, &mut matches),
+        }
+        std::hint::black_box(matches.all());
+    }
+}

@@ -1,0 +1,161 @@
+//! `phalanx-bench match`: the matcher, one event at a time and in cohorts.
+
+mod form;
+mod measure;
+mod misses;
+mod options;
+mod peer;
+mod report;
+pub(crate) mod workload;
+
+use std::time::{Duration, Instant};
+
+use phalanx_matcher::{Index, Tier};
+
+pub use form::Cohort;
+pub use options::{Access, Options};
+pub use report::{Build, MissRow, Report, Row};
+use workload::Generator;
+pub use workload::Workload;
+
+use crate::error::Error;
+use crate::measure::clock::thread_time;
+use crate::system::interrupt::{install_signal_handlers, interrupted};
+
+/// Filters generated and inserted together, which bounds memory.
+const BATCH: usize = 100_000;
+
+/// Runs the benchmark, or only matches for a simulator (without a report). SIGINT and SIGTERM end a measurement;
+/// the results so far are reported.
+///
+/// # Errors
+/// When a thread cannot be bound to a core, valgrind cannot be run, or on a signal before the first result.
+pub fn run(options: &Options) -> Result<Option<Report>, Error> {
+    if let Some(events) = options.walk {
+        misses::walk(options, events);
+        return Ok(None);
+    }
+    let mut report = Report::new(options);
+    if options.misses {
+        report.misses = misses::run(options)?;
+        return Ok(Some(report));
+    }
+    let mut options = options.clone();
+    if options.quick {
+        options.subscriptions = vec![2000];
+        (options.rounds, options.slice) = (1, 2);
+    }
+    install_signal_handlers()?;
+    match measure_all(&options, &mut report) {
+        Err(Error::Interrupted) if !report.rows.is_empty() => report.interrupted = true,
+        measured => measured?,
+    }
+    let measured = report.rows.iter().filter(|row| row.form != peer::FORM).map(|row| row.rounds);
+    report.rounds = measured.min().unwrap_or(options.rounds);
+    Ok(Some(report))
+}
+
+/// Measures each workload with each number of filters.
+fn measure_all(options: &Options, report: &mut Report) -> Result<(), Error> {
+    for workload in &options.workload {
+        for subscriptions in &options.subscriptions {
+            let mut others = false;
+            for access in &options.access {
+                interrupted()?;
+                eprintln!("{workload:?}, {subscriptions} filters, {access:?}");
+                let built = match access {
+                    Access::Grown => grow(*workload, *subscriptions, options.seed),
+                    Access::Chosen => build(*workload, *subscriptions, true, options.seed),
+                    Access::Single | Access::Peer => {
+                        build(*workload, *subscriptions, false, options.seed)
+                    }
+                };
+                if *access == Access::Chosen && others && built.index.shape().multiple == 0 {
+                    eprintln!("identical to single");
+                    continue;
+                }
+                others = true;
+                measure::run(options, *workload, *access, built, report)?;
+            }
+            if let Some(program) = &options.a_tree {
+                eprintln!("{workload:?}, {subscriptions} filters, a-tree");
+                let row = peer::run(program, *workload, *subscriptions, options.seed)?;
+                report.rows.push(row);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An index and the speed of filling it.
+pub(crate) struct Built {
+    pub(crate) index: Index,
+    insert_all_per_s: Option<f64>,
+    insert_per_s: f64,
+    longest: Duration,
+}
+
+/// Fills an index: nearly all filters in batches, the last ones one by one.
+pub(crate) fn build(workload: Workload, subscriptions: usize, multiple: bool, seed: u64) -> Built {
+    let options =
+        phalanx_matcher::Options { multiple, expected: subscriptions, ..Default::default() };
+    let mut index = Index::new(options);
+    let mut generator = Generator::new(workload, seed);
+    let singly = (subscriptions / 10).clamp(1, 50_000);
+    let mut seconds = 0.0;
+    let mut left = subscriptions - singly;
+    while left > 0 {
+        let filters: Vec<_> = (0..left.min(BATCH)).map(|_| generator.filter()).collect();
+        left -= filters.len();
+        let start = Instant::now();
+        index.insert_all(&filters);
+        seconds += start.elapsed().as_secs_f64();
+    }
+    let filters: Vec<_> = (0..singly).map(|_| generator.filter()).collect();
+    let mut longest = Duration::ZERO;
+    let start = Instant::now();
+    let mut last = thread_time();
+    for filter in &filters {
+        index.insert(filter);
+        let now = thread_time();
+        longest = longest.max(now - last);
+        last = now;
+    }
+    Built {
+        index,
+        insert_all_per_s: Some((subscriptions - singly) as f64 / seconds.max(1e-9)),
+        insert_per_s: singly as f64 / start.elapsed().as_secs_f64(),
+        longest,
+    }
+}
+
+/// Filters that the index reorganizes per change, as in the broker.
+const PER_CHANGE: usize = 8;
+
+/// Fills an index one by one without announcing the total; it reorganizes itself as it grows.
+fn grow(workload: Workload, subscriptions: usize, seed: u64) -> Built {
+    let mut index = Index::new(phalanx_matcher::Options::default());
+    let mut generator = Generator::new(workload, seed);
+    let (mut longest, mut all, mut left) = (Duration::ZERO, Duration::ZERO, subscriptions);
+    while left > 0 {
+        let filters: Vec<_> = (0..left.min(BATCH)).map(|_| generator.filter()).collect();
+        left -= filters.len();
+        let start = Instant::now();
+        let mut last = thread_time();
+        for filter in &filters {
+            index.insert(filter);
+            index.adapt_some(PER_CHANGE);
+            let now = thread_time();
+            longest = longest.max(now - last);
+            last = now;
+        }
+        all += start.elapsed();
+    }
+    let insert_per_s = subscriptions as f64 / all.as_secs_f64();
+    Built { index, insert_all_per_s: None, insert_per_s, longest }
+}
+
+/// The instruction set used for checks.
+fn tier() -> String {
+    format!("{:?}", Tier::available().last().copied().unwrap_or(Tier::Scalar))
+}

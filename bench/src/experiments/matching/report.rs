@@ -1,0 +1,124 @@
+//! The report, as text and as JSON.
+
+use super::{Access, Cohort, Options, tier};
+use crate::measure::record::record;
+use crate::measure::stats::Spread;
+
+record! {
+    /// The results.
+    pub struct Report {
+        /// One per index.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        builds: Vec<Build> | "indexes", 0;
+        /// One per index, number of cores and cohort size.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        rows: Vec<Row> | "events against an index", 3;
+        /// Misses, with --misses.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        misses: Vec<MissRow> | "simulated second-level misses (1 MiB) per event", 0;
+        /// Instruction set used for checks.
+        tier: String => "checks", 0;
+        /// Number of rounds; after an interruption, the fewest of a row.
+        rounds: usize => "rounds", 0;
+        /// Seed of filters and events.
+        seed: u64;
+        /// Whether a signal ended the run.
+        interrupted: bool;
+    }
+}
+
+record! {
+    /// An index and its construction.
+    pub struct Build {
+        /// Workload, W0 to W5.
+        workload: String => "workload", 0;
+        /// Number of filters.
+        subscriptions: usize => "filters", 0;
+        /// Choice of access predicates.
+        access: Access => "access", 0;
+        /// Filters inserted per second in batches; `None` if all were inserted one by one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        insert_all_per_s: Option<f64> => "batched/s", 0;
+        /// Filters inserted per second one by one, into the filled index.
+        insert_per_s: f64 => "one by one/s", 0;
+        /// The longest of these insertions, in microseconds of processor time.
+        longest_insert_us: f64 => "longest µs", 0;
+        /// Nanoseconds to code an event of 32 attributes.
+        coding_ns: f64 => "coding ns", 0;
+        /// Sets of attributes under which filters are indexed.
+        schemas: usize => "schemas", 0;
+        /// Sets with several attributes.
+        multiple: usize => "multiple", 0;
+        /// Pieces of the index.
+        pieces: usize => "pieces", 0;
+        /// Conjunctions that are checked one by one.
+        loose: usize => "loose", 0;
+    }
+}
+
+record! {
+    /// One cohort size.
+    pub struct Row {
+        /// Workload, W0 to W5.
+        workload: String => "workload", 0;
+        /// Filters in the index.
+        subscriptions: usize => "filters", 0;
+        /// Choice of access predicates.
+        access: Access => "access", 0;
+        /// Distribution of the work: `loop`, `partition`, `twin` or `a-tree`.
+        form: &'static str => "form", 0;
+        /// Number of cores that match concurrently.
+        cores: usize => "cores", 0;
+        /// Events matched together; 0 is one at a time.
+        cohort: Cohort => "cohort", 0;
+        /// Number of measured rounds.
+        rounds: usize => "rounds", 0;
+        /// Median of the rounds.
+        events_per_s: f64 => "events/s", 0;
+        /// Quartiles of the rounds.
+        spread: Spread;
+        /// Median of the rounds' ratios to cohort 0.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        over_per_event: Option<f64> => "over one at a time", 2;
+        /// On several cores: the median of the rounds' ratios to one core, with the same form and cohort; for a
+        /// partition, to the loop.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        over_one_core: Option<f64> => "over one core", 2;
+        /// Mean number of subscriptions that an event satisfies.
+        matches_per_event: f64 => "matches an event", 3;
+        /// Size of the index per subscription.
+        bytes_per_subscription: f64 => "bytes a filter", 1;
+    }
+}
+
+record! {
+    /// Simulated misses at one cohort size.
+    pub struct MissRow {
+        /// Workload, W0 to W5.
+        workload: String => "workload", 0;
+        /// Filters in the index.
+        subscriptions: usize => "filters", 0;
+        /// Events matched together; 0 is one at a time.
+        cohort: usize => "cohort", 0;
+        /// Misses of a last level of 1 MiB.
+        l2_misses_per_event: f64 => "misses", 1;
+        /// Misses of a single event over those in a cohort.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        per_event_over: Option<f64> => "fewer", 1;
+    }
+}
+
+impl Report {
+    pub(super) fn new(options: &Options) -> Report {
+        let (rounds, seed) = (options.rounds, options.seed);
+        Report {
+            builds: Vec::new(),
+            rows: Vec::new(),
+            misses: Vec::new(),
+            tier: tier(),
+            rounds,
+            seed,
+            interrupted: false,
+        }
+    }
+}

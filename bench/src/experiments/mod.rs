@@ -1,0 +1,39 @@
+//! The benchmarks, each a command of `phalanx-bench`.
+//!
+//! - [`op`]: the cost of an operation, a boxed closure and a spawned task.
+//! - [`runtimes`]: the same small tasks on Phalanx and other runtimes.
+//! - [`pipeline`]: when cohorts pay, by size of stages and cohorts.
+//! - [`concurrency`]: the cost of many concurrent requests, with and without a budget and pools; [`failure`]: the
+//!   rate at which a server no longer recovers.
+//! - [`ladder`]: the tuned cohort size compared with all sizes.
+//! - [`interleave`]: the gain from prefetching within a cohort; [`figure2`]: from cohorts of system calls.
+//! - [`matching`]: events against a million filters, one at a time and in cohorts.
+//! - [`broker`]: the MQTT broker compared with others.
+//! - [`web`]: the web server compared with floor, twin and other servers.
+//! - [`figure4`]: a profile of its stages; [`figure7`]: instructions, misses and cycles per request of it and its
+//!   twin.
+//! - [`figure6`]: web servers under the load of users who read and think.
+//! - [`figure8`]: publish and match through real sockets, threaded and staged.
+//! - [`dial`]: processor time saved and latency added by a batching delay.
+//! - [`light`]: latency at light load; [`overload`]: goodput under overload.
+//! - [`scale`]: servers by their number of processors.
+
+pub mod broker;
+pub mod concurrency;
+pub mod dial;
+pub mod failure;
+pub mod figure2;
+pub mod figure4;
+pub mod figure6;
+pub mod figure7;
+pub mod figure8;
+pub mod interleave;
+pub mod ladder;
+pub mod light;
+pub mod matching;
+pub mod op;
+pub mod overload;
+pub mod pipeline;
+pub mod runtimes;
+pub mod scale;
+pub mod web;

@@ -1,0 +1,238 @@
+//! `phalanx-bench op`: the cost of an operation.
+//!
+//! All arms run in one process in turn, so that noise affects them alike. Each arm repeats the same small work:
+//! adding a captured number to a sum.
+
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::hint::black_box;
+use std::rc::Rc;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::measure::clock::Clock;
+use crate::measure::record::record;
+use crate::measure::rounds::{self, Taken};
+use crate::measure::stats::{Spread, median, spread};
+use clap::Args;
+use phalanx_core::{Graph, Processor, SharedStage, World};
+
+/// Operations queued together.
+const COHORT: usize = 64;
+
+/// Measure an operation, a boxed closure and a task of tokio, in one process.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Number of measurements per arm; at least 7
+    #[arg(long, default_value_t = 15)]
+    pub rounds: usize,
+    /// Fewer operations: only checks that it runs
+    #[arg(long)]
+    pub quick: bool,
+    /// Write the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+record! {
+    /// Nanoseconds per operation, medians over the rounds, and their ratios.
+    pub struct Report {
+        /// Invoked and run on the same processor, with counters.
+        dispatch_ns: f64 => "ns of an operation dispatched and run", 1;
+        /// Called from one stage to another and awaited.
+        call_ns: f64 => "called and awaited", 1;
+        /// Called on another processor and awaited.
+        cross_ns: f64 => "called on another processor and awaited", 1;
+        /// A boxed closure pushed to a vector, popped and run.
+        boxed_fn_ns: f64 => "a boxed closure", 1;
+        /// A task spawned on tokio's current-thread runtime and awaited.
+        tokio_spawn_ns: f64 => "a tokio task, spawned and awaited", 1;
+        /// Median of the rounds' ratios.
+        dispatch_over_boxed_fn: f64 => "dispatch over boxed closure", 2;
+        /// Median of the rounds' ratios.
+        tokio_over_call: f64 => "tokio task over call", 2;
+        /// Quartiles of the two ratios.
+        spread: Spread;
+        /// Number of rounds.
+        rounds: usize => "rounds", 0;
+        /// Rounds among these that were kept although other processes used the machine.
+        noisy_rounds: usize;
+    }
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// When tokio's runtime cannot be created.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    let rounds = options.rounds.max(7);
+    let operations = if options.quick { 6_400 } else { 640_000 };
+    let one = One::new();
+    let tokio = tokio::runtime::Builder::new_current_thread().build()?;
+    let round = || {
+        // Compared arms are adjacent, since the speed of the machine changes.
+        let dispatched = time(operations, || one.dispatch(operations));
+        let boxed = time(operations, || boxed(operations));
+        let called = time(operations, || one.call(operations));
+        let spawned = time(operations, || tokio.block_on(spawn_all(operations)));
+        let crossed = time(operations / 20, || cross(operations / 20));
+        Ok::<_, Infallible>([dispatched, called, crossed, boxed, spawned])
+    };
+    // The first round warms up.
+    let Ok(_) = round();
+    let Ok(Taken { rounds: taken, noisy }) = rounds::take(rounds, round);
+    let arm = |n: usize| median(&taken.iter().map(|figures| figures[n]).collect::<Vec<_>>());
+    let ratios = |over: usize, under: usize| -> Vec<f64> {
+        taken.iter().map(|figures| figures[over] / figures[under]).collect()
+    };
+    let (dispatch, tokio) = (ratios(0, 3), ratios(4, 1));
+    Ok(Report {
+        dispatch_ns: arm(0),
+        call_ns: arm(1),
+        cross_ns: arm(2),
+        boxed_fn_ns: arm(3),
+        tokio_spawn_ns: arm(4),
+        dispatch_over_boxed_fn: median(&dispatch),
+        tokio_over_call: median(&tokio),
+        spread: spread([("dispatch_over_boxed_fn", dispatch), ("tokio_over_call", tokio)]),
+        rounds,
+        noisy_rounds: noisy,
+    })
+}
+
+fn time(operations: usize, work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_nanos() as f64 / operations as f64
+}
+
+/// One processor, driven by the caller.
+struct One {
+    processor: Processor,
+    clock: Clock,
+    front: SharedStage<()>,
+    back: SharedStage<()>,
+}
+
+impl One {
+    fn new() -> Self {
+        let mut graph = Graph::new();
+        let (front, back) = (graph.shared("front", ()), graph.shared("back", ()));
+        let processor = graph.build(1).remove(0).build(Box::new(|| ()));
+        Self { processor, clock: Clock::new(), front, back }
+    }
+
+    fn dispatch(&self, operations: usize) {
+        let sum = Rc::new(Cell::new(0u64));
+        self.processor.enter(|| {
+            for batch in 0..operations / COHORT {
+                for n in 0..COHORT {
+                    let (sum, n) = (sum.clone(), black_box(batch + n) as u64);
+                    let taken = self.front.dispatch(move |_| {
+                        sum.set(sum.get() + n);
+                        std::future::ready(())
+                    });
+                    taken.expect("below the limit");
+                }
+                while self.processor.turn(&self.clock).ran > 0 {}
+            }
+        });
+        black_box(sum.get());
+    }
+
+    fn call(&self, operations: usize) {
+        let sum = Rc::new(Cell::new(0u64));
+        self.processor.enter(|| {
+            for _ in 0..COHORT {
+                let (sum, back) = (sum.clone(), self.back);
+                let parent = self.front.dispatch(move |_| async move {
+                    for n in 0..operations / COHORT {
+                        let n = black_box(n) as u64;
+                        let child = back.call(move |_| async move { n });
+                        sum.set(sum.get() + child.await.expect("no panic"));
+                    }
+                });
+                parent.expect("below the limit");
+            }
+            while self.processor.turn(&self.clock).ran > 0 {}
+        });
+        black_box(sum.get());
+    }
+}
+
+fn boxed(operations: usize) {
+    let sum = Rc::new(Cell::new(0u64));
+    let mut queue: Vec<Box<dyn FnOnce()>> = Vec::with_capacity(COHORT);
+    for batch in 0..operations / COHORT {
+        for n in 0..COHORT {
+            let (sum, n) = (sum.clone(), black_box(batch + n) as u64);
+            queue.push(Box::new(move || sum.set(sum.get() + n)));
+        }
+        while let Some(work) = black_box(&mut queue).pop() {
+            work();
+        }
+    }
+    black_box(sum.get());
+}
+
+/// A cohort of parents, each spawning and awaiting one child after another.
+async fn spawn_all(operations: usize) {
+    let parents = (0..COHORT).map(|_| {
+        tokio::spawn(async move {
+            let mut sum = 0;
+            for n in 0..operations / COHORT {
+                let n = black_box(n) as u64;
+                sum += tokio::spawn(async move { n }).await.expect("no panic");
+            }
+            sum
+        })
+    });
+    for parent in parents.collect::<Vec<_>>() {
+        black_box(parent.await.expect("no panic"));
+    }
+}
+
+/// Two processors on two threads; one calls the other and waits, one call at a time.
+fn cross(operations: usize) {
+    struct Sleeper(Instant, mpsc::Receiver<()>);
+    impl World for Sleeper {
+        fn now(&self) -> u64 {
+            self.0.elapsed().as_nanos() as u64
+        }
+        fn reap(&self) -> bool {
+            false
+        }
+        fn submit(&self) {}
+        fn park(&self, timeout: Option<u64>) {
+            let timeout = timeout.map_or(Duration::from_secs(1), Duration::from_nanos);
+            let _ = self.1.recv_timeout(timeout);
+        }
+    }
+    let mut graph = Graph::new();
+    let stage = graph.shared("stage", ());
+    std::thread::scope(|scope| {
+        for seed in graph.build(2) {
+            let (sender, receiver) = mpsc::channel();
+            scope.spawn(move || {
+                let (index, control) = (seed.index(), seed.control());
+                let processor = seed.build(Box::new(move || {
+                    let _ = sender.send(());
+                }));
+                processor.enter(|| {
+                    if index == 0 {
+                        let started = stage.dispatch(move |_| async move {
+                            for n in 0..operations {
+                                let there = stage.call_on(1, move |_| async move { n });
+                                assert_eq!(there.await, Ok(n));
+                            }
+                            control.drain();
+                        });
+                        started.expect("below the limit");
+                    }
+                });
+                processor.run(&Sleeper(Instant::now(), receiver), 50_000);
+            });
+        }
+    });
+}

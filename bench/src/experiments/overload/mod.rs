@@ -1,0 +1,161 @@
+//! `phalanx-bench overload`: goodput of a server under overload.
+//!
+//! [`Options`] describes the method, `report` the figures.
+
+mod options;
+mod report;
+
+use std::path::Path;
+use std::time::Duration;
+
+pub use options::Options;
+pub use report::{Report, Row};
+
+use report::Slice;
+
+use crate::error::Error;
+use crate::measure::partial;
+use crate::runner::server::Server;
+use crate::runner::servers::ours;
+use crate::runner::site::Site;
+use crate::runner::slice::Shot;
+use crate::runner::{Plan, Runner};
+
+/// Size of the site in bytes: too large for the servers' caches, but not for the kernel's. The files are large
+/// enough that a rejection is cheap compared with an answer.
+const SITE: usize = 64 << 20;
+/// Cache size of the server.
+const CACHE: &str = "1M";
+/// Connections for measuring the closed-loop capacity: the largest of these without rejections.
+const CONNECTIONS_AT_CAPACITY: [usize; 4] = [64, 32, 16, 8];
+/// Minimum length, for enough answers to count.
+const MIN_SLICE: Duration = Duration::from_millis(300);
+/// Tolerated share of rejections among the answers, as in a short disturbance.
+const MAX_REFUSED_SHARE: f64 = 0.01;
+/// Maximum relative difference of the two capacities around a slice. Beyond it the machine has changed.
+const MAX_CAPACITY_SPREAD: f64 = 0.2;
+/// Response time after which a request counts as unanswered.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// The latency objective.
+pub(crate) const OBJECTIVE: Duration = Duration::from_millis(50);
+
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
+/// reported.
+///
+/// # Errors
+/// When a measurement fails, or on a signal before the first result; all child processes are ended.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    let (loads, slices, slice) = options.plan();
+    let (_, ours) = ours();
+    let wants = |name: &str| {
+        let asked = options.wants(name.split('-').next().unwrap_or(name));
+        asked && (name == ours || ["twin", "nginx"].contains(&name))
+    };
+    let wait = options.max_queue_delay().to_string();
+    let mut arguments = vec!["--max-queue-delay", &*wait];
+    if !options.small {
+        arguments.extend(["--cache", CACHE]);
+    }
+    let site = |directory: &Path| match options.small {
+        true => Site::make(directory),
+        false => {
+            let bytes = options.file_bytes;
+            Site::of(directory, &vec![bytes; SITE.div_ceil(bytes).clamp(1, 4096)], 0.0)
+        }
+    };
+    let plan = Plan { arguments: &arguments, site: &site, ..Plan::small(&wants, options.quick) };
+    let runner = Runner::start(&options.runner, &plan)?;
+    let calibration = (slice / 2).max(MIN_SLICE);
+    let rounds = (1..=slices).flat_map(|round| runner.servers.iter().map(move |one| (round, one)));
+    let (measured, partial) =
+        partial::measure_each(&rounds.collect::<Vec<_>>(), 1, |&(round, server), _| {
+            eprintln!("round {round} of {slices}: {}", server.name);
+            let fastest = fastest(&runner, server, options, calibration)?;
+            let capacity = || capacity(&runner, server, options, fastest, calibration);
+            let mut before = capacity()?;
+            let mut shots = Vec::new();
+            for &load in &loads {
+                let shot = measure(&runner, server, options, before, load, round, slice)?;
+                let after = capacity()?;
+                shots.push(shot.between(before, after));
+                before = after;
+            }
+            Ok(shots)
+        })?;
+    Ok(Report { partial, ..Report::new(options, &runner, &measured.concat().concat()) })
+}
+
+/// The poll driver lets the kernel discard the bodies of large answers.
+fn load_driver(options: &Options) -> Option<&'static str> {
+    (!options.small).then_some("poll")
+}
+
+/// Capacity for the connections of the load: successful answers per second while offered the fastest closed-loop
+/// rate. It is below the closed-loop rate, at which few connections stay in the caches.
+fn capacity(
+    runner: &Runner,
+    server: &Server,
+    options: &Options,
+    fastest: f64,
+    slice: Duration,
+) -> Result<f64, Error> {
+    let best = runner.slice(server, slice, open(options, fastest, 1))?.0.successes_per_second();
+    known(best, server)
+}
+
+/// Open loop with the given rate over all connections.
+fn open(options: &Options, rate: f64, seed: usize) -> Shot {
+    Shot {
+        rate: Some(rate),
+        finish: Some(REQUEST_TIMEOUT),
+        driver: load_driver(options),
+        ..Shot::closed(options.connections, seed, REQUEST_TIMEOUT)
+    }
+}
+
+/// Successful answers per second in closed loop.
+fn fastest(
+    runner: &Runner,
+    server: &Server,
+    options: &Options,
+    slice: Duration,
+) -> Result<f64, Error> {
+    let mut best = 0.0;
+    for connections in CONNECTIONS_AT_CAPACITY {
+        let driver = load_driver(options);
+        let shot = Shot { driver, ..Shot::closed(connections, 1, REQUEST_TIMEOUT) };
+        let report = runner.slice(server, slice, shot)?.0;
+        best = f64::max(best, report.successes_per_second());
+        if report.status.server_error as f64 <= MAX_REFUSED_SHARE * report.status.success as f64 {
+            break;
+        }
+    }
+    known(best, server)
+}
+
+fn known(rate: f64, server: &Server) -> Result<f64, Error> {
+    match rate > 0.0 {
+        true => Ok(rate),
+        false => {
+            Err(Error::Load { name: server.name.clone(), why: "it answers no request".into() })
+        }
+    }
+}
+
+fn measure(
+    runner: &Runner,
+    server: &Server,
+    options: &Options,
+    capacity: f64,
+    load: f64,
+    round: usize,
+    slice: Duration,
+) -> Result<Slice, Error> {
+    let (report, noisy) = runner.slice(server, slice, open(options, capacity * load, round))?;
+    let wrong = report.status.client_error + report.status.redirection + report.status.other;
+    if wrong > 0 || report.errors.malformed > 0 {
+        let why = format!("wrong answers: {:?} {:?}", report.status, report.errors);
+        return Err(Error::Load { name: server.name.clone(), why });
+    }
+    Ok(Slice::new(server.server, load, capacity, noisy, &report))
+}

@@ -1,0 +1,304 @@
+//! The report: rows and summary figures.
+
+use std::collections::BTreeMap;
+
+use super::options::Options;
+use super::{MAX_CAPACITY_SPREAD, OBJECTIVE};
+use crate::load;
+use crate::measure::machine::Machine;
+use crate::measure::partial::Partial;
+use crate::measure::record::record;
+use crate::measure::stats::{Spread, median, spread};
+use crate::runner::Runner;
+
+/// One slice: a server under one load.
+#[derive(Clone, Debug)]
+pub(crate) struct Slice {
+    pub(crate) server: &'static str,
+    pub(crate) load: f64,
+    pub(crate) capacity: f64,
+    /// Per second, like `capacity`.
+    pub(crate) goodput: f64,
+    pub(crate) admitted: f64,
+    pub(crate) refused: f64,
+    /// Share of the server's core.
+    pub(crate) busy: f64,
+    pub(crate) client_busy: f64,
+    pub(crate) shed: u64,
+    pub(crate) shed_share: f64,
+    pub(crate) p50_ms: f64,
+    pub(crate) p99_ms: f64,
+    pub(crate) served_p99_ms: f64,
+    pub(crate) unanswered: u64,
+    pub(crate) noisy: bool,
+}
+
+impl Slice {
+    pub(crate) fn new(
+        server: &'static str,
+        load: f64,
+        capacity: f64,
+        noisy: bool,
+        report: &load::Report,
+    ) -> Self {
+        let seconds = report.seconds.max(1e-9);
+        let per_second = |count: u64| count as f64 / seconds;
+        let busy = |cpu_us: f64| cpu_us * report.requests_per_second / 1e6;
+        Self {
+            server,
+            load,
+            capacity,
+            goodput: per_second(report.good),
+            admitted: per_second(report.status.success),
+            refused: per_second(report.status.server_error),
+            busy: busy(report.server_cpu_us_per_request.unwrap_or(0.0)),
+            client_busy: report.client_busy,
+            shed: report.status.server_error,
+            shed_share: report.status.server_error as f64 / report.offered.max(1) as f64,
+            p50_ms: report.success_latency.p50_us / 1e3,
+            p99_ms: report.success_latency.p99_us / 1e3,
+            served_p99_ms: report.served_latency.p99_us / 1e3,
+            unanswered: report.errors.total() + report.starved + report.backlog,
+            noisy,
+        }
+    }
+}
+
+impl Slice {
+    /// Sets the capacity, measured just before and after. If the two differ much, the machine has changed
+    /// meanwhile, and the load was not as intended.
+    pub(crate) fn between(mut self, before: f64, after: f64) -> Self {
+        self.capacity = f64::midpoint(before, after);
+        self.noisy |= (before - after).abs() > MAX_CAPACITY_SPREAD * before.max(after);
+        self
+    }
+}
+
+record! {
+    /// One server under one load; medians of its slices.
+    pub struct Row {
+        /// `phalanx`, `twin` or `nginx`.
+        server: &'static str => "server", 0;
+        /// Offered load as a multiple of the server's capacity.
+        load: f64 => "load", 2;
+        /// Capacity in requests per second: answers while offered the closed-loop rate, just before and after.
+        capacity: f64 => "capacity/s", 0;
+        /// Successful answers within the objective, per second.
+        goodput: f64 => "goodput/s", 0;
+        /// Goodput over the capacity just before and after.
+        goodput_over_capacity: f64 => "of cap.", 2;
+        /// The same ratio over the best of the server's loads.
+        goodput_over_best: f64 => "of best", 2;
+        /// Median latency of successful answers from the intended start, in milliseconds.
+        p50_ms: f64 => "p50 ms", 1;
+        /// 99th percentile of the same.
+        p99_ms: f64 => "p99 ms", 1;
+        /// 99th percentile from the time when a connection was free, which is the server's share.
+        served_p99_ms: f64 => "served", 1;
+        /// Share of the offered requests rejected with a 5xx.
+        shed_share: f64 => "shed", 2;
+        /// Rejected requests in all slices.
+        shed: u64;
+        /// Requests without an answer in all slices: failed, or without a free connection until five seconds after
+        /// the end of the slice.
+        unanswered: u64 => "unanswered", 0;
+        /// Share of the time in which the load was not idle. Near 1, the load is the bottleneck.
+        client_busy: f64 => "load busy", 2;
+        /// Number of measured slices.
+        slices: usize => "slices", 0;
+        /// Slices among these that were kept although other processes used the cores.
+        noisy_slices: usize => "disturbed", 0;
+        /// Quartiles of the slices.
+        spread: Spread;
+    }
+}
+
+record! {
+    /// The report of `phalanx-bench overload`. The fields before `rows` are figures of Phalanx.
+    pub struct Report {
+        /// Goodput at twice the capacity over the best at any load.
+        goodput_at_2_over_best: Option<f64> => "goodput at twice the capacity over the best", 2;
+        /// Largest 99th percentile of successful answers at any load, in milliseconds.
+        p99_ms: f64 => "largest p99 in ms", 1;
+        /// Requests rejected at loads up to 0.9.
+        shed_below_saturation: u64 => "rejections at loads up to 0.9", 0;
+        /// Requests without an answer, at any load.
+        unanswered: u64 => "unanswered", 0;
+        /// Processor time of an admitted request in microseconds: least squares over all slices, like `shed_us`.
+        admitted_us: Option<f64> => "µs of processor time of a request", 1;
+        /// Processor time of a rejected request in microseconds.
+        shed_us: Option<f64> => "of a rejection", 1;
+        /// Share of its capacity that a server with these costs can keep at twice its capacity, if it answers every
+        /// request and wastes nothing.
+        possible_at_2: Option<f64> => "possible goodput at twice the capacity", 2;
+        /// One per server and load.
+        rows: Vec<Row> | "goodput of phalanx and others; served: p99 from the time when a connection of the load was free", 1;
+        /// Size of each file; `None` with `--small`.
+        file_bytes: Option<usize> => "bytes of a file", 0;
+        /// Number of connections.
+        connections: usize => "connections", 0;
+        /// The latency objective in milliseconds.
+        objective_ms: u64 => "objective in ms", 0;
+        /// --max-queue-delay of Phalanx in milliseconds.
+        max_queue_delay_ms: u64 => "--max-queue-delay of Phalanx in ms", 0;
+        /// The machine and cores of the measurement.
+        machine: Machine;
+        /// Versions of the peers; `None` if not installed.
+        peers: BTreeMap<&'static str, Option<String>>;
+        /// Progress, if the run was interrupted.
+        partial: Option<Partial>;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
+}
+
+impl Report {
+    pub(crate) fn new(options: &Options, runner: &Runner, slices: &[Slice]) -> Self {
+        let rows = rows(slices);
+        let ours = || rows.iter().filter(|row| row.server == "phalanx");
+        let costs = costs(slices.iter().filter(|slice| slice.server == "phalanx"));
+        let mut peers = runner.versions.clone();
+        peers.retain(|name, _| *name == "nginx");
+        Self {
+            goodput_at_2_over_best: ours()
+                .find(|row| row.load == 2.0)
+                .map(|row| row.goodput_over_best),
+            p99_ms: ours().map(|row| row.p99_ms).fold(0.0, f64::max),
+            shed_below_saturation: ours().filter(|r| r.load <= 0.9).map(|r| r.shed).sum(),
+            unanswered: ours().map(|row| row.unanswered).sum(),
+            admitted_us: costs.map(|costs| costs.0),
+            shed_us: costs.map(|costs| costs.1),
+            possible_at_2: costs.map(|(admitted, shed)| possible(2.0, shed / admitted)),
+            rows,
+            file_bytes: (!options.small).then_some(options.file_bytes),
+            connections: options.connections,
+            objective_ms: OBJECTIVE.as_millis() as u64,
+            max_queue_delay_ms: options.max_queue_delay(),
+            machine: runner.machine.clone(),
+            peers,
+            partial: None,
+            quick: options.quick,
+        }
+    }
+}
+
+/// Rows by server and load, in the order of their first measurement.
+fn rows(slices: &[Slice]) -> Vec<Row> {
+    let mut keys: Vec<(&'static str, f64)> = Vec::new();
+    for slice in slices {
+        if !keys.contains(&(slice.server, slice.load)) {
+            keys.push((slice.server, slice.load));
+        }
+    }
+    let row = |(server, load)| {
+        let all: Vec<&Slice> =
+            slices.iter().filter(|s| s.server == server && s.load == load).collect();
+        // Disturbed slices count only if there are no others.
+        let quiet: Vec<&Slice> = all.iter().copied().filter(|slice| !slice.noisy).collect();
+        let kept = if quiet.is_empty() { &all } else { &quiet };
+        let each = |figure: &dyn Fn(&Slice) -> f64| {
+            kept.iter().map(|slice| figure(slice)).collect::<Vec<_>>()
+        };
+        let of = |figure: &dyn Fn(&Slice) -> f64| median(&each(figure));
+        let over_capacity = |slice: &Slice| slice.goodput / slice.capacity.max(1e-9);
+        Row {
+            server,
+            load,
+            capacity: of(&|slice| slice.capacity),
+            goodput: of(&|slice| slice.goodput),
+            goodput_over_capacity: of(&over_capacity),
+            goodput_over_best: 0.0,
+            p50_ms: of(&|slice| slice.p50_ms),
+            p99_ms: of(&|slice| slice.p99_ms),
+            served_p99_ms: of(&|slice| slice.served_p99_ms),
+            shed_share: of(&|slice| slice.shed_share),
+            client_busy: of(&|slice| slice.client_busy),
+            shed: all.iter().map(|slice| slice.shed).sum(),
+            unanswered: all.iter().map(|slice| slice.unanswered).sum(),
+            slices: all.len(),
+            noisy_slices: all.len() - quiet.len(),
+            spread: spread([
+                ("goodput_over_capacity", each(&over_capacity)),
+                ("p99_ms", each(&|slice| slice.p99_ms)),
+            ]),
+        }
+    };
+    let mut rows: Vec<Row> = keys.into_iter().map(row).collect();
+    let medians: Vec<_> = rows.iter().map(|row| (row.server, row.goodput_over_capacity)).collect();
+    for row in &mut rows {
+        // The best median, not the best single slice, which may be an outlier.
+        let same = medians.iter().filter(|median| median.0 == row.server);
+        let best = same.map(|median| median.1).fold(1e-9, f64::max);
+        row.goodput_over_best = row.goodput_over_capacity / best;
+    }
+    rows
+}
+
+/// Share of the capacity left for answers under `load`, if all other requests are rejected at `refusal` times the
+/// cost of an answer: `a + r = load` and `a + r × refusal = 1`.
+fn possible(load: f64, refusal: f64) -> f64 {
+    ((1.0 - load * refusal) / (1.0 - refusal).max(1e-9)).clamp(0.0, 1.0)
+}
+
+/// Costs of admitted and rejected requests, by a least-squares fit of `busy = admitted × a + refused × r`; `None`
+/// if too few requests were rejected.
+fn costs<'a>(slices: impl Iterator<Item = &'a Slice>) -> Option<(f64, f64)> {
+    let (mut aa, mut ar, mut rr, mut ab, mut rb) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for Slice { admitted: a, refused: r, busy, .. } in slices {
+        aa += a * a;
+        ar += a * r;
+        rr += r * r;
+        ab += a * busy;
+        rb += r * busy;
+    }
+    let determinant = aa * rr - ar * ar;
+    let (a, r) = ((ab * rr - rb * ar) / determinant, (rb * aa - ab * ar) / determinant);
+    (determinant > 1e-6 * aa * rr && rr > 0.0).then_some((a * 1e6, r * 1e6))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slice(load: f64, goodput: f64, refused: f64, noisy: bool) -> Slice {
+        Slice {
+            server: "phalanx",
+            load,
+            capacity: 1000.0,
+            goodput,
+            admitted: goodput,
+            refused,
+            busy: goodput * 100e-6 + refused * 5e-6,
+            client_busy: 0.5,
+            shed: refused as u64,
+            shed_share: 0.0,
+            p50_ms: 1.0,
+            p99_ms: load,
+            served_p99_ms: load,
+            unanswered: 1,
+            noisy,
+        }
+    }
+
+    #[test]
+    fn goodput_is_relative_to_the_capacity_around_the_slice() {
+        // In the second round the machine was half as fast, in the third it changed.
+        let slices = [
+            slice(1.0, 800.0, 0.0, false),
+            slice(2.0, 760.0, 900.0, false),
+            slice(1.0, 400.0, 0.0, false).between(520.0, 480.0),
+            slice(2.0, 400.0, 900.0, false).between(480.0, 520.0),
+            slice(1.0, 900.0, 0.0, false),
+            slice(2.0, 9.0, 0.0, false).between(1000.0, 700.0),
+        ];
+        let rows = rows(&slices);
+        assert_eq!((rows.len(), rows[1].slices, rows[1].noisy_slices), (2, 3, 1));
+        assert!((rows[1].goodput_over_best - 0.78 / 0.8).abs() < 1e-9, "{rows:?}");
+        assert_eq!((rows[1].shed, rows[0].unanswered), (1800, 3));
+        let (admitted, refused) = costs(slices.iter()).unwrap();
+        assert!((admitted - 100.0).abs() < 1e-6 && (refused - 5.0).abs() < 1e-6);
+        assert!(costs(slices.iter().filter(|slice| slice.refused == 0.0)).is_none());
+        assert_eq!((possible(2.0, 0.0), possible(2.0, 0.5), possible(2.0, 0.8)), (1.0, 0.0, 0.0));
+        assert!((possible(2.0, 1.0 / 21.0) - 0.95).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,201 @@
+//! `phalanx-bench runtimes`: the same small work on Phalanx, tokio, glommio and monoio.
+//!
+//! The tasks are in a separate program (`bench/peers/runtimes`), so that building Phalanx does not build all
+//! runtimes. Each task of each runtime has its own process, and they take turns.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::arguments::number;
+use crate::error::Error;
+use crate::measure::partial::{self, Partial};
+use crate::measure::record::record;
+use crate::measure::stats::median;
+use crate::system::cores::{Bound, Cores};
+use crate::system::interrupt::install_signal_handlers;
+use crate::system::interrupt::interrupted;
+use crate::system::process;
+use clap::Args;
+
+mod echo;
+
+const PROGRAM: &str = "phalanx-runtimes";
+/// How to install it.
+const INSTALL: &str = "cargo xtask peers";
+/// The runtimes; Phalanx is the first.
+const RUNTIMES: [&str; 4] = ["phalanx", "tokio", "glommio", "monoio"];
+
+/// Measure the same small tasks on Phalanx, tokio, glommio and monoio.
+///
+/// `child`: 64 parents spawn a child and await it, one after another, on one thread. `cross`: one thread calls
+/// another and waits. `echo`: a single-threaded server echoes 64 bytes to each of 64 connections, whose client
+/// has another core; the figure is the server's processor time per message.
+///
+/// Install the program with `cargo xtask peers`, or name it with --program.
+///
+/// JSON: `rows[]` with `runtime`, `child_ns`, `cross_ns`, `echo_us` (medians) and, relative to Phalanx,
+/// `child_over`, `cross_over`, `echo_over` (medians of the rounds' ratios); `least_child_over`,
+/// `least_cross_over` and `least_echo_over` (of the others); `rounds`.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Number of rounds
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
+    pub rounds: usize,
+
+    /// The program with the tasks [default: found in the search path]
+    #[arg(long, value_name = "PATH")]
+    pub program: Option<PathBuf>,
+
+    /// One short round: only checks that it runs
+    #[arg(long, conflicts_with = "rounds")]
+    pub quick: bool,
+
+    /// Write the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+record! {
+    /// The report.
+    pub struct Report {
+        /// Phalanx first.
+        rows: Vec<Row> | "over: relative to Phalanx", 0;
+        /// Spawning and awaiting a child: the best of the others over Phalanx.
+        least_child_over: f64 => "a child: the best of the others over Phalanx", 2;
+        /// Calling another thread: the best of the others over Phalanx.
+        least_cross_over: f64 => "another thread", 2;
+        /// Echo: the best of the others over Phalanx.
+        least_echo_over: f64 => "an echo", 2;
+        /// Number of measured rounds.
+        rounds: usize => "rounds", 0;
+        /// Progress, if the run was interrupted.
+        partial: Option<Partial>;
+    }
+}
+
+record! {
+    /// One runtime.
+    pub struct Row {
+        /// Its name.
+        runtime: &'static str => "runtime", 0;
+        /// Nanoseconds per child.
+        child_ns: f64 => "child ns", 0;
+        /// Relative to Phalanx.
+        child_over: f64 => "over", 2;
+        /// Nanoseconds per call to another thread.
+        cross_ns: f64 => "cross ns", 0;
+        /// Relative to Phalanx.
+        cross_over: f64 => "over", 2;
+        /// Microseconds of the server's processor time per message.
+        echo_us: f64 => "echo µs", 2;
+        /// Relative to Phalanx.
+        echo_over: f64 => "over", 2;
+    }
+}
+
+/// Figures of one runtime, by task and round.
+type Figures = [Vec<f64>; 3];
+
+/// Runs the benchmark; progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
+/// reported.
+///
+/// # Errors
+/// When the program is missing or fails.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    install_signal_handlers()?;
+    let missing = || Error::Server {
+        name: PROGRAM.to_owned(),
+        why: format!("it is not here; get it by `{INSTALL}`, or name it by --program"),
+    };
+    let path = options.program.clone().or_else(|| process::find(PROGRAM)).ok_or_else(missing)?;
+    let cores = Cores::choose(&[], &[], Some(1))?;
+    let (rounds, shorter) = if options.quick { (1, 50) } else { (options.rounds, 1) };
+    let (children, questions) = (2_000_000 / shorter, 8_000 / shorter);
+    let directory = tempfile::tempdir()?;
+    let start = |name| echo::Server::start(name, &path, cores.clone(), directory.path());
+    let servers = RUNTIMES.map(start).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let (mut figures, partial) = partial::measure_each(&[()], rounds, |(), round| {
+        eprintln!("round {round} of {rounds}");
+        // On one thread, bound to any core.
+        let child = |name| bound(&cores.server, || work(&path, "child", name, children));
+        let children = each(RUNTIMES, child)?;
+        let questions = each(RUNTIMES, |name| work(&path, "cross", name, questions))?;
+        let echoes = each([0, 1, 2, 3], |n: usize| servers[n].measure(echo::MESSAGES / shorter))?;
+        Ok([children, questions, echoes])
+    })?;
+    Ok(Report::of(&by_runtime(&figures.remove(0)), partial))
+}
+
+/// Measures each of four.
+fn each<T>(of: [T; 4], measure: impl FnMut(T) -> Result<f64, Error>) -> Result<Vec<f64>, Error> {
+    of.into_iter().map(measure).collect()
+}
+
+/// Transposes rounds of tasks of runtimes.
+fn by_runtime(rounds: &[[Vec<f64>; 3]]) -> [Figures; 4] {
+    let of =
+        |runtime: usize, task: usize| rounds.iter().map(|round| round[task][runtime]).collect();
+    [0, 1, 2, 3].map(|runtime| [0, 1, 2].map(|task| of(runtime, task)))
+}
+
+fn bound<R>(cores: &[usize], f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    let _bound = Bound::to(cores)?;
+    f()
+}
+
+/// Runs a task of the program and parses the number that it prints.
+fn work(path: &PathBuf, what: &str, name: &str, times: usize) -> Result<f64, Error> {
+    interrupted()?;
+    let output = Command::new(path).args([what, name, &times.to_string()]).output();
+    let output = output?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.trim().parse().map_err(|_| Error::Server {
+        name: format!("{PROGRAM} {what} {name}"),
+        why: format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()),
+    })
+}
+
+impl Report {
+    fn of(figures: &[Figures; 4], partial: Option<Partial>) -> Self {
+        let over = |of: &Figures, work: usize| {
+            let pairs = of[work].iter().zip(&figures[0][work]);
+            median(&pairs.map(|(theirs, ours)| theirs / ours).collect::<Vec<_>>())
+        };
+        let row = |(of, runtime): (&Figures, &'static str)| Row {
+            runtime,
+            child_ns: median(&of[0]),
+            cross_ns: median(&of[1]),
+            echo_us: median(&of[2]),
+            child_over: over(of, 0),
+            cross_over: over(of, 1),
+            echo_over: over(of, 2),
+        };
+        let rows: Vec<Row> = figures.iter().zip(RUNTIMES).map(row).collect();
+        let least = |of: fn(&Row) -> f64| rows[1..].iter().map(of).fold(f64::INFINITY, f64::min);
+        Self {
+            least_child_over: least(|row| row.child_over),
+            least_cross_over: least(|row| row.cross_over),
+            least_echo_over: least(|row| row.echo_over),
+            rows,
+            rounds: figures[0][0].len(),
+            partial,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_relative_to_phalanx() {
+        let of = |child, cross, echo| [vec![child; 3], vec![cross; 3], vec![echo; 3]];
+        let figures =
+            [of(10.0, 1.0, 2.0), of(30.0, 2.0, 2.0), of(20.0, 4.0, 1.0), of(40.0, 3.0, 6.0)];
+        let report = Report::of(&figures, None);
+        assert_eq!(report.rows[0].child_over, 1.0);
+        assert_eq!((report.least_child_over, report.least_cross_over), (2.0, 2.0));
+        assert_eq!((report.least_echo_over, report.rounds), (0.5, 3));
+        assert!(report.to_string().contains("glommio"));
+    }
+}

@@ -1,0 +1,76 @@
+//! The MQTT broker in several shapes of load.
+
+use phalanx_mqtt::QoS;
+
+use super::figures::{Arm, Slice, rows, take};
+use super::{Options, Row};
+use crate::error::Error;
+use crate::experiments::broker::peers::PEERS;
+use crate::experiments::broker::server::{Home, Server, phalanx};
+use crate::experiments::broker::shape::Setting;
+use crate::experiments::broker::{self, Loaded, Shape};
+use crate::system::cores::{Bound, Cores};
+
+/// The measured shapes, all without properties but the last.
+const SHAPES: [(Shape, &str, QoS, usize); 5] = [
+    (Shape::Pair, "pair", QoS::AtMostOnce, 0),
+    (Shape::FanOut, "fan-out", QoS::AtMostOnce, 0),
+    (Shape::FanIn, "fan-in", QoS::AtLeastOnce, 0),
+    (Shape::Shared, "shared", QoS::AtLeastOnce, 0),
+    (Shape::Filters, "filters", QoS::AtLeastOnce, 32),
+];
+/// Number of filters, in the shape with filters on message properties.
+const FILTERS: usize = 20_000;
+
+pub(super) fn run(options: &Options, cores: &Cores, all: &mut Vec<Row>) -> Result<(), Error> {
+    let own = broker::Options {
+        filters: if options.quick { 200 } else { FILTERS },
+        slice: options.slice,
+        ..broker::Options::of(options.setup.clone(), options.quick)
+    };
+    let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
+    let (mut arms, mut servers) = (Vec::new(), Vec::new());
+    for &processors in &options.processors {
+        let folder = directory.path().join(processors.to_string());
+        std::fs::create_dir(&folder)?;
+        let on = options.server_cores(cores, processors);
+        let home = Home { directory: &folder, cores: on, processors };
+        for name in ["phalanx", "phalanx-nopin"] {
+            if options.wants(name) {
+                arms.push(Arm { server: name, processors });
+                servers.push(phalanx(name, &own, &home)?);
+            }
+        }
+        for peer in PEERS.iter().filter(|peer| options.wants(peer.name)) {
+            match peer.start(&home)? {
+                Some(mut started) => {
+                    arms.push(Arm { server: peer.name, processors });
+                    servers.push(started.swap_remove(0));
+                }
+                None => eprintln!("{} is not installed; {}", peer.name, peer.install),
+            }
+        }
+    }
+    let _bound = Bound::to(&cores.load)?;
+    for (shape, name, qos, properties) in SHAPES {
+        let setting = Setting { shape, qos, properties };
+        let joins = |(arm, server): (&Arm, &Server)| server.joins(setting).then_some(*arm);
+        let taking_part: Vec<Arm> = arms.iter().zip(&servers).filter_map(joins).collect();
+        let servers = servers.iter().filter(|server| server.joins(setting));
+        let loads = servers.map(|server| Loaded::start(server, setting, &own));
+        let mut loads = loads.collect::<Result<Vec<_>, Error>>()?;
+        let (slices, ended) = take(name, &taking_part, options.rounds, |arm, _| {
+            let slice = loads[arm].slice(cores, &own)?;
+            Ok(Slice {
+                cpu_us: 1e6 / slice.per_cpu_s,
+                per_s: slice.per_s,
+                p99_us: slice.p99_us,
+                noisy: slice.noisy,
+            })
+        });
+        all.extend(rows(name, shape.publishers() + shape.subscribers(), &taking_part, &slices));
+        ended?;
+        loads.into_iter().try_for_each(Loaded::leave)?;
+    }
+    Ok(())
+}

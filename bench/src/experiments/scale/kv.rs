@@ -1,0 +1,140 @@
+//! The example `kv` compared with redis, loaded by `redis-benchmark`.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::figures::{Arm, Slice, rows, take};
+use super::{Options, Row};
+use crate::error::Error;
+use crate::system::cores::{Cores, spawn};
+use crate::system::interrupt::interrupted;
+use crate::system::process::{self, Process, ReservedPort};
+use crate::system::procfs::run_time;
+use crate::system::programs;
+
+const LOAD: &str = "redis-benchmark";
+/// Number of keys, all of which exist.
+const KEYS: usize = 100_000;
+
+pub(super) fn run(options: &Options, cores: &Cores, all: &mut Vec<Row>) -> Result<(), Error> {
+    let (Some(kv), Some(load)) = (programs::beside("kv"), process::find(LOAD)) else {
+        eprintln!(
+            "kv is skipped; it requires `cargo build --release -p phalanx-kv` and apt-get install redis-tools"
+        );
+        return Ok(());
+    };
+    let redis = process::find("redis-server");
+    if redis.is_none() {
+        eprintln!("redis-server is not installed; apt-get install redis-server");
+    }
+    let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
+    let (mut arms, mut servers) = (Vec::new(), Vec::new());
+    for &processors in &options.processors {
+        let on = options.server_cores(cores, processors);
+        for (name, program) in
+            [("kv", Some(&kv)), ("kv-nopin", Some(&kv)), ("redis", redis.as_ref())]
+        {
+            let Some(program) = program.filter(|_| options.wants(name)) else { continue };
+            let port = ReservedPort::take()?;
+            let command = command(name, program, port.number(), processors, directory.path());
+            let file = format!("{name}-{processors}");
+            let home = directory.path();
+            let server = Process::start(&file, command, Some(port), on, home, process::listens)?;
+            arms.push(Arm { server: name, processors });
+            servers.push(server);
+        }
+    }
+    let load = Load { program: &load, cores };
+    for server in &servers {
+        load.run(server.address, "set", 50, KEYS)?;
+    }
+    for &connections in &options.connections {
+        // Requests of a slice, by the rate of a short run.
+        let mut rates = Vec::new();
+        for server in &servers {
+            let seen = load.run(server.address, "get", connections, 2000)?;
+            rates.push((seen.per_s * options.slice.as_secs_f64()) as usize);
+        }
+        let what = format!("kv, {connections} connections");
+        let (slices, ended) = take(&what, &arms, options.rounds, |arm, _| {
+            interrupted()?;
+            let (server, requests) = (&servers[arm], rates[arm].max(1000));
+            let before = run_time(&server.family)?;
+            let seen = load.run(server.address, "get", connections, requests)?;
+            let cpu_us = (run_time(&server.family)? - before) * 1e6 / requests as f64;
+            Ok(Slice { cpu_us, ..seen })
+        });
+        all.extend(rows("get", connections, &arms, &slices));
+        ended?;
+    }
+    Ok(())
+}
+
+fn command(name: &str, program: &Path, port: u16, processors: usize, home: &Path) -> Command {
+    let mut command = Command::new(program);
+    match name {
+        "redis" => {
+            command.args(["--port", &port.to_string(), "--save", "", "--appendonly", "no"]);
+            command.arg("--dir").arg(home).args(["--io-threads", &processors.to_string()]);
+            command.args(["--io-threads-do-reads", "yes", "--bind", "127.0.0.1"])
+        }
+        _ => {
+            command.args(["--listen", &format!("127.0.0.1:{port}")]);
+            command.args(["--processors", &processors.to_string()]);
+            command.args((name == "kv-nopin").then_some("--no-pin"))
+        }
+    };
+    command
+}
+
+/// The load generator.
+struct Load<'a> {
+    program: &'a PathBuf,
+    cores: &'a Cores,
+}
+
+impl Load<'_> {
+    /// Sends this number of requests; the processor time is not filled in.
+    fn run(
+        &self,
+        server: SocketAddr,
+        test: &str,
+        connections: usize,
+        requests: usize,
+    ) -> Result<Slice, Error> {
+        let mut command = Command::new(self.program);
+        command.args(["-p", &server.port().to_string(), "-t", test, "--csv"]);
+        command.args(["-c", &connections.to_string(), "-n", &requests.to_string()]);
+        command.args(["-r", &KEYS.to_string(), "-d", "64"]);
+        let threads = if self.cores.are_shared() { 1 } else { self.cores.load.len() };
+        if threads > 1 {
+            command.args(["--threads", &threads.to_string()]);
+        }
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
+        let output = spawn(&self.cores.load, &mut command)?.wait_with_output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let failed = || Error::Load { name: LOAD.to_owned(), why: text.trim().to_owned() };
+        let (per_s, p99_ms) = parse(&text).ok_or_else(failed)?;
+        Ok(Slice { cpu_us: f64::NAN, per_s, p99_us: p99_ms * 1e3, noisy: false })
+    }
+}
+
+/// Requests per second and 99th percentile in milliseconds, from the last line of the output.
+fn parse(text: &str) -> Option<(f64, f64)> {
+    let line = text.lines().rfind(|line| line.starts_with('"'))?;
+    let fields: Vec<f64> =
+        line.split(',').skip(1).filter_map(|field| field.trim_matches('"').parse().ok()).collect();
+    Some((*fields.first()?, *fields.get(5)?))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_csv_is_parsed() {
+        let text = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"\n\
+                    \"GET\",\"66666.66\",\"0.457\",\"0.080\",\"0.447\",\"0.703\",\"1.119\",\"2.263\"\n";
+        assert_eq!(super::parse(text), Some((66666.66, 1.119)));
+        assert_eq!(super::parse("refused"), None);
+    }
+}

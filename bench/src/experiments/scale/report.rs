@@ -1,0 +1,49 @@
+//! The report.
+
+use crate::measure::machine::Machine;
+use crate::measure::record::record;
+use crate::measure::stats::Spread;
+
+record! {
+    /// The results.
+    pub struct Report {
+        /// One per load, server and number of processors.
+        rows: Vec<Row> | "servers by processors", 2;
+        /// The machine and cores of the measurement; `processors` is the largest number.
+        machine: Machine;
+        /// Whether a signal ended the run.
+        interrupted: bool;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
+}
+
+record! {
+    /// A server with a number of processors under one load; medians of the slices.
+    pub struct Row {
+        /// `popular` or `unpopular` files, a shape of the broker's load, or `get`.
+        load: String => "load", 0;
+        /// Number of connections; with the broker, of publishers and subscribers.
+        connections: usize => "connections", 0;
+        /// `phalanx` or `kv` with threads bound to cores, the same with `-nopin` without, or a peer.
+        server: &'static str => "server", 0;
+        /// Number of processors: workers of Phalanx and of its peers.
+        processors: usize => "processors", 0;
+        /// Processor time per request or message, in microseconds.
+        cpu_us: f64 => "µs each", 2;
+        /// Median of the rounds' ratios of `cpu_us` to the same server with the fewest processors.
+        over_first: Option<f64> => "over first", 2;
+        /// Median of the rounds' ratios of `cpu_us` to the best peer with as many processors; for Phalanx.
+        over_best_peer: Option<f64> => "over best peer", 2;
+        /// Requests or messages per second.
+        per_s: f64 => "per s", 0;
+        /// 99th percentile of the latency in closed loop, in microseconds.
+        p99_us: f64 => "p99 µs", 0;
+        /// Number of measured slices.
+        slices: usize;
+        /// Slices among these that were kept although other processes used the cores.
+        noisy_slices: usize => "disturbed", 0;
+        /// Quartiles of the rounds.
+        spread: Spread;
+    }
+}

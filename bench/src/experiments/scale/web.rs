@@ -1,0 +1,76 @@
+//! The web server with one popular file, and with many files of equal popularity.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::figures::{Arm, Slice, rows, take};
+use super::{Options, Row};
+use crate::error::Error;
+use crate::runner::features::Features;
+use crate::runner::servers::ours;
+use crate::runner::site::Site;
+use crate::runner::slice::{Figures, Shot};
+use crate::runner::{Plan, Runner};
+use crate::system::cores::Cores;
+
+/// Size of the popular file in bytes.
+const POPULAR: usize = 2500;
+/// Tuned peers for small files.
+const PEERS: [&str; 3] = ["nginx-nosf", "lighttpd", "h2o"];
+
+pub(super) fn run(options: &Options, cores: &Cores, all: &mut Vec<Row>) -> Result<(), Error> {
+    let uniform = |directory: &Path| Ok(Site { alpha: 0.0, ..Site::make(directory)? });
+    load("popular", &|directory| Site::of(directory, &[POPULAR], 0.0), options, cores, all)?;
+    load("unpopular", &uniform, options, cores, all)
+}
+
+fn load(
+    name: &str,
+    site: &dyn Fn(&Path) -> std::io::Result<Site>,
+    options: &Options,
+    cores: &Cores,
+    all: &mut Vec<Row>,
+) -> Result<(), Error> {
+    let (_, ours) = ours();
+    let mut runner = Runner::prepare(&options.setup, cores.clone(), site, !options.quick)?;
+    let mut arms = Vec::new();
+    let variants: [(&'static str, &[&str]); 2] = [
+        ("phalanx", &["--max-queue-delay", "0"]),
+        ("phalanx-nopin", &["--max-queue-delay", "0", "--no-pin"]),
+    ];
+    for &processors in &options.processors {
+        let mut add = |names: &[&'static str], plan: &Plan<'_>| {
+            let on = options.server_cores(cores, processors);
+            let added = runner.add(plan, processors, on)?;
+            arms.extend(added.into_iter().map(|server| {
+                let peer = names.iter().find(|name| **name == server);
+                Arm { server: peer.copied().unwrap_or(names[0]), processors }
+            }));
+            Ok::<(), Error>(())
+        };
+        for (variant, arguments) in variants {
+            if options.wants(variant) {
+                let wants = |name: &str| name == ours;
+                add(&[variant], &Plan { arguments, ..Plan::small(&wants, options.quick) })?;
+            }
+        }
+        let wants = |name: &str| PEERS.contains(&name) && options.wants(name);
+        let plan = Plan { features: Features::NONE, ..Plan::small(&wants, options.quick) };
+        add(&PEERS, &plan)?;
+    }
+    for &connections in &options.connections {
+        let what = format!("{name} files, {connections} connections");
+        let (slices, ended) = take(&what, &arms, options.rounds, |arm, round| {
+            let timeout = options.slice + Duration::from_secs(5);
+            let shot = Shot::closed(connections, round, timeout);
+            let server = &runner.servers[arm];
+            let (report, noisy) = runner.slice(server, options.slice, shot)?;
+            let wrong = |why| Error::Load { name: server.name.clone(), why };
+            let figures = Figures::of(&report, noisy).map_err(wrong)?;
+            Ok(Slice { cpu_us: figures.cpu_us, per_s: figures.rps, p99_us: figures.p99_us, noisy })
+        });
+        all.extend(rows(name, connections, &arms, &slices));
+        ended?;
+    }
+    Ok(())
+}

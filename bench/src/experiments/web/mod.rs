@@ -1,0 +1,133 @@
+//! `phalanx-bench web`: the web server compared with the floor, its threaded twin, nginx and others.
+//!
+//! [`Options`] describes the method, `CONTRIBUTING.md` under "Reporting a measurement" the reasons. Read `scene`
+//! (the requests), [`runner`](crate::runner) (the servers side by side) and `report`.
+
+mod options;
+mod report;
+mod scene;
+
+use std::time::Duration;
+
+pub use options::Options;
+pub use report::{Growth, Missing, Ratios, Report, Row};
+pub use scene::Scene;
+
+use crate::error::Error;
+use crate::runner::server::Server;
+use crate::runner::slice::{Figures, Shot};
+use crate::runner::{Plan, Runner, SETTLE_TIME};
+use report::{growth, judged, missing, ratios};
+
+/// Time of a slice beyond its load: process, connections, readings.
+const SLICE_OVERHEAD: Duration = Duration::from_millis(150);
+
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far and
+/// the missing ones are reported.
+///
+/// # Errors
+/// When a measurement fails, or on a signal before the first result; all child processes are ended.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    let mut rows = Vec::new();
+    let mut place = None;
+    for &scene in options.scenes() {
+        let wants =
+            |name: &str| options.wants(name) && (scene.floor() || !name.starts_with("floor"));
+        let plan = Plan {
+            wants: &wants,
+            arguments: scene.arguments(),
+            site: &|directory| scene.site(directory, options.quick),
+            check_noise: !options.quick,
+            cold: scene.cold(),
+            features: scene.features(),
+        };
+        let measured = Runner::start(&options.runner, &plan).and_then(|runner| {
+            place = Some((runner.machine.clone(), runner.versions.clone()));
+            measure(&runner, scene, options, &mut rows)
+        });
+        match measured {
+            Err(Error::Interrupted) if !rows.is_empty() => break,
+            measured => measured?,
+        }
+    }
+    let (machine, peers) = place.ok_or(Error::NoServers)?;
+    let ratios = ratios(&rows);
+    Ok(Report {
+        phalanx_over_nginx: judged(&ratios, |ratios| ratios.phalanx_over_nginx, false),
+        phalanx_over_floor: judged(&ratios, |ratios| ratios.phalanx_over_floor, false),
+        twin_over_phalanx: judged(&ratios, |ratios| ratios.twin_over_phalanx, true),
+        growth: growth(&rows),
+        missing: missing(options, &rows),
+        rows,
+        ratios,
+        machine,
+        peers,
+        quick: options.quick,
+    })
+}
+
+/// Measures one scene: slices per server and number of connections. After an interruption, `rows` contains the
+/// results so far, with the same number of slices per server.
+fn measure(
+    runner: &Runner,
+    scene: Scene,
+    options: &Options,
+    rows: &mut Vec<Row>,
+) -> Result<(), Error> {
+    let (slices, length) = options.slices();
+    let connections = options.connections(scene);
+    let (servers, settings) = (runner.servers.len(), connections.len());
+    let estimate = (length + length / 10 + SETTLE_TIME + SLICE_OVERHEAD)
+        * (settings * slices * servers) as u32;
+    eprintln!(
+        "{scene}: {servers} servers, {slices} slices of {} s for each of {connections:?} connections: \
+         about {}; longer if other processes use the cores",
+        length.as_secs_f64(),
+        duration(estimate),
+    );
+    for connections in connections {
+        let mut figures: Vec<Vec<Figures>> = runner.servers.iter().map(|_| Vec::new()).collect();
+        let mut agreed = Vec::new();
+        let mut round = |seed| -> Result<(), Error> {
+            eprintln!("{scene}, {connections} connections, slice {seed} of {slices}");
+            let timeout = length + Duration::from_secs(1);
+            let closed = Shot::closed(connections, seed, timeout);
+            let shot = Shot { pipeline: scene.pipeline(), ..closed };
+            let each = runner.servers.iter().map(|server| one(runner, server, length, shot));
+            let (seen, tls): (Vec<_>, Vec<_>) =
+                each.collect::<Result<Vec<_>, Error>>()?.into_iter().unzip();
+            figures.iter_mut().zip(seen).for_each(|(figures, seen)| figures.push(seen));
+            agreed = tls;
+            Ok(())
+        };
+        let measured = (1..=slices).try_for_each(&mut round);
+        let row = |((server, figures), tls): ((&Server, &Vec<Figures>), Option<String>)| {
+            let row = Row::new(scene, server.server, server.driver, connections, figures);
+            Row { tls, ..row }
+        };
+        // TLS parameters are known after one complete round.
+        rows.extend(runner.servers.iter().zip(&figures).zip(agreed).map(row));
+        measured?;
+    }
+    Ok(())
+}
+
+/// One slice of one server: its figures, and the TLS parameters.
+fn one(
+    runner: &Runner,
+    server: &Server,
+    length: Duration,
+    shot: Shot,
+) -> Result<(Figures, Option<String>), Error> {
+    let (report, noisy) = runner.slice(server, length, shot)?;
+    let wrong = |why| Error::Load { name: server.name.clone(), why };
+    Ok((Figures::of(&report, noisy).map_err(wrong)?, report.tls))
+}
+
+/// A duration in seconds or minutes.
+fn duration(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds => format!("{:.0} min", seconds as f64 / 60.0),
+    }
+}

@@ -1,0 +1,144 @@
+//! The requests: encoded once, and drawn at random.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use phalanx_http::client::write_get;
+
+use super::super::zipf::Zipf;
+use super::http2;
+use super::url::{Url, is_target};
+
+/// Errors of a file of paths.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PathsError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The file contains no path.
+    #[error("{} contains no path", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A line is not a path.
+    #[error("{}:{line}: {text:?} is not a path: a path begins with / and has no white space", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Line number, from 1.
+        line: usize,
+        /// The line.
+        text: String,
+    },
+}
+
+/// The paths in `file`, one per line, without empty lines and lines that begin with `#`.
+///
+/// # Errors
+/// [`PathsError`].
+pub(crate) fn read_paths(file: &Path) -> Result<Vec<String>, PathsError> {
+    let path = || file.to_owned();
+    let text =
+        fs::read_to_string(file).map_err(|source| PathsError::Read { path: path(), source })?;
+    let mut paths = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim_end();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if !is_target(line) {
+            let text = line.chars().take(80).collect();
+            return Err(PathsError::Line { path: path(), line: at + 1, text });
+        }
+        paths.push(line.to_owned());
+    }
+    if paths.is_empty() { Err(PathsError::Empty { path: path() }) } else { Ok(paths) }
+}
+
+/// Encoding of requests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Form {
+    /// HTTP/1.1.
+    One { keep_alive: bool },
+    /// HTTP/2: the fields of a request.
+    Two,
+}
+
+/// Encoded requests for a set of paths, with their popularity.
+#[derive(Clone, Debug)]
+pub(crate) struct Requests {
+    bytes: Vec<u8>,
+    /// End of each request; each begins at the end of the one before.
+    ends: Vec<usize>,
+    zipf: Zipf,
+}
+
+impl Requests {
+    pub(crate) fn new(url: &Url, paths: &[String], alpha: f64, form: Form) -> Self {
+        let mut bytes = Vec::new();
+        let write = |path: &String| {
+            match form {
+                Form::One { keep_alive } => {
+                    write_get(&mut bytes, &url.authority, path, keep_alive);
+                }
+                Form::Two => http2::fields(&mut bytes, url.tls, &url.authority, path),
+            }
+            bytes.len()
+        };
+        let ends: Vec<usize> = paths.iter().map(write).collect();
+        Self { bytes, zipf: Zipf::new(ends.len(), alpha), ends }
+    }
+
+    /// Draws the next request.
+    #[inline]
+    pub(crate) fn draw(&self, random: &mut fastrand::Rng) -> &[u8] {
+        let at = if self.ends.len() == 1 { 0 } else { self.zipf.draw(random) };
+        let start = if at == 0 { 0 } else { self.ends[at - 1] };
+        &self.bytes[start..self.ends[at]]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_drawn_whole() {
+        let url: Url = "http://a:81/".parse().unwrap();
+        let requests = Requests::new(
+            &url,
+            &["/x".into(), "/long?q".into()],
+            0.0,
+            Form::One { keep_alive: true },
+        );
+        let mut random = fastrand::Rng::with_seed(1);
+        for _ in 0..100 {
+            let text = str::from_utf8(requests.draw(&mut random)).unwrap();
+            let path = text.strip_prefix("GET ").unwrap().split(' ').next().unwrap();
+            assert!(["/x", "/long?q"].contains(&path));
+            assert!(text.ends_with(" HTTP/1.1\r\nHost: a:81\r\n\r\n"), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn files_of_paths() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("paths");
+        let read = |text: &str| {
+            fs::write(&file, text).unwrap();
+            read_paths(&file)
+        };
+        assert_eq!(read("# popular first\n/a\r\n\n/b?c\n").unwrap(), ["/a", "/b?c"]);
+        assert!(matches!(read("\n#\n"), Err(PathsError::Empty { .. })));
+        assert!(matches!(read("/a\nb\n"), Err(PathsError::Line { line: 2, .. })));
+        assert!(matches!(read_paths(&file.join("no")), Err(PathsError::Read { .. })));
+    }
+}

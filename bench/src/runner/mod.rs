@@ -1,0 +1,286 @@
+//! Runs servers side by side: a site, a core for the servers and one for the load, and slices in turn.
+
+pub(crate) mod cachegrind;
+mod certificate;
+pub(crate) mod features;
+pub(crate) mod peers;
+pub(crate) mod server;
+pub(crate) mod servers;
+pub(crate) mod site;
+pub(crate) mod slice;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use tempfile::TempDir;
+
+use crate::arguments::number;
+use crate::error::Error;
+use crate::load::Report;
+use crate::measure::interference::{self, CpuTimes};
+use crate::measure::machine::Machine;
+use crate::system::cores::{Bound, Cores};
+use crate::system::interrupt::install_signal_handlers;
+use crate::system::programs;
+
+use certificate::Certificate;
+use features::Features;
+use server::{Server, ServerSpec};
+use servers::{Selection, Versions, web};
+use site::Site;
+use slice::{Load, Shot};
+
+/// How often a disturbed slice is repeated before it is kept.
+const MAX_REPEATS: usize = 2;
+/// Time for a server to complete its work after a slice.
+pub(crate) const SETTLE_TIME: Duration = Duration::from_millis(30);
+
+/// Options common to all benchmarks of servers.
+#[derive(Args, Clone, Debug)]
+pub struct RunnerOptions {
+    /// Processors of each server: workers of Phalanx and of its peers [default: all cores, or three quarters where
+    /// a core is left for the load]
+    #[arg(long, value_name = "N", value_parser = number(1..=64))]
+    pub processors: Option<usize>,
+
+    /// Cores and program
+    #[command(flatten)]
+    pub setup: SetupOptions,
+}
+
+/// Cores and the measured program.
+#[derive(Args, Clone, Debug)]
+pub struct SetupOptions {
+    /// Cores of the servers [default: as many as processors, all if there are not more]
+    #[arg(long = "server-core", value_name = "CORE,…", value_delimiter = ',')]
+    pub server_cores: Vec<usize>,
+
+    /// Cores of the load [default: those without a server, all if there is none]
+    #[arg(long = "load-core", value_name = "CORE,…", value_delimiter = ',')]
+    pub load_cores: Vec<usize>,
+
+    /// The `phalanx` to measure [default: the one beside this program, or on the search path]
+    #[arg(long, value_name = "PATH", env = "PHALANX_EXECUTABLE", hide_env_values = true)]
+    pub phalanx: Option<PathBuf>,
+}
+
+impl RunnerOptions {
+    /// The cores, and the number of processors of each server.
+    ///
+    /// # Errors
+    /// When a given core is not available.
+    pub(crate) fn cores(&self) -> std::io::Result<(Cores, usize)> {
+        let cores =
+            Cores::choose(&self.setup.server_cores, &self.setup.load_cores, self.processors)?;
+        let processors = self.processors.unwrap_or(cores.server.len());
+        Ok((cores, processors))
+    }
+
+    /// The core of a measurement with one thread.
+    ///
+    /// # Errors
+    /// When the given core is not available.
+    pub(crate) fn one_core(&self) -> std::io::Result<Vec<usize>> {
+        Ok(Cores::choose(&self.setup.server_cores, &[], Some(1))?.server)
+    }
+}
+
+/// Running servers and their environment.
+pub(crate) struct Runner {
+    pub(crate) cores: Cores,
+    pub(crate) machine: Machine,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) versions: Versions,
+    site: Site,
+    phalanx: PathBuf,
+    directory: TempDir,
+    check_noise: bool,
+    cold: bool,
+    certificate: Option<Certificate>,
+    _bound: Bound,
+}
+
+/// Servers to start, and their site.
+pub(crate) struct Plan<'a> {
+    /// Selects servers by name.
+    pub(crate) wants: &'a dyn Fn(&str) -> bool,
+    /// Additional arguments of `phalanx web`.
+    pub(crate) arguments: &'a [&'a str],
+    pub(crate) site: &'a dyn Fn(&std::path::Path) -> std::io::Result<Site>,
+    /// Whether disturbed slices are repeated.
+    pub(crate) check_noise: bool,
+    /// Whether to evict the site from the page cache before each slice.
+    pub(crate) cold: bool,
+    /// Features of the servers; servers without them are left out.
+    pub(crate) features: Features,
+}
+
+impl<'a> Plan<'a> {
+    /// The selected servers with small files and no further features. Noise is ignored in quick runs.
+    pub(crate) fn small(wants: &'a dyn Fn(&str) -> bool, quick: bool) -> Self {
+        Self {
+            wants,
+            arguments: &[],
+            site: &Site::make,
+            check_noise: !quick,
+            cold: false,
+            features: Features::NONE,
+        }
+    }
+}
+
+impl Runner {
+    /// Starts the servers, and binds this thread to the load's cores until they are stopped.
+    pub(crate) fn start(options: &RunnerOptions, plan: &Plan<'_>) -> Result<Self, Error> {
+        let (cores, processors) = options.cores()?;
+        let mut runner = Self::prepare(&options.setup, cores, plan.site, plan.check_noise)?;
+        runner.machine.processors = processors;
+        runner.cold = plan.cold;
+        let on = runner.cores.server.clone();
+        match runner.add(plan, processors, &on)?.is_empty() {
+            true => Err(Error::NoServers),
+            false => Ok(runner),
+        }
+    }
+
+    /// Creates the site, and binds this thread to the load's cores. There are no servers yet.
+    pub(crate) fn prepare(
+        setup: &SetupOptions,
+        cores: Cores,
+        site: &dyn Fn(&std::path::Path) -> std::io::Result<Site>,
+        check_noise: bool,
+    ) -> Result<Self, Error> {
+        install_signal_handlers()?;
+        phalanx::runtime::raise_open_files();
+        let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
+        let site = site(directory.path())?;
+        Ok(Self {
+            machine: Machine::here(cores.server.len(), &cores),
+            // Keep this process off the servers' cores.
+            _bound: Bound::to(&cores.load)?,
+            cores,
+            servers: Vec::new(),
+            versions: Versions::new(),
+            site,
+            phalanx: programs::phalanx(setup.phalanx.as_deref()),
+            directory,
+            check_noise,
+            cold: false,
+            certificate: None,
+        })
+    }
+
+    /// Starts servers with this many processors on `cores`, and returns their names.
+    pub(crate) fn add(
+        &mut self,
+        plan: &Plan<'_>,
+        processors: usize,
+        cores: &[usize],
+    ) -> Result<Vec<String>, Error> {
+        // Each call has its own folder, since configurations are named after their servers.
+        let directory = self.directory.path().join(self.servers.len().to_string());
+        std::fs::create_dir_all(&directory)?;
+        if plan.features.tls && self.certificate.is_none() {
+            self.certificate = Some(Certificate::make(self.directory.path())?);
+        }
+        let selection = Selection {
+            wants: plan.wants,
+            arguments: plan.arguments,
+            phalanx: &self.phalanx,
+            processors,
+            directory: &directory,
+            site: &self.site,
+            certificate: self.certificate.as_ref(),
+            features: plan.features,
+        };
+        let (specs, versions) = selection.specs()?;
+        self.versions = versions;
+        let start = |spec| Server::start(spec, cores, &directory, &self.site);
+        let servers = specs.into_iter().map(start).collect::<Result<Vec<_>, Error>>()?;
+        let names = servers.iter().map(|server| server.name.clone()).collect();
+        self.servers.extend(servers);
+        Ok(names)
+    }
+
+    /// Starts an additional `phalanx web`.
+    pub(crate) fn add_web(
+        &mut self,
+        driver: &'static str,
+        arguments: &[&str],
+    ) -> Result<(), Error> {
+        let certificate = self.certificate.as_ref();
+        let processors = self.machine.processors;
+        let spec = web(&self.phalanx, processors, &self.site, driver, arguments, certificate);
+        let spec = ServerSpec { name: format!("{}-{}", spec.name, self.servers.len()), ..spec };
+        let server = Server::start(spec, &self.cores.server, self.directory.path(), &self.site)?;
+        self.servers.push(server);
+        Ok(())
+    }
+
+    /// Path of the measured program.
+    pub(crate) fn phalanx(&self) -> &std::path::Path {
+        &self.phalanx
+    }
+
+    /// The served site.
+    pub(crate) fn site(&self) -> &Site {
+        &self.site
+    }
+
+    /// Runs a slice of load on a server, and repeats it if it was disturbed. The flag is true if the last one was
+    /// as well.
+    pub(crate) fn slice(
+        &self,
+        server: &Server,
+        slice: Duration,
+        shot: Shot,
+    ) -> Result<(Report, bool), Error> {
+        let all: Vec<u32> =
+            self.servers.iter().flat_map(|server| &server.process.family).copied().collect();
+        let processes = if self.cores.are_shared() { 1 } else { self.cores.load.len() };
+        let load = Load { directory: self.directory.path(), site: &self.site, slice, processes };
+        let mut left = MAX_REPEATS;
+        loop {
+            if self.cold {
+                self.site.forget()?;
+            }
+            std::thread::sleep(SETTLE_TIME);
+            let before = CpuTimes::take(&self.cores, &all)?;
+            let report = load.report(server, shot)?;
+            let after = CpuTimes::take(&self.cores, &all)?;
+            let foreign = before.foreign_until(&after, &self.cores);
+            let disturbed = foreign > interference::MAX_FOREIGN_SHARE;
+            // A short slice may fail for lack of a core, independent of the server. Likewise a closed loop in
+            // which the machine stalled for the length of the slice, without processor time used by others.
+            let failed = report.errors.total() > 0;
+            let short = !self.check_noise && shot.rate.is_none() && (failed || report.starved > 0);
+            let nothing = report.requests_per_second == 0.0;
+            let again = nothing || short || disturbed && (self.check_noise || failed);
+            if !again || left == 0 {
+                return Ok((report, disturbed && self.check_noise));
+            }
+            match disturbed {
+                true => eprintln!(
+                    "  {}: other processes used {:.0} % of a core; repeating",
+                    server.name,
+                    foreign * 100.0
+                ),
+                false => eprintln!("  {}: not all requests were answered; repeating", server.name),
+            }
+            left -= 1;
+        }
+    }
+
+    /// Successful answers per second in closed loop.
+    pub(crate) fn capacity(
+        &self,
+        server: &Server,
+        slice: Duration,
+        connections: usize,
+    ) -> Result<f64, Error> {
+        let timeout = slice + Duration::from_secs(5);
+        let shot = Shot::closed(connections, 1, timeout);
+        Ok(self.slice(server, slice, shot)?.0.successes_per_second())
+    }
+}

@@ -1,0 +1,101 @@
+//! A web server under measurement; it is ready when it answers correctly.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use phalanx_http::Body;
+use phalanx_http::client::Content;
+
+use super::features::Features;
+use super::site::{PROBE, Site};
+use crate::error::Error;
+use crate::load::http::tls::Tls;
+use crate::system::process::{Process, ReservedPort, START_TIMEOUT};
+
+/// A server to start.
+pub(crate) struct ServerSpec {
+    /// Name with driver or tuning, as in `phalanx-uring`.
+    pub(crate) name: String,
+    /// Name without.
+    pub(crate) server: &'static str,
+    pub(crate) driver: Option<&'static str>,
+    pub(crate) command: Command,
+    /// Port to listen on; `None` if the server chooses and announces it.
+    pub(crate) port: Option<ReservedPort>,
+    /// Whether it serves the site, rather than one answer for all requests.
+    pub(crate) serves_files: bool,
+    /// Its features.
+    pub(crate) features: Features,
+}
+
+/// A running web server.
+pub(crate) struct Server {
+    pub(crate) name: String,
+    pub(crate) server: &'static str,
+    pub(crate) driver: Option<&'static str>,
+    /// Its features.
+    pub(crate) features: Features,
+    pub(crate) process: Process,
+}
+
+impl Server {
+    /// Starts it on `cores` and waits until it answers with a file of `site`.
+    pub(crate) fn start(
+        spec: ServerSpec,
+        cores: &[usize],
+        directory: &Path,
+        site: &Site,
+    ) -> Result<Self, Error> {
+        let ServerSpec { name, server, driver, command, port, serves_files, features } = spec;
+        let process =
+            Process::start(&name, command, port, cores, directory, |address| {
+                match ask(address, features.tls) {
+                    Ok(body) if !serves_files || body == site.probe => Ok(()),
+                    Ok(body) => Err(format!("wrong answer to {PROBE}: {} bytes", body.len())),
+                    Err(error) => Err(format!("no answer from {address}: {error}")),
+                }
+            })?;
+        Ok(Self { name, server, driver, features, process })
+    }
+}
+
+/// The body of the answer to [`PROBE`].
+fn ask(address: SocketAddr, tls: bool) -> io::Result<Vec<u8>> {
+    let stream = TcpStream::connect_timeout(&address, START_TIMEOUT)?;
+    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    match tls {
+        true => get(Tls::to(&address.ip().to_string(), true, false)?.wrap(stream)?, PROBE),
+        false => get(stream, PROBE),
+    }
+}
+
+/// The body of the answer to a GET of `path` on a connection. Anything but a 200 with a length is an error.
+pub(crate) fn get(mut stream: impl Read + Write, path: &str) -> io::Result<Vec<u8>> {
+    let mut request = Vec::new();
+    phalanx_http::client::write_get(&mut request, "localhost", path, false);
+    stream.write_all(&request)?;
+    let (mut bytes, mut chunk) = (Vec::new(), [0; 8192]);
+    let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why);
+    loop {
+        let parsed = phalanx_http::client::parse_response(&bytes, false);
+        if let Some(response) = parsed.map_err(|_| bad("not HTTP"))? {
+            let Content::Framed(Body::Length(length)) = response.content else {
+                return Err(bad("no Content-Length"));
+            };
+            if response.status != 200 {
+                return Err(bad(&format!("status {}", response.status)));
+            }
+            if (bytes.len() - response.head) as u64 >= length {
+                bytes.drain(..response.head);
+                return Ok(bytes);
+            }
+        }
+        match stream.read(&mut chunk)? {
+            0 => return Err(bad("incomplete answer")),
+            read => bytes.extend_from_slice(&chunk[..read]),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Selection of the servers to measure.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+use super::certificate::Certificate;
+use super::features::Features;
+use super::peers::PEERS;
+use super::server::ServerSpec;
+use super::site::Site;
+use crate::system::programs;
+
+/// Versions of the peers; `None` if not installed.
+pub(crate) type Versions = BTreeMap<&'static str, Option<String>>;
+
+/// The selected servers and their parameters.
+pub(crate) struct Selection<'a> {
+    /// Selects servers by name.
+    pub(crate) wants: &'a dyn Fn(&str) -> bool,
+    /// Additional arguments of `phalanx web`.
+    pub(crate) arguments: &'a [&'a str],
+    pub(crate) phalanx: &'a Path,
+    /// Processors of each server.
+    pub(crate) processors: usize,
+    /// Folder for configuration files.
+    pub(crate) directory: &'a Path,
+    pub(crate) site: &'a Site,
+    /// The certificate, if TLS is required.
+    pub(crate) certificate: Option<&'a Certificate>,
+    /// Required features. Servers without them are left out.
+    pub(crate) features: Features,
+}
+
+impl Selection<'_> {
+    /// The selected and available servers, and the peers' versions.
+    ///
+    /// # Errors
+    /// When a configuration file cannot be written, or the path of this program is unknown.
+    pub(crate) fn specs(&self) -> io::Result<(Vec<ServerSpec>, Versions)> {
+        let Self { wants, phalanx, processors, site, certificate, features, .. } = *self;
+        let program = programs::own()?;
+        let mut specs = Vec::new();
+        let mut versions = Versions::new();
+        for driver in ["uring", "poll"] {
+            let web = web(phalanx, processors, site, driver, self.arguments, certificate);
+            specs.push(logging(web, self.directory, features));
+            let mut floor = Command::new(&program);
+            floor.args(["floor-server", "--driver", driver]);
+            floor.arg(format!("--processors={processors}"));
+            specs.push(own("floor", Some(driver), false, floor));
+        }
+        let mut twin = Command::new(&program);
+        twin.arg("twin-server").arg(&site.root);
+        specs.push(own("twin", None, true, twin));
+        for peer in &PEERS {
+            let path = peer.find();
+            versions.insert(peer.name(), path.as_deref().and_then(|path| peer.version(path)));
+            match path {
+                Some(path) => {
+                    specs.extend(peer.specs(
+                        &path,
+                        processors,
+                        self.directory,
+                        &site.root,
+                        certificate,
+                        features,
+                    )?);
+                }
+                None if wants(peer.name()) => {
+                    eprintln!("{} is not installed and is skipped; {}", peer.name(), peer.install);
+                }
+                None => (),
+            }
+        }
+        specs.retain(|spec| wants(&spec.name) && spec.features == features);
+        // Without io_uring its driver cannot be measured.
+        if let Err(error) = phalanx_driver::choose(phalanx::runtime::DriverChoice::Uring) {
+            eprintln!("skipping the uring driver: {error}");
+            specs.retain(|spec| spec.driver != Some("uring"));
+        }
+        Ok((specs, versions))
+    }
+}
+
+/// The better available driver, and the name of `phalanx web` on it.
+pub(crate) fn ours() -> (&'static str, String) {
+    let ring = phalanx_driver::choose(phalanx::runtime::DriverChoice::Uring).is_ok();
+    let driver = if ring { "uring" } else { "poll" };
+    (driver, format!("phalanx-{driver}"))
+}
+
+/// `phalanx web` with this many workers and additional arguments.
+pub(crate) fn web(
+    phalanx: &Path,
+    processors: usize,
+    site: &Site,
+    driver: &'static str,
+    arguments: &[&str],
+    certificate: Option<&Certificate>,
+) -> ServerSpec {
+    let mut web = Command::new(phalanx);
+    web.arg("web").arg(&site.root).args(["--listen", "127.0.0.1:0"]);
+    web.arg(format!("--workers={processors}")).args(["--driver", driver]).args(arguments);
+    if let Some(Certificate { chain, key }) = certificate {
+        web.arg("--tls-certificate").arg(chain).arg("--tls-key").arg(key);
+    }
+    let features = Features { tls: certificate.is_some(), ..Features::NONE };
+    ServerSpec { features, ..own("phalanx", Some(driver), true, web) }
+}
+
+/// Adds the required features to `phalanx web`.
+fn logging(mut web: ServerSpec, directory: &Path, features: Features) -> ServerSpec {
+    if features.log {
+        let log = directory.join(format!("{}.access.log", web.name));
+        web.command.arg("--set").arg(format!("access-log.target = '{}'", log.display()));
+    }
+    // It supports HTTP/2 wherever it supports TLS.
+    ServerSpec { features, ..web }
+}
+
+fn own(
+    server: &'static str,
+    driver: Option<&'static str>,
+    serves_files: bool,
+    command: Command,
+) -> ServerSpec {
+    let name = driver.map_or(server.to_owned(), |driver| format!("{server}-{driver}"));
+    ServerSpec { name, server, driver, command, port: None, serves_files, features: Features::NONE }
+}

@@ -1,0 +1,176 @@
+//! A slice: load on one server from a separate process.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::server::Server;
+use super::site::Site;
+use crate::error::Error;
+use crate::load;
+use crate::system::interrupt::interrupted;
+use crate::system::process::Group;
+
+/// Time limit of the load process beyond the length of its load.
+const LOAD_OVERHEAD: Duration = Duration::from_secs(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Parameters of load common to all slices.
+pub(crate) struct Load<'a> {
+    pub(crate) directory: &'a Path,
+    pub(crate) site: &'a Site,
+    pub(crate) slice: Duration,
+    /// Number of processes that send the load, if it has several cores of its own.
+    pub(crate) processes: usize,
+}
+
+/// Parameters of a slice's load.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shot {
+    pub(crate) connections: usize,
+    pub(crate) seed: usize,
+    /// Requests per second in open loop.
+    pub(crate) rate: Option<f64>,
+    /// Response timeout.
+    pub(crate) timeout: Duration,
+    /// Concurrent requests per connection.
+    pub(crate) pipeline: usize,
+    /// With users: minimum pause between pages.
+    pub(crate) think: Option<Duration>,
+    /// In open loop: time at the end for requests that waited for a connection.
+    pub(crate) finish: Option<Duration>,
+    /// Driver of the load.
+    pub(crate) driver: Option<&'static str>,
+}
+
+impl Shot {
+    /// Closed loop with one request per connection at a time.
+    pub(crate) fn closed(connections: usize, seed: usize, timeout: Duration) -> Self {
+        Self {
+            connections,
+            seed,
+            rate: None,
+            timeout,
+            pipeline: 1,
+            think: None,
+            finish: None,
+            driver: None,
+        }
+    }
+}
+
+/// Figures of a slice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Figures {
+    pub(crate) cpu_us: f64,
+    pub(crate) client_cpu_us: f64,
+    pub(crate) rps: f64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    /// Requests without an answer before the end of the slice.
+    pub(crate) failed: u64,
+    /// Whether other processes used our cores.
+    pub(crate) noisy: bool,
+}
+
+impl Load<'_> {
+    /// Sends the load to `server` from processes with the affinity of this one, which share connections and rate.
+    pub(crate) fn report(&self, server: &Server, shot: Shot) -> Result<load::Report, Error> {
+        let processes = self.processes.clamp(1, shot.connections);
+        let part = |n: usize| Shot {
+            connections: (shot.connections + n) / processes,
+            seed: shot.seed * processes + n,
+            rate: shot.rate.map(|rate| rate / processes as f64),
+            ..shot
+        };
+        let started: Vec<_> =
+            (0..processes).map(|n| self.start(server, part(n), n)).collect::<Result<_, Error>>()?;
+        let each = started.into_iter().enumerate().map(|(n, group)| self.finish(server, group, n));
+        Ok(load::Report::together(each.collect::<Result<Vec<_>, Error>>()?))
+    }
+
+    /// The files of the process with this number: its report and its errors.
+    fn files(&self, number: usize) -> [PathBuf; 2] {
+        ["out", "err"].map(|kind| self.directory.join(format!("load-{number}.{kind}")))
+    }
+
+    /// Starts a load process.
+    fn start(&self, server: &Server, shot: Shot, number: usize) -> Result<Group, Error> {
+        use std::os::unix::process::CommandExt;
+        let seconds = |duration: Duration| duration.as_secs_f64().to_string();
+        let [out, errors] = self.files(number);
+        let mut command = Command::new(crate::system::programs::own()?);
+        command
+            .arg("load")
+            .arg(format!(
+                "http{}://{}/",
+                if server.features.tls { "s" } else { "" },
+                server.process.address
+            ))
+            .args(server.features.tls.then_some("--insecure"))
+            .args(server.features.http2.then_some("--http2"))
+            .args(["--connections", &shot.connections.to_string()])
+            .args(["--seed", &shot.seed.to_string()])
+            .args((shot.pipeline > 1).then(|| format!("--pipeline={}", shot.pipeline)))
+            .args(shot.think.map(|think| format!("--think={}", seconds(think))))
+            .args(["--duration", &seconds(self.slice), "--warmup", &seconds(self.slice / 10)])
+            .args(["--timeout", &seconds(shot.timeout), "--json"])
+            .args(shot.rate.iter().map(|rate| format!("--rate={rate}")))
+            .args(shot.finish.map(|finish| format!("--finish={}", seconds(finish))))
+            .args(shot.driver.map(|driver| format!("--driver={driver}")))
+            .arg("--paths")
+            .arg(&self.site.paths)
+            .args(["--zipf", &self.site.alpha.to_string()])
+            .args(server.process.family.iter().map(|process| format!("--pid={process}")))
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(File::create(out)?)
+            .stderr(File::create(errors)?);
+        Ok(Group(command.spawn()?))
+    }
+
+    /// Waits for a load process and returns its report.
+    fn finish(
+        &self,
+        server: &Server,
+        mut group: Group,
+        number: usize,
+    ) -> Result<load::Report, Error> {
+        let [out, errors] = self.files(number);
+        let deadline = Instant::now() + 3 * self.slice + LOAD_OVERHEAD;
+        let failed = |why: String| Error::Load { name: server.name.clone(), why };
+        let status = loop {
+            interrupted()?;
+            match group.0.try_wait()? {
+                Some(status) => break status,
+                None if Instant::now() > deadline => return Err(failed("it does not exit".into())),
+                None => std::thread::sleep(POLL_INTERVAL),
+            }
+        };
+        let said = fs::read_to_string(&errors).unwrap_or_default();
+        if !status.success() {
+            return Err(failed(format!("{status}: {}", said.trim())));
+        }
+        let text = fs::read_to_string(&out)?;
+        serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
+    }
+}
+
+impl Figures {
+    /// The figures of a report. Wrong answers are an error.
+    pub(crate) fn of(report: &load::Report, noisy: bool) -> Result<Self, String> {
+        if report.status.success != report.completed || report.errors.malformed > 0 {
+            return Err(format!("wrong answers: {:?} {:?}", report.status, report.errors));
+        }
+        Ok(Self {
+            cpu_us: report.server_cpu_us_per_request.ok_or("its processor time cannot be read")?,
+            client_cpu_us: report.client_cpu_us_per_request,
+            rps: report.requests_per_second,
+            p50_us: report.latency.p50_us,
+            p99_us: report.latency.p99_us,
+            failed: report.errors.total() + report.starved,
+            noisy,
+        })
+    }
+}

@@ -1,0 +1,8 @@
+//! Processes, cores and signals of the system.
+
+pub(crate) mod cachegrind;
+pub(crate) mod cores;
+pub(crate) mod interrupt;
+pub(crate) mod process;
+pub mod procfs;
+pub(crate) mod programs;

@@ -1,0 +1,171 @@
+//! A server under measurement: a process that is started, probed until it is ready, and killed at the end.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::error::Error;
+use crate::system::interrupt::interrupted;
+
+/// Timeout for a server to become ready or to accept a connection.
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// A running process. Dropping it kills it and its children.
+pub(crate) struct Process {
+    pub(crate) address: SocketAddr,
+    /// Process ids of the process and its children.
+    pub(crate) family: Vec<u32>,
+    _group: Group,
+}
+
+impl Process {
+    /// Starts `command` on `cores` and waits until `ask` succeeds for its address. Its output goes to files in
+    /// `directory`. It listens on `port`, or announces its address.
+    pub(crate) fn start(
+        name: &str,
+        mut command: Command,
+        port: Option<ReservedPort>,
+        cores: &[usize],
+        directory: &Path,
+        ask: impl Fn(SocketAddr) -> Result<(), String>,
+    ) -> Result<Self, Error> {
+        use std::os::unix::process::CommandExt;
+        let out = directory.join(format!("{name}.out"));
+        let errors = directory.join(format!("{name}.err"));
+        let failed = |why: String| Error::Server { name: name.to_owned(), why };
+        let create = |path: &PathBuf| File::create(path).map_err(Error::Io);
+        command.process_group(0).stdin(Stdio::null());
+        command.stdout(create(&out)?).stderr(create(&errors)?);
+        // Released at the last moment; otherwise another server could get the same port and be measured twice.
+        let port = port.map(ReservedPort::give_up);
+        let child = crate::system::cores::spawn(cores, &mut command).map_err(|error| {
+            let program = command.get_program().display();
+            let hint = match error.kind() {
+                io::ErrorKind::NotFound => {
+                    "; build it with `cargo build --release`, or name it with --phalanx"
+                }
+                _ => "",
+            };
+            failed(format!("{program}: {error}{hint}"))
+        })?;
+        let mut group = Group(child);
+        let deadline = Instant::now() + START_TIMEOUT;
+        loop {
+            interrupted()?;
+            let address = match port {
+                Some(port) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+                None => announced(&fs::read_to_string(&out).unwrap_or_default()),
+            };
+            let why = match address.map(|address| (address, ask(address))) {
+                Some((address, Ok(()))) => {
+                    let family = crate::system::procfs::family(group.0.id())?;
+                    return Ok(Self { address, family, _group: group });
+                }
+                Some((_, Err(why))) => why,
+                None => "it does not say where it listens".to_owned(),
+            };
+            let ended = group.0.try_wait()?;
+            if ended.is_some() || Instant::now() > deadline {
+                let why = ended.map_or(why, |status| format!("it exited: {status}"));
+                let said = fs::read_to_string(&errors).unwrap_or_default();
+                let said = said.trim().lines().last().unwrap_or_default();
+                let colon = if said.is_empty() { "" } else { ": " };
+                return Err(failed(format!("{why}{colon}{said}")));
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+}
+
+/// Probe for servers that only need to accept a connection.
+pub(crate) fn listens(address: SocketAddr) -> Result<(), String> {
+    match TcpStream::connect_timeout(&address, START_TIMEOUT) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("it does not accept connections at {address}: {error}")),
+    }
+}
+
+/// The address in `listening on SCHEME://ADDRESS` in a server's output.
+fn announced(output: &str) -> Option<SocketAddr> {
+    let line = output.lines().find_map(|line| line.split_once("listening on "))?.1;
+    let address = line.split_once("://")?.1;
+    // An incomplete line has no newline yet.
+    output.ends_with('\n').then(|| address.trim().trim_end_matches('/').parse().ok())?
+}
+
+/// Folders searched in addition to the search path, which lacks them for some users.
+const FOLDERS: [&str; 5] = [
+    "/usr/sbin",
+    "/usr/local/sbin",
+    "/usr/local/nginx/sbin",
+    "/opt/homebrew/bin",
+    "/opt/homebrew/sbin",
+];
+
+/// The path of a server's executable, if it is installed.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(FOLDERS.map(PathBuf::from)).chain(installed());
+    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// Folders of `cargo xtask peers`, if this program is in cargo's target folder.
+fn installed() -> Vec<PathBuf> {
+    let own = std::env::current_exe().unwrap_or_default();
+    own.ancestors().skip(2).take(2).map(|folder| folder.join("peers/bin")).collect()
+}
+
+/// A process group, killed when dropped.
+pub(crate) struct Group(pub(crate) Child);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = Pid::from_raw(self.0.id().cast_signed()) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.0.wait();
+    }
+}
+
+/// A port reserved for a server that must be given one.
+pub(crate) struct ReservedPort(TcpListener, u16);
+
+impl ReservedPort {
+    pub(crate) fn take() -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        Ok(Self(listener, port))
+    }
+
+    pub(crate) fn number(&self) -> u16 {
+        self.1
+    }
+
+    /// Releases the port for the server.
+    pub(crate) fn give_up(self) -> u16 {
+        let Self(listener, port) = self;
+        drop(listener);
+        port
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn announcements() {
+        let address = "127.0.0.1:4242".parse().unwrap();
+        assert_eq!(announced("hello\nlistening on http://127.0.0.1:4242\n"), Some(address));
+        assert_eq!(announced("listening on https://127.0.0.1:4242/\n"), Some(address));
+        assert_eq!(announced("listening on mqtt://127.0.0.1:4242\n"), Some(address));
+        assert_eq!(announced("listening on http://127.0.0.1:42"), None);
+        assert_eq!(announced(""), None);
+    }
+}
