@@ -2,7 +2,8 @@
 //! with rings of two values. `cargo xtask loom` runs them.
 //!
 //! # Safety
-//! The only `unsafe` code accesses the state behind the gate under test; its comment has the argument.
+//! `unsafe` code accesses the state behind the gate, and the data of an owner and its visitors; the comments have
+//! the arguments.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,6 +19,7 @@ use crate::queue::ring::Ring;
 use crate::session::group_flag::Group;
 use crate::state::exclusive::{ExclusiveState, Gate, LocalExclusive};
 use crate::state::rebuildable::Rebuildable;
+use crate::sync::UnsafeCell;
 
 #[test]
 fn ring_loses_and_doubles_nothing() {
@@ -116,6 +118,78 @@ fn one_sender_pays_for_the_wake() {
             .collect();
         senders.into_iter().for_each(|sender| sender.join().unwrap());
         assert_eq!(woke.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// The data of an owner, which visitors access.
+struct Data(UnsafeCell<u32>);
+
+// SAFETY: this is what the model checks; loom reports concurrent accesses.
+unsafe impl Sync for Data {}
+// SAFETY: as above.
+unsafe impl Send for Data {}
+
+impl Data {
+    fn touch(&self) {
+        // SAFETY: exclusive, as the model checks.
+        self.0.with_mut(|data| unsafe { *data += 1 });
+    }
+}
+
+/// Another thread visits the owner before, in or after its sleep. The owner wakes up, or visits itself: their
+/// accesses do not overlap.
+#[test]
+fn a_visit_excludes_the_owner() {
+    for wakes in [true, false] {
+        loom::model(move || {
+            let (parking, data) =
+                (Arc::new(Parking::default()), Arc::new(Data(UnsafeCell::new(0))));
+            let visitor = {
+                let (parking, data) = (parking.clone(), data.clone());
+                thread::spawn(move || {
+                    if let Some(_visit) = parking.visit() {
+                        data.touch();
+                    }
+                })
+            };
+            data.touch();
+            assert!(parking.may_sleep(|| true));
+            if wakes {
+                parking.woke(loom::hint::spin_loop);
+                data.touch();
+            } else {
+                let _visit = parking.visit_self();
+                data.touch();
+            }
+            visitor.join().unwrap();
+        });
+    }
+}
+
+/// A sender notifies an owner that is being visited: the owner is unparked.
+#[test]
+fn a_visit_loses_no_wake() {
+    loom::model(|| {
+        let parking = Arc::new(Parking::default());
+        let unparked = Arc::new(AtomicBool::new(false));
+        let flag = unparked.clone();
+        parking.install(Box::new(move || flag.store(true, Ordering::Release)));
+        let pending = Arc::new(ReadyMask::default());
+        let visitor = {
+            let parking = parking.clone();
+            thread::spawn(move || drop(parking.visit()))
+        };
+        let sender = {
+            let (parking, pending) = (parking.clone(), pending.clone());
+            thread::spawn(move || {
+                pending.mark(Inbox::Stage(0));
+                parking.notify();
+            })
+        };
+        let sleeps = parking.may_sleep(|| pending.is_quiet());
+        sender.join().unwrap();
+        visitor.join().unwrap();
+        assert!(!sleeps || unparked.load(Ordering::Acquire), "asleep with work and no wake-up");
     });
 }
 

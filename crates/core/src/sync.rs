@@ -4,10 +4,13 @@
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,
+    hint::spin_loop,
     sync::Mutex,
     sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
+#[cfg(not(loom))]
+pub(crate) use std::hint::spin_loop;
 #[cfg(not(loom))]
 pub(crate) use std::sync::Mutex;
 #[cfg(not(loom))]

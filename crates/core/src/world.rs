@@ -27,7 +27,8 @@ pub trait World {
         self.submit();
     }
     /// Submits, then sleeps until I/O completes, the processor's [`Unpark`](crate::Unpark) is called,
-    /// or `timeout` nanoseconds have passed. Without a timeout it may sleep indefinitely.
+    /// or `timeout` nanoseconds have passed. Without a timeout it may sleep indefinitely. The thread has no
+    /// current processor meanwhile, so it cannot invoke operations.
     fn park(&self, timeout: Option<u64>);
     /// Called after a turn that did some work and left none. The implementation may wait briefly for
     /// several events to arrive, for at most `timeout` nanoseconds. The rest of the program cannot

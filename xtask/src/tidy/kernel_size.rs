@@ -23,10 +23,12 @@ const KERNEL: &[&str] = &[
 const OPTIONAL: &[&str] = &[
     "handle/policy/",
     "mailbox/fault_injection.rs",
+    "mailbox/visit.rs",
     "memory/pool.rs",
     "memory/prefetch.rs",
     "processor/observe/",
     "processor/policy/",
+    "state/policy/",
     "state/rebuildable.rs",
 ];
 

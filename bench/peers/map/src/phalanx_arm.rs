@@ -25,7 +25,7 @@ pub(crate) fn mutex(spin: Option<u64>) -> Result<(), Box<dyn Error>> {
 pub(crate) fn partitioned(spin: Option<u64>) -> Result<(), Box<dyn Error>> {
     let mut graph = Graph::new();
     let clients = graph.shared("clients", ());
-    let map = graph.partitioned("map", |_partition| Part::default());
+    let map = graph.stage("map").migrating(|_partition| Part::default());
     let hasher = Arc::new(RandomState::new());
     serve(graph, clients, spin, async move |request: Request| {
         let key = number(&hasher, &request);

@@ -19,6 +19,7 @@ use crate::stage::key::Key;
 use crate::stage_set::MAX_STAGES;
 use crate::state::exclusive::{ExclusiveState, LocalExclusive};
 use crate::state::partition::{Partitions, Table};
+use crate::state::policy::take_over::TakeOver;
 use crate::state::rebuildable::Rebuildable;
 
 /// A program's stages, declared in wavefront order: from where requests come in to where their work
@@ -257,6 +258,15 @@ impl<'g> StageOptions<'g> {
         self,
         make: impl Fn(usize) -> S + Send + Sync + 'static,
     ) -> PartitionedStage<S> {
+        self.partitioned_with(make, None)
+    }
+
+    /// A partitioned stage; `take_over` takes partitions over from sleeping processors.
+    pub(crate) fn partitioned_with<S: 'static>(
+        self,
+        make: impl Fn(usize) -> S + Send + Sync + 'static,
+        take_over: Option<TakeOver<S>>,
+    ) -> PartitionedStage<S> {
         let (declared, stage, name, rebuild) =
             (self.partitions, self.number(), self.name(), self.rebuild);
         let make = Arc::new(make);
@@ -270,10 +280,10 @@ impl<'g> StageOptions<'g> {
         let key = self.declare(Box::new(move |processor, processors| {
             let table: &Arc<Table> = table.get_or_init(|| {
                 let count = declared.unwrap_or(processors * DEFAULT_PARTITIONS_PER_PROCESSOR);
-                Arc::new(Table::new(count, processors.min(cores.load(Ordering::Relaxed))))
+                let owners = processors.min(cores.load(Ordering::Relaxed));
+                Arc::new(Table::new(count, owners, processors))
             });
-            let partitions = Partitions::new(table.clone(), processor, &mend);
-            LocalState::plain(Rc::new(partitions))
+            LocalState::plain(Partitions::new(table.clone(), processor, &mend, take_over))
         }));
         Stage::new(key)
     }

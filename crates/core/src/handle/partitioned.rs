@@ -100,7 +100,11 @@ impl<S: 'static> Stage<Partition<S>> {
         T: Send + 'static,
     {
         let stage = *self;
-        let owner = self.partitions(processor).table().owner(partition);
+        let partitions = self.partitions(processor);
+        let owner = match partitions.acquire(processor.into(), self.key().stage(), partition) {
+            true => processor.index(),
+            false => partitions.table().owner(partition),
+        };
         let invocation = move |p: &Processor, number| {
             // SAFETY: the stage is this handle's (top of the file).
             match unsafe { p.state::<Partitions<S>>(number) }.enter(partition) {

@@ -8,3 +8,4 @@ pub(crate) mod message;
 pub(crate) mod parking;
 pub(crate) mod pending_replies;
 pub(crate) mod registry;
+pub(crate) mod visit;

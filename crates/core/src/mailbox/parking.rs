@@ -29,23 +29,27 @@
 //!   many send.
 //!
 //! `loom.rs` checks both properties: `park_never_misses_a_wake` and `one_sender_pays_for_the_wake`.
+//!
+//! Another thread may access what belongs to a sleeping owner: see [`crate::mailbox::visit`].
 
 use std::sync::OnceLock;
 
-use crate::sync::{AtomicU8, Ordering, fence};
+use crate::sync::{AtomicU8, Ordering, fence, spin_loop};
 
 /// Wakes a parked processor, from any thread. It must be sticky: if called before the processor sleeps,
 /// that sleep returns immediately.
 pub type Unpark = Box<dyn Fn() + Send + Sync>;
 
-const RUNNING: u8 = 0;
-const PARKED: u8 = 1;
-const NOTIFIED: u8 = 2;
+pub(super) const RUNNING: u8 = 0;
+pub(super) const PARKED: u8 = 1;
+pub(super) const NOTIFIED: u8 = 2;
+pub(super) const VISITED: u8 = 3;
+pub(super) const VISITED_NOTIFIED: u8 = 4;
 
 /// The parking state of one processor.
 #[derive(Default)]
 pub(crate) struct Parking {
-    state: AtomicU8,
+    pub(super) state: AtomicU8,
     unpark: OnceLock<Unpark>,
 }
 
@@ -58,41 +62,62 @@ impl Parking {
     /// Announces that the owner is about to sleep. True if it may: `quiet` is called *after* the
     /// announcement and must return whether all inboxes are empty. [`Parking::woke`] follows the sleep.
     pub(crate) fn may_sleep(&self, quiet: impl FnOnce() -> bool) -> bool {
-        self.state.store(PARKED, Ordering::Relaxed);
+        self.state.store(PARKED, Ordering::Release);
         fence(Ordering::SeqCst);
         if quiet() {
             return true;
         }
-        self.woke();
+        self.woke(spin_loop);
         false
     }
 
-    /// Records that the owner is awake again.
-    pub(crate) fn woke(&self) {
-        self.state.store(RUNNING, Ordering::Relaxed);
+    /// Records that the owner is awake again. Calls `relax` until the end of a visit.
+    pub(crate) fn woke(&self, relax: impl Fn()) {
+        loop {
+            let state = self.state.load(Ordering::Relaxed);
+            match state {
+                VISITED | VISITED_NOTIFIED => relax(),
+                _ if self.exchange(state, RUNNING) => return,
+                _ => (),
+            }
+        }
+    }
+
+    pub(super) fn exchange(&self, from: u8, to: u8) -> bool {
+        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    pub(super) fn unpark(&self) {
+        if let Some(unpark) = self.unpark.get() {
+            unpark();
+        }
     }
 
     /// Whether the owner appears to be parked. Only a hint: the state may already have changed.
     pub(crate) fn is_parked(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == PARKED
+        matches!(self.state.load(Ordering::Relaxed), PARKED | VISITED)
     }
 
     /// Wakes the owner if it is parked; the sender has published a message before. True if this call
     /// woke it.
     pub(crate) fn notify(&self) -> bool {
         fence(Ordering::SeqCst);
-        let woke = self.state.load(Ordering::Relaxed) == PARKED
-            && self
-                .state
-                .compare_exchange(PARKED, NOTIFIED, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok();
+        let woke = loop {
+            match self.state.load(Ordering::Relaxed) {
+                PARKED if self.exchange(PARKED, NOTIFIED) => break true,
+                // The visitor calls `Unpark`.
+                VISITED if self.exchange(VISITED, VISITED_NOTIFIED) => return true,
+                PARKED | VISITED => (),
+                _ => break false,
+            }
+        };
         #[cfg(feature = "fault-injection")]
         let woke = woke
             && !crate::mailbox::fault_injection::fires(
                 crate::mailbox::fault_injection::Fault::LostUnpark,
             );
-        if woke && let Some(unpark) = self.unpark.get() {
-            unpark();
+        if woke {
+            self.unpark();
         }
         woke
     }

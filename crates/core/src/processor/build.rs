@@ -17,7 +17,6 @@ use crate::queue::local::{StageQueue, StarvationGuard};
 use crate::stage::cohort_defaults::bound;
 use crate::stage::key::Key;
 use crate::stage::local::{LocalStage, StageRuntime};
-use crate::stage::queue_delay::QueueDelay;
 use crate::stage::tuner_state::TunerState;
 
 impl ProcessorBuilder {
@@ -50,6 +49,7 @@ impl ProcessorBuilder {
         let tuner = TunerState::new(&program.stages, &stages, program.cohorts);
         let stages = Stages::new(stages, &program.stages, &counters);
         let ingress = Ingress::new(stages.entries);
+        let (delay, take_overs) = Default::default();
         let processor = Processor {
             identity: mailbox.identity,
             number,
@@ -62,7 +62,7 @@ impl ProcessorBuilder {
             stages,
             current: Current::default(),
             waiting: Waiting::default(),
-            load: Load { delay: QueueDelay::default(), ingress, tuner },
+            load: Load { delay, ingress, tuner, take_overs },
             scratch: Scratch::default(),
             observe: Observe { counters, types: RefCell::default(), panics: RefCell::default() },
             link: Link::new(program, mailbox, share),

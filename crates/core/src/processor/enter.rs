@@ -55,16 +55,25 @@ pub(crate) fn on<R>(identity: u32, f: impl FnOnce(&Processor) -> R) -> Option<R>
     (processor.identity() == identity).then(|| f(processor))
 }
 
+struct Restore(Option<NonNull<Processor>>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
+    }
+}
+
 impl Processor {
     /// Makes this the thread's current processor while `f` runs: operations may be invoked.
     pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Restore(Option<NonNull<Processor>>);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                CURRENT.set(self.0);
-            }
-        }
+        let _visit = self.link.mailbox().parking.visit_self();
         let _restore = Restore(CURRENT.replace(Some(NonNull::from(self))));
+        f()
+    }
+
+    /// Leaves this processor while `f` runs: the thread has no current processor.
+    pub(crate) fn leave<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _restore = Restore(CURRENT.take());
         f()
     }
 

@@ -41,6 +41,8 @@ use crate::stage::declaration::LocalState;
 
 impl Drop for Processor {
     fn drop(&mut self) {
+        // If it was dropped in its sleep: nobody visits it any more.
+        self.link.mailbox().parking.woke(std::hint::spin_loop);
         // The pools reject what the destructors below invoke, so each pool is emptied in one pass.
         self.slab().close();
         // From here on the program owns the memory of the slots, even if this unwinds.

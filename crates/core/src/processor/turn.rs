@@ -60,6 +60,7 @@ impl Processor {
                 }
                 if turn.ran > 0 || turn.received {
                     if let Some(idle) = idle.take() {
+                        self.load.take_overs.was_idle(idle);
                         spinning.came(u64::saturating_sub(idle, last_work), world.sleep_cost());
                     }
                     last_work = self.now();
@@ -126,6 +127,7 @@ impl Processor {
         self.observe.counters.turns.add(1);
         if self.observe.counters.turns.get().is_multiple_of(TURNS_PER_PUBLISH) {
             self.publish();
+            self.give_back();
         }
         self.publish_busy();
         self.load.tuner.turned(ran);
@@ -288,8 +290,9 @@ impl Processor {
         if !self.link.mailbox().parking.may_sleep(|| self.link.mailbox().pending.is_quiet()) {
             return now;
         }
-        world.park(timeout);
-        self.link.mailbox().parking.woke();
+        // Others may take partitions over meanwhile, so nothing may be invoked here.
+        self.leave(|| world.park(timeout));
+        self.link.mailbox().parking.woke(|| world.yield_core());
         self.load.delay.slept();
         self.observe.counters.parks.add(1);
         let woken = world.now();

@@ -104,10 +104,14 @@ impl<'p> Steps<'p> {
         });
     }
 
-    /// Steals work from an overloaded processor, for balanced stages.
+    /// Steals work from an overloaded processor, for balanced stages. A saturated processor gives back the partitions
+    /// that it has taken over.
     pub fn balance(self) {
         let Self(processor) = self;
-        processor.in_turn(|| processor.balance());
+        processor.in_turn(|| {
+            processor.balance();
+            processor.give_back();
+        });
     }
 
     /// The ready stages, by their numbers in the order of declaration.
@@ -197,8 +201,9 @@ impl<'p> Steps<'p> {
 
     /// Ends the sleep.
     pub fn wake(self) {
-        self.0.link.mailbox().parking.woke();
+        self.0.link.mailbox().parking.woke(std::hint::spin_loop);
         self.0.load.delay.slept();
+        self.0.load.take_overs.was_idle(self.0.now());
     }
 
     /// Whether this processor's mailbox contains messages that it has not seen. If it is parked and no other

@@ -1,5 +1,7 @@
 //! Access to the state of a stage: under a lock, by partition, or rebuilt after a panic.
 
 pub(crate) mod exclusive;
+pub(crate) mod owned;
 pub(crate) mod partition;
+pub(crate) mod policy;
 pub(crate) mod rebuildable;

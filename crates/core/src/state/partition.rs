@@ -4,49 +4,55 @@
 //! A table shared by all processors stores the owners. Processors read it without ordering: a stale
 //! entry sends an invocation to a processor that forwards it. Only a processor that has just become the
 //! owner writes an entry. A processor that finds a partition among its own entries is the owner,
-//! whatever the table contains. [`crate::handle::policy::migration`] moves partitions between owners.
+//! whatever the table contains. [`crate::handle::policy::migration`] moves partitions between owners,
+//! [`crate::handle::policy::take_over`] takes them over from sleeping ones.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU16};
 use std::task::Waker;
 
 use crate::panic::catch_panic;
+use crate::state::owned::OwnedRef;
+use crate::state::policy::take_over::TakeOver;
 use crate::state::rebuildable::Rebuildable;
 
 /// The owner of each partition.
-pub(crate) struct Table(Box<[AtomicU16]>);
+pub(crate) struct Table {
+    pub(super) owners: Box<[AtomicU16]>,
+    /// The number of processors that own partitions at first.
+    pub(super) first_owners: usize,
+    /// Each processor's [`Partitions`], which other processors [visit](crate::mailbox::visit).
+    pub(super) views: Box<[AtomicPtr<()>]>,
+}
 
 impl Table {
-    /// Assigns the partitions to the first `owners` processors round-robin.
-    pub(crate) fn new(count: usize, owners: usize) -> Self {
-        Self((0..count).map(|partition| AtomicU16::new((partition % owners) as u16)).collect())
+    /// Assigns the partitions to the first `owners` of `processors` round-robin.
+    pub(crate) fn new(count: usize, owners: usize, processors: usize) -> Self {
+        let owner = |partition| AtomicU16::new((partition % owners) as u16);
+        Self {
+            owners: (0..count).map(owner).collect(),
+            first_owners: owners,
+            views: (0..processors).map(|_| AtomicPtr::default()).collect(),
+        }
     }
 
     #[inline]
     pub(crate) fn owner(&self, partition: usize) -> usize {
-        self.0[partition].load(Relaxed).into()
+        self.owners[partition].load(Relaxed).into()
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.0.len()
+        self.owners.len()
     }
-}
-
-/// Owned partition: the state of a partition on its owner.
-struct Home<S> {
-    state: Rebuildable<S>,
-    /// Whether a move is pending: no operation may enter.
-    closed: Cell<bool>,
-    /// Woken when the last operation inside has left.
-    drained: RefCell<Option<Waker>>,
 }
 
 /// The state of one partition as its operations access it. The value stays on its processor, and the
 /// partition does not move while it exists.
 pub struct Partition<S> {
-    home: Rc<Home<S>>,
+    pub(super) home: OwnedRef<S>,
     index: usize,
 }
 
@@ -66,16 +72,6 @@ impl<S> Partition<S> {
     pub fn index(&self) -> usize {
         self.index
     }
-
-    #[cold]
-    fn released(&self) {
-        // This reference and that of the entry.
-        if Rc::strong_count(&self.home) == 2
-            && let Some(waker) = self.home.drained.take()
-        {
-            catch_panic(|| waker.wake());
-        }
-    }
 }
 
 impl<S> Clone for Partition<S> {
@@ -94,50 +90,35 @@ impl<S> Drop for Partition<S> {
 }
 
 /// One processor's view of a partition.
-struct Entry<S> {
+pub(super) struct Entry<S> {
     /// The owned partition, if this processor is the owner.
-    home: RefCell<Option<Rc<Home<S>>>>,
+    pub(super) home: RefCell<Option<OwnedRef<S>>>,
     /// Moves that the new owner has not yet confirmed.
-    leaving: Cell<u32>,
+    pub(super) leaving: Cell<u32>,
     /// Operations that wait for a move to end, in order.
-    waiting: RefCell<Vec<Waker>>,
+    pub(super) waiting: RefCell<Vec<Waker>>,
     /// The number of times that they were woken.
-    round: Cell<u32>,
+    pub(super) round: Cell<u32>,
 }
 
 impl<S> Entry<S> {
     fn new(state: Option<Rebuildable<S>>) -> Self {
         Self {
-            home: RefCell::new(state.map(Home::new)),
+            home: RefCell::new(state.map(OwnedRef::new)),
             leaving: Cell::new(0),
             waiting: RefCell::default(),
             round: Cell::new(1),
         }
     }
-
-    fn wake(&self) {
-        self.round.set(self.round.get().wrapping_add(1));
-        self.waiting.take().into_iter().for_each(|waker| catch_panic(|| waker.wake()));
-    }
-}
-
-impl<S> Home<S> {
-    fn new(state: Rebuildable<S>) -> Rc<Self> {
-        Rc::new(Self { state, closed: Cell::new(false), drained: RefCell::default() })
-    }
-}
-
-/// Why a partition could not be closed.
-pub(crate) enum Refusal {
-    NotHere,
-    Moving,
 }
 
 /// One processor's view of the partitions of a stage.
 pub(crate) struct Partitions<S> {
-    table: Arc<Table>,
-    processor: usize,
-    entries: Box<[Entry<S>]>,
+    pub(super) table: Arc<Table>,
+    pub(super) processor: usize,
+    pub(super) entries: Box<[Entry<S>]>,
+    /// Takes a partition over from a sleeping owner, if the stage permits it.
+    pub(super) take_over: Option<TakeOver<S>>,
 }
 
 impl<S> Partitions<S> {
@@ -145,10 +126,14 @@ impl<S> Partitions<S> {
         table: Arc<Table>,
         processor: usize,
         make: &dyn Fn(usize) -> Rebuildable<S>,
-    ) -> Self {
+        take_over: Option<TakeOver<S>>,
+    ) -> Rc<Self> {
         let entry =
             |partition| Entry::new((table.owner(partition) == processor).then(|| make(partition)));
-        Self { entries: (0..table.count()).map(entry).collect(), table, processor }
+        let entries = (0..table.count()).map(entry).collect();
+        let own = Rc::new(Self { entries, table, processor, take_over });
+        own.table.views[processor].store(Rc::as_ptr(&own).cast_mut().cast(), Release);
+        own
     }
 
     pub(crate) fn table(&self) -> &Table {
@@ -178,73 +163,6 @@ impl<S> Partitions<S> {
             Some(home) if !home.closed.get() => Some(home.state.with(f)),
             _ => None,
         }
-    }
-
-    /// Whether a move from this processor is in progress.
-    pub(crate) fn is_moving(&self, index: usize) -> bool {
-        let entry = &self.entries[index];
-        entry.leaving.get() > 0 || entry.home.borrow().is_some()
-    }
-
-    /// Registers `waker` to be woken when the move ends, once per `round`.
-    pub(crate) fn wait(&self, index: usize, round: &mut u32, waker: Waker) {
-        let entry = &self.entries[index];
-        if std::mem::replace(round, entry.round.get()) != entry.round.get() {
-            entry.waiting.borrow_mut().push(waker);
-        }
-    }
-
-    /// Closes the partition to further operations.
-    pub(crate) fn close(&self, index: usize) -> Result<(), Refusal> {
-        match &*self.entries[index].home.borrow() {
-            Some(home) if home.closed.replace(true) => Err(Refusal::Moving),
-            Some(_) => Ok(()),
-            None if self.entries[index].leaving.get() > 0 => Err(Refusal::Moving),
-            None => Err(Refusal::NotHere),
-        }
-    }
-
-    /// Reopens the partition after an abandoned move.
-    pub(crate) fn reopen(&self, index: usize) {
-        if let Some(home) = &*self.entries[index].home.borrow() {
-            home.closed.set(false);
-            home.drained.take();
-        }
-        self.entries[index].wake();
-    }
-
-    /// Whether all operations inside have left. If not, the last one to leave wakes `waker`.
-    pub(crate) fn is_drained(&self, index: usize, waker: Waker) -> bool {
-        // Borrowed by `try_with_local` further up this stack: not drained either.
-        let Ok(home) = self.entries[index].home.try_borrow_mut() else { return false };
-        let Some(home) = &*home else { return false };
-        let drained = Rc::strong_count(home) == 1;
-        if !drained {
-            home.drained.replace(Some(waker));
-        }
-        drained
-    }
-
-    /// Takes the state out of a closed and drained partition.
-    pub(crate) fn take(&self, index: usize) -> Rebuildable<S> {
-        let entry = &self.entries[index];
-        entry.leaving.set(entry.leaving.get() + 1);
-        let home = entry.home.take().and_then(Rc::into_inner).expect("closed and drained");
-        home.state
-    }
-
-    /// Installs the state: this processor is now the owner.
-    pub(crate) fn install(&self, index: usize, state: Rebuildable<S>) {
-        let before = self.entries[index].home.replace(Some(Home::new(state)));
-        assert!(before.is_none(), "a partition has one owner");
-        self.table.0[index].store(self.processor as u16, Relaxed);
-    }
-
-    /// Records that the new owner has installed the state.
-    pub(crate) fn left(&self, index: usize) {
-        let entry = &self.entries[index];
-        entry.leaving.set(entry.leaving.get() - 1);
-        entry.wake();
     }
 }
 

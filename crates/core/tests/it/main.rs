@@ -27,5 +27,6 @@ mod sessions;
 mod soundness;
 mod starving;
 mod stepping;
+mod take_over;
 mod thresholds;
 mod watch;

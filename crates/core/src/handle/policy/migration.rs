@@ -45,7 +45,8 @@ use crate::panic::Forwarded;
 use crate::processor;
 use crate::processor::processor::Processor;
 use crate::stage::key::Invocation;
-use crate::state::partition::{Partition, Refusal};
+use crate::state::partition::Partition;
+use crate::state::policy::moving::Refusal;
 
 /// How long a move waits for started operations.
 const DRAIN: Duration = Duration::from_millis(100);
@@ -133,7 +134,7 @@ where
     }
 }
 
-enum Outcome {
+pub(crate) enum Outcome {
     Moved,
     NotHere,
     Busy,
@@ -184,7 +185,7 @@ impl<S: Send + 'static> Stage<Partition<S>> {
     }
 
     /// The move, as an operation of the owner.
-    async fn leave(self, partition: usize, to: usize) -> Outcome {
+    pub(crate) async fn leave(self, partition: usize, to: usize) -> Outcome {
         let closed = processor::current(|p| self.partitions(p).close(partition));
         match closed {
             Ok(()) => (),

@@ -10,3 +10,4 @@ pub(crate) mod replicated;
 pub(crate) mod roaming;
 pub(crate) mod run_inline;
 pub(crate) mod serial_cohort;
+pub(crate) mod take_over;

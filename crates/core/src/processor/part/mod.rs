@@ -12,6 +12,7 @@ use crate::operation::join_table::JoinTable;
 use crate::operation::slot::VTable;
 use crate::panic::PanicReport;
 use crate::processor::policy::interleave_ring::InterleaveRing;
+use crate::processor::policy::take_over::TakeOvers;
 use crate::queue::timer_wheel::TimerWheel;
 use crate::session::table::SessionTable;
 use crate::stage::batching::BatchState;
@@ -53,6 +54,7 @@ pub(crate) struct Load {
     pub(crate) delay: QueueDelay,
     pub(crate) ingress: Ingress,
     pub(crate) tuner: TunerState,
+    pub(crate) take_overs: TakeOvers,
 }
 
 /// State of the running cohort; empty between cohorts.

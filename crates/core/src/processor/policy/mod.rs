@@ -13,4 +13,5 @@ pub(crate) mod memory_budget;
 pub(crate) mod prefetch_next;
 pub(crate) mod replicas;
 pub(crate) mod steal;
+pub(crate) mod take_over;
 pub(crate) mod threshold;

@@ -255,11 +255,12 @@ fn program(world: &mut World, ledger: &Arc<Ledger>) {
         if world.draw(4) == 0 {
             options = options.lifo();
         }
-        let policy = if stages.is_empty() { 0 } else { world.draw(4) };
+        let policy = if stages.is_empty() { 0 } else { world.draw(5) };
         stages.push(match policy {
             0 => Stage::Shared(options.shared(AtomicU64::new(0))),
             1 => Stage::Partitioned(options.partitioned(|_| 0)),
             2 => Stage::Exclusive(options.exclusive(0)),
+            3 => Stage::Partitioned(options.migrating(|_| 0)),
             _ => Stage::Balanced(options.balanced(AtomicU64::new(0))),
         });
     }

@@ -1,0 +1,108 @@
+//! Partitions that a caller's processor takes over from a sleeping owner.
+//!
+//! A call to a partition of a sleeping processor costs two wake-ups: the owner's, and the caller's for the result. The
+//! caller's processor therefore takes the partition over: it [visits](crate::mailbox::visit) the owner, moves the
+//! state into its own entry and writes itself into the table of owners. Then the call is a local one.
+//!
+//! It does so only if all of these hold:
+//!
+//! - The owner sleeps, and cannot wake up during the visit. So nothing is queued there for the partition, and the table
+//!   names the new owner before the old one looks for the state.
+//! - No inbox of the owner is marked: an earlier invocation may just have arrived there.
+//! - No operation is inside the partition: the owner's entry has the only reference to the state.
+//! - No move of the partition is in progress, on either side.
+//! - The caller's processor has nothing in its outbox, which might be an earlier invocation of the same caller.
+//! - The caller's processor has slept not long ago. Otherwise it has no time for the other one's work.
+//!
+//! A processor that has not been idle for 20 ms ([`crate::processor::policy::take_over`]) gives each such partition back to its first owner, by a move
+//! ([`crate::handle::policy::migration`]), and takes none over for a while.
+//!
+//! # Safety
+//! [`take_over`] accesses the sleeping owner's `Partitions` from another thread during a [visit](crate::mailbox::visit).
+//! The owner's thread stored their address before it first slept, and frees them after it has left its sleep for good,
+//! which the destructor of `Processor` does first. Whatever code reaches a `Partitions` has entered the processor; a
+//! processor that sleeps is not entered, and entering it in spite of its sleep is a visit, which excludes others. The
+//! other references to the state are counted ([`crate::state::owned`]), and none can be made during the visit. So the
+//! visitor has exclusive access to the entry, and takes out a value that is `Send`.
+
+use crate::future::call::Call;
+use crate::handle::graph::StageOptions;
+use crate::handle::partitioned::PartitionedStage;
+use crate::handle::stage::Stage;
+use crate::operation::processor_ref::ProcessorRef;
+use crate::operation::state::NO_SESSION;
+use crate::processor::processor::Processor;
+use crate::stage::key::Key;
+use crate::state::partition::{Partition, Partitions};
+
+impl StageOptions<'_> {
+    /// A [partitioned](Self::partitioned) stage whose partitions migrate: a processor that invokes an operation on a
+    /// partition of a *sleeping* processor takes the partition over, and runs the operation itself. Under a light load
+    /// all partitions gather on the processors that are awake, and a call wakes no other processor. A processor that
+    /// takes partitions over and then becomes saturated gives them back.
+    ///
+    /// With more than two processors, or when partitions are given back, two operations that one caller invokes on one
+    /// partition without awaiting the first may start in the opposite order, as with
+    /// [`move_partition`](PartitionedStage::move_partition).
+    ///
+    /// ```
+    /// use phalanx_core::Graph;
+    ///
+    /// let mut graph = Graph::new();
+    /// let table = graph.stage("table").migrating(|_partition| Vec::<u32>::new());
+    /// # let _ = table;
+    /// ```
+    pub fn migrating<S: Send + 'static>(
+        self,
+        make: impl Fn(usize) -> S + Send + Sync + 'static,
+    ) -> PartitionedStage<S> {
+        self.partitioned_with(make, Some(take_over))
+    }
+}
+
+#[cold]
+fn take_over<S: Send + 'static>(
+    here: &Partitions<S>,
+    processor: ProcessorRef<'_>,
+    stage: u8,
+    index: usize,
+) -> bool {
+    let processor = processor.get();
+    let owner = here.table().owner(index);
+    let take_overs = &processor.load.take_overs;
+    if !take_overs.are_allowed(processor.now())
+        || processor.link.outbound() > 0
+        || !processor.slab().has_room()
+        || !here.is_settled(index)
+    {
+        return false;
+    }
+    let mailbox = &processor.program().mailboxes[owner];
+    let Some(visit) = mailbox.parking.visit() else { return false };
+    if !mailbox.pending.is_quiet() {
+        return false;
+    }
+    // SAFETY: the owner sleeps until the end of the visit (top of the file).
+    let Some(state) = unsafe { &*here.view(owner) }.give_up(index) else { return false };
+    // Before the end of the visit: the owner must find the new owner in the table.
+    here.install(index, state);
+    drop(visit);
+    take_overs.taken(stage, give_back::<S>);
+    true
+}
+
+/// Moves all partitions of the stage that this processor has taken over to their first owners.
+fn give_back<S: Send + 'static>(processor: &Processor, stage: u8) {
+    let key = Key::new(processor.program().id, stage);
+    let stage = Stage::<Partition<S>>::new(key);
+    let table = stage.partitions(processor).table();
+    for index in 0..table.count() {
+        let first = table.first_owner(index);
+        if table.owner(index) == processor.index() && first != processor.index() {
+            processor.waiting.sessions.within(NO_SESSION, || {
+                let leave = move |_: &Processor, _| stage.leave(index, first);
+                let _ = Call::new(processor, processor.call(key.invoked(), leave)).detach();
+            });
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The state of a partition on its owner, and counted references to it.
+//!
+//! [`OwnedRef`] is an `Rc` whose count another thread may read, while the owner sleeps
+//! ([`crate::handle::policy::take_over`]). Only the owner's thread writes the count, so it needs no
+//! read-modify-write operations.
+//!
+//! # Safety
+//! Each reference counts as one, and the last one frees the allocation. A reference stays on its thread, since it
+//! is neither `Send` nor `Sync`. A thread that has read a count of one, has the only reference, and excludes the owner's
+//! thread from making another may treat it as its own: the count was released after the other references' last use.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::task::Waker;
+
+use crate::state::rebuildable::Rebuildable;
+
+/// The state of a partition.
+pub(super) struct Owned<S> {
+    references: AtomicUsize,
+    pub(super) state: Rebuildable<S>,
+    /// Whether a move is pending: no operation may enter.
+    pub(super) closed: Cell<bool>,
+    /// Woken when the last operation inside has left.
+    pub(super) drained: RefCell<Option<Waker>>,
+}
+
+/// A counted reference.
+pub(super) struct OwnedRef<S>(NonNull<Owned<S>>);
+
+impl<S> OwnedRef<S> {
+    pub(super) fn new(state: Rebuildable<S>) -> Self {
+        let references = AtomicUsize::new(1);
+        let owned =
+            Owned { references, state, closed: Cell::default(), drained: RefCell::default() };
+        Self(NonNull::from(Box::leak(Box::new(owned))))
+    }
+
+    /// The number of references.
+    pub(super) fn count(&self) -> usize {
+        self.references.load(Acquire)
+    }
+
+    /// The state, if this is the only reference.
+    pub(super) fn into_state(self) -> Result<Rebuildable<S>, Self> {
+        if self.count() != 1 {
+            return Err(self);
+        }
+        let owned = std::mem::ManuallyDrop::new(self).0;
+        // SAFETY: the last reference, which is not dropped (top of the file).
+        Ok(unsafe { Box::from_raw(owned.as_ptr()) }.state)
+    }
+}
+
+impl<S> Deref for OwnedRef<S> {
+    type Target = Owned<S>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Owned<S> {
+        // SAFETY: the allocation lives as long as a reference (top of the file).
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<S> Clone for OwnedRef<S> {
+    #[inline]
+    fn clone(&self) -> Self {
+        self.references.store(self.references.load(Relaxed) + 1, Relaxed);
+        Self(self.0)
+    }
+}
+
+impl<S> Drop for OwnedRef<S> {
+    #[inline]
+    fn drop(&mut self) {
+        match self.references.load(Relaxed) - 1 {
+            // SAFETY: the last reference (top of the file).
+            0 => drop(unsafe { Box::from_raw(self.0.as_ptr()) }),
+            left => self.references.store(left, Release),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The steps of a partition's move on both owners ([`crate::handle::policy::migration`]).
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Waker;
+
+use crate::panic::catch_panic;
+use crate::state::owned::OwnedRef;
+use crate::state::partition::{Entry, Partition, Partitions};
+use crate::state::rebuildable::Rebuildable;
+
+/// Why a partition could not be closed.
+pub(crate) enum Refusal {
+    NotHere,
+    Moving,
+}
+
+impl<S> Entry<S> {
+    fn wake(&self) {
+        self.round.set(self.round.get().wrapping_add(1));
+        self.waiting.take().into_iter().for_each(|waker| catch_panic(|| waker.wake()));
+    }
+}
+
+impl<S> Partition<S> {
+    /// Wakes the move that waits for the last operation inside, if this is that one.
+    #[cold]
+    pub(in crate::state) fn released(&self) {
+        // This reference and that of the entry.
+        if self.home.count() == 2
+            && let Some(waker) = self.home.drained.take()
+        {
+            catch_panic(|| waker.wake());
+        }
+    }
+}
+
+impl<S> Partitions<S> {
+    /// Whether a move from this processor is in progress.
+    pub(crate) fn is_moving(&self, index: usize) -> bool {
+        let entry = &self.entries[index];
+        entry.leaving.get() > 0 || entry.home.borrow().is_some()
+    }
+
+    /// Registers `waker` to be woken when the move ends, once per `round`.
+    pub(crate) fn wait(&self, index: usize, round: &mut u32, waker: Waker) {
+        let entry = &self.entries[index];
+        if std::mem::replace(round, entry.round.get()) != entry.round.get() {
+            entry.waiting.borrow_mut().push(waker);
+        }
+    }
+
+    /// Closes the partition to further operations.
+    pub(crate) fn close(&self, index: usize) -> Result<(), Refusal> {
+        match &*self.entries[index].home.borrow() {
+            Some(home) if home.closed.replace(true) => Err(Refusal::Moving),
+            Some(_) => Ok(()),
+            None if self.entries[index].leaving.get() > 0 => Err(Refusal::Moving),
+            None => Err(Refusal::NotHere),
+        }
+    }
+
+    /// Reopens the partition after an abandoned move.
+    pub(crate) fn reopen(&self, index: usize) {
+        if let Some(home) = &*self.entries[index].home.borrow() {
+            home.closed.set(false);
+            home.drained.take();
+        }
+        self.entries[index].wake();
+    }
+
+    /// Whether all operations inside have left. If not, the last one to leave wakes `waker`.
+    pub(crate) fn is_drained(&self, index: usize, waker: Waker) -> bool {
+        // Borrowed by `try_with_local` further up this stack: not drained either.
+        let Ok(home) = self.entries[index].home.try_borrow_mut() else { return false };
+        let Some(home) = &*home else { return false };
+        let drained = home.count() == 1;
+        if !drained {
+            home.drained.replace(Some(waker));
+        }
+        drained
+    }
+
+    /// Takes the state out of a closed and drained partition.
+    pub(crate) fn take(&self, index: usize) -> Rebuildable<S> {
+        let entry = &self.entries[index];
+        entry.leaving.set(entry.leaving.get() + 1);
+        let home = entry.home.take().map(OwnedRef::into_state);
+        home.and_then(Result::ok).expect("closed and drained")
+    }
+
+    /// Installs the state: this processor is now the owner.
+    pub(crate) fn install(&self, index: usize, state: Rebuildable<S>) {
+        let before = self.entries[index].home.replace(Some(OwnedRef::new(state)));
+        assert!(before.is_none(), "a partition has one owner");
+        self.table.owners[index].store(self.processor as u16, Relaxed);
+    }
+
+    /// Records that the new owner has installed the state.
+    pub(crate) fn left(&self, index: usize) {
+        let entry = &self.entries[index];
+        entry.leaving.set(entry.leaving.get() - 1);
+        entry.wake();
+    }
+}

@@ -1,0 +1,48 @@
+//! Partitions that another processor takes over while their owner sleeps ([`crate::handle::policy::take_over`]).
+
+use std::sync::atomic::Ordering::Acquire;
+
+use crate::operation::processor_ref::ProcessorRef;
+use crate::state::partition::{Partitions, Table};
+use crate::state::rebuildable::Rebuildable;
+
+/// Takes a partition of another processor over, if that processor sleeps. Returns whether this one owns the
+/// partition now.
+pub(crate) type TakeOver<S> = fn(&Partitions<S>, ProcessorRef<'_>, stage: u8, index: usize) -> bool;
+
+impl Table {
+    /// The processor that owned the partition at first.
+    pub(crate) fn first_owner(&self, partition: usize) -> usize {
+        partition % self.first_owners
+    }
+}
+
+impl<S> Partitions<S> {
+    /// Whether this processor owns the partition; if another one does and sleeps, after taking it over.
+    #[inline]
+    pub(crate) fn acquire(&self, processor: ProcessorRef<'_>, stage: u8, index: usize) -> bool {
+        self.table.owner(index) == self.processor
+            || self.take_over.is_some_and(|take_over| take_over(self, processor, stage, index))
+    }
+
+    /// The partitions of another processor: dangling if that one was dropped.
+    pub(crate) fn view(&self, processor: usize) -> *const Self {
+        self.table.views[processor].load(Acquire).cast_const().cast()
+    }
+
+    /// Whether no move of the partition away from this processor is in progress, and no operation waits for one.
+    pub(crate) fn is_settled(&self, index: usize) -> bool {
+        let entry = &self.entries[index];
+        entry.leaving.get() == 0 && entry.waiting.borrow().is_empty()
+    }
+
+    /// Takes the state out of the partition, if it is here and no operation is inside.
+    pub(crate) fn give_up(&self, index: usize) -> Option<Rebuildable<S>> {
+        // The count comes first: while it is above one, the rest may be in use.
+        let mut home = self.entries[index].home.try_borrow_mut().ok()?;
+        if home.as_ref()?.count() > 1 || home.as_ref()?.closed.get() || !self.is_settled(index) {
+            return None;
+        }
+        home.take().and_then(|home| home.into_state().ok())
+    }
+}
