@@ -41,7 +41,7 @@ pub(crate) enum Inbox {
 }
 
 impl Inbox {
-    fn bit(self) -> u64 {
+    pub(crate) fn bit(self) -> u64 {
         match self {
             Self::Stage(stage) => 1 << stage,
             Self::Replies => 1 << 60,
@@ -89,7 +89,7 @@ impl FilledInboxes {
 /// two race, the owner either sees the mark, and with it the message, or the mark remains for the next
 /// time.
 #[derive(Default)]
-pub(crate) struct ReadyMask(AtomicU64);
+pub(crate) struct ReadyMask(pub(crate) AtomicU64);
 
 impl ReadyMask {
     pub(crate) fn mark(&self, inbox: Inbox) {
@@ -124,7 +124,7 @@ pub(crate) struct Mailbox {
     /// Each releases the resource of a handle that was dropped elsewhere, so the number of handles
     /// bounds them.
     external_commands: Mutex<Vec<Command>>,
-    wakes: Ring<OperationId>,
+    pub(crate) wakes: Ring<OperationId>,
     wake_all: AtomicBool,
     pub(crate) pending: ReadyMask,
     pub(crate) parking: Parking,

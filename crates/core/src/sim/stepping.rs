@@ -7,12 +7,15 @@
 //!
 //! The steps are the parts of the production loop, so the tested code is the code that runs.
 
+use crate::mailbox::mailbox::Inbox;
 use crate::operation::slot::Slot;
 use crate::operation::state::SlotState;
 use crate::processor::processor::Processor;
 use crate::program::program::Phase;
 use crate::queue::local::StageQueue;
+use crate::queue::ring::Ring;
 use crate::stage_set::StageSet;
+use crate::sync::Ordering;
 use crate::world::World;
 
 /// The loop of a processor, in steps. Made by [`Processor::stepping`].
@@ -210,6 +213,28 @@ impl<'p> Steps<'p> {
     /// processor is about to wake it, a wake-up was lost.
     pub fn has_mail(self) -> bool {
         !self.0.link.mailbox().pending.is_quiet()
+    }
+
+    /// The number of messages in the mailbox, including those that are not announced yet.
+    pub fn mail(self) -> usize {
+        let mailbox = self.0.link.mailbox();
+        let invocations: usize = mailbox.stages.iter().map(Ring::len).sum();
+        invocations + mailbox.replies.len() + mailbox.wakes.len() + mailbox.commands_waiting()
+    }
+
+    /// Whether receiving the messages in the mailbox may run code of the program, such as destructors of
+    /// results, or change what processors share. Invocations and wake-ups alone do neither.
+    pub fn mail_has_effects(self) -> bool {
+        let marks = self.0.link.mailbox().pending.0.load(Ordering::Relaxed);
+        let inboxes = [Inbox::Replies, Inbox::Commands, Inbox::Control];
+        inboxes.iter().any(|inbox| marks & inbox.bit() != 0)
+    }
+
+    /// Whether processors take operations out of each other's queues: the graph has balanced stages, or
+    /// exclusive ones with cache affinity.
+    pub fn shares_queues(self) -> bool {
+        let stages = &self.0.stages;
+        !stages.balanced.is_empty() || !stages.affine.is_empty()
     }
 
     /// The time of the first timer, in the clock's nanoseconds.

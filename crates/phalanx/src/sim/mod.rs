@@ -12,6 +12,8 @@
 //! The same seed repeats the same run, so a failure can be reproduced. Calls of blocking stages run on the
 //! same thread, in virtual time.
 //!
+//! [`explore_all`] enumerates all schedules of a small program instead.
+//!
 //! When all clients have finished, the program drains. An oracle then checks that it is at rest: on no
 //! processor anything runs, waits, is queued or is open. Otherwise the program is *stuck*, and the
 //! report lists the waiting operations.
@@ -61,6 +63,7 @@
 
 mod block_on;
 mod client;
+mod exhaustive;
 mod fault;
 mod oracle;
 mod schedule_bias;
@@ -75,6 +78,7 @@ use std::time::Duration;
 
 pub use block_on::block_on;
 pub use client::{Client, Net, UdpClient};
+pub use exhaustive::{Bounds, Coverage, explore_all};
 pub use fault::{fault_point, spend};
 pub use phalanx_driver::sim::Faults;
 pub use world::World;
@@ -101,11 +105,7 @@ pub struct Report {
 /// with the seed. Also if it is called on a thread that runs a processor or another simulation.
 #[track_caller]
 pub fn run(seed: u64, build: impl FnOnce(&mut World)) -> Report {
-    assert!(
-        !io::is_entered() && !workers::are_simulated(),
-        "a simulation was started on a thread that runs a processor or another simulation; start it on \
-         another thread, such as one of a blocking stage"
-    );
+    assert_no_simulation();
     let result = catch_unwind(AssertUnwindSafe(|| {
         let mut world = World::new(seed);
         build(&mut world);
@@ -120,6 +120,15 @@ pub fn run(seed: u64, build: impl FnOnce(&mut World)) -> Report {
             resume_unwind(panic)
         }
     }
+}
+
+#[track_caller]
+fn assert_no_simulation() {
+    assert!(
+        !io::is_entered() && !workers::are_simulated(),
+        "a simulation was started on a thread that runs a processor or another simulation; start it on \
+         another thread, such as one of a blocking stage"
+    );
 }
 
 /// Simulates with the seeds from 0 to `seeds` - 1. The environment variable `PHALANX_SEED=n` selects seed n

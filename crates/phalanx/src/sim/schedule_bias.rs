@@ -25,6 +25,18 @@ pub(super) struct ScheduleBias {
 }
 
 impl ScheduleBias {
+    /// No bias, for a scheduler that enumerates schedules.
+    pub(super) const NONE: Self = Self {
+        cohort: 1,
+        shuffles: false,
+        spurious: 0,
+        wake_delay: 0,
+        jumps: 0,
+        receives: 0,
+        direct: 0,
+        audits: true,
+    };
+
     pub(super) fn drawn(rng: &mut Rng) -> Self {
         Self {
             cohort: [1, 1, 2, 5, 1000][rng.usize(..5)],
@@ -38,6 +50,9 @@ impl ScheduleBias {
         }
     }
 }
+
+/// Sizes of the drivers' queues and buffers that do not run out.
+pub(super) const SIZES: Config = Config { entries: 8, buffers: 16, buffer_size: 4096 };
 
 /// Sizes of the drivers' queues and buffers. Small ones run out.
 pub(super) fn sizes(rng: &mut Rng) -> Config {

@@ -8,7 +8,7 @@ use fastrand::Rng;
 use phalanx_core::{Control, Phase, World as _};
 
 use super::client::Task;
-use super::schedule_bias::{ScheduleBias, sizes};
+use super::schedule_bias::{SIZES, ScheduleBias, sizes};
 use super::sim_processor::{DelayedWaker, SimProcessor};
 use super::trace::{Step, Trace};
 use super::workers::{self, WorkerStep};
@@ -18,18 +18,19 @@ use crate::io::{Io, Loads, Placement};
 use crate::worker_thread::StartContext;
 
 /// The state of a run.
-struct Run {
+pub(super) struct Run {
     seed: u64,
     rng: Rng,
     bias: ScheduleBias,
-    outside: phalanx_driver::sim::World,
-    control: Control,
-    places: Vec<SimProcessor>,
-    clients: Vec<Task>,
+    pub(super) outside: phalanx_driver::sim::World,
+    pub(super) control: Control,
+    pub(super) places: Vec<SimProcessor>,
+    pub(super) clients: Vec<Task>,
     ends: bool,
     drains: Rc<Cell<bool>>,
-    trace: Trace,
-    steps: u64,
+    at_rest: Option<Box<dyn FnOnce()>>,
+    pub(super) trace: Trace,
+    pub(super) steps: u64,
 }
 
 /// A step that can be taken now.
@@ -43,14 +44,25 @@ enum Next {
 
 pub(super) fn run(world: World) -> Result<Report, String> {
     let most_steps = world.most_steps;
+    let (run, ()) = run_with(world, |run| run.until_rest(most_steps))?;
+    run.end()
+}
+
+/// Starts a world and drives it with `drive`. A failure includes the last steps.
+pub(super) fn run_with<T>(
+    world: World,
+    drive: impl FnOnce(&mut Run) -> Result<T, String>,
+) -> Result<(Run, T), String> {
     let (seed, panics) = (world.seed, world.panics);
     let mut run = Run::start(world)?;
     let guard = Guard::new(seed, panics, run.outside.clone());
-    let result = run.until_rest(most_steps);
+    let result = drive(&mut run);
     workers::stop();
     drop(guard);
-    result.map_err(|failure| format!("{failure}\n{}", run.trace))?;
-    run.end()
+    match result {
+        Ok(value) => Ok((run, value)),
+        Err(failure) => Err(format!("{failure}\n{}", run.trace)),
+    }
 }
 
 /// The thread-local state of a simulation.
@@ -73,10 +85,10 @@ impl Drop for Guard {
 
 impl Run {
     fn start(world: World) -> Result<Self, String> {
-        let World { seed, mut rng, outside, processors, ends, drains, program, clients, .. } =
-            world;
+        let World { seed, mut rng, outside, processors, ends, drains, clients, .. } = world;
+        let World { program, at_rest, exhaustive, .. } = world;
         let (graph, start) = program.ok_or("the world has no program; call World::program")?;
-        let bias = ScheduleBias::drawn(&mut rng);
+        let bias = if exhaustive { ScheduleBias::NONE } else { ScheduleBias::drawn(&mut rng) };
         let seeds = graph.build(processors);
         let control = seeds[0].control();
         let loads = Loads::Drawn(outside.clone());
@@ -84,7 +96,8 @@ impl Run {
         let mut places = Vec::new();
         for seed in seeds {
             let index = seed.index();
-            let driver = outside.driver(&sizes(&mut rng)).map_err(|error| error.to_string())?;
+            let sizes = if exhaustive { SIZES } else { sizes(&mut rng) };
+            let driver = outside.driver(&sizes).map_err(|error| error.to_string())?;
             let io = Io::new(placement.clone(), index, Box::new(driver));
             let waker = DelayedWaker::new(outside.clone(), bias.wake_delay);
             let unpark = waker.clone();
@@ -92,11 +105,24 @@ impl Run {
             let processor = seed.build(Box::new(move || unpark.wake()));
             let started = processor.enter(|| start(&StartContext::new(index, control.clone())));
             drop(entered);
-            places.push(SimProcessor::new(processor, io, outside.clone(), waker));
+            places.push(SimProcessor::new(processor, io, outside.clone(), waker, exhaustive));
             started.map_err(|error| format!("the start on processor {index} failed: {error}"))?;
         }
         let (trace, steps) = (Trace::default(), 0);
-        Ok(Self { seed, rng, bias, outside, control, places, clients, ends, drains, trace, steps })
+        Ok(Self {
+            seed,
+            rng,
+            bias,
+            outside,
+            control,
+            places,
+            clients,
+            ends,
+            drains,
+            at_rest,
+            trace,
+            steps,
+        })
     }
 
     fn until_rest(&mut self, most_steps: u64) -> Result<(), String> {
@@ -113,14 +139,12 @@ impl Run {
     }
 
     /// Whether the program has ended and all clients have finished. Clients may outlive the program.
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.places.iter().all(|place| place.over) && self.clients.iter().all(Task::is_finished)
     }
 
     fn step(&mut self) -> Result<(), String> {
-        if self.drains.get() && self.control.phase() == Phase::Running {
-            self.finish();
-        }
+        self.heed_drain();
         if self.rng.u32(..1000) < self.bias.jumps {
             let most = if self.rng.bool() { 1_000_000 } else { 3_000_000_000 };
             let by = self.rng.u64(..most);
@@ -137,13 +161,14 @@ impl Run {
         }
         let all = self.candidates();
         if all.is_empty() {
-            return self.on_idle();
+            let late = if self.rng.u8(..4) == 0 { self.rng.u64(..20_000_000) } else { 0 };
+            return self.on_idle(late);
         }
         match all[self.rng.usize(..all.len())] {
             Next::Sleeper(number, reason) => self.wake(number, reason),
             Next::Client(number) => self.poll_client(number),
             Next::Worker(step) => {
-                workers::take(step, self.outside.now(), &mut self.rng);
+                workers::take(step, self.outside.now(), Some(&mut self.rng));
                 self.trace.record(Step::Blocked { step });
             }
             Next::Processor(number) => {
@@ -154,6 +179,15 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// Drains the program if a client has asked for it. Returns whether it did.
+    pub(super) fn heed_drain(&mut self) -> bool {
+        let drains = self.drains.get() && self.control.phase() == Phase::Running;
+        if drains {
+            self.finish();
+        }
+        drains
     }
 
     fn candidates(&self) -> Vec<Next> {
@@ -173,14 +207,18 @@ impl Run {
         all
     }
 
-    /// Handles a moment in which nothing can run: time advances, or the program is at rest, or it is stuck.
-    fn on_idle(&mut self) -> Result<(), String> {
+    /// The next time at which something happens by itself.
+    pub(super) fn next_event(&self) -> Option<u64> {
         let now = self.outside.now();
         let wakes = self.places.iter().filter(|place| !place.over).map(SimProcessor::next);
         let ends = wakes.chain(self.outside.next_arrival()).chain(workers::next());
-        let next = ends.filter(|at| *at > now).min();
-        if let Some(next) = next.filter(|next| *next < u64::MAX) {
-            let late = if self.rng.u8(..4) == 0 { self.rng.u64(..20_000_000) } else { 0 };
+        ends.filter(|at| *at > now).min().filter(|next| *next < u64::MAX)
+    }
+
+    /// Handles a moment in which nothing can run: time advances to `late` after the next event, or the
+    /// program is at rest, or it is stuck.
+    pub(super) fn on_idle(&mut self, late: u64) -> Result<(), String> {
+        if let Some(next) = self.next_event() {
             self.advance_to(next + late);
             return Ok(());
         }
@@ -207,12 +245,12 @@ impl Run {
         }
     }
 
-    fn advance_to(&mut self, then: u64) {
+    pub(super) fn advance_to(&mut self, then: u64) {
         self.outside.advance_to(then);
         self.trace.record(Step::Time { now: then });
     }
 
-    fn wake(&mut self, number: usize, reason: &'static str) {
+    pub(super) fn wake(&mut self, number: usize, reason: &'static str) {
         self.places[number].wake();
         self.trace.record(Step::Woke { processor: number, reason });
     }
@@ -274,7 +312,7 @@ impl Run {
     }
 
     /// Ends an idle turn: the processor sleeps, or exits.
-    fn idle_turn(&mut self, number: usize) {
+    pub(super) fn idle_turn(&mut self, number: usize) {
         let place = &mut self.places[number];
         let idle = place.step(|steps, world| {
             let received = steps.receive(world);
@@ -291,7 +329,8 @@ impl Run {
         }
     }
 
-    fn end(mut self) -> Result<Report, String> {
+    /// Checks that the program has left nothing behind.
+    pub(super) fn end(mut self) -> Result<Report, String> {
         for (number, place) in self.places.iter().enumerate() {
             oracle::check_invariants(number, place)?;
         }
@@ -304,8 +343,9 @@ impl Run {
             trace: self.trace.hash(),
         };
         match self.outside.open_sockets() {
-            0 => Ok(report),
-            open => Err(format!("the program has leaked {open} open sockets")),
+            0 => self.at_rest.take().into_iter().for_each(|check| check()),
+            open => return Err(format!("the program has leaked {open} open sockets")),
         }
+        Ok(report)
     }
 }

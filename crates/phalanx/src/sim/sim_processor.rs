@@ -49,8 +49,9 @@ impl SimProcessor {
         io: Rc<Io>,
         world: World,
         waker: Arc<DelayedWaker>,
+        frozen: bool,
     ) -> Self {
-        let outside = SimWorld { io: io.clone(), world, control: processor.control() };
+        let outside = SimWorld { io: io.clone(), world, control: processor.control(), frozen };
         Self { processor: Some(processor), io, world: outside, waker, asleep: None, over: false }
     }
 
@@ -121,11 +122,16 @@ pub(super) struct SimWorld {
     io: Rc<Io>,
     world: World,
     control: Control,
+    /// Whether readings do not advance the time.
+    frozen: bool,
 }
 
 impl phalanx_core::World for SimWorld {
-    /// Each reading advances the time a little, and occasionally more.
+    /// Each reading advances the time a little, and occasionally more, unless time is `frozen`.
     fn now(&self) -> u64 {
+        if self.frozen {
+            return self.world.now();
+        }
         let most = if self.world.chance(10) { 300_000 } else { 2_000 };
         self.world.advance_to(self.world.now() + self.world.draw(most));
         self.world.now()

@@ -51,6 +51,7 @@ impl Step {
     }
 }
 
+/// The steps of a run.
 #[derive(Default)]
 pub(super) struct Trace {
     hash: u64,

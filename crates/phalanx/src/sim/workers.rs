@@ -82,15 +82,18 @@ pub(super) fn next() -> Option<u64> {
     })
 }
 
-/// Takes the step.
-pub(super) fn take(step: WorkerStep, now: u64, rng: &mut Rng) {
+/// Takes the step. A call that starts ends after a time that `rng` determines, or at once without it.
+pub(super) fn take(step: WorkerStep, now: u64, rng: Option<&mut Rng>) {
     match step {
         WorkerStep::Begin(workers) => POOLS.with_borrow_mut(|pools| {
             let workers = &mut pools.as_mut().expect("offered before")[workers];
             // The call may have been cancelled.
             if let Some(job) = workers.pool.take() {
-                let most = if rng.u8(..8) == 0 { 2_000_000_000 } else { 1_000_000 };
-                workers.at_work.push((now + rng.u64(..most), job));
+                let takes = rng.map_or(0, |rng| {
+                    let most = if rng.u8(..8) == 0 { 2_000_000_000 } else { 1_000_000 };
+                    rng.u64(..most)
+                });
+                workers.at_work.push((now + takes, job));
             }
         }),
         WorkerStep::Finish(workers, call) => {

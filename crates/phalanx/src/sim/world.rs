@@ -33,6 +33,9 @@ pub struct World {
     pub(super) drains: Rc<Cell<bool>>,
     pub(super) program: Option<(Graph, StartFn)>,
     pub(super) clients: Vec<Task>,
+    pub(super) at_rest: Option<Box<dyn FnOnce()>>,
+    /// Whether all schedules are enumerated, instead of one drawn from the seed.
+    pub(super) exhaustive: bool,
 }
 
 impl World {
@@ -53,7 +56,16 @@ impl World {
             drains: Rc::default(),
             program: None,
             clients: Vec::new(),
+            at_rest: None,
+            exhaustive: false,
         }
+    }
+
+    /// A world for [`explore_all`](super::explore_all): two processors, no faults, and no choice by a seed.
+    pub(super) fn exhaustive() -> Self {
+        let world = Self::new(0);
+        world.outside.set_faults(Faults::NONE);
+        Self { processors: 2, exhaustive: true, ..world }
     }
 
     /// The seed of this run.
@@ -158,6 +170,15 @@ impl World {
     {
         assert!(self.program.is_none(), "the world already has a program");
         self.program = Some((graph, Box::new(start)));
+    }
+
+    /// Calls `check` when the program has ended and released everything. A panic in it fails the run.
+    ///
+    /// # Panics
+    /// If the world already has a check.
+    pub fn at_rest(&mut self, check: impl FnOnce() + 'static) {
+        assert!(self.at_rest.is_none(), "the world already has a check");
+        self.at_rest = Some(Box::new(check));
     }
 
     /// Adds a client. When all clients have finished, the program drains. A client that panics fails the run.

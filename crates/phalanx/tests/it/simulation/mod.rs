@@ -1,6 +1,7 @@
 //! Simulations: repeated runs, faults detected by the oracle, and random programs.
 
 mod blocking;
+mod exhaustive;
 mod oracle;
 mod order;
 mod overload;

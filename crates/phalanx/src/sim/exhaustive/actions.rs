@@ -1,0 +1,167 @@
+//! The steps that are possible in a state, and taking one.
+
+use phalanx_core::World as _;
+
+use super::Bounds;
+use super::enumerated_run::EnumeratedRun;
+use super::order::Parts;
+use crate::sim::oracle;
+use crate::sim::trace::Step;
+use crate::sim::workers::{self, WorkerStep};
+
+/// A step that can be taken now.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Action {
+    Receive(usize),
+    Timers(usize),
+    Run {
+        processor: usize,
+        stage: usize,
+    },
+    Client(usize),
+    Worker(WorkerStep),
+    /// Time passes although something could run.
+    TimePasses(u64),
+}
+
+impl EnumeratedRun<'_> {
+    pub(super) fn has_work(&self, processor: usize) -> bool {
+        let now = self.run.outside.now();
+        let place = &self.run.places[processor];
+        self.may_receive(processor)
+            || place.step(|steps, _| steps.next_timer().is_some_and(|at| at <= now))
+            || place.step(|steps, _| steps.ready().next().is_some())
+    }
+
+    fn may_receive(&self, processor: usize) -> bool {
+        let place = &self.run.places[processor];
+        let expired =
+            place.io.next_expiry().is_some_and(|at| at.as_nanos() as u64 <= self.run.outside.now());
+        expired
+            || place.processor().stepping().has_mail()
+            || place.io.driver(|driver| driver.is_ready())
+    }
+
+    pub(super) fn actions(&self, bounds: &Bounds) -> Vec<Action> {
+        let (now, count) = (self.run.outside.now(), self.run.places.len());
+        let mut all = Vec::new();
+        for processor in (0..count).map(|n| (self.last + n) % count) {
+            let place = &self.run.places[processor];
+            if place.over || place.asleep.is_some() {
+                continue;
+            }
+            if self.may_receive(processor) {
+                all.push(Action::Receive(processor));
+            }
+            place.step(|steps, _| {
+                if steps.next_timer().is_some_and(|at| at <= now) {
+                    all.push(Action::Timers(processor));
+                }
+                all.extend(steps.ready().map(|stage| Action::Run { processor, stage }));
+            });
+        }
+        let clients = self.run.clients.iter().enumerate();
+        let changes = self.run.outside.changes();
+        all.extend(
+            clients.filter(|(_, task)| task.may_run(changes)).map(|(n, _)| Action::Client(n)),
+        );
+        workers::steps(now, |step| all.push(Action::Worker(step)));
+        if bounds.early_timers && !all.is_empty() {
+            all.extend(self.next_event().map(Action::TimePasses));
+        }
+        all
+    }
+
+    /// The next time at which something happens by itself, including timers of processors that are awake.
+    fn next_event(&self) -> Option<u64> {
+        let timers = self.run.places.iter().filter(|place| place.asleep.is_none());
+        let timers = timers.filter_map(|place| place.step(|steps, _| steps.next_timer()));
+        let now = self.run.outside.now();
+        timers.chain(self.run.next_event()).filter(|at| (now + 1..u64::MAX).contains(at)).min()
+    }
+
+    /// Takes a step. Returns its description, and the parts of the world that it touched.
+    pub(super) fn take(
+        &mut self,
+        action: Action,
+        bounds: &Bounds,
+    ) -> Result<([u64; 3], Parts), String> {
+        match action {
+            Action::Receive(processor) => Ok(self.receive(processor)),
+            Action::Timers(processor) => {
+                self.last = processor;
+                self.run.places[processor].step(|steps, world| steps.timers(world));
+                self.run.trace.record(Step::Timers { processor });
+                // A foreign waker is code of the program.
+                let parts = Parts::processor(processor).with(Parts::PROGRAM);
+                Ok(([5, processor as u64, 0], parts))
+            }
+            Action::Run { processor, stage } => self.run_stage(processor, stage, bounds),
+            Action::Client(client) => {
+                let task = &mut self.run.clients[client];
+                task.poll(&self.run.outside);
+                let finished = task.is_finished();
+                self.run.trace.record(Step::Polled { client, finished });
+                Ok(([7, client as u64, 0], Parts::ALL))
+            }
+            Action::Worker(step) => {
+                workers::take(step, self.run.outside.now(), None);
+                self.run.trace.record(Step::Blocked { step });
+                let words = match step {
+                    WorkerStep::Begin(pool) => [8, pool as u64, 0],
+                    WorkerStep::Finish(pool, call) => [9, pool as u64, call as u64],
+                };
+                Ok((words, Parts::ALL))
+            }
+            Action::TimePasses(until) => {
+                self.run.advance_to(until);
+                Ok(([10, until, 0], Parts::ALL))
+            }
+        }
+    }
+
+    fn receive(&mut self, processor: usize) -> ([u64; 3], Parts) {
+        self.last = processor;
+        let place = &self.run.places[processor];
+        let mut parts = Parts::processor(processor).with(Parts::mailbox(processor));
+        if place.io.in_flight() > 0 {
+            parts = parts.with(Parts::OUTSIDE).with(Parts::PROGRAM);
+        }
+        if place.processor().stepping().mail_has_effects() {
+            parts = parts.with(Parts::PROGRAM);
+        }
+        let any = place.step(|steps, world| {
+            let any = steps.receive(world);
+            steps.flush();
+            any
+        });
+        self.run.trace.record(Step::Received { processor, any });
+        ([4, processor as u64, 0], parts)
+    }
+
+    /// Runs a cohort, and sends its messages and its requests.
+    fn run_stage(
+        &mut self,
+        processor: usize,
+        stage: usize,
+        bounds: &Bounds,
+    ) -> Result<([u64; 3], Parts), String> {
+        self.last = processor;
+        let place = &self.run.places[processor];
+        oracle::check_queue(processor, place, stage)?;
+        let queued = place.processor().check_queue(stage).unwrap_or(0);
+        let at_most = 1 + self.choices.choose(queued.clamp(1, bounds.cohort.max(1)));
+        let choices = &mut *self.choices;
+        let operations = place.step(|steps, world| {
+            let ran = steps.run(stage, at_most, |options| choices.choose(options), world);
+            steps.flush();
+            world.submit();
+            ran
+        });
+        self.run.trace.record(Step::Ran { processor, stage, operations });
+        oracle::check_invariants(processor, place)?;
+        let own = Parts::processor(processor).with(Parts::mailbox(processor));
+        let parts = own.with(Parts::PROGRAM).with(Parts::OUTSIDE);
+        Ok(([6, processor as u64, stage as u64], parts))
+    }
+}

@@ -1,0 +1,145 @@
+//! One run of an exhaustive simulation: each step is a choice among all that are possible.
+
+use super::choices::Choices;
+use super::order::{Order, Parts};
+use super::{Bounds, Reached};
+use crate::sim::oracle;
+use crate::sim::scheduler::{self, Run};
+use crate::sim::world::World;
+
+/// The end of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    AtRest,
+    /// It has reached a state from which an earlier run has continued.
+    Merged,
+    /// It has reached the bound of steps.
+    Cut,
+}
+
+pub(super) fn run(
+    world: World,
+    bounds: &Bounds,
+    choices: &mut Choices,
+    reached: &mut Reached,
+) -> Result<Outcome, String> {
+    let (run, outcome) = scheduler::run_with(world, |run| {
+        let order = Order::new(run.places.len());
+        // Processors that take operations from each other touch more than a step tells.
+        let shared = run.places.iter().any(|place| place.step(|steps, _| steps.shares_queues()));
+        let merges = bounds.merges && !shared && run.places.len() <= Parts::MAX_PROCESSORS;
+        EnumeratedRun { run, choices, order, last: 0, merges }.until_rest(bounds, reached)
+    })?;
+    if outcome == Outcome::AtRest {
+        run.end()?;
+    }
+    Ok(outcome)
+}
+
+/// The state of a run.
+pub(super) struct EnumeratedRun<'r> {
+    pub(super) run: &'r mut Run,
+    pub(super) choices: &'r mut Choices,
+    order: Order,
+    /// The processor that took the last step; the default choice continues with it.
+    pub(super) last: usize,
+    merges: bool,
+}
+
+impl EnumeratedRun<'_> {
+    fn until_rest(mut self, bounds: &Bounds, reached: &mut Reached) -> Result<Outcome, String> {
+        loop {
+            self.take_forced_steps();
+            if self.run.is_over() {
+                return Ok(Outcome::AtRest);
+            }
+            if self.run.steps == bounds.steps {
+                return Ok(Outcome::Cut);
+            }
+            if self.merges && self.choices.is_beyond_given() && !self.is_new(bounds, reached) {
+                return Ok(Outcome::Merged);
+            }
+            self.run.steps += 1;
+            self.step(bounds)?;
+            oracle::check_wakeups(&self.run.places)?;
+        }
+    }
+
+    /// Records the state. False if an earlier run reached it, no later and with no more deviations.
+    fn is_new(&self, bounds: &Bounds, reached: &mut Reached) -> bool {
+        let mut hash = self.order.hash();
+        let mut deviations = 0;
+        if bounds.deviations.is_some() {
+            // The default choice depends on the last processor, and what is left on the deviations.
+            hash ^= (self.last as u64 + 1) << 32;
+            deviations = self.choices.deviations();
+        }
+        let known = reached.get(&hash);
+        if known.is_some_and(|known| known.0 <= deviations && known.1 <= self.run.steps) {
+            return false;
+        }
+        reached.insert(hash, (deviations, self.run.steps));
+        true
+    }
+
+    /// Takes the steps that exclude no other: wakes processors that have a reason, and lets idle ones sleep.
+    fn take_forced_steps(&mut self) {
+        if self.run.heed_drain() {
+            self.order.record([1], Parts::ALL);
+        }
+        // A processor that ends or sleeps may wake another one.
+        while (0..self.run.places.len()).any(|processor| self.take_forced_step(processor)) {}
+    }
+
+    /// Returns whether there was one.
+    fn take_forced_step(&mut self, processor: usize) -> bool {
+        let place = &self.run.places[processor];
+        if place.over {
+            return false;
+        }
+        if let Some(reason) = place.wakes(self.run.outside.now()) {
+            self.run.wake(processor, reason);
+            return true;
+        }
+        if place.asleep.is_some() || self.has_work(processor) {
+            return false;
+        }
+        self.run.idle_turn(processor);
+        let place = &self.run.places[processor];
+        if place.over {
+            self.order.record([2, processor as u64], Parts::ALL);
+        }
+        place.over || place.asleep.is_some()
+    }
+
+    fn step(&mut self, bounds: &Bounds) -> Result<(), String> {
+        let actions = self.actions(bounds);
+        if actions.is_empty() {
+            self.run.on_idle(0)?;
+            self.order.record([3], Parts::ALL);
+            return Ok(());
+        }
+        let before = (self.run.outside.now(), self.run.control.phase(), self.choices.made());
+        let mail = self.mail();
+        let action = actions[self.choices.choose(actions.len())];
+        let (words, mut parts) = self.take(action, bounds)?;
+        for (number, (before, after)) in mail.into_iter().zip(self.mail()).enumerate() {
+            if before != after {
+                parts = parts.with(Parts::mailbox(number));
+            }
+        }
+        // The choices within the step; which of the actions it was is in its words.
+        let within = self.choices.since(before.2).skip(usize::from(actions.len() > 1));
+        let within: Vec<_> = within.map(|taken| taken as u64).collect();
+        if (self.run.outside.now(), self.run.control.phase()) != (before.0, before.1) {
+            parts = Parts::ALL;
+        }
+        self.order.record(words.into_iter().chain(within), parts);
+        Ok(())
+    }
+
+    /// The number of messages in each mailbox.
+    fn mail(&self) -> Vec<usize> {
+        self.run.places.iter().map(|place| place.processor().stepping().mail()).collect()
+    }
+}
