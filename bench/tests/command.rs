@@ -190,7 +190,12 @@ fn the_load_generator_uses_http2() {
     std::fs::write(path("key.pem"), made.signing_key.serialize_pem()).unwrap();
     for tls in [false, true] {
         let mut web = Command::new(phalanx());
-        web.arg("web").arg(path("root")).args(["--listen", "127.0.0.1:0", "--h2c"]);
+        let scheme = if tls { "https" } else { "http" };
+        web.arg("web").arg(path("root")).args([
+            "--listen",
+            &format!("{scheme}://127.0.0.1:0"),
+            "--h2c",
+        ]);
         if tls {
             web.arg("--tls-certificate").arg(path("chain.pem"));
             web.arg("--tls-key").arg(path("key.pem"));

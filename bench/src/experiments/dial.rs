@@ -116,7 +116,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         false => (options.slices, options.slice),
     };
     let (driver, ours) = ours();
-    let first = options.holds[0].to_string();
+    let delay = |hold: u64| format!("{hold}us");
+    let first = delay(options.holds[0]);
     let wants = |name: &str| name == ours;
     let plan = Plan {
         arguments: &["--max-queue-delay", "0", "--batch-delay", &first],
@@ -124,7 +125,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     };
     let mut runner = Runner::start(&options.runner, &plan)?;
     for hold in &options.holds[1..] {
-        runner.add_web(driver, &["--max-queue-delay", "0", "--batch-delay", &hold.to_string()])?;
+        runner.add_web(driver, &["--max-queue-delay", "0", "--batch-delay", &delay(*hold)])?;
     }
     let capacity = runner.capacity(&runner.servers[0], slice, options.connections)?;
     let (measured, partial) = partial::measure_each(&LOADS, slices, |load, seed| {

@@ -101,7 +101,8 @@ pub(crate) fn web(
     certificate: Option<&Certificate>,
 ) -> ServerSpec {
     let mut web = Command::new(phalanx);
-    web.arg("web").arg(&site.root).args(["--listen", "127.0.0.1:0"]);
+    let scheme = if certificate.is_some() { "https" } else { "http" };
+    web.arg("web").arg(&site.root).arg(format!("--listen={scheme}://127.0.0.1:0"));
     web.arg(format!("--workers={processors}")).args(["--driver", driver]).args(arguments);
     if let Some(Certificate { chain, key }) = certificate {
         web.arg("--tls-certificate").arg(chain).arg("--tls-key").arg(key);

@@ -3,7 +3,6 @@
 mod check;
 mod keys;
 mod reload;
-mod text;
 mod unavailable;
 mod values;
 

@@ -4,20 +4,19 @@
 
 mod broker;
 mod client;
-mod content;
 mod manual;
 mod notify;
+mod options;
 mod passwd;
+mod server;
 mod service;
-mod settings;
 mod status;
 mod top;
-mod variables;
 mod web;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 /// Web server, MQTT broker and tools of Phalanx, a runtime that executes similar work of different requests together.
 #[derive(Parser)]
@@ -39,25 +38,9 @@ enum Command {
     Man(manual::Man),
 }
 
-/// The command line. Each server's variables have their own prefix, so that one environment can configure both.
-fn command() -> clap::Command {
-    Cli::command()
-        .mut_subcommand("web", |web| variables::named(web, "PHALANX_WEB_"))
-        .mut_subcommand("broker", |broker| variables::named(broker, "PHALANX_BROKER_"))
-}
-
 fn main() -> ExitCode {
     // For bad arguments clap prints an error to stderr and exits with 2.
-    let matches = command().try_get_matches();
-    let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches)).unwrap_or_else(|error| {
-        let _ = error.print();
-        let variable = |name: &str| std::env::var(name).ok();
-        if let Some(name) = variables::source_variable(&error, &command(), variable) {
-            status::print(format_args!("the value comes from the environment variable {name}"));
-        }
-        std::process::exit(error.exit_code())
-    });
-    match cli.command {
+    match Cli::parse().command {
         Command::Web(web) => web.run(),
         Command::Broker(broker) => broker.run(),
         Command::Pub(publish) => publish.run(),

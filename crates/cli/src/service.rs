@@ -1,40 +1,34 @@
 //! Operation of a server: reports readiness, and handles reloads and shutdown.
 
-use std::path::PathBuf;
+use phalanx_service::{Listen, Operator, Reload, Serving};
 
-use phalanx_config::ConfigError;
-use phalanx_service::{Operator, Reload, Serving};
-
-use crate::settings;
+use crate::options::Options;
+use crate::server::{Server, report};
 use crate::status::{self, StatusReporter};
 
-/// A server whose configuration `load` reads.
-pub(crate) struct Service<L> {
-    /// The configuration file, if any.
-    config: Option<PathBuf>,
-    load: L,
+/// A server whose configuration the options describe.
+pub(crate) struct Service<C: Server> {
+    options: Options<C>,
+    /// The addresses of inherited sockets.
+    inherited: Option<Vec<Listen<C::Scheme>>>,
     status: StatusReporter,
 }
 
-impl<L> Service<L> {
-    pub(crate) fn new(config: Option<PathBuf>, load: L) -> Self {
-        Self { config, load, status: StatusReporter::from_environment() }
+impl<C: Server> Service<C> {
+    pub(crate) fn new(options: Options<C>, inherited: Option<Vec<Listen<C::Scheme>>>) -> Self {
+        Self { options, inherited, status: StatusReporter::from_environment() }
     }
 }
 
-impl<R, L> Operator<R> for Service<L>
-where
-    R: Reload,
-    L: Fn() -> Result<R::Config, Vec<ConfigError>> + Send + Sync + 'static,
-{
+impl<R: Reload<Config: Server>> Operator<R> for Service<R::Config> {
     fn ready(&self, serving: &Serving<'_>) {
         self.status.ready(serving);
     }
 
     fn reload(&self, reloader: &mut R) {
-        self.status.reload(self.config.as_deref(), || {
-            let config = (self.load)().map_err(|errors| settings::report(&errors))?;
-            reloader.reload(config).map_err(status::print)
+        self.status.reload(self.options.file.config.as_deref(), || {
+            let config = self.options.load(self.inherited.as_deref());
+            reloader.reload(config.map_err(|errors| report(&errors))?).map_err(status::print)
         });
     }
 

@@ -23,11 +23,6 @@ impl ConfigError {
         Self { place: String::new(), key: key.into(), what: what.into() }
     }
 
-    /// An error at the byte offset `at` of a text.
-    pub(crate) fn at(name: &str, text: &str, at: usize, key: &str, what: String) -> Self {
-        Self { place: place(name, text, at), key: key.into(), what }
-    }
-
     /// The key, such as `host[0].root`; empty if there is none.
     pub fn key(&self) -> &str {
         &self.key
@@ -78,18 +73,13 @@ pub struct Origins {
 }
 
 impl Origins {
-    pub(crate) fn record_at(&mut self, key: &str, name: &str, text: &str, at: usize) {
-        self.places.insert(key.to_owned(), place(name, text, at));
-    }
-
-    /// Records that `key` was set by `place`: a flag or a variable.
-    pub fn record(&mut self, key: &str, place: &str) {
-        self.places.insert(key.to_owned(), place.to_owned());
+    pub(crate) fn record(&mut self, key: &str, place: String) {
+        self.places.insert(key.to_owned(), place);
     }
 }
 
 /// File, line and column. Both count from one, and columns count characters.
-fn place(name: &str, text: &str, at: usize) -> String {
+pub(crate) fn position(name: &str, text: &str, at: usize) -> String {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let column = before[before.rfind('\n').map_or(0, |at| at + 1)..].chars().count() + 1;

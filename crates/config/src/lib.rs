@@ -1,21 +1,24 @@
-//! Configuration files: reads TOML over existing values, and writes it.
+//! The configuration dialect: keys are declared once, and set by TOML files, flags and environment variables.
 //!
-//! Each key is declared once, in an implementation of [`Keys`]; reading, writing and listing the keys are
-//! three [passes](Pass) over the declarations. Reading does not stop at the first error: the operator gets
-//! all of them, each with its line and column. This crate opens no files.
+//! Each key is declared once, in an implementation of [`Keys`], with its help text. Reading, writing, listing and
+//! checking the keys are [passes](Pass) over the declarations. Reading does not stop at the first error: the
+//! operator gets all of them, each with its line and column, or its flag. This crate opens no files.
 //!
 //! | file | idea |
 //! |---|---|
 //! | `pass.rs` | a pass over declarations |
+//! | `reader.rs` | reading a table over existing values |
+//! | `declaration.rs` | listing the declarations, for flags and variables |
+//! | `reference.rs` | the reference page of the keys |
 //! | `value.rs` | the TOML forms of types, and messages for invalid values |
 //! | `error.rs` | errors and the positions of keys |
-//! | `amount.rs` | amounts of memory |
+//! | `units.rs` | sizes and durations |
 //! | `difference.rs` | comparison of two configurations |
 //!
 //! ```
 //! use phalanx_config::{Keys, Origins, Pass};
 //!
-//! #[derive(Default)]
+//! #[derive(Clone, Default)]
 //! struct Garden {
 //!     trees: u16,
 //!     gate: Option<String>,
@@ -23,15 +26,15 @@
 //!
 //! impl Keys for Garden {
 //!     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-//!         pass.key("trees", &mut self.trees);
-//!         pass.key("gate", &mut self.gate);
+//!         pass.range("trees", &mut self.trees, 1.., "number of trees");
+//!         pass.key("gate", &mut self.gate, "name of the gate");
 //!     }
 //! }
 //!
 //! let mut garden = Garden::default();
 //! let mut origins = Origins::default();
 //! phalanx_config::read(&mut garden, "trees = 2", "garden.toml", "".as_ref(), &mut origins).unwrap();
-//! assert_eq!(phalanx_config::table(&mut garden).to_string(), "gate = false\ntrees = 2\n");
+//! assert_eq!(phalanx_config::table(&garden).to_string(), "gate = false\ntrees = 2\n");
 //!
 //! let text = "trees = 3\ngaet = 'east'";
 //! let errors =
@@ -40,31 +43,45 @@
 //!     errors[0].to_string(),
 //!     "garden.toml:2:1: gaet: unknown key; did you mean `gate`?"
 //! );
+//!
+//! garden.trees = 0;
+//! let errors = phalanx_config::check(&garden);
+//! assert_eq!(errors[0].to_string(), "trees: found 0, expected at least 1");
 //! ```
 
 #![forbid(unsafe_code)]
 
-mod amount;
+mod declaration;
 mod difference;
 mod error;
 mod pass;
+mod reader;
+mod reference;
+mod units;
 mod value;
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use toml::de::DeTable;
 
-pub use amount::amount;
+use crate::declaration::Declaring;
+use crate::error::position;
+use crate::reader::{Reader, Source};
+
+pub use declaration::{Declaration, variable};
 pub use difference::differences;
 pub use error::{ConfigError, Origins};
 pub use pass::Pass;
+pub use reference::reference;
 /// A table to write.
 pub use toml::Table;
 /// A value to write.
 pub use toml::Value as Written;
 /// A parsed value.
 pub use toml::de::DeValue as Given;
-pub use value::{PathValue, Value, integer};
+pub use units::{duration, size};
+pub use value::{Size, Value, integer};
 
 /// A table of keys.
 pub trait Keys {
@@ -77,11 +94,36 @@ pub trait Keys {
 /// in `origins`.
 ///
 /// # Errors
-/// All errors in the text. The values that were read over are then unusable.
+/// All errors in the text. The values that were read over are then unusable. [`check`] finds missing and
+/// forbidden values.
 pub fn read(
     keys: &mut impl Keys,
     text: &str,
     name: &str,
+    base: &Path,
+    origins: &mut Origins,
+) -> Result<(), Vec<ConfigError>> {
+    read_from(keys, text, Source::Text { name, text }, base, origins)
+}
+
+/// As [`read`], with the values of flags and environment variables: `table` contains texts and lists of texts, and
+/// `places` the flag or the variable of each key.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_given(
+    keys: &mut impl Keys,
+    table: &Table,
+    places: &HashMap<String, String>,
+    origins: &mut Origins,
+) -> Result<(), Vec<ConfigError>> {
+    read_from(keys, &table.to_string(), Source::Given(places), Path::new(""), origins)
+}
+
+fn read_from(
+    keys: &mut impl Keys,
+    text: &str,
+    source: Source<'_>,
     base: &Path,
     origins: &mut Origins,
 ) -> Result<(), Vec<ConfigError>> {
@@ -90,22 +132,36 @@ pub fn read(
         .iter()
         .map(|error| {
             let at = error.span().map_or(0, |span| span.start);
-            ConfigError::at(name, text, at, "", error.message().trim().replace('\n', "; "))
+            let place = match &source {
+                Source::Text { name, .. } => position(name, text, at),
+                Source::Given(_) => String::new(),
+            };
+            ConfigError::new(&place, "", &error.message().trim().replace('\n', "; "))
         })
         .collect();
     if errors.is_empty() {
-        let reader = pass::Reader::new(text, name, base, origins, &mut errors);
-        Pass::read(reader, table.get_ref(), |pass| keys.keys(pass));
+        let mut reader = Reader { source, base, origins, errors: &mut errors };
+        Pass::read(&mut reader, "", (table.get_ref(), 0), |pass| keys.keys(pass));
     }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
 /// All keys with their values, which [`read`] restores.
-pub fn table(keys: &mut impl Keys) -> Table {
+pub fn table<K: Keys + Clone>(keys: &K) -> Table {
+    let mut keys = keys.clone();
     Pass::print(|pass| keys.keys(pass))
 }
 
-/// The names of all keys, such as `host.redirect.from`, in the order of their declarations.
-pub fn names(keys: &mut impl Keys) -> Vec<String> {
-    Pass::names(|pass| keys.keys(pass))
+/// The declarations of all keys, in their order, with the values of `keys` as defaults.
+pub fn declarations(keys: &mut impl Keys) -> Vec<Declaration> {
+    let mut all = Vec::new();
+    Pass::declare(Declaring::new(&mut all), |pass| keys.keys(pass));
+    all
+}
+
+/// Errors for missing mandatory values, and for values outside of their ranges.
+pub fn check<K: Keys + Clone>(keys: &K) -> Vec<ConfigError> {
+    let (mut keys, mut errors) = (keys.clone(), Vec::new());
+    Pass::check(String::new(), &mut errors, |pass| keys.keys(pass));
+    errors
 }

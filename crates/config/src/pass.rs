@@ -1,80 +1,40 @@
-//! Passes over declarations of keys: reading, writing and listing them.
+//! Passes over declarations of keys: reading, writing, listing and checking them.
 
-use std::path::{Path, PathBuf};
+use std::ops::{Bound, RangeBounds};
 
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::Keys;
-use crate::error::{ConfigError, Origins};
-use crate::value::{PathValue, Value};
+use crate::declaration::Declaring;
+use crate::error::ConfigError;
+use crate::reader::{Reader, Reading};
+use crate::value::Value;
 
-/// A pass over declarations of keys, which reads, writes or lists them.
+/// A pass over declarations of keys, which reads, writes, lists or checks them.
 ///
-/// Each method declares one key of the current table.
+/// Each method declares one key of the current table, with its help text.
 pub struct Pass<'a, 'r>(Kind<'a, 'r>);
 
 enum Kind<'a, 'r> {
     Read(Reading<'a, 'r>),
     Print(toml::Table),
-    Names { prefix: String, names: &'a mut Vec<String> },
+    Declare(Declaring<'a>),
+    Check { prefix: String, errors: &'a mut Vec<ConfigError> },
 }
 
-/// State of reading a text.
-pub(crate) struct Reader<'r> {
-    text: &'r str,
-    name: &'r str,
-    base: &'r Path,
-    origins: &'r mut Origins,
-    errors: &'r mut Vec<ConfigError>,
-}
-
-/// State of reading a table.
-struct Reading<'a, 'r> {
-    reader: &'a mut Reader<'r>,
-    prefix: String,
-    table: &'a DeTable<'a>,
-    /// Byte offset of the table.
-    at: usize,
-    known: Vec<&'static str>,
-}
-
-impl<'r> Reader<'r> {
-    pub(crate) fn new(
-        text: &'r str,
-        name: &'r str,
-        base: &'r Path,
-        origins: &'r mut Origins,
-        errors: &'r mut Vec<ConfigError>,
-    ) -> Self {
-        Self { text, name, base, origins, errors }
-    }
-
-    fn error(&mut self, at: usize, key: &str, what: String) {
-        self.errors.push(ConfigError::at(self.name, self.text, at, key, what));
-    }
-
-    fn expected(&mut self, value: &Spanned<DeValue<'_>>, key: &str, expected: &str, why: &str) {
-        let span = value.span();
-        let found = self.text.get(span.clone()).unwrap_or_default();
-        let line = found.lines().next().unwrap_or_default();
-        let mut found: String = line.chars().take(40).collect();
-        if found.len() < line.len() {
-            found.push('…');
-        }
-        let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
-        self.error(span.start, key, format!("found {found}{why}, expected {expected}"));
-    }
-}
-
-impl Pass<'_, '_> {
-    /// Reads a table with the declarations of `keys`, and reports unknown keys.
+impl<'a> Pass<'a, '_> {
+    /// Reads a table, which starts at byte `at`, with the declarations of `keys`, and reports unknown keys.
     pub(crate) fn read(
-        mut reader: Reader<'_>,
-        table: &DeTable<'_>,
+        reader: &mut Reader<'_>,
+        prefix: &str,
+        (table, at): (&DeTable<'_>, usize),
         keys: impl FnOnce(&mut Pass<'_, '_>),
     ) {
-        read_table(&mut reader, "", (table, 0), keys);
+        let mut pass = Pass(Kind::Read(Reading::new(reader, prefix, table, at)));
+        keys(&mut pass);
+        if let Kind::Read(reading) = pass.0 {
+            reading.report_unknown();
+        }
     }
 
     pub(crate) fn print(keys: impl FnOnce(&mut Pass<'_, '_>)) -> toml::Table {
@@ -86,121 +46,161 @@ impl Pass<'_, '_> {
         }
     }
 
-    pub(crate) fn names(keys: impl FnOnce(&mut Pass<'_, '_>)) -> Vec<String> {
-        let mut names = Vec::new();
-        keys(&mut Pass(Kind::Names { prefix: String::new(), names: &mut names }));
-        names
+    pub(crate) fn declare(to: Declaring<'a>, keys: impl FnOnce(&mut Pass<'_, '_>)) {
+        keys(&mut Pass(Kind::Declare(to)));
+    }
+
+    pub(crate) fn check(
+        prefix: String,
+        errors: &mut Vec<ConfigError>,
+        keys: impl FnOnce(&mut Pass<'_, '_>),
+    ) {
+        keys(&mut Pass(Kind::Check { prefix, errors }));
+    }
+}
+
+impl Pass<'_, '_> {
+    /// The heading of the following keys of this table, in help and reference.
+    pub fn section(&mut self, heading: &'static str) {
+        if let Kind::Declare(declaring) = &mut self.0 {
+            declaring.section = heading;
+        }
     }
 
     /// Declares a key with a value. Returns whether it is present.
-    pub fn key<T: Value>(&mut self, name: &'static str, value: &mut T) -> bool {
-        self.key_as::<T, T>(name, value)
+    pub fn key<T: Value>(&mut self, name: &'static str, value: &mut T, help: &'static str) -> bool {
+        self.key_as::<T, T>(name, value, help)
     }
 
     /// As [`key`](Self::key), with the TOML form `F`.
-    pub fn key_as<F: Value<T>, T>(&mut self, name: &'static str, value: &mut T) -> bool {
+    pub fn key_as<F: Value<T>, T>(
+        &mut self,
+        name: &'static str,
+        value: &mut T,
+        help: &'static str,
+    ) -> bool {
         match &mut self.0 {
-            Kind::Read(reading) => {
-                let Some(found) = reading.take(name) else { return false };
-                let key = reading.path(name);
-                match F::read(found.get_ref()) {
-                    Ok(read) => *value = read,
-                    Err(why) => reading.reader.expected(found, &key, &F::expected(), &why),
-                }
-                true
-            }
+            Kind::Read(reading) => return reading.key::<F, T>(name, value, ""),
             Kind::Print(table) => {
                 table.insert(name.into(), F::print(value));
-                true
             }
-            Kind::Names { prefix, names } => {
-                names.push(format!("{prefix}{name}"));
-                true
+            Kind::Declare(declaring) => {
+                let default = F::print(value).to_string();
+                declaring.add(name, F::kind(), F::LIST, Some(default), help);
             }
+            Kind::Check { .. } => (),
+        }
+        false
+    }
+
+    /// As [`key`](Self::key), for values in a range; `false` is always allowed.
+    pub fn range<T: Value + PartialOrd>(
+        &mut self,
+        name: &'static str,
+        value: &mut T,
+        range: impl RangeBounds<T>,
+        help: &'static str,
+    ) {
+        self.range_as::<T, T>(name, value, range, help);
+    }
+
+    /// As [`range`](Self::range), with the TOML form `F`.
+    pub fn range_as<F: Value<T>, T: PartialOrd>(
+        &mut self,
+        name: &'static str,
+        value: &mut T,
+        range: impl RangeBounds<T>,
+        help: &'static str,
+    ) {
+        let bounds = || match (range.start_bound(), range.end_bound()) {
+            (Bound::Included(start), Bound::Included(end)) => {
+                format!("{} to {}", plain::<F, T>(start), plain::<F, T>(end))
+            }
+            (Bound::Included(start), _) => format!("at least {}", plain::<F, T>(start)),
+            _ => unreachable!("a range has a first value"),
+        };
+        if let Kind::Read(reading) = &mut self.0 {
+            reading.key::<F, T>(name, value, &format!("; {}", bounds()));
+            return;
+        }
+        self.key_as::<F, T>(name, value, help);
+        match &mut self.0 {
+            Kind::Declare(declaring) => declaring.last().bounds = Some(bounds()),
+            Kind::Check { prefix, errors } if !range.contains(value) => {
+                let found = F::print(value);
+                if found != toml::Value::Boolean(false) {
+                    let none =
+                        if F::kind().ends_with("|false") { ", or false for none" } else { "" };
+                    let what = format!("found {found}, expected {}{none}", bounds());
+                    errors.push(ConfigError::of(format!("{prefix}{name}"), what));
+                }
+            }
+            _ => (),
         }
     }
 
     /// Declares a mandatory key.
-    pub fn required<T: Value>(&mut self, name: &'static str, value: &mut T) {
-        let found = self.key(name, value);
-        self.demand(name, found);
-    }
-
-    fn demand(&mut self, name: &'static str, found: bool) {
-        if let Kind::Read(reading) = &mut self.0
-            && !found
-        {
-            let at = reading.start();
-            let key = reading.prefix.trim_end_matches('.').to_owned();
-            reading.reader.error(at, &key, format!("`{name}` is missing"));
+    pub fn required<T: Value + Default + PartialEq>(
+        &mut self,
+        name: &'static str,
+        value: &mut T,
+        help: &'static str,
+    ) {
+        self.key(name, value, help);
+        match &mut self.0 {
+            Kind::Declare(declaring) => declaring.last().default = None,
+            Kind::Check { prefix, errors } if *value == T::default() => {
+                let table = prefix.trim_end_matches('.');
+                errors.push(ConfigError::of(table, format!("`{name}` is missing")));
+            }
+            _ => (),
         }
     }
 
-    /// Declares a key with a path, relative to the base of the text.
-    pub fn path<T: PathValue>(&mut self, name: &'static str, path: &mut T) -> bool {
-        let found = self.key(name, path);
-        if let Kind::Read(reading) = &mut self.0
-            && found
-        {
-            path.resolve(reading.reader.base);
+    /// Describes the default of the last key, which depends on the machine.
+    pub fn default_is(&mut self, text: &str) {
+        if let Kind::Declare(declaring) = &mut self.0 {
+            declaring.last().default = Some(text.to_owned());
         }
-        found
-    }
-
-    /// Declares a mandatory path.
-    pub fn required_path(&mut self, name: &'static str, path: &mut PathBuf) {
-        let found = self.path(name, path);
-        self.demand(name, found);
     }
 
     /// Declares a table, read over existing values.
     pub fn table<T: Keys + ?Sized>(&mut self, name: &'static str, value: &mut T) {
-        self.table_of(name, |pass| value.keys(pass));
-    }
-
-    /// As [`table`](Self::table), with the keys declared by `keys`.
-    pub fn table_of(&mut self, name: &'static str, keys: impl FnOnce(&mut Pass<'_, '_>)) {
         match &mut self.0 {
-            Kind::Read(reading) => {
-                let Some(found) = reading.take(name) else { return };
-                let key = reading.path(name);
-                match found.get_ref() {
-                    DeValue::Table(table) => {
-                        let at = found.span().start;
-                        read_table(reading.reader, &format!("{key}."), (table, at), keys);
-                    }
-                    _ => reading.reader.expected(found, &key, "a table", ""),
-                }
-            }
+            Kind::Read(reading) => reading.table(name, |pass| value.keys(pass)),
             Kind::Print(table) => {
-                table.insert(name.into(), Pass::print(keys).into());
+                table.insert(name.into(), Pass::print(|pass| value.keys(pass)).into());
             }
-            Kind::Names { prefix, names } => {
-                let prefix = format!("{prefix}{name}.");
-                keys(&mut Pass(Kind::Names { prefix, names }));
+            Kind::Declare(declaring) => {
+                Pass::declare(declaring.table(name), |pass| value.keys(pass));
+            }
+            Kind::Check { prefix, errors } => {
+                Pass::check(format!("{prefix}{name}."), errors, |pass| value.keys(pass));
             }
         }
     }
 
-    /// Declares an optional table. `true` stands for an empty table, `false` for none.
-    pub fn optional<T: Keys + Default>(&mut self, name: &'static str, value: &mut Option<T>) {
-        if let Kind::Read(reading) = &mut self.0
-            && let Some(DeValue::Boolean(on)) = reading.table.get(name).map(Spanned::get_ref)
-        {
-            let at = reading.take(name).map_or(0, |found| found.span().start);
-            *value = on.then(T::default);
-            if let Some(value) = value {
-                // Report its mandatory keys as missing.
-                let (prefix, none) = (format!("{}.", reading.path(name)), DeTable::new());
-                read_table(reading.reader, &prefix, (&none, at), |pass| value.keys(pass));
-            }
-            return;
-        }
+    /// Declares a table that may be absent: `false` removes it, `true` creates one of default values.
+    pub fn optional<T: Keys + Default>(
+        &mut self,
+        name: &'static str,
+        value: &mut Option<T>,
+        help: &'static str,
+    ) {
         match &mut self.0 {
-            // The table is absent, but its name is known.
-            Kind::Read(reading) if !reading.table.contains_key(name) => reading.known.push(name),
+            Kind::Read(reading) => match reading.boolean(name) {
+                Some(on) => *value = on.then(T::default),
+                None if reading.has(name) => self.table(name, value.get_or_insert_default()),
+                None => reading.known(name),
+            },
             Kind::Print(table) if value.is_none() => {
                 table.insert(name.into(), false.into());
+            }
+            Kind::Check { .. } if value.is_none() => (),
+            Kind::Declare(declaring) => {
+                declaring.add(name, "bool|table".into(), false, Some("false".into()), help);
+                let inner = declaring.optional(name);
+                Pass::declare(inner, |pass| value.get_or_insert_default().keys(pass));
             }
             _ => self.table(name, value.get_or_insert_default()),
         }
@@ -210,24 +210,17 @@ impl Pass<'_, '_> {
     pub fn list<T: Keys>(&mut self, name: &'static str, list: &mut Vec<T>, blank: impl Fn() -> T) {
         match &mut self.0 {
             Kind::Read(reading) => {
-                let Some(found) = reading.take(name) else { return };
-                let key = reading.path(name);
-                let DeValue::Array(array) = found.get_ref() else {
-                    return reading.reader.expected(found, &key, "a list of tables", "");
-                };
-                list.clear();
-                for (n, item) in array.iter().enumerate() {
-                    let key = format!("{key}[{n}]");
-                    let DeValue::Table(table) = item.get_ref() else {
-                        reading.reader.expected(item, &key, "a table", "");
-                        continue;
-                    };
-                    reading.note(&key, item.span().start);
-                    let mut value = blank();
-                    let at = item.span().start;
-                    let table = (table, at);
-                    read_table(reading.reader, &format!("{key}."), table, |p| value.keys(p));
-                    list.push(value);
+                if let Some(tables) = reading.tables(name) {
+                    list.clear();
+                    for (key, table) in tables {
+                        let mut value = blank();
+                        let at = table.span().start;
+                        if let DeValue::Table(table) = table.get_ref() {
+                            let reader = &mut *reading.reader;
+                            Pass::read(reader, &key, (table, at), |pass| value.keys(pass));
+                        }
+                        list.push(value);
+                    }
                 }
             }
             Kind::Print(table) => {
@@ -235,9 +228,13 @@ impl Pass<'_, '_> {
                 let items: Vec<toml::Value> = list.iter_mut().map(print).collect();
                 table.insert(name.into(), items.into());
             }
-            Kind::Names { prefix, names } => {
-                let prefix = format!("{prefix}{name}.");
-                blank().keys(&mut Pass(Kind::Names { prefix, names }));
+            Kind::Declare(declaring) => {
+                Pass::declare(declaring.list(name), |pass| blank().keys(pass));
+            }
+            Kind::Check { prefix, errors } => {
+                for (n, value) in list.iter_mut().enumerate() {
+                    Pass::check(format!("{prefix}{name}[{n}]."), errors, |pass| value.keys(pass));
+                }
             }
         }
     }
@@ -250,71 +247,25 @@ impl Pass<'_, '_> {
         blank: impl Fn() -> T,
         default: impl Fn(&T) -> bool,
     ) {
-        if let Kind::Read(reading) = &mut self.0
-            && let Some(DeValue::Table(_)) = reading.table.get(name).map(Spanned::get_ref)
-        {
-            let at = list.iter().position(default).unwrap_or(0);
-            if list.is_empty() {
-                list.push(blank());
+        match &mut self.0 {
+            Kind::Read(reading) if reading.is_table(name) => {
+                if list.is_empty() {
+                    list.push(blank());
+                }
+                match list.iter().position(default) {
+                    Some(at) => self.table(name, &mut list[at]),
+                    None => reading.reject(name, "there is no default: all have names"),
+                }
             }
-            return self.table(name, &mut list[at]);
+            Kind::Declare(declaring) => {
+                Pass::declare(declaring.table(name), |pass| blank().keys(pass));
+            }
+            _ => self.list(name, list, blank),
         }
-        self.list(name, list, blank);
     }
 }
 
-fn read_table(
-    reader: &mut Reader<'_>,
-    prefix: &str,
-    (table, at): (&DeTable<'_>, usize),
-    keys: impl FnOnce(&mut Pass<'_, '_>),
-) {
-    let reading = Reading { reader, prefix: prefix.to_owned(), table, at, known: Vec::new() };
-    let mut pass = Pass(Kind::Read(reading));
-    keys(&mut pass);
-    if let Kind::Read(reading) = pass.0 {
-        reading.tell_unknown();
-    }
-}
-
-impl<'a> Reading<'a, '_> {
-    fn path(&self, name: &str) -> String {
-        format!("{}{name}", self.prefix)
-    }
-
-    fn note(&mut self, key: &str, at: usize) {
-        self.reader.origins.record_at(key, self.reader.name, self.reader.text, at);
-    }
-
-    /// Returns the value of a key and marks the key as known.
-    fn take(&mut self, name: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
-        self.known.push(name);
-        let found = self.table.get(name)?;
-        let key = self.path(name);
-        self.note(&key, found.span().start);
-        Some(found)
-    }
-
-    /// Approximate start of the table: its first key, if it has one.
-    fn start(&self) -> usize {
-        self.table.keys().map(|key| key.span().start).min().unwrap_or(self.at)
-    }
-
-    fn tell_unknown(self) {
-        let Self { reader, prefix, table, known, .. } = self;
-        for key in table.keys().filter(|key| !known.contains(&&**key.get_ref())) {
-            let name = key.get_ref();
-            let near = known
-                .iter()
-                .map(|known| (strsim::damerau_levenshtein(known, name), known))
-                .filter(|(distance, known)| *distance <= (known.len() / 2).clamp(1, 3))
-                .min();
-            let hint = match near {
-                Some((_, known)) => format!("did you mean `{known}`?"),
-                None => format!("expected one of {}", known.join(", ")),
-            };
-            let what = format!("unknown key; {hint}");
-            reader.error(key.span().start, &format!("{prefix}{name}"), what);
-        }
-    }
+/// A value without quotation marks.
+fn plain<F: Value<T>, T>(value: &T) -> String {
+    F::print(value).to_string().replace('"', "")
 }

@@ -20,6 +20,10 @@ use toml::de::DeValue;
 /// struct Pair;
 ///
 /// impl Value<(u8, u8)> for Pair {
+///     fn kind() -> String {
+///         "pair".into()
+///     }
+///
 ///     fn expected() -> String {
 ///         "two numbers such as \"1:2\"".into()
 ///     }
@@ -36,6 +40,11 @@ use toml::de::DeValue;
 /// }
 /// ```
 pub trait Value<T = Self> {
+    /// Whether the form is a list.
+    const LIST: bool = false;
+
+    /// Name of the type, or of a list's elements, for help and reference; alternatives are separated by `|`.
+    fn kind() -> String;
     /// Description of a valid value, which follows "expected".
     fn expected() -> String;
     /// Parses a value.
@@ -45,15 +54,15 @@ pub trait Value<T = Self> {
     fn read(value: &DeValue<'_>) -> Result<T, String>;
     /// Formats a value such that it parses to the same.
     fn print(value: &T) -> toml::Value;
-}
-
-/// A value that contains a file path.
-pub trait PathValue: Value + Sized {
-    /// Resolves a relative path against `base`.
-    fn resolve(&mut self, base: &Path);
+    /// Resolves relative paths against `base`.
+    fn resolve(_value: &mut T, _base: &Path) {}
 }
 
 impl Value for bool {
+    fn kind() -> String {
+        "bool".into()
+    }
+
     fn expected() -> String {
         "true or false".into()
     }
@@ -79,8 +88,15 @@ pub fn integer(value: &DeValue<'_>) -> Result<u64, String> {
 macro_rules! integers {
     ($($type:ty),*) => {$(
         impl Value for $type {
+            fn kind() -> String {
+                "number".into()
+            }
+
             fn expected() -> String {
-                format!("a number from 0 to {}", <$type>::MAX.min(i64::MAX as u64 as $type))
+                match <$type>::BITS {
+                    64.. => "a number".into(),
+                    _ => format!("a number from 0 to {}", <$type>::MAX),
+                }
             }
 
             fn read(value: &DeValue<'_>) -> Result<Self, String> {
@@ -93,27 +109,49 @@ macro_rules! integers {
         }
     )*};
 }
-integers!(u16, u32, u64);
+integers!(u16, u32, u64, usize);
 
-/// Numbers and amounts of memory.
-impl Value for usize {
-    fn expected() -> String {
-        "a number, or an amount such as \"64K\", \"256M\" or \"2G\"".into()
-    }
+/// Sizes in bytes.
+pub struct Size;
 
-    fn read(value: &DeValue<'_>) -> Result<Self, String> {
-        match value.as_str() {
-            Some(text) => crate::amount(text),
-            None => integer(value)?.try_into().map_err(|_| String::new()),
+macro_rules! sizes {
+    ($($type:ty),*) => {$(
+        impl Value<$type> for Size {
+            fn kind() -> String {
+                "size".into()
+            }
+
+            fn expected() -> String {
+                "a number of bytes, or a size such as \"64K\", \"256M\" or \"2G\"".into()
+            }
+
+            fn read(value: &DeValue<'_>) -> Result<$type, String> {
+                let bytes = match value.as_str() {
+                    Some(text) => crate::size(text)?,
+                    None => integer(value)?,
+                };
+                bytes.try_into().map_err(|_| String::new())
+            }
+
+            fn print(value: &$type) -> toml::Value {
+                // Use the largest unit without a fraction.
+                for (unit, shift) in [("G", 30), ("M", 20), ("K", 10)] {
+                    if *value >> shift << shift == *value && *value > 0 {
+                        return format!("{}{unit}", *value >> shift).into();
+                    }
+                }
+                <$type>::print(value)
+            }
         }
-    }
-
-    fn print(value: &Self) -> toml::Value {
-        toml::Value::Integer(i64::try_from(*value).unwrap_or(i64::MAX))
-    }
+    )*};
 }
+sizes!(u64, usize);
 
 impl Value for f64 {
+    fn kind() -> String {
+        "number".into()
+    }
+
     fn expected() -> String {
         "a non-negative number".into()
     }
@@ -132,6 +170,10 @@ impl Value for f64 {
 }
 
 impl Value for String {
+    fn kind() -> String {
+        "text".into()
+    }
+
     fn expected() -> String {
         "a quoted string".into()
     }
@@ -146,6 +188,10 @@ impl Value for String {
 }
 
 impl Value for PathBuf {
+    fn kind() -> String {
+        "path".into()
+    }
+
     fn expected() -> String {
         "a quoted path".into()
     }
@@ -160,42 +206,23 @@ impl Value for PathBuf {
     fn print(value: &Self) -> toml::Value {
         value.to_string_lossy().into_owned().into()
     }
-}
 
-impl PathValue for PathBuf {
-    fn resolve(&mut self, base: &Path) {
-        *self = base.join(&self).components().collect();
-    }
-}
-
-impl<T: PathValue> PathValue for Option<T> {
-    fn resolve(&mut self, base: &Path) {
-        if let Some(place) = self {
-            place.resolve(base);
-        }
+    fn resolve(path: &mut Self, base: &Path) {
+        *path = base.join(&path).components().collect();
     }
 }
 
 impl Value for Duration {
+    fn kind() -> String {
+        "time".into()
+    }
+
     fn expected() -> String {
         "a time such as \"20us\", \"500ms\", \"30s\", \"5m\", \"2h\" or \"7d\"".into()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
-        let text = value.as_str().ok_or_else(String::new)?;
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let count: u64 = digits.parse().map_err(|_| String::new())?;
-        let seconds = |unit| count.checked_mul(unit).map(Self::from_secs).ok_or_else(String::new);
-        match &text[digits.len()..] {
-            "ns" => Ok(Self::from_nanos(count)),
-            "us" => Ok(Self::from_micros(count)),
-            "ms" => Ok(Self::from_millis(count)),
-            "s" => seconds(1),
-            "m" => seconds(60),
-            "h" => seconds(3600),
-            "d" => seconds(86_400),
-            _ => Err(String::new()),
-        }
+        value.as_str().and_then(|text| crate::duration(text).ok()).ok_or_else(String::new)
     }
 
     fn print(value: &Self) -> toml::Value {
@@ -212,6 +239,10 @@ impl Value for Duration {
 
 /// `false` stands for `None`.
 impl<T: Value> Value for Option<T> {
+    fn kind() -> String {
+        format!("{}|false", T::kind())
+    }
+
     fn expected() -> String {
         format!("{}, or false for none", T::expected())
     }
@@ -226,10 +257,22 @@ impl<T: Value> Value for Option<T> {
     fn print(value: &Self) -> toml::Value {
         value.as_ref().map_or(false.into(), T::print)
     }
+
+    fn resolve(value: &mut Self, base: &Path) {
+        if let Some(value) = value {
+            T::resolve(value, base);
+        }
+    }
 }
 
 /// A list; a single element needs no brackets.
 impl<T: Value> Value for Vec<T> {
+    const LIST: bool = true;
+
+    fn kind() -> String {
+        T::kind()
+    }
+
     fn expected() -> String {
         format!("a list in brackets; each element is {}", T::expected())
     }
@@ -257,6 +300,10 @@ impl<T: Value> Value for Vec<T> {
 }
 
 impl Value for SocketAddr {
+    fn kind() -> String {
+        "address".into()
+    }
+
     fn expected() -> String {
         "an address and a port such as \"127.0.0.1:8080\" or \"[::]:80\"".into()
     }
@@ -276,6 +323,10 @@ impl Value for SocketAddr {
 macro_rules! choices {
     ($($form:ty as $type:ty: $($variant:path = $text:literal),* $(,)?;)*) => {$(
         impl $crate::Value<$type> for $form {
+            fn kind() -> ::std::string::String {
+                [$($text),*].join("|")
+            }
+
             fn expected() -> ::std::string::String {
                 [$(concat!("\"", $text, "\"")),*].join(" or ")
             }

@@ -66,6 +66,10 @@ impl<S: Scheme> FromStr for Listen<S> {
 }
 
 impl<S: Scheme> Value for Listen<S> {
+    fn kind() -> String {
+        "url".into()
+    }
+
     fn expected() -> String {
         let names: Vec<_> = S::ALL.iter().map(|(name, _)| format!("{name}://")).collect();
         format!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use phalanx::Runtime;
 use phalanx::runtime::DriverChoice;
-use phalanx_config::{ConfigError, Keys, Pass, choices};
+use phalanx_config::{ConfigError, Keys, Pass, Size, choices};
 
 /// Runtime settings: workers, driver, shutdown and admin pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,28 +79,49 @@ impl Keys for RuntimeConfig {
             admin_hosts,
             signals: _,
         } = self;
-        pass.key("workers", workers);
-        pass.key_as::<Choices, _>("driver", driver);
-        pass.key("pin", pin);
-        pass.key("spin", spin);
-        pass.key("batch-delay", batch_delay);
-        pass.key("shutdown-timeout", shutdown_timeout);
-        pass.key("stall-threshold", stall_threshold);
-        pass.key("l2-cache-size", l2_cache_size);
-        pass.key("admin", admin);
-        pass.key("admin-public", admin_public);
-        pass.key("admin-hosts", admin_hosts);
+        pass.section("Runtime");
+        let help =
+            "number of workers: threads, each bound to a core, with its own listening sockets";
+        pass.range("workers", workers, 1..=1024, help);
+        pass.default_is("one per core");
+        let help = "kernel interface: io_uring, or poll (epoll, kqueue); auto uses io_uring unless it is missing or \
+                    forbidden, and logs one line in that case";
+        pass.key_as::<Choices, _>("driver", driver, help);
+        pass.key("pin", pin, "bind each worker to a core");
+        let help = "longest time that an idle worker polls before it sleeps; it polls less if polling costs more \
+                    processor time than it saves";
+        pass.range("spin", spin, Duration::ZERO..=SECOND, help);
+        let help = "longest time that an idle worker waits to batch events: less processor time, more latency; 1ms is \
+                    a good value";
+        pass.range("batch-delay", batch_delay, Duration::ZERO..=Duration::from_millis(10), help);
+        let help = "time to complete requests in progress at shutdown";
+        pass.range("shutdown-timeout", shutdown_timeout, Duration::ZERO..=DAY, help);
+        let help = "report operations on stderr that run longer than this without suspending; 0 disables the report";
+        pass.range("stall-threshold", stall_threshold, Duration::ZERO..=DAY, help);
+        let help =
+            "size of a core's second-level cache, which determines the cohort size; 0 detects it";
+        pass.key_as::<Size, _>("l2-cache-size", l2_cache_size, help);
+        let help = "address of the admin pages: live metrics as HTML, JSON and for Prometheus; loopback only, since \
+                    they reveal details of the load";
+        pass.key("admin", admin, help);
+        pass.key(
+            "admin-public",
+            admin_public,
+            "allow an admin address that other machines can reach",
+        );
+        let help =
+            "host names under which the admin pages answer, besides IP addresses and localhost";
+        pass.key("admin-hosts", admin_hosts, help);
     }
 }
 
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(86_400);
+
 impl RuntimeConfig {
-    /// Returns all semantic errors; their keys are those of the table `runtime`.
+    /// Returns the semantic errors that ranges do not express; their keys are those of the table `runtime`.
     pub fn check(&self) -> Vec<ConfigError> {
         let mut errors = Vec::new();
-        if !(1..=1024).contains(&self.workers) {
-            let what = format!("found {}, expected 1 to 1024", self.workers);
-            errors.push(ConfigError::of("runtime.workers", what));
-        }
         if let Some(admin) = self.admin
             && !admin.ip().is_loopback()
             && !self.admin_public

@@ -8,7 +8,7 @@ use crate::site::rules::Rules;
 impl Config {
     /// Returns all semantic errors that can be found without opening a file.
     pub fn check(&self) -> Vec<ConfigError> {
-        let mut errors = Vec::new();
+        let mut errors = phalanx_config::check(self);
         let mut wrong = |key: String, what: String| errors.push(ConfigError::of(key, what));
         if self.listen.is_empty() {
             wrong("listen".into(), "expected at least one address".into());
@@ -26,45 +26,17 @@ impl Config {
         for what in duplicate_addresses(&self.listen) {
             wrong("listen".into(), what);
         }
-        let limits = &self.limits;
-        for (key, bound) in [
-            ("max-connections", self.max_connections),
-            ("limits.request-line", limits.request_line),
-            ("limits.head", limits.head),
-            ("limits.headers", limits.headers),
-        ] {
-            if bound == 0 {
-                wrong(key.into(), "found 0, expected at least 1".into());
-            }
-        }
-        let address = &self.per_address;
-        if address.connections == Some(0) {
-            let what = "found 0, expected at least 1, or false for no limit";
-            wrong("per-address.connections".into(), what.into());
-        }
-        if address.requests_per_second == Some(0.0) {
-            let what = "found 0, expected more than 0, or false for no limit";
-            wrong("per-address.requests-per-second".into(), what.into());
-        }
-        for (name, time) in [
-            ("request", self.timeouts.request),
-            ("handshake", self.timeouts.handshake),
-            ("body", self.timeouts.body),
-            ("idle", self.timeouts.idle),
-            ("send", self.timeouts.send),
-        ] {
-            if time.is_zero() {
-                wrong(format!("timeouts.{name}"), "found 0, expected a positive time".into());
-            }
-        }
         if let Some(path) = self.health.as_ref().filter(|path| !path.starts_with('/')) {
             wrong(
                 "health".into(),
                 format!("found {path:?}, expected a path that starts with a slash"),
             );
         }
-        self.check_hosts(&mut wrong);
         errors.extend(self.runtime.check());
+        // The rules of hosts repeat errors about missing values.
+        if !errors.iter().any(|error| error.key().starts_with("host")) {
+            self.check_hosts(&mut |key, what| errors.push(ConfigError::of(key, what)));
+        }
         errors
     }
 

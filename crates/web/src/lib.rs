@@ -48,7 +48,7 @@ pub use auth::files::UsersError;
 pub use config::{
     AccessLog, Auth, CacheRule, Config, ConfigError, Cors, HeaderRule, HostConfig, Listen,
     LogFormat, LogTarget, Origins, PerAddress, Redirect, RedirectStatus, Rewrite, RuntimeConfig,
-    Scheme, SecurityHeaders, Symlinks, Timeouts, Tls, TypeRule, UnknownHost, amount,
+    Scheme, SecurityHeaders, Symlinks, Timeouts, Tls, TypeRule, UnknownHost,
 };
 pub use error::ServeError;
 pub use phalanx_service::{Inherited, Operator, Reload, Reloaded, Serving};

@@ -38,8 +38,8 @@ impl Reload for Reloader {
         if !errors.is_empty() {
             return Err(ServeError::Config(errors));
         }
-        let needs_restart = new.needs_restart(&self.running);
         let mut config = new.over(&self.running);
+        let needs_restart = new.needs_restart(&config);
         config.max_connections =
             config.runtime.connection_limit(config.max_connections, config.open_files);
         if self.certificates.is_none() && config.listen.iter().any(Listen::is_tls) {

@@ -40,7 +40,7 @@ fn measure(root: &Path, arguments: &[String]) -> Result<bool, String> {
     let mut good = true;
     for driver in ["poll", "uring"] {
         let arguments = ["--driver", driver, "--workers", "1"];
-        let arguments = [&arguments[..], &["--idle-timeout", "3600"]].concat();
+        let arguments = [&arguments[..], &["--idle-timeout", "3600s"]].concat();
         let server = match Server::start(&binary, &home.root(), &arguments) {
             Ok(server) => server,
             Err(error) => {

@@ -78,7 +78,7 @@ fn soak(root: &Path, arguments: &[String]) -> Result<bool, String> {
         &home.root(),
         &[
             &["--workers", "2", "--cache", CACHE, "--admin", &admin][..],
-            &["--request-timeout", "2", "--config", file],
+            &["--request-timeout", "2s", "--config", file],
         ]
         .concat(),
     )

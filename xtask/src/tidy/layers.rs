@@ -64,7 +64,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tutorial", &["phalanx", "testkit"]),
     ("echo", &["phalanx", "testkit"]),
     ("log", &["phalanx", "testkit"]),
-    ("fuzz", &["broker", "http", "http2", "matcher", "mqtt", "store", "web", "websocket"]),
+    (
+        "fuzz",
+        &["broker", "config", "http", "http2", "matcher", "mqtt", "store", "web", "websocket"],
+    ),
     ("xtask", &[]),
     // Peers that `bench` starts for comparison.
     ("a-tree", &[]),

@@ -67,6 +67,6 @@ pub(crate) fn phalanx(name: &str, options: &Options, home: &Home<'_>) -> Result<
         true => command.arg("--persistence-dir").arg(home.directory.join("data")),
         false => command.arg("--ephemeral"),
     };
-    command.args((name == "phalanx-nopin").then_some("--no-pin"));
+    command.args((name == "phalanx-nopin").then_some("--pin=false"));
     Ok(Server { keeps, is_peer: false, ..home.start(name, command, None)? })
 }

@@ -51,7 +51,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         let asked = options.wants(name.split('-').next().unwrap_or(name));
         asked && (name == ours || ["twin", "nginx"].contains(&name))
     };
-    let wait = options.max_queue_delay().to_string();
+    let wait = format!("{}ms", options.max_queue_delay());
     let mut arguments = vec!["--max-queue-delay", &*wait];
     if !options.small {
         arguments.extend(["--cache", CACHE]);

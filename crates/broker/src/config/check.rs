@@ -9,7 +9,7 @@ use crate::listen::Listen;
 impl Config {
     /// Returns all semantic errors that can be found without opening a file.
     pub fn check(&self) -> Vec<ConfigError> {
-        let mut errors = Vec::new();
+        let mut errors = phalanx_config::check(self);
         let mut wrong = |is: bool, key: &str, what: &str| {
             if is {
                 errors.push(ConfigError::of(key, what));
@@ -45,47 +45,19 @@ impl Config {
                 &what,
             );
         }
-        match &security.tls {
-            Some(tls) => {
-                let none = tls.certificate.as_os_str().is_empty();
-                wrong(none, "tls", "`certificate` is missing; set --tls-certificate, too");
-                let none = tls.key.as_os_str().is_empty();
-                wrong(none, "tls", "`key` is missing; set --tls-key, too");
-            }
-            None => wrong(
-                listen.iter().any(Listen::is_tls),
-                "listen",
-                "an address uses TLS, but there is no certificate; set --tls-certificate and --tls-key",
-            ),
-        }
+        let tls = security.tls.is_none() && listen.iter().any(Listen::is_tls);
+        let what =
+            "an address uses TLS, but there is no certificate; set tls.certificate and tls.key";
+        wrong(tls, "listen", what);
         let both = self.ephemeral && self.persistence_dir.is_some();
         wrong(both, "ephemeral", "excludes `persistence-dir`; remove one of the two");
         // A message and its deliveries form one journal entry, whose size is limited.
-        let most = if self.persistence_dir.is_some() {
-            MAX_DURABLE_PACKET
-        } else {
-            phalanx_mqtt::Frame::MAX_BODY
-        };
-        let what = format!("found {}, expected 128 to {most}", limits.packet_size);
-        wrong(!(128..=most).contains(&limits.packet_size), "max-packet-size", &what);
-        let least = "found 0, which would reject all clients; expected at least 1";
-        wrong(limits.connections == 0, "max-connections", least);
-        wrong(limits.sessions == 0, "max-sessions", least);
-        let least = "found 0, which would reject all messages; expected at least 1";
-        wrong(limits.receive_maximum == 0, "receive-maximum", least);
-        let least = "found 0, which would block all messages; expected at least 1";
-        wrong(limits.inflight_deliveries == 0, "max-inflight-deliveries", least);
-        let least = "found 0, expected at least 1, or false for no limit";
-        for (key, bound) in [
-            ("max-connections-per-address", limits.per_address),
-            ("max-connection-rate", limits.connection_rate),
-            ("max-message-rate", limits.message_rate),
-        ] {
-            wrong(bound == Some(0), key, least);
-        }
-        for (key, time) in [("connect-timeout", limits.connect), ("send-timeout", limits.send)] {
-            wrong(time.is_zero(), key, "found 0, which would disconnect all clients");
-        }
+        let most = MAX_DURABLE_PACKET;
+        let what =
+            format!("found {}, expected 128 to {most} with persistence-dir", limits.packet_size);
+        let range = 128..=phalanx_mqtt::Frame::MAX_BODY;
+        let large = range.contains(&limits.packet_size) && limits.packet_size > most;
+        wrong(self.persistence_dir.is_some() && large, "max-packet-size", &what);
         errors.extend(self.runtime.check());
         errors
     }

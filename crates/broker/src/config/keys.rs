@@ -1,12 +1,14 @@
-//! The keys of a broker's configuration, each declared once. Their meaning is documented at the fields and in
-//! `docs/broker/configuration.md`.
-//!
-//! A key that can be set by a flag has the flag's name.
+//! The keys of a broker's configuration, each declared once.
 
-use phalanx_config::{Keys, Pass};
+use std::time::Duration;
 
-use crate::config::values::{Bytes, DropOldest, Expiry, KeepAlive};
+use phalanx_config::{Keys, Pass, Size};
+
+use crate::config::values::{DropOldest, Expiry, KeepAlive};
 use crate::config::{Config, Limits, Security, Tls};
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const DAY: Duration = Duration::from_secs(86_400);
 
 impl Keys for Config {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
@@ -21,73 +23,123 @@ impl Keys for Config {
             runtime,
             accept_loss: _,
         } = self;
-        pass.key("listen", listen);
-        pass.path("persistence-dir", persistence_dir);
-        pass.key("ephemeral", ephemeral);
-        let Security { password_file, acl_file, tls, allowed_origins, allow_anonymous } = security;
-        pass.path("password-file", password_file);
-        pass.path("acl-file", acl_file);
-        pass.key("allow-anonymous", allow_anonymous);
-        pass.key("allowed-origins", allowed_origins);
-        pass.optional("tls", tls);
-        of_limits(limits, pass);
-        pass.key("sys-interval", system_interval);
+        let help = "listen addresses: mqtt://ADDR:PORT, mqtts:// for TLS, ws:// for WebSocket, wss:// for both; port 0 \
+                    selects a free port, an address alone means mqtt://, and a port alone 127.0.0.1; addresses other \
+                    than loopback require password-file or allow-anonymous; sockets passed by systemd replace this list";
+        pass.key("listen", listen, help);
+        let help = "directory of sessions, subscriptions, queued and retained messages, which survive a restart or \
+                    crash; messages are acknowledged after they are on disk; created if missing";
+        let stored = pass.key("persistence-dir", persistence_dir, help);
+        let help = "keep all state in memory, the default without persistence-dir, and do not warn about it";
+        match (stored, pass.key("ephemeral", ephemeral, help)) {
+            // Each overrides the other one of an earlier source.
+            (true, false) if persistence_dir.is_some() => *ephemeral = false,
+            (false, true) if *ephemeral => *persistence_dir = None,
+            _ => (),
+        }
+        let help = "interval of updates to the topics below `$SYS/broker`; 0 disables them";
+        pass.range("sys-interval", system_interval, Duration::ZERO..=DAY, help);
+        security.keys(pass);
+        limits.keys(pass);
         pass.table("runtime", runtime);
     }
 }
 
-fn of_limits(limits: &mut Limits, pass: &mut Pass<'_, '_>) {
-    let Limits {
-        connections,
-        per_address,
-        connection_rate,
-        message_rate,
-        sessions,
-        subscriptions,
-        subscription_bytes,
-        packet_size,
-        queued_messages,
-        queued_bytes,
-        when_full,
-        inflight_deliveries,
-        retained,
-        retained_bytes,
-        persistence_bytes,
-        receive_maximum,
-        keep_alive,
-        topic_alias,
-        session_expiry,
-        connect,
-        send,
-    } = limits;
-    pass.key("max-connections", connections);
-    pass.key("max-connections-per-address", per_address);
-    pass.key("max-connection-rate", connection_rate);
-    pass.key("max-message-rate", message_rate);
-    pass.key("max-sessions", sessions);
-    pass.key("max-subscriptions", subscriptions);
-    pass.key("max-subscription-bytes", subscription_bytes);
-    pass.key("max-packet-size", packet_size);
-    pass.key("max-queued-messages", queued_messages);
-    pass.key("max-queued-bytes", queued_bytes);
-    pass.key_as::<DropOldest, _>("drop-oldest", when_full);
-    pass.key("max-inflight-deliveries", inflight_deliveries);
-    pass.key("max-retained", retained);
-    pass.key("max-retained-bytes", retained_bytes);
-    pass.key_as::<Bytes, _>("max-persistence-bytes", persistence_bytes);
-    pass.key("receive-maximum", receive_maximum);
-    pass.key_as::<KeepAlive, _>("max-keep-alive", keep_alive);
-    pass.key("max-topic-alias", topic_alias);
-    pass.key_as::<Expiry, _>("max-session-expiry", session_expiry);
-    pass.key("connect-timeout", connect);
-    pass.key("send-timeout", send);
+impl Keys for Security {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        let Self { password_file, acl_file, tls, allowed_origins, allow_anonymous } = self;
+        pass.section("Access");
+        let help = "require user names and passwords of this file (see phalanx passwd)";
+        pass.key("password-file", password_file, help);
+        let help = "access rules for publishing and subscribing; without them, connected clients may do everything";
+        pass.key("acl-file", acl_file, help);
+        let help = "accept clients without a user name, from any address";
+        pass.key("allow-anonymous", allow_anonymous, help);
+        let help = "origins of web pages whose scripts may connect by WebSocket, such as https://example.org; * allows \
+                    all; clients other than browsers are not restricted";
+        pass.key("allowed-origins", allowed_origins, help);
+        pass.optional("tls", tls, "certificate of the TLS addresses");
+    }
+}
+
+impl Keys for Limits {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        let Self {
+            connections,
+            per_address,
+            connection_rate,
+            message_rate,
+            sessions,
+            subscriptions,
+            subscription_bytes,
+            packet_size,
+            queued_messages,
+            queued_bytes,
+            when_full,
+            inflight_deliveries,
+            retained,
+            retained_bytes,
+            persistence_bytes,
+            receive_maximum,
+            keep_alive,
+            topic_alias,
+            session_expiry,
+            connect,
+            send,
+        } = self;
+        pass.section("Limits");
+        let help = "number of connections; CONNECT is rejected beyond";
+        pass.range("max-connections", connections, 1.., help);
+        let help = "concurrent connections of one address";
+        pass.range("max-connections-per-address", per_address, Some(1).., help);
+        let help = "new connections of one address per second";
+        pass.range("max-connection-rate", connection_rate, Some(1).., help);
+        let help = "messages that one client may publish per second";
+        pass.range("max-message-rate", message_rate, Some(1).., help);
+        pass.range("max-sessions", sessions, 1.., "number of sessions");
+        pass.key("max-subscriptions", subscriptions, "subscriptions of one client");
+        let help = "approximate memory of all subscriptions, each counted as if it shared no memory with others";
+        pass.key_as::<Size, _>("max-subscription-bytes", subscription_bytes, help);
+        let help = "size of a packet from a client; with persistence-dir at most 128M";
+        let most = phalanx_mqtt::Frame::MAX_BODY;
+        pass.range_as::<Size, _>("max-packet-size", packet_size, 128..=most, help);
+        let help = "messages queued for one slow or disconnected client; further ones are dropped and counted";
+        pass.key("max-queued-messages", queued_messages, help);
+        let help = "size of the messages queued for one client";
+        pass.key_as::<Size, _>("max-queued-bytes", queued_bytes, help);
+        let help = "when a client's queue is full, drop its oldest messages of QoS 0 instead of new messages";
+        pass.key_as::<DropOldest, _>("drop-oldest", when_full, help);
+        let help = "concurrent deliveries from publishers to sessions; publishers wait beyond";
+        pass.range("max-inflight-deliveries", inflight_deliveries, 1.., help);
+        pass.key("max-retained", retained, "retained messages");
+        let help = "size of the retained messages, including their index";
+        pass.key_as::<Size, _>("max-retained-bytes", retained_bytes, help);
+        let help = "size of the live data in persistence-dir";
+        pass.key_as::<Size, _>("max-persistence-bytes", persistence_bytes, help);
+        let help = "incomplete messages of QoS 2 from one client";
+        pass.range("receive-maximum", receive_maximum, 1.., help);
+        let help = "topic aliases that a client may use on one connection";
+        pass.key("max-topic-alias", topic_alias, help);
+        pass.section("Timeouts");
+        let help = "time until CONNECT, including TLS and the WebSocket upgrade";
+        pass.range("connect-timeout", connect, MILLISECOND..=DAY, help);
+        pass.range("send-timeout", send, MILLISECOND..=DAY, "time for a client to read one batch");
+        let help =
+            "keep-alive of MQTT 5 clients; imposed on clients that request a longer one or none";
+        pass.key_as::<KeepAlive, _>("max-keep-alive", keep_alive, help);
+        let help = "lifetime of a session without a connection";
+        pass.key_as::<Expiry, _>("max-session-expiry", session_expiry, help);
+    }
 }
 
 impl Keys for Tls {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
         let Self { certificate, key, client_authorities } = self;
-        pass.path("certificate", certificate);
-        pass.path("key", key);
-        pass.path("client-ca", client_authorities);
+        let help = "PEM file with the certificate and its intermediates; a renewed file is loaded at run time";
+        pass.required("certificate", certificate, help);
+        pass.required("key", key, "PEM file with the private key of the certificate");
+        let help = "PEM file with certificate authorities: TLS clients must present a certificate signed by one of \
+                    them, and its common name becomes the user name";
+        pass.key("client-ca", client_authorities, help);
     }
 }

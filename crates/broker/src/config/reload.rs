@@ -1,6 +1,6 @@
 //! The part of a configuration that can change without a restart.
 
-use phalanx_config::differences;
+use phalanx_config::{differences, table};
 
 use crate::config::{Config, Limits, MAX_DURABLE_PACKET, Security, Tls};
 
@@ -67,7 +67,7 @@ impl Config {
 
     /// The keys that differ from the settings in force after a reload.
     pub(crate) fn left_out(&self, followed: &Self) -> Vec<String> {
-        differences(&self.to_table(), &followed.to_table())
+        differences(&table(self), &table(followed))
     }
 }
 

@@ -10,6 +10,10 @@ use crate::config::WhenFull;
 pub(super) struct DropOldest;
 
 impl Value<WhenFull> for DropOldest {
+    fn kind() -> String {
+        bool::kind()
+    }
+
     fn expected() -> String {
         <bool as Value>::expected()
     }
@@ -20,23 +24,6 @@ impl Value<WhenFull> for DropOldest {
 
     fn print(value: &WhenFull) -> Written {
         (*value == WhenFull::DropOldest).into()
-    }
-}
-
-/// A size in bytes as `u64`.
-pub(super) struct Bytes;
-
-impl Value<u64> for Bytes {
-    fn expected() -> String {
-        <usize as Value>::expected()
-    }
-
-    fn read(value: &Given<'_>) -> Result<u64, String> {
-        usize::read(value).map(|bytes| bytes as u64)
-    }
-
-    fn print(value: &u64) -> Written {
-        u64::print(value)
     }
 }
 
@@ -53,6 +40,10 @@ fn seconds(value: &Given<'_>) -> Result<Option<u64>, String> {
 pub(super) struct KeepAlive;
 
 impl Value<u16> for KeepAlive {
+    fn kind() -> String {
+        Option::<Duration>::kind()
+    }
+
     fn expected() -> String {
         "a time from \"1s\" to \"65535s\", or false for none".into()
     }
@@ -74,6 +65,10 @@ impl Value<u16> for KeepAlive {
 pub(super) struct Expiry;
 
 impl Value<u32> for Expiry {
+    fn kind() -> String {
+        Option::<Duration>::kind()
+    }
+
     fn expected() -> String {
         "a time such as \"30s\", \"2h\" or \"7d\", or false for no expiry".into()
     }

@@ -1,101 +1,93 @@
 //! The configuration as text: errors name their position, and the printed configuration reads back as the
 //! same values.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use phalanx_broker::{Config, ConfigError, Origins, Scheme, Tls, WhenFull};
 use proptest::prelude::*;
 
+use servers::Server;
+
 #[path = "../../../config/tests/servers/mod.rs"]
 mod servers;
 
-/// Reads and checks a text as `phalanx broker --check` does.
-fn read(text: &str) -> Result<Config, Vec<ConfigError>> {
-    let (mut config, mut origins) = (Config::new(), Origins::default());
-    config.read(text, "b.toml", Path::new(""), &mut origins)?;
-    let errors: Vec<_> = config.check().into_iter().map(|m| m.located(&origins)).collect();
-    if errors.is_empty() { Ok(config) } else { Err(errors) }
+impl Server for Config {
+    fn check(&self) -> Vec<ConfigError> {
+        self.check()
+    }
 }
 
 #[test]
 fn errors_name_their_position() {
     // (text, the beginning of the message, a part of the rest)
     let table: &[(&str, &str, &str)] = &[
-        ("listen = ", "b.toml:1:", ""),
+        ("listen = ", "1:", ""),
         (
             "max-queued-mesages = 1",
-            "b.toml:1:1: max-queued-mesages: ",
+            "1:1: max-queued-mesages: ",
             "did you mean `max-queued-messages`?",
         ),
-        ("zzzzzzzzz = 1", "b.toml:1:1: zzzzzzzzz: ", "expected one of listen, persistence-dir,"),
-        ("listen = 'x'", "b.toml:1:10: listen: found 'x', expected a list", "mqtts://"),
-        ("listen = 'http://127.0.0.1:1'", "b.toml:1:10: listen: ", "wss://"),
-        ("listen = []", "b.toml:1:10: listen: ", "no listen address"),
+        ("zzzzzzzzz = 1", "1:1: zzzzzzzzz: ", "expected one of listen, persistence-dir,"),
+        ("listen = 'x'", "1:10: listen: found 'x', expected a list", "mqtts://"),
+        ("listen = 'http://127.0.0.1:1'", "1:10: listen: ", "wss://"),
+        ("listen = []", "1:10: listen: ", "no listen address"),
         (
             "listen = ['127.0.0.1:1883', 'ws://[::1]:1883', 'ws://127.0.0.1:1883']",
-            "b.toml:1:10: listen: 127.0.0.1:1883 is listed twice",
+            "1:10: listen: 127.0.0.1:1883 is listed twice",
             "",
         ),
         (
             "allowed-origins = 'example.org'",
-            "b.toml:1:19: allowed-origins: found \"example.org\", ",
+            "1:19: allowed-origins: found \"example.org\", ",
             "https://",
         ),
         (
             "allowed-origins = ['*', 'https://a/']",
-            "b.toml:1:19: allowed-origins: found \"https://a/\", ",
+            "1:19: allowed-origins: found \"https://a/\", ",
             "",
         ),
-        ("listen = '0.0.0.0:1883'", "b.toml:1:10: listen: 0.0.0.0:1883 ", "--allow-anonymous"),
-        ("listen = 'mqtts://127.0.0.1:8883'", "b.toml:1:10: listen: ", "--tls-certificate"),
-        ("\n[tls]\nkey = 'k'", "b.toml:2:1: tls: `certificate` is missing", ""),
-        ("tls = { certificate = 'c' }", "b.toml:1:7: tls: `key` is missing", ""),
-        ("tls.certificat = 'c'", "b.toml:1:5: tls.certificat: ", "did you mean `certificate`?"),
-        (
-            "persistence-dir = 'd'\nephemeral = true",
-            "b.toml:2:13: ephemeral: ",
-            "`persistence-dir`",
-        ),
+        ("listen = '0.0.0.0:1883'", "1:10: listen: 0.0.0.0:1883 ", "--allow-anonymous"),
+        ("listen = 'mqtts://127.0.0.1:8883'", "1:10: listen: ", "tls.certificate"),
+        ("\n[tls]\nkey = 'k'", "2:1: tls: `certificate` is missing", ""),
+        ("tls = { certificate = 'c' }", "1:7: tls: `key` is missing", ""),
+        ("tls.certificat = 'c'", "1:5: tls.certificat: ", "did you mean `certificate`?"),
+        ("persistence-dir = 'd'\nephemeral = true", "2:13: ephemeral: ", "`persistence-dir`"),
         (
             "persistence-dir = ''",
-            "b.toml:1:19: persistence-dir: found '', expected a quoted path",
+            "1:19: persistence-dir: found '', expected a quoted path",
             "false for none",
         ),
-        ("password-file = 1", "b.toml:1:17: password-file: found 1, expected a quoted path", ""),
-        ("allow-anonymous = 'no'", "b.toml:1:19: allow-anonymous: ", "true or false"),
-        ("max-packet-size = '1X'", "b.toml:1:19: max-packet-size: found '1X'", "unknown unit"),
+        ("password-file = 1", "1:17: password-file: found 1, expected a quoted path", ""),
+        ("allow-anonymous = 'no'", "1:19: allow-anonymous: ", "true or false"),
+        ("max-packet-size = '1X'", "1:19: max-packet-size: found '1X'", "unknown unit"),
         (
             "max-packet-size = 127",
-            "b.toml:1:19: max-packet-size: found 127, expected 128 to 268435455",
+            "1:19: max-packet-size: found 127, expected 128 to 268435455",
             "",
         ),
-        ("max-connections = 0", "b.toml:1:19: max-connections: ", "at least 1"),
-        ("max-sessions = 0", "b.toml:1:16: max-sessions: ", "at least 1"),
-        ("max-message-rate = 0", "b.toml:1:20: max-message-rate: ", "false for no limit"),
-        ("max-connection-rate = 0", "b.toml:1:23: max-connection-rate: ", "false for no limit"),
-        ("receive-maximum = 0", "b.toml:1:19: receive-maximum: ", "at least 1"),
-        ("receive-maximum = 70000", "b.toml:1:19: receive-maximum: ", "0 to 65535"),
-        ("drop-oldest = 1", "b.toml:1:15: drop-oldest: found 1, expected true or false", ""),
-        ("max-keep-alive = 60", "b.toml:1:18: max-keep-alive: found 60, expected", "\"1s\""),
-        ("max-keep-alive = '1d'", "b.toml:1:18: max-keep-alive: ", "\"65535s\""),
-        ("max-keep-alive = '0s'", "b.toml:1:18: max-keep-alive: ", "\"1s\""),
-        ("max-session-expiry = '10ms'", "b.toml:1:22: max-session-expiry: ", "whole seconds"),
-        ("max-persistence-bytes = 'much'", "b.toml:1:25: max-persistence-bytes: ", "64K"),
-        ("connect-timeout = '0s'", "b.toml:1:19: connect-timeout: ", "disconnect all clients"),
-        ("send-timeout = 5", "b.toml:1:16: send-timeout: found 5, expected", "30s"),
-        ("sys-interval = '10'", "b.toml:1:16: sys-interval: ", "30s"),
-        ("[runtime]\nworkers = 0", "b.toml:2:11: runtime.workers: ", "1 to 1024"),
-        ("[runtime]\ndriver = 'epoll'", "b.toml:2:10: runtime.driver: ", "\"poll\""),
-        ("[runtime]\nadmin = '0.0.0.0:1'", "b.toml:2:9: runtime.admin: ", "admin-public"),
-        (
-            "[runtime]\nadmin-hosts = ['a:1']",
-            "b.toml:2:15: runtime.admin-hosts: ",
-            "without a port",
-        ),
+        ("max-connections = 0", "1:19: max-connections: ", "at least 1"),
+        ("max-sessions = 0", "1:16: max-sessions: ", "at least 1"),
+        ("max-message-rate = 0", "1:20: max-message-rate: ", "false for none"),
+        ("max-connection-rate = 0", "1:23: max-connection-rate: ", "false for none"),
+        ("receive-maximum = 0", "1:19: receive-maximum: ", "at least 1"),
+        ("receive-maximum = 70000", "1:19: receive-maximum: ", "0 to 65535"),
+        ("drop-oldest = 1", "1:15: drop-oldest: found 1, expected true or false", ""),
+        ("max-keep-alive = 60", "1:18: max-keep-alive: found 60, expected", "\"1s\""),
+        ("max-keep-alive = '1d'", "1:18: max-keep-alive: ", "\"65535s\""),
+        ("max-keep-alive = '0s'", "1:18: max-keep-alive: ", "\"1s\""),
+        ("max-session-expiry = '10ms'", "1:22: max-session-expiry: ", "whole seconds"),
+        ("max-persistence-bytes = 'much'", "1:25: max-persistence-bytes: ", "64K"),
+        ("connect-timeout = '0s'", "1:19: connect-timeout: ", "1ms to 86400s"),
+        ("send-timeout = 5", "1:16: send-timeout: found 5, expected", "30s"),
+        ("sys-interval = '10'", "1:16: sys-interval: ", "30s"),
+        ("[runtime]\nworkers = 0", "2:11: runtime.workers: ", "1 to 1024"),
+        ("[runtime]\ndriver = 'epoll'", "2:10: runtime.driver: ", "\"poll\""),
+        ("[runtime]\nadmin = '0.0.0.0:1'", "2:9: runtime.admin: ", "admin-public"),
+        ("[runtime]\nadmin-hosts = ['a:1']", "2:15: runtime.admin-hosts: ", "without a port"),
     ];
-    servers::errors_are_reported(read, table);
-    let all = read("listn = 1\nmax-queued-messages = 'x'\n[tls]\ncert = 3").unwrap_err();
+    servers::errors_are_reported::<Config>(table);
+    let all = Config::parse("listn = 1\nmax-queued-messages = 'x'\n[tls]\ncert = 3").unwrap_err();
     assert_eq!(all.len(), 3, "all errors at once: {all:?}");
 }
 
@@ -114,7 +106,7 @@ fn keys_are_read() {
     ";
     let mut config = Config::new();
     let mut origins = Origins::default();
-    config.read(text, "b.toml", "/etc/b".as_ref(), &mut origins).unwrap();
+    config.over(text, "/etc/b", &mut origins).unwrap();
     assert_eq!(config.check(), []);
     let wss = "[::1]:443".parse::<std::net::SocketAddr>().unwrap();
     assert_eq!(config.listen[1], Scheme::Wss.at(wss));
@@ -128,26 +120,37 @@ fn keys_are_read() {
     assert_eq!((&tls.key, &tls.client_authorities), (&PathBuf::from("/k.pem"), &None));
     // A layer on top: keys that are not set keep their value.
     let over = "max-connection-rate = false\nmax-session-expiry = false\n[tls]\nclient-ca = 'a'";
-    config.read(over, "c", "".as_ref(), &mut origins).unwrap();
+    config.over(over, "", &mut origins).unwrap();
     assert_eq!((config.limits.connection_rate, config.limits.session_expiry), (None, u32::MAX));
     let tls = config.security.tls.as_ref().unwrap();
     assert_eq!(tls.client_authorities, Some("a".into()));
     assert_eq!(tls.certificate, PathBuf::from("/etc/b/c.pem"));
-    config.read("tls = false\npassword-file = false", "c", "".as_ref(), &mut origins).unwrap();
+    config.over("tls = false\npassword-file = false", "", &mut origins).unwrap();
     assert_eq!((&config.security.tls, &config.security.password_file), (&None, &None));
 }
 
+/// Each of the two overrides the other one of an earlier source.
 #[test]
-fn every_key_is_documented() {
+fn ephemeral_and_persistent() {
+    let (mut config, mut origins) = (Config::new(), Origins::default());
+    for (text, stored, ephemeral) in [
+        ("persistence-dir = 'd'", Some("d"), false),
+        ("ephemeral = true", None, true),
+        ("max-sessions = 5", None, true),
+        ("persistence-dir = 'e'", Some("e"), false),
+        ("ephemeral = false", Some("e"), false),
+    ] {
+        config.over(text, "", &mut origins).unwrap();
+        assert_eq!(config.persistence_dir, stored.map(PathBuf::from), "{text}");
+        assert_eq!(config.ephemeral, ephemeral, "{text}");
+    }
+}
+
+#[test]
+fn the_reference_is_current() {
+    servers::reference_is_current::<Config>("broker");
     let page = include_str!("../../../../docs/broker/configuration.md");
-    let is_default = |text: &str| {
-        let mut config = Config::new();
-        config.read(text, text, "".as_ref(), &mut Origins::default()).expect(text);
-        config == Config::new()
-    };
-    let tables = &["tls."];
-    servers::check_page(page, &Config::keys(), tables, is_default);
-    let config = read(servers::example(page)).expect("the example is valid");
+    let config = Config::parse(servers::example(page)).expect("the example is valid");
     assert_eq!((config.listen.len(), config.limits.queued_messages), (3, 1000));
 }
 
@@ -195,22 +198,18 @@ proptest! {
         }
         [limits.connect, limits.send, config.system_interval] = nanos.map(|nanos| Duration::from_nanos(nanos.into()));
         config.runtime.pin = flags[3];
-        let text = config.to_toml();
-        let mut again = Config::new();
-        let read = again.read(&text, "printed", Path::new(""), &mut Origins::default());
-        prop_assert!(read.is_ok(), "{text}\n{read:?}");
-        prop_assert_eq!(again, config, "{}", text);
+        prop_assert_eq!(config.printed_over(Config::new()), config);
     }
 
     #[test]
     fn no_text_breaks_the_reader(text in ".{0,200}") {
-        let _ = read(&text);
+        let _ = Config::parse(&text);
     }
 
     #[test]
     fn no_tables_break_the_reader(
         lines in prop::collection::vec("(\\[{1,2}(tls|runtime|listen|x)\\]{1,2}\n)?(listen|tls|persistence-dir|max-queued-messages|key|drain|drop-oldest) = (1|true|'a'|\\['a',2\\]|\\{a=1\\})", 0..6),
     ) {
-        let _ = read(&lines.join("\n"));
+        let _ = Config::parse(&lines.join("\n"));
     }
 }

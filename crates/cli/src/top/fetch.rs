@@ -82,7 +82,7 @@ impl Target {
     }
 }
 
-/// Requests the snapshot with the IP address as host; a name would need `--admin-host`.
+/// Requests the snapshot with the IP address as host; a name would need `--admin-hosts`.
 fn ask(mut stream: TcpStream, address: SocketAddr) -> io::Result<Vec<u8>> {
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;

@@ -44,8 +44,12 @@ fn uring() -> Result<(), String> {
 /// The base command of every test: two workers, a free port, and an environment without the user's variables. It
 /// rejects nothing, because requests wait on a busy machine.
 pub(crate) fn program(driver: &str, root: &Path) -> Command {
+    program_at("127.0.0.1:0", driver, root)
+}
+
+fn program_at(listen: &str, driver: &str, root: &Path) -> Command {
     let mut command = bare();
-    command.arg("web").arg(root).args(["--listen", "127.0.0.1:0", "--workers", "2"]);
+    command.arg("web").arg(root).args(["--listen", listen, "--workers", "2"]);
     command.args(["--driver", driver, "--max-queue-delay", "0"]);
     command
 }
@@ -69,9 +73,11 @@ impl Server {
         Self::start_with(driver, root, &[])
     }
 
-    /// Serves `root` with additional arguments.
+    /// Serves `root` with additional arguments; over TLS, if they include a certificate.
     pub(crate) fn start_with(driver: &str, root: &Path, arguments: &[&str]) -> Self {
-        let mut command = program(driver, root);
+        let tls = arguments.contains(&"--tls-certificate");
+        let listen = if tls { "https://127.0.0.1:0" } else { "127.0.0.1:0" };
+        let mut command = program_at(listen, driver, root);
         command.args(arguments);
         Self::launch(command)
     }

@@ -1,55 +1,71 @@
-//! Checks for the configurations of both servers: errors name their position, and the documentation of the
-//! keys is complete. The tests of both servers include this file.
+//! Checks for the configurations of both servers: errors name their position, printed configurations read back, and
+//! the reference page is current. The tests of both servers include this file.
 
 use std::fmt::Debug;
+use std::path::Path;
 
-use phalanx_config::ConfigError;
+use phalanx_config::{ConfigError, Keys, Origins, read, reference, table};
 
-/// Texts with errors, each with the start of the first message and another part of it. Messages are one line.
-pub(crate) fn errors_are_reported<C: Debug>(
-    read: impl Fn(&str) -> Result<C, Vec<ConfigError>>,
-    table: &[(&str, &str, &str)],
-) {
+/// The configuration of a server.
+pub(crate) trait Server: Keys + Clone + Debug + Default + PartialEq {
+    fn check(&self) -> Vec<ConfigError>;
+
+    /// Reads and checks a text as `--check` does.
+    fn parse(text: &str) -> Result<Self, Vec<ConfigError>> {
+        let (mut config, mut origins) = (Self::default(), Origins::default());
+        config.over(text, "", &mut origins)?;
+        let located = |error: ConfigError| error.located(&origins);
+        let errors: Vec<_> = config.check().into_iter().map(located).collect();
+        if errors.is_empty() { Ok(config) } else { Err(errors) }
+    }
+
+    /// Reads a text over this configuration.
+    fn over(
+        &mut self,
+        text: &str,
+        base: &str,
+        origins: &mut Origins,
+    ) -> Result<(), Vec<ConfigError>> {
+        read(self, text, "a.toml", Path::new(base), origins)
+    }
+
+    /// The printed configuration, read over `other`.
+    fn printed_over(&self, mut other: Self) -> Self {
+        let text = table(self).to_string();
+        let read = other.over(&text, "", &mut Origins::default());
+        assert!(read.is_ok(), "{text}\n{read:?}");
+        other
+    }
+}
+
+/// Texts with errors, each with the start of the first message after `a.toml:` and another part of it. Messages are
+/// one line.
+pub(crate) fn errors_are_reported<C: Server>(table: &[(&str, &str, &str)]) {
     for (text, start, part) in table {
-        let errors = read(text).expect_err(text);
+        let errors = C::parse(text).expect_err(text);
         let found = errors[0].to_string();
-        assert!(found.starts_with(start) && found.contains(part), "{text:?}: {found}");
+        let start = format!("a.toml:{start}");
+        assert!(found.starts_with(&start) && found.contains(part), "{text:?}: {found}");
         assert_eq!(found.lines().count(), 1, "{found}");
     }
 }
 
-/// Checks that a page of the documentation has a row for each key and for nothing else, with its type and
-/// default. `is_default` returns whether `key = default` is the default. It is not called for keys in
-/// `tables`, because setting one creates the table.
-pub(crate) fn check_page(
-    page: &str,
-    keys: &[String],
-    tables: &[&str],
-    is_default: impl Fn(&str) -> bool,
-) {
-    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
-    let documented: Vec<(&str, &str)> = rows.collect();
-    for key in keys {
-        assert!(documented.iter().any(|(name, _)| name == key), "{key} is not documented");
+/// Checks that the reference page of a server in `docs` is what its declarations say. With PHALANX_UPDATE=1 in the
+/// environment it is written instead.
+pub(crate) fn reference_is_current<C: Server>(command: &str) {
+    let page = format!("{}/../../docs/{command}/reference.md", env!("CARGO_MANIFEST_DIR"));
+    let current = reference(&mut C::default(), command);
+    if std::env::var_os("PHALANX_UPDATE").is_some() {
+        std::fs::write(&page, &current).unwrap();
     }
-    let mut defaults = 0;
-    for (key, row) in documented {
-        let table = format!("{key}.");
-        let known = keys.iter().any(|other| other == key || other.starts_with(&table));
-        assert!(known, "{key} is documented, and no key");
-        let default = row.split('|').nth(1).unwrap_or_default().trim();
-        let default = default.strip_prefix('`').and_then(|text| text.strip_suffix('`'));
-        let within = tables.iter().any(|table| key.starts_with(table));
-        if let Some(default) = default.filter(|_| !within) {
-            let text = format!("{key} = {default}");
-            assert!(is_default(&text), "{text} is documented as the default, and is not");
-            defaults += 1;
-        }
-    }
-    assert!(defaults > 10, "the table's third column has the defaults, and {defaults} were found");
+    let found = std::fs::read_to_string(&page).unwrap_or_default();
+    assert!(
+        found == current,
+        "{page} is out of date; write it with PHALANX_UPDATE=1 cargo test -p phalanx-{command} --test it reference"
+    );
 }
 
-/// The first example on a page.
+/// The first configuration on a page.
 pub(crate) fn example(page: &str) -> &str {
     let (_, example) = page.split_once("```toml\n").expect("an example");
     example.split_once("```").expect("its end").0

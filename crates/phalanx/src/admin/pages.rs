@@ -25,7 +25,7 @@ const INDEX: &str = "\
 /// The response to a request for a host that is not accepted.
 const REFUSED: &str = "\
 The admin pages accept only requests for an IP address or localhost, because any web page can point its
-own name at this address. To allow a name, use --admin-host NAME, or admin-hosts = [\"NAME\"] under [runtime]
+own name at this address. To allow a name, use --admin-hosts NAME, or admin-hosts = [\"NAME\"] under [runtime]
 in the configuration file, or Runtime::admin_hosts in a program of your own.
 ";
 

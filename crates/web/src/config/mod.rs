@@ -1,11 +1,12 @@
 //! The configuration as plain data. `crate::site` contains the compiled form that requests are served from.
 
-mod file;
 mod host;
+mod keys;
 mod limits;
 mod listen;
 mod reload;
 mod rules;
+mod values;
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -16,7 +17,7 @@ pub use host::{HostConfig, Symlinks, Tls, UnknownHost};
 pub use limits::{AccessLog, LogFormat, LogTarget, PerAddress, Timeouts};
 pub(crate) use listen::ListenerKind;
 pub use listen::{Listen, Scheme};
-pub use phalanx_config::{ConfigError, Origins, amount};
+pub use phalanx_config::{ConfigError, Origins};
 pub use phalanx_service::RuntimeConfig;
 pub use rules::{
     Auth, CacheRule, Cors, HeaderRule, Redirect, RedirectStatus, Rewrite, SecurityHeaders, TypeRule,

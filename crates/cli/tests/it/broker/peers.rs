@@ -70,7 +70,7 @@ fn suite(name: &str, known: &[&str]) {
     std::fs::write(&rules, RULES).unwrap();
     let rules = rules.path().to_str().unwrap();
     // One suite expects this maximum keep-alive.
-    let broker = Broker::start_with("auto", &["--max-keep-alive", "60", "--acl-file", rules]);
+    let broker = Broker::start_with("auto", &["--max-keep-alive", "60s", "--acl-file", rules]);
     let mut command = Command::new("python3");
     command.arg(script("suite.py")).arg(folder).arg(name);
     let output = command.arg(broker.address.port().to_string()).output().unwrap();

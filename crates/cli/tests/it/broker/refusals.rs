@@ -106,7 +106,7 @@ fn more_than_the_receive_maximum(driver: &str) {
 }
 
 fn a_keep_alive_that_is_too_long(driver: &str) {
-    let broker = Broker::start_with(driver, &["--max-keep-alive", "60"]);
+    let broker = Broker::start_with(driver, &["--max-keep-alive", "60s"]);
     for (asked, told) in [(0, Some(60)), (120, Some(60)), (30, None)] {
         let mut client = Client::silent(&broker, Version::V5);
         client.connect(&Begin { keep_alive: asked, ..Begin::of(Version::V5, "a") });

@@ -23,7 +23,7 @@ fn becomes(client: &mut Client, topic: &str, value: &str) {
 }
 
 fn system_topics_are_published(driver: &str) {
-    let broker = Broker::start_with(driver, &["--sys-interval", "1"]);
+    let broker = Broker::start_with(driver, &["--sys-interval", "1s"]);
     let mut client = Client::new(&broker, "reader");
     // Before the first update there is no retained value; it is published with the update.
     client.subscribe("$SYS/broker/version", QoS::AtMostOnce);
@@ -58,7 +58,7 @@ fn system_topics_are_published(driver: &str) {
 }
 
 fn not_matched_by_a_leading_wildcard(driver: &str) {
-    let broker = Broker::start_with(driver, &["--sys-interval", "1"]);
+    let broker = Broker::start_with(driver, &["--sys-interval", "1s"]);
     let mut witness = Client::new(&broker, "witness");
     witness.subscribe("$SYS/broker/uptime", QoS::AtMostOnce);
     let mut client = Client::new(&broker, "reader");

@@ -157,5 +157,5 @@ fn tls_needs_a_certificate() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("--tls-certificate"), "{said}");
+    assert!(said.contains("tls.certificate"), "{said}");
 }

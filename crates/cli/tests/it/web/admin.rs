@@ -62,7 +62,7 @@ pub(crate) const STAGES: [&str; 12] = [
 fn hits_stay_on_their_processor(driver: &'static str) {
     let site = Site::new();
     site.file("small", "small");
-    let text = "listen = '127.0.0.1:0'\n[host]\nroot = 'root'\n[timeouts]\nrevalidate = '1h'";
+    let text = "listen = '127.0.0.1:0'\nrevalidate-interval = '1h'\n[host]\nroot = 'root'";
     let arguments = ["--admin", "127.0.0.1:0"];
     let server = Server::configured(driver, site.outside(), text, &arguments);
     // Enough connections for each processor to have some.
@@ -203,7 +203,7 @@ fn metrics_are_the_same_figures(driver: &'static str) {
 
 fn drains_too(driver: &'static str) {
     let site = Site::new();
-    let arguments = ["--admin", "127.0.0.1:0", "--shutdown-timeout", "600"];
+    let arguments = ["--admin", "127.0.0.1:0", "--shutdown-timeout", "600s"];
     let mut server = Server::start_with(driver, &site.root(), &arguments);
     let mut idle = Client::connect(server.admin());
     assert_eq!(idle.get("/").status, 200);

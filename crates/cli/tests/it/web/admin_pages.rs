@@ -65,7 +65,7 @@ fn pages(driver: &'static str) {
 fn hosts(driver: &'static str) {
     let site = Site::new();
     let arguments =
-        ["--admin", "127.0.0.1:0", "--admin-host", "Metrics.test", "--admin-host", "m2"];
+        ["--admin", "127.0.0.1:0", "--admin-hosts", "Metrics.test", "--admin-hosts", "m2"];
     let server = Server::start_with(driver, &site.root(), &arguments);
     let admin = server.admin();
     for (lines, status) in [
@@ -90,7 +90,7 @@ fn hosts(driver: &'static str) {
             let response = client.response();
             let status = if status == 200 && path == "/missing" { 404 } else { status };
             assert_eq!(response.status, status, "{path}: {lines}");
-            let told = String::from_utf8_lossy(&response.body).contains("--admin-host NAME");
+            let told = String::from_utf8_lossy(&response.body).contains("--admin-hosts NAME");
             assert_eq!(told, status == 403, "{path}: {lines}");
         }
     }

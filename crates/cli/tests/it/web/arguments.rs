@@ -67,11 +67,18 @@ fn bad_arguments_are_named() {
         (&["--max-connections", "x"], "--max-connections"),
         (&["--max-connections", "0"], "--max-connections"),
         (&["--request-timeout", "0"], "--request-timeout"),
+        (&["--idle-timeout", "5"], "--idle-timeout: idle-timeout: found \"5\", expected a time"),
+        (&["--root", "a", "b"], "--root"),
+        (&["--tls-certificate", "c"], "--tls-certificate: host.tls: `key` is missing"),
+        (&["--tls-certificate", "c", "--tls-key", "k"], "listen on https://"),
+        (&["--pin=no"], "--pin: runtime.pin: found \"no\", expected true or false"),
+        (&["--error-pages", "200=a"], "400 to 599"),
+        (&["--error-pages", "404"], "404=404.html"),
+        (&["--error-pages", "500="], "no file"),
         (&["--idle-timeout", "0"], "--idle-timeout"),
         (&["--shutdown-timeout", "-5"], "-5"),
         (&["--spin", "x"], "--spin"),
         (&["--admin", "9"], "--admin"),
-        (&["--admin-public"], "--admin"),
         (&["--admin", "0.0.0.0:0"], "--admin-public"),
         (&["--admin", "192.0.2.1:9000"], "--admin-public"),
         (&["--admin", "[::]:0"], "--admin-public"),
@@ -94,10 +101,17 @@ fn the_environment_is_named_too() {
         run(bare().args(["web", "--listen", "127.0.0.1:0"]).env("PHALANX_WEB_WORKERS", "none"));
     assert_eq!((code, &stdout[..]), (Some(2), ""));
     assert!(stderr.contains("none") && stderr.contains("PHALANX_WEB_WORKERS"), "{stderr}");
-    // A flag without a value accepts the usual words.
-    for (word, listing) in
-        [("1", true), ("yes", true), ("true", true), ("0", false), ("off", false)]
-    {
+    // All errors of all sources are reported together.
+    let (code, _, stderr) = run(bare()
+        .args(["web", "--spin", "x", "--set", "cash=1"])
+        .env("PHALANX_WEB_WORKERS", "none"));
+    let errors: Vec<_> = stderr.lines().collect();
+    assert_eq!((code, errors.len()), (Some(2), 3), "{stderr}");
+    for place in ["--set cash=1:1:1: ", "--spin: ", "PHALANX_WEB_WORKERS: runtime.workers: "] {
+        let start = format!("phalanx: {place}");
+        assert!(errors.iter().any(|line| line.starts_with(&start)), "{place}: {stderr}");
+    }
+    for (word, listing) in [("true", true), ("false", false)] {
         let (code, stdout, stderr) =
             run(bare().args(["web", "--print-config"]).env("PHALANX_WEB_LISTING", word));
         assert_eq!((code, &stderr[..]), (Some(0), ""), "{word}");

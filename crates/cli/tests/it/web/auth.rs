@@ -48,7 +48,7 @@ fn site() -> Site {
 fn only_users_of_the_rule_have_access(driver: &'static str) {
     let site = site();
     site.file("denied.html", "no entry");
-    let more = "error-pages = { 401 = '/denied.html' }\n[[host.cache-control]]\npath = '/**'\n\
+    let more = "error-pages = '401=/denied.html'\n[[host.cache-control]]\npath = '/**'\n\
                 value = 'public, max-age=60'\n";
     let mut server = start(driver, &site, more);
     let url = |path: &str| format!("http://{}{path}", server.address);

@@ -58,7 +58,7 @@ fn replace(path: &Path, content: &[u8]) {
 fn changes_are_noticed(driver: &'static str) {
     let site = Site::new();
     let told = program(driver, &site.root()).arg("--print-config").output().unwrap().stdout;
-    assert!(String::from_utf8_lossy(&told).contains("revalidate = \"1s\""), "{told:?}");
+    assert!(String::from_utf8_lossy(&told).contains("revalidate-interval = \"1s\""), "{told:?}");
     let lengths = [1000, 300_000];
     let old = |length| noise(1, length);
     let new = |length| noise(2, length);

@@ -48,7 +48,7 @@ fn start(driver: &str, site: &Site) -> Server {
     let mut command = bare();
     command.arg("web").arg(site.root()).args(["--listen", "127.0.0.1:0", "--driver", driver]);
     command.args(["--workers", "2", "--compress", "--cache", "16M", "--admin", "127.0.0.1:0"]);
-    command.args(["--shutdown-timeout", "600"]);
+    command.args(["--shutdown-timeout", "600s"]);
     Server::launch(command)
 }
 

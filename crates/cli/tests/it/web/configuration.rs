@@ -30,23 +30,24 @@ fn sources_have_an_order_of_precedence() {
     let file = site.outside().join("web.toml");
     let text = "
         cache = 1
-        open-files = 1
+        max-open-files = 1
         max-connections = 1
         host.root = 'root'
-        timeouts.idle = '1s'
+        idle-timeout = '1s'
     ";
     fs::write(&file, text).unwrap();
     let mut command = bare();
     command
-        .args(["web", "--print-config", "--idle-timeout", "4"])
-        .args(["--set", "max-connections = 2", "--set", "open-files = 2"])
-        .args(["--set", "timeouts.idle = '2s'"])
+        .args(["web", "--print-config", "--idle-timeout", "4s"])
+        .args(["--set", "max-connections = 2", "--set", "max-open-files = 2"])
+        .args(["--set", "idle-timeout = '2s'"])
         .env("PHALANX_WEB_CONFIG", &file)
-        .env("PHALANX_WEB_IDLE_TIMEOUT", "3")
+        .env("PHALANX_WEB_IDLE_TIMEOUT", "3s")
         .env("PHALANX_WEB_MAX_CONNECTIONS", "3");
     let (code, stdout, stderr) = run(&mut command);
     assert_eq!((code, &stderr[..]), (Some(0), ""));
-    for line in ["cache = 1", "open-files = 2", "max-connections = 3", "idle = \"4s\""] {
+    for line in ["cache = 1", "max-open-files = 2", "max-connections = 3", "idle-timeout = \"4s\""]
+    {
         assert!(stdout.lines().any(|other| other == line), "{line}:\n{stdout}");
     }
     // The printed text is an equivalent configuration.
@@ -99,12 +100,11 @@ fn a_check_reports_all_errors() {
     std::os::unix::fs::symlink("../web.toml", site.root().join("out.html")).unwrap();
     fs::create_dir(site.root().join("dir")).unwrap();
     let host = |more: &str| format!("[host]\nroot = 'root'\n{more}");
-    let well = host("error-pages = { 404 = '404.html' }\nfallback = '/404.html'");
+    let well = host("error-pages = '404=404.html'\nfallback = '/404.html'");
     assert_eq!(check(&well), (Some(0), String::new(), String::new()));
-    let followed = host("error-pages = { 404 = 'link.html' }\nsymlinks = 'follow'");
+    let followed = host("error-pages = ['404=link.html']\nsymlinks = 'follow'");
     assert_eq!(check(&followed), (Some(0), String::new(), String::new()));
-    let pages =
-        "error-pages = { 404 = 'no.html', 403 = 'link.html', 500 = 'out.html', 503 = 'dir' }";
+    let pages = "error-pages = ['404=no.html', '403=link.html', '500=out.html', '503=dir']";
     let (code, _, stderr) = check(&host(&format!("{pages}\nfallback = 'app.html'")));
     assert_eq!((code, stderr.lines().count()), (Some(1), 5), "{stderr}");
     for (page, why) in [

@@ -26,7 +26,7 @@ on_each_driver!(
 );
 
 /// Longer than tests wait: the server does not end because of this timeout.
-const PATIENT: &[&str] = &["--shutdown-timeout", "600"];
+const PATIENT: &[&str] = &["--shutdown-timeout", "600s"];
 /// More than the socket buffers hold.
 const LARGE: usize = 24 << 20;
 
@@ -53,7 +53,7 @@ fn refuses(server: &Server) {
 fn requests_in_progress_complete(driver: &str, signal: Signal) {
     let site = site();
     // A busy machine may stall an operation, which the server would report on stderr.
-    let arguments = ["--shutdown-timeout", "600", "--stall-threshold", "0"];
+    let arguments = ["--shutdown-timeout", "600s", "--stall-threshold", "0"];
     let mut server = Server::start_apart(driver, &site.root(), &arguments);
     let mut idle: Vec<_> = (0..10).map(|_| Client::connect(server.address)).collect();
     for client in &mut idle[..5] {
@@ -106,7 +106,7 @@ fn the_second_signal_ends_it(driver: &'static str) {
 
 fn the_deadline_ends_it(driver: &'static str) {
     let site = site();
-    let mut server = Server::start_apart(driver, &site.root(), &["--shutdown-timeout", "1"]);
+    let mut server = Server::start_apart(driver, &site.root(), &["--shutdown-timeout", "1s"]);
     let mut slow = slow_client(server.address, "/large");
     let begun = Instant::now();
     server.signal(Signal::INT);

@@ -93,7 +93,7 @@ fn error_pages_of_the_hosts_own(driver: &'static str) {
     let pages: Vec<_> = ["404=/errors/404.html", "400=errors/400.txt", "405=errors/405.html"]
         .into_iter()
         .chain(["412=errors/412.html", "416=errors/416.html"])
-        .flat_map(|page| ["--error-page", page])
+        .flat_map(|page| ["--error-pages", page])
         .collect();
     let server = Server::start_with(driver, &site.root(), &pages);
     let mut client = Client::connect(server.address);
@@ -130,7 +130,7 @@ fn missing_error_pages(driver: &'static str) {
     let site = Site::new();
     let large = noise(3, 200_000);
     site.file("large.html", &large);
-    let pages = ["--error-page", "404=missing.html", "--error-page", "400=large.html"];
+    let pages = ["--error-pages", "404=missing.html", "--error-pages", "400=large.html"];
     let server = Server::start_with(driver, &site.root(), &pages);
     let mut client = Client::connect(server.address);
     let response = client.get("/nothing");

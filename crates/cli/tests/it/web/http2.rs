@@ -162,7 +162,7 @@ fn rapid_reset(driver: &'static str) {
 
 fn idle(driver: &'static str) {
     let site = site();
-    let server = start(driver, &site, &["--idle-timeout", "3"]);
+    let server = start(driver, &site, &["--idle-timeout", "3s"]);
     let mut client = Connection::open(server.address, &[]);
     client.get(1, "/small");
     assert_eq!(client.answer(1).0, 200);
@@ -171,7 +171,7 @@ fn idle(driver: &'static str) {
 
 fn drained(driver: &'static str) {
     let site = site();
-    let mut server = start(driver, &site, &["--shutdown-timeout", "60"]);
+    let mut server = start(driver, &site, &["--shutdown-timeout", "60s"]);
     let mut client = Connection::open(server.address, &[]);
     client.get(1, "/large");
     client.until(|client| !client.content(1).is_empty());

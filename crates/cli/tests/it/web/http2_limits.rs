@@ -113,7 +113,7 @@ fn window_updates_for_sent_data(driver: &'static str) {
 /// A stream without window updates is reset; it is not a fault of the server.
 fn stalled_streams(driver: &'static str) {
     let site = site();
-    let server = start(driver, &site, &["--set", "timeouts.send = '1s'"]);
+    let server = start(driver, &site, &["--set", "send-timeout = '1s'"]);
     let mut client = Connection::open(server.address, &[(WINDOW, 1000)]);
     client.get(1, "/large");
     client.until(|client| client.reset(1).is_some());

@@ -68,7 +68,7 @@ fn rejections_are_explicit(driver: &'static str) {
     let site = Site::new();
     let content = noise(1, 4 << 20);
     site.file("large", &content);
-    let server = start(driver, &site, "1");
+    let server = start(driver, &site, "1ms");
     let (done, refused) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
         crowd(scope, server.address, &content, &done, &refused);
@@ -96,7 +96,7 @@ fn disabled_overload_control_rejects_nothing(driver: &'static str) {
 fn files_that_wait_to_be_sent_are_an_overload(driver: &'static str) {
     let site = Site::new();
     site.file("large", noise(1, 512 << 10));
-    let server = start(driver, &site, "8");
+    let server = start(driver, &site, "8ms");
     let (served, rejected) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let round = || {
         let connect = |_| Client::connect(server.address);

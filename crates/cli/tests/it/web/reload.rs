@@ -100,7 +100,7 @@ fn a_new_configuration_is_served(driver: &'static str) {
     changing.reload(&text(rule));
     assert_eq!(client.get("/file").field("x-new"), Some("1"));
     // Limits apply to new connections.
-    changing.reload(&text("host.root = 'root/one'\nper-address.connections = 1"));
+    changing.reload(&text("host.root = 'root/one'\nmax-connections-per-address = 1"));
     let mut first = Client::connect(changing.server.address);
     assert_eq!(first.get("/file").body, b"one");
     assert_eq!(get(changing.server.address, "/file").status, 429);

@@ -31,7 +31,7 @@ fn site() -> Site {
 fn an_idle_server_sleeps(driver: &'static str) {
     let site = site();
     let server = Server::start(driver, &site.root());
-    let impatient = Server::start_with(driver, &site.root(), &["--idle-timeout", "3600"]);
+    let impatient = Server::start_with(driver, &site.root(), &["--idle-timeout", "3600s"]);
     let mut clients: Vec<_> = (0..100).map(|_| Client::connect(impatient.address)).collect();
     clients.iter_mut().for_each(|client| assert_eq!(client.get("/small").status, 200));
     // A client whose response waits for it.

@@ -35,7 +35,7 @@ fn about_a_second(begun: Instant) {
 
 fn unfinished_requests(driver: &'static str) {
     let site = site();
-    let server = Server::start_with(driver, &site.root(), &["--request-timeout", "1"]);
+    let server = Server::start_with(driver, &site.root(), &["--request-timeout", "1s"]);
     let timed_out = |mut client: Client, begun| {
         let response = client.response();
         assert_eq!(response.status, 408);
@@ -115,7 +115,7 @@ fn four_in_time(address: SocketAddr) -> Option<(Client, Instant)> {
 
 fn idle_connections(driver: &'static str) {
     let site = site();
-    let server = Server::start_with(driver, &site.root(), &["--idle-timeout", "1"]);
+    let server = Server::start_with(driver, &site.root(), &["--idle-timeout", "1s"]);
     thread::scope(|scope| {
         scope.spawn(|| {
             let begun = Instant::now();

@@ -223,7 +223,7 @@ fn plain_requests_get_an_error(driver: &'static str) {
 fn incomplete_handshakes_time_out(driver: &'static str) {
     let (site, authority) = (site(), Authority::new());
     let pair = authority.sign("a", &["a.test"]);
-    let server = start(driver, &site, &pair, &["--set", "timeouts.handshake = '1s'"]);
+    let server = start(driver, &site, &pair, &["--set", "handshake-timeout = '1s'"]);
     let mut silent = Client::connect(server.address);
     let mut slow = Client::connect(server.address);
     slow.send([0x16, 3, 1, 2, 0, 1]);
@@ -236,7 +236,7 @@ fn incomplete_handshakes_time_out(driver: &'static str) {
 fn drained(driver: &'static str) {
     let (site, authority) = (site(), Authority::new());
     let pair = authority.sign("a", &["a.test"]);
-    let mut server = start(driver, &site, &pair, &["--shutdown-timeout", "60"]);
+    let mut server = start(driver, &site, &pair, &["--shutdown-timeout", "60s"]);
     let mut idle = Command::new("openssl")
         .args(["s_client", "-connect", &server.address.to_string(), "-servername", "a.test"])
         .stdin(Stdio::piped())
@@ -356,7 +356,7 @@ fn errors_are_reported() {
     ];
     for (certificate, key, wanted) in table {
         let mut command = bare();
-        command.arg("web").arg(site.root()).args(["--listen", "127.0.0.1:0"]);
+        command.arg("web").arg(site.root()).args(["--listen", "https://127.0.0.1:0"]);
         command.args(["--tls-certificate", &certificate, "--tls-key", key]);
         let output = command.stdin(Stdio::null()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);

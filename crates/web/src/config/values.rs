@@ -1,36 +1,62 @@
 //! Value types that only the web server has.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use phalanx_config::{Given, PathValue, Value, Written, choices, integer};
+use phalanx_config::{Given, Value, Written, choices, integer};
 
 use crate::config::{LogFormat, LogTarget, RedirectStatus, Symlinks, UnknownHost};
 
-/// Error pages by status.
+/// Error pages by status, such as `404=404.html`.
 pub(super) struct ErrorPages;
 
 impl Value<Vec<(u16, String)>> for ErrorPages {
+    const LIST: bool = true;
+
+    fn kind() -> String {
+        "status=file".into()
+    }
+
     fn expected() -> String {
-        "a table such as { 404 = \"404.html\" }".into()
+        "a list of statuses and files such as [\"404=404.html\"]".into()
     }
 
     fn read(value: &Given<'_>) -> Result<Vec<(u16, String)>, String> {
-        let table = value.as_table().ok_or_else(String::new)?;
-        let pages = table.iter().map(|(status, page)| {
-            let status = status.get_ref();
+        let page = |text: String| {
+            let (status, file) = text.split_once('=').ok_or_else(|| format!("{text:?}"))?;
             match status.parse() {
-                Ok(code @ 400..=599) => Ok((code, String::read(page.get_ref())?)),
-                _ => Err(format!("{status} is not an error status")),
+                Ok(code @ 400..=599) if !file.is_empty() => Ok((code, file.to_owned())),
+                Ok(400..=599) => Err("no file after the equals sign".into()),
+                _ => Err(format!("{status:?} is not an error status from 400 to 599")),
             }
-        });
-        let mut pages = pages.collect::<Result<Vec<_>, _>>()?;
-        pages.sort();
-        Ok(pages)
+        };
+        Vec::<String>::read(value)?.into_iter().map(page).collect()
     }
 
     fn print(pages: &Vec<(u16, String)>) -> Written {
-        let page = |(status, page): &(u16, String)| (status.to_string(), page.clone().into());
-        Written::Table(pages.iter().map(page).collect())
+        let page = |(status, file): &(u16, String)| format!("{status}={file}").into();
+        Written::Array(pages.iter().map(page).collect())
+    }
+}
+
+/// A queueing delay, where 0 disables the limit.
+pub(super) struct MaxQueueDelay;
+
+impl Value<Option<Duration>> for MaxQueueDelay {
+    fn kind() -> String {
+        Duration::kind()
+    }
+
+    fn expected() -> String {
+        Duration::expected()
+    }
+
+    fn read(value: &Given<'_>) -> Result<Option<Duration>, String> {
+        Duration::read(value).map(|delay| Some(delay).filter(|delay| !delay.is_zero()))
+    }
+
+    fn print(delay: &Option<Duration>) -> Written {
+        Duration::print(&delay.unwrap_or_default())
     }
 }
 
@@ -47,6 +73,10 @@ choices! {
 }
 
 impl Value for RedirectStatus {
+    fn kind() -> String {
+        "301|302|307|308".into()
+    }
+
     fn expected() -> String {
         "301, 302, 307 or 308".into()
     }
@@ -72,6 +102,10 @@ impl Value for RedirectStatus {
 }
 
 impl Value for LogTarget {
+    fn kind() -> String {
+        "stdout|path".into()
+    }
+
     fn expected() -> String {
         "\"stdout\", or a path that contains a slash".into()
     }
@@ -90,12 +124,10 @@ impl Value for LogTarget {
             Self::File(path) => path.to_string_lossy().into_owned().into(),
         }
     }
-}
 
-impl PathValue for LogTarget {
-    fn resolve(&mut self, base: &Path) {
-        if let Self::File(path) = self {
-            path.resolve(base);
+    fn resolve(value: &mut Self, base: &Path) {
+        if let Self::File(path) = value {
+            PathBuf::resolve(path, base);
         }
     }
 }

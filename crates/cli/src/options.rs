@@ -1,0 +1,143 @@
+//! Flags and environment variables of a server, generated from the declarations of its keys.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::marker::PhantomData;
+use std::path::PathBuf;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use phalanx_config::{Declaration, Table, Written, declarations, variable};
+
+use crate::server::Server;
+
+/// Source of the configuration, and commands for it.
+#[derive(Args, Clone)]
+pub(crate) struct FileArgs {
+    /// Configuration file in TOML. Its keys are those of the flags with the prefix of their table: `runtime.workers`,
+    /// `host.root`; docs/web/reference.md and docs/broker/reference.md list them.
+    #[arg(long, short, value_name = "path", env)]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Set a key of the configuration in the syntax of the file: `runtime.shutdown-timeout="5s"`, `health="/up"`.
+    /// May be given several times.
+    #[arg(long, value_name = "key=value", env, value_delimiter = '\n')]
+    pub(crate) set: Vec<String>,
+
+    /// Check the configuration and the files it names (directories, certificates, password files), print all
+    /// errors and exit: 0 if it is valid, 1 if a file is unavailable, 2 for errors.
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// Print the effective configuration as TOML and exit.
+    #[arg(long)]
+    pub(crate) print_config: bool,
+}
+
+/// The options of a server: [`FileArgs`], and a flag and a variable for each key.
+#[derive(Clone)]
+pub(crate) struct Options<C> {
+    pub(crate) file: FileArgs,
+    /// The values of flags and variables.
+    pub(crate) given: Table,
+    /// The flag or the variable of each key that is given.
+    pub(crate) places: HashMap<String, String>,
+    server: PhantomData<fn() -> C>,
+}
+
+impl<C> Options<C> {
+    /// Sets a key that was given as `place`.
+    pub(crate) fn give(&mut self, key: &str, place: String, value: Written) {
+        let (tables, name) = key.rsplit_once('.').unwrap_or(("", key));
+        let mut table = &mut self.given;
+        for part in tables.split('.').filter(|part| !part.is_empty()) {
+            let inner = table.entry(part).or_insert_with(|| Table::new().into());
+            if !inner.is_table() {
+                // `--access-log --access-log-format json`: the key implies its table.
+                *inner = Table::new().into();
+            }
+            table = inner.as_table_mut().expect("a table");
+        }
+        table.insert(name.to_owned(), value);
+        self.places.insert(key.to_owned(), place);
+    }
+}
+
+impl<C: Server> Args for Options<C> {
+    fn augment_args(command: Command) -> Command {
+        let command = FileArgs::augment_args(command).mut_args(|argument| {
+            match (argument.get_env(), argument.get_long().map(str::to_owned)) {
+                (Some(_), Some(flag)) => {
+                    argument.env(variable(C::COMMAND, &flag)).hide_env_values(true)
+                }
+                _ => argument,
+            }
+        });
+        command.args(declarations(&mut C::default()).iter().filter_map(argument::<C>))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// The flag of a key.
+fn argument<C: Server>(key: &Declaration) -> Option<Arg> {
+    let (flag, variable) = (key.flag.clone()?, key.variable(C::COMMAND)?);
+    let argument = Arg::new(flag.clone())
+        .long(flag)
+        .env(variable)
+        .hide_env_values(true)
+        .value_name(key.kind.clone())
+        .value_parser(clap::value_parser!(OsString))
+        .help(key.text(true));
+    let argument = match &key.key[..] {
+        "listen" => argument.short('l'),
+        "runtime.workers" => argument.short('w'),
+        _ => argument,
+    };
+    let argument = match key.section {
+        "Server" => argument,
+        section => argument.help_heading(section),
+    };
+    Some(if key.list {
+        argument.action(ArgAction::Append).value_delimiter(',')
+    } else if key.kind.starts_with("bool") {
+        argument.num_args(0..=1).require_equals(true).default_missing_value("true")
+    } else {
+        argument
+    })
+}
+
+impl<C: Server> FromArgMatches for Options<C> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let (given, places) = Default::default();
+        let file = FileArgs::from_arg_matches(matches)?;
+        let mut options = Self { file, given, places, server: PhantomData };
+        for key in declarations(&mut C::default()) {
+            let (Some(flag), Some(variable)) = (&key.flag, key.variable(C::COMMAND)) else {
+                continue;
+            };
+            let Some(values) = matches.get_many::<OsString>(flag) else { continue };
+            let mut texts: Vec<Written> =
+                values.map(|value| value.to_string_lossy().into_owned().into()).collect();
+            let value = if key.list {
+                texts.retain(|text| text.as_str() != Some(""));
+                texts.into()
+            } else {
+                texts.swap_remove(0)
+            };
+            let place = match matches.value_source(flag) {
+                Some(ValueSource::EnvVariable) => variable,
+                _ => format!("--{flag}"),
+            };
+            options.give(&key.key, place, value);
+        }
+        Ok(options)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! A server: its configuration from files, flags and environment variables, and its operation.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::num::NonZero;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use phalanx_config::{ConfigError, Keys, Origins, read, read_given, table};
+use phalanx_service::{Inherited, Listen, RuntimeConfig, Scheme};
+
+use crate::options::Options;
+use crate::service::Service;
+use crate::status;
+
+/// The configuration of a server.
+pub(crate) trait Server: Keys + Clone + Default + Send + Sync + 'static {
+    /// The name of its command.
+    const COMMAND: &'static str;
+    /// The protocols of its addresses.
+    type Scheme: Scheme;
+    /// Error of the running server.
+    type Error: Display;
+
+    /// The listen addresses and the settings of the runtime.
+    fn parts(&mut self) -> (&mut Vec<Listen<Self::Scheme>>, &mut RuntimeConfig);
+
+    /// Errors that can be found without opening a file. `given` contains the keys that flags or variables set.
+    fn check(&self, given: &HashMap<String, String>) -> Vec<ConfigError>;
+
+    /// Files and directories that are named and unavailable.
+    fn unavailable(&self) -> Vec<String>;
+
+    /// Warnings about certificates and passwords.
+    fn warnings(&self) -> Vec<String>;
+
+    /// Runs the server to its end.
+    fn operate(
+        self,
+        inherited: Inherited<Self::Scheme>,
+        service: Arc<Service<Self>>,
+    ) -> Result<(), Self::Error>;
+}
+
+impl<C: Server> Options<C> {
+    /// Runs the server, or checks or prints its configuration. `adjust` receives the initial configuration.
+    pub(crate) fn run(self, adjust: impl FnOnce(&mut C)) -> ExitCode {
+        let inherited = match Inherited::of_environment() {
+            Ok(inherited) => inherited,
+            Err(error) => return fail(error),
+        };
+        let given = inherited.listen();
+        let mut config = match self.load(given.as_deref()) {
+            Ok(config) => config,
+            Err(errors) => {
+                report(&errors);
+                return ExitCode::from(2);
+            }
+        };
+        if self.file.print_config {
+            return print(&config);
+        }
+        if self.file.check {
+            let unavailable = config.unavailable();
+            config.warnings().iter().chain(&unavailable).for_each(status::print);
+            return if unavailable.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        }
+        adjust(&mut config);
+        phalanx::runtime::raise_open_files();
+        match config.operate(inherited, Arc::new(Service::new(self, given))) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(error),
+        }
+    }
+
+    /// The configuration from the file, --set, the environment and the flags. Inherited sockets, if `given`, replace
+    /// all addresses.
+    ///
+    /// # Errors
+    /// All errors of all sources; if there are none, all semantic errors.
+    pub(crate) fn load(&self, given: Option<&[Listen<C::Scheme>]>) -> Result<C, Vec<ConfigError>> {
+        let (mut config, mut origins, mut errors) = (C::default(), Origins::default(), Vec::new());
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        config.parts().1.workers = cores.min(1024);
+        let here = Path::new("");
+        if let Some(path) = &self.file.config {
+            let name = path.display().to_string();
+            let base = path.parent().unwrap_or(here);
+            errors.extend(match std::fs::read_to_string(path) {
+                Ok(text) => read(&mut config, &text, &name, base, &mut origins).err(),
+                Err(error) => Some(vec![ConfigError::new(&name, "", &error.to_string())]),
+            });
+        }
+        for set in &self.file.set {
+            errors
+                .extend(read(&mut config, set, &format!("--set {set}"), here, &mut origins).err());
+        }
+        errors.extend(read_given(&mut config, &self.given, &self.places, &mut origins).err());
+        if let Some(given) = given {
+            *config.parts().0 = given.to_vec();
+        }
+        if errors.is_empty() {
+            let wrong = config.check(&self.places);
+            errors.push(wrong.into_iter().map(|error| error.located(&origins)).collect());
+        }
+        let errors = errors.concat();
+        if errors.is_empty() { Ok(config) } else { Err(errors) }
+    }
+}
+
+/// Prints an error, and returns the exit code of a failure.
+fn fail(error: impl Display) -> ExitCode {
+    status::print(error);
+    ExitCode::FAILURE
+}
+
+/// Prints configuration errors, one line each.
+pub(crate) fn report(errors: &[ConfigError]) {
+    errors.iter().for_each(status::print);
+}
+
+/// Prints a configuration that is independent of the current directory.
+fn print<C: Server>(config: &C) -> ExitCode {
+    let mut whole = C::default();
+    let read = std::env::current_dir().map_err(|error| error.to_string()).and_then(|here| {
+        let text = table(config).to_string();
+        read(&mut whole, &text, "configuration", &here, &mut Origins::default())
+            .map_err(|errors| errors.iter().map(ConfigError::to_string).collect())
+    });
+    match read {
+        Ok(()) => {
+            print!("{}", table(&whole));
+            ExitCode::SUCCESS
+        }
+        Err(why) => fail(format_args!("cannot print the configuration: {why}")),
+    }
+}

@@ -1,0 +1,237 @@
+//! Reading a table over existing values.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::{ConfigError, Origins, position};
+use crate::pass::Pass;
+use crate::value::Value;
+
+/// The origin of a table.
+pub(crate) enum Source<'r> {
+    /// A text in TOML and its name.
+    Text { name: &'r str, text: &'r str },
+    /// Flags and variables by key. Their values are texts.
+    Given(&'r HashMap<String, String>),
+}
+
+/// State of reading a source.
+pub(crate) struct Reader<'r> {
+    pub(crate) source: Source<'r>,
+    pub(crate) base: &'r Path,
+    pub(crate) origins: &'r mut Origins,
+    pub(crate) errors: &'r mut Vec<ConfigError>,
+}
+
+impl Reader<'_> {
+    fn place(&self, at: usize, key: &str) -> String {
+        match &self.source {
+            Source::Text { name, text } => position(name, text, at),
+            Source::Given(places) => {
+                let table = format!("{key}.");
+                let within = || places.iter().find(|(other, _)| other.starts_with(&table));
+                let place = places.get(key).or_else(|| within().map(|(_, place)| place));
+                place.cloned().unwrap_or_default()
+            }
+        }
+    }
+
+    fn error(&mut self, at: usize, key: &str, what: &str) {
+        self.errors.push(ConfigError::new(&self.place(at, key), key, what));
+    }
+
+    fn expected(&mut self, value: &Spanned<DeValue<'_>>, key: &str, expected: &str, why: &str) {
+        let span = value.span();
+        let found = match &self.source {
+            Source::Text { text, .. } => text.get(span.clone()).unwrap_or_default().to_owned(),
+            Source::Given(_) => words(value.get_ref()),
+        };
+        let line = found.lines().next().unwrap_or_default();
+        let mut found: String = line.chars().take(40).collect();
+        if found.len() < line.len() {
+            found.push('…');
+        }
+        let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+        self.error(span.start, key, &format!("found {found}{why}, expected {expected}"));
+    }
+}
+
+/// The texts of a flag, as given.
+fn words(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::Array(all) => {
+            all.iter().map(|item| words(item.get_ref())).collect::<Vec<_>>().join(",")
+        }
+        value => format!("{:?}", value.as_str().unwrap_or_default()),
+    }
+}
+
+/// State of reading a table.
+pub(crate) struct Reading<'a, 'r> {
+    pub(crate) reader: &'a mut Reader<'r>,
+    prefix: String,
+    table: &'a DeTable<'a>,
+    /// Byte offset of the table.
+    at: usize,
+    known: Vec<&'static str>,
+}
+
+impl<'a, 'r> Reading<'a, 'r> {
+    pub(crate) fn new(
+        reader: &'a mut Reader<'r>,
+        prefix: &str,
+        table: &'a DeTable<'a>,
+        at: usize,
+    ) -> Self {
+        Self { reader, prefix: prefix.to_owned(), table, at, known: Vec::new() }
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    fn record(&mut self, key: &str, at: usize) {
+        let place = self.reader.place(at, key);
+        if !place.is_empty() {
+            self.reader.origins.record(key, place);
+        }
+    }
+
+    /// Returns the value of a key and marks the key as known.
+    fn take(&mut self, name: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.known(name);
+        let found = self.table.get(name)?;
+        let key = self.path(name);
+        self.record(&key, found.span().start);
+        Some(found)
+    }
+
+    pub(crate) fn known(&mut self, name: &'static str) {
+        self.known.push(name);
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.table.contains_key(name)
+    }
+
+    pub(crate) fn is_table(&self, name: &str) -> bool {
+        self.table.get(name).is_some_and(|value| value.get_ref().is_table())
+    }
+
+    /// Reads a value in these bounds, if any. Returns whether the key is present.
+    pub(crate) fn key<F: Value<T>, T>(
+        &mut self,
+        name: &'static str,
+        value: &mut T,
+        bounds: &str,
+    ) -> bool {
+        let Some(found) = self.take(name) else { return false };
+        let key = self.path(name);
+        let read = match (&self.reader.source, found.get_ref()) {
+            (Source::Given(_), DeValue::String(text)) => read_word::<F, T>(text),
+            (_, found) => F::read(found),
+        };
+        match read {
+            Ok(read) => {
+                *value = read;
+                F::resolve(value, self.reader.base);
+            }
+            Err(why) => {
+                let expected = format!("{}{bounds}", F::expected());
+                self.reader.expected(found, &key, &expected, &why);
+            }
+        }
+        true
+    }
+
+    /// Takes a boolean in place of an optional table.
+    pub(crate) fn boolean(&mut self, name: &'static str) -> Option<bool> {
+        let on = match self.table.get(name)?.get_ref() {
+            DeValue::String(text) if matches!(self.reader.source, Source::Given(_)) => {
+                text.parse().ok()?
+            }
+            value => value.as_bool()?,
+        };
+        self.take(name);
+        Some(on)
+    }
+
+    pub(crate) fn table(&mut self, name: &'static str, keys: impl FnOnce(&mut Pass<'_, '_>)) {
+        let Some(found) = self.take(name) else { return };
+        let key = self.path(name);
+        match found.get_ref() {
+            DeValue::Table(table) => {
+                let table = (table, found.span().start);
+                Pass::read(self.reader, &format!("{key}."), table, keys);
+            }
+            _ => self.reader.expected(found, &key, "a table", ""),
+        }
+    }
+
+    /// The tables of a list, with the prefixes of their keys.
+    pub(crate) fn tables(
+        &mut self,
+        name: &'static str,
+    ) -> Option<Vec<(String, &'a Spanned<DeValue<'a>>)>> {
+        let found = self.take(name)?;
+        let key = self.path(name);
+        let DeValue::Array(array) = found.get_ref() else {
+            self.reader.expected(found, &key, "a list of tables", "");
+            return None;
+        };
+        let mut tables = Vec::new();
+        for (n, item) in array.iter().enumerate() {
+            let key = format!("{key}[{n}]");
+            if item.get_ref().is_table() {
+                self.record(&key, item.span().start);
+                tables.push((format!("{key}."), item));
+            } else {
+                self.reader.expected(item, &key, "a table", "");
+            }
+        }
+        Some(tables)
+    }
+
+    /// Reports that a key cannot be set.
+    pub(crate) fn reject(&mut self, name: &'static str, why: &str) {
+        let at = self.take(name).map_or(self.at, |found| found.span().start);
+        let key = self.path(name);
+        self.reader.error(at, &key, why);
+    }
+
+    pub(crate) fn report_unknown(self) {
+        let Self { reader, prefix, table, known, .. } = self;
+        for key in table.keys().filter(|key| !known.contains(&&**key.get_ref())) {
+            let name = key.get_ref();
+            let near = known
+                .iter()
+                .map(|known| (strsim::damerau_levenshtein(known, name), known))
+                .filter(|(distance, known)| *distance <= (known.len() / 2).clamp(1, 3))
+                .min();
+            let hint = match near {
+                Some((_, known)) => format!("did you mean `{known}`?"),
+                None => format!("expected one of {}", known.join(", ")),
+            };
+            let what = format!("unknown key; {hint}");
+            reader.error(key.span().start, &format!("{prefix}{name}"), &what);
+        }
+    }
+}
+
+/// Reads the text of a flag or a variable: `true` and `false` as such if the key accepts them, otherwise a text,
+/// otherwise a number.
+fn read_word<F: Value<T>, T>(text: &str) -> Result<T, String> {
+    let parsed = DeValue::parse(text).map(Spanned::into_inner);
+    if let Ok(on @ DeValue::Boolean(_)) = &parsed
+        && let Ok(read) = F::read(on)
+    {
+        return Ok(read);
+    }
+    F::read(&DeValue::String(text.into())).or_else(|why| match &parsed {
+        Ok(number @ (DeValue::Integer(_) | DeValue::Float(_))) => F::read(number),
+        _ => Err(why),
+    })
+}

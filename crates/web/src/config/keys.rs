@@ -1,0 +1,235 @@
+//! Declarations of all keys of a configuration, each once.
+
+use std::time::Duration;
+
+use phalanx_config::{Keys, Pass, Size};
+
+use crate::config::values::{ErrorPages, LogFormats, MaxQueueDelay};
+use crate::config::{
+    AccessLog, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, Redirect, RedirectStatus,
+    Rewrite, SecurityHeaders, Tls, TypeRule,
+};
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(86_400);
+
+impl Keys for Config {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        let help = "listen addresses: http://ADDR:PORT, https:// for TLS, redirect-https:// to redirect clients to TLS; \
+                    port 0 selects a free port, an address alone means http://, and a port alone 127.0.0.1; sockets \
+                    passed by systemd replace this list";
+        pass.key("listen", &mut self.listen, help);
+        let help = "accept HTTP/2 without TLS from clients with prior knowledge";
+        pass.key("h2c", &mut self.h2c, help);
+        let help = "response to a host name that no host lists, if there is no default host";
+        pass.key("unknown-host", &mut self.unknown_host, help);
+        pass.key("health", &mut self.health, "path of the health check");
+        let help = "memory for file contents, shared by all workers";
+        pass.key_as::<Size, _>("cache", &mut self.cache_bytes, help);
+        let help = "age at which a cached file is checked for changes";
+        pass.key("revalidate-interval", &mut self.timeouts.revalidate, help);
+        self.limits(pass);
+        self.timeouts(pass);
+        pass.section("Access log");
+        let help = "log every request; true uses the defaults below";
+        pass.optional("access-log", &mut self.access_log, help);
+        pass.table("runtime", &mut self.runtime);
+        let is_default = |host: &HostConfig| host.server_names.is_empty();
+        pass.section("Hosts");
+        pass.list_or_default("host", &mut self.hosts, || HostConfig::new("."), is_default);
+    }
+}
+
+impl Config {
+    fn limits(&mut self, pass: &mut Pass<'_, '_>) {
+        pass.section("Limits");
+        let help = "number of connections; further ones get 503 and are closed";
+        pass.range("max-connections", &mut self.max_connections, 1.., help);
+        let address = &mut self.per_address;
+        let help = "concurrent connections of one address; further ones get 429 and are closed";
+        let at_least_one = Some(1)..;
+        pass.range("max-connections-per-address", &mut address.connections, at_least_one, help);
+        let help = "average requests per second of one address; more get 429";
+        let rate = &mut address.requests_per_second;
+        pass.range("max-request-rate", rate, Some(0.001).., help);
+        let help = "additional requests of one address allowed in a burst";
+        pass.key("request-burst", &mut address.burst, help);
+        let help = "queueing delay above which requests get 503 before they are processed, so that admitted ones are \
+                    answered within about twice this time; 0 never rejects one";
+        let most = Some(MINUTE);
+        pass.range_as::<MaxQueueDelay, _>(
+            "max-queue-delay",
+            &mut self.max_queue_delay,
+            None..=most,
+            help,
+        );
+        let limits = &mut self.limits;
+        let help = "bytes of a request line; longer ones get 414";
+        pass.range_as::<Size, _>("max-request-line", &mut limits.request_line, 1.., help);
+        let help = "bytes of a request head; longer ones get 431";
+        pass.range_as::<Size, _>("max-request-head", &mut limits.head, 1.., help);
+        let help = "header fields of a request; more get 431";
+        pass.range("max-headers", &mut limits.headers, 1.., help);
+        let help = "bytes of a request body, which is read and discarded; longer ones get 413";
+        pass.key_as::<Size, _>("max-request-body", &mut limits.body, help);
+        pass.key("max-open-files", &mut self.open_files, "large files kept open");
+    }
+
+    fn timeouts(&mut self, pass: &mut Pass<'_, '_>) {
+        pass.section("Timeouts");
+        let timeouts = &mut self.timeouts;
+        for (name, time, help) in [
+            ("request-timeout", &mut timeouts.request, "time to receive a request head; then 408"),
+            ("handshake-timeout", &mut timeouts.handshake, "time to complete a TLS handshake"),
+            ("body-timeout", &mut timeouts.body, "time to receive a request body"),
+            ("idle-timeout", &mut timeouts.idle, "time between two requests of a connection"),
+            (
+                "send-timeout",
+                &mut timeouts.send,
+                "time to send each part of a response, of 128 KiB",
+            ),
+        ] {
+            pass.range(name, time, MILLISECOND..=DAY, help);
+        }
+        let help = "average bytes per second that a client must read of a large response";
+        pass.key("min-send-rate", &mut timeouts.min_send_rate, help);
+    }
+}
+
+impl Keys for AccessLog {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        pass.key_as::<LogFormats, _>("format", &mut self.format, "format of the lines");
+        pass.key("target", &mut self.target, "stdout, or a file; a path must contain a slash");
+    }
+}
+
+impl Keys for HostConfig {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        let help = "names such as example.org or *.example.org; empty for the default host";
+        pass.key("server-names", &mut self.server_names, help);
+        let help = "directory to serve; files outside of it and names that begin with a dot are not served";
+        pass.key("root", &mut self.root, help);
+        let help = "files to send for a directory; the first existing one is used";
+        pass.key("index", &mut self.index, help);
+        let help =
+            "list directories without an index file, as HTML or, if requested by Accept, as JSON";
+        pass.key("listing", &mut self.listing, help);
+        let help = "file to send with status 200 for page requests that match no file, for single-page applications \
+                    with client-side routing";
+        pass.key("fallback", &mut self.fallback, help);
+        let help = "files to send with an error status, as in 404=404.html";
+        pass.key_as::<ErrorPages, _>("error-pages", &mut self.error_pages, help);
+        let help = "symbolic links that are followed; none leads outside the root";
+        pass.key("symlinks", &mut self.symlinks, help);
+        pass.key("charset", &mut self.charset, "charset announced for text");
+        let help = "send file.br, file.zst or file.gz instead of the file to clients that accept it, if it exists \
+                    and is not older";
+        pass.key("precompressed", &mut self.precompressed, help);
+        let help = "compress text files in the cache, once per file, for clients that accept it";
+        pass.key("compress", &mut self.compress, help);
+        pass.section("TLS");
+        pass.optional("tls", &mut self.tls, "certificate of the host");
+        pass.section("Response headers");
+        let help = "send security headers; true sends those with a default below";
+        pass.optional("security-headers", &mut self.security_headers, help);
+        pass.optional("cors", &mut self.cors, "cross-origin resource sharing");
+        let rule = || CacheRule { path: String::new(), value: String::new() };
+        pass.list("cache-control", &mut self.cache_control, rule);
+        let rule = || HeaderRule { path: String::new(), name: String::new(), value: String::new() };
+        pass.list("header", &mut self.headers, rule);
+        let rule = || TypeRule { path: String::new(), value: String::new() };
+        pass.list("content-type", &mut self.content_types, rule);
+        pass.section("Redirects, rewrites and passwords");
+        let status = RedirectStatus::default();
+        let rule = || Redirect { from: String::new(), to: String::new(), status };
+        pass.list("redirect", &mut self.redirects, rule);
+        let rule = || Rewrite { from: String::new(), to: String::new() };
+        pass.list("rewrite", &mut self.rewrites, rule);
+        let realm = || "restricted".to_owned();
+        let rule = || Auth { path: "/**".into(), realm: realm(), users: Default::default() };
+        pass.list("auth", &mut self.auth, rule);
+    }
+}
+
+impl Keys for SecurityHeaders {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        pass.key("nosniff", &mut self.nosniff, "`X-Content-Type-Options: nosniff`");
+        pass.key("frame-options", &mut self.frame_options, "`X-Frame-Options`");
+        pass.key("referrer-policy", &mut self.referrer_policy, "`Referrer-Policy`");
+        let policy = &mut self.content_security_policy;
+        pass.key("content-security-policy", policy, "`Content-Security-Policy`");
+        pass.key("permissions-policy", &mut self.permissions_policy, "`Permissions-Policy`");
+        let help = "`Strict-Transport-Security`, on all responses over TLS: max-age=31536000";
+        pass.key("strict-transport-security", &mut self.strict_transport_security, help);
+    }
+}
+
+impl Keys for Cors {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        let help = "origins that may read responses, such as https://app.example, or * for all";
+        pass.required("origins", &mut self.origins, help);
+        pass.key("methods", &mut self.methods, "methods these origins may use");
+        pass.key("headers", &mut self.headers, "request headers they may send");
+        pass.key("expose", &mut self.expose, "response headers they may read");
+        pass.key("credentials", &mut self.credentials, "allow credentials such as cookies");
+        pass.key("max-age", &mut self.max_age, "time for which browsers may cache this policy");
+    }
+}
+
+impl Keys for Tls {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        let help = "PEM file with the certificate and its intermediates; a renewed file is loaded at run time";
+        pass.required("certificate", &mut self.certificate, help);
+        pass.required("key", &mut self.key, "PEM file with the private key of the certificate");
+    }
+}
+
+impl Keys for CacheRule {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        pass.required("path", &mut self.path, "glob: files that the rule applies to");
+        pass.required("value", &mut self.value, "value of `Cache-Control`");
+    }
+}
+
+impl Keys for TypeRule {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        let help = "glob: files whose extension does not determine their type";
+        pass.required("path", &mut self.path, help);
+        let help = "their `Content-Type`; the charset is added to text types that have none";
+        pass.required("value", &mut self.value, help);
+    }
+}
+
+impl Keys for HeaderRule {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        pass.required("path", &mut self.path, "glob: files that the rule applies to");
+        pass.required("name", &mut self.name, "name of a response header");
+        pass.required("value", &mut self.value, "its value");
+    }
+}
+
+impl Keys for Redirect {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        pass.required("from", &mut self.from, "path or glob to redirect");
+        pass.required("to", &mut self.to, "path or URL of the target");
+        let help = "permanent (301, 308) or temporary (302, 307)";
+        pass.key("status", &mut self.status, help);
+    }
+}
+
+impl Keys for Rewrite {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        pass.required("from", &mut self.from, "path or glob to rewrite");
+        pass.required("to", &mut self.to, "path that is served instead");
+    }
+}
+
+impl Keys for Auth {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        pass.key("path", &mut self.path, "glob: paths that require a password");
+        pass.key("realm", &mut self.realm, "realm that browsers show");
+        let help = "password file as written by htpasswd -B";
+        pass.required("users", &mut self.users, help);
+    }
+}
