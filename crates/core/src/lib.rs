@@ -30,6 +30,7 @@ mod loom;
 mod mailbox;
 mod memory;
 mod metrics;
+mod open_scopes;
 mod operation;
 mod panic;
 mod processor;
@@ -67,6 +68,8 @@ pub use crate::handle::policy::custom::Policy;
 pub use crate::handle::policy::rebuild_options::Rebuilding;
 pub use crate::handle::policy::replicated::{Offer, Published, Replicated, ReplicatedStage};
 pub use crate::handle::policy::roaming::{AffineOptions, AffineStage, BalancedStage, Roaming};
+#[doc(hidden)]
+pub use crate::handle::policy::stateless::{QueuedLocally, Stateless};
 pub use crate::handle::stage::Stage;
 #[cfg(feature = "fault-injection")]
 #[doc(hidden)]
@@ -74,15 +77,17 @@ pub use crate::mailbox::fault_injection;
 pub use crate::mailbox::parking::Unpark;
 pub use crate::memory::region::Region;
 pub use crate::metrics::histogram::{COHORT_BUCKETS, HISTOGRAM_BUCKETS, Histogram, bucket_end_ns};
-pub use crate::metrics::operation_types::{LARGE_OPERATION, OperationBytes};
+pub use crate::metrics::operation_types::{LARGE_OPERATION, ObjectBytes, OperationBytes};
 pub use crate::metrics::recorder::CohortRecord;
 pub use crate::metrics::tuner::CohortTunerView;
 pub use crate::metrics::view::{
     Crossings, DurationStats, ProcessorView, Profile, ShedView, StageView,
 };
+#[doc(hidden)]
+pub use crate::open_scopes::OpenScopes;
 pub use crate::operation::id::MAX_OPERATIONS;
 pub use crate::panic::PanicReport;
-pub use crate::processor::observe::operation_sizes::{ByteTable, ObjectBytes};
+pub use crate::processor::observe::operation_sizes::ByteTable;
 pub use crate::processor::observe::running::Running;
 pub use crate::processor::observe::trace::Trace;
 pub use crate::processor::policy::interleave_ring::MAX_INTERLEAVED;

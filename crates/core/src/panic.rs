@@ -12,6 +12,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
 use crate::error::CallError;
+use crate::open_scopes::OpenScope;
 
 /// The number of nested panics from dropping a panic payload that are caught before the payload is
 /// leaked.
@@ -19,6 +20,7 @@ const MAX_NESTED_PANICS: usize = 4;
 
 /// Runs user code, catches its panic and drops the payload.
 pub(crate) fn catch_panic(foreign: impl FnOnce()) {
+    let _scope = OpenScope::scheduler();
     if let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) {
         discard_panic(payload);
     }

@@ -31,7 +31,7 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/core",
         layers: &[
-            &["error", "panic", "stage_set", "sync", "world"],
+            &["error", "open_scopes", "panic", "stage_set", "sync", "world"],
             &["control"],
             &["queue"],
             &["operation"],

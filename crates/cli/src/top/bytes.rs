@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use phalanx::metrics::Snapshot;
 
-/// A line per type of operation that the program has run, per declared object, and per stage with replicas.
+/// A line per type of operation that the program has run, per declared object, per type of fibre, and
+/// per stage with replicas.
 pub(super) fn table(name: &str, snapshot: &Snapshot) -> String {
     let mut out = format!(
         "{name}: memory of operations in bytes; the cache of a core has {} KiB\n",
@@ -12,7 +13,7 @@ pub(super) fn table(name: &str, snapshot: &Snapshot) -> String {
     );
     let bytes = &snapshot.bytes;
     let stages = bytes.operations.iter().map(|each| &each.stage);
-    let objects = bytes.objects.iter().chain(&bytes.replicas);
+    let objects = bytes.objects.iter().chain(&bytes.stacks).chain(&bytes.replicas);
     let stages = stages.chain(objects.map(|each| &each.stage));
     let width = stages.map(|stage| stage.chars().count()).max().unwrap_or(0).max("stage".len());
     let _ = writeln!(
@@ -37,6 +38,13 @@ pub(super) fn table(name: &str, snapshot: &Snapshot) -> String {
         let _ = writeln!(
             out,
             "{:<width$}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  ({}, one object per request)",
+            each.stage, each.bytes, "", "", "", "", each.name
+        );
+    }
+    for each in &bytes.stacks {
+        let _ = writeln!(
+            out,
+            "{:<width$}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  {} (stack of a fibre, the most measured)",
             each.stage, each.bytes, "", "", "", "", each.name
         );
     }

@@ -6,6 +6,9 @@ use std::sync::{Mutex, PoisonError};
 /// [`World::on_large_operation`](crate::World::on_large_operation).
 pub const LARGE_OPERATION: usize = 4096;
 
+/// The maximum number of types that a processor records.
+pub(crate) const MAX_TYPES: usize = 256;
+
 /// The sizes of one operation type at one stage; see [`Control::bytes`](crate::Control::bytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -32,16 +35,46 @@ impl OperationBytes {
     }
 }
 
+/// One kind of object of a stage's requests: a declared one (see
+/// [`StageOptions::object`](crate::StageOptions::object)), the stack of a type of fibre, or all replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ObjectBytes {
+    /// The stage's number in wavefront order.
+    pub stage: usize,
+    /// The declared name, the type name of the fibre's body, or `replicas`.
+    pub name: &'static str,
+    /// The bytes of one object, the most that a fibre has used of its stack, or the bytes of all replicas.
+    pub bytes: usize,
+}
+
 /// The operation types that a processor has run, for readers on other threads.
 #[derive(Default)]
-pub(crate) struct OperationTypes(Mutex<Vec<OperationBytes>>);
+pub(crate) struct OperationTypes {
+    operations: Mutex<Vec<OperationBytes>>,
+    stacks: Mutex<Vec<ObjectBytes>>,
+}
 
 impl OperationTypes {
     pub(crate) fn all(&self) -> Vec<OperationBytes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.operations.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn add(&self, new: OperationBytes) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(new);
+        self.operations.lock().unwrap_or_else(PoisonError::into_inner).push(new);
+    }
+
+    /// The largest used part of a stack, by the type of the fibre.
+    pub(crate) fn stacks(&self) -> Vec<ObjectBytes> {
+        self.stacks.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn note_stack(&self, stage: usize, name: &'static str, bytes: usize) {
+        let mut stacks = self.stacks.lock().unwrap_or_else(PoisonError::into_inner);
+        match stacks.iter().position(|each| (each.stage, each.name) == (stage, name)) {
+            Some(known) => stacks[known].bytes = stacks[known].bytes.max(bytes),
+            None if stacks.len() < MAX_TYPES => stacks.push(ObjectBytes { stage, name, bytes }),
+            None => (),
+        }
     }
 }

@@ -20,7 +20,10 @@ pub(crate) fn display_name(name: &'static str) -> &'static str {
     let name = sent.unwrap_or(name);
     let on_partition =
         inside_of(name, "::handle::policy::migration::RoutedCall<").map(|list| argument(list, 2));
-    let mut name = on_partition.unwrap_or(name);
+    let name = on_partition.unwrap_or(name);
+    // A fibre is named after its body.
+    let fibre = name.strip_prefix("phalanx_fibre::operation::Operation<");
+    let mut name = fibre.map_or(name, |list| argument(list, 0));
     while let Some(outer) = name.strip_suffix("::{{closure}}") {
         name = outer;
     }
@@ -61,5 +64,7 @@ mod tests {
         let placed = "phalanx_core::processor::remote::reply::RemoteFuture<phalanx_core::handle::policy::migration::RoutedCall<\
                       t::S<u8, u8>, a::f::{{closure}}, a::f::{{closure}}::{{closure}}, u8>, u8>";
         assert_eq!(display_name(placed), "a::f");
+        let fibre = "phalanx_fibre::operation::Operation<a::f::{{closure}}, phalanx_fibre::operation::WithState<S, F>>";
+        assert_eq!(display_name(fibre), "a::f");
     }
 }

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
+use crate::open_scopes::OpenScope;
 use crate::processor::processor::Processor;
 
 thread_local! {
@@ -67,6 +68,7 @@ impl Processor {
     /// Makes this the thread's current processor while `f` runs: operations may be invoked.
     pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
         let _visit = self.link.mailbox().parking.visit_self();
+        let _scope = OpenScope::scheduler();
         let _restore = Restore(CURRENT.replace(Some(NonNull::from(self))));
         f()
     }

@@ -7,6 +7,7 @@
 
 use std::cell::{Cell, RefCell};
 
+use crate::open_scopes::OpenScope;
 use crate::panic::catch_panic;
 
 /// The constructor of a stage's state, on the processor that owns the state.
@@ -38,6 +39,7 @@ impl<S> Rebuildable<S> {
         }
         let Ok(mut state) = self.state.try_borrow_mut() else { self.reached_twice() };
         let state = state.as_mut().expect("a state that is being made is not reached");
+        let _scope = OpenScope::state();
         if self.remake.is_none() {
             return f(state);
         }

@@ -160,7 +160,7 @@ fn arcs(names: &[&'static str], view: &ProcessorView) -> Vec<ArcSnapshot> {
 }
 
 fn operation_sizes(control: &Control, names: &[&'static str]) -> BytesSnapshot {
-    let ByteTable { operations, objects, replicas, .. } = control.bytes();
+    let ByteTable { operations, objects, stacks, replicas, .. } = control.bytes();
     let operation = |each: &phalanx_core::OperationBytes| OperationBytesSnapshot {
         stage: names[each.stage].into(),
         operation: each.operation.into(),
@@ -178,6 +178,7 @@ fn operation_sizes(control: &Control, names: &[&'static str]) -> BytesSnapshot {
     BytesSnapshot {
         operations: operations.iter().map(operation).collect(),
         objects: objects.iter().map(object).collect(),
+        stacks: stacks.iter().map(object).collect(),
         replicas: replicas.iter().map(object).collect(),
     }
 }

@@ -13,6 +13,9 @@ pub struct BytesSnapshot {
     pub operations: Vec<OperationBytesSnapshot>,
     /// Declared objects that requests own in addition to their operations.
     pub objects: Vec<ObjectBytesSnapshot>,
+    /// The most bytes that fibres were measured to use of their stacks, by the type of their body.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub stacks: Vec<ObjectBytesSnapshot>,
     /// Replicas of each [replicated](crate::stage::ReplicatedStage) stage on all processors, without the values.
     #[cfg_attr(feature = "serde", serde(default))]
     pub replicas: Vec<ObjectBytesSnapshot>,
@@ -38,13 +41,13 @@ pub struct OperationBytesSnapshot {
     pub slot: usize,
 }
 
-/// An object that each request of a stage owns, or all replicas of a stage.
+/// An object that each request of a stage owns, the stacks of a type of fibre, or all replicas of a stage.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct ObjectBytesSnapshot {
     /// The stage's name.
     pub stage: Name,
-    /// Its declared name.
+    /// Its declared name, or the type of the fibre's body.
     pub name: Name,
     /// Its size in bytes.
     pub bytes: usize,

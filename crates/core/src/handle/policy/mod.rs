@@ -10,4 +10,5 @@ pub(crate) mod replicated;
 pub(crate) mod roaming;
 pub(crate) mod run_inline;
 pub(crate) mod serial_cohort;
+pub(crate) mod stateless;
 pub(crate) mod take_over;

@@ -6,7 +6,7 @@
 //! looks at one operation per cohort, the oldest. A type that always runs behind others may therefore
 //! be missing for a while. Other objects of a stage's requests are declared.
 
-use crate::metrics::operation_types::OperationBytes;
+use crate::metrics::operation_types::{ObjectBytes, OperationBytes};
 use crate::program::program::Control;
 
 impl Control {
@@ -41,21 +41,12 @@ impl Control {
             ObjectBytes { stage, name: "replicas", bytes: bytes as usize }
         });
         let replicas = replicas.filter(|each| each.bytes > 0).collect();
-        ByteTable { operations, objects: objects.collect(), replicas }
+        let stacks = self.0.counters.iter().flat_map(|counters| counters.types.stacks());
+        let mut stacks: Vec<ObjectBytes> = stacks.collect();
+        stacks.sort_by_key(|each| (each.stage, each.name, usize::MAX - each.bytes));
+        stacks.dedup_by_key(|each| (each.stage, each.name));
+        ByteTable { operations, objects: objects.collect(), stacks, replicas }
     }
-}
-
-/// One declared kind of object of a stage's requests (see
-/// [`StageOptions::object`](crate::StageOptions::object)), or its replicas.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ObjectBytes {
-    /// The stage's number in wavefront order.
-    pub stage: usize,
-    /// The declared name, or `replicas`.
-    pub name: &'static str,
-    /// The bytes of one object, or of all replicas.
-    pub bytes: usize,
 }
 
 /// The memory of operations and requests; see [`Control::bytes`].
@@ -66,6 +57,8 @@ pub struct ByteTable {
     pub operations: Vec<OperationBytes>,
     /// The objects, in the order of declaration.
     pub objects: Vec<ObjectBytes>,
+    /// The largest measured use of the stack by each type of fibre, by stage.
+    pub stacks: Vec<ObjectBytes>,
     /// The replicas of each [replicated](crate::ReplicatedStage) stage on all processors at this moment, without
     /// the values; only stages that have some.
     pub replicas: Vec<ObjectBytes>,

@@ -1,15 +1,12 @@
 //! Records the types of the operations that a processor runs.
 
-use crate::metrics::operation_types::{LARGE_OPERATION, OperationBytes};
+use crate::metrics::operation_types::{LARGE_OPERATION, MAX_TYPES, OperationBytes};
 use crate::metrics::type_name::display_name;
 use crate::operation::size_class::stride;
 use crate::operation::slot::{Slot, VTable};
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
 use crate::world::World;
-
-/// The maximum number of types that a processor records.
-const MAX_TYPES: usize = 256;
 
 impl Processor {
     /// Records the type of an operation, unless it has been recorded.

@@ -22,6 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::CallError;
 use crate::metrics::counter::Counter;
+use crate::open_scopes::OpenScope;
 use crate::operation::slot::{Header, Slot, Step};
 use crate::operation::state::{CANCELLED, HELD, NO_SESSION, OUTER, QUEUED, SlotState, WOKEN};
 use crate::panic::discard_panic;
@@ -125,6 +126,7 @@ impl Processor {
         let stage = usize::from(slot.stage.get());
         let session = self.waiting.sessions.current();
         let caller_context = self.enter_inline(slot);
+        let _scope = OpenScope::scheduler();
         caller.set(OUTER);
         self.current.set_running(Some(slot));
         if slot.session.get() != NO_SESSION
