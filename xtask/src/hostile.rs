@@ -96,7 +96,7 @@ fn asan(root: &Path) -> Result<(), Obstacle> {
     }
     nightly(&[])?;
     let mut command = cargo_nightly(root, "asan");
-    with_flags(&mut command, "RUSTFLAGS", "-Zsanitizer=address");
+    with_flags(&mut command, "RUSTFLAGS", "-Zsanitizer=address --cfg phalanx_asan");
     // The programs leak handles on purpose.
     command.env("ASAN_OPTIONS", "detect_leaks=0").env("PHALANX_DRIVER", "poll");
     command.env("CARGO_PROFILE_RELEASE_LTO", "off");

@@ -106,6 +106,11 @@ struct Oneshot;
 #[doc = include_str!("../../../docs/mechanisms/blocking.md")]
 struct Blocking;
 
+/// Fibres.
+#[cfg(feature = "fibre")]
+#[doc = include_str!("../../../docs/mechanisms/fibres.md")]
+struct Fibres;
+
 /// Sending files.
 #[doc = include_str!("../../../docs/mechanisms/sending-files.md")]
 struct SendingFiles;

@@ -62,6 +62,7 @@
 //! | [`sync`] | events between operations, and from other threads |
 //! | [`time`] | clocks and timers |
 //! | [`net`], [`fs`] | sockets and files |
+//! | [`fibre`] | operations written as blocking code |
 //! | [`blocking`] | blocking calls on a thread pool |
 //! | [`shutdown`] | graceful shutdown |
 //! | [`overload`] | admission, load shedding, backpressure |
@@ -74,6 +75,7 @@
 //! | feature | contents |
 //! |---|---|
 //! | `admin` | the admin pages: [`Runtime::admin`]; implies `serde` |
+//! | `fibre` | the module [`fibre`] |
 //! | `serde` | `Serialize` and `Deserialize` for the snapshots in [`metrics`] |
 //! | `sim` | the module [`sim`] |
 //! | `macros` | the attributes [`macro@main`] and [`macro@test`] |
@@ -100,6 +102,8 @@ mod docs;
 pub mod embed;
 mod error;
 mod exit_report;
+#[cfg(feature = "fibre")]
+pub mod fibre;
 pub mod fs;
 mod io;
 pub mod metrics;

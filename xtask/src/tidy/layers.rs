@@ -11,6 +11,7 @@ use super::{Fault, Tree, manifest};
 const ALLOWED: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("driver", &["testkit"]),
+    ("fibre", &["core"]),
     ("http", &["http2"]),
     ("http2", &[]),
     ("matcher", &[]),
@@ -18,7 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("macros", &[]),
     // Only for tests.
     ("testkit", &["mqtt"]),
-    ("phalanx", &["core", "driver", "macros", "testkit"]),
+    ("phalanx", &["core", "driver", "fibre", "macros", "testkit"]),
     ("matching", &["matcher", "phalanx"]),
     ("guard", &[]),
     ("config", &[]),

@@ -138,21 +138,33 @@ impl Stream {
     pub async fn read_exact(&self, buffer: &mut [u8], timeout: IoTimeout) -> io::Result<()> {
         let (mut filled, start) = (0, now());
         while filled < buffer.len() {
-            let receive = |socket| Request::Receive { socket, max: buffer.len() - filled };
             let remaining = timeout.remaining(now().saturating_sub(start));
-            match self.0.request(receive, remaining).await? {
-                Done::Received(chunk) if chunk.is_empty() => {
+            match self.read_some(&mut buffer[filled..], remaining).await? {
+                0 => {
                     let what = format!("the stream ended after {filled} of {} bytes", buffer.len());
                     return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what));
                 }
-                Done::Received(chunk) => {
-                    buffer[filled..filled + chunk.len()].copy_from_slice(&chunk);
-                    filled += chunk.len();
-                }
-                other => unreachable!("receive completed with {other:?}"),
+                count => filled += count,
             }
         }
         Ok(())
+    }
+
+    /// Waits for bytes and copies them to the start of `buffer`, which is not empty. Returns their number; zero is the
+    /// end of the stream.
+    pub(crate) async fn read_some(
+        &self,
+        buffer: &mut [u8],
+        timeout: IoTimeout,
+    ) -> io::Result<usize> {
+        let receive = |socket| Request::Receive { socket, max: buffer.len() };
+        match self.0.request(receive, timeout).await? {
+            Done::Received(chunk) => {
+                buffer[..chunk.len()].copy_from_slice(&chunk);
+                Ok(chunk.len())
+            }
+            other => unreachable!("receive completed with {other:?}"),
+        }
     }
 
     /// Waits for bytes as [`read`](Stream::read) does, but discards the first `skip` of them, and returns how many it

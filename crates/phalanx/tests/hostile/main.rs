@@ -7,6 +7,8 @@
 
 #[path = "../common/drivers.rs"]
 mod drivers;
+#[cfg(not(miri))]
+mod fibres;
 mod harness;
 mod moved;
 mod payloads;

@@ -45,6 +45,16 @@ fn four_forks_and_joins() {
 }
 
 #[test]
+fn six_runs_blocking_code() {
+    let mut program = start(env!("CARGO_BIN_EXE_six_fibres"), 1);
+    let mut client = connect(program.address());
+    talk(&mut client, "hello\nfib", "HELLO\n");
+    talk(&mut client, "re\n", "FIBRE\n");
+    program.shut_down();
+    assert_eq!(client.read(&mut [0]).expect("an end"), 0);
+}
+
+#[test]
 fn five_is_bounded_shuts_down_and_has_metrics() {
     let mut program = start(env!("CARGO_BIN_EXE_five_bounds"), 2);
     let mut client = connect(program.address());

@@ -5,6 +5,9 @@
 mod blocking;
 mod cancel;
 mod end;
+mod fibre_streams;
+mod fibre_sync;
+mod fibres;
 mod files;
 mod harness;
 mod io_timeout;

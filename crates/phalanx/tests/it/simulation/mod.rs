@@ -2,6 +2,7 @@
 
 mod blocking;
 mod exhaustive;
+mod fibres;
 mod oracle;
 mod order;
 mod overload;

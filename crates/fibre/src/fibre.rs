@@ -1,0 +1,120 @@
+//! The operations of a running fibre: waiting, sleeping, starting other fibres.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::pin;
+use std::time::Duration;
+
+use phalanx_core::Call;
+
+use crate::block;
+use crate::operation::{Operation, Plain};
+use crate::stack::StackSize;
+
+/// The running fibre, as its body accesses it.
+///
+/// The handle stays in the body. Code deeper in the call stack uses [`wait`] and the types of this crate, which find the
+/// running fibre themselves.
+pub struct Fibre<'f>(PhantomData<*mut &'f ()>);
+
+impl Fibre<'_> {
+    pub(crate) fn new() -> Self {
+        Self(PhantomData)
+    }
+
+    /// Suspends the fibre until `future` is ready, and returns its output; see [`wait`].
+    ///
+    /// ```
+    /// use phalanx_core::{CallError, SharedStage};
+    /// use phalanx_fibre::LocalFibres;
+    ///
+    /// async fn add(stage: SharedStage<()>, lookup: SharedStage<u32>) -> Result<u32, CallError> {
+    ///     let call = stage.fibre(move |_, fibre| {
+    ///         let value = fibre.wait(lookup.call(|value| async move { *value }));
+    ///         value.map(|value| value + 1)
+    ///     });
+    ///     call.await?
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    /// As [`wait`].
+    #[track_caller]
+    pub fn wait<F: Future>(&self, future: F) -> F::Output {
+        wait(future)
+    }
+
+    /// Suspends the fibre for `duration`. The resolution is one millisecond, rounded up.
+    ///
+    /// # Panics
+    /// As [`wait`].
+    #[track_caller]
+    pub fn sleep(&self, duration: Duration) {
+        wait(phalanx_core::sleep(duration));
+    }
+
+    /// Starts another fibre on the stage of this one, with a stack of the same size. It runs after this fibre has
+    /// suspended, and in the same session. A call that is dropped leaves it running.
+    ///
+    /// ```
+    /// use phalanx_core::{CallError, SharedStage};
+    /// use phalanx_fibre::LocalFibres;
+    ///
+    /// async fn both(stage: SharedStage<()>) -> Result<u32, CallError> {
+    ///     let call = stage.fibre(|_, fibre| {
+    ///         let left = fibre.spawn(|_| 1);
+    ///         let right = fibre.spawn(|_| 2);
+    ///         Ok(fibre.wait(left)? + fibre.wait(right)?)
+    ///     });
+    ///     call.await?
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn spawn<F, T>(&self, body: F) -> Call<T>
+    where
+        F: FnOnce(&Fibre<'_>) -> T + 'static,
+        T: 'static,
+    {
+        let (stage, size) = here();
+        stage.call(move || Operation::<F, _>::new(stage, size, Plain(body)))
+    }
+}
+
+/// The stage and the stack size of the running fibre.
+#[track_caller]
+fn here() -> (phalanx_core::Stage<phalanx_core::Stateless>, StackSize) {
+    block::try_current(|block| (block.stage, block.size))
+        .expect("fibres are spawned in the body of a fibre, not in a future for which it waits")
+}
+
+/// Suspends the running fibre until `future` is ready, and returns its output.
+///
+/// The future is polled on the stack of the processor, so its polls need no room on the fibre's stack. If it panics, the
+/// panic continues in the fibre. If the fibre's session ends first, the fibre is unwound, and the future is dropped.
+///
+/// ```
+/// use std::time::Duration;
+/// use phalanx_core::{CallError, SharedStage, sleep};
+/// use phalanx_fibre::{LocalFibres, wait};
+///
+/// /// Called in a fibre, at any depth.
+/// fn pause() {
+///     wait(sleep(Duration::from_millis(1)));
+/// }
+///
+/// async fn pause_once(stage: SharedStage<()>) -> Result<(), CallError> {
+///     stage.fibre(|_, _| pause()).await
+/// }
+/// ```
+///
+/// # Panics
+/// Outside of a fibre, which includes the future for which a fibre waits; inside a closure of `with`; and in a
+/// destructor while the fibre unwinds. A panic in such a destructor ends the process.
+#[inline]
+#[track_caller]
+pub fn wait<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let mut output = None;
+    block::suspend(&mut |context| future.as_mut().poll(context).map(|value| output = Some(value)));
+    output.expect("resumed when the future was ready")
+}

@@ -1,0 +1,65 @@
+//! Values that belong to one fibre.
+
+use std::any::Any;
+use std::rc::Rc;
+
+use crate::block;
+
+/// A key of a value that each fibre has for itself, like a thread-local value of a thread.
+///
+/// The value is made when the fibre first uses it, and dropped when the fibre ends, after the locals of its body. Keys are
+/// `static` items; a value is found by the address of its key.
+///
+/// ```
+/// use std::cell::Cell;
+/// use phalanx_core::{CallError, SharedStage};
+/// use phalanx_fibre::{FibreLocal, LocalFibres};
+///
+/// static DEPTH: FibreLocal<Cell<u32>> = FibreLocal::new(|| Cell::new(0));
+///
+/// /// Called in a fibre.
+/// fn enter() -> u32 {
+///     DEPTH.with(|depth| {
+///         depth.set(depth.get() + 1);
+///         depth.get()
+///     })
+/// }
+///
+/// async fn enter_twice(stage: SharedStage<()>) -> Result<u32, CallError> {
+///     stage.fibre(|_, _| enter() + enter()).await
+/// }
+/// ```
+pub struct FibreLocal<T: 'static> {
+    make: fn() -> T,
+}
+
+impl<T: 'static> FibreLocal<T> {
+    /// A key whose values are made by `make`.
+    pub const fn new(make: fn() -> T) -> Self {
+        Self { make }
+    }
+
+    /// Runs `f` with the value of the running fibre.
+    ///
+    /// # Panics
+    /// Outside of a fibre, which includes the future for which a fibre waits.
+    #[track_caller]
+    pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
+        let key = std::ptr::from_ref(self).addr();
+        let find = |key| {
+            block::try_current(|block| {
+                let locals = block.locals.borrow();
+                let found = locals.iter().find(|(each, _)| *each == key);
+                found.map(|(_, value)| value.clone())
+            })
+            .expect("a fibre-local value belongs to the body of a fibre")
+        };
+        let value: Rc<dyn Any> = find(key).unwrap_or_else(|| {
+            // Without a borrow: it may use other keys, or wait.
+            let value: Rc<dyn Any> = Rc::new((self.make)());
+            block::try_current(|block| block.locals.borrow_mut().push((key, value.clone())));
+            value
+        });
+        f(value.downcast_ref().expect("keys are static, so each has an address of its own"))
+    }
+}

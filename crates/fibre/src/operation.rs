@@ -1,0 +1,180 @@
+//! The future of a fibre: it starts the coroutine, and polls the future for which the coroutine waits.
+//!
+//! # Safety
+//! A coroutine's closure contains the body of the fibre and may borrow, so it is created with `with_stack_unchecked`.
+//! The coroutine is a part of an [`Operation`] whose type names the body's type, so it is completed or dropped before
+//! the borrows end. A forgotten operation is never resumed, its borrows are never used, and its stack is never reused.
+//!
+//! A pointer in [`Running::waits`] was passed by the coroutine when it suspended, and is taken before the coroutine is
+//! resumed ([`crate::block`]).
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use corosensei::{Coroutine, CoroutineResult};
+use phalanx_core::{Stage, Stateless};
+
+use crate::block::{Block, Resumed, Suspended};
+use crate::fibre::Fibre;
+use crate::pool;
+use crate::stack::{Stack, StackSize};
+use crate::wait_queue::QueuePosition;
+
+/// The code of a fibre, with the state of its stage if it has it.
+pub(crate) trait Body {
+    type Output;
+
+    fn run(self, fibre: &Fibre<'_>) -> Self::Output;
+}
+
+/// A body that accesses no state.
+pub(crate) struct Plain<F>(pub(crate) F);
+
+impl<T, F: FnOnce(&Fibre<'_>) -> T> Body for Plain<F> {
+    type Output = T;
+
+    fn run(self, fibre: &Fibre<'_>) -> T {
+        self.0(fibre)
+    }
+}
+
+/// A body and the state of its stage.
+pub(crate) struct WithState<S, F>(pub(crate) S, pub(crate) F);
+
+impl<S, T, F: FnOnce(S, &Fibre<'_>) -> T> Body for WithState<S, F> {
+    type Output = T;
+
+    fn run(self, fibre: &Fibre<'_>) -> T {
+        self.1(self.0, fibre)
+    }
+}
+
+/// The future of a fibre. `F` is the type after which the operation is named.
+pub(crate) struct Operation<F, B: Body> {
+    state: State<B>,
+    name: PhantomData<fn(F)>,
+}
+
+enum State<B: Body> {
+    New { stage: Stage<Stateless>, size: StackSize, body: B, position: QueuePosition },
+    Running(Running<B::Output>),
+    Over,
+}
+
+/// A fibre that has a stack.
+struct Running<T> {
+    /// Present until it is dropped.
+    coroutine: Option<Coroutine<(), Suspended, T, Stack>>,
+    block: Rc<Block>,
+    waits: Option<Suspended>,
+}
+
+impl<F, B: Body> Operation<F, B> {
+    pub(crate) fn new(stage: Stage<Stateless>, size: StackSize, body: B) -> Self {
+        const { assert!(size_of::<B>() <= 4096, "box large captures: they move to the fibre's stack") };
+        Self {
+            state: State::New { stage, size, body, position: QueuePosition::default() },
+            name: PhantomData,
+        }
+    }
+}
+
+// Nothing is pinned by it: the body moves to the coroutine's stack before it runs.
+impl<F, B: Body> Unpin for Operation<F, B> {}
+
+impl<F, B: Body> Future for Operation<F, B> {
+    type Output = B::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<B::Output> {
+        if let State::New { size, position, .. } = &mut self.state {
+            let size = *size;
+            let stack = ready!(pool::poll_take(size, position, context));
+            let State::New { stage, body, .. } = std::mem::replace(&mut self.state, State::Over)
+            else {
+                unreachable!("matched above")
+            };
+            let stack = stack.unwrap_or_else(|error| {
+                panic!("no memory for a stack of {} KiB: {error}", size.bytes() >> 10)
+            });
+            self.state =
+                State::Running(Running::new(stage, stack, std::any::type_name::<F>(), body));
+        }
+        let State::Running(running) = &mut self.state else { panic!("a fibre is awaited once") };
+        let output = ready!(running.poll(context));
+        self.state = State::Over;
+        Poll::Ready(output)
+    }
+}
+
+impl<F, B: Body> Drop for Operation<F, B> {
+    fn drop(&mut self) {
+        if let State::New { size, position, .. } = &mut self.state {
+            pool::stop_waiting(*size, position);
+        }
+    }
+}
+
+impl<T> Running<T> {
+    fn new<B>(stage: Stage<Stateless>, stack: Stack, name: &'static str, body: B) -> Self
+    where
+        B: Body<Output = T>,
+    {
+        let block = Block::new(stage, name, stack.size, stack.limit());
+        let own = block.clone();
+        // SAFETY: this is a part of an operation of type `B` (top of the file).
+        let coroutine = unsafe {
+            Coroutine::with_stack_unchecked(stack, move |yielder, ()| {
+                own.run(yielder, || body.run(&Fibre::new()))
+            })
+        };
+        Self { coroutine: Some(coroutine), block, waits: None }
+    }
+
+    #[inline]
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<T> {
+        loop {
+            if let Some(waits) = self.waits {
+                // SAFETY: the coroutine has passed it and is suspended (top of the file).
+                let poll = || unsafe { &mut *waits.as_ptr() }(context);
+                match catch_unwind(AssertUnwindSafe(poll)) {
+                    Ok(Poll::Pending) => return Poll::Pending,
+                    Ok(Poll::Ready(())) => (),
+                    // It continues where the fibre waits.
+                    Err(panic) => self.block.panic.set(Some(panic)),
+                }
+                self.waits = None;
+            }
+            let coroutine = self.coroutine.as_mut().expect("present until it is dropped");
+            let resumed = Resumed::new(&self.block);
+            let result = coroutine.resume(());
+            drop(resumed);
+            match result {
+                CoroutineResult::Yield(waits) => self.waits = Some(waits),
+                CoroutineResult::Return(output) => return Poll::Ready(output),
+            }
+        }
+    }
+}
+
+impl<T> Drop for Running<T> {
+    fn drop(&mut self) {
+        let Some(mut coroutine) = self.coroutine.take() else { return };
+        if !coroutine.done() {
+            self.block.end();
+            let resumed = Resumed::new(&self.block);
+            // The panic of a destructor, which has been reported. Its payload is foreign and may panic in turn.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| coroutine.force_unwind())) {
+                std::mem::forget(panic);
+            }
+            drop(resumed);
+        }
+        let Block { stage, body, .. } = &*self.block;
+        if let Some(used) = pool::give(coroutine.into_stack()) {
+            stage.note_stack(body, used);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The memory of stacks: large mappings, each divided into stacks of one size.
+//!
+//! A stack is a range of pages whose lowest are the guard: an access to them is a fault. `MADV_GUARD_INSTALL` (Linux
+//! 6.13) makes a guard without dividing the mapping, so 100,000 stacks take a few mappings. On other kernels
+//! `mprotect` divides it, and the limit on a process's mappings (65,530) bounds the stacks to half of that.
+//!
+//! # Safety
+//! A [`Chunk`] is a mapping of its own, which no other code knows, and is unmapped when it is dropped. [`Chunk::divide`]
+//! returns each part of it once, as a [`Stack`], which keeps the chunk alive. A `Stack` is neither `Clone` nor `Copy`,
+//! so its owner is the only one that accesses the part: a coroutine while it runs, and otherwise [`Stack::empty`] and
+//! [`Stack::used`]. Every stack has a guard of [`GUARD`] bytes at its lower end before it is returned.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::ptr;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use corosensei::stack::StackPointer;
+use corosensei::stack::valgrind::ValgrindStackRegistration;
+
+/// The bytes of inaccessible memory below a stack. Rust code touches every page of a large frame in order, but C code
+/// may not, so the guard is larger than usual frames.
+pub(crate) const GUARD: usize = 16 << 10;
+
+/// `MADV_GUARD_INSTALL` of Linux 6.13.
+#[cfg(target_os = "linux")]
+const MADV_GUARD_INSTALL: libc::c_int = 102;
+
+/// Tops of neighbouring stacks differ by this many bytes modulo the page size, so that they do not share the sets of a
+/// cache.
+const STAGGER: usize = 64;
+/// The number of different tops.
+const TOPS: usize = 16;
+
+/// The size of a fibre's stack, without its guard. Only pages that the fibre has touched take memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StackSize {
+    /// 16 KiB, for bodies without deep calls.
+    KiB16,
+    /// 64 KiB, the default.
+    #[default]
+    KiB64,
+    /// 256 KiB.
+    KiB256,
+    /// 1 MiB.
+    MiB1,
+}
+
+impl StackSize {
+    pub(crate) const ALL: [Self; 4] = [Self::KiB16, Self::KiB64, Self::KiB256, Self::MiB1];
+
+    /// The size in bytes.
+    pub const fn bytes(self) -> usize {
+        16 << (10 + 2 * self as usize)
+    }
+
+    /// The bytes of address space that a stack takes, including its guard.
+    pub(crate) const fn stride(self) -> usize {
+        self.bytes() + GUARD
+    }
+}
+
+/// A mapping that contains stacks of one size.
+struct Chunk {
+    base: *mut libc::c_void,
+    bytes: usize,
+}
+
+impl Chunk {
+    fn map(bytes: usize) -> io::Result<Self> {
+        let (protection, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE,
+        );
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let base = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // A huge page would take 2 MiB for a stack that uses 4 KiB. Kernels without huge pages refuse the advice.
+        #[cfg(target_os = "linux")]
+        // SAFETY: the range is the mapping.
+        unsafe {
+            libc::madvise(base, bytes, libc::MADV_NOHUGEPAGE)
+        };
+        Ok(Self { base, bytes })
+    }
+
+    /// Makes `GUARD` bytes from `offset` inaccessible.
+    fn guard(&self, offset: usize) -> io::Result<()> {
+        // Whether the kernel knows `MADV_GUARD_INSTALL`.
+        static INSTALLS: AtomicBool = AtomicBool::new(cfg!(target_os = "linux"));
+        assert!(offset + GUARD <= self.bytes, "a guard is a part of its chunk");
+        let begin = self.base.wrapping_byte_add(offset);
+        #[cfg(target_os = "linux")]
+        if INSTALLS.load(Ordering::Relaxed) {
+            // SAFETY: the range is a part of the mapping that no stack contains.
+            if unsafe { libc::madvise(begin, GUARD, MADV_GUARD_INSTALL) } == 0 {
+                return Ok(());
+            }
+            INSTALLS.store(false, Ordering::Relaxed);
+        }
+        // SAFETY: as above.
+        match unsafe { libc::mprotect(begin, GUARD, libc::PROT_NONE) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this chunk's, and no stack of it exists any more: each keeps the chunk alive.
+        unsafe { libc::munmap(self.base, self.bytes) };
+    }
+}
+
+/// The part of a chunk that has not been divided into stacks yet.
+pub(crate) struct Undivided {
+    chunk: Rc<Chunk>,
+    size: StackSize,
+    offset: usize,
+}
+
+impl Undivided {
+    /// Maps memory for `count` stacks.
+    pub(crate) fn map(size: StackSize, count: usize) -> io::Result<Self> {
+        let chunk = Rc::new(Chunk::map(count * size.stride())?);
+        Ok(Self { chunk, size, offset: 0 })
+    }
+
+    /// The next stack; none if the chunk is used up.
+    pub(crate) fn next(&mut self) -> Option<io::Result<Stack>> {
+        let (begin, end) = (self.offset, self.offset + self.size.stride());
+        if end > self.chunk.bytes {
+            return None;
+        }
+        if let Err(error) = self.chunk.guard(begin) {
+            return Some(Err(error));
+        }
+        self.offset = end;
+        let stagger = begin / self.size.stride() % TOPS * STAGGER;
+        let address = self.chunk.base.addr();
+        let limit = NonZeroUsize::new(address + begin).expect("the kernel maps nothing at zero");
+        let base = NonZeroUsize::new(address + end - stagger).expect("above the limit");
+        let usable = self.chunk.base.wrapping_byte_add(begin + GUARD);
+        Some(Ok(Stack {
+            chunk: self.chunk.clone(),
+            limit,
+            base,
+            size: self.size,
+            measured: false,
+            _known_to_valgrind: ValgrindStackRegistration::new(usable.cast(), self.size.bytes()),
+        }))
+    }
+}
+
+/// A stack that nothing runs on, or that a coroutine owns.
+pub(crate) struct Stack {
+    chunk: Rc<Chunk>,
+    /// The lower end, including the guard.
+    limit: StackPointer,
+    /// The upper end.
+    base: StackPointer,
+    pub(crate) size: StackSize,
+    /// Whether it was empty when its present fibre started.
+    pub(crate) measured: bool,
+    /// Valgrind would take a switch between neighbouring stacks for the growth of one.
+    _known_to_valgrind: ValgrindStackRegistration,
+}
+
+impl Stack {
+    /// The lowest address, that of the guard.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit.get()
+    }
+
+    /// The usable pages.
+    fn pages(&self) -> (*mut libc::c_void, usize) {
+        let offset = self.limit.get() - self.chunk.base.addr() + GUARD;
+        (self.chunk.base.wrapping_byte_add(offset), self.size.bytes())
+    }
+
+    /// Returns all of its memory to the kernel.
+    pub(crate) fn empty(&mut self) {
+        let (begin, bytes) = self.pages();
+        // SAFETY: the range is this stack's, without its guard, and nothing runs on it: a coroutine would own it.
+        unsafe { libc::madvise(begin, bytes, libc::MADV_DONTNEED) };
+    }
+
+    /// The bytes of memory that it takes now; none if the kernel does not tell.
+    pub(crate) fn used(&self) -> Option<usize> {
+        let (begin, bytes) = self.pages();
+        // SAFETY: a query without memory effects.
+        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
+        let mut resident = [0u8; StackSize::MiB1.bytes() >> 12];
+        // SAFETY: the range is mapped; the kernel writes one byte for each of its pages, of at least 4 KiB.
+        let failed = unsafe { libc::mincore(begin, bytes, resident.as_mut_ptr().cast()) };
+        let pages = resident.iter().filter(|page| **page & 1 != 0).count();
+        (failed == 0).then_some(pages * page)
+    }
+}
+
+// SAFETY: the range is owned by this value, has a guard at its lower end and more than the required 4 KiB above it.
+// Both ends are multiples of 64 bytes.
+unsafe impl corosensei::stack::Stack for Stack {
+    #[inline]
+    fn base(&self) -> StackPointer {
+        self.base
+    }
+
+    #[inline]
+    fn limit(&self) -> StackPointer {
+        self.limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stacks(size: StackSize, count: usize) -> Vec<Stack> {
+        let mut chunk = Undivided::map(size, count).unwrap();
+        std::iter::from_fn(|| chunk.next()).map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn stacks_of_a_chunk_are_disjoint_and_have_their_size() {
+        for size in StackSize::ALL {
+            let stacks = stacks(size, 20);
+            assert_eq!(stacks.len(), 20);
+            for (stack, next) in stacks.iter().zip(&stacks[1..]) {
+                assert!(stack.base <= next.limit);
+                let usable = stack.base.get() - stack.limit.get() - GUARD;
+                assert!(usable <= size.bytes() && usable > size.bytes() - TOPS * STAGGER);
+            }
+        }
+    }
+
+    #[test]
+    fn touched_pages_are_measured_until_the_stack_is_emptied() {
+        let mut stack = stacks(StackSize::KiB64, 1).pop().unwrap();
+        assert_eq!(stack.used(), Some(0));
+        let (begin, bytes) = stack.pages();
+        // SAFETY: the byte is in the usable part of the stack, which nothing else uses.
+        unsafe { begin.cast::<u8>().add(bytes - 1).write(1) };
+        assert!(stack.used().unwrap() >= 4096);
+        stack.empty();
+        assert_eq!(stack.used(), Some(0));
+    }
+}

@@ -1,0 +1,152 @@
+//! A lock that suspends the fibre that waits for it.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::{self, LockResult, PoisonError, TryLockError};
+
+use crate::fibre::wait;
+use crate::wait_queue::WaitQueue;
+
+/// A lock for fibres. Unlike a [`std::sync::Mutex`], its guard may be held over a wait.
+///
+/// Waiting fibres take the lock in the order of arrival, but a fibre that comes when the lock is free takes it at once.
+/// The lock is poisoned if a fibre panics, or is unwound at the end of its session, while it holds the guard.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use phalanx_core::{CallError, SharedStage};
+/// use phalanx_fibre::LocalFibres;
+/// use phalanx_fibre::sync::Mutex;
+///
+/// async fn one_at_a_time(stage: SharedStage<Mutex<u32>>) -> Result<(), CallError> {
+///     let call = stage.fibre(|counter, fibre| {
+///         let mut count = counter.lock().unwrap();
+///         fibre.sleep(Duration::from_millis(1));
+///         *count += 1;
+///     });
+///     call.await
+/// }
+/// ```
+#[derive(Default)]
+pub struct Mutex<T: ?Sized> {
+    queue: WaitQueue,
+    value: sync::Mutex<T>,
+}
+
+impl<T> Mutex<T> {
+    /// A free lock.
+    pub fn new(value: T) -> Self {
+        Self { queue: WaitQueue::default(), value: sync::Mutex::new(value) }
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    /// With the value, if the lock is poisoned.
+    pub fn into_inner(self) -> LockResult<T> {
+        self.value.into_inner()
+    }
+}
+
+impl<T: ?Sized> Mutex<T> {
+    /// Takes the lock, or suspends the fibre until it is free.
+    ///
+    /// # Errors
+    /// With the guard, if the lock is poisoned.
+    ///
+    /// # Panics
+    /// If the lock is taken, as [`wait`].
+    #[track_caller]
+    pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+        match self.attempt() {
+            Some(guard) => guard,
+            None => wait(self.queue.wait(|_| self.attempt())),
+        }
+    }
+
+    /// Takes the lock if it is free, on any thread.
+    ///
+    /// # Errors
+    /// `WouldBlock` if it is taken, or with the guard if the lock is poisoned.
+    pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError<MutexGuard<'_, T>>> {
+        match self.attempt() {
+            Some(guard) => guard.map_err(TryLockError::Poisoned),
+            None => Err(TryLockError::WouldBlock),
+        }
+    }
+
+    /// The value, without a lock.
+    ///
+    /// # Errors
+    /// With the reference, if the lock is poisoned.
+    pub fn get_mut(&mut self) -> LockResult<&mut T> {
+        self.value.get_mut()
+    }
+
+    /// Whether a fibre has been unwound while it held the guard.
+    pub fn is_poisoned(&self) -> bool {
+        self.value.is_poisoned()
+    }
+
+    /// The guard; none if the lock is taken.
+    fn attempt(&self) -> Option<LockResult<MutexGuard<'_, T>>> {
+        let guard = |guard| MutexGuard { mutex: self, guard: Some(guard) };
+        match self.value.try_lock() {
+            Ok(locked) => Some(Ok(guard(locked))),
+            Err(TryLockError::Poisoned(locked)) => {
+                Some(Err(PoisonError::new(guard(locked.into_inner()))))
+            }
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(f)
+    }
+}
+
+/// Access to the value of a [`Mutex`]. Dropping it frees the lock and wakes the first fibre that waits for it.
+#[must_use = "the lock is free again when the guard is dropped"]
+pub struct MutexGuard<'m, T: ?Sized> {
+    mutex: &'m Mutex<T>,
+    /// Present until it is dropped.
+    guard: Option<sync::MutexGuard<'m, T>>,
+}
+
+impl<'m, T: ?Sized> MutexGuard<'m, T> {
+    pub(super) fn mutex(&self) -> &'m Mutex<T> {
+        self.mutex
+    }
+}
+
+const PRESENT: &str = "present until it is dropped";
+
+impl<T: ?Sized> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.guard.as_ref().expect(PRESENT)
+    }
+}
+
+impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.guard.as_mut().expect(PRESENT)
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        self.guard = None;
+        self.mutex.queue.notify_one();
+    }
+}

@@ -1,0 +1,215 @@
+//! A queue of waiting fibres, first in, first out, on any processors.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// The waiters of a lock, a condition, a channel or a pool.
+#[derive(Debug, Default)]
+pub(crate) struct WaitQueue {
+    waiters: Mutex<Waiters>,
+    /// The number of waiters, for a notifier that need not lock.
+    count: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Waiters {
+    /// By ascending position.
+    queue: VecDeque<(i64, Waker)>,
+    /// The next position at the back.
+    back: i64,
+    /// The last position at the front. No position is used twice, since a notified waiter keeps its own.
+    front: i64,
+}
+
+/// A place in a queue. A waiter that gives up passes it to [`WaitQueue::leave`].
+#[derive(Debug, Default)]
+pub(crate) struct QueuePosition(Option<i64>);
+
+impl WaitQueue {
+    fn lock(&self) -> MutexGuard<'_, Waiters> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls `attempt`, and queues the caller if it returns `None`. A new waiter queues behind earlier ones without an
+    /// attempt. A change that lets an attempt succeed is followed by [`notify_one`](Self::notify_one). The argument of `attempt`
+    /// is whether the caller has been notified.
+    pub(crate) fn poll<R>(
+        &self,
+        position: &mut QueuePosition,
+        context: &mut Context<'_>,
+        attempt: impl FnOnce(bool) -> Option<R>,
+    ) -> Poll<R> {
+        // Cloned before the lock and dropped after it: a foreign waker is foreign code.
+        let mut waker = context.waker().clone();
+        let mut waiters = self.lock();
+        let Waiters { queue, back, front } = &mut *waiters;
+        // Before the attempt, so that either it succeeds or the notifier sees the count.
+        self.count.store(queue.len() + 1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let place = position.0.map(|position| queue.binary_search_by_key(&position, |each| each.0));
+        let done = match place {
+            None if !queue.is_empty() => None,
+            place => attempt(matches!(place, Some(Err(_)))),
+        };
+        let before = match (done.is_some(), place) {
+            (true, Some(Ok(index))) => queue.remove(index).map(|(_, waker)| waker),
+            (true, _) => None,
+            (false, Some(Ok(index))) => {
+                std::mem::swap(&mut queue[index].1, &mut waker);
+                None
+            }
+            // It was notified, but another one was faster: it stays the first.
+            (false, Some(Err(_))) => {
+                *front -= 1;
+                queue.push_front((*front, waker.clone()));
+                position.0 = Some(*front);
+                None
+            }
+            (false, None) => {
+                queue.push_back((*back, waker.clone()));
+                position.0 = Some(*back);
+                *back += 1;
+                None
+            }
+        };
+        self.count.store(queue.len(), Ordering::Relaxed);
+        drop(waiters);
+        drop((before, waker));
+        match done {
+            Some(result) => {
+                position.0 = None;
+                Poll::Ready(result)
+            }
+            None => Poll::Pending,
+        }
+    }
+
+    /// Waits until `attempt` returns a value.
+    pub(crate) fn wait<R>(
+        &self,
+        mut attempt: impl FnMut(bool) -> Option<R>,
+    ) -> impl Future<Output = R> {
+        let mut waiting = Waiting { queue: self, position: QueuePosition::default() };
+        poll_fn(move |context| {
+            let Waiting { queue, position } = &mut waiting;
+            queue.poll(position, context, &mut attempt)
+        })
+    }
+
+    /// Gives up a place. If its holder has been notified, the next waiter is notified instead.
+    pub(crate) fn leave(&self, position: &mut QueuePosition) {
+        let Some(position) = position.0.take() else { return };
+        let mut waiters = self.lock();
+        let place = waiters.queue.binary_search_by_key(&position, |each| each.0);
+        let waker = place.ok().and_then(|index| waiters.queue.remove(index));
+        self.count.store(waiters.queue.len(), Ordering::Relaxed);
+        drop(waiters);
+        if waker.is_none() {
+            self.notify_one();
+        }
+    }
+
+    /// Wakes the first waiter, which then makes its attempt. The caller has changed what waiters wait for.
+    pub(crate) fn notify_one(&self) {
+        fence(Ordering::SeqCst);
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut waiters = self.lock();
+        let first = waiters.queue.pop_front();
+        self.count.store(waiters.queue.len(), Ordering::Relaxed);
+        drop(waiters);
+        if let Some((_, waker)) = first {
+            waker.wake();
+        }
+    }
+
+    /// Wakes all waiters.
+    pub(crate) fn notify_all(&self) {
+        let mut waiters = self.lock();
+        let all = std::mem::take(&mut waiters.queue);
+        self.count.store(0, Ordering::Relaxed);
+        drop(waiters);
+        all.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+}
+
+/// Leaves the queue when the future is dropped.
+struct Waiting<'q> {
+    queue: &'q WaitQueue,
+    position: QueuePosition,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.queue.leave(&mut self.position);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    use super::*;
+
+    /// Counts its wake-ups.
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[derive(Default)]
+    struct Waiter {
+        position: QueuePosition,
+        count: Arc<Count>,
+    }
+
+    impl Waiter {
+        fn poll(&mut self, queue: &WaitQueue, free: bool) -> bool {
+            let waker = Waker::from(self.count.clone());
+            let mut context = Context::from_waker(&waker);
+            queue.poll(&mut self.position, &mut context, |_| free.then_some(())).is_ready()
+        }
+
+        fn wakes(&self) -> usize {
+            self.count.0.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn a_waiter_that_was_too_late_stays_ahead_and_apart_from_others() {
+        let queue = WaitQueue::default();
+        let [mut first, mut second, mut third] = std::array::from_fn(|_| Waiter::default());
+        assert!(!first.poll(&queue, false) && !second.poll(&queue, false));
+        assert!(!third.poll(&queue, true), "it queues behind the others");
+        (0..2).for_each(|_| queue.notify_one());
+        // Both are too late, and queue again at the front.
+        assert!(!first.poll(&queue, false) && !second.poll(&queue, false));
+        (0..3).for_each(|_| queue.notify_one());
+        assert_eq!([first.wakes(), second.wakes(), third.wakes()], [2, 2, 1]);
+        assert!(first.poll(&queue, true) && second.poll(&queue, true) && third.poll(&queue, true));
+        queue.notify_one();
+        assert_eq!([first.wakes(), second.wakes(), third.wakes()], [2, 2, 1]);
+    }
+
+    #[test]
+    fn a_notified_waiter_that_leaves_passes_the_notification_on() {
+        let queue = WaitQueue::default();
+        let [mut first, mut second, mut third] = std::array::from_fn(|_| Waiter::default());
+        for waiter in [&mut first, &mut second, &mut third] {
+            assert!(!waiter.poll(&queue, false));
+        }
+        queue.leave(&mut second.position);
+        queue.notify_one();
+        queue.leave(&mut first.position);
+        assert_eq!([first.wakes(), second.wakes(), third.wakes()], [1, 0, 1]);
+    }
+}

@@ -1,0 +1,234 @@
+//! Sockets with blocking calls, for fibres.
+//!
+//! [`Stream`] implements [`Read`] and [`Write`], so that code for [`std::net::TcpStream`] works with it. The other
+//! methods of a socket are those of [`Stream::get_ref`].
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::path::Path;
+
+use phalanx_fibre::wait;
+
+use crate::net;
+use crate::net::IoTimeout;
+
+/// The largest part of a buffer that one `write` takes.
+const MAX_WRITE: usize = 64 << 10;
+
+/// Memory for writes that a thread keeps: this many buffers, none larger than `MAX_WRITE`.
+const SPARE_BUFFERS: usize = 16;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A TCP or Unix connection whose calls suspend the fibre that makes them.
+///
+/// Like a [`net::Stream`], it belongs to the processor that made it. `&Stream` implements `Read` and `Write` too. In a
+/// fibre that unwinds, because it panics or its session has ended, reads and writes fail: the destructor of a
+/// [`BufWriter`](std::io::BufWriter) is not sent to a client.
+///
+/// ```
+/// use phalanx::fibre::net::Stream;
+/// use phalanx::net::IoTimeout;
+/// use std::io::{BufRead, BufReader, Write};
+/// use std::net::SocketAddr;
+/// use std::time::Duration;
+///
+/// /// Called in a fibre.
+/// fn greeting(server: SocketAddr) -> std::io::Result<String> {
+///     let timeout = IoTimeout::after(Duration::from_secs(5));
+///     let stream = Stream::connect(server, timeout)?;
+///     stream.set_read_timeout(timeout);
+///     (&stream).write_all(b"hello\n")?;
+///     let mut line = String::new();
+///     BufReader::new(&stream).read_line(&mut line)?;
+///     Ok(line)
+/// }
+/// ```
+pub struct Stream {
+    stream: net::Stream,
+    read_timeout: Cell<IoTimeout>,
+    write_timeout: Cell<IoTimeout>,
+}
+
+impl From<net::Stream> for Stream {
+    fn from(stream: net::Stream) -> Self {
+        let none = || Cell::new(IoTimeout::NONE);
+        Self { stream, read_timeout: none(), write_timeout: none() }
+    }
+}
+
+impl Stream {
+    /// Opens a TCP connection to `address`; see [`net::Stream::connect`].
+    ///
+    /// # Errors
+    /// As `connect(2)`, or [`IoTimeout`]'s.
+    #[track_caller]
+    pub fn connect(address: SocketAddr, timeout: IoTimeout) -> io::Result<Self> {
+        refuse_while_unwinding()?;
+        wait(net::Stream::connect(address, timeout)).map(Self::from)
+    }
+
+    /// Opens a connection to the Unix socket at `path`; see [`net::Stream::connect_unix`].
+    ///
+    /// # Errors
+    /// As [`net::Stream::connect_unix`].
+    #[track_caller]
+    pub fn connect_unix(path: impl AsRef<Path>, timeout: IoTimeout) -> io::Result<Self> {
+        refuse_while_unwinding()?;
+        wait(net::Stream::connect_unix(path, timeout)).map(Self::from)
+    }
+
+    /// Limits each later read. The default is [`IoTimeout::NONE`].
+    pub fn set_read_timeout(&self, timeout: IoTimeout) {
+        self.read_timeout.set(timeout);
+    }
+
+    /// Limits each later write. The default is [`IoTimeout::NONE`].
+    pub fn set_write_timeout(&self, timeout: IoTimeout) {
+        self.write_timeout.set(timeout);
+    }
+
+    /// Shuts down one or both directions; see [`net::Stream::shutdown`].
+    ///
+    /// # Errors
+    /// As `shutdown(2)`.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.stream.shutdown(how)
+    }
+
+    /// The stream with asynchronous calls, which [`wait`] makes blocking.
+    pub fn get_ref(&self) -> &net::Stream {
+        &self.stream
+    }
+
+    /// The stream with asynchronous calls.
+    pub fn into_inner(self) -> net::Stream {
+        self.stream
+    }
+
+    #[track_caller]
+    fn read_some(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        refuse_while_unwinding()?;
+        wait(self.stream.read_some(buffer, self.read_timeout.get()))
+    }
+
+    /// Sends the first bytes of `parts`. The driver owns what it sends, so they are copied.
+    #[track_caller]
+    fn write_some<'p>(&self, parts: impl Iterator<Item = &'p [u8]>) -> io::Result<usize> {
+        refuse_while_unwinding()?;
+        let mut buffer = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        for part in parts {
+            let room = MAX_WRITE - buffer.len();
+            buffer.extend_from_slice(&part[..part.len().min(room)]);
+        }
+        let count = buffer.len();
+        if count > 0 {
+            buffer = wait(self.stream.write(buffer, self.write_timeout.get()))?;
+        }
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < SPARE_BUFFERS && buffer.capacity() <= MAX_WRITE {
+                spare.push(buffer);
+            }
+        });
+        Ok(count)
+    }
+}
+
+/// Fails in a fibre that unwinds: its destructors must not wait.
+fn refuse_while_unwinding() -> io::Result<()> {
+    match std::thread::panicking() {
+        true => Err(io::Error::other("a fibre that unwinds does not wait for I/O")),
+        false => Ok(()),
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.stream.fmt(f)
+    }
+}
+
+impl Read for &Stream {
+    #[track_caller]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read_some(buffer)
+    }
+}
+
+impl Write for &Stream {
+    #[track_caller]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_some(std::iter::once(bytes))
+    }
+
+    #[track_caller]
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.write_some(parts.iter().map(|part| &**part))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for Stream {
+    #[track_caller]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(buffer)
+    }
+}
+
+impl Write for Stream {
+    #[track_caller]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&*self).write(bytes)
+    }
+
+    #[track_caller]
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        (&*self).write_vectored(parts)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A listening socket whose calls suspend the fibre that makes them.
+#[derive(Debug)]
+pub struct Listener(net::Listener);
+
+impl From<net::Listener> for Listener {
+    fn from(listener: net::Listener) -> Self {
+        Self(listener)
+    }
+}
+
+impl Listener {
+    /// Waits for the next connection. Returns `None` once the program drains; see
+    /// [`net::Listener::accept_next`].
+    #[track_caller]
+    pub fn accept(&self) -> Option<Stream> {
+        wait(self.0.accept_next()).map(Stream::from)
+    }
+
+    /// The connections until the program drains.
+    pub fn incoming(&self) -> impl Iterator<Item = Stream> {
+        std::iter::from_fn(|| self.accept())
+    }
+
+    /// The address on which it listens.
+    ///
+    /// # Errors
+    /// As [`net::Listener::local_addr`].
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+}

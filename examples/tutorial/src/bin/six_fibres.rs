@@ -1,0 +1,39 @@
+//! Step six: the echo server with fibres, which run blocking code.
+
+use std::io::{self, BufRead, BufReader, Write};
+
+use phalanx::fibre::LocalFibres;
+use phalanx::fibre::net::Stream;
+use phalanx::net::{IoTimeout, Listeners};
+use phalanx::{Graph, Runtime};
+
+/// Serves one connection: returns each line in upper case.
+fn shout(stream: &Stream) -> io::Result<()> {
+    stream.set_read_timeout(IoTimeout::NONE.until_shutdown());
+    let mut writer = stream;
+    for line in BufReader::new(stream).lines() {
+        writeln!(writer, "{}", line?.to_uppercase())?;
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let address = std::env::args().nth(1).unwrap_or("127.0.0.1:7000".into()).parse()?;
+    let mut graph = Graph::new();
+    let clients = graph.shared("clients", ());
+    let listeners = Listeners::bind(address, 2)?;
+    println!("listening on {}", listeners.local_addr());
+    Runtime::new().processors(2).run(graph, |start| {
+        let listener = listeners.listener(start)?;
+        clients.dispatch(move |_| {
+            listener.accept_each(move |stream| {
+                let serving = clients.fibre(|_, _| {
+                    let _ = shout(&stream.into());
+                });
+                let _ = serving.detach();
+            })
+        })?;
+        Ok(())
+    })?;
+    Ok(())
+}
