@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use phalanx_access::Passwords;
+use phalanx_service::ConnectionLimit;
 use phalanx_tls::TlsStages;
 
 use crate::access::Access;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::durable::Wal;
-use crate::limits::connection_limit::ConnectionLimit;
 use crate::limits::delivery_limiter::DeliveryLimiter;
 use crate::limits::peer::Guard;
 use crate::limits::refused_logins::RefusedLogins;

@@ -4,6 +4,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `runtime` | the table `[runtime]` of a configuration |
+//! | `connection_limit` | the limit of concurrent connections |
 //! | `descriptors` | the number of connections that the descriptor limit allows |
 //! | `listen` | listen addresses as URLs |
 //! | `listeners` | the bound addresses, on all processors |
@@ -23,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+mod connection_limit;
 mod descriptors;
 mod listen;
 mod listeners;
@@ -30,6 +32,7 @@ mod operator;
 mod runtime;
 mod sighup;
 
+pub use connection_limit::{ConnectionLimit, ConnectionPermit};
 pub use listen::{BindError, Listen, Scheme, duplicate_addresses};
 pub use listeners::{
     CommandQueues, Inherited, ListenerChange, ListenerControl, ListenerManager, Listeners,

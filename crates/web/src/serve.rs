@@ -7,8 +7,8 @@ use phalanx::net::Listener;
 use phalanx::runtime::{StartContext, Started};
 use phalanx::{CallError, Graph};
 use phalanx_service::{
-    Inherited, ListenerControl, ListenerManager, Listeners, Operator, Scheme as _, Serving,
-    SighupHandler, reload_at_sighup,
+    ConnectionLimit, Inherited, ListenerControl, ListenerManager, Listeners, Operator, Scheme as _,
+    Serving, SighupHandler, reload_at_sighup,
 };
 use phalanx_tls::Certificates;
 
@@ -30,6 +30,8 @@ pub struct Server {
     accept_stages: AcceptStages,
     /// One per entry of [`Config::listen`].
     kinds: Vec<ListenerKind>,
+    /// Open connections.
+    open: Arc<ConnectionLimit>,
 }
 
 impl Server {
@@ -70,7 +72,7 @@ impl Server {
         let tls_port = config.listen.iter().find(|listen| listen.is_tls());
         let tls_port = tls_port.map(|listen| listen.address.port());
         let kinds = config.listen.iter().map(|listen| Scheme::kind(*listen, tls_port)).collect();
-        Self { stages, accept_stages, current, kinds }
+        Self { stages, accept_stages, current, kinds, open: Arc::default() }
     }
 
     /// Accepts connections on this processor until the program shuts down. The listeners correspond to the
@@ -90,7 +92,7 @@ impl Server {
 
     /// State shared by the listeners of one processor; call it once per processor.
     fn context(&self) -> AcceptContext {
-        AcceptContext::new(self.stages, self.accept_stages, self.current.clone())
+        AcceptContext::new(self.stages, self.accept_stages, self.current.clone(), self.open.clone())
     }
 }
 

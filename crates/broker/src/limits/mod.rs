@@ -2,13 +2,11 @@
 //!
 //! | file | limits |
 //! |---|---|
-//! | `connection_limit.rs` | all connections |
 //! | `peer.rs` | connections of an address, and their rate |
 //! | `rate_limit.rs` | the messages of a client per second |
 //! | `refused_logins.rs` | log lines about refused logins |
 //! | `delivery_limiter.rs` | deliveries on their way from publishers to sessions |
 
-pub(crate) mod connection_limit;
 pub(crate) mod delivery_limiter;
 #[cfg(test)]
 mod delivery_limiter_sim;

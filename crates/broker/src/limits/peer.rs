@@ -9,9 +9,9 @@ use phalanx::net::Stream;
 use phalanx::time::now;
 use phalanx_guard::{AddressKey, Addresses, Bounds, Open, client};
 use phalanx_mqtt::Reason;
+use phalanx_service::ConnectionPermit;
 
 use crate::config::Limits;
-use crate::limits::connection_limit::ConnectionPermit;
 
 /// Time that a client gets to read why its connection is closed.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);

@@ -2,12 +2,13 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use phalanx::SharedStage;
 use phalanx::net::{IoTimeout, Listener, Stream};
 use phalanx::overload::Admission;
 use phalanx_http::Status;
-use phalanx_service::ListenerControl;
+use phalanx_service::{ConnectionLimit, ListenerControl};
 use phalanx_tls::{Failed, TlsStages};
 
 use crate::config::ListenerKind;
@@ -15,7 +16,6 @@ use crate::conn::reject::reject;
 use crate::http1::Connection;
 use crate::http2;
 use crate::site::CurrentSite;
-use crate::socket::gauge_guard::GaugeGuard;
 use crate::socket::peer::Peer;
 use crate::socket::transport::Transport;
 use crate::stages::{AcceptStages, HTTP2, Stages};
@@ -27,22 +27,21 @@ pub(crate) struct AcceptContext {
     accept_stages: AcceptStages,
     current: CurrentSite,
     entry: Option<Admission>,
-    /// Open connections, and connections being rejected.
-    open: Rc<Cell<usize>>,
+    /// Open connections of all processors.
+    open: Arc<ConnectionLimit>,
+    /// Connections of this processor that are being rejected.
     rejections: Rc<Cell<usize>>,
 }
 
 impl AcceptContext {
-    pub(crate) fn new(stages: Stages, accept_stages: AcceptStages, current: CurrentSite) -> Self {
+    pub(crate) fn new(
+        stages: Stages,
+        accept_stages: AcceptStages,
+        current: CurrentSite,
+        open: Arc<ConnectionLimit>,
+    ) -> Self {
         let entry = current.load().max_queue_delay.map(Admission::with_target);
-        Self {
-            stages,
-            accept_stages,
-            current,
-            entry,
-            open: Rc::default(),
-            rejections: Rc::default(),
-        }
+        Self { stages, accept_stages, current, entry, open, rejections: Rc::default() }
     }
 }
 
@@ -83,29 +82,16 @@ pub(crate) async fn accept(
         let Some(stream) = control.next(&listener).await else { return };
         current.refresh(&mut site);
         let kind = control.kind();
-        if open.get() >= site.max_connections {
-            reject_at(
-                kind,
-                stream,
-                refusals,
-                &rejections,
-                site.max_connections,
-                Status::ServiceUnavailable,
-            );
-            continue;
-        }
-        let Ok(peer) = Peer::of(&stream, &site, stages) else {
-            reject_at(
-                kind,
-                stream,
-                refusals,
-                &rejections,
-                site.max_connections,
-                Status::TooManyRequests,
-            );
+        let most = site.max_rejections;
+        let Some(permit) = open.try_acquire(site.max_connections) else {
+            reject_at(kind, stream, refusals, &rejections, most, Status::ServiceUnavailable);
             continue;
         };
-        let peer = Peer { gauge: Some(GaugeGuard::new(&open)), ..peer };
+        let Ok(peer) = Peer::of(&stream, &site, stages) else {
+            reject_at(kind, stream, refusals, &rejections, most, Status::TooManyRequests);
+            continue;
+        };
+        let peer = Peer { permit: Some(permit), ..peer };
         let (current, entry) = (current.clone(), entry.clone());
         // If the operation limit is reached, the connection closes; a later one may fit.
         let _ = match kind {

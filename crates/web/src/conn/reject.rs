@@ -16,11 +16,8 @@ use crate::socket::gauge_guard::GaugeGuard;
 /// Time for which a rejected connection is read, so that the client can read the response before its own
 /// request resets the connection (RFC 9112 §9.6).
 const LINGER: Duration = Duration::from_millis(500);
-/// Rejections in progress per processor, fewer than the descriptors kept in reserve. Further connections are
-/// closed without a response.
-const MAX_REJECTIONS: usize = 128;
-
-/// Rejects a connection above a limit: 503 for the server's limit, 429 for that of the address.
+/// Rejects a connection above a limit: 503 for the server's limit, 429 for that of the address. While `most`
+/// connections of this processor are being rejected, further ones are closed without a response.
 pub(crate) fn reject(
     stream: Stream,
     refusals: SharedStage<()>,
@@ -28,7 +25,7 @@ pub(crate) fn reject(
     most: usize,
     status: Status,
 ) {
-    if rejections.get() >= MAX_REJECTIONS.min((most / 8).max(4)) {
+    if rejections.get() >= most {
         return;
     }
     let rejection = GaugeGuard::new(rejections);

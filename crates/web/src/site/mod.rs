@@ -40,6 +40,9 @@ fn bounds(limits: &PerAddress) -> Bounds {
     Bounds { connections, per_second, burst }
 }
 
+/// Connections that one processor rejects at a time, fewer than the descriptors kept in reserve for it.
+const MAX_REJECTIONS: usize = 128;
+
 /// State that all operations may read.
 pub(crate) struct Site {
     /// Version of the configuration; the first is 1.
@@ -56,8 +59,10 @@ pub(crate) struct Site {
     pub(crate) h2c: bool,
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
-    /// Limit per processor.
+    /// Limit over all processors.
     pub(crate) max_connections: usize,
+    /// Connections that one processor rejects at a time.
+    pub(crate) max_rejections: usize,
     pub(crate) max_queue_delay: Option<Duration>,
     /// Limits per client address; `None` without limits.
     pub(crate) addresses: Option<Arc<Addresses>>,
@@ -150,7 +155,9 @@ impl Site {
             h2c: config.h2c,
             limits: config.limits,
             timeouts: config.timeouts,
-            max_connections: config.max_connections.div_ceil(config.runtime.workers),
+            max_connections: config.max_connections,
+            max_rejections: (config.max_connections / config.runtime.workers / 8)
+                .clamp(4, MAX_REJECTIONS),
             max_queue_delay: config.max_queue_delay,
             addresses,
             health: config.health.as_deref().map(Into::into),

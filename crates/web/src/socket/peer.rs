@@ -6,10 +6,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use phalanx::net::Stream;
 use phalanx::time::now;
 use phalanx_guard::Open;
+use phalanx_service::ConnectionPermit;
 
 use crate::log::AccessRecorder;
 use crate::site::Site;
-use crate::socket::gauge_guard::GaugeGuard;
 use crate::stages::Stages;
 
 /// The client of a connection.
@@ -17,9 +17,9 @@ use crate::stages::Stages;
 pub(crate) struct Peer {
     /// The client's slot among the connections of its address.
     pub(crate) open: Option<Open>,
-    /// Counts this connection on its processor.
+    /// Counts this connection.
     #[expect(dead_code, reason = "it counts until it is dropped")]
-    pub(crate) gauge: Option<GaugeGuard>,
+    pub(crate) permit: Option<ConnectionPermit>,
     /// Log records of its requests.
     pub(crate) recorder: Option<AccessRecorder>,
 }
@@ -44,7 +44,7 @@ impl Peer {
         };
         Ok(Self {
             open,
-            gauge: None,
+            permit: None,
             recorder: stages.log.map(|log| AccessRecorder::new(log, address)),
         })
     }

@@ -20,6 +20,7 @@ on_each_driver!(
     clients_that_never_read,
     clients_that_disconnect,
     more_connections_than_allowed,
+    workers_share_the_limit_of_connections,
 );
 
 /// Requests `path` and does not read. The receive buffer is small, so that most of a large response stays in the
@@ -134,6 +135,22 @@ fn clients_that_disconnect(driver: &'static str) {
     curl.kill().unwrap();
     curl.wait().unwrap();
     assert_eq!(get(server.address, "/small").body, b"small");
+}
+
+/// Few connections share a worker, which may use the limit of all.
+fn workers_share_the_limit_of_connections(driver: &'static str) {
+    let site = Site::new();
+    site.file("small", "small");
+    let mut command = crate::server::bare();
+    command.arg("web").arg(site.root()).args(["--listen", "127.0.0.1:0", "--driver", driver]);
+    command.args(["--max-connections", "4", "--workers", "2"]);
+    let server = Server::launch(command);
+    let mut clients: Vec<_> = (0..4).map(|_| Client::connect(server.address)).collect();
+    for client in &mut clients {
+        assert_eq!(client.get("/small").status, 200);
+    }
+    let mut fifth = Client::connect(server.address);
+    assert_eq!(fifth.response().status, 503);
 }
 
 fn more_connections_than_allowed(driver: &'static str) {

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of permits in use.
-#[derive(Default)]
-pub(crate) struct ConnectionLimit(AtomicUsize);
+/// The number of open connections, over all addresses and processors.
+#[derive(Debug, Default)]
+pub struct ConnectionLimit(AtomicUsize);
 
 /// One connection's permit, released on drop.
-pub(crate) struct ConnectionPermit(Arc<ConnectionLimit>);
+#[must_use = "the permit is released when it is dropped"]
+#[derive(Debug)]
+pub struct ConnectionPermit(Arc<ConnectionLimit>);
 
 impl ConnectionLimit {
     /// Returns a permit if fewer than `most` are in use.
-    pub(crate) fn try_acquire(self: &Arc<Self>, most: usize) -> Option<ConnectionPermit> {
+    pub fn try_acquire(self: &Arc<Self>, most: usize) -> Option<ConnectionPermit> {
         let permit = ConnectionPermit(self.clone());
         // Relaxed: the counter guards no other memory.
         let before = self.0.fetch_add(1, Ordering::Relaxed);
