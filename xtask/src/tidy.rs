@@ -21,6 +21,7 @@ mod module_imports;
 mod module_layers;
 mod purity;
 mod quotes;
+mod report_section;
 mod retired;
 mod sizes;
 mod source;
@@ -47,6 +48,7 @@ const CHECKS: &[Check] = &[
     links::check,
     index::check,
     quotes::check,
+    report_section::check,
     retired::check,
     heads::check,
     spaces::check,

@@ -130,13 +130,14 @@ pub fn text<R: Record>(report: &R) -> String {
     for [title, value] in lines {
         let _ = writeln!(out, "  {title:<width$}  {value:>10}");
     }
-    if let Ok(partial) = serde_json::from_value::<Partial>(report["partial"].clone()) {
-        let _ = writeln!(out, "\n  {partial}");
-    }
-    let notes =
-        [("interrupted", "interrupted"), ("quick", "quick run: the figures are meaningless")];
-    for (_, note) in notes.iter().filter(|(name, _)| report[*name] == true) {
-        let _ = writeln!(out, "\n  {note}");
+    let partial = serde_json::from_value::<Partial>(report["partial"].clone());
+    let partial = partial.ok().map(|partial| partial.to_string());
+    let noted = |name: &str, note: &str| (report[name] == true).then(|| note.to_owned());
+    let interrupted = noted("interrupted", "interrupted");
+    let quick = noted("quick", "quick run: the figures are meaningless");
+    for note in [partial, interrupted, quick].into_iter().flatten() {
+        let apart = if out.is_empty() || out.ends_with("\n\n") { "" } else { "\n" };
+        let _ = writeln!(out, "{apart}  {note}");
     }
     out
 }

@@ -32,6 +32,7 @@ use markdown::Parts;
 
 use crate::measure::machine;
 use crate::measure::noise::{NoiseProbe, is_noisy};
+use crate::runner::peers::{BROKERS, WEB, versions};
 use crate::system::interrupt::install_signal_handlers;
 use crate::system::interrupt::is_interrupted;
 
@@ -199,11 +200,8 @@ fn choose(only: &[String]) -> Result<Vec<&'static Experiment>, Error> {
 
 /// A document without experiments.
 fn document(options: &Options) -> Document {
-    let mut peers = crate::runner::peers::versions();
-    peers.extend(
-        crate::experiments::broker::peers::versions()
-            .map(|(name, version)| (name.to_owned(), version)),
-    );
+    let peers = versions(&WEB).into_iter().chain(versions(&BROKERS));
+    let peers = peers.map(|(name, version)| (name.to_owned(), version)).collect();
     let made_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Document {
         version: document::VERSION,
@@ -240,11 +238,9 @@ fn tell_of_peers(experiment: &Experiment, document: &Document, bar: &ProgressBar
 }
 
 /// How to install a peer.
-fn install(peer: &str) -> &'static str {
-    let web = crate::runner::peers::PEERS.iter().map(|peer| (peer.name(), peer.install));
-    let broker =
-        crate::experiments::broker::peers::PEERS.iter().map(|peer| (peer.name, peer.install));
-    web.chain(broker).find(|(name, _)| *name == peer).map_or("", |(_, install)| install)
+fn install(name: &str) -> &'static str {
+    let mut peers = WEB.iter().chain(&BROKERS);
+    peers.find(|peer| peer.name() == name).map_or("", |peer| peer.install)
 }
 
 /// Runs an experiment; in a full report repeats it once if the machine was disturbed.

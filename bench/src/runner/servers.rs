@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::certificate::Certificate;
 use super::features::Features;
-use super::peers::PEERS;
+use super::peers::{Environment, Tuned, WEB, versions};
 use super::server::ServerSpec;
 use super::site::Site;
 use crate::system::programs;
@@ -42,7 +42,6 @@ impl Selection<'_> {
         let Self { wants, phalanx, processors, site, certificate, features, .. } = *self;
         let program = programs::own()?;
         let mut specs = Vec::new();
-        let mut versions = Versions::new();
         for driver in ["uring", "poll"] {
             let web = web(phalanx, processors, site, driver, self.arguments, certificate);
             specs.push(logging(web, self.directory, features));
@@ -54,19 +53,21 @@ impl Selection<'_> {
         let mut twin = Command::new(&program);
         twin.arg("twin-server").arg(&site.root);
         specs.push(own("twin", None, true, twin));
-        for peer in &PEERS {
-            let path = peer.find();
-            versions.insert(peer.name(), path.as_deref().and_then(|path| peer.version(path)));
-            match path {
+        let environment = Environment {
+            root: &site.root,
+            certificate,
+            features,
+            ..Environment::new(self.directory, processors)
+        };
+        for peer in &WEB {
+            match peer.find() {
                 Some(path) => {
-                    specs.extend(peer.specs(
-                        &path,
-                        processors,
-                        self.directory,
-                        &site.root,
-                        certificate,
+                    let spec = |Tuned { name, command, port }| ServerSpec {
                         features,
-                    )?);
+                        port: Some(port),
+                        ..own(name, None, true, command)
+                    };
+                    specs.extend(peer.tuned(&path, &environment)?.into_iter().map(spec));
                 }
                 None if wants(peer.name()) => {
                     eprintln!("{} is not installed and is skipped; {}", peer.name(), peer.install);
@@ -80,7 +81,7 @@ impl Selection<'_> {
             eprintln!("skipping the uring driver: {error}");
             specs.retain(|spec| spec.driver != Some("uring"));
         }
-        Ok((specs, versions))
+        Ok((specs, versions(&WEB)))
     }
 }
 

@@ -1,14 +1,12 @@
 //! `phalanx-bench broker`: the MQTT broker compared with others, through real sockets.
 //!
-//! [`Options`] describes the method. Read `shape` (publishers and subscribers), `server` and `peers` (the
-//! brokers), `client`, `message` and `clients` (the load: one thread, messages that are copied and patched)
+//! [`Options`] describes the method. Read `shape` (publishers and subscribers), `server` (the brokers), `client`, `message` and `clients` (the load: one thread, messages that are copied and patched)
 //! and `report`.
 
 mod client;
 mod clients;
 mod message;
 mod options;
-pub(crate) mod peers;
 mod report;
 pub(crate) mod server;
 pub(crate) mod shape;
@@ -19,11 +17,11 @@ use std::time::Instant;
 use crate::error::Error;
 use crate::measure::interference::{CpuTimes, MAX_FOREIGN_SHARE};
 use crate::measure::machine::Machine;
+use crate::runner::peers::BROKERS;
 use crate::system::cores::{Bound, Cores};
 use crate::system::interrupt::{install_signal_handlers, interrupted};
 use crate::system::procfs::run_time;
 use clients::Clients;
-use peers::PEERS;
 use server::{Home, Server};
 use shape::Setting;
 
@@ -62,11 +60,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let mut report = Report::new(&options, machine);
     let home = Home { directory: directory.path(), cores: &cores.server, processors };
     let mut servers = vec![server::phalanx("phalanx", &options, &home)?];
-    for peer in &PEERS {
-        match peer.start(&home)? {
-            Some(started) => servers.extend(started),
-            None => eprintln!("{} is not installed and is skipped; {}", peer.name, peer.install),
-        }
+    for peer in &BROKERS {
+        servers.extend(home.peer(peer)?);
     }
     servers.push(server::phalanx("phalanx-kept", &options, &home)?);
     // Keep this process off the servers' cores.

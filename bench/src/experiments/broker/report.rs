@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::shape::{Setting, Shape, Unit};
-use super::{Options, Server, Slice, peers};
+use super::{Options, Server, Slice};
 use crate::measure::machine::Machine;
 use crate::measure::record::record;
 use crate::measure::stats::median;
+use crate::runner::peers::{BROKERS, versions};
 
 record! {
     /// The results of all settings.
@@ -89,7 +90,7 @@ impl Report {
             filters_per_s: None,
             filters: options.filters,
             payload: options.payload,
-            peers: peers::versions().collect(),
+            peers: versions(&BROKERS),
             machine,
             interrupted: false,
             quick: options.quick,

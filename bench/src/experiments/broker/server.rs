@@ -8,6 +8,7 @@ use phalanx_mqtt::QoS;
 use super::Options;
 use super::shape::{Setting, Shape};
 use crate::error::Error;
+use crate::runner::peers::{Environment, Peer, Tuned};
 use crate::system::process::{self, Process, ReservedPort};
 use crate::system::programs;
 
@@ -42,8 +43,19 @@ pub(crate) struct Home<'a> {
 }
 
 impl Home<'_> {
+    /// Starts a peer in each tuning; says how to install it if it is missing.
+    pub(crate) fn peer(&self, peer: &Peer) -> Result<Vec<Server>, Error> {
+        let Some(path) = peer.find() else {
+            eprintln!("{} is not installed and is skipped; {}", peer.name(), peer.install);
+            return Ok(Vec::new());
+        };
+        let tuned = peer.tuned(&path, &Environment::new(self.directory, self.processors))?;
+        let start = |Tuned { name, command, port }| self.start(name, command, Some(port));
+        tuned.into_iter().map(start).collect()
+    }
+
     /// Starts a broker that listens on `port`, or announces its address.
-    pub(super) fn start(
+    fn start(
         &self,
         name: &str,
         command: Command,

@@ -5,10 +5,10 @@ use phalanx_mqtt::QoS;
 use super::figures::{Arm, Slice, rows, take};
 use super::{Options, Row};
 use crate::error::Error;
-use crate::experiments::broker::peers::PEERS;
 use crate::experiments::broker::server::{Home, Server, phalanx};
 use crate::experiments::broker::shape::Setting;
 use crate::experiments::broker::{self, Loaded, Shape};
+use crate::runner::peers::BROKERS;
 use crate::system::cores::{Bound, Cores};
 
 /// The measured shapes, all without properties but the last.
@@ -41,13 +41,10 @@ pub(super) fn run(options: &Options, cores: &Cores, all: &mut Vec<Row>) -> Resul
                 servers.push(phalanx(name, &own, &home)?);
             }
         }
-        for peer in PEERS.iter().filter(|peer| options.wants(peer.name)) {
-            match peer.start(&home)? {
-                Some(mut started) => {
-                    arms.push(Arm { server: peer.name, processors });
-                    servers.push(started.swap_remove(0));
-                }
-                None => eprintln!("{} is not installed; {}", peer.name, peer.install),
+        for peer in BROKERS.iter().filter(|peer| options.wants(peer.name())) {
+            if let Some(first) = home.peer(peer)?.into_iter().next() {
+                arms.push(Arm { server: peer.name(), processors });
+                servers.push(first);
             }
         }
     }

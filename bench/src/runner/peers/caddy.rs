@@ -11,7 +11,7 @@ pub(super) const CADDY: Peer = Peer {
     tunings: &[Tuning {
         name: "caddy",
         configuration: caddy,
-        arguments: &["run", "--adapter", "caddyfile", "--config", "{}"],
+        arguments: &["run", "--adapter", "caddyfile", "--config", "{}.conf"],
     }],
     // Its garbage collector runs less often with more memory; more threads than processors only contend.
     environment: &[("GOMAXPROCS", "{processors}"), ("GOGC", "400")],

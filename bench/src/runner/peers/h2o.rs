@@ -10,7 +10,7 @@ pub(super) const H2O: Peer = Peer {
     tunings: &[Tuning {
         name: "h2o",
         configuration: h2o,
-        arguments: &["-m", "worker", "-c", "{}"],
+        arguments: &["-m", "worker", "-c", "{}.conf"],
     }],
     can: |_| true,
     environment: &[],

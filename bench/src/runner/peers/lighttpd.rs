@@ -13,12 +13,12 @@ pub(super) const LIGHTTPD: Peer = Peer {
         Tuning {
             name: "lighttpd",
             configuration: |environment| lighttpd(environment, "writev"),
-            arguments: &["-D", "-f", "{}"],
+            arguments: &["-D", "-f", "{}.conf"],
         },
         Tuning {
             name: "lighttpd-sf",
             configuration: |environment| lighttpd(environment, "sendfile"),
-            arguments: &["-D", "-f", "{}"],
+            arguments: &["-D", "-f", "{}.conf"],
         },
     ],
     // In a separate package: lighttpd-mod-openssl.

@@ -1,5 +1,6 @@
-//! Peers: their executables, and their best configurations for static files.
+//! Peers: their executables, and their best configurations.
 
+mod brokers;
 mod caddy;
 mod h2o;
 mod lighttpd;
@@ -14,23 +15,18 @@ use std::process::Command;
 
 use super::certificate::Certificate;
 use super::features::Features;
-use super::server::ServerSpec;
 use crate::system::process::{self, ReservedPort};
 
-/// All known peers.
-pub(crate) const PEERS: [Peer; 5] =
-    [nginx::NGINX, lighttpd::LIGHTTPD, h2o::H2O, caddy::CADDY, sws::SWS];
+pub(crate) use brokers::BROKERS;
 
-/// Versions of the peers; `None` if not installed.
-pub(crate) fn versions() -> BTreeMap<String, Option<String>> {
-    let version = |peer: &Peer| peer.find().and_then(|path| peer.version(&path));
-    PEERS.iter().map(|peer| (peer.name().to_owned(), version(peer))).collect()
-}
+/// Peers of the web server.
+pub(crate) const WEB: [Peer; 5] =
+    [nginx::NGINX, lighttpd::LIGHTTPD, h2o::H2O, caddy::CADDY, sws::SWS];
 
 /// A peer.
 pub(crate) struct Peer {
     program: &'static str,
-    /// Arguments that print its version.
+    /// Arguments that print its version; none if it does not tell it.
     version: &'static [&'static str],
     /// How to install it.
     pub(crate) install: &'static str,
@@ -47,24 +43,53 @@ struct Tuning {
     name: &'static str,
     /// Text of its configuration file.
     configuration: fn(&Environment<'_>) -> String,
-    /// Arguments; `{}` stands for the configuration file.
+    /// Arguments; one of them begins with `{}`, which stands for the path of the configuration file without its ending.
     arguments: &'static [&'static str],
 }
 
 /// Environment of a server.
-struct Environment<'a> {
+#[derive(Clone, Copy)]
+pub(crate) struct Environment<'a> {
     /// Folder of its own files.
-    directory: &'a Path,
+    pub(crate) directory: &'a Path,
     /// Folder to serve.
-    root: &'a Path,
-    port: u16,
+    pub(crate) root: &'a Path,
     /// Number of workers or threads.
-    processors: usize,
-    /// Whether this process is root: some servers drop its rights and could not read the files.
-    root_user: bool,
+    pub(crate) processors: usize,
     /// The certificate, with TLS.
-    certificate: Option<&'a Certificate>,
-    features: Features,
+    pub(crate) certificate: Option<&'a Certificate>,
+    pub(crate) features: Features,
+    /// Whether this process is root: some servers drop its rights and could not read the files.
+    pub(crate) root_user: bool,
+    /// The port to listen on, which each tuning gets when it is started.
+    pub(crate) port: u16,
+}
+
+impl<'a> Environment<'a> {
+    /// An environment without files to serve and without features.
+    pub(crate) fn new(directory: &'a Path, processors: usize) -> Self {
+        Self {
+            directory,
+            root: directory,
+            processors,
+            certificate: None,
+            features: Features::NONE,
+            root_user: rustix::process::geteuid().is_root(),
+            port: 0,
+        }
+    }
+}
+
+/// A command that starts a peer in one tuning.
+pub(crate) struct Tuned {
+    pub(crate) name: &'static str,
+    pub(crate) command: Command,
+    pub(crate) port: ReservedPort,
+}
+
+/// Versions of the peers; `None` if not installed.
+pub(crate) fn versions(peers: &[Peer]) -> BTreeMap<&'static str, Option<String>> {
+    peers.iter().map(|peer| (peer.name(), peer.find().map(|path| peer.version(&path)))).collect()
 }
 
 impl Peer {
@@ -78,73 +103,54 @@ impl Peer {
         process::find(self.program)
     }
 
-    /// The version that the executable at `path` prints on either stream.
-    pub(crate) fn version(&self, path: &Path) -> Option<String> {
-        let output = Command::new(path).args(self.version).output().ok()?;
-        let text = [output.stdout, output.stderr].concat();
-        parse_version(&String::from_utf8_lossy(&text))
+    /// The version that the executable at `path` prints on either stream; empty if it prints none.
+    fn version(&self, path: &Path) -> String {
+        let output = match self.version {
+            [] => None,
+            arguments => Command::new(path).args(arguments).output().ok(),
+        };
+        let text = output.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
+        parse_version(&String::from_utf8_lossy(&text)).unwrap_or_default()
     }
 
-    /// Commands that serve `root` with the executable at `path`, one per tuning.
+    /// Commands that start the executable at `path`, one per tuning, with their configurations in files.
     ///
     /// # Errors
     /// When a configuration cannot be written.
-    pub(crate) fn specs(
+    pub(crate) fn tuned(
         &self,
         path: &Path,
-        processors: usize,
-        directory: &Path,
-        root: &Path,
-        certificate: Option<&Certificate>,
-        features: Features,
-    ) -> io::Result<Vec<ServerSpec>> {
-        let root_user = rustix::process::geteuid().is_root();
-        let spec = |tuning: &Tuning| {
+        environment: &Environment<'_>,
+    ) -> io::Result<Vec<Tuned>> {
+        let tuned = |Tuning { name, configuration, arguments }: &Tuning| {
             let port = ReservedPort::take()?;
-            let port_number = port.number();
-            let environment = Environment {
-                directory,
-                root,
-                port: port_number,
-                processors,
-                root_user,
-                certificate,
-                features,
-            };
-            let file = directory.join(format!("{}.conf", tuning.name));
-            fs::write(&file, (tuning.configuration)(&environment))?;
+            let environment = Environment { port: port.number(), ..*environment };
+            let processors = environment.processors.to_string();
+            let file = environment.directory.join(name).display().to_string();
             let mut command = Command::new(path);
-            for (name, value) in self.environment {
-                command.env(name, value.replace("{processors}", &processors.to_string()));
+            let values = self.environment.iter();
+            command.envs(
+                values.map(|(name, value)| (name, value.replace("{processors}", &processors))),
+            );
+            for argument in *arguments {
+                let argument = argument.replace("{}", &file);
+                if argument.starts_with(&file) {
+                    fs::write(&argument, configuration(&environment))?;
+                }
+                command.arg(argument);
             }
-            for argument in tuning.arguments {
-                match *argument {
-                    "{}" => command.arg(&file),
-                    argument => command.arg(argument),
-                };
-            }
-            Ok(ServerSpec {
-                name: tuning.name.to_owned(),
-                server: tuning.name,
-                driver: None,
-                command,
-                port: Some(port),
-                serves_files: true,
-                features,
-            })
+            Ok(Tuned { name, command, port })
         };
-        let count = match (self.can)(features) {
-            true if features.tls => 1,
+        let count = match (self.can)(environment.features) {
+            true if environment.features.tls => 1,
             true => self.tunings.len(),
             false => {
-                eprintln!(
-                    "{} does not support the features of this scene and is skipped",
-                    self.name()
-                );
+                let name = self.name();
+                eprintln!("{name} does not support the features of this scene and is skipped");
                 0
             }
         };
-        self.tunings[..count].iter().map(spec).collect()
+        self.tunings[..count].iter().map(tuned).collect()
     }
 }
 
@@ -192,7 +198,7 @@ mod tests {
     #[test]
     fn configurations_name_their_files() {
         let certificate = Certificate { chain: "/d/chain.pem".into(), key: "/d/key.pem".into() };
-        for (peer, tuning) in PEERS.iter().flat_map(|p| p.tunings.iter().map(move |t| (p, t))) {
+        for (peer, tuning) in WEB.iter().flat_map(|p| p.tunings.iter().map(move |t| (p, t))) {
             for (certificate, http2, log) in [
                 (None, false, false),
                 (None, false, true),

@@ -11,12 +11,12 @@ pub(super) const NGINX: Peer = Peer {
         Tuning {
             name: "nginx",
             configuration: |environment| nginx(environment, true),
-            arguments: &["-c", "{}"],
+            arguments: &["-c", "{}.conf"],
         },
         Tuning {
             name: "nginx-nosf",
             configuration: |environment| nginx(environment, false),
-            arguments: &["-c", "{}"],
+            arguments: &["-c", "{}.conf"],
         },
     ],
     can: |_| true,

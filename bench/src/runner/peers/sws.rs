@@ -9,7 +9,11 @@ pub(super) const SWS: Peer = Peer {
     install: "cargo xtask peers",
     // It has TLS with HTTP/2 only, and its log contains more than requests.
     can: |features| features.tls == features.http2 && !features.log,
-    tunings: &[Tuning { name: "sws", configuration: sws, arguments: &["--config-file", "{}"] }],
+    tunings: &[Tuning {
+        name: "sws",
+        configuration: sws,
+        arguments: &["--config-file", "{}.toml"],
+    }],
     environment: &[],
 };
 
