@@ -2,8 +2,8 @@
 
 use std::io;
 
-/// The markers; everything between them is replaced.
-const MARKERS: [&str; 2] = ["<!-- report: begin -->", "<!-- report: end -->"];
+/// The lines of the markers; everything between them is replaced.
+const MARKERS: [&str; 2] = ["\n<!-- report: begin -->\n", "\n<!-- report: end -->\n"];
 
 /// `page` with `report` between its markers.
 ///
@@ -16,10 +16,15 @@ pub(super) fn replaced(page: &str, report: &str) -> io::Result<String> {
         let once = !MARKERS.iter().any(|marker| before.contains(marker) || after.contains(marker));
         once.then_some((before, after))
     });
-    let missing =
-        || io::Error::other(format!("the page needs the lines {begin} and {end}, once each"));
+    let missing = || {
+        io::Error::other(format!(
+            "the page needs the lines {} and {}, once each",
+            begin.trim(),
+            end.trim()
+        ))
+    };
     let (before, after) = parts.ok_or_else(missing)?;
-    Ok(format!("{before}{begin}\n\n{report}\n{end}{after}"))
+    Ok(format!("{before}{begin}\n{report}{end}{after}"))
 }
 
 #[cfg(test)]
@@ -29,9 +34,18 @@ mod tests {
     #[test]
     fn the_text_between_the_markers_is_replaced() {
         let [begin, end] = MARKERS;
-        let page = format!("a\n{begin}\nold\n{end}\nb\n");
+        let page = format!("a `{}`{begin}old{end}b\n", begin.trim());
         let new = replaced(&page, "new\n").unwrap();
-        assert_eq!(new, format!("a\n{begin}\n\nnew\n\n{end}\nb\n"));
+        let lines = [
+            "a `<!-- report: begin -->`",
+            "<!-- report: begin -->",
+            "",
+            "new",
+            "",
+            "<!-- report: end -->",
+            "b",
+        ];
+        assert_eq!(new.lines().collect::<Vec<_>>(), lines);
         assert_eq!(replaced(&new, "new\n").unwrap(), new);
         for bad in ["", begin, &format!("{end}{begin}"), &format!("{page}{page}")] {
             assert!(replaced(bad, "new").is_err(), "{bad}");
