@@ -12,7 +12,7 @@ use phalanx_driver::{
 };
 use slab::Slab;
 
-/// Size of the answer's body: the mean of the files of `bench web`.
+/// Size of the answer's body: the mean of the files of `phalanx-bench web`.
 pub const BODY: usize = 2442;
 
 /// Token of the listening socket.

@@ -1,8 +1,8 @@
 //! `phalanx-bench failure`: the TUX paper's failure zone (§5, Figure 7).
 //!
 //! Near its capacity, a server has an increasing number of requests in flight. If more requests in flight make
-//! each request more expensive, a short delay suffices for a collapse: throughput stays below the arrival rate and
-//! does not recover.
+//! each request more expensive, a short delay suffices for a collapse: throughput stays below the arrival rate
+//! and does not recover.
 
 use std::time::Instant;
 
@@ -25,11 +25,11 @@ const LATE: u64 = 100_000_000;
 
 /// Measure the rate at which a server enters its failure zone, with a budget and without.
 ///
-/// The requests and servers of `bench concurrency`, in open loop: requests arrive at a uniform rate, regardless
-/// of earlier ones. A server has failed when 10,000 requests are in flight, or when more than one in a hundred of
-/// the requests that end in the last tenth of a trial took over 100 ms, or none ended. Bisection finds the highest
-/// sustained rate to 2 percent: once undisturbed, and once with the server stalled at the beginning of a trial
-/// (--stall), as on a busy machine. All servers take turns in each round.
+/// The requests and servers of `phalanx-bench concurrency`, in open loop: requests arrive at a uniform rate,
+/// regardless of earlier ones. A server has failed when 10,000 requests are in flight, or when more than one in
+/// a hundred of the requests that end in the last tenth of a trial took over 100 ms, or none ended. Bisection
+/// finds the highest sustained rate to 2 percent: once undisturbed, and once with the server stalled at the
+/// beginning of a trial (--stall), as on a busy machine. All servers take turns in each round.
 ///
 /// JSON: `rows[]` (`order`, `allocator`, `stall_ms`, `rate`: requests per second, the best of the rounds);
 /// `bounded_over_unbounded` (budget and pools over events and the general allocator, median of the rounds'
@@ -66,7 +66,8 @@ pub struct Options {
 record! {
     /// The report.
     pub struct Report {
-        /// The failure rate of the server with a budget and pools over that of events with the general allocator.
+        /// The failure rate of the server with a budget and pools over that of events with the general
+        /// allocator.
         bounded_over_unbounded: f64 => "budget and pools over events and the general allocator", 2;
         /// The same ratio with an initial stall.
         bounded_over_unbounded_stalled: f64 => "the same after a stall", 2;

@@ -46,7 +46,7 @@ pub struct Options {
     #[arg(long, value_name = "MILLISECONDS")]
     pub max_queue_delay: Option<u64>,
 
-    /// Serve the small files of `bench web`, which fit in the server's cache
+    /// Serve the small files of `phalanx-bench web`, which fit in the server's cache
     #[arg(long, conflicts_with = "file_bytes")]
     pub small: bool,
 

@@ -91,7 +91,8 @@ impl Scene {
         matches!(self, Self::Small | Self::Many | Self::Pipelined)
     }
 
-    /// Additional arguments of `phalanx web`. Overload control is off, since `bench overload` measures it.
+    /// Additional arguments of `phalanx web`. Overload control is off, since `phalanx-bench overload` measures
+    /// it.
     pub(crate) fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Cold => &["--max-queue-delay", "0", "--cache", "1M"],
