@@ -20,6 +20,7 @@ ARMS = {
     "phalanx, mutex, spin 0": ["phalanx-mutex", "0"],
     "phalanx, partitioned": ["phalanx-partitioned"],
     "phalanx, partitioned, spin 0": ["phalanx-partitioned", "0"],
+    "phalanx, migrating": ["phalanx-migrating"],
 }
 
 

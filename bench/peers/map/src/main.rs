@@ -8,6 +8,7 @@
 //!   others through a channel.
 //! - `phalanx-mutex`: the sharded map as the state of a shared stage.
 //! - `phalanx-partitioned`: a partitioned stage.
+//! - `phalanx-migrating`: a partitioned stage whose partitions migrate to their callers.
 //!
 //! SPIN is `Runtime::spin` in microseconds, by default the runtime's default. `PHALANX_DRIVER` selects the
 //! driver.
@@ -28,7 +29,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some("tokio-partitioned") => tokio_arm::partitioned(),
         Some("phalanx-mutex") => phalanx_arm::mutex(spin),
         Some("phalanx-partitioned") => phalanx_arm::partitioned(spin),
-        _ => Err("usage: phalanx-map tokio-mutex|tokio-partitioned|phalanx-mutex|phalanx-partitioned [SPIN]".into()),
+        Some("phalanx-migrating") => phalanx_arm::migrating(spin),
+        _ => {
+            Err("usage: phalanx-map ARM [SPIN], with an ARM of the list at the top of main.rs"
+                .into())
+        }
     }
 }
 

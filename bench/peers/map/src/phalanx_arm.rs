@@ -1,4 +1,4 @@
-//! Phalanx: a shared stage with the sharded map, or a partitioned stage.
+//! Phalanx: a shared stage with the sharded map, a partitioned stage, or a migrating one.
 
 use std::error::Error;
 use std::hash::RandomState;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phalanx::net::{IoTimeout, Listeners, Stream};
 use phalanx::runtime::DriverChoice;
-use phalanx::{Graph, Runtime, SharedStage};
+use phalanx::{Graph, PartitionedStage, Runtime, SharedStage};
 
 use crate::announce;
 use crate::protocol::{answer, parse};
@@ -25,7 +25,23 @@ pub(crate) fn mutex(spin: Option<u64>) -> Result<(), Box<dyn Error>> {
 pub(crate) fn partitioned(spin: Option<u64>) -> Result<(), Box<dyn Error>> {
     let mut graph = Graph::new();
     let clients = graph.shared("clients", ());
+    let map = graph.partitioned("map", |_partition| Part::default());
+    serve_partitions(graph, clients, map, spin)
+}
+
+pub(crate) fn migrating(spin: Option<u64>) -> Result<(), Box<dyn Error>> {
+    let mut graph = Graph::new();
+    let clients = graph.shared("clients", ());
     let map = graph.stage("map").migrating(|_partition| Part::default());
+    serve_partitions(graph, clients, map, spin)
+}
+
+fn serve_partitions(
+    graph: Graph,
+    clients: SharedStage<()>,
+    map: PartitionedStage<Part>,
+    spin: Option<u64>,
+) -> Result<(), Box<dyn Error>> {
     let hasher = Arc::new(RandomState::new());
     serve(graph, clients, spin, async move |request: Request| {
         let key = number(&hasher, &request);
