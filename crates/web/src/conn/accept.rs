@@ -9,7 +9,7 @@ use phalanx::net::{IoTimeout, Listener, Stream};
 use phalanx::overload::Admission;
 use phalanx_http::Status;
 use phalanx_service::{ConnectionLimit, ListenerControl};
-use phalanx_tls::{Failed, TlsStages};
+use phalanx_tls::{Failed, TlsStages, Wire};
 
 use crate::config::ListenerKind;
 use crate::conn::reject::reject;
@@ -17,7 +17,6 @@ use crate::http1::Connection;
 use crate::http2;
 use crate::site::CurrentSite;
 use crate::socket::peer::Peer;
-use crate::socket::transport::Transport;
 use crate::stages::{AcceptStages, HTTP2, Stages};
 
 /// State shared by the listeners of one processor.
@@ -124,11 +123,11 @@ async fn handshake(
     let site = current.load();
     match tls.handshake(stream, IoTimeout::after(site.timeouts.handshake).until_shutdown()).await {
         Ok(stream) if stream.speaks(HTTP2) => {
-            let transport = Rc::new(Transport::Tls(stream));
+            let transport = Rc::new(Wire::Tls(stream));
             http2::connection::dispatch(transport, stages, current, entry, peer, Vec::new());
         }
         Ok(stream) => {
-            let transport = Transport::Tls(stream);
+            let transport = Wire::Tls(stream);
             Connection::new(transport, stages, current, entry, peer).serve().await;
         }
         // A browser displays this to a user who typed `http`.

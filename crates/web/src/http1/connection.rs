@@ -12,6 +12,7 @@ use phalanx::overload::{Admission, Permit};
 use phalanx::shutdown::is_draining;
 use phalanx::time::now;
 use phalanx_http::{Body, Discard, Parse, Reply, ResponseBuffer, Scan, Status};
+use phalanx_tls::Wire;
 
 use crate::http2;
 use crate::log::{AccessRecorder, Flush};
@@ -21,12 +22,11 @@ use crate::respond::respond;
 use crate::respond::writer::ResponseWriter;
 use crate::site::{CurrentSite, Site};
 use crate::socket::peer::Peer;
-use crate::socket::transport::Transport;
 use crate::stages::Stages;
 
 /// A client's HTTP/1.1 connection.
 pub(crate) struct Connection {
-    pub(super) transport: Rc<Transport>,
+    pub(super) transport: Rc<Wire>,
     pub(super) stages: Stages,
     current: CurrentSite,
     /// Version of the site that serves the current request.
@@ -62,7 +62,7 @@ pub(super) enum Next {
 
 impl Connection {
     pub(crate) fn new(
-        transport: Transport,
+        transport: Wire,
         stages: Stages,
         current: CurrentSite,
         entry: Option<Admission>,

@@ -14,13 +14,13 @@ use phalanx::shutdown::draining;
 use phalanx::sleep;
 use phalanx::time::{Sleep, now};
 use phalanx_http2::{Connection, Limits};
+use phalanx_tls::Wire;
 
 use crate::http2::SharedConnection;
 use crate::http2::io::Io;
 use crate::http2::stream::{Streams, accept};
 use crate::site::CurrentSite;
 use crate::socket::peer::Peer;
-use crate::socket::transport::Transport;
 use crate::stages::Stages;
 
 /// Concurrent requests per connection.
@@ -33,7 +33,7 @@ const GOAWAY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves a connection with HTTP/2, as an operation of its own. `early` contains bytes already received.
 pub(crate) fn dispatch(
-    transport: Rc<Transport>,
+    transport: Rc<Wire>,
     stages: Stages,
     current: CurrentSite,
     entry: Option<Admission>,
@@ -47,7 +47,7 @@ pub(crate) fn dispatch(
 
 /// Serves until the connection ends.
 async fn serve(
-    transport: Rc<Transport>,
+    transport: Rc<Wire>,
     stages: Stages,
     current: CurrentSite,
     entry: Option<Admission>,

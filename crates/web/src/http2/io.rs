@@ -9,10 +9,10 @@ use std::time::Duration;
 use phalanx::Call;
 use phalanx::net::{Bytes, IoTimeout, Payload};
 use phalanx::time::now;
+use phalanx_tls::Wire;
 
 use crate::http2::SharedConnection;
 use crate::socket::buffers;
-use crate::socket::transport::Transport;
 use crate::stages::Stages;
 
 /// Time for which the server keeps reading after a connection error, so that the client can read it before
@@ -23,7 +23,7 @@ const LINGER_BYTES: usize = 256 * 1024;
 
 /// A connection's byte stream.
 pub(super) struct Io {
-    transport: Rc<Transport>,
+    transport: Rc<Wire>,
     stages: Stages,
     /// Applies to each write.
     timeout: IoTimeout,
@@ -32,7 +32,7 @@ pub(super) struct Io {
 }
 
 impl Io {
-    pub(super) fn new(transport: Rc<Transport>, stages: Stages, timeout: IoTimeout) -> Self {
+    pub(super) fn new(transport: Rc<Wire>, stages: Stages, timeout: IoTimeout) -> Self {
         Self { transport, stages, timeout, reading: None, writing: None }
     }
 

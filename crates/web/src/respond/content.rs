@@ -12,6 +12,7 @@ use std::task::Poll;
 
 use phalanx::fs::File;
 use phalanx::time::now;
+use phalanx_tls::Wire;
 
 use crate::files::blocks::{BLOCK, block};
 use crate::files::entry::{Content, Entry, FileId};
@@ -19,7 +20,6 @@ use crate::files::read::read;
 use crate::respond::writer::{ResponseWriter, To};
 use crate::site::Site;
 use crate::socket::network::send_file;
-use crate::socket::transport::Transport;
 
 /// Largest content copied behind its head, in bytes; larger content is sent from the cache, over plain
 /// connections without a copy.
@@ -150,7 +150,7 @@ impl ResponseWriter {
     /// promised more bytes, so the connection must close.
     async fn file(
         &mut self,
-        transport: &Rc<Transport>,
+        transport: &Rc<Wire>,
         site: &Arc<Site>,
         (file, id): (&File, FileId),
         part: Part,
@@ -177,7 +177,7 @@ impl ResponseWriter {
     /// piece were sent.
     async fn file_piece(
         &mut self,
-        transport: &Rc<Transport>,
+        transport: &Rc<Wire>,
         file: &File,
         at: u64,
         piece: u64,

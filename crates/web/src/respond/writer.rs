@@ -10,13 +10,13 @@ use phalanx::net::{Bytes, Payload};
 use phalanx::time::now;
 use phalanx::timeout;
 use phalanx_http::ResponseBuffer;
+use phalanx_tls::Wire;
 
 use crate::auth::credentials::Credentials;
 use crate::config::Timeouts;
 use crate::log::AccessRecorder;
 use crate::respond::pace::Pace;
 use crate::socket::network::send;
-use crate::socket::transport::Transport;
 use crate::stages::Stages;
 
 /// Gathered bytes that trigger a send.
@@ -48,7 +48,7 @@ pub(crate) trait ResponseStream {
 /// Destination of responses.
 pub(super) enum To {
     /// An HTTP/1.1 connection, one response after another.
-    Connection(Rc<Transport>),
+    Connection(Rc<Wire>),
     /// One HTTP/2 stream.
     Stream(Box<dyn ResponseStream>),
 }
@@ -68,11 +68,7 @@ pub(crate) struct ResponseWriter {
 
 impl ResponseWriter {
     /// A writer for an HTTP/1.1 connection.
-    pub(crate) fn connection(
-        transport: Rc<Transport>,
-        stages: Stages,
-        timeouts: &Timeouts,
-    ) -> Self {
+    pub(crate) fn connection(transport: Rc<Wire>, stages: Stages, timeouts: &Timeouts) -> Self {
         Self::new(To::Connection(transport), stages, timeouts, ResponseBuffer::lines(Vec::new()))
     }
 

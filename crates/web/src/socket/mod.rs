@@ -2,7 +2,6 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `transport.rs` | a plain or TLS stream |
 //! | `network.rs` | socket I/O as operations of the network stage |
 //! | `buffers.rs` | a pool of buffers |
 //! | `peer.rs` | the client of a connection |
@@ -12,4 +11,3 @@ pub(crate) mod buffers;
 pub(crate) mod gauge_guard;
 pub(crate) mod network;
 pub(crate) mod peer;
-pub(crate) mod transport;

@@ -7,10 +7,10 @@ use std::rc::Rc;
 use phalanx::fs::File;
 use phalanx::net::{Bytes, IoTimeout, Payload, SentFile};
 use phalanx::overload::Permit;
+use phalanx_tls::Wire;
 
 use crate::log::Flush;
 use crate::socket::buffers;
-use crate::socket::transport::Transport;
 use crate::stages::Stages;
 
 /// Result of waiting for input.
@@ -40,7 +40,7 @@ pub(crate) struct Buffers {
 /// every response is followed by a wait for the next request.
 pub(crate) async fn send_and_receive(
     stages: Stages,
-    transport: &Rc<Transport>,
+    transport: &Rc<Wire>,
     mut buffers: Buffers,
     sending: IoTimeout,
     receiving: IoTimeout,
@@ -78,7 +78,7 @@ pub(crate) async fn send_and_receive(
 /// If the connection broke or the time limit expired.
 pub(crate) fn send(
     stages: Stages,
-    transport: &Rc<Transport>,
+    transport: &Rc<Wire>,
     payload: Payload,
     timeout: IoTimeout,
 ) -> impl Future<Output = io::Result<Vec<u8>>> + use<> {
@@ -94,7 +94,7 @@ pub(crate) fn send(
 /// As [`send`].
 pub(crate) fn send_file(
     stages: Stages,
-    transport: &Rc<Transport>,
+    transport: &Rc<Wire>,
     head: Vec<u8>,
     (file, at, length): (&File, u64, u64),
     timeout: IoTimeout,
