@@ -5,18 +5,18 @@
 mod broker;
 mod client;
 mod manual;
-mod notify;
 mod options;
 mod passwd;
 mod server;
 mod service;
 mod status;
 mod top;
+mod units;
 mod web;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Web server, MQTT broker and tools of Phalanx, a runtime that executes similar work of different requests together.
 #[derive(Parser)]
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         Command::Sub(subscribe) => subscribe.run(),
         Command::Top(top) => top.run(),
         Command::Passwd(passwd) => passwd.run(),
-        Command::Completions(completions) => completions.run(),
-        Command::Man(man) => man.run(),
+        Command::Completions(completions) => completions.run(Cli::command()),
+        Command::Man(man) => man.run(Cli::command()),
     }
 }

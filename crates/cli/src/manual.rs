@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
 /// Write shell completions to stdout.
@@ -19,9 +19,9 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn run(self) -> ExitCode {
+    pub(crate) fn run(self, mut command: Command) -> ExitCode {
         let mut text = Vec::new();
-        clap_complete::generate(self.shell, &mut crate::Cli::command(), "phalanx", &mut text);
+        clap_complete::generate(self.shell, &mut command, "phalanx", &mut text);
         finish("completions", io::stdout().write_all(&text))
     }
 }
@@ -35,9 +35,9 @@ pub(crate) struct Man {
 }
 
 impl Man {
-    pub(crate) fn run(self) -> ExitCode {
+    pub(crate) fn run(self, command: Command) -> ExitCode {
         let written = std::fs::create_dir_all(&self.directory)
-            .and_then(|()| clap_mangen::generate_to(crate::Cli::command(), &self.directory));
+            .and_then(|()| clap_mangen::generate_to(command, &self.directory));
         let place = |error| io::Error::other(format!("{}: {error}", self.directory.display()));
         finish("man", written.map_err(place))
     }

@@ -1,12 +1,11 @@
 //! `phalanx passwd`: sets a user's password in a password file of the broker.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use phalanx_access::passwd;
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 /// Set a user's password in a password file for the broker
 ///
@@ -37,42 +36,24 @@ impl Passwd {
 }
 
 fn read(user: &str) -> Result<String, String> {
+    let asked = |prompt: &str| {
+        rpassword::prompt_password(prompt)
+            .map_err(|error| format!("cannot read the password: {error}"))
+    };
     if !io::stdin().is_terminal() {
         return line().map_err(|error| format!("cannot read the password: {error}"));
     }
-    let asked = |prompt: &str| -> io::Result<String> {
-        eprint!("{prompt}");
-        io::stderr().flush()?;
-        let password = without_echo(line)?;
-        eprintln!();
-        Ok(password)
-    };
-    let both = asked(&format!("Password of {user}: "))
-        .and_then(|first| Ok((first, asked("Repeat the password: ")?)));
-    match both {
-        Ok((first, second)) if first == second => Ok(first),
-        Ok(_) => Err("the passwords differ".to_owned()),
-        Err(error) => Err(format!("cannot read the password: {error}")),
+    let first = asked(&format!("Password of {user}: "))?;
+    match asked("Repeat the password: ")? == first {
+        true => Ok(first),
+        false => Err("the passwords differ".to_owned()),
     }
 }
 
 /// A line of standard input without its newline.
 fn line() -> io::Result<String> {
-    let mut line = String::new();
-    if io::stdin().lock().read_line(&mut line)? == 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+    match io::stdin().lines().next() {
+        Some(line) => line,
+        None => Err(io::ErrorKind::UnexpectedEof.into()),
     }
-    Ok(line.trim_end_matches(['\n', '\r']).to_owned())
-}
-
-/// Calls `read` with the echo of the terminal disabled.
-fn without_echo<T>(read: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    let stdin = io::stdin();
-    let shown = tcgetattr(&stdin)?;
-    let mut hidden = shown.clone();
-    hidden.local_modes.remove(LocalModes::ECHO);
-    tcsetattr(&stdin, OptionalActions::Flush, &hidden)?;
-    let result = read();
-    tcsetattr(&stdin, OptionalActions::Now, &shown)?;
-    result
 }

@@ -4,35 +4,34 @@ use phalanx_service::{Listen, Operator, Reload, Serving};
 
 use crate::options::Options;
 use crate::server::{Server, report};
-use crate::status::{self, StatusReporter};
+use crate::status;
 
 /// A server whose configuration the options describe.
 pub(crate) struct Service<C: Server> {
     options: Options<C>,
     /// The addresses of inherited sockets.
     inherited: Option<Vec<Listen<C::Scheme>>>,
-    status: StatusReporter,
 }
 
 impl<C: Server> Service<C> {
     pub(crate) fn new(options: Options<C>, inherited: Option<Vec<Listen<C::Scheme>>>) -> Self {
-        Self { options, inherited, status: StatusReporter::from_environment() }
+        Self { options, inherited }
     }
 }
 
 impl<R: Reload<Config: Server>> Operator<R> for Service<R::Config> {
     fn ready(&self, serving: &Serving<'_>) {
-        self.status.ready(serving);
+        status::ready(serving);
     }
 
     fn reload(&self, reloader: &mut R) {
-        self.status.reload(self.options.file.config.as_deref(), || {
+        status::reload(self.options.file.config.as_deref(), || {
             let config = self.options.load(self.inherited.as_deref());
             reloader.reload(config.map_err(|errors| report(&errors))?).map_err(status::print)
         });
     }
 
     fn stopping(&self) {
-        self.status.stopping();
+        status::stopping();
     }
 }

@@ -6,61 +6,53 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use phalanx_service::{Reloaded, Serving};
+use sd_notify::{NotifyState, notify};
 
-use crate::notify::Notify;
+/// Notifies the service manager that the environment names. Failures to send are ignored.
+fn notify_manager(states: &[NotifyState<'_>]) {
+    let _ = notify(states);
+}
 
-/// Prints status messages and notifies systemd.
-pub(crate) struct StatusReporter(Notify);
-
-impl StatusReporter {
-    /// Reports to the service manager named in the environment, if any.
-    pub(crate) fn from_environment() -> Self {
-        Self(Notify::from_environment())
+/// Reports that the server is ready.
+pub(crate) fn ready(Serving { urls, warnings, up, .. }: &Serving<'_>) {
+    up.fallback.iter().for_each(print);
+    warnings.iter().for_each(print);
+    if let Some(admin) = up.admin {
+        print(format_args!("admin page at http://{admin}/"));
     }
+    listening(urls);
+    notify_manager(&[NotifyState::Ready]);
+}
 
-    /// Reports that the server is ready.
-    pub(crate) fn ready(&self, Serving { urls, warnings, up, .. }: &Serving<'_>) {
-        up.fallback.iter().for_each(print);
-        warnings.iter().for_each(print);
-        if let Some(admin) = up.admin {
-            print(format_args!("admin page at http://{admin}/"));
-        }
-        listening(urls);
-        self.0.ready();
-    }
-
-    /// Reloads the configuration by calling `reload`, which prints the reasons if it fails. `config` is the
-    /// configuration file.
-    pub(crate) fn reload(
-        &self,
-        config: Option<&Path>,
-        reload: impl FnOnce() -> Result<Reloaded, ()>,
-    ) {
-        self.0.reloading();
-        match reload() {
-            Ok(Reloaded { warnings, needs_restart, added, version, files }) => {
-                warnings.iter().for_each(print);
-                for key in needs_restart {
-                    print(format_args!("{key}: changed; restart to apply"));
-                }
-                listening(&added);
-                let files = config.into_iter().chain(files.iter().map(PathBuf::as_path));
-                let files: Vec<_> = files.map(|path| path.display().to_string()).collect();
-                print(match version {
-                    Some(version) => format!("reloaded; configuration version {version}"),
-                    None if files.is_empty() => "reloaded: no files to read".to_owned(),
-                    None => format!("reloaded: {}", files.join(", ")),
-                });
+/// Reloads the configuration by calling `reload`, which prints the reasons if it fails. `config` is the
+/// configuration file.
+pub(crate) fn reload(config: Option<&Path>, reload: impl FnOnce() -> Result<Reloaded, ()>) {
+    // The time stamp is required by systemd to distinguish reloads.
+    let time = NotifyState::monotonic_usec_now().ok();
+    notify_manager(&[NotifyState::Reloading].into_iter().chain(time).collect::<Vec<_>>());
+    match reload() {
+        Ok(Reloaded { warnings, needs_restart, added, version, files }) => {
+            warnings.iter().for_each(print);
+            for key in needs_restart {
+                print(format_args!("{key}: changed; restart to apply"));
             }
-            Err(()) => print("not reloaded; the old configuration remains in effect"),
+            listening(&added);
+            let files = config.into_iter().chain(files.iter().map(PathBuf::as_path));
+            let files: Vec<_> = files.map(|path| path.display().to_string()).collect();
+            print(match version {
+                Some(version) => format!("reloaded; configuration version {version}"),
+                None if files.is_empty() => "reloaded: no files to read".to_owned(),
+                None => format!("reloaded: {}", files.join(", ")),
+            });
         }
-        self.0.ready();
+        Err(()) => print("not reloaded; the old configuration remains in effect"),
     }
+    notify_manager(&[NotifyState::Ready]);
+}
 
-    /// Reports that the server is shutting down.
-    pub(crate) fn stopping(&self) {
-        self.0.stopping();
-    }
+/// Reports that the server is shutting down.
+pub(crate) fn stopping() {
+    notify_manager(&[NotifyState::Stopping]);
 }
 
 /// Prints a message to stderr, each line with the name of the program.

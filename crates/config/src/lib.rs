@@ -65,14 +65,13 @@ use std::path::Path;
 
 use toml::de::DeTable;
 
-use crate::declaration::Declaring;
 use crate::error::position;
 use crate::reader::{Reader, Source};
 
 pub use declaration::{Declaration, variable};
 pub use difference::differences;
 pub use error::{ConfigError, Origins};
-pub use pass::Pass;
+pub use pass::{Keys, Pass, declarations};
 pub use reference::reference;
 /// A table to write.
 pub use toml::Table;
@@ -82,12 +81,6 @@ pub use toml::Value as Written;
 pub use toml::de::DeValue as Given;
 pub use units::{duration, size};
 pub use value::{Size, Value, integer};
-
-/// A table of keys.
-pub trait Keys {
-    /// Declares the keys to a pass.
-    fn keys(&mut self, pass: &mut Pass<'_, '_>);
-}
 
 /// Reads `text` over the existing values; keys that it does not contain keep their values. `name` is the
 /// source in error messages; relative paths are resolved against `base`. The position of each key is recorded
@@ -152,16 +145,39 @@ pub fn table<K: Keys + Clone>(keys: &K) -> Table {
     Pass::print(|pass| keys.keys(pass))
 }
 
-/// The declarations of all keys, in their order, with the values of `keys` as defaults.
-pub fn declarations(keys: &mut impl Keys) -> Vec<Declaration> {
-    let mut all = Vec::new();
-    Pass::declare(Declaring::new(&mut all), |pass| keys.keys(pass));
-    all
-}
-
 /// Errors for missing mandatory values, and for values outside of their ranges.
 pub fn check<K: Keys + Clone>(keys: &K) -> Vec<ConfigError> {
     let (mut keys, mut errors) = (keys.clone(), Vec::new());
     Pass::check(String::new(), &mut errors, |pass| keys.keys(pass));
     errors
+}
+
+/// Implements [`Value`](crate::Value) for types that are one of a few words: `FORM as TYPE: VARIANT = "word",
+/// …;`. The form is the type itself, or a marker type.
+#[macro_export]
+macro_rules! choices {
+    ($($form:ty as $type:ty: $($variant:path = $text:literal),* $(,)?;)*) => {$(
+        impl $crate::Value<$type> for $form {
+            fn kind() -> ::std::string::String {
+                [$($text),*].join("|")
+            }
+
+            fn expected() -> ::std::string::String {
+                [$(concat!("\"", $text, "\"")),*].join(" or ")
+            }
+
+            fn read(
+                value: &$crate::Given<'_>,
+            ) -> ::std::result::Result<$type, ::std::string::String> {
+                match value.as_str() {
+                    $(Some($text) => Ok($variant),)*
+                    _ => Err(::std::string::String::new()),
+                }
+            }
+
+            fn print(value: &$type) -> $crate::Written {
+                match value { $($variant => $text,)* }.into()
+            }
+        }
+    )*};
 }

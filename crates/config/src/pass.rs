@@ -4,11 +4,16 @@ use std::ops::{Bound, RangeBounds};
 
 use toml::de::{DeTable, DeValue};
 
-use crate::Keys;
-use crate::declaration::Declaring;
+use crate::declaration::{Declaration, Declaring};
 use crate::error::ConfigError;
 use crate::reader::{Reader, Reading};
 use crate::value::Value;
+
+/// A table of keys.
+pub trait Keys {
+    /// Declares the keys to a pass.
+    fn keys(&mut self, pass: &mut Pass<'_, '_>);
+}
 
 /// A pass over declarations of keys, which reads, writes, lists or checks them.
 ///
@@ -263,6 +268,13 @@ impl Pass<'_, '_> {
             _ => self.list(name, list, blank),
         }
     }
+}
+
+/// The declarations of all keys, in their order, with the values of `keys` as defaults.
+pub fn declarations(keys: &mut impl Keys) -> Vec<Declaration> {
+    let mut all = Vec::new();
+    Pass::declare(Declaring::new(&mut all), |pass| keys.keys(pass));
+    all
 }
 
 /// A value without quotation marks.

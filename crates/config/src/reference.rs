@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::Keys;
-use crate::declarations;
+use crate::pass::{Keys, declarations};
 
 /// The reference page of `phalanx COMMAND`, generated from the declarations of its keys.
 pub fn reference(keys: &mut impl Keys, command: &str) -> String {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
+use crate::units;
+
 /// The TOML form of a type `T`, implemented by the type itself, or by a marker type if `T` belongs to another
 /// crate.
 ///
@@ -127,7 +129,7 @@ macro_rules! sizes {
 
             fn read(value: &DeValue<'_>) -> Result<$type, String> {
                 let bytes = match value.as_str() {
-                    Some(text) => crate::size(text)?,
+                    Some(text) => units::size(text)?,
                     None => integer(value)?,
                 };
                 bytes.try_into().map_err(|_| String::new())
@@ -222,7 +224,7 @@ impl Value for Duration {
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
-        value.as_str().and_then(|text| crate::duration(text).ok()).ok_or_else(String::new)
+        value.as_str().and_then(|text| units::duration(text).ok()).ok_or_else(String::new)
     }
 
     fn print(value: &Self) -> toml::Value {
@@ -315,34 +317,4 @@ impl Value for SocketAddr {
     fn print(value: &Self) -> toml::Value {
         value.to_string().into()
     }
-}
-
-/// Implements [`Value`](crate::Value) for types that are one of a few words: `FORM as TYPE: VARIANT = "word",
-/// …;`. The form is the type itself, or a marker type.
-#[macro_export]
-macro_rules! choices {
-    ($($form:ty as $type:ty: $($variant:path = $text:literal),* $(,)?;)*) => {$(
-        impl $crate::Value<$type> for $form {
-            fn kind() -> ::std::string::String {
-                [$($text),*].join("|")
-            }
-
-            fn expected() -> ::std::string::String {
-                [$(concat!("\"", $text, "\"")),*].join(" or ")
-            }
-
-            fn read(
-                value: &$crate::Given<'_>,
-            ) -> ::std::result::Result<$type, ::std::string::String> {
-                match value.as_str() {
-                    $(Some($text) => Ok($variant),)*
-                    _ => Err(::std::string::String::new()),
-                }
-            }
-
-            fn print(value: &$type) -> $crate::Written {
-                match value { $($variant => $text,)* }.into()
-            }
-        }
-    )*};
 }

@@ -17,10 +17,13 @@ pub(crate) use publish::Pub;
 pub(crate) use subscribe::Sub;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
 use address::Address;
+
+use crate::units::{seconds, time};
 
 /// The broker and the credentials.
 #[derive(Args)]
@@ -62,9 +65,18 @@ struct To {
     #[arg(long)]
     v311: bool,
 
-    /// Keep-alive interval in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u16).range(5..))]
+    /// Keep-alive interval.
+    #[arg(long, value_name = "time", default_value = "60s", value_parser = keep_alive)]
     keep_alive: u16,
+}
+
+fn keep_alive(text: &str) -> Result<u16, String> {
+    seconds(text, 5..=u16::MAX.into()).map(|seconds| seconds as u16)
+}
+
+/// Parses a timeout of at least a second.
+fn timeout(text: &str) -> Result<Duration, String> {
+    time(text, Duration::from_secs(1))
 }
 
 /// Parses a QoS.

@@ -15,6 +15,7 @@ use super::To;
 use super::connect::{Accepted, connect};
 use super::connection::{Connection, Event, ReceivedPacket};
 use super::failure::{Failure, reason_text};
+use crate::units::seconds;
 
 /// Publish messages to an MQTT broker
 ///
@@ -41,13 +42,13 @@ pub(crate) struct Pub {
     #[arg(long = "user-property", short = 'U', value_name = "NAME=VALUE", value_parser = user_property)]
     user_properties: Vec<(String, String)>,
 
-    /// Message expiry interval in seconds. (MQTT 5)
-    #[arg(long, value_name = "SECONDS")]
+    /// Message expiry interval. (MQTT 5)
+    #[arg(long, value_name = "time", value_parser = expiry)]
     expiry: Option<u32>,
 
-    /// Timeout for answers of the broker, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    timeout: u64,
+    /// Timeout for answers of the broker.
+    #[arg(long, value_name = "time", default_value = "30s", value_parser = super::timeout)]
+    timeout: Duration,
 
     #[command(flatten)]
     to: To,
@@ -68,6 +69,10 @@ struct What {
     /// Publish each line of standard input as a message, as soon as it is read
     #[arg(long, short = 'l')]
     stdin_lines: bool,
+}
+
+fn expiry(text: &str) -> Result<u32, String> {
+    seconds(text, 0..=u32::MAX)
 }
 
 fn user_property(text: &str) -> Result<(String, String), String> {
@@ -91,7 +96,7 @@ impl Pub {
             return Err(Failure::Usage(format!("{:?} {why}", self.topic)));
         }
         let mut source = self.what.open()?;
-        let timeout = Duration::from_secs(self.timeout);
+        let timeout = self.timeout;
         let Accepted { connection, receive_maximum } = connect(&self.to, timeout)?;
         let mut properties = PropertyBuffer::new();
         let user = self.user_properties.iter().map(|(name, value)| Property::User(name, value));

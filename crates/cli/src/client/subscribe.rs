@@ -45,9 +45,9 @@ pub(crate) struct Sub {
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<NonZero<u64>>,
 
-    /// Exit after this many seconds. Also limits the wait for the broker's answers, which is at most 30 seconds.
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    timeout: Option<u64>,
+    /// Exit after this time. Also limits the wait for the broker's answers, which is at most 30 seconds.
+    #[arg(long, value_name = "time", value_parser = super::timeout)]
+    timeout: Option<Duration>,
 
     /// Print the topic before the payload.
     #[arg(long, short, conflicts_with = "json")]
@@ -78,7 +78,7 @@ impl Sub {
     }
 
     fn subscribe(&self) -> Result<(), Failure> {
-        let until = self.timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+        let until = self.timeout.map(|timeout| Instant::now() + timeout);
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         let timeout = left.map_or(TIMEOUT, |left| left.min(TIMEOUT));
         let connection = connect(&self.to, timeout)?.connection;

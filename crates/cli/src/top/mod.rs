@@ -26,6 +26,8 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use app::{App, Next};
 use fetch::{Failure, Target};
 
+use crate::units::time;
+
 /// Interval at which keys are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -43,9 +45,9 @@ pub(crate) struct Top {
     #[arg(value_name = "ADDR:PORT", default_value = "127.0.0.1:8081", env = "PHALANX_ADMIN")]
     address: String,
 
-    /// Interval between snapshots in seconds.
-    #[arg(long, short, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
-    every: f64,
+    /// Interval between snapshots.
+    #[arg(long, short, value_name = "time", default_value = "1s", value_parser = every)]
+    every: Duration,
 
     /// Start with the sums over all processors.
     #[arg(long)]
@@ -60,11 +62,8 @@ pub(crate) struct Top {
     bytes: bool,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err(format!("{text:?} is not a number of seconds from 0.05 to 3600")),
-    }
+fn every(text: &str) -> Result<Duration, String> {
+    time(text, Duration::from_millis(50))
 }
 
 impl Top {
@@ -90,7 +89,7 @@ impl Top {
 
     fn once(&self, target: &Target) -> Result<(), Failure> {
         let before = target.snapshot()?;
-        thread::sleep(Duration::from_secs_f64(self.every));
+        thread::sleep(self.every);
         let after = target.snapshot()?;
         let interval = Interval::between(&before, &after).ok_or(Failure::Restarted)?;
         print!("{}", plain::table(target.name(), &after, &interval, self.sum));
@@ -99,7 +98,7 @@ impl Top {
 
     fn watch(&self, target: Target) -> Result<(), Failure> {
         // Report an unreachable address before the terminal is modified.
-        let mut app = App::new(target.name().to_owned(), self.every, self.sum);
+        let mut app = App::new(target.name().to_owned(), self.every.as_secs_f64(), self.sum);
         app.take(Ok(target.snapshot()?));
         let every = Arc::new(AtomicU64::new(0));
         let snapshots = look(target, every.clone());

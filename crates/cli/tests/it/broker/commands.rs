@@ -149,8 +149,8 @@ fn exit_codes(driver: &str) {
         (output.status.code(), said(&output))
     };
     let url = url(&broker);
-    assert_eq!(end("sub", &url, &["-t", "t", "--timeout=3", "--quiet"]), (Some(0), String::new()));
-    let (code, said) = end("sub", &url, &["-t", "t", "--timeout=3", "-n2"]);
+    assert_eq!(end("sub", &url, &["-t", "t", "--timeout=3s", "--quiet"]), (Some(0), String::new()));
+    let (code, said) = end("sub", &url, &["-t", "t", "--timeout=3s", "-n2"]);
     assert!(code == Some(3) && said.ends_with("timeout; 2 messages are missing\n"), "{said}");
     let (code, said) = end("sub", &url, &["-t", "a#"]);
     assert!(code == Some(1) && said.contains("topic filter invalid"), "{said}");
@@ -190,13 +190,13 @@ fn exit_codes(driver: &str) {
 
 fn retained_messages_have_the_flag(driver: &str) {
     let broker = Broker::start(driver);
-    publish(&broker, &["-t", "r", "-m", "kept", "--retain", "-q1", "--expiry", "100"]);
+    publish(&broker, &["-t", "r", "-m", "kept", "--retain", "-q1", "--expiry", "100s"]);
     let lines = Subscriber::start(&broker, &["-t", "r", "-n1", "--json"]).lines();
     let message: Value = serde_json::from_str(&lines[0]).unwrap();
     assert_eq!((&message["retain"], &message["payload"]), (&json!(true), &json!("kept")));
     assert!(message["expiry"].as_u64().is_some_and(|left| left <= 100), "{message}");
     publish(&broker, &["-t", "r", "-m", "", "--retain", "-q1"]);
-    let mut nothing = phalanx("sub", &url(&broker), &["-t", "r", "--timeout=1", "--quiet"]);
+    let mut nothing = phalanx("sub", &url(&broker), &["-t", "r", "--timeout=1s", "--quiet"]);
     assert!(nothing.output().unwrap().stdout.is_empty());
 }
 

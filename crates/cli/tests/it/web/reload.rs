@@ -251,7 +251,7 @@ fn systemd_is_notified(driver: &'static str) {
     let hear = || {
         let mut bytes = [0; 256];
         let length = notified.recv(&mut bytes).unwrap();
-        String::from_utf8(bytes[..length].to_vec()).unwrap()
+        String::from_utf8(bytes[..length].to_vec()).unwrap().trim_end().to_owned()
     };
     let text = format!("{LISTEN}host.root = 'root'");
     let mut changing = Changing::start_with(driver, &site, &text, |command| {

@@ -24,7 +24,7 @@ fn a_plain_table(driver: &'static str) {
     let server = start(driver, &site);
     let admin = format!("http://{}/", server.admin());
     let output = thread::scope(|scope| {
-        let output = scope.spawn(|| top(&[&admin, "--once", "--every", "0.5"]));
+        let output = scope.spawn(|| top(&[&admin, "--once", "--every", "500ms"]));
         while !output.is_finished() {
             assert_eq!(get(server.address, "/small").status, 200);
         }
@@ -49,7 +49,7 @@ fn a_plain_table(driver: &'static str) {
     let rate = |line: &str| figures(line)[4].clone();
     let mut network = lines[2..].iter().filter(|line| line.starts_with("network "));
     assert!(network.any(|line| rate(line) != "0"), "the network was busy: {text}");
-    let summed = top(&[&admin, "--once", "--every", "0.05", "--sum"]);
+    let summed = top(&[&admin, "--once", "--every", "50ms", "--sum"]);
     assert_eq!(String::from_utf8(summed.stdout).unwrap().lines().count(), 2 + STAGES.len());
     // Without a terminal there is nothing to draw on.
     let output = top(&[&admin]);
@@ -73,26 +73,30 @@ fn an_unreachable_address() {
 
 #[test]
 fn another_server() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let other = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let _ = stream.read(&mut [0; 1024]);
-        let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
-    });
-    let output = top(&[&address, "--once"]);
-    other.join().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        said.contains("not the admin address of a Phalanx program") && said.contains("404"),
-        "{said}"
-    );
+    for (answer, why) in [
+        ("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "404"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "not a snapshot"),
+        ("SSH-2.0-x\r\n\r\n", ""),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let other = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(answer.as_bytes());
+        });
+        let output = top(&[&address, "--once"]);
+        other.join().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let said = String::from_utf8(output.stderr).unwrap();
+        let other = "not the admin address of a Phalanx program";
+        assert!(said.contains(other) && said.contains(why), "{answer:?}: {said}");
+    }
 }
 
 #[test]
 fn bad_arguments() {
-    for arguments in [&["--every", "0"][..], &["--every", "x"], &["a:1", "b:2"], &["--bad"]] {
+    for arguments in [&["--every", "0"][..], &["--every", "1"], &["a:1", "b:2"], &["--bad"]] {
         assert_eq!(top(arguments).status.code(), Some(2), "{arguments:?}");
     }
 }
