@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn stacks_are_reused_last_in_first_out_and_cold_ones_are_emptied() {
         let mut class = Class::default();
-        let mut take = |class: &mut Class| {
+        let take = |class: &mut Class| {
             let stack = class.free.pop();
             let stack = stack.unwrap_or_else(|| class.map(StackSize::KiB16).unwrap());
             class.begin(stack)
