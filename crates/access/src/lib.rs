@@ -1,10 +1,11 @@
-//! Authentication and authorization for a message broker: a password file, and an access list by user, client
+//! Authentication and authorization: password files of both servers, and the broker's access list by user, client
 //! and topic.
 //!
 //! | file | idea |
 //! |---|---|
 //! | `error` | errors in files, with position and remedy |
-//! | `users` | the users of a file and their password hashes (Argon2id) |
+//! | `users` | the broker's users and their password hashes (Argon2id) |
+//! | `htpasswd` | the web server's users and their password hashes (bcrypt) |
 //! | `passwords` | the stage that verifies passwords, on threads of its own |
 //! | `memory_pool` | working memory of password checks |
 //! | `passwd` | sets passwords in a file |
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod htpasswd;
 mod memory_pool;
 mod parse;
 pub mod passwd;
@@ -29,6 +31,7 @@ mod subject;
 mod users;
 
 pub use error::{FileError, LineError};
+pub use htpasswd::Htpasswd;
 pub use passwords::{Attempt, Passwords};
 pub use rules::{Coverage, Rules};
 pub use subject::Subject;

@@ -4,10 +4,10 @@ use std::io;
 use std::path::PathBuf;
 
 use phalanx::runtime::RunError;
+use phalanx_access::FileError;
 use phalanx_service::BindError;
 use phalanx_tls::CertificateError;
 
-use crate::auth::files::UsersError;
 use crate::config::{ConfigError, LogTarget};
 
 /// Error of starting, running or reconfiguring a server.
@@ -41,7 +41,7 @@ pub enum ServeError {
     Certificate(#[from] CertificateError),
     /// A password file is unusable.
     #[error(transparent)]
-    Users(#[from] UsersError),
+    Users(#[from] FileError),
     /// The new configuration contains a change that requires a restart.
     #[error("{0} requires a restart")]
     NeedsRestart(&'static str),

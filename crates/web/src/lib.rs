@@ -44,13 +44,13 @@ mod socket;
 mod stages;
 mod unavailable;
 
-pub use auth::files::UsersError;
 pub use config::{
     AccessLog, Auth, CacheRule, Config, ConfigError, Cors, HeaderRule, HostConfig, Listen,
     LogFormat, LogTarget, Origins, PerAddress, Redirect, RedirectStatus, Rewrite, RuntimeConfig,
     Scheme, SecurityHeaders, Symlinks, Timeouts, Tls, TypeRule, UnknownHost,
 };
 pub use error::ServeError;
+pub use phalanx_access::FileError;
 pub use phalanx_service::{Inherited, Operator, Reload, Reloaded, Serving};
 pub use phalanx_tls::CertificateError;
 pub use reload::Reloader;

@@ -26,7 +26,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("service", &["config", "phalanx"]),
     ("websocket", &[]),
     ("tls", &["phalanx"]),
-    ("web", &["config", "guard", "http", "http2", "phalanx", "service", "testkit", "tls"]),
+    (
+        "web",
+        &["access", "config", "guard", "http", "http2", "phalanx", "service", "testkit", "tls"],
+    ),
     ("store", &["phalanx"]),
     ("access", &["guard", "phalanx"]),
     (

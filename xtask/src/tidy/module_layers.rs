@@ -68,7 +68,7 @@ pub(super) const CRATES: &[Layers] = &[
         folder: "crates/access",
         layers: &[
             &["error", "memory_pool", "subject"],
-            &["pattern", "users"],
+            &["htpasswd", "pattern", "users"],
             &["passwd", "passwords", "rules"],
             &["parse"],
         ],

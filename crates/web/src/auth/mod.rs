@@ -1,8 +1,7 @@
-//! Basic authentication (RFC 7617) with password files in `htpasswd` format.
+//! Basic authentication (RFC 7617) with password files in `htpasswd` format, which `phalanx_access` reads.
 //!
 //! | file | idea |
 //! |---|---|
-//! | `users` | the users of a file and their password hashes |
 //! | `credentials` | the name and password in a request |
 //! | `passwords` | verification, and a cache of verified credentials |
 //! | `files` | loading the files named in a configuration |
@@ -13,4 +12,3 @@
 pub(crate) mod credentials;
 pub(crate) mod files;
 pub(crate) mod passwords;
-pub(crate) mod users;

@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use phalanx_access::Htpasswd;
 use ring::hmac;
 use ring::rand::SystemRandom;
 
 use crate::auth::credentials::Credentials;
-use crate::auth::users::Users;
 
 /// Time for which verified credentials stay valid without another verification. A reload discards
 /// them if the file has changed.
@@ -23,7 +23,7 @@ const CACHE_ENTRIES: usize = 1024;
 
 /// The passwords of one file.
 pub(crate) struct Passwords {
-    users: Users,
+    users: Htpasswd,
     /// Key of the cache; `None` if the system has no randomness, which disables the cache.
     key: Option<hmac::Key>,
     /// Verified credentials with their expiry times.
@@ -33,7 +33,7 @@ pub(crate) struct Passwords {
 type Tag = [u8; 32];
 
 impl Passwords {
-    pub(crate) fn new(users: Users) -> Self {
+    pub(crate) fn new(users: Htpasswd) -> Self {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).ok();
         Self { users, key, known: Mutex::default() }
     }
@@ -88,8 +88,9 @@ mod tests {
     use super::*;
 
     fn passwords() -> Passwords {
-        let hash = bcrypt::hash_with_salt("b", 4, [7; 16]).unwrap();
-        Passwords::new(Users::parse(format!("a:{hash}").as_bytes()).ok().unwrap())
+        // The password is "b".
+        let line = "a:$2y$04$L4Fh0NN61XBvJ/sHDckBXuvFs1DAFBy9t0CWc1Vw4tbStH0R7hkIq";
+        Passwords::new(Htpasswd::parse(line.as_bytes()).ok().unwrap())
     }
 
     fn at(seconds: u64) -> Duration {

@@ -197,7 +197,10 @@ fn users_are_reloaded(driver: &'static str) {
     assert_eq!(client.get_with("/private/file", EVE).status, 401);
     // A file with an error changes nothing.
     let said = reload("eve:apple");
-    assert!(said.contains("users:1: the password of \"eve\"") && said.contains("not reloaded"));
+    assert!(
+        said.contains("users: line 1, column 1: the password of \"eve\"")
+            && said.contains("not reloaded")
+    );
     assert_eq!(client.get_with("/private/file", EVE).status, 401);
     reload(USERS);
     assert_eq!(client.get_with("/private/file", EVE).status, 200);
@@ -255,7 +258,7 @@ fn errors_in_password_files_are_reported() {
             "127.0.0.1:80",
             rule,
             1,
-            &["users:1:", "users:2:", "MD5", "SHA-1", "htpasswd -B"][..],
+            &["users: line 1,", "users: line 2,", "MD5", "SHA-1", "htpasswd -B"][..],
         ),
         ("", "127.0.0.1:80", rule, 1, &["no users"]),
         (USERS, "0.0.0.0:80", rule, 0, &["at 0.0.0.0:80 without TLS"]),

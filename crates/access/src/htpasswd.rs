@@ -6,29 +6,38 @@
 //! recreate it, rather than accepted with a warning.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use bcrypt::HashParts;
+
+use crate::error::{FileError, LineError};
 
 /// Accepted bcrypt costs. Bcrypt starts at 4; above 14, one verification takes more than a second.
 const COSTS: std::ops::RangeInclusive<u32> = 4..=14;
 
-/// The users of a file.
+/// The users of a file in `htpasswd` format.
 #[derive(PartialEq, Eq)]
-pub(crate) struct Users {
+pub struct Htpasswd {
     hashes: HashMap<Box<[u8]>, Box<str>>,
     /// A hash that matches no password, with the highest cost in the file. Verified for unknown users.
     nobody: Box<str>,
 }
 
-/// An invalid line: its number, counted from one, and the error.
-pub(crate) type Wrong = (usize, String);
+impl Htpasswd {
+    /// Reads a password file. May block.
+    ///
+    /// # Errors
+    /// [`FileError`] with the lines of all errors, and the remedy.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        let text = std::fs::read(path).map_err(FileError::io("read", path))?;
+        Self::parse(&text).map_err(|errors| FileError::Invalid { path: path.into(), errors })
+    }
 
-impl Users {
     /// Parses the lines. Empty lines and lines that begin with `#` are ignored.
     ///
     /// # Errors
-    /// All errors found, at least one; line 0 stands for the whole file.
-    pub(crate) fn parse(text: &[u8]) -> Result<Self, Vec<Wrong>> {
+    /// All errors, at least one.
+    pub fn parse(text: &[u8]) -> Result<Self, Vec<LineError>> {
         let (mut hashes, mut wrong) = (HashMap::new(), Vec::new());
         let mut cost = *COSTS.start();
         for (n, line) in text.split(|byte| *byte == b'\n').enumerate() {
@@ -36,18 +45,20 @@ impl Users {
             if line.is_empty() || line.starts_with(b"#") {
                 continue;
             }
+            let mut told = |what| wrong.push(LineError { line: n + 1, column: 1, what });
             match user(line) {
                 Ok((name, hash, own)) => {
                     cost = cost.max(own);
                     if hashes.insert(name.into(), hash.into()).is_some() {
-                        wrong.push((n + 1, format!("duplicate user {}", shown(name))));
+                        told(format!("duplicate user {}", shown(name)));
                     }
                 }
-                Err(what) => wrong.push((n + 1, what)),
+                Err(what) => told(what),
             }
         }
         if hashes.is_empty() && wrong.is_empty() {
-            wrong.push((0, "no users; create one with `htpasswd -B`".into()));
+            let what = "no users; create one with `htpasswd -B`".into();
+            wrong.push(LineError { line: 0, column: 0, what });
         }
         let nobody = format!("$2b${cost:02}${}", ".".repeat(53)).into();
         if wrong.is_empty() { Ok(Self { hashes, nobody }) } else { Err(wrong) }
@@ -55,7 +66,7 @@ impl Users {
 
     /// Whether this is the user's password. Takes tens of milliseconds. An unknown user takes as long as the
     /// user with the highest cost, so that timing does not reveal which users exist.
-    pub(crate) fn verify(&self, name: &[u8], password: &[u8]) -> bool {
+    pub fn verify(&self, name: &[u8], password: &[u8]) -> bool {
         let known = self.hashes.get(name);
         let right = bcrypt::verify(password, known.unwrap_or(&self.nobody)).unwrap_or(false);
         right && known.is_some()
@@ -118,7 +129,7 @@ mod tests {
     #[test]
     fn passwords_are_verified() {
         let text = format!("# people\n\n eve:{}:comment\r\nadam:{}", hash("apple"), hash("rib"));
-        let users = Users::parse(text.as_bytes()).ok().unwrap();
+        let users = Htpasswd::parse(text.as_bytes()).ok().unwrap();
         // (name, password, right)
         let table = [
             ("eve", "apple", true),
@@ -139,7 +150,7 @@ mod tests {
     #[test]
     fn unknown_users_take_as_long_as_known_ones() {
         let dear = hash("x").replacen("$04$", "$09$", 1);
-        let users = Users::parse(format!("a:{}\nb:{dear}", hash("y")).as_bytes()).ok().unwrap();
+        let users = Htpasswd::parse(format!("a:{}\nb:{dear}", hash("y")).as_bytes()).ok().unwrap();
         assert_eq!(users.nobody.parse::<HashParts>().unwrap().get_cost(), 9);
     }
 
@@ -162,9 +173,9 @@ mod tests {
             (format!("eve:{}", good.replacen("$04$", "$17$", 1)), 1, "cost 17"),
         ];
         for (text, line, wanted) in table {
-            let wrong = Users::parse(text.as_bytes()).err().unwrap();
+            let wrong = Htpasswd::parse(text.as_bytes()).err().unwrap();
             assert_eq!(wrong.len(), 1, "{text}");
-            assert!(wrong[0].0 == line && wrong[0].1.contains(wanted), "{wrong:?}");
+            assert!(wrong[0].line == line && wrong[0].what.contains(wanted), "{wrong:?}");
         }
     }
 }
