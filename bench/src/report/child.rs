@@ -6,11 +6,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::system::interrupt::is_interrupted;
 use crate::system::process::Group;
+use crate::system::procfs;
 
 /// Interval between two polls of the process.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -72,14 +73,23 @@ pub(super) fn run(
     })
 }
 
-/// Sends SIGTERM, so that it ends its servers; if it does not exit, dropping the group kills it.
+/// Asks it to end, so that it ends its servers. If it does not, kills it and all its descendants: servers and loads have
+/// process groups of their own.
 fn end(group: &mut Group) -> io::Result<()> {
-    if let Some(pid) = Pid::from_raw(group.0.id().cast_signed()) {
-        let _ = kill_process_group(pid, Signal::INT);
-    }
+    let child = group.0.id();
+    let signal = |process: u32, signal| {
+        Pid::from_raw(process.cast_signed()).map(|pid| kill_process(pid, signal))
+    };
+    let _ = signal(child, Signal::INT);
     let begun = Instant::now();
-    while begun.elapsed() < SHUTDOWN_TIMEOUT && group.0.try_wait()?.is_none() {
+    while begun.elapsed() < SHUTDOWN_TIMEOUT {
+        if group.0.try_wait()?.is_some() {
+            return Ok(());
+        }
         std::thread::sleep(POLL_INTERVAL);
+    }
+    for process in procfs::family(child).unwrap_or_default() {
+        let _ = signal(process, Signal::KILL);
     }
     Ok(())
 }
@@ -118,6 +128,26 @@ mod tests {
         ] {
             let Outcome::Failed(why) = outcome(script, limit) else { panic!("{script}") };
             assert!(why.contains(wanted), "{script}: {why}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn descendants_in_other_groups_are_killed() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("pid");
+        // A server with a process group of its own, below a process that ignores the signal.
+        let script = format!("trap '' INT; setsid sleep 600 & echo $! > {}; wait", file.display());
+        let Outcome::Failed(_) = outcome(&script, 1) else { panic!("expected a timeout") };
+        let server: u32 = fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+        let is_gone = || {
+            let stat = fs::read_to_string(format!("/proc/{server}/stat")).unwrap_or_default();
+            stat.is_empty() || stat.contains(") Z ")
+        };
+        let begun = Instant::now();
+        while !is_gone() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the server goes on");
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
