@@ -63,7 +63,7 @@ fn ratios<'a>(out: &mut String, entries: impl Iterator<Item = (&'a Experiment, &
                 out,
                 "| [{}](#{}) | {}{} | {}{missed} | {} |",
                 ratio.says,
-                entry.name,
+                anchor(&experiment.title),
                 number(value),
                 spread.unwrap_or_default(),
                 ratio.goal,
@@ -84,14 +84,20 @@ fn changes(out: &mut String, moves: &[Move], level: usize) {
     for Move { experiment, says, before, now, better } in moves {
         let (before, now) = (number(*before), number(*now));
         let better = if *better { "better" } else { "**worse**" };
+        let experiment = catalogue::find(experiment).map(|found| anchor(&found.title));
+        let experiment = experiment.unwrap_or_default();
         let _ = writeln!(out, "| [{says}](#{experiment}) | {before} | {now} | {better} |");
     }
 }
 
 fn section(out: &mut String, experiment: &Experiment, entry: &Entry, parts: Parts) {
     let Experiment { title, about, differs, .. } = experiment;
-    let _ =
-        writeln!(out, "\n<a id=\"{}\"></a>\n\n{} {title}\n", entry.name, "#".repeat(parts.level));
+    let _ = writeln!(
+        out,
+        "\n<a id=\"{}\"></a>\n\n{} {title}\n",
+        anchor(title),
+        "#".repeat(parts.level)
+    );
     if let Some(paper) = &experiment.paper {
         let _ = writeln!(out, "> {paper}\n");
     }
@@ -165,6 +171,12 @@ fn rows(out: &mut String, table: &Table, report: &Value) {
     out.push('\n');
 }
 
+/// The anchor of a heading, as hosts of repositories make it.
+fn anchor(title: &str) -> String {
+    let letters = title.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+    letters.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
 /// Escapes what would be markup or the end of a cell.
 fn text(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|")
@@ -208,8 +220,8 @@ mod tests {
     fn ratios_and_rows_are_on_the_page() {
         let page = page(&document(), None, Parts { level: 3, plots: false, figures: true });
         for line in [
-            "\n| [an operation over a boxed closure](#op) | 2 | at most 1, **missed** |  |\n",
-            "\n<a id=\"op\"></a>\n\n### The cost of an operation\n",
+            "\n| [an operation over a boxed closure](#the-cost-of-an-operation) | 2 | at most 1, **missed** |  |\n",
+            "\n<a id=\"the-cost-of-an-operation\"></a>\n\n### The cost of an operation\n",
             "\n| a \\| &lt;b> | – | phalanx | 2 | 9.23 |",
             "\n| --- | --- | --- | --: | --: |",
             "\n`phalanx-bench scale --json`, 1 s\n",
@@ -225,7 +237,10 @@ mod tests {
             Move { experiment: "op", says: "a ratio", before: 1.0, now: 2.0, better: false };
         let page =
             page(&document(), Some(&[moved]), Parts { level: 2, plots: true, figures: false });
-        assert!(page.contains("\n| [a ratio](#op) | 1 | 2 | **worse** |\n"), "{page}");
+        assert!(
+            page.contains("\n| [a ratio](#the-cost-of-an-operation) | 1 | 2 | **worse** |\n"),
+            "{page}"
+        );
         assert!(!page.contains("<details>"), "{page}");
     }
 }
