@@ -22,6 +22,7 @@ use std::task::{Context, Poll};
 use corosensei::Yielder;
 use phalanx_core::{OpenScopes, Stage, Stateless};
 
+use crate::children::Children;
 use crate::stack::{GUARD, StackSize};
 
 /// Polls the future for which a fibre waits, and stores its output on the fibre's stack.
@@ -45,13 +46,15 @@ pub(crate) struct Block {
     guard: Range<usize>,
     yielder: Cell<*const Yielder<(), Suspended>>,
     /// The scopes that were open when it was resumed.
-    scopes: Cell<OpenScopes>,
+    resumed_in: Cell<OpenScopes>,
     /// The panic of the future for which it waited.
     pub(crate) panic: Cell<Option<Box<dyn Any + Send>>>,
     /// The number of waits since its operation was dropped; zero while it lives.
     waits_at_end: Cell<u32>,
     /// Values of [`FibreLocal`](crate::FibreLocal)s, by the address of their keys.
     pub(crate) locals: RefCell<Vec<(usize, Rc<dyn Any>)>>,
+    /// The scopes that are open, from the outermost.
+    pub(crate) scopes: RefCell<Vec<Rc<Children>>>,
 }
 
 thread_local! {
@@ -72,10 +75,11 @@ impl Block {
             size,
             guard: limit..limit + GUARD,
             yielder: Cell::new(std::ptr::null()),
-            scopes: Cell::default(),
+            resumed_in: Cell::default(),
             panic: Cell::default(),
             waits_at_end: Cell::default(),
             locals: RefCell::default(),
+            scopes: RefCell::default(),
         })
     }
 
@@ -111,7 +115,7 @@ impl Block {
              `std::thread::panicking()` first",
             self.stage_name
         );
-        let (now, before) = (OpenScopes::now(), self.scopes.get());
+        let (now, before) = (OpenScopes::now(), self.resumed_in.get());
         if now != before {
             let scope = if now.holds_state_since(before) {
                 "the closure of a `with`, which borrows a state; let the closure return first"
@@ -127,7 +131,20 @@ impl Block {
                 self.does_not_end();
             }
         }
-        let waiting: *mut Waiting<'_> = waiting;
+        let scopes = self.scopes.borrow().clone();
+        let mut with_children = |context: &mut Context<'_>| {
+            loop {
+                if waiting(context).is_ready() {
+                    return Poll::Ready(());
+                }
+                // A child that has finished may be what the fibre waits for.
+                if !scopes.iter().fold(false, |finished, scope| scope.poll(context) | finished) {
+                    return Poll::Pending;
+                }
+            }
+        };
+        let waiting: *mut Waiting<'_> =
+            if scopes.is_empty() { waiting } else { &raw mut with_children };
         // SAFETY: only the lifetime changes; the pointer is used while this function waits.
         let waiting: *mut Waiting<'static> = unsafe { std::mem::transmute(waiting) };
         let suspended = NonNull::new(waiting).expect("made from a reference");
@@ -174,7 +191,7 @@ impl Resumed {
     /// Call it right before the block's coroutine is resumed, and drop the result right after.
     #[inline]
     pub(crate) fn new(block: &Rc<Block>) -> Self {
-        block.scopes.set(OpenScopes::now());
+        block.resumed_in.set(OpenScopes::now());
         Self(CURRENT.replace(Some(NonNull::from(&**block))))
     }
 }
@@ -191,6 +208,13 @@ impl Drop for Resumed {
 pub(crate) fn try_current<R>(f: impl FnOnce(&Block) -> R) -> Option<R> {
     // SAFETY: valid while it is set (top of the file).
     CURRENT.get().map(|block| f(unsafe { block.as_ref() }))
+}
+
+/// The stage and the stack size of the running fibre.
+#[track_caller]
+pub(crate) fn here() -> (Stage<Stateless>, StackSize) {
+    try_current(|block| (block.stage, block.size))
+        .expect("fibres are started in the body of a fibre, not in a future for which it waits")
 }
 
 /// Suspends the running fibre until `waiting` is ready.

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use phalanx_core::Call;
 
-use crate::block;
+use crate::block::{self, here};
 use crate::operation::{Operation, Plain};
-use crate::stack::StackSize;
+use crate::scope::{self, Scope};
 
 /// The running fibre, as its body accesses it.
 ///
@@ -78,13 +78,38 @@ impl Fibre<'_> {
         let (stage, size) = here();
         stage.call(move || Operation::<F, _>::new(stage, size, Plain(body)))
     }
-}
 
-/// The stage and the stack size of the running fibre.
-#[track_caller]
-fn here() -> (phalanx_core::Stage<phalanx_core::Stateless>, StackSize) {
-    block::try_current(|block| (block.stage, block.size))
-        .expect("fibres are spawned in the body of a fibre, not in a future for which it waits")
+    /// Runs `f` with a scope, whose fibres may borrow locals of this one, and waits for all of them.
+    ///
+    /// Scoped fibres are a part of this fibre's operation: they run whenever this fibre waits, and are not counted as
+    /// operations. Each wake-up polls all of them, so use [`spawn`](Self::spawn) for more than a few.
+    ///
+    /// ```
+    /// use phalanx_core::{CallError, SharedStage};
+    /// use phalanx_fibre::LocalFibres;
+    ///
+    /// async fn halves(stage: SharedStage<()>, numbers: Vec<u64>) -> Result<u64, CallError> {
+    ///     let call = stage.fibre(move |_, fibre| {
+    ///         let (left, right) = numbers.split_at(numbers.len() / 2);
+    ///         fibre.scope(|scope| {
+    ///             let left = scope.spawn(|_| left.iter().sum::<u64>());
+    ///             let right = scope.spawn(|_| right.iter().sum::<u64>());
+    ///             left.join() + right.join()
+    ///         })
+    ///     });
+    ///     call.await
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    /// If a scoped fibre panics that was not joined; and as [`wait`].
+    #[track_caller]
+    pub fn scope<'env, F, T>(&self, f: F) -> T
+    where
+        F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+    {
+        scope::scope(f)
+    }
 }
 
 /// Suspends the running fibre until `future` is ready, and returns its output.

@@ -40,11 +40,13 @@
 //! - Programs are built with `panic = "unwind"`, because stacks cannot be unwound otherwise.
 
 mod block;
+mod children;
 mod fibre;
 mod fibre_local;
 mod operation;
 mod overflow;
 mod pool;
+mod scope;
 mod stack;
 mod stage;
 pub mod sync;
@@ -53,5 +55,6 @@ mod wait_queue;
 pub use self::fibre::{Fibre, wait};
 pub use self::fibre_local::FibreLocal;
 pub use self::pool::set_stack_limit;
+pub use self::scope::{Scope, ScopedFibre};
 pub use self::stack::StackSize;
 pub use self::stage::{KeyedFibres, LocalFibres};

@@ -62,5 +62,6 @@ pub mod net;
 
 #[doc(inline)]
 pub use phalanx_fibre::{
-    Fibre, FibreLocal, KeyedFibres, LocalFibres, StackSize, set_stack_limit, sync, wait,
+    Fibre, FibreLocal, KeyedFibres, LocalFibres, Scope, ScopedFibre, StackSize, set_stack_limit,
+    sync, wait,
 };

@@ -61,10 +61,11 @@ impl Stage<Stateless> {
         processor::current(|p| p.stage_name(p.own_stage(self.key())))
     }
 
-    /// Records how many bytes of its stack a fibre has used, by the type name of its body.
+    /// Records how many bytes of its stack a fibre has used, by the type name of its body. Does nothing outside of a
+    /// processor, because destructors call it.
     #[doc(hidden)]
     pub fn note_stack(&self, body: &'static str, bytes: usize) {
-        processor::current(|p| {
+        processor::try_current(|p| {
             let stage = p.own_stage(self.key()).into();
             p.observe.counters.types.note_stack(stage, display_name(body), bytes);
         });

@@ -5,6 +5,7 @@
 mod blocking;
 mod cancel;
 mod end;
+mod fibre_scopes;
 mod fibre_streams;
 mod fibre_sync;
 mod fibres;

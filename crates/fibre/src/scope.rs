@@ -1,0 +1,132 @@
+//! Fibres that borrow from the fibre that starts them.
+//!
+//! Scoped fibres are a part of their parent's operation: whenever the parent waits, its operation polls them too. So they
+//! have the parent's waker, and end with it.
+//!
+//! # Safety
+//! A scoped fibre borrows for `'scope`, and [`Scope::spawn`] extends that to `'static` in order to store it. The list is
+//! reached through the scope and through the block of the parent. [`scope`] ends only after [`Finish`] has dropped every
+//! child, also when it unwinds, and nothing can add a child after that: references to the scope have ended. A child that
+//! is being polled is not in the list, but then the parent is suspended, and its stack is not unwound: its operation is
+//! the running one, which the scheduler does not drop. `'scope` includes the whole call of [`scope`].
+
+use std::any::Any;
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use crate::block::{self, here};
+use crate::children::{Child, Children};
+use crate::fibre::{Fibre, wait};
+use crate::operation::{Operation, Plain};
+
+/// Starts scoped fibres; see [`Fibre::scope`](crate::Fibre::scope).
+pub struct Scope<'scope, 'env: 'scope> {
+    children: Rc<Children>,
+    panicked: Cell<bool>,
+    // Invariant in both, as that of `std::thread`.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// The end of a scope.
+struct Finish<'c>(&'c Rc<Children>);
+
+impl Drop for Finish<'_> {
+    fn drop(&mut self) {
+        self.0.drop_all();
+        block::try_current(|block| {
+            block.scopes.borrow_mut().retain(|each| !Rc::ptr_eq(each, self.0));
+        });
+    }
+}
+
+/// Runs `f` with a scope of the running fibre.
+#[track_caller]
+pub(crate) fn scope<'env, F, T>(f: F) -> T
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+{
+    let children: Rc<Children> = Rc::default();
+    let scope = Scope {
+        children: children.clone(),
+        panicked: Cell::new(false),
+        scope: PhantomData,
+        env: PhantomData,
+    };
+    let finish = Finish(&children);
+    block::try_current(|block| block.scopes.borrow_mut().push(children.clone()));
+    let result = f(&scope);
+    if !children.is_empty() {
+        wait(poll_fn(|_| match children.is_empty() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }));
+    }
+    drop(finish);
+    assert!(!scope.panicked.get(), "a scoped fibre panicked");
+    result
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Starts a fibre that may borrow what outlives the scope, with a stack of the parent's size. It runs when the
+    /// parent waits.
+    #[track_caller]
+    pub fn spawn<F, T>(&'scope self, body: F) -> ScopedFibre<'scope, T>
+    where
+        F: FnOnce(&Fibre<'_>) -> T + 'scope,
+        T: 'scope,
+    {
+        let (stage, size) = here();
+        let result = Rc::new(Cell::new(None));
+        let (output, panicked) = (result.clone(), &self.panicked);
+        let mut operation = Operation::<F, _>::new(stage, size, Plain(body));
+        let child = poll_fn(move |context| {
+            let poll = AssertUnwindSafe(|| Pin::new(&mut operation).poll(context));
+            let ended = match catch_unwind(poll) {
+                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Ready(value)) => Ok(value),
+                Err(panic) => {
+                    panicked.set(true);
+                    Err(panic)
+                }
+            };
+            output.set(Some(ended));
+            Poll::Ready(())
+        });
+        let child: Child<'scope> = Box::pin(child);
+        // SAFETY: only the lifetime changes; the child is dropped before the scope ends (top of the file).
+        let child = unsafe { std::mem::transmute::<Child<'scope>, Child<'static>>(child) };
+        self.children.add(child);
+        ScopedFibre { result, panicked }
+    }
+}
+
+type Ended<T> = Result<T, Box<dyn Any + Send>>;
+
+/// A fibre of a [`Scope`]. If it is dropped, the scope waits for the fibre.
+pub struct ScopedFibre<'scope, T> {
+    result: Rc<Cell<Option<Ended<T>>>>,
+    panicked: &'scope Cell<bool>,
+}
+
+impl<T> ScopedFibre<'_, T> {
+    /// Waits for the fibre and returns its output.
+    ///
+    /// # Panics
+    /// With the panic of the fibre; and as [`wait`].
+    #[track_caller]
+    pub fn join(self) -> T {
+        let taken = self.result.take().unwrap_or_else(|| {
+            wait(poll_fn(|_| self.result.take().map_or(Poll::Pending, Poll::Ready)))
+        });
+        taken.unwrap_or_else(|panic| {
+            self.panicked.set(false);
+            resume_unwind(panic)
+        })
+    }
+}
