@@ -13,6 +13,8 @@ use phalanx_mqtt::{
 /// Timeout of each answer during the setup.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 const BUFFER_SIZE: usize = 256 * 1024;
+/// Keep-alive interval in seconds, longer than any measurement. rumqttd rejects clients without one.
+const KEEP_ALIVE: u16 = u16::MAX;
 /// Session expiry interval of persistent sessions, in seconds.
 const SESSION_EXPIRY: u32 = 3600;
 
@@ -52,7 +54,7 @@ impl Client {
             version: Version::V5,
             client_id: name,
             clean_start: true,
-            keep_alive: 0,
+            keep_alive: KEEP_ALIVE,
             username: None,
             password: None,
             will: None,
