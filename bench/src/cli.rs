@@ -10,8 +10,8 @@ use phalanx::runtime::DriverKind;
 use crate::baselines::{floor, twin};
 use crate::experiment::{INTERRUPTED, experiments};
 use crate::experiments::{
-    broker, concurrency, dial, failure, figure2, figure4, figure6, figure7, figure8, interleave,
-    ladder, light, matching, op, overload, pipeline, runtimes, scale, web,
+    broker, concurrency, dial, failure, fibre, figure2, figure4, figure6, figure7, figure8,
+    interleave, ladder, light, matching, op, overload, pipeline, runtimes, scale, web,
 };
 use crate::{kernel, load, report};
 
@@ -35,6 +35,8 @@ experiments! {
     measured {
     /// The cost of an operation, a boxed closure and a spawned task
     Op(op::Options) = "op", op::run;
+    /// Fibres compared with async operations: suspending, starting, idle memory, an echo server
+    Fibre(fibre::Options) = "fibre", fibre::run;
     /// The same small tasks on Phalanx, tokio, glommio and monoio
     Runtimes(runtimes::Options) = "runtimes", runtimes::run;
     /// The web server compared with a bare loop, its threaded twin, nginx and others

@@ -1,6 +1,7 @@
 //! The benchmarks, each a command of `phalanx-bench`.
 //!
 //! - [`op`]: the cost of an operation, a boxed closure and a spawned task.
+//! - [`fibre`]: fibres compared with `async` operations.
 //! - [`runtimes`]: the same small tasks on Phalanx and other runtimes.
 //! - [`pipeline`]: when cohorts pay, by size of stages and cohorts.
 //! - [`concurrency`]: the cost of many concurrent requests, with and without a budget and pools; [`failure`]: the
@@ -22,6 +23,7 @@ pub mod broker;
 pub mod concurrency;
 pub mod dial;
 pub mod failure;
+pub mod fibre;
 pub mod figure2;
 pub mod figure4;
 pub mod figure6;
