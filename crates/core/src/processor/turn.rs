@@ -250,6 +250,9 @@ impl Processor {
     }
 
     pub(crate) fn fire_timers(&self) {
+        if !self.waiting.timers.borrow().has_ticked(self.now()) {
+            return;
+        }
         // Woken after the borrow: a waker may be foreign code, which may arm timers.
         let mut due = Vec::new();
         self.waiting.timers.borrow_mut().expire(self.now(), |waker| due.push(waker));

@@ -42,21 +42,12 @@ pub(crate) struct TimerWheel {
 
 impl Default for TimerWheel {
     fn default() -> Self {
-        Self::new()
+        let (entries, free, heads) = (Vec::new(), Vec::new(), [NONE; LEVELS * SLOTS]);
+        Self { entries, free, heads, occupied: [0; LEVELS], tick: 0 }
     }
 }
 
 impl TimerWheel {
-    pub(crate) fn new() -> Self {
-        Self {
-            entries: Vec::new(),
-            free: Vec::new(),
-            heads: [NONE; LEVELS * SLOTS],
-            occupied: [0; LEVELS],
-            tick: 0,
-        }
-    }
-
     /// Arms a timer that wakes `waker` at `deadline`, in nanoseconds. A deadline in the past fires in
     /// the next [`TimerWheel::expire`].
     pub(crate) fn arm(&mut self, deadline: u64, waker: Waker) -> TimerKey {
@@ -119,6 +110,11 @@ impl TimerWheel {
             }
         }
         soonest.map(|tick| tick * TICK)
+    }
+
+    /// Whether [`TimerWheel::expire`] has not been called in the tick of `now` (nanoseconds) yet.
+    pub(crate) fn has_ticked(&self, now: u64) -> bool {
+        now / TICK >= self.tick
     }
 
     /// Passes the wakers of all timers due at `now` (nanoseconds) to `wake`.
@@ -256,7 +252,7 @@ mod tests {
         /// Each timer fires exactly once, not before its deadline, and within a tick after it.
         #[test]
         fn fires_once_and_in_time(steps in proptest::collection::vec(step(), 1..80)) {
-            let mut wheel = TimerWheel::new();
+            let mut wheel = TimerWheel::default();
             let mut now = 0;
             let mut timers: Vec<(u64, TimerKey, Arc<Count>)> = Vec::new();
             for step in steps {
