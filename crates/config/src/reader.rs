@@ -147,7 +147,7 @@ impl<'a, 'r> Reading<'a, 'r> {
         true
     }
 
-    /// Takes a boolean in place of an optional table.
+    /// Takes a boolean, which an optional table may be given as.
     pub(crate) fn boolean(&mut self, name: &'static str) -> Option<bool> {
         let on = match self.table.get(name)?.get_ref() {
             DeValue::String(text) if matches!(self.reader.source, Source::Given(_)) => {

@@ -14,16 +14,16 @@
 //! - The caller's processor has nothing in its outbox, which might be an earlier invocation of the same caller.
 //! - The caller's processor has slept not long ago. Otherwise it has no time for the other one's work.
 //!
-//! A processor that has not been idle for 20 ms ([`crate::processor::policy::take_over`]) gives each such partition back to its first owner, by a move
-//! ([`crate::handle::policy::migration`]), and takes none over for a while.
+//! A processor that has not been idle for 20 ms ([`crate::processor::policy::take_over`]) gives each such partition back
+//! to its first owner, by a move ([`crate::handle::policy::migration`]), and takes none over for a while.
 //!
 //! # Safety
 //! [`take_over`] accesses the sleeping owner's `Partitions` from another thread during a [visit](crate::mailbox::visit).
 //! The owner's thread stored their address before it first slept, and frees them after it has left its sleep for good,
-//! which the destructor of `Processor` does first. Whatever code reaches a `Partitions` has entered the processor; a
-//! processor that sleeps is not entered, and entering it in spite of its sleep is a visit, which excludes others. The
-//! other references to the state are counted ([`crate::state::owned`]), and none can be made during the visit. So the
-//! visitor has exclusive access to the entry, and takes out a value that is `Send`.
+//! which the destructor of `Processor` does first. Code reaches a `Partitions` only inside its processor. A processor
+//! that sleeps is not entered; code that enters it nevertheless begins a visit, which excludes others. The other
+//! references to the state are counted ([`crate::state::owned`]), and none can be made during the visit. So the visitor
+//! has exclusive access to the entry, and takes out a value that is `Send`.
 
 use crate::future::call::Call;
 use crate::handle::graph::StageOptions;
@@ -41,9 +41,9 @@ impl StageOptions<'_> {
     /// all partitions gather on the processors that are awake, and a call wakes no other processor. A processor that
     /// takes partitions over and then becomes saturated gives them back.
     ///
-    /// With more than two processors, or when partitions are given back, two operations that one caller invokes on one
-    /// partition without awaiting the first may start in the opposite order, as with
-    /// [`move_partition`](PartitionedStage::move_partition).
+    /// A caller may invoke two operations on one partition without awaiting the first. They may start in the opposite
+    /// order, as with [`move_partition`](PartitionedStage::move_partition), if the program has more than two processors
+    /// or a processor gives partitions back.
     ///
     /// ```
     /// use phalanx_core::Graph;
