@@ -19,8 +19,8 @@ ARMS = {
     "redis-server": ["redis-server", "--save", "", "--appendonly", "no"],
     "redis-server --io-threads 2": ["redis-server", "--save", "", "--appendonly", "no",
                                     "--io-threads", "2"],
-    "kv --processors 1": [KV, "--processors", "1", "--no-pin"],
-    "kv --processors 2": [KV, "--processors", "2", "--no-pin"],
+    "kv --processors 1": [KV, "--processors", "1"],
+    "kv --processors 2": [KV, "--processors", "2"],
 }
 TICK = os.sysconf("SC_CLK_TCK")
 

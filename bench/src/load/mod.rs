@@ -185,7 +185,6 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     Runtime::new()
         .processors(1)
         .driver(options.driver)
-        .pin(false)
         .receive_buffers(RECEIVE.0, RECEIVE.1)
         .drain(options.finish + timeout + Duration::from_secs(1))
         .run_and(graph, start, |up| driver = Some(up.driver))?;

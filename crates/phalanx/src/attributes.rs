@@ -121,7 +121,7 @@ where
     F: Future + 'static,
     F::Output: Send + 'static,
 {
-    let runtime = Runtime::new().processors(workers).pin(false).signals(false);
+    let runtime = Runtime::new().processors(workers).signals(false);
     runtime.block_on(declare, main).unwrap_or_else(|error| panic!("the test did not run: {error}"))
 }
 

@@ -149,7 +149,7 @@ mod tests {
         let mut graph = phalanx_core::Graph::new();
         let work = graph.shared("work", ());
         let (sender, reported) = std::sync::mpsc::channel();
-        let runtime = crate::Runtime::new().processors(1).pin(false).signals(false);
+        let runtime = crate::Runtime::new().processors(1).signals(false);
         let ran = runtime.run(graph, |start| {
             let (control, sender) = (start.control(), sender.clone());
             work.dispatch(move |_| async move {

@@ -78,7 +78,7 @@ fn a_life_in_lines() {
 fn live() -> Result<ExitReport, RunError> {
     let mut graph = Graph::new();
     let stage = graph.shared("work", ());
-    Runtime::new().processors(1).signals(false).pin(false).run(graph, move |start| {
+    Runtime::new().processors(1).signals(false).run(graph, move |start| {
         let control = start.control();
         stage.dispatch(move |_| async move {
             let failing = stage.call(|_| async {

@@ -42,7 +42,7 @@ impl Default for RuntimeConfig {
         Self {
             workers: 1,
             driver: DriverChoice::Auto,
-            pin: true,
+            pin: false,
             spin: phalanx::runtime::DEFAULT_SPIN,
             batch_delay: Duration::ZERO,
             shutdown_timeout: phalanx::runtime::DEFAULT_DRAIN,
@@ -80,14 +80,17 @@ impl Keys for RuntimeConfig {
             signals: _,
         } = self;
         pass.section("Runtime");
-        let help =
-            "number of workers: threads, each bound to a core, with its own listening sockets";
+        let help = "number of workers: threads, each with its own listening sockets";
         pass.range("workers", workers, 1..=1024, help);
         pass.default_is("one per core");
         let help = "kernel interface: io_uring, or poll (epoll, kqueue); auto uses io_uring unless it is missing or \
                     forbidden, and logs one line in that case";
         pass.key_as::<Choices, _>("driver", driver, help);
-        pass.key("pin", pin, "bind each worker to a core");
+        pass.key(
+            "pin",
+            pin,
+            "bind each worker to a core of its own, on a machine that runs nothing else",
+        );
         let help = "longest time that an idle worker polls before it sleeps; it polls less if polling costs more \
                     processor time than it saves";
         pass.range("spin", spin, Duration::ZERO..=SECOND, help);

@@ -46,9 +46,9 @@ struct Arguments {
     /// I/O driver: auto, uring or poll.
     #[arg(long, env = "PHALANX_DRIVER", default_value = "auto")]
     driver: DriverChoice,
-    /// Do not bind threads to cores.
+    /// Bind each thread to a core of its own.
     #[arg(long)]
-    no_pin: bool,
+    pin: bool,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .processors(arguments.processors)
         .driver(arguments.driver)
         .admin(arguments.admin)
-        .pin(!arguments.no_pin);
+        .pin(arguments.pin);
     let start = |start: &phalanx::runtime::StartContext| {
         let listener = listeners.listener(start)?;
         let (accepting, clients) = (stages.clone(), Rc::new(()));

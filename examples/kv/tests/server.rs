@@ -49,7 +49,7 @@ impl Server {
 
     fn process(driver: &str, arguments: &[&str]) -> Process {
         let mut command = clean(env!("CARGO_BIN_EXE_kv"));
-        command.args(["--listen", "127.0.0.1:0", "--no-pin", "--driver", driver]).args(arguments);
+        command.args(["--listen", "127.0.0.1:0", "--driver", driver]).args(arguments);
         Process::start(command)
     }
 

@@ -161,8 +161,7 @@ fn simulated(times: u32, program: &Path, home: &Home) -> Result<Counts, String> 
 }
 
 /// One processor that parks as soon as it is idle, and files that are not revalidated.
-const ONE: [&str; 7] =
-    ["--workers", "1", "--pin=false", "--spin", "0", "--revalidate-interval", "1h"];
+const ONE: [&str; 6] = ["--workers", "1", "--spin", "0", "--revalidate-interval", "1h"];
 
 /// Sends each request only when the server sleeps, so that it always finds exactly one, even on a busy machine.
 fn ask(server: &Server, times: u32) -> std::io::Result<()> {

@@ -61,7 +61,7 @@ where
 {
     let listeners = Listeners::bind("127.0.0.1:0".parse()?, PROCESSORS)?;
     let address = listeners.local_addr();
-    let mut runtime = Runtime::new().processors(PROCESSORS).pin(false);
+    let mut runtime = Runtime::new().processors(PROCESSORS);
     if let Some(spin) = spin {
         runtime = runtime.spin(Duration::from_micros(spin));
     }

@@ -19,7 +19,7 @@ fn measure(
     begin: impl Fn(&StartContext, mpsc::Sender<f64>) + Send + Sync,
 ) -> f64 {
     let (sender, measured) = mpsc::channel();
-    let runtime = Runtime::new().processors(processors).pin(false);
+    let runtime = Runtime::new().processors(processors);
     let ended = runtime.run(graph, |start| {
         if start.processor() == 0 {
             begin(start, sender.clone());
@@ -93,7 +93,7 @@ fn echo() -> Result<(), Box<dyn std::error::Error>> {
         })?;
         Ok(())
     };
-    Runtime::new().processors(1).pin(false).run_and(graph, start, |_| announce(address))?;
+    Runtime::new().processors(1).run_and(graph, start, |_| announce(address))?;
     Ok(())
 }
 

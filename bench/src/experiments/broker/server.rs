@@ -67,8 +67,8 @@ impl Home<'_> {
     }
 }
 
-/// `phalanx broker`: in memory; as `phalanx-kept` with a persistence directory; as `phalanx-nopin` with threads
-/// that are not bound to cores.
+/// `phalanx broker`: in memory; as `phalanx-kept` with a persistence directory; as `phalanx-pin` with threads
+/// bound to cores.
 pub(crate) fn phalanx(name: &str, options: &Options, home: &Home<'_>) -> Result<Server, Error> {
     let phalanx = programs::phalanx(options.runner.setup.phalanx.as_deref());
     let mut command = Command::new(phalanx);
@@ -79,6 +79,6 @@ pub(crate) fn phalanx(name: &str, options: &Options, home: &Home<'_>) -> Result<
         true => command.arg("--persistence-dir").arg(home.directory.join("data")),
         false => command.arg("--ephemeral"),
     };
-    command.args((name == "phalanx-nopin").then_some("--pin=false"));
+    command.args((name == "phalanx-pin").then_some("--pin"));
     Ok(Server { keeps, is_peer: false, ..home.start(name, command, None)? })
 }

@@ -71,7 +71,7 @@ pub(super) fn load(
         })?;
         Ok(())
     };
-    let runtime = Runtime::new().processors(1).pin(false).signals(false);
+    let runtime = Runtime::new().processors(1).signals(false);
     bound(cores, || runtime.run(graph, start))?.map_err(io::Error::other)?;
     let seconds = began.elapsed().as_secs_f64();
     let mut all = times();

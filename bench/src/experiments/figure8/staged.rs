@@ -77,7 +77,7 @@ fn serve(
         })?;
         Ok(())
     };
-    let runtime = Runtime::new().processors(1).pin(false).signals(false);
+    let runtime = Runtime::new().processors(1).signals(false);
     runtime.run_and(graph, start, |ready| up(ready.control.clone())).map_err(io::Error::other)?;
     Ok(())
 }

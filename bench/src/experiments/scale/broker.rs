@@ -35,7 +35,7 @@ pub(super) fn run(options: &Options, cores: &Cores, all: &mut Vec<Row>) -> Resul
         std::fs::create_dir(&folder)?;
         let on = options.server_cores(cores, processors);
         let home = Home { directory: &folder, cores: on, processors };
-        for name in ["phalanx", "phalanx-nopin"] {
+        for name in ["phalanx", "phalanx-pin"] {
             if options.wants(name) {
                 arms.push(Arm { server: name, processors });
                 servers.push(phalanx(name, &own, &home)?);

@@ -32,8 +32,7 @@ pub(super) fn run(options: &Options, cores: &Cores, all: &mut Vec<Row>) -> Resul
     let (mut arms, mut servers) = (Vec::new(), Vec::new());
     for &processors in &options.processors {
         let on = options.server_cores(cores, processors);
-        for (name, program) in
-            [("kv", Some(&kv)), ("kv-nopin", Some(&kv)), ("redis", redis.as_ref())]
+        for (name, program) in [("kv", Some(&kv)), ("kv-pin", Some(&kv)), ("redis", redis.as_ref())]
         {
             let Some(program) = program.filter(|_| options.wants(name)) else { continue };
             let port = ReservedPort::take()?;
@@ -82,7 +81,7 @@ fn command(name: &str, program: &Path, port: u16, processors: usize, home: &Path
         _ => {
             command.args(["--listen", &format!("127.0.0.1:{port}")]);
             command.args(["--processors", &processors.to_string()]);
-            command.args((name == "kv-nopin").then_some("--no-pin"))
+            command.args((name == "kv-pin").then_some("--pin"))
         }
     };
     command

@@ -34,8 +34,8 @@ pub enum Part {
 
 /// Measure servers with increasing numbers of processors.
 ///
-/// Each server runs once for each number of processors, peers with as many workers, Phalanx with its threads bound
-/// to cores and not bound (`-nopin`). All run at once and are visited in turn. Figures are medians of the rounds;
+/// Each server runs once for each number of processors, peers with as many workers, Phalanx with its threads not bound
+/// to cores and bound (`-pin`). All run at once and are visited in turn. Figures are medians of the rounds;
 /// ratios are of paired slices. The load has cores of its own where there are at least four; otherwise servers and
 /// load share all cores, with any number of processors. `kv` and redis require `cargo build --release -p phalanx-kv`
 /// and the packages redis-server and redis-tools.
@@ -50,7 +50,7 @@ pub struct Options {
     #[arg(long = "part", value_name = "NAME,…", value_delimiter = ',', value_enum)]
     pub parts: Vec<Part>,
 
-    /// Only these servers, as in phalanx,nginx or phalanx-nopin
+    /// Only these servers, as in phalanx,nginx-nosf or phalanx-pin
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub only: Vec<String>,
 

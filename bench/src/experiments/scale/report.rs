@@ -25,7 +25,7 @@ record! {
         load: String => "load", 0;
         /// Number of connections; with the broker, of publishers and subscribers.
         connections: usize => "connections", 0;
-        /// `phalanx` or `kv` with threads bound to cores, the same with `-nopin` without, or a peer.
+        /// `phalanx` or `kv`, the same with `-pin` with threads bound to cores, or a peer.
         server: &'static str => "server", 0;
         /// Number of processors: workers of Phalanx and of its peers.
         processors: usize => "processors", 0;

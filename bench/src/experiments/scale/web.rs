@@ -36,7 +36,7 @@ fn load(
     let mut arms = Vec::new();
     let variants: [(&'static str, &[&str]); 2] = [
         ("phalanx", &["--max-queue-delay", "0"]),
-        ("phalanx-nopin", &["--max-queue-delay", "0", "--pin=false"]),
+        ("phalanx-pin", &["--max-queue-delay", "0", "--pin"]),
     ];
     for &processors in &options.processors {
         let mut add = |names: &[&'static str], plan: &Plan<'_>| {

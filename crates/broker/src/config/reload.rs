@@ -111,7 +111,7 @@ mod tests {
         // All of these need a restart.
         (new.persistence_dir, new.limits.persistence_bytes) = (Some("d".into()), 7);
         (new.limits.retained, new.limits.receive_maximum) = (1, 2);
-        new.runtime.pin = false;
+        new.runtime.pin = true;
         new.security.password_file = Some("users".into());
         new.security.tls = Some(Tls::default());
         let followed = new.over(&running);

@@ -39,7 +39,7 @@ fn start(driver: DriverChoice, processors: usize) -> Result<Started, String> {
     // No `$SYS` messages: they would change the counts.
     config.system_interval = Duration::ZERO;
     let runtime = &mut config.runtime;
-    (runtime.driver, runtime.pin, runtime.signals) = (driver, false, false);
+    (runtime.driver, runtime.signals) = (driver, false);
     runtime.workers = processors;
     let (up, is_up) = channel();
     let thread = thread::spawn(move || {

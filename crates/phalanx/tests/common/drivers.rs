@@ -20,7 +20,7 @@ pub(crate) fn on(driver: &str, test: fn(DriverChoice)) {
     }
 }
 
-/// A runtime without signal handlers and pinning, because tests run in parallel.
+/// A runtime without signal handlers, because tests run in parallel.
 pub(crate) fn runtime(driver: DriverChoice, processors: usize) -> Runtime {
-    Runtime::new().driver(driver).processors(processors).pin(false).signals(false)
+    Runtime::new().driver(driver).processors(processors).signals(false)
 }

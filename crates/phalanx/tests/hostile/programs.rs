@@ -60,7 +60,7 @@ fn a_full_program_of_panicking_destructors_ends_and_leaves_nothing() {
             let back = graph.stage("back").capacity(16).max_cohort(4).shared(());
             let threads = blocking(&mut graph, "threads").threads(2).queue(8).state(());
             let (notify, left) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(2)));
-            let runtime = Runtime::new().driver(driver).processors(2).pin(false).signals(false);
+            let runtime = Runtime::new().driver(driver).processors(2).signals(false);
             runtime.run(graph, move |start| {
                 let (control, other) = (start.control(), 1 - start.processor());
                 let (notify, left) = (notify.clone(), left.clone());
@@ -108,7 +108,7 @@ fn a_full_program_of_panicking_destructors_ends_and_leaves_nothing() {
 fn a_panic_in_the_hook_for_readiness_ends_the_program() {
     for driver in drivers() {
         let caught = in_time(move || {
-            let runtime = Runtime::new().driver(driver).processors(2).pin(false).signals(false);
+            let runtime = Runtime::new().driver(driver).processors(2).signals(false);
             let run = || runtime.run_and(Graph::new(), |_| Ok(()), |_| panic!("hostile hook"));
             catch_unwind(AssertUnwindSafe(run)).is_err()
         });

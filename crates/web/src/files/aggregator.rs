@@ -220,7 +220,7 @@ mod tests {
             },
         );
         let done = Arc::new(AtomicBool::new(false));
-        let (set, runtime) = (done.clone(), Runtime::new().processors(1).pin(false).signals(false));
+        let (set, runtime) = (done.clone(), Runtime::new().processors(1).signals(false));
         let ran = runtime.run(graph, move |start| {
             let (control, set, merged) = (start.control(), set.clone(), merged.clone());
             stage.dispatch(move |_| async move {

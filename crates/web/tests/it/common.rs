@@ -48,7 +48,7 @@ type Served = JoinHandle<Result<(), String>>;
 fn start(driver: DriverChoice, mut config: Config) -> Result<(Server, Served), String> {
     config.listen = vec![Scheme::Http.at((Ipv4Addr::LOCALHOST, 0))];
     let runtime = &mut config.runtime;
-    (runtime.driver, runtime.pin, runtime.signals) = (driver, false, false);
+    (runtime.driver, runtime.signals) = (driver, false);
     let (up, is_up) = channel::<Server>();
     let thread = thread::spawn(move || {
         let ready = |serving: &Serving<'_>| {
