@@ -215,9 +215,14 @@ impl<T: Copy> StageQueue<T> {
     pub(crate) fn swap(&self, a: usize, b: usize) {
         assert!(a < self.len() && b < self.len(), "both are queued");
         let oldest = self.oldest.get();
-        let (a, b) = (self.cell(oldest.wrapping_add(a)), self.cell(oldest.wrapping_add(b)));
-        // SAFETY: two cells between `oldest` and `end`, perhaps the same.
-        unsafe { std::ptr::swap(a, b) };
+        let (a, b) = (oldest.wrapping_add(a), oldest.wrapping_add(b));
+        // SAFETY: two cells between `oldest` and `end`, perhaps the same. Each access borrows the ring anew, which ends
+        // earlier pointers into it.
+        unsafe {
+            let item = *self.cell(a);
+            *self.cell(a) = *self.cell(b);
+            *self.cell(b) = item;
+        }
     }
 
     #[inline(always)]
