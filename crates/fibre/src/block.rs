@@ -8,8 +8,8 @@
 //! A block stores its coroutine's yielder as a pointer. The yielder is on the stack of the coroutine, which stores the
 //! pointer before it runs any other code, and which exists while [`CURRENT`] is that block.
 //!
-//! A suspended fibre passes a pointer to its [`Waiting`], which is on its stack too, to its resumer. It remains valid
-//! until the coroutine is resumed, to continue or to unwind.
+//! A fibre stores a pointer to its [`Waiting`], which is on its stack too, when it suspends. It remains valid until the
+//! coroutine is resumed, to continue or to unwind.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -28,9 +28,6 @@ use crate::stack::{GUARD, StackSize};
 /// Polls the future for which a fibre waits, and stores its output on the fibre's stack.
 pub(crate) type Waiting<'f> = dyn FnMut(&mut Context<'_>) -> Poll<()> + 'f;
 
-/// The value that a suspended fibre passes to its resumer.
-pub(crate) type Suspended = NonNull<Waiting<'static>>;
-
 /// Waits of an unwinding fibre after which the process ends: its body catches the unwinding and continues.
 const MAX_WAITS_AT_END: u32 = 100;
 
@@ -44,9 +41,11 @@ pub(crate) struct Block {
     pub(crate) body: &'static str,
     pub(crate) size: StackSize,
     guard: Range<usize>,
-    yielder: Cell<*const Yielder<(), Suspended>>,
+    yielder: Cell<*const Yielder<(), ()>>,
     /// The scopes that were open when it was resumed.
     resumed_in: Cell<OpenScopes>,
+    /// What the suspended fibre waits for.
+    pub(crate) waits: Cell<Option<NonNull<Waiting<'static>>>>,
     /// The panic of the future for which it waited.
     pub(crate) panic: Cell<Option<Box<dyn Any + Send>>>,
     /// The number of waits since its operation was dropped; zero while it lives.
@@ -76,6 +75,7 @@ impl Block {
             guard: limit..limit + GUARD,
             yielder: Cell::new(std::ptr::null()),
             resumed_in: Cell::default(),
+            waits: Cell::default(),
             panic: Cell::default(),
             waits_at_end: Cell::default(),
             locals: RefCell::default(),
@@ -84,7 +84,7 @@ impl Block {
     }
 
     /// Runs `body` as the first code of the fibre's coroutine.
-    pub(crate) fn run<R>(&self, yielder: &Yielder<(), Suspended>, body: impl FnOnce() -> R) -> R {
+    pub(crate) fn run<R>(&self, yielder: &Yielder<(), ()>, body: impl FnOnce() -> R) -> R {
         /// Drops the values on the fibre's stack, where their destructors may wait.
         struct DropLocals<'b>(&'b Block);
         impl Drop for DropLocals<'_> {
@@ -105,10 +105,26 @@ impl Block {
 
     /// Suspends the running fibre, which is this, until `waiting` is ready.
     ///
-    /// # Panics
-    /// As [`wait`](crate::wait).
+    /// Always inlined, as [`wait`](crate::wait) is. The processor predicts the targets of returns from the calls before
+    /// them, and those were made on another stack: each return between here and the caller of `wait` would be
+    /// mispredicted, twice per wait.
+    #[inline(always)]
     #[track_caller]
     fn suspend(&self, waiting: &mut Waiting<'_>) {
+        let may_wait = !std::thread::panicking()
+            && OpenScopes::now() == self.resumed_in.get()
+            && !self.is_ending();
+        if may_wait && self.scopes.borrow().is_empty() {
+            self.switch(waiting);
+        } else {
+            self.check_and_suspend(waiting);
+        }
+    }
+
+    /// As [`suspend`](Self::suspend), for a fibre that must not wait, is ending, or has scoped fibres.
+    #[cold]
+    #[track_caller]
+    fn check_and_suspend(&self, waiting: &mut Waiting<'_>) {
         assert!(
             !std::thread::panicking(),
             "a fibre of stage \"{}\" waits in a destructor while it unwinds; do not wait in destructors, or check \
@@ -132,7 +148,7 @@ impl Block {
             }
         }
         let scopes = self.scopes.borrow().clone();
-        let mut with_children = |context: &mut Context<'_>| {
+        self.switch(&mut |context| {
             loop {
                 if waiting(context).is_ready() {
                     return Poll::Ready(());
@@ -142,17 +158,18 @@ impl Block {
                     return Poll::Pending;
                 }
             }
-        };
-        let waiting: *mut Waiting<'_> =
-            if scopes.is_empty() { waiting } else { &raw mut with_children };
+        });
+    }
+
+    /// Switches to the resumer, which polls `waiting` and then resumes the fibre.
+    #[inline(always)]
+    fn switch(&self, waiting: &mut Waiting<'_>) {
+        let waiting: NonNull<Waiting<'_>> = NonNull::from(waiting);
         // SAFETY: only the lifetime changes; the pointer is used while this function waits.
-        let waiting: *mut Waiting<'static> = unsafe { std::mem::transmute(waiting) };
-        let suspended = NonNull::new(waiting).expect("made from a reference");
+        let waiting: NonNull<Waiting<'static>> = unsafe { std::mem::transmute(waiting) };
+        self.waits.set(Some(waiting));
         // SAFETY: this is the current block, so its yielder exists (top of the file).
-        unsafe { &*self.yielder.get() }.suspend(suspended);
-        if let Some(panic) = self.panic.take() {
-            resume_unwind(panic);
-        }
+        unsafe { &*self.yielder.get() }.suspend(());
     }
 
     #[cold]
@@ -190,9 +207,9 @@ pub(crate) struct Resumed(Option<NonNull<Block>>);
 impl Resumed {
     /// Call it right before the block's coroutine is resumed, and drop the result right after.
     #[inline]
-    pub(crate) fn new(block: &Rc<Block>) -> Self {
+    pub(crate) fn new(block: &Block) -> Self {
         block.resumed_in.set(OpenScopes::now());
-        Self(CURRENT.replace(Some(NonNull::from(&**block))))
+        Self(CURRENT.replace(Some(NonNull::from(block))))
     }
 }
 
@@ -217,16 +234,27 @@ pub(crate) fn here() -> (Stage<Stateless>, StackSize) {
         .expect("fibres are started in the body of a fibre, not in a future for which it waits")
 }
 
-/// Suspends the running fibre until `waiting` is ready.
-#[inline]
+/// Suspends the running fibre until `waiting` is ready, or panics.
+#[inline(always)]
 #[track_caller]
 pub(crate) fn suspend(waiting: &mut Waiting<'_>) {
-    let Some(block) = CURRENT.get() else {
-        panic!(
-            "blocking calls of `phalanx::fibre` belong in the body of a fibre; this code runs outside of one, or in a \
-             future for which a fibre waits"
-        );
-    };
+    let Some(block) = CURRENT.get() else { outside() };
     // SAFETY: valid while it is set (top of the file).
     unsafe { block.as_ref() }.suspend(waiting);
+}
+
+#[cold]
+#[track_caller]
+fn outside() -> ! {
+    panic!(
+        "blocking calls of `phalanx::fibre` belong in the body of a fibre; this code runs outside of one, or in a future \
+         for which a fibre waits"
+    )
+}
+
+/// Continues the panic of the future for which the running fibre has waited.
+#[cold]
+pub(crate) fn resume_panic() -> ! {
+    let panic = try_current(|block| block.panic.take()).flatten();
+    resume_unwind(panic.expect("resumed when the future was ready, or has panicked"))
 }

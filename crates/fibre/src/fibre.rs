@@ -39,6 +39,7 @@ impl Fibre<'_> {
     ///
     /// # Panics
     /// As [`wait`].
+    #[inline(always)]
     #[track_caller]
     pub fn wait<F: Future>(&self, future: F) -> F::Output {
         wait(future)
@@ -48,6 +49,7 @@ impl Fibre<'_> {
     ///
     /// # Panics
     /// As [`wait`].
+    #[inline(always)]
     #[track_caller]
     pub fn sleep(&self, duration: Duration) {
         wait(phalanx_core::sleep(duration));
@@ -135,11 +137,11 @@ impl Fibre<'_> {
 /// # Panics
 /// Outside of a fibre, which includes the future for which a fibre waits; inside a closure of `with`; and in a
 /// destructor while the fibre unwinds. A panic in such a destructor ends the process.
-#[inline]
+#[inline(always)]
 #[track_caller]
 pub fn wait<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let mut output = None;
     block::suspend(&mut |context| future.as_mut().poll(context).map(|value| output = Some(value)));
-    output.expect("resumed when the future was ready")
+    output.unwrap_or_else(|| block::resume_panic())
 }

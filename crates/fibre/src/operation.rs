@@ -5,8 +5,7 @@
 //! The coroutine is a part of an [`Operation`] whose type names the body's type, so it is completed or dropped before
 //! the borrows end. A forgotten operation is never resumed, its borrows are never used, and its stack is never reused.
 //!
-//! A pointer in [`Running::waits`] was passed by the coroutine when it suspended, and is taken before the coroutine is
-//! resumed ([`crate::block`]).
+//! [`Block::waits`] is set by the coroutine when it suspends, and reset before it is resumed ([`crate::block`]).
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -18,7 +17,7 @@ use std::task::{Context, Poll, ready};
 use corosensei::{Coroutine, CoroutineResult};
 use phalanx_core::{Stage, Stateless};
 
-use crate::block::{Block, Resumed, Suspended};
+use crate::block::{Block, Resumed};
 use crate::fibre::Fibre;
 use crate::pool;
 use crate::stack::{Stack, StackSize};
@@ -68,9 +67,8 @@ enum State<B: Body> {
 /// A fibre that has a stack.
 struct Running<T> {
     /// Present until it is dropped.
-    coroutine: Option<Coroutine<(), Suspended, T, Stack>>,
+    coroutine: Option<Coroutine<(), (), T, Stack>>,
     block: Rc<Block>,
-    waits: Option<Suspended>,
 }
 
 impl<F, B: Body> Operation<F, B> {
@@ -89,24 +87,33 @@ impl<F, B: Body> Unpin for Operation<F, B> {}
 impl<F, B: Body> Future for Operation<F, B> {
     type Output = B::Output;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<B::Output> {
-        if let State::New { size, position, .. } = &mut self.state {
-            let size = *size;
-            let stack = ready!(pool::poll_take(size, position, context));
-            let State::New { stage, body, .. } = std::mem::replace(&mut self.state, State::Over)
-            else {
-                unreachable!("matched above")
-            };
-            let stack = stack.unwrap_or_else(|error| {
-                panic!("no memory for a stack of {} KiB: {error}", size.bytes() >> 10)
-            });
-            self.state =
-                State::Running(Running::new(stage, stack, std::any::type_name::<F>(), body));
+        if let State::New { .. } = self.state {
+            ready!(self.start(context));
         }
         let State::Running(running) = &mut self.state else { panic!("a fibre is awaited once") };
         let output = ready!(running.poll(context));
         self.state = State::Over;
         Poll::Ready(output)
+    }
+}
+
+impl<F, B: Body> Operation<F, B> {
+    /// Takes a stack and moves the body to it, or waits for a stack.
+    #[inline(never)]
+    fn start(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let State::New { size, position, .. } = &mut self.state else { return Poll::Ready(()) };
+        let size = *size;
+        let stack = ready!(pool::poll_take(size, position, context));
+        let State::New { stage, body, .. } = std::mem::replace(&mut self.state, State::Over) else {
+            unreachable!("matched above")
+        };
+        let stack = stack.unwrap_or_else(|error| {
+            panic!("no memory for a stack of {} KiB: {error}", size.bytes() >> 10)
+        });
+        self.state = State::Running(Running::new(stage, stack, std::any::type_name::<F>(), body));
+        Poll::Ready(())
     }
 }
 
@@ -131,30 +138,30 @@ impl<T> Running<T> {
                 own.run(yielder, || body.run(&Fibre::new()))
             })
         };
-        Self { coroutine: Some(coroutine), block, waits: None }
+        Self { coroutine: Some(coroutine), block }
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<T> {
+        let block = &*self.block;
         loop {
-            if let Some(waits) = self.waits {
-                // SAFETY: the coroutine has passed it and is suspended (top of the file).
+            if let Some(waits) = block.waits.get() {
+                // SAFETY: the coroutine has set it and is suspended (top of the file).
                 let poll = || unsafe { &mut *waits.as_ptr() }(context);
                 match catch_unwind(AssertUnwindSafe(poll)) {
                     Ok(Poll::Pending) => return Poll::Pending,
                     Ok(Poll::Ready(())) => (),
                     // It continues where the fibre waits.
-                    Err(panic) => self.block.panic.set(Some(panic)),
+                    Err(panic) => block.panic.set(Some(panic)),
                 }
-                self.waits = None;
+                block.waits.set(None);
             }
             let coroutine = self.coroutine.as_mut().expect("present until it is dropped");
-            let resumed = Resumed::new(&self.block);
+            let resumed = Resumed::new(block);
             let result = coroutine.resume(());
             drop(resumed);
-            match result {
-                CoroutineResult::Yield(waits) => self.waits = Some(waits),
-                CoroutineResult::Return(output) => return Poll::Ready(output),
+            if let CoroutineResult::Return(output) = result {
+                return Poll::Ready(output);
             }
         }
     }
