@@ -15,10 +15,9 @@ use phalanx::fibre::{LocalFibres, net};
 use phalanx::net::{IoTimeout, Listeners, Stream};
 use phalanx::{Graph, Runtime, yield_now};
 use phalanx_core::{Processor, SharedStage};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::Error;
-use crate::measure::clock::Clock;
+use crate::measure::clock::{Clock, thread_time};
 use crate::measure::record::record;
 use crate::measure::rounds::{self, Taken};
 use crate::measure::stats::{Spread, median, spread};
@@ -58,6 +57,12 @@ record! {
         suspend_fibre_ns: f64 => "of a fibre", 1;
         /// Median of the rounds' ratios.
         suspend_ratio: f64 => "fibre over async", 2;
+        /// An async operation awaits a call of the same stage.
+        call_async_ns: f64 => "ns per awaited call of an async operation", 1;
+        /// A fibre waits for one.
+        call_fibre_ns: f64 => "of a fibre", 1;
+        /// Median of the rounds' ratios.
+        call_ratio: f64 => "fibre over async", 2;
         /// Dispatched and run to its end, without suspending.
         start_async_ns: f64 => "ns per async operation from start to end", 1;
         /// A fibre does the same.
@@ -72,7 +77,7 @@ record! {
         echo_fibre_us: f64 => "of a fibre echo", 2;
         /// Median of the rounds' ratios.
         echo_ratio: f64 => "fibre over async", 2;
-        /// Quartiles of the two ratios.
+        /// Quartiles of the three ratios.
         spread: Spread;
         /// Number of rounds.
         rounds: usize => "rounds", 0;
@@ -92,11 +97,15 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         false => (640_000, 60_000, options.idle),
     };
     let one = One::new();
+    let stage = one.stage;
+    let call = move || stage.call(|_| async {});
     let idle_fibre_bytes = one.idle(idle)?;
     let round = || {
         Ok::<_, Error>([
-            one.suspend(suspensions, false),
-            one.suspend(suspensions, true),
+            one.suspend(suspensions, false, yield_now),
+            one.suspend(suspensions, true, yield_now),
+            one.suspend(suspensions, false, call),
+            one.suspend(suspensions, true, call),
             one.start(suspensions, false),
             one.start(suspensions, true),
             echo(messages, false)?,
@@ -108,19 +117,22 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let Taken { rounds: taken, noisy } = rounds::take(rounds, round)?;
     let arm = |n: usize| median(&taken.iter().map(|figures| figures[n]).collect::<Vec<_>>());
     let ratios = |n: usize| taken.iter().map(|each| each[n + 1] / each[n]).collect::<Vec<f64>>();
-    let (suspend, echo) = (ratios(0), ratios(4));
+    let (suspend, call, echo) = (ratios(0), ratios(2), ratios(6));
     Ok(Report {
         suspend_async_ns: arm(0),
         suspend_fibre_ns: arm(1),
         suspend_ratio: median(&suspend),
-        start_async_ns: arm(2),
-        start_fibre_ns: arm(3),
+        call_async_ns: arm(2),
+        call_fibre_ns: arm(3),
+        call_ratio: median(&call),
+        start_async_ns: arm(4),
+        start_fibre_ns: arm(5),
         idle_fibre_bytes,
         idle,
-        echo_async_us: arm(4),
-        echo_fibre_us: arm(5),
+        echo_async_us: arm(6),
+        echo_fibre_us: arm(7),
         echo_ratio: median(&echo),
-        spread: spread([("suspend_ratio", suspend), ("echo_ratio", echo)]),
+        spread: spread([("suspend_ratio", suspend), ("call_ratio", call), ("echo_ratio", echo)]),
         rounds,
         noisy_rounds: noisy,
     })
@@ -145,19 +157,24 @@ impl One {
         while self.processor.turn(&self.clock).ran > 0 {}
     }
 
-    /// Nanoseconds per suspension of a cohort.
-    fn suspend(&self, suspensions: usize, fibre: bool) -> f64 {
+    /// Nanoseconds per suspension of a cohort whose operations wait for `suspensions` futures.
+    fn suspend<F: Future + 'static>(
+        &self,
+        suspensions: usize,
+        fibre: bool,
+        future: impl Fn() -> F + Copy + 'static,
+    ) -> f64 {
         let start = Instant::now();
         self.processor.enter(|| {
             for _ in 0..COHORT {
                 let each = suspensions / COHORT;
                 let started = match fibre {
                     true => self.stage.fibre(move |_, fibre| {
-                        (0..each).for_each(|_| fibre.wait(yield_now()));
+                        (0..each).for_each(|_| _ = fibre.wait(future()));
                     }),
                     false => self.stage.call(move |_| async move {
                         for _ in 0..each {
-                            yield_now().await;
+                            _ = future().await;
                         }
                     }),
                 };
@@ -291,10 +308,4 @@ fn load(address: SocketAddr, messages: usize) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// The processor time of this thread.
-fn thread_time() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32)
 }
