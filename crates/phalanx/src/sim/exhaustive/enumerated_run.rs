@@ -25,7 +25,7 @@ pub(super) fn run(
 ) -> Result<Outcome, String> {
     let (run, outcome) = scheduler::run_with(world, |run| {
         let order = Order::new(run.places.len());
-        // Processors that take operations from each other touch more than a step tells.
+        // A step of a processor that takes operations from others touches more than its parts.
         let shared = run.places.iter().any(|place| place.step(|steps, _| steps.shares_queues()));
         let merges = bounds.merges && !shared && run.places.len() <= Parts::MAX_PROCESSORS;
         EnumeratedRun { run, choices, order, last: 0, merges }.until_rest(bounds, reached)
@@ -65,12 +65,12 @@ impl EnumeratedRun<'_> {
         }
     }
 
-    /// Records the state. False if an earlier run reached it, no later and with no more deviations.
+    /// Records the state. Returns false if an earlier run reached it in as few steps and with as few deviations.
     fn is_new(&self, bounds: &Bounds, reached: &mut Reached) -> bool {
         let mut hash = self.order.hash();
         let mut deviations = 0;
         if bounds.deviations.is_some() {
-            // The default choice depends on the last processor, and what is left on the deviations.
+            // The default choice depends on the last processor, and the remaining choices on the deviations.
             hash ^= (self.last as u64 + 1) << 32;
             deviations = self.choices.deviations();
         }
@@ -82,7 +82,7 @@ impl EnumeratedRun<'_> {
         true
     }
 
-    /// Takes the steps that exclude no other: wakes processors that have a reason, and lets idle ones sleep.
+    /// Takes the steps that exclude no other step: wakes processors with work, and parks idle ones.
     fn take_forced_steps(&mut self) {
         if self.run.heed_drain() {
             self.order.record([1], Parts::ALL);

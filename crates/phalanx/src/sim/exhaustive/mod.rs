@@ -2,7 +2,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `coverage` | bounds, and what was covered |
+//! | `coverage` | bounds, and counts of the schedules |
 //! | `choices` | the depth-first search over choices |
 //! | `order` | schedules that are equal up to independent steps |
 //! | `enumerated_run` | one run, whose steps are choices |

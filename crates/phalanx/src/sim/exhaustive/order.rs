@@ -14,12 +14,12 @@ pub(super) struct Parts(u64);
 
 impl Parts {
     pub(super) const ALL: Self = Self(u64::MAX);
-    /// The state of the program: whatever its operations share.
+    /// The state of the program, which all operations may share.
     pub(super) const PROGRAM: Self = Self(1);
     /// The network, the disk and their random numbers.
     pub(super) const OUTSIDE: Self = Self(2);
 
-    /// The most processors that are told apart.
+    /// Maximum number of processors with parts of their own.
     pub(super) const MAX_PROCESSORS: usize = 31;
 
     /// A processor without its mailbox.
