@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use phalanx_config::differences;
 use phalanx_service::{Listeners, Reload, Reloaded};
 use phalanx_tls::{Certificates, Clients};
 
@@ -56,7 +57,7 @@ impl Reload for Reloader {
             }
             files.extend([certificate, key].into_iter().chain(client_authorities).cloned());
         }
-        let needs_restart = new.left_out(&followed);
+        let needs_restart = differences(&new, &followed);
         followed.limits.connections =
             followed.runtime.connection_limit(followed.limits.connections, 0);
         self.access.store(Arc::new(policy));

@@ -1,18 +1,15 @@
 //! Comparison of two configurations.
 
-use toml::{Table, Value};
+use toml::Value;
+
+use crate::pass::{Keys, table};
 
 /// The keys of `new` whose values differ from those in `old`: individually for the keys of a table
-/// (`runtime.pin`), but as a whole for nested tables and lists.
-///
-/// ```
-/// let old = "a = 1\n[t]\nb = 2\nc = 3".parse().unwrap();
-/// let new = "a = 1\n[t]\nb = 2\nc = 4".parse().unwrap();
-/// assert_eq!(phalanx_config::differences(&new, &old), ["t.c"]);
-/// ```
-pub fn differences(new: &Table, old: &Table) -> Vec<String> {
-    let mut keys = Vec::new();
-    for (key, value) in new {
+/// (`runtime.pin`), but as a whole for nested tables and lists. After a reload with `new`, these are the keys that
+/// need a restart, if `old` is the configuration in force.
+pub fn differences<K: Keys + Clone>(new: &K, old: &K) -> Vec<String> {
+    let (mut keys, old) = (Vec::new(), table(old));
+    for (key, value) in &table(new) {
         match (value, old.get(key)) {
             (value, Some(other)) if value == other => (),
             (Value::Table(new), Some(Value::Table(old))) => {

@@ -71,7 +71,7 @@ use crate::reader::{Reader, Source};
 pub use declaration::{Declaration, variable};
 pub use difference::differences;
 pub use error::{ConfigError, Origins};
-pub use pass::{Keys, Pass, declarations};
+pub use pass::{Keys, Pass, declarations, table};
 pub use reference::reference;
 /// A table to write.
 pub use toml::Table;
@@ -137,12 +137,6 @@ fn read_from(
         Pass::read(&mut reader, "", (table.get_ref(), 0), |pass| keys.keys(pass));
     }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
-}
-
-/// All keys with their values, which [`read`] restores.
-pub fn table<K: Keys + Clone>(keys: &K) -> Table {
-    let mut keys = keys.clone();
-    Pass::print(|pass| keys.keys(pass))
 }
 
 /// Errors for missing mandatory values, and for values outside of their ranges.

@@ -277,6 +277,12 @@ pub fn declarations(keys: &mut impl Keys) -> Vec<Declaration> {
     all
 }
 
+/// All keys with their values, which [`read`](crate::read) restores.
+pub fn table<K: Keys + Clone>(keys: &K) -> toml::Table {
+    let mut keys = keys.clone();
+    Pass::print(|pass| keys.keys(pass))
+}
+
 /// A value without quotation marks.
 fn plain<F: Value<T>, T>(value: &T) -> String {
     F::print(value).to_string().replace('"', "")

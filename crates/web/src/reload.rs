@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
+use phalanx_config::differences;
 use phalanx_service::{Listeners, Reload, Reloaded};
 use phalanx_tls::Certificates;
 
@@ -39,7 +40,7 @@ impl Reload for Reloader {
             return Err(ServeError::Config(errors));
         }
         let mut config = new.over(&self.running);
-        let needs_restart = new.needs_restart(&config);
+        let needs_restart = differences(&new, &config);
         config.max_connections =
             config.runtime.connection_limit(config.max_connections, config.open_files);
         if self.certificates.is_none() && config.listen.iter().any(Listen::is_tls) {

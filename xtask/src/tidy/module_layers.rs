@@ -105,11 +105,11 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/config",
         layers: &[
-            &["difference", "error", "units"],
+            &["error", "units"],
             &["value"],
             &["declaration"],
             &["pass", "reader"],
-            &["reference"],
+            &["difference", "reference"],
         ],
         exceptions: &[],
     },

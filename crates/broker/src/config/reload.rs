@@ -1,73 +1,38 @@
 //! The part of a configuration that can change without a restart.
 
-use phalanx_config::{differences, table};
-
 use crate::config::{Config, Limits, MAX_DURABLE_PACKET, Security, Tls};
 
 impl Config {
-    /// This configuration with the fields of `running` for all settings that need a restart. A new field has
-    /// to be assigned to one of the two groups here.
+    /// This configuration, with the values of `running` for settings that need a restart. These are all settings
+    /// that are not listed here.
     pub(crate) fn over(&self, running: &Self) -> Self {
-        let Limits {
-            connections,
-            per_address,
-            connection_rate,
-            message_rate,
-            sessions,
-            subscriptions,
-            subscription_bytes,
-            packet_size,
-            queued_messages,
-            queued_bytes,
-            when_full,
-            inflight_deliveries: _,
-            retained: _,
-            retained_bytes: _,
-            persistence_bytes: _,
-            // A CONNACK announces this value, and the client may have that many messages in flight.
-            receive_maximum: _,
-            keep_alive,
-            topic_alias: _,
-            session_expiry,
-            connect,
-            send,
-        } = self.limits;
-        let old = &running.limits;
-        let limits = Limits {
-            connections,
-            per_address,
-            connection_rate,
-            message_rate,
-            sessions,
-            subscriptions,
-            subscription_bytes,
+        let new = &self.limits;
+        let packet_size = match running.persistence_dir {
             // Persistence stays on.
-            packet_size: if running.persistence_dir.is_some() {
-                packet_size.min(MAX_DURABLE_PACKET)
-            } else {
-                packet_size
-            },
-            queued_messages,
-            queued_bytes,
-            when_full,
-            inflight_deliveries: old.inflight_deliveries,
-            retained: old.retained,
-            retained_bytes: old.retained_bytes,
-            persistence_bytes: old.persistence_bytes,
-            receive_maximum: old.receive_maximum,
-            keep_alive,
-            topic_alias: old.topic_alias,
-            session_expiry,
-            connect,
-            send,
+            Some(_) => new.packet_size.min(MAX_DURABLE_PACKET),
+            None => new.packet_size,
+        };
+        // `receive_maximum` stays: a CONNACK announces it, and the client may have that many messages in flight.
+        let limits = Limits {
+            connections: new.connections,
+            per_address: new.per_address,
+            connection_rate: new.connection_rate,
+            message_rate: new.message_rate,
+            sessions: new.sessions,
+            subscriptions: new.subscriptions,
+            subscription_bytes: new.subscription_bytes,
+            packet_size,
+            queued_messages: new.queued_messages,
+            queued_bytes: new.queued_bytes,
+            when_full: new.when_full,
+            keep_alive: new.keep_alive,
+            session_expiry: new.session_expiry,
+            connect: new.connect,
+            send: new.send,
+            ..running.limits.clone()
         };
         let security = self.security.over(&running.security);
         Self { listen: self.listen.clone(), security, limits, ..running.clone() }
-    }
-
-    /// The keys that differ from the settings in force after a reload.
-    pub(crate) fn left_out(&self, followed: &Self) -> Vec<String> {
-        differences(&table(self), &table(followed))
     }
 }
 
@@ -96,6 +61,8 @@ impl Security {
 
 #[cfg(test)]
 mod tests {
+    use phalanx_config::differences;
+
     use super::*;
 
     #[test]
@@ -107,7 +74,7 @@ mod tests {
         new.security.acl_file = Some("rules".into());
         new.listen.clear();
         let followed = new.over(&running);
-        assert_eq!((&followed, new.left_out(&followed)), (&new, Vec::new()));
+        assert_eq!((&followed, differences(&new, &followed)), (&new, Vec::new()));
         // All of these need a restart.
         (new.persistence_dir, new.limits.persistence_bytes) = (Some("d".into()), 7);
         (new.limits.retained, new.limits.receive_maximum) = (1, 2);
@@ -116,7 +83,7 @@ mod tests {
         new.security.tls = Some(Tls::default());
         let followed = new.over(&running);
         assert_eq!((followed.limits.queued_messages, &followed.security.tls), (5, &None));
-        let keys = new.left_out(&followed);
+        let keys = differences(&new, &followed);
         let all = "max-persistence-bytes max-retained password-file persistence-dir receive-maximum runtime.pin tls";
         assert_eq!(keys.join(" "), all);
     }
@@ -139,7 +106,7 @@ mod tests {
         assert_eq!(followed.security.password_file, new.security.password_file);
         let tls = followed.security.tls.as_ref().unwrap();
         assert_eq!((tls.certificate.to_str(), &tls.client_authorities), (Some("d"), &None));
-        assert_eq!(new.left_out(&followed), ["tls.client-ca"]);
+        assert_eq!(differences(&new, &followed), ["tls.client-ca"]);
         new.security.password_file = None;
         assert_eq!(new.over(&running).security.password_file, running.security.password_file);
     }

@@ -1,15 +1,8 @@
 //! Keys that can change while the server runs.
 
-use phalanx_config::{differences, table};
-
 use crate::config::Config;
 
 impl Config {
-    /// Keys that differ from the configuration in force after a reload, `applied`.
-    pub(crate) fn needs_restart(&self, applied: &Self) -> Vec<String> {
-        differences(&table(self), &table(applied))
-    }
-
     /// This configuration, with the values of `running` for keys that require a restart.
     pub(crate) fn over(&self, running: &Self) -> Self {
         Self {
@@ -29,6 +22,8 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    use phalanx_config::differences;
+
     use super::*;
 
     #[test]
@@ -37,11 +32,11 @@ mod tests {
         let mut new = Config::of("elsewhere");
         new.timeouts.idle *= 2;
         new.per_address.burst = 3;
-        assert_eq!(new.needs_restart(&new.over(&running)), [""; 0]);
+        assert_eq!(differences(&new, &new.over(&running)), [""; 0]);
         (new.cache_bytes, new.runtime.workers) = (7, 3);
         new.access_log = Some(Default::default());
         let over = new.over(&running);
-        let mut keys = new.needs_restart(&over);
+        let mut keys = differences(&new, &over);
         keys.sort();
         assert_eq!(keys, ["access-log", "cache", "runtime.workers"]);
         assert_eq!((over.cache_bytes, &over.runtime), (running.cache_bytes, &running.runtime));
