@@ -10,6 +10,8 @@ mod passwd;
 mod server;
 mod service;
 mod status;
+#[cfg(target_os = "linux")]
+mod threads;
 mod top;
 mod units;
 mod web;
@@ -34,6 +36,8 @@ enum Command {
     Sub(client::Sub),
     Top(top::Top),
     Passwd(passwd::Passwd),
+    #[cfg(target_os = "linux")]
+    Threads(threads::Threads),
     Completions(manual::Completions),
     Man(manual::Man),
 }
@@ -47,6 +51,8 @@ fn main() -> ExitCode {
         Command::Sub(subscribe) => subscribe.run(),
         Command::Top(top) => top.run(),
         Command::Passwd(passwd) => passwd.run(),
+        #[cfg(target_os = "linux")]
+        Command::Threads(threads) => threads.run(),
         Command::Completions(completions) => completions.run(Cli::command()),
         Command::Man(man) => man.run(Cli::command()),
     }

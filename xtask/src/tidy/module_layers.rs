@@ -96,7 +96,7 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/cli",
         layers: &[
-            &["manual", "passwd", "status", "units"],
+            &["manual", "passwd", "status", "threads", "units"],
             &["client", "options", "server", "service", "top"],
             &["broker", "web"],
         ],

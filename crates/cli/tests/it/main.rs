@@ -10,6 +10,8 @@ mod conformance;
 mod manual;
 mod passwd;
 mod server;
+#[cfg(target_os = "linux")]
+mod threads;
 mod web;
 
 pub(crate) use server::on_each_driver;

@@ -1,0 +1,128 @@
+//! Checks a program with the libraries that its dynamic linker loads at the start.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::elf::{self, Elf};
+use super::imports::Treatment;
+use super::{program, refusal};
+
+/// The result of a check.
+#[derive(Debug, Default)]
+pub(super) struct Checked {
+    /// The file that would be executed: for a script its interpreter.
+    pub(super) executable: PathBuf,
+    /// Reasons for which the program is refused; empty if it is suitable.
+    pub(super) refusals: Vec<String>,
+    /// `N` of glibc 2.N, if known.
+    pub(super) glibc: Option<u32>,
+    /// The imports by name, without those of the C library itself.
+    pub(super) imports: BTreeMap<String, Import>,
+}
+
+/// A name that the program or its libraries import.
+#[derive(Debug)]
+pub(super) struct Import {
+    pub(super) treatment: Treatment,
+    /// The importing files.
+    pub(super) users: Vec<PathBuf>,
+}
+
+/// Checks a program. Refusals are results, not errors.
+///
+/// # Errors
+///
+/// The program or one of its libraries cannot be found or read.
+pub(super) fn check(name: &Path) -> Result<Checked, String> {
+    let executable = program::executable(name)?;
+    let mut checked = Checked { executable: executable.clone(), ..Checked::default() };
+    let bytes = read(&executable)?;
+    if !bytes.starts_with(b"\x7fELF") {
+        checked.refusals.push("neither an ELF program nor a script".to_owned());
+        return Ok(checked);
+    }
+    let elf = match elf::parse(&bytes) {
+        Ok(elf) => elf,
+        Err(reason) => {
+            checked.refusals.push(reason);
+            return Ok(checked);
+        }
+    };
+    checked.refusals = refusal::of_program(&elf);
+    let metadata = std::fs::metadata(&executable);
+    let metadata = metadata.map_err(|error| program::unreadable(&executable, &error))?;
+    checked.refusals.extend(refusal::of_file(&executable, &metadata));
+    checked.refusals.extend(refusal::of_machine());
+    checked.refusals.extend(refusal::of_sanitizers(&elf));
+    // Only the linker of the installed glibc may run: others could be any program.
+    let has_known_linker = refusal::of_program(&elf).is_empty();
+    checked.add(&executable, &elf);
+    if has_known_linker {
+        for library in libraries(&executable)? {
+            checked.add_library(&library)?;
+        }
+        checked.refusals.extend(refusal::of_glibc(checked.glibc));
+    }
+    Ok(checked)
+}
+
+impl Checked {
+    fn add(&mut self, path: &Path, elf: &Elf) {
+        for name in &elf.imports {
+            let treatment = Treatment::of(name);
+            let import = self.imports.entry(name.clone());
+            let import = import.or_insert_with(|| Import { treatment, users: Vec::new() });
+            import.users.push(path.to_owned());
+        }
+    }
+
+    fn add_library(&mut self, path: &Path) -> Result<(), String> {
+        let elf = elf::parse(&read(path)?).map_err(|what| format!("{}: {what}", path.display()))?;
+        if let Some(reason) = refusal::of_sanitizers(&elf) {
+            self.refusals.push(format!("{}: {reason}", path.display()));
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name == "libc.so.6" {
+            self.glibc = elf.newest_glibc;
+        }
+        // The parts of glibc call each other without the symbols that a preloaded library replaces.
+        let of_glibc = ["ld-linux", "libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so"];
+        if !of_glibc.iter().any(|prefix| name.starts_with(prefix)) {
+            self.add(path, &elf);
+        }
+        Ok(())
+    }
+
+    /// Whether the program or a library can create threads.
+    pub(super) fn creates_threads(&self) -> bool {
+        ["pthread_create", "thrd_create"].iter().any(|name| self.imports.contains_key(*name))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| program::unreadable(path, &error))
+}
+
+/// The libraries of a program, as its dynamic linker finds them. No code of the program runs.
+fn libraries(executable: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut command = Command::new(refusal::LINKER);
+    command.arg("--list").arg(executable).env_remove("LD_PRELOAD").env_remove("LD_AUDIT");
+    let output = command
+        .output()
+        .map_err(|error| program::unreadable(Path::new(refusal::LINKER), &error))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if let Some(line) = text.lines().find(|line| line.ends_with("not found")) {
+        return Err(format!("{}: {}", executable.display(), line.trim()));
+    }
+    if !output.status.success() {
+        let error = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("cannot list the libraries: {}", error.trim()));
+    }
+    // Lines have the form `NAME => PATH (ADDRESS)` or `PATH (ADDRESS)`; the vDSO has no file.
+    let paths = text.lines().filter_map(|line| {
+        let path = line.rsplit(" => ").next()?.trim().rsplit_once(" (")?.0;
+        path.starts_with('/').then(|| PathBuf::from(path))
+    });
+    Ok(paths.collect())
+}
