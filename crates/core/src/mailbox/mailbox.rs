@@ -19,16 +19,17 @@ use crate::stage_set::{MAX_STAGES, StageSet};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 
 /// The capacity of the ring of one stage of one processor, in invocations from other processors. When
-/// the ring is full, the sender keeps them in its outbox and retries after its next cohort.
-const STAGE_RING: usize = 1024;
-const REPLY_RING: usize = 1024;
+/// the ring is full, the sender keeps them in its outbox and retries after its next cohort. Rings are smaller under
+/// Miri, which takes a second to initialize those of a program.
+const STAGE_RING: usize = if cfg!(miri) { 64 } else { 1024 };
+const REPLY_RING: usize = if cfg!(miri) { 64 } else { 1024 };
 /// The capacity of the ring of commands. Commands are few: one per processor that an ended session has
 /// visited, per cancelled child that has arrived, per partition move, or per processor with a replica of a
 /// revoked value, and one per reply to a request.
-const COMMAND_RING: usize = 256;
+const COMMAND_RING: usize = if cfg!(miri) { 64 } else { 256 };
 /// The capacity of the ring of wake-ups from foreign threads. When it is full, [`Mailbox::wake_all`] is
 /// set and the processor polls every suspended operation: a wake-up may be late, but is never lost.
-const WAKE_RING: usize = 1024;
+const WAKE_RING: usize = if cfg!(miri) { 64 } else { 1024 };
 
 /// One of the inboxes of a mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
