@@ -26,6 +26,7 @@ pub use phalanx_driver::{DriverChoice, DriverKind};
 #[cfg(feature = "admin")]
 use crate::admin;
 use crate::admin::Admin;
+use crate::affinity;
 use crate::cache;
 pub use crate::error::{RunError, StartError};
 pub use crate::exit_report::{ExitReport, Leaks};
@@ -71,7 +72,7 @@ pub const DEFAULT_REGION: usize = 2 << 20;
 pub struct Runtime {
     pub(crate) processors: usize,
     driver: DriverChoice,
-    pub(crate) pin: bool,
+    pin: bool,
     pub(crate) spin: Duration,
     pub(crate) gather: Duration,
     drain: Duration,
@@ -149,7 +150,8 @@ impl Runtime {
     }
 
     /// Whether each processor's thread is pinned to a core of its own, if there are enough cores: false by
-    /// default. Pinning saves time on a machine that runs nothing else. Otherwise a pinned thread waits for its
+    /// default. Fast cores that share a cache are used first, then those of other caches, slow cores, and
+    /// further threads of the same physical cores (SMT). Pinning saves time on a machine that runs nothing else. Otherwise a pinned thread waits for its
     /// core while other cores are idle.
     #[must_use]
     pub fn pin(mut self, pin: bool) -> Self {
@@ -381,6 +383,7 @@ impl Runtime {
                 hosts: admin::Hosts::new(self.admin_hosts.clone()),
             });
         }
+        let pinned = if self.pin { affinity::cores(self.processors) } else { None };
         let (events, inbox) = channel();
         let _signals = match self.signals {
             true => Some(Signals::listen(events.clone()).map_err(RunError::Signals)?),
@@ -394,8 +397,10 @@ impl Runtime {
                     std::thread::Builder::new().name(format!("processor-{}", seed.index()));
                 let idle = watch.as_ref().map(|(_, idle)| idle.clone());
                 let placement = placement.clone();
+                let core = pinned.as_ref().map(|cores| cores[seed.index()]);
+                let runtime = &self;
                 let worker =
-                    WorkerThread { seed, kind, epoch, calls, idle, placement, runtime: &self };
+                    WorkerThread { seed, core, kind, epoch, calls, idle, placement, runtime };
                 match thread.spawn_scoped(scope, move || worker.run(&events, admin, start)) {
                     Ok(_) => running += 1,
                     Err(error) => {

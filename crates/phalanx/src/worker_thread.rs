@@ -43,6 +43,8 @@ impl StartContext {
 /// The parameters of one processor's thread.
 pub(crate) struct WorkerThread<'a> {
     pub(crate) seed: ProcessorBuilder,
+    /// The core that the thread is pinned to.
+    pub(crate) core: Option<usize>,
     pub(crate) kind: DriverKind,
     pub(crate) epoch: Instant,
     pub(crate) calls: Arc<AtomicU64>,
@@ -73,10 +75,10 @@ impl WorkerThread<'_> {
     where
         F: Fn(&StartContext) -> Result<(), StartError>,
     {
-        let Self { seed, kind, epoch, calls, idle, placement, runtime } = self;
+        let Self { seed, core, kind, epoch, calls, idle, placement, runtime } = self;
         let (index, control) = (seed.index(), seed.control());
-        if runtime.pin {
-            crate::affinity::pin_to_core(index, runtime.processors);
+        if let Some(core) = core {
+            crate::affinity::pin_to(core);
         }
         let driver = phalanx_driver::open(kind, &runtime.config).map_err(RunError::Driver)?;
         let unparker = driver.unparker();
