@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::record::{MessageId, Phase, Record, SessionId};
+use crate::format::record::{MessageId, Phase, Record, SessionId};
 
 /// Position and length of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -336,7 +336,7 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::DeliveryId;
+    use crate::format::record::DeliveryId;
 
     const SESSION: SessionId = SessionId(1);
     const MESSAGE: MessageId = MessageId(7);

@@ -18,11 +18,11 @@ use phalanx::stage::{Cohort, PartitionedCohortStage};
 use phalanx::task::Reply;
 use phalanx::{Graph, SharedStage};
 
-use crate::entry::Entry;
+use crate::directory::names::segment_name;
 use crate::error::AppendError;
-use crate::names::segment_name;
+use crate::format::entry::Entry;
 use crate::status::{Counters, Status};
-use crate::writer::Writer;
+use crate::write::writer::Writer;
 
 /// The key of the only partition, on the processor with the journal.
 const JOURNAL: u64 = 0;

@@ -8,22 +8,22 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `record` | changes of the state |
-//! | `entry` | records that are stored atomically |
-//! | `wire` | encoding of numbers and bytes |
-//! | `frame` | the journal's format: segments, batches, checksums |
+//! | `format/record` | changes of the state |
+//! | `format/entry` | records that are stored atomically |
+//! | `format/wire` | encoding of numbers and bytes |
+//! | `format/frame` | the journal's format: segments, batches, checksums |
+//! | `directory/names` | file names |
+//! | `directory/private` | file permissions |
+//! | `directory/reserve` | disk space set aside for when the disk is full |
+//! | `directory/source` | sources of segments for recovery |
 //! | `index` | the live records and their positions |
-//! | `replay` | recovery |
-//! | `recovered` | the recovered state |
-//! | `names` | file names
-//! | `source` | sources of segments for recovery |
-//! | `writer` | the journal's end |
-//! | `cleaning` | the progress of cleaning
-//! | `clean` | rewrites the live records of the oldest segment, and deletes the segment |
-//! | `piece` | a piece of the oldest segment, cleaned in parts |
-//! | `reserve` | disk space set aside for when the disk is full |
-//! | `position` | the known end of the journal |
-//! | `private` | file permissions |
+//! | `recovery/replay` | recovery |
+//! | `recovery/recovered` | the recovered state |
+//! | `recovery/position` | the known end of the journal |
+//! | `write/writer` | the journal's end |
+//! | `write/cleaning` | the progress of cleaning |
+//! | `write/clean` | rewrites the live records of the oldest segment, and deletes the segment |
+//! | `write/piece` | a piece of the oldest segment, cleaned in parts |
 //! | `journal` | the stages |
 //! | `store` | opens and checks stores |
 //! | `options`, `status`, `error` | options, metrics, errors |
@@ -33,37 +33,26 @@
 
 #![forbid(unsafe_code)]
 
-mod clean;
-mod cleaning;
-mod entry;
+mod directory;
 mod error;
-mod frame;
+mod format;
 mod index;
 mod journal;
-mod names;
 mod options;
-mod piece;
-mod position;
-mod private;
-mod record;
-mod recovered;
-mod replay;
-mod reserve;
-mod source;
+mod recovery;
 mod status;
 mod store;
-mod wire;
-mod writer;
+mod write;
 
-pub use entry::Entry;
+pub use directory::source::Source;
 pub use error::{AppendError, Lost, OpenError, Torn};
+pub use format::entry::Entry;
 #[doc(hidden)]
-pub use frame::first_segment;
+pub use format::frame::first_segment;
+pub use format::record::{DeliveryId, MessageId, Phase, Record, SessionId};
 pub use index::Counts;
 pub use journal::Journal;
 pub use options::Options;
-pub use record::{DeliveryId, MessageId, Phase, Record, SessionId};
-pub use recovered::{Delivery, Message, Recovered, Session, Subscription};
-pub use source::Source;
+pub use recovery::recovered::{Delivery, Message, Recovered, Session, Subscription};
 pub use status::Status;
 pub use store::{Checked, Store, check, recover};

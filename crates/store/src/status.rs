@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::AppendError;
-use crate::writer::Writer;
+use crate::write::writer::Writer;
 
 /// Sizes, and counters since the store was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use phalanx::Graph;
 use phalanx::fs::Dir;
 
+use crate::directory::names::{LOCK, POSITION, segment_name};
+use crate::directory::private;
+use crate::directory::source::{Directory, Source, remove};
 use crate::error::{OpenError, Torn};
 use crate::index::Counts;
 use crate::journal::Journal;
-use crate::names::{LOCK, POSITION, segment_name};
 use crate::options::Options;
-use crate::position::Position;
-use crate::private;
-use crate::recovered::Recovered;
-use crate::replay::{Replay, replay};
-use crate::source::{Directory, Source, remove};
-use crate::writer::Writer;
+use crate::recovery::position::Position;
+use crate::recovery::recovered::Recovered;
+use crate::recovery::replay::{Replay, replay};
+use crate::write::writer::Writer;
 
 /// An opened store that is not running yet.
 pub struct Store {

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::names::segment_name;
+use crate::directory::names::segment_name;
 
 /// A set of named files to recover from.
 ///

@@ -7,13 +7,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::entry::records;
+use crate::directory::names::{segment_name, segment_number};
+use crate::directory::source::Source;
 use crate::error::{OpenError, Torn};
-use crate::frame::{self, FRAME_BYTES, HEAD_BYTES, Head};
+use crate::format::entry::records;
+use crate::format::frame::{self, FRAME_BYTES, HEAD_BYTES, Head};
 use crate::index::{Index, Place};
-use crate::names::{segment_name, segment_number};
-use crate::recovered::Recovered;
-use crate::source::Source;
+use crate::recovery::recovered::Recovered;
 
 /// A valid segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The progress of cleaning: the segments that are due, and the share of each commit.
 
 use crate::options::MAX_BATCH_BYTES;
-use crate::piece::{Part, Piece};
+use crate::write::piece::{Part, Piece};
 
 /// Bytes cleaned per byte written.
 pub(crate) const CLEAN_RATIO: i64 = 4;

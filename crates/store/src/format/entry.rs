@@ -1,7 +1,7 @@
 //! Entries: records that are stored atomically.
 
-use crate::record::Record;
-use crate::wire::Reader;
+use crate::format::record::Record;
+use crate::format::wire::Reader;
 
 /// Records that are stored atomically, in this order: the changes by one packet of a client.
 ///
@@ -82,7 +82,7 @@ pub(crate) fn records(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::SessionId;
+    use crate::format::record::SessionId;
 
     #[test]
     fn entries_are_joined_in_order() {

@@ -6,7 +6,7 @@
 //! record is cleaned, the record that it deleted is already gone, and the deleting record is dead, too.
 //!
 //! Cleaning starts when the journal exceeds twice the live data and two segments, and stops at one and a half
-//! times and one segment. In between each commit cleans [`CLEAN_RATIO`](crate::cleaning::CLEAN_RATIO) times as many bytes as it writes
+//! times and one segment. In between each commit cleans [`CLEAN_RATIO`](crate::write::cleaning::CLEAN_RATIO) times as many bytes as it writes
 //! entries, so a short entry waits for little cleaning. While the whole journal is cleaned once, a quarter of
 //! its length is written, which is the difference of the two thresholds. The journal grows by at most a
 //! quarter of the live data if all of that is in the oldest segments, and the oldest segment remains until
@@ -28,16 +28,16 @@
 //! longer entry. A sequence of entries of more than twice this size outpaces cleaning, because pieces are
 //! limited.)
 //!
-//! While the store is [low](crate::reserve) on space, cleaning is urgent as long as half a segment is dead,
+//! While the store is [low](crate::directory::reserve) on space, cleaning is urgent as long as half a segment is dead,
 //! and cleaned files are deleted immediately.
 //!
 //! In the long run as many bytes are rewritten as are written if live data is spread evenly, and up to twice
 //! as many if all of it is old.
 
-use crate::cleaning::{Cleaning, MAX_PIECE_BYTES, PIECE_BYTES, max_per_commit};
-use crate::frame::HEAD_BYTES;
-use crate::piece::{Part, Piece, PieceRead};
-use crate::writer::{Extent, Writer};
+use crate::format::frame::HEAD_BYTES;
+use crate::write::cleaning::{Cleaning, MAX_PIECE_BYTES, PIECE_BYTES, max_per_commit};
+use crate::write::piece::{Part, Piece, PieceRead};
+use crate::write::writer::{Extent, Writer};
 
 /// Maximum number of segments, in addition to two for each that the journal's bytes would fill.
 const MAX_SEGMENTS: u64 = 32;

@@ -51,7 +51,9 @@ pub(crate) fn restrict_permissions(path: &Path) -> io::Result<Vec<String>> {
     for entry in std::fs::read_dir(path)? {
         let entry = entry?;
         let name = entry.file_name();
-        let Some(name) = name.to_str().filter(|name| crate::names::is_own(name)) else { continue };
+        let Some(name) = name.to_str().filter(|name| crate::directory::names::is_own(name)) else {
+            continue;
+        };
         let mode = entry.metadata()?.permissions().mode() & 0o777;
         if mode & 0o077 == 0 {
             continue;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use phalanx::net::Bytes;
 
 use crate::error::Torn;
+use crate::format::record::{DeliveryId, MessageId, Phase, Record, SessionId};
 use crate::index::Index;
-use crate::record::{DeliveryId, MessageId, Phase, Record, SessionId};
 
 /// The state of a store when it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,16 +9,16 @@ use std::io;
 
 use phalanx::fs::{Dir, File};
 
-use crate::cleaning::Cleaning;
-use crate::entry::{Entry, records};
+use crate::directory::names::segment_name;
+use crate::directory::reserve::Reserve;
 use crate::error::AppendError;
-use crate::frame::{self, FRAME_BYTES, HEAD_BYTES, Head};
+use crate::format::entry::{Entry, records};
+use crate::format::frame::{self, FRAME_BYTES, HEAD_BYTES, Head};
 use crate::index::{Index, Place};
-use crate::names::segment_name;
 use crate::options::{MAX_BATCH_BYTES, Options};
-use crate::position::{Position, PositionFile};
-use crate::replay::{Replay, Segment};
-use crate::reserve::Reserve;
+use crate::recovery::position::{Position, PositionFile};
+use crate::recovery::replay::{Replay, Segment};
+use crate::write::cleaning::Cleaning;
 
 /// The end of the journal, used by one operation at a time.
 pub(crate) struct Writer {

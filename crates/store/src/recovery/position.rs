@@ -11,10 +11,10 @@ use std::path::Path;
 
 use phalanx::fs::{Dir, File};
 
+use crate::directory::names::{POSITION, segment_name};
+use crate::directory::source::Source;
 use crate::error::{Lost, OpenError};
-use crate::names::{POSITION, segment_name};
-use crate::replay::Replay;
-use crate::source::Source;
+use crate::recovery::replay::Replay;
 
 const MAGIC: [u8; 8] = *b"PHXPOSN1";
 const LENGTH: usize = 44;

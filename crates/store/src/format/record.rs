@@ -4,7 +4,7 @@
 //! it. Data that the store need not interpret (the options of a subscription, the properties of a message) is
 //! stored as bytes: the store does not depend on the protocol.
 
-use crate::wire::{Reader, put_bytes, put_number};
+use crate::format::wire::{Reader, put_bytes, put_number};
 
 macro_rules! numbers {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(

@@ -2,10 +2,10 @@
 
 use phalanx::fs::Dir;
 
-use crate::entry::records;
-use crate::frame::{self, FRAME_BYTES};
-use crate::names::segment_name;
-use crate::record::Record;
+use crate::directory::names::segment_name;
+use crate::format::entry::records;
+use crate::format::frame::{self, FRAME_BYTES};
+use crate::format::record::Record;
 
 /// A read of the next piece of the oldest segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use phalanx::fs::Dir;
 use phalanx::shutdown::is_draining;
 use phalanx::time::now;
 
-use crate::names::RESERVE;
+use crate::directory::names::RESERVE;
 
 /// Interval between attempts to create the reserve while the disk lacks space.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);

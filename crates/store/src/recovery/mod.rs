@@ -1,0 +1,5 @@
+//! Recovery: reads the journal back.
+
+pub(crate) mod position;
+pub(crate) mod recovered;
+pub(crate) mod replay;
