@@ -9,8 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crate::tidy::markdown::{Run, links, runs};
-use crate::tidy::tree::Tree;
+use crate::tidy::read::markdown::{Run, links, runs};
+use crate::tidy::read::tree::Tree;
 
 /// The index, whose links become the chapters of the book.
 const INDEX: &str = "docs/README.md";

@@ -7,30 +7,22 @@ use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 
-mod crate_source;
 mod heads;
-mod index;
 mod kernel_size;
 mod layers;
 mod leftovers;
-mod links;
-mod manifest;
-pub(crate) mod markdown;
 mod module_cycles;
 mod module_imports;
 mod module_layers;
+mod pages;
 mod purity;
-mod quotes;
-mod report_section;
+pub(crate) mod read;
 mod retired;
 mod sizes;
-mod source;
 mod spaces;
-pub(crate) mod tree;
 mod unsafety;
-mod use_paths;
 
-use tree::Tree;
+use read::tree::Tree;
 
 /// A check: returns all faults of its kind in the tree.
 type Check = fn(&Tree) -> Vec<Fault>;
@@ -45,10 +37,10 @@ const CHECKS: &[Check] = &[
     kernel_size::check,
     unsafety::check,
     leftovers::check,
-    links::check,
-    index::check,
-    quotes::check,
-    report_section::check,
+    pages::links::check,
+    pages::index::check,
+    pages::quotes::check,
+    pages::report_section::check,
     retired::check,
     heads::check,
     spaces::check,

@@ -1,6 +1,6 @@
 //! The kernel of core, the scheduler without optional mechanisms, has at most 5,000 lines of code.
 
-use super::crate_source::files;
+use super::read::crate_source::files;
 use super::{Fault, Tree};
 
 /// Maximum number of lines, without comments, blank lines and tests.

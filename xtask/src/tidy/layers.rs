@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Fault, Tree, manifest};
+use super::read::manifest;
+use super::{Fault, Tree};
 
 /// Crates by their folders, and the workspace crates that each and its tests may depend on.
 type Table = [(&'static str, &'static [&'static str])];

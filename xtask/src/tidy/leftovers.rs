@@ -1,6 +1,6 @@
 //! Source files contain no unfinished work; it belongs in an issue.
 
-use super::source::{code, has_word};
+use super::read::source::{code, has_word};
 use super::{Fault, Tree};
 
 /// This file, which contains the words itself.

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::crate_source::files;
-use super::use_paths::absolute;
+use super::read::crate_source::files;
+use super::read::use_paths::absolute;
 use super::{Fault, Tree};
 
 /// Maximum number of files in a cycle.

@@ -7,9 +7,9 @@
 
 use std::collections::BTreeSet;
 
-use super::crate_source::files;
 use super::module_layers::{CRATES, Exception, Layers, MAX_EXCEPTIONS};
-use super::use_paths::absolute;
+use super::read::crate_source::files;
+use super::read::use_paths::absolute;
 use super::{Fault, Tree};
 
 /// The file that lists the layers.

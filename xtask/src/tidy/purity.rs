@@ -2,10 +2,11 @@
 //!
 //! The caller passes all of these in, which makes simulation possible. Tests are exempt.
 
-use super::crate_source::files;
-use super::manifest::{self, Kind};
-use super::source::{line_of, words};
-use super::{Fault, Tree, use_paths};
+use super::read::crate_source::files;
+use super::read::manifest::{self, Kind};
+use super::read::source::{line_of, words};
+use super::read::use_paths;
+use super::{Fault, Tree};
 
 /// The folder of core's source files.
 const SOURCE: &str = "crates/core/src/";

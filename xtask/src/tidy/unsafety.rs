@@ -1,6 +1,6 @@
 //! `unsafe` is confined to listed files, each with a safety argument in its top doc comment.
 
-use super::source::{code, has_word};
+use super::read::source::{code, has_word};
 use super::{Fault, Tree};
 
 /// The list of those files: a path, two or more spaces, the reason.

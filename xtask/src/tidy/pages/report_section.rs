@@ -1,6 +1,6 @@
 //! The section of a report in a page, which `phalanx-bench report --page` replaces.
 
-use super::{Fault, Tree};
+use crate::tidy::{Fault, Tree};
 
 /// The page with the section.
 const PAGE: &str = "docs/bench.md";

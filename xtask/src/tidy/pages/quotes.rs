@@ -5,7 +5,7 @@
 //! Rust block follows a line `<!-- from path/of/the/file.rs -->`, and its lines are a contiguous part of that
 //! file.
 
-use super::{Fault, Tree};
+use crate::tidy::{Fault, Tree};
 
 /// The files that include pages as doctests; the second is for a crate that the first does not depend on.
 const RUN: &str = "crates/phalanx/src/docs.rs";

@@ -1,7 +1,7 @@
 //! Every documentation page is linked from `docs/README.md`.
 
-use super::markdown::{Run, links, runs};
-use super::{Fault, Tree};
+use crate::tidy::read::markdown::{Run, links, runs};
+use crate::tidy::{Fault, Tree};
 
 /// The index, and the folder of the pages it lists.
 const INDEX: &str = "docs/README.md";

@@ -99,6 +99,8 @@ mod tests {
     #[test]
     fn the_repository_itself_can_be_read() {
         let tree = Tree::load(&crate::root()).expect("this test runs in the repository");
-        assert!(tree.text("xtask/src/tidy/tree.rs").is_some_and(|text| text.contains("ls-files")));
+        assert!(
+            tree.text("xtask/src/tidy/read/tree.rs").is_some_and(|text| text.contains("ls-files"))
+        );
     }
 }

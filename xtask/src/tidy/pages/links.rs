@@ -2,8 +2,8 @@
 //!
 //! Covers relative links in every Markdown file, and in the pages on the architecture also paths between backticks.
 
-use super::markdown::{Run, anchors, links, runs};
-use super::{Fault, Tree};
+use crate::tidy::read::markdown::{Run, anchors, links, runs};
+use crate::tidy::{Fault, Tree};
 
 /// The documents whose backticked paths are checked.
 const MAPS: [&str; 2] = ["ARCHITECTURE.md", "docs/internals/core.md"];

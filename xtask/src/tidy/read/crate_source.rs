@@ -1,11 +1,11 @@
 //! The source files of a crate that its rules apply to: every file under its `src` without its tests.
 
-use super::Tree;
 use super::source::{code, without_tests};
+use super::tree::Tree;
 
 /// Path and code (see [`code`]) of each file under `folder`, with test items blanked and test files left out.
 /// `folder` ends with `/`.
-pub(super) fn files<'a>(tree: &'a Tree, folder: &str) -> Vec<(&'a str, String)> {
+pub(crate) fn files<'a>(tree: &'a Tree, folder: &str) -> Vec<(&'a str, String)> {
     let sources: Vec<_> = tree
         .rust()
         .filter(|(path, _)| path.starts_with(folder) && !is_named_as_test(path))
