@@ -94,5 +94,5 @@ fn each_caller_is_served_in_order_and_a_lifo_stage_serves_in_any() {
             }
         }
     });
-    assert!(overtaken.into_inner().unwrap() > 50);
+    assert!(overtaken.into_inner().unwrap() > 0);
 }
