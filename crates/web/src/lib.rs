@@ -17,7 +17,7 @@
 //! | aggregator | `files/aggregator.rs` | a cohort operation: merges the reads of a cohort |
 //! | disk | `files/disk.rs` | opens a file, or performs a merged read |
 //! | slow | `files/list.rs` | reads a directory on a thread that may block |
-//! | compression | `files/make.rs` | compresses a file on a thread that may block |
+//! | compression | `files/encodings/make.rs` | compresses a file on a thread that may block |
 //! | passwords | `auth/passwords.rs` | verifies a password on a thread that may block |
 
 #![forbid(unsafe_code)]

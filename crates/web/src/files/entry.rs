@@ -7,7 +7,7 @@ use phalanx::net::Bytes;
 use phalanx_http::{Coding, Entity, Validators};
 
 use crate::clock::unix_seconds;
-use crate::files::variants::{Sources, Variants};
+use crate::files::encodings::variants::{Sources, Variants};
 use crate::site::Kind;
 
 /// Largest file cached as a whole, in bytes; larger files are cached in blocks.

@@ -6,11 +6,11 @@ use phalanx_http::Coding;
 
 use crate::config::Symlinks;
 use crate::files::disk::{self, Opened};
-use crate::files::encode;
+use crate::files::encodings::encode;
+use crate::files::encodings::variants::{Source, Sources};
 use crate::files::entry::Entry;
 use crate::files::failure::Failure;
 use crate::files::lookup::Lookup;
-use crate::files::variants::{Source, Sources};
 use crate::listing::{MAX_ENTRIES, View, is_shown, render};
 
 /// Converts a directory's name to the name of one of its listings.

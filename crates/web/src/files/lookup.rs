@@ -15,12 +15,13 @@ use phalanx::time::now;
 use crate::files::cache::{FileCache, Value};
 use crate::files::cached::CachedFile;
 use crate::files::disk::{self, Opened};
+use crate::files::encodings::sources;
 use crate::files::entry::{Content, Entry, Fields, MAX_WHOLE_BYTES};
 use crate::files::failure::Failure;
 use crate::files::found::{Found, LoadResult, Loaded, LookupResult};
+use crate::files::list;
 use crate::files::read::read;
 use crate::files::stages::FileStages;
-use crate::files::{list, sources};
 use crate::site::{Host, HostId, HostIndex, Site};
 
 /// Attempts to read a file that changes meanwhile: slow disks and busy writers may collide a few times.

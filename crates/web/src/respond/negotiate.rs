@@ -6,10 +6,10 @@ use std::sync::Arc;
 use phalanx_http::{Accepted, Coding, Multipart, Outcome, Parts, Ranged, Status, evaluate, range};
 
 use crate::files::cached::FileRef;
+use crate::files::encodings::make::{begin, obtain};
+use crate::files::encodings::variants::{Choice, Variants};
 use crate::files::entry::Entry;
 use crate::files::failure::Failure;
-use crate::files::make::{begin, obtain};
-use crate::files::variants::{Choice, Variants};
 use crate::respond::ask::Ask;
 use crate::respond::content::Part;
 use crate::respond::fail::fail;

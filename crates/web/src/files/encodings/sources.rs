@@ -6,9 +6,9 @@ use phalanx::fs::{FileKind, Metadata};
 use phalanx_http::Coding;
 
 use crate::files::disk::{self, Opened};
-use crate::files::encode;
+use crate::files::encodings::encode;
+use crate::files::encodings::variants::{Source, Sources};
 use crate::files::stages::FileStages;
-use crate::files::variants::{Source, Sources};
 use crate::site::Host;
 
 /// Finds the sources for the file at `path` with this `metadata`.

@@ -15,15 +15,15 @@ use phalanx_http::Coding;
 use crate::files::cache::FileCache;
 use crate::files::cached::{CachedFile, FileRef};
 use crate::files::disk::{self, Opened};
-use crate::files::encode::encode;
+use crate::files::encodings::encode::encode;
+use crate::files::encodings::sources::precompressed_path;
+use crate::files::encodings::variants::{Source, Variants};
 use crate::files::entry::{Content, Entry, FileId, MAX_WHOLE_BYTES};
 use crate::files::failure::Failure;
 use crate::files::found::Loaded;
 use crate::files::lookup::{Loading, Lookup};
 use crate::files::read::read;
-use crate::files::sources::precompressed_path;
 use crate::files::stages::FileStages;
-use crate::files::variants::{Source, Variants};
 use crate::memory::Budget;
 use crate::site::{HostIndex, Site};
 
