@@ -10,8 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use crate::files::resolve_beneath;
 use crate::user_bytes::UserBytes;
-use crate::{Done, File, OpenHow, Unpark, resolve_beneath};
+use crate::{Done, File, OpenHow, Unpark};
 
 const MAX_THREADS: usize = 4;
 /// The largest number of bytes in one `pread`.

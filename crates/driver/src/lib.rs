@@ -27,24 +27,16 @@
 //! # }
 //! ```
 
-mod address;
 mod blocking_pool;
 mod chunk;
 mod config;
 mod endpoint;
-mod file;
-mod keepalive;
-mod mmap;
-mod page_cache;
+mod files;
 mod queue_delay_probe;
-mod read_dir;
 mod request;
-mod resolve_beneath;
 mod selection;
-mod sendfile;
-mod socket_table;
+mod sockets;
 mod token_map;
-mod udp_drops;
 mod unpark;
 mod user_bytes;
 
@@ -61,17 +53,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use socket2::SockRef;
 
-pub use address::Address;
 pub use chunk::Chunk;
 pub use config::Config;
 pub use endpoint::Endpoint;
-pub use file::{File, FileKind, Metadata, ReadNow, Space};
-pub use keepalive::Keepalive;
-pub use read_dir::{DirEntries, DirEntry, DirEntryKind};
+pub use files::file::{File, FileKind, Metadata, ReadNow, Space};
+pub use files::read_dir::{DirEntries, DirEntry, DirEntryKind};
 pub use request::{
     Access, Completion, Datagram, Done, Links, OpenHow, Payload, Request, Socket, Token,
 };
 pub use selection::{DriverChoice, DriverKind, choose, open};
+pub use sockets::address::Address;
+pub use sockets::keepalive::Keepalive;
 
 /// A processor's only access to the operating system.
 ///
@@ -116,7 +108,7 @@ pub trait Driver {
     /// # Panics
     /// If `socket` is not open in this driver.
     fn udp_drops(&self, socket: Socket) -> io::Result<u32> {
-        udp_drops::udp_drops(self.fd(socket).ok_or_else(no_descriptor)?)
+        sockets::udp_drops::udp_drops(self.fd(socket).ok_or_else(no_descriptor)?)
     }
 
     /// The descriptor of `socket`, for options. `None` in a simulation.
@@ -134,7 +126,7 @@ pub trait Driver {
     /// If `socket` is not open in this driver.
     fn local_addr(&self, socket: Socket) -> io::Result<SocketAddr> {
         let fd = self.fd(socket).ok_or_else(no_descriptor)?;
-        SockRef::from(&fd).local_addr()?.as_socket().ok_or_else(address::no_ip_address)
+        SockRef::from(&fd).local_addr()?.as_socket().ok_or_else(sockets::address::no_ip_address)
     }
 
     /// The peer's address of `socket`.
@@ -146,7 +138,7 @@ pub trait Driver {
     /// If `socket` is not open in this driver.
     fn peer_addr(&self, socket: Socket) -> io::Result<SocketAddr> {
         let fd = self.fd(socket).ok_or_else(no_descriptor)?;
-        SockRef::from(&fd).peer_addr()?.as_socket().ok_or_else(address::no_ip_address)
+        SockRef::from(&fd).peer_addr()?.as_socket().ok_or_else(sockets::address::no_ip_address)
     }
 
     /// Enables or disables `TCP_NODELAY`: small writes are sent at once. Has no effect in a simulation.

@@ -10,7 +10,7 @@ use rustix::net::{RecvFlags, recv};
 
 use super::Poll;
 use super::sockets::SendingFile;
-use crate::sendfile::{Step, TURN_BYTES};
+use crate::files::sendfile::{Step, TURN_BYTES};
 use crate::user_bytes::MAX_PARTS;
 use crate::{Chunk, Done, Socket, Token};
 

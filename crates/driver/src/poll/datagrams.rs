@@ -144,7 +144,7 @@ impl Poll {
             let mut bytes = incoming.buffer;
             bytes.truncate(received.bytes);
             let from = received.address.and_then(|from| SocketAddr::try_from(from).ok());
-            let from = from.ok_or_else(crate::address::no_ip_address)?;
+            let from = from.ok_or_else(crate::sockets::address::no_ip_address)?;
             let truncated = received.flags.contains(ReturnFlags::TRUNC);
             Ok(Done::Datagram(Box::new(Datagram { bytes, from, truncated })))
         });

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::datagrams::OutgoingDatagram;
 use super::{Pending, Poll};
 use crate::blocking_pool::{self, Work};
-use crate::sendfile::FileSend;
+use crate::files::sendfile::FileSend;
 use crate::{Completion, Done, Driver, Endpoint, Request, Socket, Token, Unpark};
 
 impl Driver for Poll {

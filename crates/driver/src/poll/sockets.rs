@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::datagrams::Datagrams;
 use crate::Token;
-use crate::sendfile::FileSend;
+use crate::files::sendfile::FileSend;
 use crate::user_bytes::Outgoing;
 
 /// A socket of the driver.

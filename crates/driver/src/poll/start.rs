@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::sockets::{Sending, SendingFile};
 use super::{Pending, Poll};
 use crate::blocking_pool::{self, Work};
-use crate::sendfile::FileSend;
+use crate::files::sendfile::FileSend;
 use crate::user_bytes::Outgoing;
 use crate::{Completion, Done, Socket, Token};
 

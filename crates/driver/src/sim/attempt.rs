@@ -166,7 +166,7 @@ impl Sim {
         let Some(SimSocket::Stream(end)) = self.sockets.get(*socket).copied() else {
             return Err(code(libc::ENOTCONN));
         };
-        crate::sendfile::check(*offset, *length)?;
+        crate::files::sendfile::check(*offset, *length)?;
         while *begun < head.len() {
             *begun += net::send(&mut self.world.state(), end, &head[*begun..])?;
         }

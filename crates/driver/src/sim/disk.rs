@@ -9,7 +9,7 @@ use fastrand::Rng;
 
 use super::durable::Durable;
 use super::{State, World};
-use crate::read_dir::{DirEntries, DirEntry, DirEntryKind};
+use crate::files::read_dir::{DirEntries, DirEntry, DirEntryKind};
 use crate::{Access, FileKind, Links, Metadata, OpenHow, ReadNow, Space};
 
 /// The largest number of links in one path, as in the kernel.

@@ -14,7 +14,7 @@ use super::net::{self, End};
 use super::{Peer, World, udp};
 use crate::chunk::Pool;
 use crate::endpoint::Simulated;
-use crate::socket_table::SocketTable;
+use crate::sockets::socket_table::SocketTable;
 use crate::{Completion, Config, Done, Driver, Endpoint, Request, Socket, Token, Unpark};
 
 /// A driver of a simulated [`World`].

@@ -88,7 +88,7 @@ impl ReceivingDatagram {
         let length = header.msg_namelen.min(from.size_of());
         // SAFETY: the kernel wrote an address of this length; the rest is zeros.
         let from = unsafe { SockAddr::new(from, length) };
-        let from = from.as_socket().ok_or_else(crate::address::no_ip_address)?;
+        let from = from.as_socket().ok_or_else(crate::sockets::address::no_ip_address)?;
         Ok(Datagram { bytes, from, truncated: header.msg_flags & libc::MSG_TRUNC != 0 })
     }
 }

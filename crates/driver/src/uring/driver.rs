@@ -11,7 +11,7 @@ use super::files::{Opening, Reading, Syncing, Writing};
 use super::inflight::{Connecting, Operation, cancelled};
 use super::sockets::State;
 use super::{Pending, Uring};
-use crate::sendfile::FileSend;
+use crate::files::sendfile::FileSend;
 use crate::{Completion, Done, Driver, Endpoint, Links, Request, Socket, Token, Unpark};
 
 impl Driver for Uring {

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use io_uring::{opcode, squeue, types};
 
-use crate::file::Descriptor;
-use crate::resolve_beneath;
+use crate::files::file::Descriptor;
+use crate::files::resolve_beneath;
 use crate::user_bytes::UserBytes;
 use crate::{File, OpenHow, Token};
 

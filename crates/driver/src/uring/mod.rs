@@ -55,7 +55,7 @@ use self::symlink_owner::OwnerChecks;
 use self::wake::WakeEvent;
 use crate::chunk::Pool;
 use crate::queue_delay_probe::QueueDelayProbe;
-use crate::socket_table::SocketTable;
+use crate::sockets::socket_table::SocketTable;
 use crate::token_map::TokenMap;
 use crate::unpark::Unparker;
 use crate::{Completion, Config, Socket, Token};

@@ -12,7 +12,7 @@ use slab::Slab;
 
 use super::inflight::{Operation, cancelled};
 use super::{Pending, Uring};
-use crate::sendfile::{FileSend, QueueDelays, Step, TURN_BYTES};
+use crate::files::sendfile::{FileSend, QueueDelays, Step, TURN_BYTES};
 use crate::{Socket, Token};
 
 /// Files that are being sent.

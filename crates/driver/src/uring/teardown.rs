@@ -11,7 +11,7 @@ use io_uring::{opcode, types};
 
 use super::Uring;
 use super::inflight::IGNORED;
-use crate::socket_table::SocketTable;
+use crate::sockets::socket_table::SocketTable;
 
 /// How long a drop waits for the kernel. Operations on sockets end at once; a read from a disk may not.
 const DROP_TIMEOUT: Duration = Duration::from_secs(2);

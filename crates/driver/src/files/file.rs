@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::OpenHow;
-use crate::mmap::Window;
-use crate::read_dir::DirEntries;
+use crate::files::mmap::Window;
+use crate::files::read_dir::DirEntries;
 use crate::sim::Node;
 
 /// An open file or directory. Clones share it; dropping the last clone closes it.
@@ -166,7 +166,7 @@ impl File {
     pub fn open_now(&self, path: &CStr, how: OpenHow) -> Option<io::Result<Self>> {
         match &self.0 {
             Inner::Real(fd) => {
-                crate::page_cache::open(fd.as_fd(), path, how).map(|fd| fd.map(Self::from))
+                crate::files::page_cache::open(fd.as_fd(), path, how).map(|fd| fd.map(Self::from))
             }
             Inner::Simulated(node) => node.open_now(path, how).map(|node| node.map(Self::from)),
         }
@@ -178,7 +178,7 @@ impl File {
     /// As `read(2)`.
     pub fn read_now(&self, buffer: &mut [u8], offset: u64) -> io::Result<ReadNow> {
         match &self.0 {
-            Inner::Real(fd) => crate::page_cache::read(fd.as_fd(), buffer, offset),
+            Inner::Real(fd) => crate::files::page_cache::read(fd.as_fd(), buffer, offset),
             Inner::Simulated(node) => node.read_now(buffer, offset),
         }
     }
@@ -218,7 +218,7 @@ impl File {
     /// As `readdir(3)` and `fstatat(2)`; `ENOTDIR` if this is not a directory.
     pub fn read_dir(&self, most: usize, keep: &dyn Fn(&[u8]) -> bool) -> io::Result<DirEntries> {
         match &self.0 {
-            Inner::Real(fd) => crate::read_dir::read_dir(fd.as_fd(), most, keep),
+            Inner::Real(fd) => crate::files::read_dir::read_dir(fd.as_fd(), most, keep),
             Inner::Simulated(node) => node.read_dir(most, keep),
         }
     }
@@ -279,7 +279,7 @@ impl File {
     /// As `fstat(2)`.
     pub fn metadata(&self) -> io::Result<Metadata> {
         match &self.0 {
-            Inner::Real(fd) => crate::page_cache::metadata(fd.as_fd()),
+            Inner::Real(fd) => crate::files::page_cache::metadata(fd.as_fd()),
             Inner::Simulated(node) => Ok(node.metadata()),
         }
     }

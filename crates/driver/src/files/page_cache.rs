@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use crate::OpenHow;
-use crate::file::{FileKind, Metadata, ReadNow};
+use crate::files::file::{FileKind, Metadata, ReadNow};
 
 /// Opens a file without waiting for a disk. Returns `None` if it might have to wait.
 #[cfg(target_os = "linux")]
@@ -16,8 +16,9 @@ pub(crate) fn open(
 ) -> Option<io::Result<OwnedFd>> {
     use rustix::fs::ResolveFlags;
     use rustix::io::Errno;
-    let resolve = crate::resolve_beneath::resolve(how) | ResolveFlags::from_bits_retain(0x20);
-    let (flags, mode) = crate::resolve_beneath::flags(how);
+    let resolve =
+        crate::files::resolve_beneath::resolve(how) | ResolveFlags::from_bits_retain(0x20);
+    let (flags, mode) = crate::files::resolve_beneath::flags(how);
     match rustix::fs::openat2(directory, path, flags, mode, resolve) {
         Ok(fd) => Some(Ok(fd)),
         Err(Errno::AGAIN | Errno::INVAL | Errno::NOSYS | Errno::PERM) => None,

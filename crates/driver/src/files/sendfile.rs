@@ -11,9 +11,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::file::Descriptor;
-use crate::mmap::Window;
-use crate::{Done, File, page_cache};
+use crate::files::file::Descriptor;
+use crate::files::mmap::Window;
+use crate::files::page_cache;
+use crate::{Done, File};
 
 /// Bytes of files that a driver sends in one turn, before it handles other requests. This takes some hundred
 /// microseconds. Files that do not get a turn wait, and [`QueueDelays`] measures how long. A file of 512 KiB

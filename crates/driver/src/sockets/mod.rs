@@ -1,0 +1,6 @@
+//! Sockets: addresses, options, and the table of open sockets.
+
+pub(crate) mod address;
+pub(crate) mod keepalive;
+pub(crate) mod socket_table;
+pub(crate) mod udp_drops;
