@@ -85,6 +85,7 @@
 
 #![forbid(unsafe_code)]
 
+mod active;
 #[cfg(feature = "admin")]
 mod admin;
 #[cfg(not(feature = "admin"))]

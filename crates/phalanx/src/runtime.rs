@@ -23,6 +23,7 @@ use phalanx_driver::Config;
 #[doc(inline)]
 pub use phalanx_driver::{DriverChoice, DriverKind};
 
+pub use crate::active::ActiveProcessors;
 #[cfg(feature = "admin")]
 use crate::admin;
 use crate::admin::Admin;
@@ -100,6 +101,8 @@ impl Default for Runtime {
 pub struct Started {
     /// Controls the program.
     pub control: Control,
+    /// The number of processors that get new connections.
+    pub active: ActiveProcessors,
     /// The driver of all processors.
     pub driver: DriverKind,
     /// Why the preferred driver is not used, as one line for the log.
@@ -357,13 +360,15 @@ impl Runtime {
         let calls: Vec<_> = seeds.iter().map(|_| Arc::new(AtomicU64::new(0))).collect();
         let up = Started {
             control: control.clone(),
+            active: ActiveProcessors::new(self.processors),
             driver: kind,
             fallback,
             #[cfg(feature = "admin")]
             admin: admin.as_ref().map(Admin::address),
         };
-        let loads = Loads::Measured(control.clone());
-        let placement = Placement::new(seeds.iter().map(ProcessorBuilder::id), cores, loads);
+        let ids = seeds.iter().map(ProcessorBuilder::id);
+        let (active, loads) = (up.active.clone(), Loads::Measured(control.clone()));
+        let placement = Placement::new(ids, cores, active.clone(), loads);
         let epoch = Instant::now();
         let stalls = StallCounts::new(&control);
         let watch = (!self.stall_threshold.is_zero()).then(|| {
@@ -396,11 +401,20 @@ impl Runtime {
                 let thread =
                     std::thread::Builder::new().name(format!("processor-{}", seed.index()));
                 let idle = watch.as_ref().map(|(_, idle)| idle.clone());
-                let placement = placement.clone();
+                let (placement, active) = (placement.clone(), active.clone());
                 let core = pinned.as_ref().map(|cores| cores[seed.index()]);
                 let runtime = &self;
-                let worker =
-                    WorkerThread { seed, core, kind, epoch, calls, idle, placement, runtime };
+                let worker = WorkerThread {
+                    seed,
+                    core,
+                    kind,
+                    epoch,
+                    calls,
+                    idle,
+                    placement,
+                    active,
+                    runtime,
+                };
                 match thread.spawn_scoped(scope, move || worker.run(&events, admin, start)) {
                     Ok(_) => running += 1,
                     Err(error) => {

@@ -8,6 +8,7 @@ use std::time::Instant;
 use phalanx_core::{Control, ProcessorBuilder};
 use phalanx_driver::DriverKind;
 
+use crate::active::ActiveProcessors;
 use crate::admin::Admin;
 use crate::error::{RunError, StartError};
 use crate::exit_report::{Leaks, SETTLING};
@@ -22,11 +23,12 @@ use crate::world::{DriverWorld, SupervisorLink};
 pub struct StartContext {
     index: usize,
     control: Control,
+    active: ActiveProcessors,
 }
 
 impl StartContext {
-    pub(crate) fn new(index: usize, control: Control) -> Self {
-        Self { index, control }
+    pub(crate) fn new(index: usize, control: Control, active: ActiveProcessors) -> Self {
+        Self { index, control, active }
     }
 
     /// The processor's number, from zero.
@@ -37,6 +39,11 @@ impl StartContext {
     /// Controls the program.
     pub fn control(&self) -> Control {
         self.control.clone()
+    }
+
+    /// The number of processors that get new connections.
+    pub fn active(&self) -> ActiveProcessors {
+        self.active.clone()
     }
 }
 
@@ -50,6 +57,7 @@ pub(crate) struct WorkerThread<'a> {
     pub(crate) calls: Arc<AtomicU64>,
     pub(crate) idle: Option<Arc<SupervisorIdle>>,
     pub(crate) placement: Arc<Placement>,
+    pub(crate) active: ActiveProcessors,
     pub(crate) runtime: &'a Runtime,
 }
 
@@ -75,7 +83,7 @@ impl WorkerThread<'_> {
     where
         F: Fn(&StartContext) -> Result<(), StartError>,
     {
-        let Self { seed, core, kind, epoch, calls, idle, placement, runtime } = self;
+        let Self { seed, core, kind, epoch, calls, idle, placement, active, runtime } = self;
         let (index, control) = (seed.index(), seed.control());
         if let Some(core) = core {
             crate::affinity::pin_to(core);
@@ -94,7 +102,7 @@ impl WorkerThread<'_> {
             if let (0, Some(admin)) = (index, admin) {
                 admin.start()?;
             }
-            start(&StartContext::new(index, control.clone()))
+            start(&StartContext::new(index, control.clone(), active))
         };
         let started = processor.enter(begin).map_err(RunError::from);
         if started.is_ok() {

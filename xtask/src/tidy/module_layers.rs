@@ -163,6 +163,7 @@ pub(super) const CRATES: &[Layers] = &[
         folder: "crates/phalanx",
         layers: &[
             &[
+                "active",
                 "affinity",
                 "cache",
                 "coalescing",

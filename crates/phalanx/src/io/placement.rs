@@ -16,6 +16,7 @@ use phalanx_driver::Socket;
 
 use super::handover::Arriving;
 use super::load_sample::LoadSample;
+use crate::active::ActiveProcessors;
 
 /// The time between two measurements of a processor's load.
 const LOAD_INTERVAL: Duration = Duration::from_millis(20);
@@ -23,8 +24,9 @@ const LOAD_INTERVAL: Duration = Duration::from_millis(20);
 /// The placement of all connections of a program.
 pub(crate) struct Placement {
     pub(super) members: Box<[Member]>,
-    /// Processors with a larger number get connections only if none with a smaller one listens.
-    preferred: usize,
+    /// The number of processors that can run at the same time.
+    cores: usize,
+    active: ActiveProcessors,
     loads: Loads,
     /// The processors that listen on each address, in ascending order.
     listening: Mutex<HashMap<SocketAddr, Vec<usize>>>,
@@ -69,10 +71,11 @@ impl Loads {
 }
 
 impl Placement {
-    /// For processors with these identities, of which `preferred` can run at the same time.
+    /// For the program's processors, which have these identities, and of which `cores` can run at the same time.
     pub(crate) fn new(
         ids: impl Iterator<Item = ProcessorId>,
-        preferred: usize,
+        cores: usize,
+        active: ActiveProcessors,
         loads: Loads,
     ) -> Arc<Self> {
         let members = ids.map(|id| Member {
@@ -81,7 +84,12 @@ impl Placement {
             arriving: AtomicUsize::new(0),
         });
         let (members, listening) = (members.collect(), Mutex::default());
-        Arc::new(Self { members, preferred, loads, listening })
+        Arc::new(Self { members, cores, active, loads, listening })
+    }
+
+    /// Processors with this number or a larger one get connections only if none with a smaller one listens.
+    fn preferred(&self) -> usize {
+        self.cores.min(self.active.count())
     }
 
     fn listening(&self) -> MutexGuard<'_, HashMap<SocketAddr, Vec<usize>>> {
@@ -183,7 +191,8 @@ impl Place {
     pub(super) fn choose(&self, address: SocketAddr) -> usize {
         let listening = self.shared.listening();
         let Some(processors) = listening.get(&address) else { return self.index };
-        let preferred = processors.partition_point(|index| *index < self.shared.preferred);
+        let preferred = self.shared.preferred();
+        let preferred = processors.partition_point(|index| *index < preferred);
         let processors = match preferred {
             0 => &processors[..],
             preferred => &processors[..preferred],

@@ -14,6 +14,7 @@ use super::trace::{Step, Trace};
 use super::workers::{self, WorkerStep};
 use super::world::World;
 use super::{Report, fault, oracle};
+use crate::active::ActiveProcessors;
 use crate::io::{Io, Loads, Placement};
 use crate::worker_thread::StartContext;
 
@@ -92,7 +93,9 @@ impl Run {
         let seeds = graph.build(processors);
         let control = seeds[0].control();
         let loads = Loads::Drawn(outside.clone());
-        let placement = Placement::new(seeds.iter().map(|seed| seed.id()), processors, loads);
+        let active = ActiveProcessors::new(processors);
+        let ids = seeds.iter().map(|seed| seed.id());
+        let placement = Placement::new(ids, processors, active.clone(), loads);
         let mut places = Vec::new();
         for seed in seeds {
             let index = seed.index();
@@ -103,7 +106,8 @@ impl Run {
             let unpark = waker.clone();
             let entered = io.enter();
             let processor = seed.build(Box::new(move || unpark.wake()));
-            let started = processor.enter(|| start(&StartContext::new(index, control.clone())));
+            let started = processor
+                .enter(|| start(&StartContext::new(index, control.clone(), active.clone())));
             drop(entered);
             places.push(SimProcessor::new(processor, io, outside.clone(), waker, exhaustive));
             started.map_err(|error| format!("the start on processor {index} failed: {error}"))?;

@@ -2,6 +2,7 @@
 
 #![cfg(unix)]
 
+mod active;
 mod blocking;
 mod cancel;
 mod end;

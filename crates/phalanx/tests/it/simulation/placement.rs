@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use phalanx::Graph;
 use phalanx::net::{IoTimeout, Listener};
+use phalanx::runtime::ActiveProcessors;
 use phalanx::sim::{self, Faults, World};
 
 const CLIENTS: usize = 12;
@@ -16,8 +17,13 @@ const MESSAGE: &[u8] = b"hello to any processor";
 type Served = Rc<RefCell<Vec<usize>>>;
 
 /// A server that echoes, and clients that connect one after another, and stay. Processor 0 closes its listener after
-/// `accepts` connections. Returns the number of clients that got an answer.
-fn echo(world: &mut World, served: &Served, accepts: usize) -> Rc<Cell<usize>> {
+/// `accepts` connections. Calls `on_start` on each processor. Returns the number of clients that got an answer.
+fn echo(
+    world: &mut World,
+    served: &Served,
+    accepts: usize,
+    on_start: impl Fn(ActiveProcessors) + 'static,
+) -> Rc<Cell<usize>> {
     world.set_faults(Faults { reset: 0, accept: 0, ..Faults::drawn(world.seed()) });
     let address: SocketAddr = "10.0.0.1:80".parse().unwrap();
     let listeners = RefCell::new(world.listen(address));
@@ -25,6 +31,7 @@ fn echo(world: &mut World, served: &Served, accepts: usize) -> Rc<Cell<usize>> {
     let stage = graph.shared("echo", ());
     let count = served.clone();
     world.program(graph, move |start| {
+        on_start(start.active());
         let listener = Listener::new(listeners.borrow_mut().pop().expect("one for each"))?;
         let (processor, count) = (start.processor(), count.clone());
         stage.dispatch(move |_| async move {
@@ -75,7 +82,7 @@ fn every_connection_is_served_once_and_few_share_a_processor() {
         let answered = Cell::new(None);
         sim::run(seed, |world| {
             served.borrow_mut().resize(world.processors(), 0);
-            answered.set(Some(echo(world, &served, usize::MAX)));
+            answered.set(Some(echo(world, &served, usize::MAX, |_| ())));
         });
         assert_eq!(answered.take().map(|answered| answered.get()), Some(CLIENTS));
         let served = served.borrow();
@@ -100,10 +107,55 @@ fn a_listener_may_close_while_connections_are_on_their_way() {
                 world.set_processors(2);
             }
             served.borrow_mut().resize(world.processors(), 0);
-            answered.set(Some(echo(world, &served, seed as usize % 6)));
+            answered.set(Some(echo(world, &served, seed as usize % 6, |_| ())));
         });
         lost.set(lost.get() + CLIENTS - answered.take().expect("it ran").get());
     });
     // Connections in the backlog of the listener that closes are reset, as a kernel resets them.
     assert!(lost.get() < 300 * CLIENTS / 10, "{lost:?}");
+}
+
+#[test]
+fn only_active_processors_get_new_connections() {
+    sim::explore_each(200, |seed| {
+        let served = Served::default();
+        sim::run(seed, |world| {
+            world.set_processors(4);
+            served.borrow_mut().resize(4, 0);
+            echo(world, &served, usize::MAX, |active| active.set(0));
+        });
+        assert_eq!(*served.borrow(), [CLIENTS, 0, 0, 0]);
+    });
+}
+
+/// Processors become active and inactive while connections arrive and are handed over: every client gets its answer.
+#[test]
+fn processors_may_rest_and_return_while_connections_arrive() {
+    let served_by_all = Cell::new(0);
+    sim::explore_each(500, |seed| {
+        let (served, answered) = (Served::default(), Cell::new(None));
+        sim::run(seed, |world| {
+            let processors = 2 + seed as usize % 7;
+            world.set_processors(processors);
+            served.borrow_mut().resize(processors, 0);
+            let found: Rc<RefCell<Option<ActiveProcessors>>> = Rc::default();
+            let (active, net) = (found.clone(), world.net());
+            let on_start = move |active| *found.borrow_mut() = Some(active);
+            answered.set(Some(echo(world, &served, usize::MAX, on_start)));
+            world.client(async move {
+                for step in 0..50 {
+                    net.sleep(Duration::from_millis(1 + (seed ^ step) % 10)).await;
+                    let active = active.borrow();
+                    let active = active.as_ref().expect("the program has started");
+                    active.set((seed.wrapping_mul(step + 7) >> 3) as usize % 10);
+                    assert!((1..=processors).contains(&active.count()));
+                }
+            });
+        });
+        assert_eq!(answered.take().map(|answered| answered.get()), Some(CLIENTS));
+        assert_eq!(served.borrow().iter().sum::<usize>(), CLIENTS);
+        let all = served.borrow().iter().filter(|served| **served > 0).count() > 2;
+        served_by_all.set(served_by_all.get() + usize::from(all));
+    });
+    assert!(served_by_all.get() > 0, "no seed used three processors");
 }
