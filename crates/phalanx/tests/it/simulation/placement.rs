@@ -99,7 +99,7 @@ fn every_connection_is_served_once_and_few_share_a_processor() {
 /// A connection that arrives at a processor whose listener is closed returns, or is closed; it does not get lost.
 #[test]
 fn a_listener_may_close_while_connections_are_on_their_way() {
-    let lost = Cell::new(0);
+    let (lost, all) = (Cell::new(0), Cell::new(0));
     sim::explore_each(300, |seed| {
         let (served, answered) = (Served::default(), Cell::new(None));
         sim::run(seed, |world| {
@@ -110,9 +110,10 @@ fn a_listener_may_close_while_connections_are_on_their_way() {
             answered.set(Some(echo(world, &served, seed as usize % 6, |_| ())));
         });
         lost.set(lost.get() + CLIENTS - answered.take().expect("it ran").get());
+        all.set(all.get() + CLIENTS);
     });
     // Connections in the backlog of the listener that closes are reset, as a kernel resets them.
-    assert!(lost.get() < 300 * CLIENTS / 10, "{lost:?}");
+    assert!(lost.get() * 10 < all.get() || all.get() < 100 * CLIENTS, "{lost:?} of {all:?}");
 }
 
 #[test]
