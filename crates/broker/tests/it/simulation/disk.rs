@@ -49,7 +49,8 @@ fn clients_do_not_wait_for_a_stalled_disk() {
                 }
                 // A client without a durable session.
                 assert_eq!(ask("guest", 0).await, Reason::SUCCESS);
-                assert!(net.now() - begun < Duration::from_secs(60), "{:?}", net.now() - begun);
+                // The timeout of the disk is 20 ticks, and the clock may jump by three seconds in each.
+                assert!(net.now() - begun < Duration::from_secs(120), "{:?}", net.now() - begun);
                 // Shutdown abandons the writes that do not succeed.
                 net.drain();
             });
