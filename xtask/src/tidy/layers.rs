@@ -14,6 +14,8 @@ const ALLOWED: &Table = &[
     ("core", &[]),
     ("driver", &["testkit"]),
     ("fibre", &["core"]),
+    // A library that `cli` compiles and embeds.
+    ("threads", &[]),
     ("http", &["http2"]),
     ("http2", &[]),
     ("matcher", &[]),

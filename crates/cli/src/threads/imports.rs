@@ -6,7 +6,7 @@
 pub(super) enum Treatment {
     /// Only the thread waits; its carrier runs others.
     Converted,
-    /// The thread returns to its home for the call.
+    /// The thread returns to its home, for the call or for good.
     Home,
     /// The call may block the carrier, which is then replaced.
     Blocks,
@@ -42,44 +42,37 @@ impl Treatment {
 }
 
 const CONVERTED: &str = "
-    pthread_create pthread_join pthread_tryjoin_np pthread_timedjoin_np pthread_clockjoin_np
-    pthread_mutex_lock pthread_mutex_trylock pthread_mutex_timedlock pthread_mutex_clocklock pthread_mutex_unlock
-    pthread_cond_wait pthread_cond_timedwait pthread_cond_clockwait pthread_cond_signal pthread_cond_broadcast
-    pthread_rwlock_rdlock pthread_rwlock_wrlock pthread_rwlock_timedrdlock pthread_rwlock_timedwrlock
-    pthread_rwlock_clockrdlock pthread_rwlock_clockwrlock pthread_rwlock_unlock
-    pthread_barrier_wait sem_wait sem_timedwait sem_clockwait sem_post
-    mtx_lock mtx_timedlock mtx_unlock cnd_wait cnd_timedwait cnd_signal cnd_broadcast
-    thrd_create thrd_join thrd_sleep thrd_yield sched_yield pthread_yield
-    sleep usleep nanosleep clock_nanosleep
-    read write readv writev recv recvfrom recvmsg recvmmsg send sendto sendmsg sendmmsg
-    accept accept4 connect poll ppoll select pselect epoll_wait epoll_pwait epoll_pwait2 syscall";
+    accept accept4 clock_nanosleep epoll_wait gettid nanosleep poll pthread_cond_broadcast
+    pthread_cond_clockwait pthread_cond_signal pthread_cond_timedwait pthread_cond_wait pthread_create
+    pthread_mutex_lock pthread_mutex_unlock pthread_rwlock_rdlock pthread_rwlock_unlock pthread_rwlock_wrlock
+    read recv recvfrom recvmsg sched_yield sem_post sem_timedwait sem_wait send sendto sleep usleep write";
 
 const HOME: &str = "
-    fork _Fork vfork posix_spawn posix_spawnp system popen pclose daemon forkpty clone
-    execl execle execlp execv execve execveat execvp execvpe fexecve wait wait3 wait4 waitid waitpid
-    dlopen dlmopen dlclose getaddrinfo getnameinfo gethostbyname gethostbyname2 gethostbyaddr gethostbyname_r
-    gethostbyname2_r gethostbyaddr_r getpwnam getpwuid getpwnam_r getpwuid_r getgrnam getgrgid getgrnam_r getgrgid_r
-    getservbyname getservbyport getservbyname_r getprotobyname initgroups res_init res_query res_search
-    sigwait sigwaitinfo sigtimedwait sigsuspend pause raise pthread_kill pthread_sigqueue tgkill sigaltstack
-    pthread_sigmask sigprocmask pthread_exit thrd_exit pthread_cancel pthread_testcancel pthread_setcancelstate
-    pthread_setcanceltype pthread_setaffinity_np sched_setaffinity pthread_setschedparam sched_setscheduler
-    pthread_setschedprio sched_setparam setpriority nice unshare setns chroot prctl gettid
-    setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups
-    pthread_mutexattr_setrobust pthread_mutexattr_setprotocol pthread_mutexattr_setpshared
-    pthread_condattr_setpshared pthread_rwlockattr_setpshared pthread_barrierattr_setpshared sem_open
-    io_getevents io_uring_wait_cqe io_uring_submit_and_wait io_uring_wait_cqe_timeout __io_uring_get_cqe
-    pthread_getcpuclockid";
+    _Fork clone cnd_timedwait cnd_wait connect daemon epoll_pwait epoll_pwait2 execl execle execlp execv
+    execve execvp execvpe fexecve flock fork forkpty getaddrinfo gethostbyname gethostbyname_r getnameinfo
+    initgroups lockf lockf64 mq_receive mq_send mq_timedreceive mq_timedsend msgrcv msgsnd mtx_lock
+    mtx_timedlock nice pause pclose popen posix_spawn posix_spawnp ppoll prctl pselect pthread_barrier_wait
+    pthread_cancel pthread_clockjoin_np pthread_exit pthread_getcpuclockid pthread_join pthread_kill
+    pthread_mutex_clocklock pthread_mutex_timedlock pthread_rwlock_clockrdlock pthread_rwlock_clockwrlock
+    pthread_rwlock_timedrdlock pthread_rwlock_timedwrlock pthread_setaffinity_np pthread_setcanceltype
+    pthread_setname_np pthread_setschedparam pthread_setschedprio pthread_sigmask pthread_sigqueue
+    pthread_testcancel pthread_timedjoin_np raise readv recvmmsg sched_setaffinity sched_setparam
+    sched_setscheduler select sem_clockwait semop semtimedop sendmmsg sendmsg setegid seteuid setgid setgroups
+    setns setpriority setregid setresgid setresuid setreuid setuid sigaltstack sigprocmask sigsuspend
+    sigtimedwait sigwait sigwaitinfo syscall system tgkill thrd_exit thrd_join unshare vfork wait wait3 wait4
+    waitid waitpid writev";
 
 const BLOCKS: &str = "
-    open openat creat close fopen freopen fdopen fclose fflush fread fwrite fgets fgetc getc fputs fputc putc puts
-    printf fprintf vprintf vfprintf getline getdelim scanf fscanf fseek fseeko flockfile
-    pread pwrite preadv pwritev preadv2 pwritev2 fsync fdatasync sync syncfs sync_file_range msync
-    ftruncate truncate fallocate posix_fallocate posix_fadvise readahead copy_file_range
-    sendfile splice tee vmsplice fcntl flock lockf ioctl
-    stat lstat fstat fstatat statx access faccessat readlink realpath opendir readdir readdir_r scandir
-    mkdir rmdir rename renameat renameat2 unlink unlinkat link symlink mount umount umount2
-    mq_send mq_receive mq_timedsend mq_timedreceive msgsnd msgrcv semop semtimedop
-    lio_listio aio_suspend tcdrain getrandom getentropy";
+    open openat creat fopen freopen fdopen fclose fflush fread fwrite fgets fgetc getc fputs fputc putc puts
+    printf fprintf vprintf vfprintf getline getdelim scanf fscanf fseek fseeko flockfile pread pwrite preadv
+    pwritev preadv2 pwritev2 fsync fdatasync sync syncfs sync_file_range msync ftruncate truncate fallocate
+    posix_fallocate posix_fadvise readahead copy_file_range sendfile splice tee vmsplice ioctl stat lstat
+    fstat fstatat statx access faccessat readlink realpath opendir readdir readdir_r scandir mkdir rmdir
+    rename renameat renameat2 unlink unlinkat link symlink mount umount umount2 lio_listio aio_suspend tcdrain
+    getrandom getentropy __io_uring_get_cqe dlclose dlmopen dlopen getgrgid getgrgid_r getgrnam getgrnam_r
+    gethostbyaddr gethostbyaddr_r gethostbyname2 gethostbyname2_r getprotobyname getpwnam getpwnam_r getpwuid
+    getpwuid_r getservbyname getservbyname_r getservbyport io_getevents io_uring_submit_and_wait
+    io_uring_wait_cqe io_uring_wait_cqe_timeout res_init res_query res_search sem_open thrd_sleep close fcntl";
 
 #[cfg(test)]
 mod tests {
@@ -103,6 +96,23 @@ mod tests {
         for (name, wanted) in table {
             assert_eq!(Treatment::of(name), wanted, "{name}");
         }
+    }
+
+    /// The lists are those of the preloaded library.
+    #[test]
+    fn the_library_replaces_the_listed_functions() {
+        let library = super::super::launch::LIBRARY;
+        if library.is_empty() {
+            return eprintln!("SKIPPED: this build contains no library");
+        }
+        let mut exports = super::super::elf::parse(library).unwrap().exports;
+        // Replaced for their side effects on waiting threads; they may block all the same.
+        exports.retain(|name| !["close", "fcntl", "fcntl64"].contains(&name.as_str()));
+        exports.sort_unstable();
+        let mut listed: Vec<_> =
+            [CONVERTED, HOME].iter().flat_map(|list| list.split_whitespace()).collect();
+        listed.sort_unstable();
+        assert_eq!(exports, listed);
     }
 
     #[test]

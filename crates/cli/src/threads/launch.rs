@@ -1,0 +1,72 @@
+//! Executes a program with the preloaded library. The library is part of this program; the dynamic linker reads it from
+//! a file in memory, so nothing needs to be installed.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::fs::MemfdFlags;
+
+use super::check;
+
+/// The library, empty on systems that it does not support.
+pub(super) const LIBRARY: &[u8] =
+    include_bytes!(concat!(env!("OUT_DIR"), "/libphalanx_threads.so"));
+
+/// Restartable sequences are registered for kernel threads, which threads change.
+const TUNABLE: &str = "glibc.pthread.rseq=0";
+
+/// Replaces this process by `command`, and returns only if that fails: the reason.
+pub(super) fn launch(command: &[std::ffi::OsString], carriers: u32) -> String {
+    let [program, arguments @ ..] = command else { return "there is no command".to_owned() };
+    match check::check(program.as_ref()) {
+        Ok(checked) if checked.refusals.is_empty() => {}
+        Ok(checked) => {
+            return format!(
+                "{}: refused: {}",
+                checked.executable.display(),
+                checked.refusals.join("; ")
+            );
+        }
+        Err(error) => return error,
+    }
+    let file = match library() {
+        Ok(file) => file,
+        Err(error) => return error,
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    // The library restores the variables, so programs that this one executes do not load it.
+    let mut add = |name: &str, value: &str, separator: &str, saved: &str| {
+        let old = std::env::var(name).ok().filter(|old| !old.is_empty());
+        let all = old.iter().fold(value.to_owned(), |all, old| all + separator + old);
+        command.env(name, all);
+        if let Some(old) = old {
+            command.env(saved, old);
+        }
+    };
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    add("LD_PRELOAD", &path, ":", "PHALANX_THREADS_PRELOAD");
+    add("GLIBC_TUNABLES", TUNABLE, ":", "PHALANX_THREADS_TUNABLES");
+    command.env("PHALANX_THREADS_LIBRARY", file.as_raw_fd().to_string());
+    command.env("PHALANX_THREADS_CARRIERS", carriers.to_string());
+    format!("cannot execute {}: {}", program.display(), command.exec())
+}
+
+/// A file in memory with the library. It stays open in the program until the library closes it.
+fn library() -> Result<File, String> {
+    if LIBRARY.is_empty() {
+        return Err("this build contains no library to preload".to_owned());
+    }
+    let file = rustix::fs::memfd_create("phalanx-threads", MemfdFlags::empty());
+    let mut file =
+        File::from(file.map_err(|error| format!("cannot create a file in memory: {error}"))?);
+    file.write_all(LIBRARY).map_err(|error| format!("cannot write a file in memory: {error}"))?;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    if !std::path::Path::new(&path).exists() {
+        return Err(format!("{path} does not exist; /proc must be mounted"));
+    }
+    Ok(file)
+}

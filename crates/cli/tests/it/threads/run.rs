@@ -1,0 +1,177 @@
+//! Programs with threads run natively and under `phalanx threads`, with equal output and exit code.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use super::machine_is_suitable;
+
+/// A command that runs a program with a number of carriers.
+fn threads(carriers: u32, program: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    command.args(["threads", "--carriers", &carriers.to_string(), "--"]).arg(program);
+    command
+}
+
+fn compile(folder: &Path, name: &str) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/threads/{name}.c"));
+    let program = folder.join(name);
+    let mut command = Command::new("cc");
+    command.args(["-O1", "-Wall", "-pthread", "-o"]).arg(&program).arg(&source);
+    let Ok(output) = command.output() else {
+        eprintln!("SKIPPED: there is no cc");
+        return None;
+    };
+    assert!(output.status.success(), "{output:?}");
+    Some(program)
+}
+
+/// The output of a command, which must end.
+fn output(command: &mut Command) -> Output {
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let end = Instant::now() + Duration::from_secs(120);
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > end {
+            child.kill().unwrap();
+            panic!("{command:?} hangs: {:?}", child.wait_with_output());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().unwrap()
+}
+
+fn runs_as_natively(name: &str) {
+    let home = tempfile::tempdir().unwrap();
+    let Some(program) = compile(home.path(), name).filter(|_| machine_is_suitable()) else {
+        return;
+    };
+    let wanted = output(&mut Command::new(&program));
+    assert!(wanted.status.success(), "{wanted:?}");
+    for carriers in [1, 2, 4] {
+        let got = output(&mut threads(carriers, &program));
+        assert_eq!(got, wanted, "{carriers} carriers");
+    }
+}
+
+#[test]
+fn locks_conditions_and_semaphores() {
+    runs_as_natively("locks");
+}
+
+#[test]
+fn sockets_and_pipes() {
+    runs_as_natively("sockets");
+}
+
+#[test]
+fn identity_cancellation_signals_and_children() {
+    runs_as_natively("identity");
+}
+
+#[test]
+fn threads_that_occupy_all_carriers_do_not_stop_others() {
+    runs_as_natively("captive");
+}
+
+/// Carriers execute the threads.
+#[test]
+fn threads_run_on_carriers() {
+    let home = tempfile::tempdir().unwrap();
+    let Some(program) = compile(home.path(), "carriers").filter(|_| machine_is_suitable()) else {
+        return;
+    };
+    let native = output(&mut Command::new(&program));
+    let shared = output(&mut threads(1, &program));
+    assert_eq!(native.stdout, b"own\n");
+    assert_eq!(shared.stdout, b"shared\n", "{shared:?}");
+}
+
+#[test]
+fn the_environment_of_children_is_restored() {
+    if !machine_is_suitable() {
+        return;
+    }
+    let mut command = threads(1, Path::new("/bin/sh"));
+    command.args(["-c", "env; ls /proc/self/fd"]);
+    let text = String::from_utf8(output(&mut command).stdout).unwrap();
+    for name in ["LD_PRELOAD", "GLIBC_TUNABLES", "PHALANX_THREADS"] {
+        assert!(!text.contains(name), "{text}");
+    }
+    command.env("GLIBC_TUNABLES", "glibc.malloc.check=0");
+    let text = String::from_utf8(output(&mut command).stdout).unwrap();
+    assert!(text.contains("GLIBC_TUNABLES=glibc.malloc.check=0\n"), "{text}");
+    assert!(!text.contains("PHALANX_THREADS"), "{text}");
+}
+
+#[test]
+fn unsuitable_programs_are_not_run() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("file");
+    std::fs::write(&file, "text").unwrap();
+    for (program, wanted) in
+        [(file.as_path(), "refused"), (Path::new("/no/program"), "/no/program")]
+    {
+        let output = output(&mut threads(1, program));
+        assert_eq!(output.status.code(), Some(1));
+        assert!(String::from_utf8(output.stderr).unwrap().contains(wanted));
+    }
+}
+
+/// A server that is killed at the end of its test.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn memcached_serves_and_stops() {
+    let program = Path::new("/usr/bin/memcached");
+    if !program.exists() || !machine_is_suitable() {
+        return eprintln!("SKIPPED: there is no memcached");
+    }
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut command = threads(2, program);
+    command.args(["-u", "root", "-t", "4", "-l", "127.0.0.1", "-p", &port.to_string()]);
+    let mut server = Server(command.spawn().unwrap());
+    let connect = || TcpStream::connect(("127.0.0.1", port)).ok();
+    let end = Instant::now() + Duration::from_secs(30);
+    while connect().is_none() {
+        assert!(Instant::now() < end, "memcached does not listen");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::scope(|scope| {
+        for client in 0..16 {
+            scope.spawn(move || exchange(connect().unwrap(), client));
+        }
+    });
+    let pid = rustix::process::Pid::from_child(&server.0);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(server.0.wait().unwrap().success());
+}
+
+/// Stores and reads values of several sizes.
+fn exchange(mut stream: TcpStream, client: usize) {
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    for size in (0..200_000).step_by(9973) {
+        let value = vec![b'a' + client as u8; size];
+        let mut request = format!("set key{client} 0 0 {size}\r\n").into_bytes();
+        request.extend_from_slice(&value);
+        write!(request, "\r\nget key{client}\r\n").unwrap();
+        stream.write_all(&request).unwrap();
+        let mut wanted = format!("STORED\r\nVALUE key{client} 0 {size}\r\n").into_bytes();
+        wanted.extend_from_slice(&value);
+        wanted.extend_from_slice(b"\r\nEND\r\n");
+        let mut answer = vec![0; wanted.len()];
+        reader.read_exact(&mut answer).unwrap();
+        assert!(answer == wanted, "client {client}, {size} bytes");
+        assert!(reader.buffer().is_empty() || reader.fill_buf().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,98 @@
+//! Waiting for descriptors.
+//!
+//! # Safety
+//!
+//! System calls write only to variables of this file.
+
+use core::sync::atomic::Ordering;
+
+use super::signals::must_return;
+use crate::home::obey;
+use crate::park::{Woken, park};
+use crate::sys;
+use crate::thread::{Thread, current};
+use crate::{poller, table};
+
+const F_GETFL: usize = 3;
+const O_NONBLOCK: isize = 0o4000;
+const SOL_SOCKET: usize = 1;
+pub(crate) const SO_RCVTIMEO: usize = 20;
+pub(crate) const SO_SNDTIMEO: usize = 21;
+
+/// The result of a wait.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Ready {
+    /// The call may succeed now.
+    Retry,
+    TimedOut,
+    /// The thread has come home for good; the C library continues the call.
+    Natively,
+    /// A handler without SA_RESTART has run.
+    Interrupted,
+    /// The descriptor has no readiness: the C library continues the call, on the carrier.
+    Unsupported,
+}
+
+/// The thread, if calls that wait for descriptors are converted for it.
+#[inline]
+pub(crate) fn convertible() -> Option<&'static Thread> {
+    let thread = current();
+    if !thread.is_convertible() {
+        return None;
+    }
+    obey(thread);
+    thread.is_convertible().then_some(thread)
+}
+
+/// Whether the program has made a descriptor non-blocking.
+pub(crate) fn is_nonblocking(descriptor: i32) -> bool {
+    let flags = sys::call(sys::SYS_FCNTL, [descriptor as usize, F_GETFL, 0, 0, 0, 0]);
+    flags < 0 || flags & O_NONBLOCK != 0
+}
+
+/// The deadline that a socket option sets for a call that begins now.
+pub(crate) fn socket_deadline(descriptor: i32, option: usize) -> Option<u64> {
+    let (mut time, mut size) = ([0_u64; 2], 16_u32);
+    let arguments = [
+        descriptor as usize,
+        SOL_SOCKET,
+        option,
+        time.as_mut_ptr() as usize,
+        &raw mut size as usize,
+        0,
+    ];
+    let length = time_of(sys::call(sys::SYS_GETSOCKOPT, arguments), time);
+    (length != 0).then(|| sys::now().saturating_add(length))
+}
+
+/// Seconds and microseconds as nanoseconds.
+fn time_of(result: isize, [seconds, microseconds]: [u64; 2]) -> u64 {
+    if result < 0 { 0 } else { seconds * 1_000_000_000 + microseconds * 1000 }
+}
+
+/// Waits until a descriptor is ready for one of `interest`.
+pub(crate) fn wait(
+    thread: &Thread,
+    descriptor: i32,
+    interest: u32,
+    deadline: Option<u64>,
+) -> Ready {
+    let key = poller::key(descriptor);
+    if !table::insert(thread, key, interest, |union| poller::arm(descriptor, union)) {
+        return Ready::Unsupported;
+    }
+    let mut woken = Woken::Normally;
+    while !thread.woken.load(Ordering::Acquire)
+        && woken == Woken::Normally
+        && deadline.is_none_or(|at| sys::now() < at)
+    {
+        woken = park(thread, deadline);
+    }
+    let ready = table::remove(thread, key);
+    match woken {
+        Woken::Summoned if must_return(thread, true) => Ready::Interrupted,
+        Woken::Summoned | Woken::BySignal => Ready::Natively,
+        Woken::Normally if ready => Ready::Retry,
+        Woken::Normally => Ready::TimedOut,
+    }
+}

@@ -1,0 +1,90 @@
+//! Semaphores of one process. glibc's value is the truth; waiters that find it zero park.
+//!
+//! # Safety
+//!
+//! A semaphore has the layout of glibc for x86-64: not zero at byte 8 if processes share it.
+
+use core::sync::atomic::{Ordering, fence};
+
+use super::conditions::deadline;
+use super::signals::must_return;
+use crate::home::{obey, stay_home};
+use crate::park::{Woken, park};
+use crate::real::{self, Object};
+use crate::sys::{self, Timespec};
+use crate::table;
+use crate::thread::current;
+
+fn is_shared(semaphore: Object) -> bool {
+    unsafe { semaphore.add(8).cast::<i32>().read_volatile() != 0 }
+}
+
+fn wait(semaphore: Object, deadline: Option<u64>) -> i32 {
+    let thread = current();
+    obey(thread);
+    if !thread.is_convertible() {
+        unsafe { real::pthread_testcancel() };
+    }
+    let key = semaphore as usize;
+    loop {
+        if unsafe { real::sem_trywait(semaphore) } == 0 {
+            return 0;
+        }
+        table::insert(thread, key, 0, |_| true);
+        fence(Ordering::SeqCst);
+        let taken = unsafe { real::sem_trywait(semaphore) } == 0;
+        let woken = if taken { Woken::Normally } else { park(thread, deadline) };
+        let notified = table::remove(thread, key);
+        if taken {
+            if notified {
+                table::wake(key, 1);
+            }
+            return 0;
+        }
+        if notified {
+            continue;
+        }
+        if woken != Woken::Normally {
+            unsafe { real::pthread_testcancel() };
+            if woken == Woken::Summoned && !must_return(thread, true) {
+                continue;
+            }
+            return sys::fail(sys::EINTR) as i32;
+        }
+        if deadline.is_some_and(|at| sys::now() >= at) {
+            return sys::fail(sys::ETIMEDOUT) as i32;
+        }
+    }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn sem_wait(semaphore: Object) -> i32 {
+    if is_shared(semaphore) {
+        stay_home(current());
+        return unsafe { real::sem_wait(semaphore) };
+    }
+    wait(semaphore, None)
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn sem_timedwait(semaphore: Object, time: *const Timespec) -> i32 {
+    if is_shared(semaphore) {
+        stay_home(current());
+        return unsafe { real::sem_timedwait(semaphore, time) };
+    }
+    match deadline(0, time) {
+        Some(deadline) => wait(semaphore, Some(deadline)),
+        None if unsafe { real::sem_trywait(semaphore) } == 0 => 0,
+        None => sys::fail(sys::EINVAL) as i32,
+    }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn sem_post(semaphore: Object) -> i32 {
+    // The semaphore may be freed by a thread that takes the new value.
+    let result = unsafe { real::sem_post(semaphore) };
+    if result == 0 {
+        table::wake(semaphore as usize, 1);
+    }
+    result
+}

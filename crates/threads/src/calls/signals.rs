@@ -1,0 +1,63 @@
+//! Signals and cancellations of one thread.
+//!
+//! # Safety
+//!
+//! The caller passes a `pthread_t` that POSIX allows it to use.
+
+use core::sync::atomic::Ordering;
+
+use crate::home::{obey, stay_home, summon};
+use crate::thread::{CANCEL, SIGNAL, Thread, current, of};
+use crate::{real, sys};
+
+const SIG_IGN: usize = 1;
+const SA_RESTART: usize = 0x1000_0000;
+
+/// The signal waits at the thread's home, where the thread receives it.
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pthread_kill(pthread: usize, signal: i32) -> i32 {
+    let thread = of(pthread);
+    if core::ptr::eq(thread, current()) {
+        stay_home(thread);
+    }
+    let result = unsafe { real::pthread_kill(pthread, signal) };
+    if result == 0 && signal != 0 && thread.is_convertible() {
+        thread.signals.fetch_or(sys::bit(signal as u32), Ordering::AcqRel);
+        summon(thread, SIGNAL);
+        obey(current());
+    }
+    result
+}
+
+/// Whether a handler ran that interrupts the thread's call: calls that the kernel would restart are interrupted only
+/// by handlers without `SA_RESTART`.
+pub(super) fn must_return(thread: &Thread, restarts: bool) -> bool {
+    let signals = thread.signals.swap(0, Ordering::AcqRel) & !thread.mask.get();
+    (1..=64).filter(|signal| signals & sys::bit(*signal) != 0).any(|signal| {
+        // The kernel's form: handler, flags, restorer, mask.
+        let mut action = [0_usize; 4];
+        sys::call(
+            sys::SYS_RT_SIGACTION,
+            [signal as usize, 0, action.as_mut_ptr() as usize, 8, 0, 0],
+        );
+        let [handler, flags, ..] = action;
+        handler > SIG_IGN && !(restarts && flags & SA_RESTART != 0)
+    })
+}
+
+/// A thread on a carrier cancels itself when it has come home.
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pthread_cancel(pthread: usize) -> i32 {
+    let thread = of(pthread);
+    if core::ptr::eq(thread, current()) {
+        stay_home(thread);
+        return unsafe { real::pthread_cancel(pthread) };
+    }
+    if thread.is_convertible() {
+        summon(thread, CANCEL);
+        return 0;
+    }
+    let result = unsafe { real::pthread_cancel(pthread) };
+    summon(thread, SIGNAL);
+    result
+}

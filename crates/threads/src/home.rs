@@ -1,0 +1,116 @@
+//! A thread's way from its home to the carriers and back.
+//!
+//! # Safety
+//!
+//! A thread runs on one kernel thread at a time. It leaves a stack before any other kernel thread can continue it: the
+//! action that makes it runnable executes on the stack of the carrier, or on the home's waiting stack.
+
+use core::ptr::null_mut;
+use core::sync::atomic::Ordering;
+
+use crate::real;
+use crate::switch::{leave, switch};
+use crate::sys;
+use crate::thread::{ARRIVED, Action, CANCEL, PARKED, RUNNING, Thread};
+use crate::wake;
+
+/// Size of the stack on which a home waits. glibc's handler for changes of credentials may run on it.
+pub(crate) const HOME_STACK_BYTES: usize = 16 * 1024;
+
+/// Makes the home wait while the thread continues on carriers. Returns when the thread runs again, anywhere.
+pub(crate) fn leave_home(thread: &Thread, action: Action) {
+    thread.home_tid();
+    thread.mask.set(sys::set_signal_mask(sys::HOME_MASK));
+    thread.is_masked.set(true);
+    thread.action.set(action);
+    thread.home.store(0, Ordering::Relaxed);
+    unsafe { leave(thread.sp.as_ptr(), thread.home_stack.get(), thread, wait_at_home) };
+    after_resume(thread);
+}
+
+/// Runs on the waiting stack, and returns the stack pointer with which the thread continues at home.
+pub(crate) unsafe extern "C" fn wait_at_home(thread: *const Thread) -> usize {
+    let thread = unsafe { &*thread };
+    finish(thread);
+    while thread.home.load(Ordering::Acquire) == 0 {
+        sys::futex_wait(&thread.home, 0, None);
+    }
+    thread.sp.get()
+}
+
+/// Executes the action of a thread that has left its stack. Afterwards the thread may run elsewhere.
+pub(crate) fn finish(thread: &Thread) {
+    match thread.action.get() {
+        Action::Park => {
+            let parked =
+                thread.state.compare_exchange(RUNNING, PARKED, Ordering::AcqRel, Ordering::Acquire);
+            if parked.is_err() {
+                thread.state.store(RUNNING, Ordering::Relaxed);
+                wake::make_runnable(thread);
+            }
+        }
+        Action::Yield => wake::make_runnable(thread),
+        Action::GoHome => send_home(thread),
+    }
+}
+
+/// Makes a runnable thread, which is in no queue, continue at home.
+pub(crate) fn send_home(thread: &Thread) {
+    thread.carrier.set(null_mut());
+    let word = &raw const thread.home;
+    thread.home.store(1, Ordering::Release);
+    sys::futex_wake(word, 1);
+}
+
+/// Leaves the carrier. Returns when the thread runs again, anywhere.
+pub(crate) fn leave_carrier(thread: &Thread, action: Action) {
+    let carrier = unsafe { &*thread.carrier.get() };
+    thread.action.set(action);
+    unsafe { switch(thread.sp.as_ptr(), carrier.sp.get(), carrier.fs.get()) };
+    after_resume(thread);
+}
+
+/// At home, restores the program's signal mask. Pending signals are delivered here.
+fn after_resume(thread: &Thread) {
+    if !thread.is_hollow() {
+        thread.is_masked.set(false);
+        sys::set_signal_mask(thread.mask.get());
+    }
+}
+
+/// Brings the thread home for a call. It leaves again when it next waits, unless it stays.
+pub(crate) fn go_home(thread: &Thread) {
+    if thread.is_hollow() {
+        leave_carrier(thread, Action::GoHome);
+    }
+}
+
+/// Brings the thread home until its end.
+pub(crate) fn stay_home(thread: &Thread) {
+    thread.stays_home.set(true);
+    go_home(thread);
+}
+
+/// Obeys summonses: comes home for good. Returns whether there was one.
+#[inline]
+pub(crate) fn obey(thread: &Thread) -> bool {
+    let summons = thread.summons.load(Ordering::Acquire);
+    if summons & !ARRIVED == 0 { false } else { obey_summons(thread) }
+}
+
+#[cold]
+fn obey_summons(thread: &Thread) -> bool {
+    stay_home(thread);
+    let summons = thread.summons.swap(ARRIVED, Ordering::AcqRel);
+    if summons & CANCEL != 0 {
+        // The flag is set only here: libc's own cancellation points would otherwise end the thread on a carrier.
+        unsafe { real::pthread_cancel(thread.fs.get()) };
+    }
+    true
+}
+
+/// Asks a thread to come home for good. Its state is that of a spurious wake-up.
+pub(crate) fn summon(thread: &Thread, reason: u32) {
+    thread.summons.fetch_or(reason, Ordering::AcqRel);
+    crate::notify::unpark(thread);
+}

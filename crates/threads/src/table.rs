@@ -1,0 +1,163 @@
+//! The parking table: threads that wait for an address or a descriptor, in order of arrival.
+//!
+//! The table holds only the waiting. The state of a lock or semaphore stays in its own memory, where glibc keeps it. A
+//! waiter inserts itself, tries again, and then parks; a thread that releases the object does so first, and then looks
+//! for waiters. Both are full barriers, so one of them sees the other.
+//!
+//! # Safety
+//!
+//! A node is accessed under the lock of its bucket. A thread removes its node before it continues past its wait.
+
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicU32, Ordering, fence};
+
+use crate::lock::Lock;
+use crate::masked::Masked;
+use crate::notify::unpark;
+use crate::thread::{Node, Thread};
+
+const BUCKETS: usize = 1024;
+
+struct List {
+    head: *mut Thread,
+    tail: *mut Thread,
+}
+
+#[repr(align(64))]
+struct Bucket {
+    count: AtomicU32,
+    list: Lock<List>,
+}
+
+static TABLE: [Bucket; BUCKETS] = [const {
+    Bucket {
+        count: AtomicU32::new(0),
+        list: Lock::new(List { head: null_mut(), tail: null_mut() }),
+    }
+}; BUCKETS];
+
+fn bucket(key: usize) -> &'static Bucket {
+    &TABLE[(key >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 54]
+}
+
+unsafe fn node<'a>(thread: *mut Thread) -> &'a mut Node {
+    unsafe { &mut *(*thread).node.get() }
+}
+
+/// Inserts a waiter. `armed` runs under the lock with the union of the interests of all waiters for `key`; if it
+/// returns false, the waiter is removed again.
+pub(crate) fn insert(
+    thread: &Thread,
+    key: usize,
+    interest: u32,
+    armed: impl FnOnce(u32) -> bool,
+) -> bool {
+    let _masked = Masked::new();
+    let bucket = bucket(key);
+    let mut list = bucket.list.lock();
+    thread.woken.store(false, Ordering::Relaxed);
+    let new = thread.as_ptr();
+    unsafe { *(*new).node.get() = Node { key, next: null_mut(), interest } };
+    match list.tail.is_null() {
+        true => list.head = new,
+        false => unsafe { node(list.tail).next = new },
+    }
+    list.tail = new;
+    bucket.count.fetch_add(1, Ordering::SeqCst);
+    let mut union = 0;
+    let mut at = list.head;
+    while interest != 0 && !at.is_null() {
+        let waiter = unsafe { node(at) };
+        union |= if waiter.key == key { waiter.interest } else { 0 };
+        at = waiter.next;
+    }
+    let done = armed(union);
+    if !done {
+        unlink(bucket, &mut list, |other, _| other == new, 1);
+    }
+    done
+}
+
+/// Removes a waiter that may have been woken meanwhile. Returns whether it was.
+pub(crate) fn remove(thread: &Thread, key: usize) -> bool {
+    let _masked = Masked::new();
+    let bucket = bucket(key);
+    let mut list = bucket.list.lock();
+    if !thread.woken.load(Ordering::Relaxed) {
+        unlink(bucket, &mut list, |other, _| other == thread.as_ptr(), 1);
+    }
+    thread.woken.load(Ordering::Relaxed)
+}
+
+/// Wakes up to `count` waiters for `key`, the oldest first.
+#[inline]
+pub(crate) fn wake(key: usize, count: usize) {
+    fence(Ordering::SeqCst);
+    if bucket(key).count.load(Ordering::SeqCst) != 0 {
+        wake_slowly(key, count);
+    }
+}
+
+#[cold]
+fn wake_slowly(key: usize, count: usize) {
+    let _masked = Masked::new();
+    let bucket = bucket(key);
+    let mut list = bucket.list.lock();
+    let mut woken = unlink(bucket, &mut list, |_, waiter| waiter.key == key, count);
+    let mut thread = woken;
+    while !thread.is_null() {
+        unsafe { (*thread).woken.store(true, Ordering::Release) };
+        thread = unsafe { node(thread).next };
+    }
+    // A woken thread takes the lock before it ends its wait, so its record lives until the lock is released.
+    while let Some(thread) = unsafe { woken.as_ref() } {
+        woken = unsafe { node(thread.as_ptr()).next };
+        unpark(thread);
+    }
+}
+
+/// Unlinks up to `count` matching waiters and returns them as a list.
+fn unlink(
+    bucket: &Bucket,
+    list: &mut List,
+    matches: impl Fn(*mut Thread, &Node) -> bool,
+    count: usize,
+) -> *mut Thread {
+    let (mut first, mut last) = (null_mut(), null_mut::<Thread>());
+    let (mut previous, mut at, mut found) = (null_mut::<Thread>(), list.head, 0);
+    while !at.is_null() && found < count {
+        let next = unsafe { node(at) }.next;
+        if !matches(at, unsafe { node(at) }) {
+            previous = at;
+            at = next;
+            continue;
+        }
+        match previous.is_null() {
+            true => list.head = next,
+            false => unsafe { node(previous).next = next },
+        }
+        if next.is_null() {
+            list.tail = previous;
+        }
+        unsafe { node(at).next = null_mut() };
+        match last.is_null() {
+            true => first = at,
+            false => unsafe { node(last).next = at },
+        }
+        last = at;
+        at = next;
+        found += 1;
+    }
+    bucket.count.fetch_sub(found as u32, Ordering::SeqCst);
+    first
+}
+
+/// Empties the table in a child process.
+pub(crate) unsafe fn reset() {
+    for bucket in &TABLE {
+        bucket.count.store(0, Ordering::SeqCst);
+        unsafe {
+            bucket.list.reset_with(|list| *list = List { head: null_mut(), tail: null_mut() })
+        };
+    }
+}
