@@ -9,7 +9,7 @@
 //! A node is accessed under the lock of its bucket. A thread removes its node before it continues past its wait.
 
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicU32, Ordering, fence};
+use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
 use crate::lock::Lock;
 use crate::masked::Masked;
@@ -90,9 +90,12 @@ pub(crate) fn remove(thread: &Thread, key: usize) -> bool {
 }
 
 /// Wakes up to `count` waiters for `key`, the oldest first.
+///
+/// The caller has released the object, or the lock that guards a condition, by a locked instruction, which is a full
+/// barrier on x86-64. So either this finds a waiter's insertion, or the waiter's next attempt finds the release.
 #[inline]
 pub(crate) fn wake(key: usize, count: usize) {
-    fence(Ordering::SeqCst);
+    compiler_fence(Ordering::SeqCst);
     if bucket(key).count.load(Ordering::SeqCst) != 0 {
         wake_slowly(key, count);
     }
