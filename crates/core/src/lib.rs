@@ -45,6 +45,7 @@ mod sync;
 mod world;
 
 pub use crate::control::placement::{Candidate, place_connection};
+pub use crate::control::scaling::{ProcessorLoad, Scaling, ScalingReason, ScalingStep};
 pub use crate::error::{CallError, MoveError};
 pub use crate::future::admission::{Admission, DEFAULT_MAX_QUEUE_DELAY, Permit, Shed};
 pub use crate::future::call::Call;

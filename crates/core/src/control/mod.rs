@@ -7,3 +7,4 @@ pub(crate) mod credits;
 pub(crate) mod ingress;
 pub(crate) mod interval_min;
 pub(crate) mod placement;
+pub(crate) mod scaling;

@@ -1,0 +1,270 @@
+//! Scaling: the number of active processors, as a function of their loads.
+//!
+//! Fewer processors run larger cohorts, and wake each other less often. So the law uses as few as can
+//! carry the load, with room for its variation:
+//!
+//! - **Up at once** to all processors, if an active processor has not been idle for long. That shows
+//!   that the load is too high, but not by how much.
+//! - **Up** to the number that the load needs, if the mean load of the active processors exceeds
+//!   [`UP_LOAD`] for [`UP_AFTER`].
+//! - **Down** to the number that the load needs, if it has needed fewer for [`DOWN_AFTER`].
+//!
+//! The load is that of all processors, because inactive ones may still have work. It is averaged, since
+//! a single interval varies.
+//!
+//! Three rules keep the number steady. A number that was too small for some load is not tried again
+//! until the load is [`MARGIN`] lower, or after a pause. The pause doubles each time that the number
+//! proves too small again soon. A number is kept while the load is between the two thresholds.
+//!
+//! A processor whose load cannot be divided, because it is that of one key or one connection, is a
+//! *bottleneck*. No processor is added for it: the law leaves out bottlenecks and their load, and decides
+//! by the others. The indicator is [`ProcessorLoad::indivisible`].
+//!
+//! The law follows IX (Prekas et al., SoCC 2015) in its asymmetric delays and Arachne (Qin et al., OSDI
+//! 2018) in the memory of the load at which a number was too small. It uses no clock: the caller reports
+//! each interval, of any length.
+
+/// The mean load of active processors, in thousandths, above which more are needed.
+const UP_LOAD: f64 = 930.0;
+/// The mean load that a new number aims at.
+const TARGET_LOAD: f64 = 850.0;
+/// The time above [`UP_LOAD`] before a step up, in nanoseconds.
+const UP_AFTER: u64 = 200_000_000;
+/// The time for which fewer processors would do before a step down, in nanoseconds.
+const DOWN_AFTER: u64 = 4_000_000_000;
+/// The time over which the load is averaged, in nanoseconds.
+const SMOOTHING: f64 = 300e6;
+/// The mean load above which a processor that is not idle asks for all processors. Below it the others
+/// have room.
+const SATURATED_LOAD: f64 = 900.0;
+/// The mean load before a saturation from which the load has grown slowly.
+const SLOW_LOAD: f64 = 750.0;
+/// The part of the load by which it must fall before a number that was too small is tried again.
+const MARGIN: f64 = 0.09;
+/// The first pause before a number that was too small is tried again at the same load, and the longest,
+/// in nanoseconds.
+const PAUSES: (u64, u64) = (30_000_000_000, 960_000_000_000);
+/// The load of a processor, in thousandths, from which it may be a bottleneck.
+const BOTTLENECK_LOAD: f64 = 500.0;
+/// The part of a bottleneck's load that cannot be divided.
+const BOTTLENECK_PART: f64 = 0.7;
+
+/// The load of a processor in one interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessorLoad {
+    /// The part of the interval in which it was awake, in thousandths.
+    pub load: u32,
+    /// The part of the interval, in thousandths, that it spent on one key, connection or exclusive
+    /// stage: another processor cannot take a part of it.
+    pub indivisible: u32,
+    /// Whether it has not been idle for much longer than an operation takes.
+    pub is_saturated: bool,
+}
+
+/// Why the number of active processors was changed, or kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScalingReason {
+    /// The load needs this number.
+    Steady,
+    /// A processor has not been idle for long.
+    Saturated,
+    /// The mean load of the active processors was too high.
+    Load,
+    /// A smaller number has been enough for a while.
+    Idle,
+    /// A saturated processor has a load that cannot be divided.
+    Bottleneck,
+}
+
+impl ScalingReason {
+    /// The reason as one lower-case word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ScalingReason::Steady => "steady",
+            ScalingReason::Saturated => "saturated",
+            ScalingReason::Load => "load",
+            ScalingReason::Idle => "idle",
+            ScalingReason::Bottleneck => "bottleneck",
+        }
+    }
+}
+
+/// A decision of the law.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScalingStep {
+    /// The number of active processors from now on.
+    pub active: usize,
+    /// Why.
+    pub reason: ScalingReason,
+    /// The number of processors that the load would keep fully busy.
+    pub demand: f64,
+}
+
+/// A number of active processors that was too small.
+#[derive(Clone, Copy, Default)]
+struct TooSmall {
+    /// The load at which it was, in thousandths of one processor. Zero if it never was.
+    load: f64,
+    /// The number may be tried again from this time on.
+    until: u64,
+    pause: u64,
+}
+
+/// The averages of a processor's load and of its indivisible part, in thousandths.
+#[derive(Clone, Copy, Default)]
+struct Average {
+    load: f64,
+    indivisible: f64,
+}
+
+impl Average {
+    fn add(&mut self, part: f64, processor: &ProcessorLoad) {
+        self.load += (f64::from(processor.load) - self.load) * part;
+        self.indivisible += (f64::from(processor.indivisible) - self.indivisible) * part;
+    }
+
+    fn is_bottleneck(&self) -> bool {
+        self.load >= BOTTLENECK_LOAD && self.indivisible >= BOTTLENECK_PART * self.load
+    }
+}
+
+/// The law, with the state between two intervals. See the [module](self).
+pub struct Scaling {
+    min: usize,
+    max: usize,
+    active: usize,
+    /// The averages, by processor.
+    averages: Vec<Average>,
+    /// The end of the last interval.
+    at: u64,
+    /// The time of the last step.
+    stepped: u64,
+    /// The time since which the mean load has been too high.
+    high_since: Option<u64>,
+    /// The time since which fewer processors would do, and the highest loads since then: the divisible
+    /// load, and that of all processors.
+    low_since: u64,
+    low_peak: (f64, f64),
+    /// By number of active processors, from 1.
+    too_small: Vec<TooSmall>,
+}
+
+impl Scaling {
+    /// A law that chooses from `min` to `max` processors, which begins with all of them at the time `now`
+    /// in nanoseconds.
+    pub fn new(min: usize, max: usize, now: u64) -> Self {
+        let max = max.max(1);
+        Self {
+            min: min.clamp(1, max),
+            max,
+            active: max,
+            averages: vec![Average::default(); max],
+            at: now,
+            stepped: now,
+            high_since: None,
+            low_since: now,
+            low_peak: (0.0, 0.0),
+            too_small: vec![TooSmall::default(); max + 1],
+        }
+    }
+
+    /// The number of active processors.
+    pub fn active(&self) -> usize {
+        self.active
+    }
+
+    /// Ends an interval at `now`, in nanoseconds. `processors` are all processors, the active ones first.
+    pub fn interval_over(&mut self, now: u64, processors: &[ProcessorLoad]) -> ScalingStep {
+        let length = now.saturating_sub(self.at).max(1) as f64;
+        self.at = now;
+        let part = 1.0 - (-length / SMOOTHING).exp();
+        for (average, processor) in self.averages.iter_mut().zip(processors) {
+            average.add(part, processor);
+        }
+        let is_bottleneck = |index: usize| self.averages[index].is_bottleneck();
+        let bottlenecks = (0..self.active).filter(|index| is_bottleneck(*index)).count();
+        let all = 0..self.max.min(processors.len());
+        let divisible: Vec<usize> = all.filter(|index| !is_bottleneck(*index)).collect();
+        let average: f64 = divisible.iter().map(|index| self.averages[*index].load).sum();
+        let total: f64 = self.averages.iter().map(|average| average.load).sum();
+        let load: f64 = divisible.iter().map(|index| f64::from(processors[*index].load)).sum();
+        let capacity = (self.active - bottlenecks) as f64;
+        let mut active = divisible.iter().take_while(|index| **index < self.active);
+        let is_saturated = load >= SATURATED_LOAD * capacity
+            && active.any(|index| processors[*index].is_saturated);
+
+        let (to, reason) = if is_saturated && self.active < self.max {
+            (self.saturated(now, average, capacity), ScalingReason::Saturated)
+        } else if self.is_high(now, average, capacity) {
+            (self.needed(average, bottlenecks).max(self.active + 1), ScalingReason::Load)
+        } else if let Some(fewer) = self.fewer(now, average, total, bottlenecks) {
+            (fewer, ScalingReason::Idle)
+        } else if bottlenecks > 0 {
+            (self.active, ScalingReason::Bottleneck)
+        } else {
+            (self.active, ScalingReason::Steady)
+        };
+        self.step(now, to.clamp(self.min, self.max), total);
+        ScalingStep { active: self.active, reason, demand: total / 1000.0 }
+    }
+
+    /// Whether `load` has been too high for `capacity` processors for a while.
+    fn is_high(&mut self, now: u64, load: f64, capacity: f64) -> bool {
+        if load <= UP_LOAD * capacity || capacity == 0.0 || self.active == self.max {
+            self.high_since = None;
+            return false;
+        }
+        now - *self.high_since.get_or_insert(now) >= UP_AFTER
+    }
+
+    /// The number of processors for a load that may be any. If it has grown slowly, few more will do.
+    fn saturated(&self, now: u64, load: f64, capacity: f64) -> usize {
+        let is_slow = load >= SLOW_LOAD * capacity;
+        match is_slow && now - self.stepped >= UP_AFTER {
+            true => self.active + 1 + self.active / 4,
+            false => self.max,
+        }
+    }
+
+    /// The number of processors for this load, and one for each bottleneck.
+    fn needed(&self, load: f64, bottlenecks: usize) -> usize {
+        ((load / TARGET_LOAD).ceil() as usize + bottlenecks).clamp(self.min, self.max)
+    }
+
+    /// A smaller number of processors that has been enough for a while.
+    fn fewer(&mut self, now: u64, load: f64, total: f64, bottlenecks: usize) -> Option<usize> {
+        let (peak, total_peak) = (self.low_peak.0.max(load), self.low_peak.1.max(total));
+        let may_do = |number: &usize| {
+            let TooSmall { load, until, .. } = self.too_small[*number];
+            now >= until || total_peak < (1.0 - MARGIN) * load
+        };
+        let fewer = (self.needed(peak, bottlenecks)..self.active).find(may_do);
+        if fewer.is_none() {
+            (self.low_since, self.low_peak) = (now, (load, total));
+            return None;
+        }
+        self.low_peak = (peak, total_peak);
+        fewer.filter(|_| now - self.low_since >= DOWN_AFTER)
+    }
+
+    fn step(&mut self, now: u64, to: usize, load: f64) {
+        if to == self.active {
+            return;
+        }
+        if to > self.active {
+            for number in &mut self.too_small[..=self.active] {
+                // It proved too small again soon after its pause.
+                let again = number.pause > 0 && now < number.until.saturating_add(number.pause);
+                number.pause = if again { (2 * number.pause).min(PAUSES.1) } else { PAUSES.0 };
+                *number = TooSmall { load, until: now + number.pause, pause: number.pause };
+            }
+        }
+        (self.active, self.stepped) = (to, now);
+        (self.high_since, self.low_since, self.low_peak) = (None, now, (0.0, 0.0));
+    }
+}
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;

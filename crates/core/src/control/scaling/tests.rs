@@ -1,0 +1,164 @@
+//! The control law against the model, and its single steps.
+
+use super::model::{MS, Model, Outcome, SECOND, Segment};
+use super::*;
+
+const PROCESSORS: usize = 8;
+
+fn segment(seconds: f64, load: f64) -> Segment {
+    Segment { seconds, load, hot: 0.0 }
+}
+
+/// The least number of processors, integrated over the trace, with which the p99 is not above `limit`: over all choices
+/// of a number for each distinct load of the trace.
+fn least_seats(trace: &[Segment], limit: u64) -> f64 {
+    let mut levels: Vec<Segment> = Vec::new();
+    for segment in trace {
+        match levels.iter_mut().find(|level| level.load == segment.load) {
+            Some(level) => level.seconds += segment.seconds,
+            None => levels.push(*segment),
+        }
+    }
+    // By level and number: requests above the limit, and requests.
+    let late = |level: &Segment, number: usize| {
+        let sample = Segment { seconds: 4.0, ..*level };
+        let latency = Model::fixed(number, 7).run(&[sample]).latency;
+        let late = latency.iter().filter(|latency| **latency > limit).count();
+        let scale = level.seconds / sample.seconds;
+        (scale * late as f64, scale * latency.len() as f64)
+    };
+    let by_number = |level: &Segment| (1..=PROCESSORS).map(|number| late(level, number)).collect();
+    let table: Vec<Vec<(f64, f64)>> = levels.iter().map(by_number).collect();
+    let choices = (0..PROCESSORS.pow(levels.len() as u32)).map(|choice| {
+        let digit = |level: usize| choice / PROCESSORS.pow(level as u32) % PROCESSORS;
+        let chosen = table.iter().enumerate().map(|(level, row)| row[digit(level)]);
+        let (late, all) = chosen.fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
+        let seats = |(level, segment): (usize, &Segment)| {
+            (1 + digit(level)) as f64 * segment.seconds * SECOND as f64
+        };
+        (late <= 0.01 * all, levels.iter().enumerate().map(seats).sum::<f64>())
+    });
+    choices.filter(|(is_kept, _)| *is_kept).map(|(_, seats)| seats).fold(f64::INFINITY, f64::min)
+}
+
+/// The part of the possible saving that the law achieves, with its p99 over that of all processors.
+fn saving(trace: &[Segment], seed: u64) -> (f64, f64) {
+    let mut all = Model::fixed(PROCESSORS, seed).run(trace);
+    let mut law = Model::scaled(1, PROCESSORS, seed).run(trace);
+    assert!(law.busy <= all.busy, "larger cohorts cost less");
+    let possible = all.seats - least_seats(trace, law.p99());
+    ((all.seats - law.seats) / possible, law.p99() as f64 / all.p99() as f64)
+}
+
+fn steps_up(outcome: &Outcome) -> usize {
+    let targets = std::iter::once(PROCESSORS).chain(outcome.steps.iter().map(|step| step.1));
+    let targets: Vec<usize> = targets.collect();
+    targets.windows(2).filter(|pair| pair[1] > pair[0]).count()
+}
+
+#[test]
+fn a_day_saves_most_of_what_is_possible() {
+    let day = [0.4, 1.5, 3.0, 4.5, 3.0, 1.5, 0.4].map(|load| segment(25.0, load));
+    let (saving, p99) = saving(&day, 1);
+    assert!(saving >= 0.85 && p99 < 1.15, "{saving} with a p99 of {p99}");
+}
+
+#[test]
+fn steps_and_spikes_save_most_of_what_is_possible() {
+    let step = [segment(60.0, 1.0), segment(10.0, 5.0), segment(60.0, 1.0)];
+    let spike = [segment(60.0, 1.0), segment(0.5, 5.0), segment(60.0, 1.0)];
+    // The requests of the short spike that arrive before the step are more than 1 %.
+    for (trace, most) in [(step, 1.25), (spike, 2.5)] {
+        let (saving, p99) = saving(&trace, 1);
+        assert!(saving >= 0.85 && p99 < most, "{saving} with a p99 of {p99}");
+    }
+}
+
+#[test]
+fn a_steady_load_steps_at_most_once_in_ten_seconds() {
+    for part in 0..6 {
+        let outcome =
+            Model::scaled(1, PROCESSORS, part).run(&[segment(55.0, 0.3 + 0.7 * part as f64)]);
+        let settled = outcome.steps.iter().filter(|step| step.0 > 15 * SECOND).count();
+        assert!(settled <= 4, "{:?}", outcome.steps);
+    }
+}
+
+#[test]
+fn a_burst_gets_all_processors_within_milliseconds() {
+    let outcome = Model::scaled(1, PROCESSORS, 3).run(&[segment(10.0, 0.4), segment(1.0, 4.0)]);
+    let burst = outcome.steps.iter().find(|step| step.0 > 10 * SECOND).unwrap();
+    assert_eq!((burst.1, burst.2), (PROCESSORS, ScalingReason::Saturated));
+    assert!(burst.0 < 10 * SECOND + 40 * MS, "a request takes 0.75 ms: {burst:?}");
+}
+
+#[test]
+fn no_processor_is_added_for_a_key() {
+    for (load, hot) in [(1.1, 0.99), (1.2, 0.9), (1.4, 0.75), (3.0, 0.95)] {
+        let outcome = Model::scaled(1, PROCESSORS, 5).run(&[Segment { seconds: 30.0, load, hot }]);
+        assert_eq!(steps_up(&outcome), 0, "{load} {hot}: {:?}", outcome.steps);
+        assert!(outcome.steps.last().is_some_and(|step| step.1 <= 4), "{:?}", outcome.steps);
+    }
+}
+
+/// Ends intervals of 100 ms with the same loads. Returns the last step, and the time.
+fn look(law: &mut Scaling, now: u64, looks: u64, loads: &[ProcessorLoad]) -> (ScalingStep, u64) {
+    let mut last = None;
+    for look in 1..=looks {
+        last = Some(law.interval_over(now + look * 100 * MS, loads));
+    }
+    (last.unwrap(), now + looks * 100 * MS)
+}
+
+fn loads(active: usize, load: u32, is_saturated: bool) -> [ProcessorLoad; 4] {
+    let mut loads = [ProcessorLoad::default(); 4];
+    loads[..active].fill(ProcessorLoad { load, indivisible: 0, is_saturated });
+    loads
+}
+
+#[test]
+fn the_number_stays_within_its_limits() {
+    let mut law = Scaling::new(2, 4, 0);
+    assert_eq!(law.active(), 4);
+    let (step, now) = look(&mut law, 0, 100, &loads(4, 0, false));
+    assert_eq!(step.active, 2);
+    let (step, _) = look(&mut law, now, 1, &loads(2, 1000, true));
+    assert_eq!((step.active, step.reason), (4, ScalingReason::Saturated));
+    assert_eq!(Scaling::new(9, 0, 0).active(), 1);
+}
+
+#[test]
+fn inactive_processors_count_with_the_work_that_they_still_have() {
+    let mut law = Scaling::new(1, 4, 0);
+    let (step, _) = look(&mut law, 0, 100, &loads(4, 300, false));
+    assert_eq!(step.active, 2, "1,200 thousandths");
+}
+
+#[test]
+fn a_number_that_was_too_small_is_avoided_for_longer_each_time() {
+    let (mut law, mut now) = (Scaling::new(1, 2, 0), 0);
+    let mut tried = Vec::new();
+    while tried.len() < 4 {
+        let count = law.active();
+        let is_small = count == 1;
+        let step =
+            law.interval_over(now, &loads(count, if is_small { 980 } else { 400 }, is_small));
+        if step.active < count {
+            tried.push(now);
+        }
+        now += 100 * MS;
+    }
+    let pauses: Vec<u64> = tried.windows(2).map(|pair| (pair[1] - pair[0]) / SECOND).collect();
+    assert!(pauses[0] >= 30 && pauses[1] >= 60 && pauses[2] >= 120, "{pauses:?}");
+}
+
+#[test]
+fn a_smaller_load_ends_the_pause() {
+    let mut law = Scaling::new(1, 2, 0);
+    let (_, now) = look(&mut law, 0, 60, &loads(2, 400, false));
+    assert_eq!(law.active(), 1);
+    let (_, now) = look(&mut law, now, 5, &loads(1, 990, true));
+    assert_eq!(law.active(), 2);
+    let (step, _) = look(&mut law, now, 80, &loads(2, 200, false));
+    assert_eq!((step.active, law.active()), (1, 1));
+}
