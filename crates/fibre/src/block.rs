@@ -5,6 +5,9 @@
 //! [`Resumed`] sets it and restores it, on the stack that resumes; the resumer owns a reference to the block for that
 //! time. So the pointer is valid whenever it is set, and the thread's stack pointer is on the stack of that block.
 //!
+//! A block is at the upper end of its fibre's stack, above the coroutine ([`crate::stack`]). [`OwnedBlock`] owns it and
+//! is dropped before the stack is reused.
+//!
 //! A block stores its coroutine's yielder as a pointer. The yielder is on the stack of the coroutine, which stores the
 //! pointer before it runs any other code, and which exists while [`CURRENT`] is that block.
 //!
@@ -23,7 +26,7 @@ use corosensei::Yielder;
 use phalanx_core::{OpenScopes, Stage, Stateless};
 
 use crate::children::Children;
-use crate::stack::{GUARD, StackSize};
+use crate::stack::{GUARD, RESERVED, Stack, StackSize};
 
 /// Polls the future for which a fibre waits, and stores its output on the fibre's stack.
 pub(crate) type Waiting<'f> = dyn FnMut(&mut Context<'_>) -> Poll<()> + 'f;
@@ -31,29 +34,33 @@ pub(crate) type Waiting<'f> = dyn FnMut(&mut Context<'_>) -> Poll<()> + 'f;
 /// Waits of an unwinding fibre after which the process ends: its body catches the unwinding and continues.
 const MAX_WAITS_AT_END: u32 = 100;
 
-/// The control block of a fibre.
+/// The control block of a fibre. A suspension accesses the first three fields, which share a cache line with the end of
+/// the coroutine's stack.
+#[repr(C)]
 pub(crate) struct Block {
+    yielder: Cell<*const Yielder<(), ()>>,
+    /// What the suspended fibre waits for.
+    pub(crate) waits: Cell<Option<NonNull<Waiting<'static>>>>,
+    /// The scopes that were open when it was resumed.
+    resumed_in: Cell<OpenScopes>,
+    /// Whether a wait needs more than a switch: the fibre is ending, or has scoped fibres.
+    is_special: Cell<bool>,
+    pub(crate) size: StackSize,
     /// The stage on which it runs.
     pub(crate) stage: Stage<Stateless>,
+    /// The number of waits since its operation was dropped; zero while it lives.
+    waits_at_end: Cell<u32>,
+    /// The panic of the future for which it waited.
+    pub(crate) panic: Cell<Option<Box<dyn Any + Send>>>,
     /// The stage's name, for the handler of overflows.
     pub(crate) stage_name: &'static str,
     /// The type name of its body.
     pub(crate) body: &'static str,
-    pub(crate) size: StackSize,
     guard: Range<usize>,
-    yielder: Cell<*const Yielder<(), ()>>,
-    /// The scopes that were open when it was resumed.
-    resumed_in: Cell<OpenScopes>,
-    /// What the suspended fibre waits for.
-    pub(crate) waits: Cell<Option<NonNull<Waiting<'static>>>>,
-    /// The panic of the future for which it waited.
-    pub(crate) panic: Cell<Option<Box<dyn Any + Send>>>,
-    /// The number of waits since its operation was dropped; zero while it lives.
-    waits_at_end: Cell<u32>,
     /// Values of [`FibreLocal`](crate::FibreLocal)s, by the address of their keys.
     pub(crate) locals: RefCell<Vec<(usize, Rc<dyn Any>)>>,
     /// The scopes that are open, from the outermost.
-    pub(crate) scopes: RefCell<Vec<Rc<Children>>>,
+    scopes: RefCell<Vec<Rc<Children>>>,
 }
 
 thread_local! {
@@ -61,46 +68,23 @@ thread_local! {
 }
 
 impl Block {
-    pub(crate) fn new(
-        stage: Stage<Stateless>,
-        body: &'static str,
-        size: StackSize,
-        limit: usize,
-    ) -> Rc<Self> {
-        Rc::new(Self {
+    pub(crate) fn new(stage: Stage<Stateless>, body: &'static str, stack: &Stack) -> Self {
+        let limit = stack.limit();
+        Self {
+            yielder: Cell::new(std::ptr::null()),
+            waits: Cell::default(),
+            resumed_in: Cell::default(),
+            is_special: Cell::default(),
+            size: stack.size,
             stage,
+            waits_at_end: Cell::default(),
+            panic: Cell::default(),
             stage_name: stage.name(),
             body,
-            size,
             guard: limit..limit + GUARD,
-            yielder: Cell::new(std::ptr::null()),
-            resumed_in: Cell::default(),
-            waits: Cell::default(),
-            panic: Cell::default(),
-            waits_at_end: Cell::default(),
             locals: RefCell::default(),
             scopes: RefCell::default(),
-        })
-    }
-
-    /// Runs `body` as the first code of the fibre's coroutine.
-    pub(crate) fn run<R>(&self, yielder: &Yielder<(), ()>, body: impl FnOnce() -> R) -> R {
-        /// Drops the values on the fibre's stack, where their destructors may wait.
-        struct DropLocals<'b>(&'b Block);
-        impl Drop for DropLocals<'_> {
-            fn drop(&mut self) {
-                loop {
-                    // Outside of the borrow, because a destructor may use another value.
-                    let last = self.0.locals.borrow_mut().pop();
-                    if last.is_none() {
-                        break;
-                    }
-                }
-            }
         }
-        self.yielder.set(yielder);
-        let _drop_locals = DropLocals(self);
-        body()
     }
 
     /// Suspends the running fibre, which is this, until `waiting` is ready.
@@ -113,8 +97,8 @@ impl Block {
     fn suspend(&self, waiting: &mut Waiting<'_>) {
         let may_wait = !std::thread::panicking()
             && OpenScopes::now() == self.resumed_in.get()
-            && !self.is_ending();
-        if may_wait && self.scopes.borrow().is_empty() {
+            && !self.is_special.get();
+        if may_wait {
             self.switch(waiting);
         } else {
             self.check_and_suspend(waiting);
@@ -188,6 +172,20 @@ impl Block {
     /// Begins the end: from now on the fibre is unwound.
     pub(crate) fn end(&self) {
         self.waits_at_end.set(1);
+        self.is_special.set(true);
+    }
+
+    /// Opens a scope of the fibre.
+    pub(crate) fn open_scope(&self, scope: &Rc<Children>) {
+        self.scopes.borrow_mut().push(scope.clone());
+        self.is_special.set(true);
+    }
+
+    /// Closes a scope.
+    pub(crate) fn close_scope(&self, scope: &Rc<Children>) {
+        let mut scopes = self.scopes.borrow_mut();
+        scopes.retain(|each| !Rc::ptr_eq(each, scope));
+        self.is_special.set(self.is_ending() || !scopes.is_empty());
     }
 
     /// Whether the fibre is unwound because its operation was dropped.
@@ -199,6 +197,51 @@ impl Block {
     pub(crate) fn overflows_at(&self, address: usize) -> bool {
         self.guard.contains(&address)
     }
+}
+
+/// A block at the upper end of its fibre's stack.
+pub(crate) struct OwnedBlock(NonNull<Block>);
+
+impl OwnedBlock {
+    pub(crate) fn new(block: Block, stack: &Stack) -> Self {
+        const { assert!(size_of::<Block>() <= RESERVED && align_of::<Block>() <= 16) };
+        let place = NonNull::new(stack.reserved().cast()).expect("an address in a mapping");
+        // SAFETY: the reserved bytes belong to the stack, which nothing else uses, and are aligned to 16 bytes.
+        unsafe { place.write(block) };
+        Self(place)
+    }
+
+    /// # Safety
+    /// The stack is not dropped, and neither is the block, while the result is used.
+    #[inline(always)]
+    pub(crate) unsafe fn get<'b>(&self) -> &'b Block {
+        // SAFETY: as the caller ensures.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Drops the block.
+    ///
+    /// # Safety
+    /// The stack exists, and nothing uses the block from now on.
+    pub(crate) unsafe fn drop(&mut self) {
+        // SAFETY: as the caller ensures.
+        unsafe { self.0.drop_in_place() };
+    }
+}
+
+/// Runs `body` as the first code of the running fibre's coroutine.
+pub(crate) fn run<R>(yielder: &Yielder<(), ()>, body: impl FnOnce() -> R) -> R {
+    /// Drops the values on the fibre's stack, where their destructors may wait.
+    struct DropLocals;
+    impl Drop for DropLocals {
+        fn drop(&mut self) {
+            // Outside of the borrow, because a destructor may use another value.
+            while try_current(|block| block.locals.borrow_mut().pop()).flatten().is_some() {}
+        }
+    }
+    try_current(|block| block.yielder.set(yielder));
+    let _drop_locals = DropLocals;
+    body()
 }
 
 /// Makes a block the current one until it is dropped.

@@ -9,15 +9,15 @@
 
 use std::future::Future;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use corosensei::{Coroutine, CoroutineResult};
 use phalanx_core::{Stage, Stateless};
 
-use crate::block::{Block, Resumed};
+use crate::block::{self, Block, OwnedBlock, Resumed};
 use crate::fibre::Fibre;
 use crate::pool;
 use crate::stack::{Stack, StackSize};
@@ -66,9 +66,9 @@ enum State<B: Body> {
 
 /// A fibre that has a stack.
 struct Running<T> {
-    /// Present until it is dropped.
-    coroutine: Option<Coroutine<(), (), T, Stack>>,
-    block: Rc<Block>,
+    /// Taken when it is dropped.
+    coroutine: ManuallyDrop<Coroutine<(), (), T, Stack>>,
+    block: OwnedBlock,
 }
 
 impl<F, B: Body> Operation<F, B> {
@@ -130,20 +130,17 @@ impl<T> Running<T> {
     where
         B: Body<Output = T>,
     {
-        let block = Block::new(stage, name, stack.size, stack.limit());
-        let own = block.clone();
+        let block = OwnedBlock::new(Block::new(stage, name, &stack), &stack);
+        let coroutine = |yielder: &_, ()| block::run(yielder, || body.run(&Fibre::new()));
         // SAFETY: this is a part of an operation of type `B` (top of the file).
-        let coroutine = unsafe {
-            Coroutine::with_stack_unchecked(stack, move |yielder, ()| {
-                own.run(yielder, || body.run(&Fibre::new()))
-            })
-        };
-        Self { coroutine: Some(coroutine), block }
+        let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, coroutine) };
+        Self { coroutine: ManuallyDrop::new(coroutine), block }
     }
 
     #[inline(always)]
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<T> {
-        let block = &*self.block;
+        // SAFETY: `coroutine` is dropped after this (top of the file).
+        let block = unsafe { self.block.get() };
         loop {
             if let Some(waits) = block.waits.get() {
                 // SAFETY: the coroutine has set it and is suspended (top of the file).
@@ -156,9 +153,8 @@ impl<T> Running<T> {
                 }
                 block.waits.set(None);
             }
-            let coroutine = self.coroutine.as_mut().expect("present until it is dropped");
             let resumed = Resumed::new(block);
-            let result = coroutine.resume(());
+            let result = self.coroutine.resume(());
             drop(resumed);
             if let CoroutineResult::Return(output) = result {
                 return Poll::Ready(output);
@@ -169,17 +165,21 @@ impl<T> Running<T> {
 
 impl<T> Drop for Running<T> {
     fn drop(&mut self) {
-        let Some(mut coroutine) = self.coroutine.take() else { return };
+        // SAFETY: the stack exists until the end of this function, and nothing uses `coroutine` after it.
+        let (block, mut coroutine) =
+            unsafe { (self.block.get(), ManuallyDrop::take(&mut self.coroutine)) };
         if !coroutine.done() {
-            self.block.end();
-            let resumed = Resumed::new(&self.block);
+            block.end();
+            let resumed = Resumed::new(block);
             // The panic of a destructor, which has been reported. Its payload is foreign and may panic in turn.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| coroutine.force_unwind())) {
                 std::mem::forget(panic);
             }
             drop(resumed);
         }
-        let Block { stage, body, .. } = &*self.block;
+        let (stage, body) = (block.stage, block.body);
+        // SAFETY: the coroutine is done, and this is the block's last use.
+        unsafe { self.block.drop() };
         if let Some(used) = pool::give(coroutine.into_stack()) {
             stage.note_stack(body, used);
         }

@@ -26,7 +26,7 @@ const MIN_WARM: usize = 64;
 /// The largest number of stacks in one mapping.
 const MAX_CHUNK: usize = 4096;
 
-/// Limits the address space of the calling thread's stacks, in bytes, including 16 KiB for the guard of each. The
+/// Limits the address space of the calling thread's stacks, in bytes, including 20 KiB for the guard of each. The
 /// default is 16 GiB, enough for 200,000 stacks of the default size. Stacks that exist are kept.
 ///
 /// At the limit, a new fibre waits until another one with the same size of stack ends, in the order of arrival; a fibre

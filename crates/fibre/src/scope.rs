@@ -39,9 +39,7 @@ struct Finish<'c>(&'c Rc<Children>);
 impl Drop for Finish<'_> {
     fn drop(&mut self) {
         self.0.drop_all();
-        block::try_current(|block| {
-            block.scopes.borrow_mut().retain(|each| !Rc::ptr_eq(each, self.0));
-        });
+        block::try_current(|block| block.close_scope(self.0));
     }
 }
 
@@ -59,7 +57,7 @@ where
         env: PhantomData,
     };
     let finish = Finish(&children);
-    block::try_current(|block| block.scopes.borrow_mut().push(children.clone()));
+    block::try_current(|block| block.open_scope(&children));
     let result = f(&scope);
     if !children.is_empty() {
         wait(poll_fn(|_| match children.is_empty() {

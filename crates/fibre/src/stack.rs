@@ -20,8 +20,9 @@ use corosensei::stack::StackPointer;
 use corosensei::stack::valgrind::ValgrindStackRegistration;
 
 /// The bytes of inaccessible memory below a stack. Rust code touches every page of a large frame in order, but C code
-/// may not, so the guard is larger than usual frames.
-pub(crate) const GUARD: usize = 16 << 10;
+/// may not, so the guard is larger than usual frames. With an odd number of pages, the ends of neighbouring stacks use
+/// different sets of the caches of page tables.
+pub(crate) const GUARD: usize = 20 << 10;
 
 /// `MADV_GUARD_INSTALL` of Linux 6.13.
 #[cfg(target_os = "linux")]
@@ -30,8 +31,12 @@ const MADV_GUARD_INSTALL: libc::c_int = 102;
 /// Tops of neighbouring stacks differ by this many bytes modulo the page size, so that they do not share the sets of a
 /// cache.
 const STAGGER: usize = 64;
-/// The number of different tops.
-const TOPS: usize = 16;
+/// The number of different tops: half a page, so that a fibre which waits near the top touches one page.
+const TOPS: usize = 32;
+
+/// The bytes above a coroutine's stack, for the control block of the fibre. The end of the coroutine's stack, which each
+/// switch accesses, shares its cache line with the first 48 of them.
+pub(crate) const RESERVED: usize = 176;
 
 /// The size of a fibre's stack, without its guard. Only pages that the fibre has touched take memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -142,12 +147,10 @@ impl Undivided {
         self.offset = end;
         let stagger = begin / self.size.stride() % TOPS * STAGGER;
         let address = self.chunk.base.addr();
-        let limit = NonZeroUsize::new(address + begin).expect("the kernel maps nothing at zero");
-        let base = NonZeroUsize::new(address + end - stagger).expect("above the limit");
+        let base = NonZeroUsize::new(address + end - stagger - RESERVED).expect("in the chunk");
         let usable = self.chunk.base.wrapping_byte_add(begin + GUARD);
         Some(Ok(Stack {
             chunk: self.chunk.clone(),
-            limit,
             base,
             size: self.size,
             measured: false,
@@ -159,9 +162,7 @@ impl Undivided {
 /// A stack that nothing runs on, or that a coroutine owns.
 pub(crate) struct Stack {
     chunk: Rc<Chunk>,
-    /// The lower end, including the guard.
-    limit: StackPointer,
-    /// The upper end.
+    /// The upper end, below the reserved bytes.
     base: StackPointer,
     pub(crate) size: StackSize,
     /// Whether it was empty when its present fibre started.
@@ -171,15 +172,25 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
+    /// The offset of its lower end, that of the guard, in its chunk.
+    fn offset(&self) -> usize {
+        let base = self.base.get() - self.chunk.base.addr();
+        base - base % self.size.stride()
+    }
+
     /// The lowest address, that of the guard.
     pub(crate) fn limit(&self) -> usize {
-        self.limit.get()
+        self.chunk.base.addr() + self.offset()
+    }
+
+    /// The `RESERVED` bytes above the coroutine's stack.
+    pub(crate) fn reserved(&self) -> *mut u8 {
+        self.chunk.base.wrapping_byte_add(self.base.get() - self.chunk.base.addr()).cast()
     }
 
     /// The usable pages.
     fn pages(&self) -> (*mut libc::c_void, usize) {
-        let offset = self.limit.get() - self.chunk.base.addr() + GUARD;
-        (self.chunk.base.wrapping_byte_add(offset), self.size.bytes())
+        (self.chunk.base.wrapping_byte_add(self.offset() + GUARD), self.size.bytes())
     }
 
     /// Returns all of its memory to the kernel.
@@ -203,7 +214,7 @@ impl Stack {
 }
 
 // SAFETY: the range is owned by this value, has a guard at its lower end and more than the required 4 KiB above it.
-// Both ends are multiples of 64 bytes.
+// Both ends are multiples of 16 bytes.
 unsafe impl corosensei::stack::Stack for Stack {
     #[inline]
     fn base(&self) -> StackPointer {
@@ -212,7 +223,7 @@ unsafe impl corosensei::stack::Stack for Stack {
 
     #[inline]
     fn limit(&self) -> StackPointer {
-        self.limit
+        NonZeroUsize::new(self.limit()).expect("the kernel maps nothing at zero")
     }
 }
 
@@ -231,8 +242,9 @@ mod tests {
             let stacks = stacks(size, 20);
             assert_eq!(stacks.len(), 20);
             for (stack, next) in stacks.iter().zip(&stacks[1..]) {
-                assert!(stack.base <= next.limit);
-                let usable = stack.base.get() - stack.limit.get() - GUARD;
+                assert!(stack.base.get() + RESERVED <= next.limit());
+                assert_eq!(stack.limit() % 4096, 0);
+                let usable = stack.base.get() + RESERVED - stack.limit() - GUARD;
                 assert!(usable <= size.bytes() && usable > size.bytes() - TOPS * STAGGER);
             }
         }
