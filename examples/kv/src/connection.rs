@@ -27,7 +27,7 @@ pub(crate) async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
     let (mut input, mut out) = (Vec::new(), Vec::new());
     loop {
         let mut round = Round::default();
-        let taken = round.fork(&stages, &input);
+        let taken = round.take(&stages, &input);
         input.drain(..taken);
         if round.is_empty() {
             // The request is incomplete. While a client waits for answers, nothing is read from it.
@@ -37,7 +37,7 @@ pub(crate) async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
             continue;
         }
         // One suspension for the whole pipeline, however many partitions it uses...
-        let results = join(std::mem::take(&mut round.calls)).await;
+        let results = join(round.fork(&stages)).await;
         let last = round.last;
         round.answer(results, &mut out);
         // ...and one write for all its answers.

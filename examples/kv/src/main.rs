@@ -1,8 +1,8 @@
 //! A key-value store with the Redis protocol, for use with `redis-cli` and `redis-benchmark`.
 //!
 //! The files in the order of a request: `stages` declares the stages, `connection` serves a client, `resp` parses
-//! its requests, `command` interprets them, `round` forks them over the partitions of the `store` and joins the
-//! results, `reply` writes the answers.
+//! its requests, `command` interprets them, `round` forks their steps (`step`) over the partitions of the `store` and
+//! joins the results, `reply` writes the answers.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ mod reply;
 mod resp;
 mod round;
 mod stages;
+mod step;
 mod store;
 mod sweep;
 

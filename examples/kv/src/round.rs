@@ -1,25 +1,35 @@
-//! One round of a connection: all received commands are forked over the partitions at once, joined once, and
-//! answered in order.
+//! One round of a connection: the steps of all received commands are forked over the partitions at once, one
+//! operation for each partition, joined once, and answered in order.
+//!
+//! The steps of an operation run in the order of the commands, and a round begins after the previous one has ended. So
+//! the commands of a connection run in order on each key, although the partitions [migrate](crate::stages::Stages).
+
+use std::vec::IntoIter;
 
 use phalanx::time::now;
 use phalanx::{Call, CallError};
 
-use crate::command::{Command, Gather, Whole};
+use crate::command::{Command, Gather};
 use crate::fixed;
 use crate::reply::Reply;
 use crate::resp::{Malformed, parse};
 use crate::stages::Stages;
-use crate::store::Store;
+use crate::step::{Scan, Step, end_of_scan};
 
-/// Number of forked operations after which a round takes no further command; the rest of the pipeline belongs to
-/// the next round. So a single client does not fill the queues.
-const MAX_FORKS: usize = 1024;
+/// Number of steps after which a round takes no further command; the rest of the pipeline belongs to the next round.
+/// So a single client does not keep a partition for long.
+const MAX_STEPS: usize = 1024;
+
+/// The replies of the steps in one partition, in order.
+pub(crate) type Replies = Vec<Reply>;
 
 /// The commands of a round, in progress.
 #[derive(Default)]
 pub(crate) struct Round {
-    /// The operations of all commands, in order.
-    pub(crate) calls: Vec<Call<Reply>>,
+    /// The partitions that the round uses, each with its steps.
+    used: Vec<(usize, Vec<Step>)>,
+    /// For each step of all commands, in order, the index of its partition in `used`.
+    places: Vec<usize>,
     answers: Vec<Answer>,
     /// Whether the connection closes after this round: by request of the client, or because of malformed input.
     pub(crate) last: bool,
@@ -28,22 +38,21 @@ pub(crate) struct Round {
 /// How a command is answered.
 enum Answer {
     Ready(Reply),
-    /// From the results of its operations, of this number.
+    /// From the replies of its steps, of this number.
     From(usize, Gather),
 }
 
 impl Round {
-    /// Takes the complete requests at the beginning of `input` and calls their operations. Returns the size of
-    /// the requests.
-    pub(crate) fn fork(&mut self, stages: &Stages, input: &[u8]) -> usize {
+    /// Takes the complete requests at the beginning of `input`. Returns their size.
+    pub(crate) fn take(&mut self, stages: &Stages, input: &[u8]) -> usize {
         let mut taken = 0;
-        while self.calls.len() < MAX_FORKS && self.answers.len() < MAX_FORKS && !self.last {
+        while self.places.len() < MAX_STEPS && self.answers.len() < MAX_STEPS && !self.last {
             match parse(&input[taken..]) {
                 Ok(None) => break,
                 Ok(Some((request, length))) => {
                     taken += length;
                     if !request.is_empty() {
-                        let answer = self.invoke(stages, Command::understand(request));
+                        let answer = self.add(stages, Command::understand(request));
                         self.answers.push(answer);
                     }
                 }
@@ -62,8 +71,9 @@ impl Round {
         self.answers.is_empty()
     }
 
-    fn invoke(&mut self, stages: &Stages, command: Command) -> Answer {
-        let before = self.calls.len();
+    /// Adds the steps of `command`.
+    fn add(&mut self, stages: &Stages, command: Command) -> Answer {
+        let before = self.places.len();
         let gather = match command {
             Command::Answer(reply) => return Answer::Ready(reply),
             Command::Quit => {
@@ -71,88 +81,81 @@ impl Round {
                 return Answer::Ready(Reply::OK);
             }
             Command::One(key, action) => {
-                self.calls.push(stages.on_key(key, action));
+                self.step(stages.partition(&key), Step::Key(key, action));
                 Gather::One
             }
             Command::Each(keys, gather) => {
-                self.calls.extend(keys.into_iter().map(|(key, action)| stages.on_key(key, action)));
+                for (key, action) in keys {
+                    self.step(stages.partition(&key), Step::Key(key, action));
+                }
                 gather
             }
             Command::Everywhere(whole, gather) => {
-                let partitions = 0..stages.store.partitions_count();
-                self.calls
-                    .extend(partitions.map(|partition| everywhere(stages, partition, &whole)));
+                for partition in 0..stages.store.partitions_count() {
+                    self.step(partition, Step::Whole(whole.clone()));
+                }
                 gather
             }
             Command::Scan { cursor, pattern, count } => {
-                match scan(stages, cursor, pattern, count) {
-                    Some(call) => self.calls.push(call),
+                match Scan::at(cursor, stages.store.partitions_count(), count, pattern) {
+                    Some(scan) => self.step(scan.partition, Step::Scan(scan)),
                     None => return Answer::Ready(end_of_scan(Vec::new())),
                 }
                 Gather::One
             }
         };
-        Answer::From(self.calls.len() - before, gather)
+        Answer::From(self.places.len() - before, gather)
     }
 
-    /// Writes all answers to `out`, given the results of all operations.
-    pub(crate) fn answer(self, results: Vec<Result<Reply, CallError>>, out: &mut Vec<u8>) {
-        let mut results = results.into_iter().map(|result| {
-            // The processor is full or the operation failed: the client receives an error and may continue.
-            result.unwrap_or_else(|error| {
-                let what = error.to_string().replace(['\r', '\n'], " ");
-                Reply::error(format!("ERR {what}"))
-            })
+    fn step(&mut self, partition: usize, step: Step) {
+        let place = self.used.iter().position(|(other, _)| *other == partition);
+        let place = place.unwrap_or_else(|| {
+            self.used.push((partition, Vec::new()));
+            self.used.len() - 1
         });
+        self.used[place].1.push(step);
+        self.places.push(place);
+    }
+
+    /// Calls the steps of all commands, with one operation for each partition.
+    pub(crate) fn fork(&mut self, stages: &Stages) -> Vec<Call<Replies>> {
+        let call = |(partition, steps): (usize, Vec<Step>)| {
+            stages.store.call_partition(partition, move |partition| async move {
+                let run = |step: Step| partition.with(|store| step.run(store, now()));
+                steps.into_iter().map(run).collect()
+            })
+        };
+        self.used.drain(..).map(call).collect()
+    }
+
+    /// Writes all answers to `out`, given the results of the operations.
+    pub(crate) fn answer(self, results: Vec<Result<Replies, CallError>>, out: &mut Vec<u8>) {
+        let mut replies: Vec<_> =
+            results.into_iter().map(|result| result.map(IntoIterator::into_iter)).collect();
+        let mut steps = self.places.into_iter().map(|place| next_reply(&mut replies[place]));
         for answer in self.answers {
             match answer {
                 Answer::Ready(reply) => reply.write(out),
-                Answer::From(children, gather) => {
-                    gathered(results.by_ref().take(children), gather).write(out);
+                Answer::From(count, gather) => {
+                    gathered(steps.by_ref().take(count), gather).write(out);
                 }
             }
         }
     }
 }
 
-fn everywhere(stages: &Stages, partition: usize, whole: &Whole) -> Call<Reply> {
-    let whole = whole.clone();
-    let apply = move |store: &mut Store| match whole {
-        Whole::Count => Reply::Integer(store.count() as i64),
-        Whole::Clear => {
-            store.clear();
-            Reply::OK
+fn next_reply(replies: &mut Result<IntoIter<Reply>, CallError>) -> Reply {
+    match replies {
+        Ok(replies) => replies.next().unwrap_or(Reply::Nil),
+        // The processor is full or the operation failed: the client receives an error and may continue.
+        Err(error) => {
+            let what = error.to_string().replace(['\r', '\n'], " ");
+            Reply::error(format!("ERR {what}"))
         }
-        Whole::Keys(pattern) => Reply::Array(store.scan(usize::MAX, usize::MAX, &pattern, now()).1),
-    };
-    stages.store.call_partition(partition, move |partition| async move { partition.with(apply) })
+    }
 }
 
-/// A step of SCAN. A cursor consists of the partition (its low 16 bits) and the position in it; zero is both the
-/// beginning and the end. `None` if there is no such partition.
-fn scan(stages: &Stages, cursor: u64, pattern: Vec<u8>, count: usize) -> Option<Call<Reply>> {
-    const BITS: u32 = 16;
-    const ALL: usize = usize::MAX >> BITS;
-    let (partitions, partition) = (stages.store.partitions_count(), cursor as usize & 0xffff);
-    let before = if cursor == 0 { ALL } else { (cursor >> BITS) as usize };
-    (partition < partitions).then(|| {
-        stages.store.call_partition(partition, move |state| async move {
-            let (next, found) = state.with(|store| store.scan(before, count, &pattern, now()));
-            let (partition, next) = if next > 0 { (partition, next) } else { (partition + 1, ALL) };
-            if partition == partitions {
-                return end_of_scan(found);
-            }
-            let cursor = (next as u64) << BITS | partition as u64;
-            Reply::Array(vec![Reply::bulk(cursor.to_string()), Reply::Array(found)])
-        })
-    })
-}
-
-fn end_of_scan(found: Vec<Reply>) -> Reply {
-    Reply::Array(vec![Reply::bulk("0"), Reply::Array(found)])
-}
-
-/// Combines the results of a command's operations. An error of one is the answer.
+/// Combines the replies of a command's steps. An error of one is the answer.
 fn gathered(mut results: impl Iterator<Item = Reply>, gather: Gather) -> Reply {
     let mut results: Vec<Reply> = match gather {
         Gather::One => return results.next().unwrap_or(Reply::Nil),

@@ -3,11 +3,9 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use phalanx::time::now;
-use phalanx::{Call, Graph, PartitionedStage, SharedStage};
+use phalanx::{Graph, PartitionedStage, SharedStage};
 
-use crate::reply::Reply;
-use crate::store::{Action, Store};
+use crate::store::Store;
 
 /// Handles of the stages, in wavefront order.
 #[derive(Clone)]
@@ -25,16 +23,14 @@ impl Stages {
         Self {
             // With more than 64 sockets, their kernel state exceeds the cache.
             clients: graph.stage("clients").max_cohort(64).shared(()),
-            // In order: the commands of a pipeline must reach a key in the order they were sent.
-            store: graph.stage("store").partitioned(|_partition| Store::default()),
+            // A call takes the partition of a sleeping processor over, so that it wakes none.
+            store: graph.stage("store").migrating(|_partition| Store::default()),
             hasher: Arc::new(RandomState::new()),
         }
     }
 
-    /// Calls `action` on the partition of `key`.
-    pub(crate) fn on_key(&self, key: Vec<u8>, action: Action) -> Call<Reply> {
-        self.store.call(self.hasher.hash_one(&key), move |partition| async move {
-            partition.with(|store| store.apply(key, action, now()))
-        })
+    /// The partition of `key`.
+    pub(crate) fn partition(&self, key: &[u8]) -> usize {
+        self.store.partition_of(self.hasher.hash_one(key))
     }
 }
