@@ -21,6 +21,8 @@ ARMS = {
     "phalanx, partitioned": ["phalanx-partitioned"],
     "phalanx, partitioned, spin 0": ["phalanx-partitioned", "0"],
     "phalanx, migrating": ["phalanx-migrating"],
+    "tokio, mutex, one thread": ["MAP_PROCESSORS=1", "tokio-mutex"],
+    "phalanx, mutex, one thread": ["MAP_PROCESSORS=1", "phalanx-mutex"],
 }
 
 
@@ -38,8 +40,10 @@ def ask(port, connections, requests):
                     "-n", str(requests), "--csv"], check=True, capture_output=True, timeout=120)
 
 
-def start(arguments):
-    server = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+def start(program, arguments):
+    variables = dict(argument.split("=") for argument in arguments if "=" in argument)
+    arguments = [program] + [argument for argument in arguments if "=" not in argument]
+    server = subprocess.Popen(arguments, env=os.environ | variables, stdout=subprocess.PIPE, text=True)
     return server, int(re.search(r":(\d+)$", server.stdout.readline().strip()).group(1))
 
 
@@ -50,7 +54,7 @@ def main():
     parser.add_argument("--requests", type=int, default=20_000, help="in a slice")
     parser.add_argument("--connections", type=int, nargs="+", default=[4, 64])
     arguments = parser.parse_args()
-    servers = {arm: start([arguments.server] + options) for arm, options in ARMS.items()}
+    servers = {arm: start(arguments.server, options) for arm, options in ARMS.items()}
     try:
         print("| connections | server | µs of processor each | over tokio's best |\n|---|---|---|---|")
         for connections in arguments.connections:
@@ -62,7 +66,7 @@ def main():
                     ask(port, connections, arguments.requests)
                     if number >= 0:
                         spent[arm].append(1e6 * (processor_seconds(server.pid) - before) / arguments.requests)
-            tokio = [arm for arm in ARMS if arm.startswith("tokio")]
+            tokio = [arm for arm in ARMS if arm.startswith("tokio") and not arm.endswith("one thread")]
             best = min(tokio, key=lambda arm: statistics.median(spent[arm]))
             for arm, times in spent.items():
                 ratio = statistics.median(a / b for a, b in zip(times, spent[best]))

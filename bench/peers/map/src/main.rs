@@ -1,4 +1,4 @@
-//! A small key-value server on Phalanx and on tokio, on two threads each, for `compare.py`.
+//! A small key-value server on Phalanx and on tokio, for `compare.py`.
 //!
 //! `phalanx-map ARM [SPIN]` serves `GET` and `SET` of the Redis protocol until it is killed, and prints
 //! `listening on ADDR:PORT`. The arms:
@@ -10,8 +10,8 @@
 //! - `phalanx-partitioned`: a partitioned stage.
 //! - `phalanx-migrating`: a partitioned stage whose partitions migrate to their callers.
 //!
-//! SPIN is `Runtime::spin` in microseconds, by default the runtime's default. `PHALANX_DRIVER` selects the
-//! driver.
+//! SPIN is `Runtime::spin` in microseconds, by default the runtime's default. The variable
+//! `PHALANX_DRIVER` selects the driver, and `MAP_PROCESSORS` sets the number of threads, by default 2.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -35,6 +35,11 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .into())
         }
     }
+}
+
+/// The number of threads.
+fn processors() -> Result<usize, Box<dyn Error>> {
+    Ok(std::env::var("MAP_PROCESSORS").map_or(Ok(2), |text| text.parse())?)
 }
 
 fn announce(address: SocketAddr) {

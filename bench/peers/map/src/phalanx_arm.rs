@@ -9,11 +9,9 @@ use phalanx::net::{IoTimeout, Listeners, Stream};
 use phalanx::runtime::DriverChoice;
 use phalanx::{Graph, PartitionedStage, Runtime, SharedStage};
 
-use crate::announce;
+use crate::{announce, processors};
 use crate::protocol::{answer, parse};
 use crate::table::{Answer, Part, Request, Sharded, number};
-
-const PROCESSORS: usize = 2;
 
 pub(crate) fn mutex(spin: Option<u64>) -> Result<(), Box<dyn Error>> {
     let mut graph = Graph::new();
@@ -59,9 +57,9 @@ fn serve<F>(
 where
     F: AsyncFn(Request) -> Option<Answer> + Clone + Send + Sync + 'static,
 {
-    let listeners = Listeners::bind("127.0.0.1:0".parse()?, PROCESSORS)?;
+    let listeners = Listeners::bind("127.0.0.1:0".parse()?, processors()?)?;
     let address = listeners.local_addr();
-    let mut runtime = Runtime::new().processors(PROCESSORS);
+    let mut runtime = Runtime::new().processors(processors()?);
     if let Some(spin) = spin {
         runtime = runtime.spin(Duration::from_micros(spin));
     }

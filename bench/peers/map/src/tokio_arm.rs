@@ -10,15 +10,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::announce;
+use crate::{announce, processors};
 use crate::protocol::{answer, parse};
 use crate::table::{Answer, Part, Request, Sharded, number};
 
 const ANY: &str = "127.0.0.1:0";
-const THREADS: usize = 2;
 
 pub(crate) fn mutex() -> Result<(), Box<dyn Error>> {
-    let runtime = Builder::new_multi_thread().worker_threads(THREADS).enable_io().build()?;
+    let runtime = Builder::new_multi_thread().worker_threads(processors()?).enable_io().build()?;
     runtime.block_on(async {
         let listener = TcpListener::bind(ANY).await?;
         announce(listener.local_addr()?);
@@ -41,8 +40,9 @@ pub(crate) fn mutex() -> Result<(), Box<dyn Error>> {
 type Asked = (Request, oneshot::Sender<Answer>);
 
 pub(crate) fn partitioned() -> Result<(), Box<dyn Error>> {
+    let threads = processors()?;
     let (senders, receivers): (Vec<_>, Vec<_>) =
-        (0..THREADS).map(|_| mpsc::unbounded_channel::<Asked>()).unzip();
+        (0..threads).map(|_| mpsc::unbounded_channel::<Asked>()).unzip();
     let listener = std::net::TcpListener::bind(ANY)?;
     let address: SocketAddr = listener.local_addr()?;
     let hasher = Arc::new(RandomState::new());
@@ -84,7 +84,7 @@ async fn serve(
         let (stream, _) = listener.accept().await?;
         let (senders, hasher, part) = (senders.clone(), hasher.clone(), part.clone());
         tokio::task::spawn_local(client(stream, async move |request: Request| {
-            let owner = number(&hasher, &request) as usize % THREADS;
+            let owner = number(&hasher, &request) as usize % senders.len();
             if owner == at {
                 return Some(request.run(&mut part.borrow_mut()));
             }
