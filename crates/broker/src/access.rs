@@ -12,6 +12,8 @@ use phalanx_guard::Refusal;
 use phalanx_mqtt::Reason;
 
 use crate::config::Security;
+use crate::drops::Dropped;
+use crate::events::Origin;
 
 /// The owner of a session.
 #[derive(Clone, Debug)]
@@ -22,6 +24,16 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
+    /// The client as the publisher of dropped messages.
+    pub(crate) fn as_publisher<'a>(
+        &'a self,
+        topic: Option<&'a str>,
+        origin: Origin,
+    ) -> Dropped<'a> {
+        let (client, user) = (Some(&*self.client), self.user.as_deref());
+        Dropped { topic, client, user, is_publisher: true, origin: Some(origin) }
+    }
+
     fn subject(&self) -> Subject<'_> {
         Subject { user: self.user.as_deref(), client: &self.client }
     }

@@ -13,6 +13,7 @@ pub use phalanx_config::{ConfigError, Origins};
 pub use phalanx_service::RuntimeConfig;
 use phalanx_tls::Source;
 
+use crate::events::{EventClass, EventLog, LogFormat};
 use crate::listen::{Listen, Scheme};
 
 /// Maximum packet size with persistence, in bytes: an entry of the journal is limited.
@@ -49,8 +50,35 @@ pub struct Config {
     pub limits: Limits,
     /// Interval between publications below `$SYS/broker`; zero disables them.
     pub system_interval: Duration,
+    /// The event log.
+    pub log: LogConfig,
     /// Settings of the runtime.
     pub runtime: RuntimeConfig,
+}
+
+/// The event log: a line on stderr for each event of the enabled classes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogConfig {
+    /// The enabled classes; none by default.
+    pub events: Vec<EventClass>,
+    /// The format of the lines.
+    pub format: LogFormat,
+    /// Maximum number of lines of each class per second. Further events are counted, and their number is logged.
+    pub rate: u32,
+}
+
+impl LogConfig {
+    /// Applies these settings to a running log.
+    pub(crate) fn apply(&self, log: &EventLog) {
+        log.configure(&self.events, self.format, self.rate);
+    }
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self { events: Vec::new(), format: LogFormat::default(), rate: 100 }
+    }
 }
 
 /// Authentication, authorization and TLS. The files are read at the start and again on SIGHUP.
@@ -210,6 +238,7 @@ impl Config {
             ephemeral: false,
             limits: Limits::default(),
             system_interval: Duration::from_secs(10),
+            log: LogConfig::default(),
             runtime: RuntimeConfig::default(),
         }
     }

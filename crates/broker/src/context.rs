@@ -12,6 +12,7 @@ use crate::access::Access;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::durable::Wal;
+use crate::events::EventLog;
 use crate::limits::delivery_limiter::DeliveryLimiter;
 use crate::limits::peer::Guard;
 use crate::limits::refused_logins::RefusedLogins;
@@ -36,6 +37,13 @@ pub(crate) struct Context {
     pub(crate) tls: Option<TlsStages>,
     pub(crate) wal: Wal,
     pub(crate) delivery_limiter: DeliveryLimiter,
+}
+
+impl Context {
+    /// The event log.
+    pub(crate) fn events(&self) -> &EventLog {
+        self.counters.drops.events()
+    }
 }
 
 /// Generator of client identifiers that other clients cannot guess.

@@ -5,6 +5,7 @@ use phalanx::metrics::{Counter, Gauge};
 
 use crate::content::path::path;
 use crate::drops::Drops;
+use crate::events::EventLog;
 use crate::model::subscribers::Subscribers;
 use crate::trie::Trie;
 
@@ -36,7 +37,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(events: EventLog) -> Self {
         let counter = Counter::new;
         Self {
             connections: counter("mqtt_connections_accepted", "Accepted connections."),
@@ -46,7 +47,7 @@ impl Counters {
             ),
             received: counter("mqtt_messages_received", "Messages published by clients."),
             delivered: counter("mqtt_messages_delivered", "Deliveries of messages to sessions."),
-            drops: Drops::new(),
+            drops: Drops::new(events),
             bytes_received: counter("mqtt_bytes_received", "Bytes received from clients."),
             bytes_sent: counter("mqtt_bytes_sent", "Bytes sent to clients."),
             connected: Gauge::new("mqtt_connections", "Current connections of clients."),

@@ -5,11 +5,13 @@
 //! [log](crate::log) compares the counts at intervals and writes a line for each reason whose count
 //! increased.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use phalanx::metrics::Counter;
 
+use crate::events::{EventClass, EventLog, Line, Origin};
 use crate::log_limit::LogLimit;
 
 /// Kinds of drops and refusals. Each is a metric with a label for the reason.
@@ -113,9 +115,53 @@ reasons! {
         "of a persistent session, because the disk is full";
 }
 
-/// The counts of all reasons. Clones share them.
+/// What was dropped, as far as known: the topic of a message, and its receiver or publisher.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Dropped<'a> {
+    pub(crate) topic: Option<&'a str>,
+    pub(crate) client: Option<&'a str>,
+    pub(crate) user: Option<&'a str>,
+    /// Whether the client is the publisher.
+    pub(crate) is_publisher: bool,
+    pub(crate) origin: Option<Origin>,
+}
+
+impl Dropped<'_> {
+    fn write(&self, line: &mut Line) {
+        if let Some(origin) = &self.origin {
+            origin.write(line);
+        }
+        line.optional("topic", self.topic);
+        line.optional(if self.is_publisher { "publisher" } else { "client" }, self.client);
+        line.optional("user", self.user);
+    }
+}
+
+impl fmt::Display for Dropped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { topic, client, is_publisher, origin, .. } = self;
+        let is_first = topic.is_none();
+        if let Some(topic) = topic {
+            write!(f, "{topic:?}")?;
+        }
+        match (client, origin) {
+            (Some(client), _) => {
+                let space = if is_first { "" } else { " " };
+                let is = if *is_publisher { "from" } else { "for" };
+                write!(f, "{space}{is} client {client:?}")
+            }
+            (None, Some(origin)) if is_first => write!(f, "at {}", origin.listen),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The counts of all reasons, and the log of each drop. Clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct Drops(Arc<[Count]>);
+pub(crate) struct Drops {
+    counts: Arc<[Count]>,
+    events: EventLog,
+}
 
 #[derive(Debug)]
 struct Count {
@@ -126,32 +172,50 @@ struct Count {
 }
 
 impl Drops {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(events: EventLog) -> Self {
         let count = |reason: &DropReason| {
             let (name, help) = reason.family().metric();
             let counter = Counter::with_label(name, help, ("reason", reason.label()));
             Count { counter, example: Mutex::default(), has_example: AtomicBool::new(false) }
         };
-        Self(DropReason::ALL.iter().map(count).collect())
+        Self { counts: DropReason::ALL.iter().map(count).collect(), events }
     }
 
-    /// Counts `count` drops. `example` describes one of them; it is called only for the first since the last
-    /// log line.
-    pub(crate) fn add(&self, reason: DropReason, count: usize, example: impl FnOnce() -> String) {
+    /// Counts `count` drops, and logs them if the event log includes drops. `what` describes one of them; it is
+    /// called only if a log needs it.
+    pub(crate) fn add<'a>(
+        &self,
+        reason: DropReason,
+        count: usize,
+        what: impl FnOnce() -> Dropped<'a>,
+    ) {
         if count == 0 {
             return;
         }
-        let own = &self.0[reason as usize];
+        let own = &self.counts[reason as usize];
         own.counter.add(count as u64);
-        if !own.has_example.load(Ordering::Relaxed) {
-            let example = example();
-            *own.example.lock().unwrap_or_else(PoisonError::into_inner) = example;
+        let has_example = own.has_example.load(Ordering::Relaxed);
+        if has_example && !self.events.is_on(EventClass::Drops) {
+            return;
+        }
+        let what = what();
+        if !has_example {
+            *own.example.lock().unwrap_or_else(PoisonError::into_inner) = what.to_string();
             own.has_example.store(true, Ordering::Relaxed);
         }
+        self.events.log(EventClass::Drops, "dropped", |line| {
+            line.plain("reason", reason.label());
+            line.number("count", count as u64);
+            what.write(line);
+        });
+    }
+
+    pub(crate) fn events(&self) -> &EventLog {
+        &self.events
     }
 
     pub(crate) fn count(&self, reason: DropReason) -> u64 {
-        self.0[reason as usize].counter.count()
+        self.counts[reason as usize].counter.count()
     }
 
     /// The number of messages dropped for any reason.
@@ -162,11 +226,11 @@ impl Drops {
     }
 
     pub(crate) fn counters(&self) -> impl Iterator<Item = &Counter> {
-        self.0.iter().map(|own| &own.counter)
+        self.counts.iter().map(|own| &own.counter)
     }
 
     fn take_example(&self, reason: DropReason) -> String {
-        let own = &self.0[reason as usize];
+        let own = &self.counts[reason as usize];
         own.has_example.store(false, Ordering::Relaxed);
         std::mem::take(&mut own.example.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -207,11 +271,11 @@ mod tests {
 
     #[test]
     fn each_reason_has_its_own_label() {
-        let drops = Drops::new();
+        let drops = Drops::new(EventLog::default());
         for (n, reason) in DropReason::ALL.iter().enumerate() {
             assert_eq!(*reason as usize, n);
             assert!(DropReason::ALL[..n].iter().all(|other| other.label() != reason.label()));
-            drops.add(*reason, n + 1, String::new);
+            drops.add(*reason, n + 1, Dropped::default);
             assert_eq!(drops.count(*reason), n as u64 + 1);
         }
         let is_of_messages = |reason: &&DropReason| {
@@ -225,17 +289,19 @@ mod tests {
 
     #[test]
     fn log_lines_get_rarer_with_more_drops() {
-        let (drops, mut log) = (Drops::new(), DropLog::default());
+        let (drops, mut log) = (Drops::new(EventLog::default()), DropLog::default());
         let mut looks = Vec::new();
         for look in 0..1000 {
-            drops.add(DropReason::QueueFull, 1, || format!("number {look}"));
+            let topic = format!("number {look}");
+            let what = || Dropped { topic: Some(&topic), ..Dropped::default() };
+            drops.add(DropReason::QueueFull, 1, what);
             for line in log.lines(&drops, false) {
                 assert!(
                     line.contains("queue_full") && line.contains("max-queued-messages"),
                     "{line}"
                 );
                 let first = looks.last().map_or(0, |last| last + 1);
-                assert!(line.ends_with(&format!("the first was number {first}")), "{line}");
+                assert!(line.ends_with(&format!("the first was \"number {first}\"")), "{line}");
                 let count = look - first + 1;
                 assert!(line.starts_with(&format!("dropped {count} messages")), "{line}");
                 looks.push(look);
@@ -249,7 +315,7 @@ mod tests {
         assert!(log.lines(&drops, true).is_empty());
         // After a quiet period, immediately.
         (0..200).for_each(|_| assert!(log.lines(&drops, false).is_empty()));
-        drops.add(DropReason::QueueFull, 1, String::new);
+        drops.add(DropReason::QueueFull, 1, Dropped::default);
         assert_eq!(log.lines(&drops, false).len(), 1);
     }
 }

@@ -28,6 +28,7 @@ mod counters;
 mod drops;
 mod durable;
 mod error;
+mod events;
 mod limits;
 mod listen;
 mod log;
@@ -49,8 +50,11 @@ mod trie;
 #[expect(dead_code, reason = "other tests use the rest")]
 mod wire;
 
-pub use config::{Config, ConfigError, Limits, Origins, RuntimeConfig, Security, Tls, WhenFull};
+pub use config::{
+    Config, ConfigError, Limits, LogConfig, Origins, RuntimeConfig, Security, Tls, WhenFull,
+};
 pub use error::ServeError;
+pub use events::{EventClass, LogFormat};
 pub use listen::{Listen, Scheme};
 pub use phalanx_service::{Inherited, Operator, Reload, Reloaded, Serving};
 pub use phalanx_store::{Checked, OpenError};

@@ -25,6 +25,7 @@ pub(crate) async fn log(drops: Drops, wal: Wal) {
         let of_disk = wal.disk().map(|disk| disk_log.lines(disk, is_last));
         let lines = of_disk.into_iter().flatten().chain(drop_log.lines(&drops, is_last));
         lines.for_each(|line| eprintln!("phalanx: {line}"));
+        drops.events().report_suppressed();
         if is_last {
             return;
         }

@@ -14,6 +14,7 @@ use phalanx_tls::{Certificates, Clients};
 use crate::access::{self, Access};
 use crate::config::{Config, Tls};
 use crate::error::ServeError;
+use crate::events::EventLog;
 use crate::listen::Scheme;
 use crate::settings::{Settings, SharedSettings};
 
@@ -23,6 +24,7 @@ pub struct Reloader {
     pub(crate) access: Access,
     pub(crate) tls: Option<(Arc<Certificates>, Option<Clients>)>,
     pub(crate) listeners: Listeners<Scheme>,
+    pub(crate) events: EventLog,
     /// The settings of the start, for those that need a restart.
     pub(crate) running: Config,
 }
@@ -60,6 +62,7 @@ impl Reload for Reloader {
         let needs_restart = differences(&new, &followed);
         followed.limits.connections =
             followed.runtime.connection_limit(followed.limits.connections, 0);
+        followed.log.apply(&self.events);
         self.access.store(Arc::new(policy));
         let settings = Settings::new(followed, Some(&self.settings.load()));
         self.settings.store(Arc::new(settings));

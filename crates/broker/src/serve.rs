@@ -24,6 +24,7 @@ use crate::counters::Counters;
 use crate::drops::DropReason;
 use crate::durable::recovery::RecoveredState;
 use crate::error::{ServeError, lines};
+use crate::events::EventLog;
 use crate::limits::refused_logins::RefusedLogins;
 use crate::listen::{Listen, Scheme};
 use crate::log::log;
@@ -85,13 +86,16 @@ impl Broker {
         access: Access,
         (store, tls): (Option<(Store, RecoveredState)>, Option<OfTls>),
     ) -> Self {
-        let (counters, settings) =
-            (Counters::new(), Arc::new(ArcSwap::from_pointee(Settings::new(config.clone(), None))));
+        let (counters, settings) = (
+            Counters::new(EventLog::default()),
+            Arc::new(ArcSwap::from_pointee(Settings::new(config.clone(), None))),
+        );
         let passwords = config.security.password_file.as_ref().map(|_| Passwords::declare(graph));
         // No ALPN protocol: clients offer various names, or none.
         let tls = tls.map(|(certificates, of)| TlsStages::declare(graph, certificates, &[], of));
         let (stages, wal, delivery_limiter) =
             Stages::declare(graph, config, &settings, (&access, &counters), store);
+        config.log.apply(counters.drops.events());
         let names = Arc::new(Names::new());
         let current = settings.load();
         let (config, guard) = (current.config.clone(), current.guard.clone());
@@ -232,7 +236,9 @@ fn run(
     let store = config.persistence_dir.as_ref().map(|path| open(&config, path)).transpose()?;
     let broker = Broker::declare_with(&mut graph, &config, access.clone(), (store, tls.clone()));
     let settings = broker.settings.clone();
-    let hangups = on_reload(Reloader { settings, access, tls, listeners, running: config.clone() });
+    let events = broker.context.events().clone();
+    let running = config.clone();
+    let hangups = on_reload(Reloader { settings, access, tls, listeners, events, running });
     let start = |start: &StartContext| {
         broker.begin(start);
         let ends = hangups.as_ref().filter(|_| start.processor() == 0).map(SighupHandler::handle);
@@ -257,7 +263,9 @@ fn run(
     let up = |up: &Started| {
         ready(&Serving { addresses: &addresses, urls: &urls, warnings: &warnings, up });
     };
-    broker.context.counters.show(runtime).run_and(graph, start, up)?;
+    let ran = broker.context.counters.show(runtime).run_and(graph, start, up);
+    broker.context.events().close();
+    ran?;
     match broker.context.wal.broken() {
         Some(what) => Err(ServeError::Broken(what.to_owned())),
         None => Ok(()),

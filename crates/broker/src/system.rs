@@ -148,6 +148,7 @@ impl Load {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events::EventLog;
 
     fn at(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -161,7 +162,7 @@ mod tests {
 
     #[test]
     fn only_changed_values_are_published() {
-        let counters = Counters::new();
+        let counters = Counters::new(EventLog::default());
         let mut system = System::new(at(5));
         let first = told(&mut system, &counters, at(5));
         assert_eq!(first["uptime"], "0 seconds");

@@ -4,7 +4,7 @@
 //! needs while waiting is boxed, so that plain connections do not reserve memory for it.
 
 use std::io;
-use std::net::{IpAddr, Shutdown};
+use std::net::Shutdown;
 
 use phalanx::fs::File;
 use phalanx::net::{IoTimeout, Payload, SentFile, Stream};
@@ -83,11 +83,6 @@ impl Wire {
             Self::Plain(stream) => stream,
             Self::Tls(stream) => stream.stream(),
         }
-    }
-
-    /// The client's address; `None` if it has disconnected.
-    pub fn peer_ip(&self) -> Option<IpAddr> {
-        self.stream().peer_addr().ok().map(|address| address.ip())
     }
 
     /// The common name of the client's certificate.

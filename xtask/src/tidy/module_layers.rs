@@ -78,6 +78,7 @@ pub(super) const CRATES: &[Layers] = &[
         folder: "crates/broker",
         layers: &[
             &["listen", "log_limit", "trie"],
+            &["events"],
             &["config", "drops"],
             &["access", "error", "limits"],
             &["model", "settings", "transport"],

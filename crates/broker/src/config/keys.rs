@@ -5,7 +5,7 @@ use std::time::Duration;
 use phalanx_config::{Keys, Pass, Size};
 
 use crate::config::values::{DropOldest, Expiry, KeepAlive};
-use crate::config::{Config, Limits, Security, Tls};
+use crate::config::{Config, Limits, LogConfig, Security, Tls};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -20,6 +20,7 @@ impl Keys for Config {
             ephemeral,
             limits,
             system_interval,
+            log,
             runtime,
             accept_loss: _,
         } = self;
@@ -41,6 +42,7 @@ impl Keys for Config {
         pass.range("sys-interval", system_interval, Duration::ZERO..=DAY, help);
         security.keys(pass);
         limits.keys(pass);
+        log.keys(pass);
         pass.table("runtime", runtime);
     }
 }
@@ -129,6 +131,19 @@ impl Keys for Limits {
         pass.key_as::<KeepAlive, _>("max-keep-alive", keep_alive, help);
         let help = "lifetime of a session without a connection";
         pass.key_as::<Expiry, _>("max-session-expiry", session_expiry, help);
+    }
+}
+
+impl Keys for LogConfig {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        let Self { events, format, rate } = self;
+        pass.section("Event log");
+        let help =
+            "log these events on stderr, one line each, with client, user, address and reason";
+        pass.key("log-events", events, help);
+        pass.key("log-format", format, "format of these lines");
+        let help = "lines of each kind of event per second; further events are counted, and their number is logged";
+        pass.range("log-rate", rate, 1.., help);
     }
 }
 

@@ -32,7 +32,8 @@ impl Config {
             ..running.limits.clone()
         };
         let security = self.security.over(&running.security);
-        Self { listen: self.listen.clone(), security, limits, ..running.clone() }
+        let (listen, log) = (self.listen.clone(), self.log.clone());
+        Self { listen, security, limits, log, ..running.clone() }
     }
 }
 
@@ -71,6 +72,7 @@ mod tests {
         let mut new = running.clone();
         new.limits.queued_messages = 5;
         new.limits.keep_alive = 7;
+        new.log.rate = 7;
         new.security.acl_file = Some("rules".into());
         new.listen.clear();
         let followed = new.over(&running);

@@ -10,7 +10,8 @@ use phalanx_tls::Wire;
 use crate::connection::handshake::serve_encapsulated;
 use crate::connection::reader::serve;
 use crate::context::Context;
-use crate::drops::DropReason;
+use crate::drops::{DropReason, Dropped};
+use crate::events::Origin;
 use crate::limits::peer::Peer;
 use crate::listen::{Listen, Scheme};
 use crate::settings::SharedSettings;
@@ -40,21 +41,23 @@ pub(crate) async fn accept(
         }
         let most = context.config.limits.connections;
         let peer = match context.connection_limit.try_acquire(most) {
-            Some(permit) => context.guard.peer(&stream, permit),
+            Some(permit) => context.guard.peer(&stream, listen, permit),
             None => match context.rejections.try_acquire(MAX_REJECTIONS) {
-                Some(permit) => Peer::rejected(permit),
+                Some(permit) => Peer::rejected(&stream, listen, permit),
                 None => {
-                    dropped(&context, DropReason::ConnectionLimit, listen);
+                    let address = stream.peer_addr().ok();
+                    let origin = Origin { address, listen };
+                    dropped(&context, DropReason::ConnectionLimit, origin);
                     continue;
                 }
             },
         };
         if listen.is_tls() && peer.refused.is_some() {
             // A CONNACK would cost a TLS handshake.
-            dropped(&context, DropReason::ConnectionRejected, listen);
+            dropped(&context, DropReason::ConnectionRejected, peer.origin);
             continue;
         }
-        let own = context.clone();
+        let (own, origin) = (context.clone(), peer.origin);
         let taken = match listen.scheme {
             Scheme::Mqtt => {
                 control.dispatch(move |_| serve(Transport::Wire(Wire::Plain(stream)), own, peer))
@@ -63,12 +66,13 @@ pub(crate) async fn accept(
         };
         if taken.is_err() {
             // The limit of operations is reached: close this connection; a later one may be accepted.
-            dropped(&context, DropReason::ConnectionBusy, listen);
+            dropped(&context, DropReason::ConnectionBusy, origin);
         }
     }
 }
 
 /// Counts a connection closed without a response.
-fn dropped(context: &Context, reason: DropReason, listen: Listen) {
-    context.counters.drops.add(reason, 1, || format!("at {listen}"));
+fn dropped(context: &Context, reason: DropReason, origin: Origin) {
+    let what = || Dropped { origin: Some(origin), ..Dropped::default() };
+    context.counters.drops.add(reason, 1, what);
 }

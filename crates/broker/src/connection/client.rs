@@ -1,6 +1,7 @@
 //! An accepted client's connection.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use phalanx::net::IoTimeout;
 use phalanx_mqtt::{PacketId, Properties, Property, PropertyBuffer, Version};
@@ -8,6 +9,8 @@ use phalanx_mqtt::{PacketId, Properties, Property, PropertyBuffer, Version};
 use crate::access::{CachedPolicy, Identity};
 use crate::connection::publishing::Publishing;
 use crate::context::Context;
+use crate::drops::Dropped;
+use crate::events::Origin;
 use crate::limits::rate_limit::RateLimit;
 use crate::model::client_key::ClientKey;
 use crate::session::outgoing::Answered;
@@ -22,6 +25,7 @@ pub(crate) struct Connection {
     pub(super) key: ClientKey,
     pub(super) connection_id: u64,
     pub(super) identity: Identity,
+    pub(super) origin: Origin,
     /// The policy in force, cached.
     pub(super) policy: CachedPolicy,
     pub(super) outbox: Rc<Outbox>,
@@ -32,11 +36,18 @@ pub(crate) struct Connection {
     /// QoS 2 messages that the client releases.
     pub(super) releases: Vec<PacketId>,
     pub(super) wants_reasons: bool,
+    /// Time of acceptance.
+    pub(super) since: Duration,
     /// The publish rate limit, if configured.
     pub(super) rate_limit: Option<Box<RateLimit>>,
 }
 
 impl Connection {
+    /// The client as the publisher of dropped messages.
+    pub(super) fn as_publisher<'a>(&'a self, topic: Option<&'a str>) -> Dropped<'a> {
+        self.identity.as_publisher(topic, self.origin)
+    }
+
     /// A reason string property, if the client requests them and `what` is not empty.
     pub(super) fn reason<'b>(&self, buffer: &'b mut PropertyBuffer, what: &str) -> Properties<'b> {
         if self.wants_reasons && !what.is_empty() {

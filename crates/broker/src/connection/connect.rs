@@ -1,5 +1,6 @@
 //! CONNECT: authentication, validation, and the CONNACK.
 
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use phalanx_mqtt::{
 
 use crate::access::{Identity, Login};
 use crate::config::Limits;
+use crate::connection::logging;
 use crate::connection::sender::send;
 use crate::context::Context;
 use crate::limits::peer::Peer;
@@ -67,8 +69,14 @@ pub(super) async fn accept_client(
             Ok(Some(frame)) if frame.kind() == Kind::Connect => break frame,
             Ok(None) => (),
             // Not an MQTT client: it would not understand a response.
-            Ok(Some(_)) => return None,
+            Ok(Some(_)) => {
+                let why = (Reason::PROTOCOL_ERROR, "the first packet is not CONNECT");
+                logging::refused(context, &peer.origin, (None, None), why);
+                return None;
+            }
             Err(error) => {
+                let why = (error.reason, error.what());
+                logging::refused(context, &peer.origin, (None, None), why);
                 if let Some(refusal) = answer_to_malformed(input, error) {
                     refuse(&stream, limits, refusal).await;
                 }
@@ -78,16 +86,31 @@ pub(super) async fn accept_client(
         let timeout = IoTimeout::after(peer.left(limits.connect)).until_shutdown();
         match stream.read(input, timeout).await {
             Ok(1..) => (),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                let why = (Reason::MAXIMUM_CONNECT_TIME, "no CONNECT within connect-timeout");
+                logging::refused(context, &peer.origin, (None, None), why);
+                return None;
+            }
             _ => return None,
         }
     };
     let length = connect.length();
     let read = match Packet::decode(connect, Version::V5) {
-        Ok(Packet::Connect(connect)) => match peer.refused {
-            Some(reason) => Err(Refusal::of(&connect, reason, "")),
-            None => read(&connect, context),
-        },
-        Err(error) => Err(answer_to_malformed(input, error)?),
+        Ok(Packet::Connect(connect)) => {
+            let read = match peer.refused {
+                Some(reason) => Err(Refusal::of(&connect, reason, "")),
+                None => read(&connect, context),
+            };
+            if let Err(Refusal { reason, what, .. }) = &read {
+                let names = (Some(connect.client_id), connect.username);
+                logging::refused(context, &peer.origin, names, (*reason, what));
+            }
+            read
+        }
+        Err(error) => {
+            logging::refused(context, &peer.origin, (None, None), (error.reason, error.what()));
+            Err(answer_to_malformed(input, error)?)
+        }
         Ok(_) => return None,
     };
     input.drain(..length);
@@ -100,37 +123,42 @@ pub(super) async fn accept_client(
             }
         };
     let (version, most, expiry) = (opening.version, opening.most, opening.expiry);
+    let clean_start = opening.clean_start;
     let policy = context.access.load_full();
+    let claimed = login.name.clone();
     let user = match (stream.client_name(), asks_for_certificates(&stream, context)) {
         (Some(name), _) => Ok(Some(name)),
-        // The certificate has no common name.
-        (None, true) => Err(Reason::NOT_AUTHORIZED),
+        (None, true) => Err((Reason::NOT_AUTHORIZED, "the certificate has no common name")),
         (None, false) => {
-            let (name, address) = (login.name.clone(), stream.peer_ip());
+            let address = peer.origin.address.map(|address| address.ip());
             let login = Login { client: address.map_or(0, phalanx_guard::client), ..login };
             let user = policy.authenticate(context.passwords.as_ref(), login).await;
             if let Err(reason) = user {
-                let who = (name.as_deref(), address);
+                let who = (claimed.as_deref(), address);
                 context.refused_logins.refused(reason, who, context.stages.control);
             }
-            user
+            user.map_err(|reason| (reason, why_refused(reason)))
         }
     };
     let identity = user.map(|user| Identity { user, client: opening.client_id.clone() });
     let allowed = identity.and_then(|identity| match &opening.will {
         Some((will, _)) if !policy.may_publish(&identity, &will.topic) => {
-            Err(Reason::NOT_AUTHORIZED)
+            Err((Reason::NOT_AUTHORIZED, "the client may not publish its will"))
         }
         _ => Ok(identity),
     });
     let identity = match allowed {
         Ok(identity) => identity,
-        Err(reason) => {
+        Err((reason, why)) => {
+            let names = (Some(&*opening.client_id), claimed.as_deref());
+            logging::refused(context, &peer.origin, names, (reason, why));
             refuse(&stream, limits, Refusal { version, most, reason, what: "" }).await;
             return None;
         }
     };
     opening.user = identity.user.clone();
+    opening.origin = Some(peer.origin);
+    let names = (Some(&*identity.client), identity.user.as_deref());
     let asked_keep_alive = keep_alive;
     // MQTT 3.1.1 has no server keep-alive.
     let keep_alive = match (version, limits.keep_alive, keep_alive) {
@@ -165,6 +193,7 @@ pub(super) async fn accept_client(
             Reason::IMPLEMENTATION_SPECIFIC_ERROR,
             "the maximum packet size is too small for CONNACK",
         );
+        logging::refused(context, &peer.origin, names, (reason, what));
         refuse(&stream, limits, Refusal { version, most, reason, what }).await;
         return None;
     }
@@ -173,12 +202,24 @@ pub(super) async fn accept_client(
         Ok(Ok(opened)) => opened,
         refused => {
             let reason = refused.ok().and_then(Result::err).unwrap_or(Reason::SERVER_BUSY);
+            let why = match reason {
+                Reason::NOT_AUTHORIZED => "the session belongs to another user",
+                Reason::QUOTA_EXCEEDED => "too many sessions, or the journal is full",
+                _ => "",
+            };
+            logging::refused(context, &peer.origin, names, (reason, why));
             refuse(&stream, limits, Refusal { version, most, reason, what: "" }).await;
             return None;
         }
     };
     context.counters.connections.add(1);
     context.counters.connected.add(1);
+    logging::connected(context, (&identity, &peer.origin), opened.taken_over, |line| {
+        line.plain("version", logging::version(version));
+        line.number("keep_alive", keep_alive.into());
+        line.flag("clean_start", clean_start);
+        line.flag("session_present", opened.present);
+    });
     let outbox = Rc::new(Outbox::new(version, most));
     stream.has_sender(&outbox);
     ack.session_present = opened.present;
@@ -283,6 +324,7 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRequest, Refu
     let opening = Opening {
         client_id,
         user: None,
+        origin: None,
         version,
         clean_start: connect.clean_start,
         expiry: expiry.min(limits.session_expiry),
@@ -326,6 +368,16 @@ fn answer_to_malformed(input: &[u8], error: Error) -> Option<Refusal> {
     // MQTT 3.1.1 requires closing the connection without a response (its MQTT-3.1.4-1).
     let is_told = version == Version::V5 || reason == Reason::UNSUPPORTED_PROTOCOL_VERSION;
     is_told.then_some(Refusal { version, most, reason, what })
+}
+
+/// The explanation of a refused login for the log.
+fn why_refused(reason: Reason) -> &'static str {
+    match reason {
+        Reason::NOT_AUTHORIZED => "no user name",
+        Reason::SERVER_BUSY => "too many logins wait",
+        Reason::CONNECTION_RATE_EXCEEDED => "locked out after wrong passwords",
+        _ => "",
+    }
 }
 
 /// Whether the client's address requires a certificate.

@@ -1,8 +1,10 @@
 //! The TLS handshake and the WebSocket upgrade of addresses that require them.
 
 use phalanx::net::{IoTimeout, Stream};
+use phalanx_mqtt::Reason;
 use phalanx_tls::Wire;
 
+use crate::connection::logging;
 use crate::connection::reader::serve;
 use crate::context::Context;
 use crate::limits::peer::Peer;
@@ -36,7 +38,14 @@ async fn handshake(
         // A client without TLS gets no response, because its protocol is unknown.
         true => {
             let timeout = IoTimeout::after(left()).until_shutdown();
-            Wire::Tls(context.tls?.handshake(stream, timeout).await.ok()?)
+            match context.tls?.handshake(stream, timeout).await {
+                Ok(stream) => Wire::Tls(stream),
+                Err(_) => {
+                    let why = (Reason::UNSPECIFIED_ERROR, "the TLS handshake failed");
+                    logging::refused(context, &peer.origin, (None, None), why);
+                    return None;
+                }
+            }
         }
         false => Wire::Plain(stream),
     };
@@ -46,6 +55,8 @@ async fn handshake(
     match upgrade(wire, &context.config.security.allowed_origins, left()).await {
         Ok(socket) => Some(Transport::WebSocket(Box::new(socket))),
         Err(refused) => {
+            let why = (Reason::UNSPECIFIED_ERROR, "the WebSocket upgrade failed");
+            logging::refused(context, &peer.origin, (None, None), why);
             if let Some(wire) = refused {
                 Transport::Wire(wire).linger().await;
             }

@@ -12,6 +12,7 @@
 //! | `subscribing.rs` | SUBSCRIBE and UNSUBSCRIBE |
 //! | `sender.rs` | the sending operation |
 //! | `end.rs` | the reasons for a connection's end |
+//! | `logging.rs` | events of connections for the event log |
 
 pub(crate) mod accept;
 mod client;
@@ -20,6 +21,7 @@ mod connect;
 mod disconnect_race;
 mod end;
 mod handshake;
+mod logging;
 mod publish;
 mod publishing;
 mod reader;

@@ -63,9 +63,9 @@ impl Connection {
                     // The outcome is unknown. The client will retransmit, and a message may be delivered
                     // twice rather than not at all.
                     _ => {
-                        let (left, client) = (deliveries.len() - answered, &self.identity.client);
-                        let example = || format!("from client {client:?}");
-                        self.context.counters.drops.add(DropReason::Busy, left, example);
+                        let left = deliveries.len() - answered;
+                        let what = || self.as_publisher(None);
+                        self.context.counters.drops.add(DropReason::Busy, left, what);
                         self.abandon_rest(&together, &deliveries, (&begun, answered)).await;
                         return Err(Reason::SERVER_BUSY.into());
                     }

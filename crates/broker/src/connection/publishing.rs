@@ -8,6 +8,7 @@ use phalanx_mqtt::{Delivery, Properties, Property, Publish, Reason};
 use crate::access::{Identity, Policy};
 use crate::connection::end::End;
 use crate::drops::{DropReason, Drops};
+use crate::events::Origin;
 use crate::model::client_key::ClientKey;
 use crate::model::message::{self, Message};
 use crate::model::message_pool;
@@ -63,7 +64,7 @@ impl Publishing {
     pub(super) fn add(
         &mut self,
         publish: &Publish<'_>,
-        (policy, identity, drops): (&Policy, &Identity, &Drops),
+        (policy, identity, origin, drops): (&Policy, &Identity, Origin, &Drops),
     ) -> Result<(), End> {
         let mut alias = None;
         // User properties are forwarded without inspection.
@@ -113,8 +114,7 @@ impl Publishing {
             return Err(End::Because(Reason::TOPIC_NAME_INVALID, what));
         }
         let drop = |cause, reason| {
-            let example = || format!("{topic:?} from client {:?}", identity.client);
-            drops.add(cause, 1, example);
+            drops.add(cause, 1, || identity.as_publisher(Some(topic), origin));
             Some(reason)
         };
         let refused = match message::check(publish.topic, publish.properties, publish.payload) {

@@ -19,6 +19,7 @@ use phalanx_mqtt::{
 use crate::connection::client::Connection;
 use crate::connection::connect::{Accepted, accept_client};
 use crate::connection::end::{End, TAKES_NOTHING};
+use crate::connection::logging;
 use crate::connection::publishing::Publishing;
 use crate::context::Context;
 use crate::limits::peer::Peer;
@@ -38,7 +39,7 @@ pub(crate) async fn serve(stream: Transport, context: Context, peer: Peer) {
     };
     let Accepted { stream, version, key, connection_id, durable_id, identity, outbox, .. } =
         accepted;
-    let Accepted { keep_alive, wants_reasons, persistent, peer: _peer, .. } = accepted;
+    let Accepted { keep_alive, wants_reasons, persistent, peer, .. } = accepted;
     let timeout = match keep_alive {
         0 => IoTimeout::NONE,
         // The standard allows one and a half times the keep-alive (§3.1.2.10).
@@ -59,6 +60,8 @@ pub(crate) async fn serve(stream: Transport, context: Context, peer: Peer) {
         answers: Vec::new(),
         releases: Vec::new(),
         wants_reasons,
+        origin: peer.origin,
+        since: now(),
         rate_limit,
         context,
     };
@@ -124,7 +127,7 @@ impl Connection {
                 Packet::Publish(publish) => {
                     let policy = self.policy.load();
                     let drops = &self.context.counters.drops;
-                    self.publishing.add(&publish, (policy, &self.identity, drops))?;
+                    self.publishing.add(&publish, (policy, &self.identity, self.origin, drops))?;
                     if self.publishing.is_full() {
                         self.flush().await?;
                     }
@@ -221,6 +224,8 @@ impl Connection {
 
     /// Ends the connection: sends the reason, and detaches the session.
     async fn end(self, end: End) {
+        let names = (&self.identity, &self.origin);
+        logging::disconnected(&self.context, names, (&end, &self.outbox), self.since);
         let is_disconnect = matches!(end, End::Disconnected(_));
         let closing = match end {
             End::Disconnected(closing) => closing,

@@ -57,6 +57,7 @@ pub(crate) async fn send(
                 Either::Left(Ok(Pulled::Closed(reason))) => {
                     // DISCONNECT must be last, so pending responses precede it.
                     bytes = outbox.take(Vec::new());
+                    outbox.set_cause(reason);
                     outbox.close_with_words();
                     if outbox.version() == Version::V5 {
                         let farewell = Packet::Disconnect(Disconnect::because(reason));

@@ -12,12 +12,13 @@ use phalanx_mqtt::Reason;
 use phalanx_service::ConnectionPermit;
 
 use crate::config::Limits;
+use crate::events::Origin;
+use crate::listen::Listen;
 
 /// Time that a client gets to read why its connection is closed.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
 
-/// The connections of each address and their rate. `None` without such limits, which saves the system call
-/// for the address.
+/// The connections of each address and their rate. `None` without such limits.
 #[derive(Clone)]
 pub(crate) struct Guard(Option<(Arc<Addresses>, RandomState)>);
 
@@ -25,6 +26,7 @@ pub(crate) struct Guard(Option<(Arc<Addresses>, RandomState)>);
 pub(crate) struct Peer {
     _permit: ConnectionPermit,
     _open: Option<Open>,
+    pub(crate) origin: Origin,
     /// The reason code of a connection to be rejected.
     pub(crate) refused: Option<Reason>,
     /// Time of acceptance.
@@ -33,8 +35,9 @@ pub(crate) struct Peer {
 
 impl Peer {
     /// A connection beyond the limit, which will be rejected.
-    pub(crate) fn rejected(permit: ConnectionPermit) -> Self {
-        Self { _permit: permit, _open: None, refused: Some(Reason::SERVER_BUSY), since: now() }
+    pub(crate) fn rejected(stream: &Stream, listen: Listen, permit: ConnectionPermit) -> Self {
+        let (origin, refused) = (origin(stream, listen), Some(Reason::SERVER_BUSY));
+        Self { _permit: permit, _open: None, origin, refused, since: now() }
     }
 
     /// Time left until CONNECT must have arrived, of `limit` since acceptance.
@@ -54,19 +57,24 @@ impl Guard {
         Self(Addresses::new(bounds).map(|addresses| (addresses, RandomState::new())))
     }
 
-    pub(crate) fn peer(&self, stream: &Stream, permit: ConnectionPermit) -> Peer {
+    pub(crate) fn peer(&self, stream: &Stream, listen: Listen, permit: ConnectionPermit) -> Peer {
+        let origin = origin(stream, listen);
         let Some((addresses, hashes)) = &self.0 else {
-            return Peer { _permit: permit, _open: None, refused: None, since: now() };
+            return Peer { _permit: permit, _open: None, origin, refused: None, since: now() };
         };
         // For a client that has already disconnected the address does not matter.
-        let address =
-            stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip());
+        let address = origin.address.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |own| own.ip());
         let key = AddressKey::new(hashes.hash_one(client(address)));
         let open = addresses.open(key, now());
         let refused = match &open {
             None => Some(Reason::QUOTA_EXCEEDED),
             Some(open) => open.request(now()).is_err().then_some(Reason::CONNECTION_RATE_EXCEEDED),
         };
-        Peer { _permit: permit, _open: open, refused, since: now() }
+        Peer { _permit: permit, _open: open, origin, refused, since: now() }
     }
+}
+
+/// The origin of a connection accepted at `listen`. Costs a system call.
+fn origin(stream: &Stream, listen: Listen) -> Origin {
+    Origin { address: stream.peer_addr().ok(), listen }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use phalanx_mqtt::{PacketId, Version};
 
 use crate::access::Identity;
-use crate::drops::{DropReason, Drops};
+use crate::drops::{DropReason, Dropped, Drops};
+use crate::events::Origin;
 use crate::model::delivery::How;
 use crate::model::message::Message;
 use crate::model::qos2::Qos2InFlight;
@@ -90,6 +91,8 @@ pub(crate) struct Attachment {
     /// The connection's number in the partition.
     pub(crate) number: u64,
     pub(crate) version: Version,
+    /// `None` in tests without a connection.
+    pub(crate) origin: Option<Origin>,
     /// Maximum number of messages in flight to the client.
     pub(crate) receive_maximum: usize,
     /// Maximum packet size of the client, in bytes.
@@ -137,8 +140,8 @@ impl Session {
     /// Detaches the connection. Its unsent QoS 0 messages are dropped.
     pub(crate) fn detach(&mut self, drops: &Drops) {
         if let Some(attachment) = self.attachment.take() {
-            let example = || format!("for client {:?}", self.client_id);
-            drops.add(DropReason::ConnectionLost, attachment.unsent, example);
+            let what = || Dropped { origin: attachment.origin, ..self.as_receiver() };
+            drops.add(DropReason::ConnectionLost, attachment.unsent, what);
         }
     }
 
@@ -148,9 +151,21 @@ impl Session {
         let waiting = self.queue.iter().map(|own| &own.message);
         let mut left = waiting.chain(unanswered.map(|(message, _)| message));
         if let Some(message) = left.next() {
-            let example = || format!("{:?} for client {:?}", message.topic, self.client_id);
-            drops.add(DropReason::SessionEnded, 1 + left.count(), example);
+            let what = || self.dropped_message(message);
+            drops.add(DropReason::SessionEnded, 1 + left.count(), what);
         }
+    }
+
+    /// The client as the receiver of dropped messages.
+    pub(crate) fn as_receiver(&self) -> Dropped<'_> {
+        let origin = self.attachment.as_ref().and_then(|own| own.origin);
+        let (client, user) = (Some(&*self.client_id), self.user.as_deref());
+        Dropped { client, user, origin, ..Dropped::default() }
+    }
+
+    /// A message that is dropped for this client.
+    pub(crate) fn dropped_message<'a>(&'a self, message: &'a Message) -> Dropped<'a> {
+        Dropped { topic: Some(&message.topic), ..self.as_receiver() }
     }
 
     /// The identity for authorization.

@@ -14,7 +14,7 @@ use crate::config::Limits;
 use crate::content::attributes;
 use crate::content::index::{ContentIndex, Owner};
 use crate::content::path::{has_content, path};
-use crate::drops::{DropReason, Drops};
+use crate::drops::{DropReason, Dropped, Drops};
 use crate::durable::recovery::RecoveredRoutes;
 use crate::durable::{Lsn, Wal};
 use crate::model::client_key::ClientKey;
@@ -147,17 +147,17 @@ impl Router {
             end = n + 1;
             if is_full && message.wants_keeping() {
                 reasons[n] = Reason::QUOTA_EXCEEDED;
-                drops.add(wal.full_reason(), 1, || example(message));
+                drops.add(wal.full_reason(), 1, || dropped(message));
                 continue;
             }
             if message.retain {
                 retained.sweep(now, |message| {
                     wal.forget(message);
-                    drops.add(DropReason::RetainedExpired, 1, || example(message));
+                    drops.add(DropReason::RetainedExpired, 1, || dropped(message));
                 });
                 if let Err(refused) = retained.keep(message) {
                     reasons[n] = refused;
-                    drops.add(DropReason::RetainedFull, 1, || example(message));
+                    drops.add(DropReason::RetainedFull, 1, || dropped(message));
                     continue;
                 }
             }
@@ -385,8 +385,8 @@ impl Router {
 }
 
 /// A message's description in the log.
-fn example(message: &Message) -> String {
-    format!("{:?}", message.topic)
+fn dropped(message: &Message) -> Dropped<'_> {
+    Dropped { topic: Some(&message.topic), ..Dropped::default() }
 }
 
 /// Chooses the member of a group that receives a message.

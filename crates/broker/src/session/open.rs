@@ -6,6 +6,7 @@ use std::time::Duration;
 use phalanx_mqtt::{Reason, Version};
 
 use crate::durable::Lsn;
+use crate::events::Origin;
 use crate::model::client_key::ClientKey;
 use crate::model::message::Message;
 use crate::model::session::{Attachment, Session, Will};
@@ -16,6 +17,8 @@ use phalanx::sync::Notify;
 /// The parameters of a CONNECT.
 pub(crate) struct Opening {
     pub(crate) client_id: Arc<str>,
+    /// `None` in tests without a connection.
+    pub(crate) origin: Option<Origin>,
     /// The authenticated user; `None` for an anonymous client.
     pub(crate) user: Option<Arc<str>>,
     pub(crate) version: Version,
@@ -38,6 +41,8 @@ pub(crate) struct Opened {
     pub(crate) present: bool,
     /// The session's ID in the journal; 0 if it is not persistent.
     pub(crate) durable_id: u64,
+    /// Whether the session was taken over from another connection, and the origin of that connection.
+    pub(crate) taken_over: Option<Option<Origin>>,
 }
 
 impl Sessions {
@@ -64,9 +69,11 @@ impl Sessions {
         }
         let was_durable = known.and_then(|slot| self.at(slot)).is_some_and(|own| own.number != 0);
         if (is_durable || was_durable) && self.wal.is_behind() {
-            self.refused_session(&opening.client_id);
+            self.refused_session(&opening.client_id, opening.user.as_deref());
             return (Err(Reason::SERVER_UNAVAILABLE), effects, Lsn::default());
         }
+        let earlier = known.and_then(|slot| self.at(slot)).and_then(|own| own.attachment.as_ref());
+        let taken_over = earlier.map(|attachment| attachment.origin);
         let known = known.filter(|slot| self.take_over(*slot, &opening, now, &mut effects));
         let slot = match known {
             Some(slot) => slot,
@@ -74,7 +81,7 @@ impl Sessions {
                 return (Err(Reason::QUOTA_EXCEEDED), effects, self.append());
             }
             None if is_durable && self.wal.is_full() => {
-                self.refused_session(&opening.client_id);
+                self.refused_session(&opening.client_id, opening.user.as_deref());
                 return (Err(Reason::QUOTA_EXCEEDED), effects, self.append());
             }
             None => {
@@ -101,6 +108,7 @@ impl Sessions {
         session.attachment = Some(Attachment {
             number,
             version: opening.version,
+            origin: opening.origin,
             receive_maximum: opening.receive_maximum.into(),
             most: opening.most,
             aliases: Default::default(),
@@ -117,7 +125,8 @@ impl Sessions {
         let durable_id = session.durable_id();
         self.watch(key);
         self.put(key);
-        let opened = Opened { key, connection_id: number, present: known.is_some(), durable_id };
+        let opened =
+            Opened { key, connection_id: number, present: known.is_some(), durable_id, taken_over };
         let lsn = self.append();
         // A client without persistent state only depends on the end of its earlier session, not on unrelated
         // changes.

@@ -13,7 +13,7 @@ use phalanx::time::now;
 use phalanx::{Call, PartitionedStage, select, sleep};
 use phalanx_mqtt::{PacketId, Reason};
 
-use crate::drops::DropReason;
+use crate::drops::{DropReason, Dropped};
 use crate::durable::wal::NotDurable;
 use crate::durable::{Lsn, disk_timeout};
 use crate::model::client_key::{ClientKey, partition_of};
@@ -56,12 +56,12 @@ impl SessionStage {
     pub(crate) fn open(self, opening: Opening, routes: Routes) -> Call<Result<Opened, Reason>> {
         let partition = partition_of(&opening.client_id, self.1);
         self.0.call_partition(partition, move |sessions| async move {
-            let client = opening.client_id.clone();
+            let (client, user) = (opening.client_id.clone(), opening.user.clone());
             let (opened, effects, lsn) = sessions.with(|sessions| sessions.open(opening, now()));
             self.apply_effects(&sessions, effects, routes).await;
             let opened = opened?;
             if durable_within_timeout(&sessions, lsn).await.is_err() {
-                sessions.with(|sessions| sessions.refused_session(&client));
+                sessions.with(|sessions| sessions.refused_session(&client, user.as_deref()));
                 let closing = Closing { will: false, expiry: None };
                 self.leave(&sessions, (opened.key, opened.connection_id), closing, routes).await;
                 return Err(Reason::SERVER_UNAVAILABLE);
@@ -303,9 +303,10 @@ impl SessionStage {
                     Either::Right(()) => true,
                 };
                 if !is_routed {
-                    let example = || format!("{:?}", message.map(|own| own.topic.clone()));
+                    let topic = message.as_ref().map(|own| own.topic.as_str());
+                    let what = || Dropped { topic, ..Dropped::default() };
                     sessions
-                        .with(|sessions| sessions.counters.drops.add(DropReason::Will, 1, example));
+                        .with(|sessions| sessions.counters.drops.add(DropReason::Will, 1, what));
                 }
                 sessions.with(|sessions| match id {
                     Some(id) if is_routed => sessions.will_published(id),

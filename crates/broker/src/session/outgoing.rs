@@ -93,16 +93,16 @@ impl Session {
 
     /// Counts a dropped message of this client.
     fn dropped(&self, reason: DropReason, message: &Message, drops: &Drops) {
-        let example = || format!("{:?} for client {:?}", message.topic, self.client_id);
-        drops.add(reason, 1, example);
+        drops.add(reason, 1, || self.dropped_message(message));
     }
 
     /// Removes expired messages from a full queue. The whole queue is searched, so not too often.
     #[cold]
     fn sweep(&mut self, context: &mut SendContext<'_>) {
         let (mut next, mut bytes) = (Duration::MAX, 0);
-        let (session, client) = (self.number, &self.client_id);
-        self.queue.retain(|own| {
+        let session = self.number;
+        let mut queue = std::mem::take(&mut self.queue);
+        queue.retain(|own| {
             let expires = own.message.expires();
             let stays = expires.is_none_or(|expires| expires > context.now);
             if stays {
@@ -110,15 +110,14 @@ impl Session {
                 bytes += own.message.size();
                 return true;
             }
-            let example = || format!("{:?} for client {client:?}", own.message.topic);
-            context.drops.add(DropReason::Expired, 1, example);
+            context.drops.add(DropReason::Expired, 1, || self.dropped_message(&own.message));
             if own.number != 0 {
                 let (session, delivery) = (SessionId(session), DeliveryId(own.number));
                 context.records.push(&Record::Done { session, delivery });
             }
             false
         });
-        self.queued_bytes = bytes;
+        (self.queue, self.queued_bytes) = (queue, bytes);
         self.sweep = next.max(context.now.saturating_add(SWEEP_INTERVAL));
     }
 

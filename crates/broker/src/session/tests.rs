@@ -15,6 +15,7 @@ use crate::counters::Counters;
 use crate::drops::DropReason;
 use crate::durable::Wal;
 use crate::durable::recovery::RecoveredSessions;
+use crate::events::EventLog;
 use crate::limits::delivery_limiter::DeliveryLimiter;
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::{DeliveryBatch, How, Identifiers};
@@ -38,7 +39,13 @@ fn with(limits: Limits) -> Sessions {
     let settings = Arc::new(ArcSwap::from_pointee(Settings::new(config, None)));
     let nothing = RecoveredSessions::default();
     let durable = (Wal::default(), DeliveryLimiter::new(1));
-    Sessions::new((0, 1), LiveLimits::new(settings), Counters::new(), durable, nothing)
+    Sessions::new(
+        (0, 1),
+        LiveLimits::new(settings),
+        Counters::new(EventLog::default()),
+        durable,
+        nothing,
+    )
 }
 
 fn at(seconds: u64) -> Duration {
@@ -55,6 +62,7 @@ fn come(sessions: &mut Sessions, clean_start: bool, now: Duration) -> (Opened, E
     let opening = Opening {
         client_id: "c".into(),
         user: None,
+        origin: None,
         version: Version::V5,
         clean_start,
         expiry: 60,

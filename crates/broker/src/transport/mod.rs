@@ -7,7 +7,7 @@ pub(crate) mod outbox;
 pub(crate) mod websocket;
 
 use std::io;
-use std::net::{IpAddr, Shutdown};
+use std::net::Shutdown;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -94,11 +94,6 @@ impl Transport {
     /// Shuts down both directions: a pending read ends.
     pub(crate) fn shut(&self) {
         let _ = self.wire().stream().shutdown(Shutdown::Both);
-    }
-
-    /// The client's address; `None` if it has disconnected.
-    pub(crate) fn peer_ip(&self) -> Option<IpAddr> {
-        self.wire().peer_ip()
     }
 
     /// The user name in the client's certificate.

@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use phalanx_mqtt::{Packet, Version};
+use phalanx_mqtt::{Packet, Reason, Version};
 
 use phalanx::sync::{Notified, Notify};
 
@@ -20,6 +20,8 @@ pub(crate) struct Outbox {
     is_disconnected: Cell<bool>,
     /// No further responses will be added.
     is_closed: Cell<bool>,
+    /// Why the sender closed the connection, if it did.
+    cause: Cell<Option<Reason>>,
     /// The client gets time to read the last response before the connection is closed.
     lingers: Cell<bool>,
     /// Wakes the sender when responses are added, and the reader when they are sent.
@@ -35,6 +37,7 @@ impl Outbox {
             bytes: RefCell::default(),
             is_disconnected: Cell::new(false),
             is_closed: Cell::new(false),
+            cause: Cell::new(None),
             lingers: Cell::new(false),
             sender: Notify::default(),
             reader: Notify::default(),
@@ -89,6 +92,15 @@ impl Outbox {
     pub(crate) fn close_with_words(&self) {
         self.lingers.set(true);
         self.close();
+    }
+
+    /// Records why the sender closes the connection. The first cause counts.
+    pub(crate) fn set_cause(&self, reason: Reason) {
+        self.cause.set(self.cause.get().or(Some(reason)));
+    }
+
+    pub(crate) fn cause(&self) -> Option<Reason> {
+        self.cause.get()
     }
 
     pub(crate) fn lingers(&self) -> bool {

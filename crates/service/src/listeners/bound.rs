@@ -108,7 +108,9 @@ impl<S: Scheme> Listeners<S> {
         let mut added = Vec::new();
         let mut bound = bound.into_iter().peekable();
         for entry in &bound_addresses {
-            let (id, kind) = (entry.id, S::kind(entry.listen, tls_port));
+            // The actual address, for logs and metrics.
+            let listen = Listen { address: entry.address, ..entry.listen };
+            let (id, kind) = (entry.id, S::kind(listen, tls_port));
             match bound.next_if(|(new, _)| *new == id) {
                 Some((_, sockets)) => {
                     added.push(entry.url());

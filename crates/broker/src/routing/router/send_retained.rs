@@ -10,7 +10,7 @@ use crate::access::Policy;
 use crate::content::attributes::Attributes;
 use crate::content::parse::Content;
 use crate::content::path::path;
-use crate::drops::DropReason;
+use crate::drops::{DropReason, Dropped};
 use crate::model::delivery::{DeliveryBatch, How};
 use crate::model::message::Message;
 use crate::model::subscribers::Subscription;
@@ -75,7 +75,8 @@ impl Router {
                 self.system.below(path.filter, now, &mut give);
             }
         }
-        let example = || format!("for client {:?}", identity.client);
-        self.drops.add(DropReason::RetainedLeftOut, left_out, example);
+        let (client, user) = (Some(&*identity.client), identity.user.as_deref());
+        let what = || Dropped { client, user, ..Dropped::default() };
+        self.drops.add(DropReason::RetainedLeftOut, left_out, what);
     }
 }

@@ -7,6 +7,7 @@ mod configuration;
 mod content;
 mod drops;
 mod durable;
+mod events;
 mod flow;
 mod limits;
 mod mosquitto;

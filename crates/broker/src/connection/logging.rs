@@ -1,0 +1,96 @@
+//! Events of connections for the event log.
+
+use std::time::Duration;
+
+use phalanx::time::now;
+use phalanx_mqtt::{Reason, Version};
+
+use crate::access::Identity;
+use crate::connection::end::End;
+use crate::context::Context;
+use crate::events::{EventClass, Line, Origin};
+use crate::transport::outbox::Outbox;
+
+/// Logs a refused connection: the reason code, its explanation if there is one, and the names in CONNECT, if
+/// received.
+pub(super) fn refused(
+    context: &Context,
+    origin: &Origin,
+    (client, user): (Option<&str>, Option<&str>),
+    (reason, why): (Reason, &str),
+) {
+    context.events().log(EventClass::Refusals, "refused", |line| {
+        origin.write(line);
+        // Before all text of the client, for expressions that are anchored at the front of the line.
+        line.text("reason", &reason.to_string());
+        if !why.is_empty() {
+            line.text("why", why);
+        }
+        line.optional("client", client);
+        line.optional("user", user);
+    });
+}
+
+/// Logs an accepted client, and the takeover of its session from another connection.
+pub(super) fn connected(
+    context: &Context,
+    (identity, origin): (&Identity, &Origin),
+    taken_over: Option<Option<Origin>>,
+    fields: impl FnOnce(&mut Line),
+) {
+    let names = |line: &mut Line| {
+        origin.write(line);
+        line.text("client", &identity.client);
+        line.optional("user", identity.user.as_deref());
+    };
+    context.events().log(EventClass::Connects, "connected", |line| {
+        names(line);
+        fields(line);
+    });
+    if let Some(earlier) = taken_over {
+        context.events().log(EventClass::Takeovers, "taken_over", |line| {
+            names(line);
+            if let Some(address) = earlier.and_then(|origin| origin.address) {
+                line.plain("from", address.ip().to_canonical());
+            }
+        });
+    }
+}
+
+/// The name of a version in a line.
+pub(super) fn version(version: Version) -> &'static str {
+    match version {
+        Version::V3 => "3.1.1",
+        Version::V5 => "5",
+    }
+}
+
+/// Logs the end of an accepted client's connection, which began at `since`.
+pub(super) fn disconnected(
+    context: &Context,
+    (identity, origin): (&Identity, &Origin),
+    (end, outbox): (&End, &Outbox),
+    since: Duration,
+) {
+    context.events().log(EventClass::Disconnects, "disconnected", |line| {
+        origin.write(line);
+        let (reason, why) = match end {
+            End::Disconnected(closing) if closing.will => {
+                (Reason::DISCONNECT_WITH_WILL.to_string(), "")
+            }
+            End::Disconnected(_) => ("disconnected by the client".to_owned(), ""),
+            End::Because(reason, why) => (reason.to_string(), *why),
+            End::Lost => match outbox.cause() {
+                Some(reason) => (reason.to_string(), ""),
+                None => ("connection lost".to_owned(), ""),
+            },
+        };
+        line.text("reason", &reason);
+        if !why.is_empty() {
+            line.text("why", why);
+        }
+        line.number("seconds", (now() - since).as_secs());
+        line.text("client", &identity.client);
+        line.optional("user", identity.user.as_deref());
+    });
+}

@@ -1,0 +1,26 @@
+//! The origin of a connection.
+
+use std::net::SocketAddr;
+
+use crate::events::Line;
+use crate::listen::Listen;
+
+/// The client's address and the address it connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// `None` if the client had disconnected before it was accepted.
+    pub(crate) address: Option<SocketAddr>,
+    pub(crate) listen: Listen,
+}
+
+impl Origin {
+    /// Adds the addresses to a line. Nothing that the client sent may precede them: see `docs/broker/events.md`.
+    pub(crate) fn write(&self, line: &mut Line) {
+        if let Some(address) = self.address {
+            // The usual form of an IPv4 address, also on a socket for IPv6.
+            line.plain("address", address.ip().to_canonical());
+            line.number("port", address.port().into());
+        }
+        line.plain("listener", self.listen);
+    }
+}

@@ -1,0 +1,60 @@
+//! The rate limit of one class of events.
+
+use std::time::Duration;
+
+/// The lines of the current second, and the events that were left out.
+#[derive(Debug, Default)]
+pub(super) struct RateWindow {
+    second: u64,
+    lines: u32,
+    suppressed: u64,
+}
+
+impl RateWindow {
+    /// Whether a line may be written at `now`, at most `most` per second. Otherwise the event is counted.
+    pub(super) fn admit(&mut self, now: Duration, most: u32) -> bool {
+        self.advance(now);
+        let admitted = self.lines < most;
+        match admitted {
+            true => self.lines += 1,
+            false => self.suppressed += 1,
+        }
+        admitted
+    }
+
+    /// Counts an event that could not be written.
+    pub(super) fn lost(&mut self) {
+        self.suppressed += 1;
+    }
+
+    /// The number of events left out in earlier seconds, at the first call in a second with any.
+    pub(super) fn take_suppressed(&mut self, now: Duration) -> Option<u64> {
+        if now.as_secs() == self.second || self.suppressed == 0 {
+            return None;
+        }
+        Some(std::mem::take(&mut self.suppressed))
+    }
+
+    fn advance(&mut self, now: Duration) {
+        if self.second != now.as_secs() {
+            (self.second, self.lines) = (now.as_secs(), 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_beyond_the_rate_are_counted() {
+        let mut window = RateWindow::default();
+        let at = Duration::from_secs;
+        let lines = (0..7).filter(|_| window.admit(at(3), 5)).count();
+        assert_eq!((lines, window.take_suppressed(at(3))), (5, None), "the second is not over");
+        assert_eq!((window.take_suppressed(at(4)), window.take_suppressed(at(4))), (Some(2), None));
+        assert!(window.admit(at(4), 5));
+        window.lost();
+        assert_eq!(window.take_suppressed(at(9)), Some(1));
+    }
+}
