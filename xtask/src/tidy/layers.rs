@@ -77,6 +77,8 @@ const ALLOWED: &Table = &[
         &["broker", "config", "http", "http2", "matcher", "mqtt", "store", "web", "websocket"],
     ),
     ("xtask", &[]),
+    // Tools for servers written in C.
+    ("stingy", &[]),
     // Peers that `bench` starts for comparison.
     ("a-tree", &[]),
     ("runtimes", &["phalanx"]),

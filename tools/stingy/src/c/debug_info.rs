@@ -1,0 +1,296 @@
+//! Types and static variables of a built program, from its DWARF debugging information and its symbols.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::Path;
+
+use gimli::{DebuggingInformationEntry, EndianSlice, RunTimeEndian, Unit, UnitOffset};
+use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
+
+use crate::error::Error;
+use crate::model::Global;
+
+type Reader<'a> = EndianSlice<'a, RunTimeEndian>;
+type Entry<'a> = DebuggingInformationEntry<Reader<'a>>;
+
+/// Maximum length of a chain of types, against malformed debugging information.
+const MAX_TYPE_CHAIN: usize = 32;
+
+/// A C type: a name and a number of pointers to it. An array counts as a pointer to its elements.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Type {
+    /// The tag of a structure, the name of another type. Anonymous structures have the name of their typedef.
+    pub(crate) base: String,
+    pub(crate) pointers: usize,
+}
+
+/// A structure or union.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Layout {
+    pub(crate) bytes: u64,
+    pub(crate) members: HashMap<String, Type>,
+}
+
+/// The types of a program.
+#[derive(Debug, Default)]
+pub(crate) struct DebugInfo {
+    pub(crate) layouts: HashMap<String, Layout>,
+    /// Sizes of types other than structures.
+    pub(crate) sizes: HashMap<String, u64>,
+    pub(crate) typedefs: HashMap<String, Type>,
+    pub(crate) enumerators: HashMap<String, i64>,
+    /// Enumerators by the name of their enumeration, in the order of declaration.
+    pub(crate) enumerations: HashMap<String, Vec<String>>,
+    /// Types of static variables.
+    pub(crate) variables: HashMap<String, Type>,
+    /// Types that functions return.
+    pub(crate) returns: HashMap<String, Type>,
+    pub(crate) globals: Vec<Global>,
+    pub(crate) global_bytes: u64,
+}
+
+impl DebugInfo {
+    /// Reads an ELF file.
+    pub(crate) fn load(path: &Path) -> Result<Self, Error> {
+        let bytes = std::fs::read(path).map_err(Error::read(path))?;
+        let file = object::File::parse(&*bytes)
+            .map_err(|error| Error::contents(path, format!("not an ELF program: {error}")))?;
+        let endian =
+            if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+        let mut info = Self::default();
+        info.read_symbols(&file);
+        let sections = gimli::DwarfSections::load(|id| {
+            let data = file.section_by_name(id.name()).map(|section| section.uncompressed_data());
+            data.transpose().map(|data| data.unwrap_or(Cow::Borrowed(&[])))
+        })
+        .map_err(|error| {
+            Error::contents(
+                path,
+                format!("cannot read the debugging information: {error}; build with `-gz=none`"),
+            )
+        })?;
+        let dwarf = sections.borrow(|section| EndianSlice::new(section, endian));
+        info.read_units(&dwarf).map_err(|error| {
+            Error::contents(path, format!("malformed debugging information: {error}"))
+        })?;
+        if info.layouts.is_empty() {
+            let what = "the program has no debugging information; build it with `-g`";
+            return Err(Error::contents(path, what));
+        }
+        Ok(info)
+    }
+
+    /// The type behind typedefs.
+    pub(crate) fn canonical(&self, of: &Type) -> Type {
+        let mut found = of.clone();
+        for _ in 0..MAX_TYPE_CHAIN {
+            let Some(target) = self.typedefs.get(&found.base) else { break };
+            if target.base == found.base {
+                break;
+            }
+            found = Type { base: target.base.clone(), pointers: found.pointers + target.pointers };
+        }
+        found
+    }
+
+    /// Size in bytes; `None` for unknown and incomplete types.
+    pub(crate) fn size(&self, of: &Type) -> Option<u64> {
+        let found = self.canonical(of);
+        if found.pointers > 0 {
+            return Some(8);
+        }
+        let layout = self.layouts.get(&found.base).map(|layout| layout.bytes);
+        layout.or_else(|| self.sizes.get(&found.base).copied())
+    }
+
+    fn read_symbols(&mut self, file: &object::File<'_>) {
+        for section in file.sections() {
+            if matches!(section.kind(), SectionKind::Data | SectionKind::UninitializedData) {
+                self.global_bytes += section.size();
+            }
+        }
+        let writable = |symbol: &object::Symbol<'_, '_>| {
+            let section = symbol.section_index().and_then(|at| file.section_by_index(at).ok());
+            section.is_some_and(|section| {
+                matches!(section.kind(), SectionKind::Data | SectionKind::UninitializedData)
+            })
+        };
+        self.globals = file
+            .symbols()
+            .filter(|symbol| symbol.kind() == SymbolKind::Data && symbol.size() > 0)
+            .filter(writable)
+            .filter_map(|symbol| {
+                Some(Global { name: symbol.name().ok()?.to_owned(), bytes: symbol.size() })
+            })
+            .collect();
+        self.globals.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.name.cmp(&b.name)));
+    }
+
+    fn read_units(&mut self, dwarf: &gimli::Dwarf<Reader<'_>>) -> gimli::Result<()> {
+        let mut headers = dwarf.units();
+        while let Some(header) = headers.next()? {
+            let unit = dwarf.unit(header)?;
+            let unit = UnitTypes::load(dwarf, unit)?;
+            unit.collect(self)?;
+        }
+        Ok(())
+    }
+}
+
+/// The entries of one compilation unit.
+struct UnitTypes<'d, 'a> {
+    dwarf: &'d gimli::Dwarf<Reader<'a>>,
+    unit: Unit<Reader<'a>>,
+    /// In the order of the file, with the depth in the tree.
+    entries: Vec<Entry<'a>>,
+    at: HashMap<UnitOffset, usize>,
+    /// Names of anonymous structures: those of their typedefs.
+    aliases: HashMap<UnitOffset, String>,
+}
+
+impl<'d, 'a> UnitTypes<'d, 'a> {
+    fn load(dwarf: &'d gimli::Dwarf<Reader<'a>>, unit: Unit<Reader<'a>>) -> gimli::Result<Self> {
+        let mut entries = Vec::new();
+        let mut cursor = unit.entries();
+        while let Some(entry) = cursor.next_dfs()? {
+            entries.push(entry.clone());
+        }
+        let at = entries.iter().enumerate().map(|(i, entry)| (entry.offset, i)).collect();
+        let mut this = Self { dwarf, unit, entries, at, aliases: HashMap::new() };
+        for entry in this.entries.iter().filter(|entry| entry.tag == gimli::DW_TAG_typedef) {
+            let target = this.target(entry).filter(|target| this.name(target).is_none());
+            if let (Some(target), Some(name)) = (target, this.name(entry)) {
+                this.aliases.entry(target.offset).or_insert(name);
+            }
+        }
+        Ok(this)
+    }
+
+    fn name(&self, entry: &Entry<'a>) -> Option<String> {
+        let value = entry.attr_value(gimli::DW_AT_name)?;
+        let text = self.dwarf.attr_string(&self.unit, value).ok()?;
+        Some(text.to_string_lossy().into_owned())
+    }
+
+    /// The entry that `DW_AT_type` refers to.
+    fn target(&self, entry: &Entry<'a>) -> Option<&Entry<'a>> {
+        let gimli::AttributeValue::UnitRef(offset) = entry.attr_value(gimli::DW_AT_type)? else {
+            return None;
+        };
+        self.at.get(&offset).map(|&i| &self.entries[i])
+    }
+
+    /// The type of a variable, member or function.
+    fn type_of(&self, entry: &Entry<'a>) -> Type {
+        let mut found = Type::default();
+        let mut at = self.target(entry);
+        for _ in 0..MAX_TYPE_CHAIN {
+            let Some(entry) = at else {
+                found.base = "void".to_owned();
+                break;
+            };
+            match entry.tag {
+                gimli::DW_TAG_pointer_type | gimli::DW_TAG_array_type => found.pointers += 1,
+                gimli::DW_TAG_const_type
+                | gimli::DW_TAG_volatile_type
+                | gimli::DW_TAG_restrict_type
+                | gimli::DW_TAG_atomic_type => (),
+                gimli::DW_TAG_subroutine_type => {
+                    found.base = "function".to_owned();
+                    break;
+                }
+                _ => {
+                    found.base = self.type_name(entry);
+                    break;
+                }
+            }
+            at = self.target(entry);
+        }
+        found
+    }
+
+    fn type_name(&self, entry: &Entry<'a>) -> String {
+        let alias = || self.aliases.get(&entry.offset).cloned();
+        self.name(entry).or_else(alias).unwrap_or_else(|| format!("anonymous {:?}", entry.offset.0))
+    }
+
+    fn collect(&self, info: &mut DebugInfo) -> gimli::Result<()> {
+        let bytes = |entry: &Entry<'a>| {
+            entry.attr(gimli::DW_AT_byte_size).and_then(gimli::Attribute::udata_value)
+        };
+        for (i, entry) in self.entries.iter().enumerate() {
+            match entry.tag {
+                gimli::DW_TAG_structure_type | gimli::DW_TAG_union_type => {
+                    if let Some(bytes) = bytes(entry) {
+                        let members = self.members(i);
+                        info.layouts.insert(self.type_name(entry), Layout { bytes, members });
+                    }
+                }
+                gimli::DW_TAG_base_type => {
+                    if let (Some(name), Some(bytes)) = (self.name(entry), bytes(entry)) {
+                        info.sizes.insert(name, bytes);
+                    }
+                }
+                gimli::DW_TAG_enumeration_type => {
+                    let name = self.type_name(entry);
+                    info.sizes.insert(name.clone(), bytes(entry).unwrap_or(4));
+                    let enumerators: Vec<_> =
+                        self.children(i).filter_map(|child| self.enumerator(child)).collect();
+                    let names = enumerators.iter().map(|(name, _)| name.clone()).collect();
+                    info.enumerations.insert(name, names);
+                    info.enumerators.extend(enumerators);
+                }
+                gimli::DW_TAG_typedef => {
+                    if let Some(name) = self.name(entry) {
+                        let target = self.type_of(entry);
+                        if target.base != name {
+                            info.typedefs.insert(name, target);
+                        }
+                    }
+                }
+                gimli::DW_TAG_variable if entry.depth == 1 => {
+                    if let Some(name) = self.name(entry) {
+                        info.variables.insert(name, self.type_of(entry));
+                    }
+                }
+                gimli::DW_TAG_subprogram => {
+                    if let Some(name) = self.name(entry) {
+                        info.returns.insert(name, self.type_of(entry));
+                    }
+                }
+                _ => (),
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries directly below the entry with index `i`.
+    fn children(&self, i: usize) -> impl Iterator<Item = &Entry<'a>> {
+        let depth = self.entries[i].depth;
+        let below = self.entries[i + 1..].iter().take_while(move |entry| entry.depth > depth);
+        below.filter(move |entry| entry.depth == depth + 1)
+    }
+
+    /// The members of a structure; those of anonymous members count as its own.
+    fn members(&self, i: usize) -> HashMap<String, Type> {
+        let mut members = HashMap::new();
+        for child in self.children(i).filter(|child| child.tag == gimli::DW_TAG_member) {
+            match self.name(child) {
+                Some(name) => {
+                    members.insert(name, self.type_of(child));
+                }
+                None => {
+                    let inner = self.target(child).and_then(|target| self.at.get(&target.offset));
+                    members.extend(inner.map(|&inner| self.members(inner)).unwrap_or_default());
+                }
+            }
+        }
+        members
+    }
+
+    fn enumerator(&self, entry: &Entry<'a>) -> Option<(String, i64)> {
+        let value = entry.attr(gimli::DW_AT_const_value)?;
+        let value = value.sdata_value().or_else(|| value.udata_value()?.try_into().ok())?;
+        Some((self.name(entry)?, value))
+    }
+}

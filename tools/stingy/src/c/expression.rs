@@ -1,0 +1,144 @@
+//! Types and constant values of expressions.
+
+use tree_sitter::Node;
+
+use super::debug_info::{DebugInfo, Type};
+use super::function::{Function, Functions, declared, type_name};
+use super::source::{File, bare};
+
+/// Maximum depth of macros in macros.
+const MAX_MACRO_DEPTH: usize = 16;
+
+/// The declarations that expressions refer to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scope<'p, 's> {
+    pub(crate) info: &'p DebugInfo,
+    pub(crate) functions: &'p Functions<'s>,
+}
+
+impl Scope<'_, '_> {
+    /// The type of an expression in a function, behind typedefs. `None` for constructs that are not understood.
+    pub(crate) fn type_of(&self, function: &Function<'_>, node: Node<'_>) -> Option<Type> {
+        let file = function.file;
+        let field = |name| node.child_by_field_name(name);
+        let found = match node.kind() {
+            "identifier" => {
+                let name = file.text_of(node);
+                function.variables.get(name).or_else(|| self.info.variables.get(name))?.clone()
+            }
+            "field_expression" => {
+                let of = self.type_of(function, field("argument")?)?;
+                let layout = self.info.layouts.get(&of.base)?;
+                layout.members.get(file.text_of(field("field")?))?.clone()
+            }
+            "pointer_expression" => {
+                let mut of = self.type_of(function, field("argument")?)?;
+                if file.text_of(node).starts_with('*') {
+                    of.pointers = of.pointers.checked_sub(1)?;
+                } else {
+                    of.pointers += 1;
+                }
+                of
+            }
+            "subscript_expression" => {
+                let mut of = self.type_of(function, field("argument")?)?;
+                of.pointers = of.pointers.checked_sub(1)?;
+                of
+            }
+            "cast_expression" => self.described(file, field("type")?)?,
+            "parenthesized_expression" => return self.type_of(function, node.named_child(0)?),
+            "call_expression" => self.info.returns.get(file.text_of(field("function")?))?.clone(),
+            "assignment_expression" | "binary_expression" => {
+                return self.type_of(function, field("left")?);
+            }
+            _ => return None,
+        };
+        Some(self.info.canonical(&found))
+    }
+
+    /// The type that a `type_descriptor` names.
+    fn described(&self, file: &File, node: Node<'_>) -> Option<Type> {
+        let base = type_name(file, node.child_by_field_name("type")?);
+        let mut pointers = 0;
+        let mut declarator = node.child_by_field_name("declarator");
+        while let Some(inner) = declarator {
+            pointers += 1;
+            declarator = inner.child_by_field_name("declarator");
+        }
+        Some(self.info.canonical(&Type { base, pointers }))
+    }
+
+    /// The type whose size `sizeof` states.
+    pub(crate) fn size_operand(&self, function: &Function<'_>, node: Node<'_>) -> Option<Type> {
+        if let Some(descriptor) = node.child_by_field_name("type") {
+            return self.described(function.file, descriptor);
+        }
+        let value = node.child_by_field_name("value")?;
+        // Without a symbol table `sizeof(name_t)` parses as an expression.
+        self.type_of(function, value).or_else(|| {
+            let name = bare(value);
+            let base = function.file.text_of(name).to_owned();
+            (name.kind() == "identifier")
+                .then(|| self.info.canonical(&Type { base, pointers: 0 }))
+                .filter(|named| self.info.size(named).is_some())
+        })
+    }
+
+    /// The value of a constant expression of integers, `sizeof`, enumerators and macros.
+    pub(crate) fn value(&self, function: &Function<'_>, node: Node<'_>) -> Option<u64> {
+        self.value_in(function, function.file, node, 0)
+    }
+
+    fn value_in(
+        &self,
+        at: &Function<'_>,
+        file: &File,
+        node: Node<'_>,
+        depth: usize,
+    ) -> Option<u64> {
+        let operand = |name| {
+            let node = node.child_by_field_name(name)?;
+            self.value_in(at, file, node, depth)
+        };
+        match node.kind() {
+            "number_literal" => number(file.text_of(node)),
+            "parenthesized_expression" => self.value_in(at, file, node.named_child(0)?, depth),
+            "cast_expression" => operand("value"),
+            "sizeof_expression" => self.info.size(&self.size_operand(at, node)?),
+            "identifier" => {
+                let name = file.text_of(node);
+                if let Some(&value) = self.info.enumerators.get(name) {
+                    return value.try_into().ok();
+                }
+                let text = self.functions.macros.get(name).filter(|_| depth < MAX_MACRO_DEPTH)?;
+                let file = File::parse(file.path.clone(), format!("int x = {text};"));
+                let declaration = file.tree.root_node().named_child(0)?;
+                let value = declaration.child_by_field_name("declarator")?;
+                debug_assert!(declared(&file, value).is_some());
+                self.value_in(at, &file, value.child_by_field_name("value")?, depth + 1)
+            }
+            "binary_expression" => {
+                let (left, right) = (operand("left")?, operand("right")?);
+                match file.text_of(node.child_by_field_name("operator")?) {
+                    "+" => left.checked_add(right),
+                    "-" => left.checked_sub(right),
+                    "*" => left.checked_mul(right),
+                    "/" => left.checked_div(right),
+                    "<<" => left.checked_shl(right.try_into().ok()?),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The value of an integer literal.
+fn number(text: &str) -> Option<u64> {
+    let text = text.trim_end_matches(['u', 'U', 'l', 'L']);
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None if text.len() > 1 && text.starts_with('0') => u64::from_str_radix(text, 8).ok(),
+        None => text.parse().ok(),
+    }
+}

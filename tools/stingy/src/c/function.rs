@@ -1,0 +1,160 @@
+//! The functions of a program, with the declarations and macros that their expressions use.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use tree_sitter::Node;
+
+use super::debug_info::Type;
+use super::source::{File, bare, nodes};
+
+/// A function with its body.
+#[derive(Debug)]
+pub(crate) struct Function<'s> {
+    pub(crate) name: String,
+    pub(crate) file: &'s File,
+    pub(crate) node: Node<'s>,
+    pub(crate) body: Node<'s>,
+    pub(crate) parameters: Vec<String>,
+    /// Types of parameters and local variables.
+    pub(crate) variables: HashMap<String, Type>,
+}
+
+/// The functions of all sources.
+#[derive(Debug, Default)]
+pub(crate) struct Functions<'s> {
+    pub(crate) by_name: BTreeMap<String, Function<'s>>,
+    /// Values of macros without parameters.
+    pub(crate) macros: HashMap<String, String>,
+    /// Functions that are assigned to a member or to a variable of this name.
+    pub(crate) targets: HashMap<String, BTreeSet<String>>,
+}
+
+impl<'s> Functions<'s> {
+    pub(crate) fn collect(files: &'s [File]) -> Self {
+        let mut functions = Self::default();
+        for file in files {
+            for node in nodes(file.tree.root_node()) {
+                match node.kind() {
+                    "function_definition" => {
+                        if let Some(function) = Function::read(file, node) {
+                            functions.by_name.insert(function.name.clone(), function);
+                        }
+                    }
+                    "preproc_def" => {
+                        let field = |name| {
+                            node.child_by_field_name(name).map(|node| file.text_of(node).trim())
+                        };
+                        if let (Some(name), Some(value)) = (field("name"), field("value")) {
+                            functions.macros.insert(name.to_owned(), value.to_owned());
+                        }
+                    }
+                    _ => (),
+                }
+            }
+        }
+        for file in files {
+            functions.collect_targets(file);
+        }
+        functions
+    }
+
+    /// Finds `….member = function`, also in initializers.
+    fn collect_targets(&mut self, file: &File) {
+        for node in nodes(file.tree.root_node()) {
+            let (name, value) = match node.kind() {
+                "assignment_expression" => {
+                    let left = node.child_by_field_name("left").map(bare);
+                    let name = left.and_then(|left| match left.kind() {
+                        "field_expression" => left.child_by_field_name("field"),
+                        "identifier" => Some(left),
+                        _ => None,
+                    });
+                    (name, node.child_by_field_name("right"))
+                }
+                "initializer_pair" => {
+                    let designator = node.child_by_field_name("designator");
+                    let name = designator.and_then(|designator| designator.named_child(0));
+                    (name, node.child_by_field_name("value"))
+                }
+                _ => continue,
+            };
+            let (Some(name), Some(value)) = (name, value) else { continue };
+            let mut value = bare(value);
+            if value.kind() == "pointer_expression" {
+                value = value.child_by_field_name("argument").unwrap_or(value);
+            }
+            let value = file.text_of(value);
+            if self.by_name.contains_key(value) {
+                let targets = self.targets.entry(file.text_of(name).to_owned()).or_default();
+                targets.insert(value.to_owned());
+            }
+        }
+    }
+}
+
+impl<'s> Function<'s> {
+    fn read(file: &'s File, node: Node<'s>) -> Option<Self> {
+        let body = node.child_by_field_name("body")?;
+        let mut declarator = node.child_by_field_name("declarator")?;
+        while declarator.kind() != "function_declarator" {
+            declarator = declarator.child_by_field_name("declarator")?;
+        }
+        let (name, _) = declared(file, declarator.child_by_field_name("declarator")?)?;
+        let mut variables = HashMap::new();
+        let mut parameters = Vec::new();
+        let list = declarator.child_by_field_name("parameters")?;
+        for i in 0..list.named_child_count() {
+            let Some(parameter) = list.named_child(i as u32) else { continue };
+            if parameter.kind() == "parameter_declaration" {
+                let read = declarations(file, parameter);
+                parameters.push(read.first().map(|(name, _)| name.clone()).unwrap_or_default());
+                variables.extend(read);
+            }
+        }
+        for node in nodes(body).filter(|node| node.kind() == "declaration") {
+            variables.extend(declarations(file, node));
+        }
+        Some(Self { name, file, node, body, parameters, variables })
+    }
+}
+
+/// The variables of a declaration and their types.
+fn declarations(file: &File, node: Node<'_>) -> Vec<(String, Type)> {
+    let Some(base) = node.child_by_field_name("type").map(|node| type_name(file, node)) else {
+        return Vec::new();
+    };
+    let mut cursor = node.walk();
+    node.children_by_field_name("declarator", &mut cursor)
+        .filter_map(|declarator| declared(file, declarator))
+        .map(|(name, pointers)| (name, Type { base: base.clone(), pointers }))
+        .collect()
+}
+
+/// The name of a type specifier, without `struct` and the like.
+pub(crate) fn type_name(file: &File, node: Node<'_>) -> String {
+    let name = match node.kind() {
+        "struct_specifier" | "union_specifier" | "enum_specifier" => {
+            node.child_by_field_name("name").unwrap_or(node)
+        }
+        _ => node,
+    };
+    file.text_of(name).to_owned()
+}
+
+/// The name that a declarator declares, and the number of its pointers and array dimensions.
+pub(crate) fn declared(file: &File, declarator: Node<'_>) -> Option<(String, usize)> {
+    let mut pointers = 0;
+    let mut node = declarator;
+    loop {
+        match node.kind() {
+            "identifier" | "field_identifier" | "type_identifier" => {
+                return Some((file.text_of(node).to_owned(), pointers));
+            }
+            "pointer_declarator" | "array_declarator" => pointers += 1,
+            _ => (),
+        }
+        node = node.child_by_field_name("declarator").or_else(|| {
+            (node.kind() == "parenthesized_declarator").then(|| node.named_child(0)).flatten()
+        })?;
+    }
+}

@@ -1,0 +1,53 @@
+//! Tools for the memory of event-driven servers, after the LCN paper of 2006 on cache misses in TUX: `memwalk` analyses
+//! a C server, `stingygen` generates an allocator and a scheduler for it, and `stingify` makes the server use them.
+
+#![forbid(unsafe_code)]
+
+mod c;
+mod error;
+mod memwalk;
+mod model;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use error::Error;
+
+/// Reduces the cache misses of event-driven servers.
+#[derive(Parser)]
+#[command(name = "phalanx-stingy", version, max_term_width = 100, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Memwalk(memwalk::Memwalk),
+}
+
+/// Writes to standard output. A reader that has gone away, such as `head`, is no error.
+fn print(text: &str) -> Result<(), Error> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::write(Path::new("standard output"))(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Memwalk(memwalk) => memwalk.run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("phalanx-stingy: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Finds stages, transitions and objects, and reports constructs that are not understood.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::config::Config;
+use super::events::{Action, Event, Region};
+use super::live;
+use super::program::Program;
+use super::stack::Stacks;
+use crate::c::debug_info::DebugInfo;
+use crate::c::function::{Function, Functions};
+use crate::c::{source, stack_usage};
+use crate::error::Error;
+use crate::model::{Analysis, ENTRY, Object, Place, Site, Stage, Transition, Warning};
+
+/// Maximum number of static variables that the analysis lists.
+const MAX_GLOBALS: usize = 10;
+
+/// Analyses a server.
+pub(crate) fn analyse(config: &Config) -> Result<Analysis, Error> {
+    let files = source::load(&config.folder, &config.sources)?;
+    let info = DebugInfo::load(&config.folder.join(&config.program))?;
+    let program = Program::new(config, info, Functions::collect(&files))?;
+    let mut collected = Collected::default();
+    collected.warn_syntax(&files);
+    collected.add_stages(&program)?;
+    collected.objects.retain(|_, object| !object.allocated.is_empty());
+    let mut stages = std::mem::take(&mut collected.stages);
+    live::sort(&mut stages, &collected.transitions);
+    live::propagate(&mut stages, &collected.transitions);
+    for stage in &mut stages {
+        let sizes = live::during(stage).into_iter().filter_map(|o| collected.objects.get(o)?.bytes);
+        stage.bytes = sizes.sum();
+    }
+    if let Some(folder) = &config.stack_usage {
+        let frames = stack_usage::load(&config.folder.join(folder))?;
+        collected.add_stacks(&program, &mut stages, frames);
+    }
+    let Program { info, .. } = program;
+    let stack = stages.iter().filter_map(|stage| stage.stack).max();
+    Ok(Analysis {
+        program: config.program.clone(),
+        stages,
+        transitions: collected.transitions.into_iter().collect(),
+        objects: collected.objects.into_values().collect(),
+        global_bytes: info.global_bytes,
+        globals: info.globals.into_iter().take(MAX_GLOBALS).collect(),
+        stack,
+        warnings: collected.warnings.into_iter().collect(),
+    })
+}
+
+#[derive(Default)]
+struct Collected {
+    stages: Vec<Stage>,
+    transitions: BTreeSet<Transition>,
+    objects: BTreeMap<String, Object>,
+    warnings: BTreeSet<Warning>,
+}
+
+impl Collected {
+    fn warn(&mut self, at: Place, what: impl Into<String>) {
+        self.warnings.insert(Warning { at, what: what.into() });
+    }
+
+    /// Reports text that is not C as the grammar knows it, once for each function.
+    fn warn_syntax(&mut self, files: &[source::File]) {
+        for file in files {
+            let mut cursor = file.tree.walk();
+            for item in file.tree.root_node().children(&mut cursor).filter(|item| item.has_error())
+            {
+                let error = source::nodes(item).find(|node| node.is_error() || node.is_missing());
+                let at = file.place(error.unwrap_or(item));
+                self.warn(
+                    at,
+                    "this syntax was not understood; what follows in the function may be missing",
+                );
+            }
+        }
+    }
+
+    /// Adds the entry, then every stage that is queued or declared.
+    fn add_stages(&mut self, program: &Program<'_>) -> Result<(), Error> {
+        let mut todo = vec![ENTRY.to_owned()];
+        todo.extend(program.declared_stages());
+        let mut known: BTreeSet<String> = todo.iter().cloned().collect();
+        while let Some(name) = todo.pop() {
+            let regions = if name == ENTRY {
+                program.entry()
+            } else {
+                program.stage(&name).into_iter().collect()
+            };
+            let Some(first) = regions.first() else { continue };
+            let node = first.roots.first().copied().unwrap_or(first.function.body);
+            let is_whole = node == first.function.body;
+            let at = first.function.file.place(if is_whole { first.function.node } else { node });
+            let mut found = Memory::default();
+            for region in &regions {
+                self.walk(program, &name, region, &mut found);
+            }
+            for edge in self.transitions.iter().filter(|edge| edge.from == name) {
+                if known.insert(edge.to.clone()) {
+                    todo.push(edge.to.clone());
+                }
+            }
+            let may_free = found.may_free.difference(&found.frees).cloned().collect();
+            self.stages.push(Stage {
+                name,
+                at,
+                allocates: found.allocates.into_iter().collect(),
+                frees: found.frees.into_iter().collect(),
+                may_free,
+                live: Vec::new(),
+                bytes: 0,
+                stack: None,
+            });
+        }
+        if self.transitions.is_empty() {
+            let what = "no transition was found; check `queue` or `states` in `[stages]`";
+            return Err(Error::contents(&program.config.folder.join("stingy.toml"), what));
+        }
+        Ok(())
+    }
+
+    fn walk<'s>(
+        &mut self,
+        program: &Program<'s>,
+        stage: &str,
+        region: &Region<'_, 's>,
+        found: &mut Memory,
+    ) {
+        program.walk(region, &mut |function, event| {
+            let at = function.file.place(event.node);
+            match program.queued_stages(function, event) {
+                Ok(names) => self.transitions.extend(names.into_iter().map(|to| Transition {
+                    from: stage.to_owned(),
+                    to,
+                    at: at.clone(),
+                })),
+                Err(expression) => {
+                    let text = function.file.text_of(expression);
+                    self.warn(at.clone(), format!("the next stage, `{text}`, is not constant"));
+                }
+            }
+            match &event.action {
+                Action::Call { .. } => self.add_memory(program, function, event, found),
+                Action::Indirect { name } if program.callees(event).is_empty() => {
+                    let what =
+                        format!("call through `{name}`, to which no known function is assigned");
+                    self.warn(at, what);
+                }
+                _ => (),
+            }
+        });
+    }
+
+    fn add_memory<'s>(
+        &mut self,
+        program: &Program<'s>,
+        function: &Function<'s>,
+        event: &Event<'s>,
+        found: &mut Memory,
+    ) {
+        let Action::Call { name, arguments } = &event.action else { return };
+        let at = function.file.place(event.node);
+        let site =
+            Site { at: at.clone(), function: function.name.clone(), calls: (*name).to_owned() };
+        if let Some(by) = program.config.allocation(name) {
+            match program.allocated(function, event.node, arguments, by) {
+                Ok(allocated) => {
+                    if allocated.bytes.is_none() {
+                        let object = &allocated.object;
+                        self.warn(at, format!(
+                            "the size of `{object}` is determined at run time; state a bound in `[memory.sizes]`"
+                        ));
+                    }
+                    let object = self.object(&allocated.object);
+                    object.bytes = object.bytes.max(allocated.bytes);
+                    add(&mut object.allocated, site);
+                    found.allocates.insert(allocated.object);
+                }
+                Err(what) => self.warn(at, format!("not understood: {what}")),
+            }
+        } else if let Some(by) = program.config.deallocation(name) {
+            let Some(&memory) = arguments.get(by.memory) else { return };
+            match program.freed(function, memory) {
+                Ok(object) => {
+                    let text = function.file.text_of(memory);
+                    let is_certain =
+                        !event.is_conditional && event.guard.is_none_or(|guard| guard == text);
+                    if is_certain {
+                        found.frees.insert(object.clone());
+                    } else {
+                        found.may_free.insert(object.clone());
+                    }
+                    add(&mut self.object(&object).freed, site);
+                }
+                Err(what) => self.warn(at, format!("not understood: {what}")),
+            }
+        }
+    }
+
+    fn object(&mut self, name: &str) -> &mut Object {
+        self.objects.entry(name.to_owned()).or_insert_with(|| Object {
+            name: name.to_owned(),
+            bytes: None,
+            allocated: Vec::new(),
+            freed: Vec::new(),
+        })
+    }
+
+    fn add_stacks(
+        &mut self,
+        program: &Program<'_>,
+        stages: &mut [Stage],
+        frames: std::collections::HashMap<String, stack_usage::Frame>,
+    ) {
+        let mut stacks = Stacks::new(program, frames);
+        for stage in stages {
+            let regions = if stage.name == ENTRY {
+                program.entry()
+            } else {
+                program.stage(&stage.name).into_iter().collect()
+            };
+            stage.stack = regions.iter().map(|region| stacks.depth(region)).max();
+        }
+        let reasons = [
+            (&stacks.recursive, "the function is recursive; the stack counts it once"),
+            (&stacks.unbounded, "the frame of the function depends on run-time sizes"),
+        ];
+        for (names, what) in reasons {
+            for function in names.iter().map(|&name| &program.functions.by_name[name]) {
+                self.warn(function.file.place(function.node), what);
+            }
+        }
+    }
+}
+
+/// The memory of one stage.
+#[derive(Default)]
+struct Memory {
+    allocates: BTreeSet<String>,
+    frees: BTreeSet<String>,
+    may_free: BTreeSet<String>,
+}
+
+/// Adds a site that several stages may reach.
+fn add(sites: &mut Vec<Site>, site: Site) {
+    if let Err(at) = sites.binary_search(&site) {
+        sites.insert(at, site);
+    }
+}

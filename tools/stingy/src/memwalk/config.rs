@@ -1,0 +1,139 @@
+//! The description of a server that replaces annotations in its sources: `stingy.toml`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::error::Error;
+
+/// A `stingy.toml`. Paths are relative to its folder.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Config {
+    /// The folder of the file.
+    #[serde(skip)]
+    pub(crate) folder: PathBuf,
+    /// C files, and folders of C files.
+    pub(crate) sources: Vec<PathBuf>,
+    /// The program built from them with `-g`.
+    pub(crate) program: PathBuf,
+    /// A folder with the files of `-fstack-usage`.
+    pub(crate) stack_usage: Option<PathBuf>,
+    pub(crate) stages: Stages,
+    #[serde(default)]
+    pub(crate) memory: Memory,
+}
+
+/// How the server represents stages.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Stages {
+    /// The function with the event loop.
+    pub(crate) scheduler: String,
+    /// The function that executes the current stage of a request.
+    pub(crate) schedule: String,
+    /// If stages are functions: the function that queues a request for a stage.
+    pub(crate) queue: Option<Queue>,
+    /// If stages are enumerators.
+    pub(crate) states: Option<States>,
+    /// Further functions in which requests start, such as callbacks of an event library.
+    #[serde(default)]
+    pub(crate) entries: Vec<String>,
+    /// Functions that are not followed, such as those for administrators.
+    #[serde(default)]
+    pub(crate) cut: Vec<String>,
+}
+
+/// `QueueStage` of the paper.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Queue {
+    pub(crate) function: String,
+    /// Index of the parameter with the stage.
+    pub(crate) stage: usize,
+}
+
+/// Stages that are the values of a member.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct States {
+    /// The name of the enumeration.
+    pub(crate) enumeration: String,
+    /// The member that contains the state.
+    pub(crate) member: String,
+    /// The function with the `switch` over it.
+    pub(crate) dispatch: String,
+}
+
+/// How the server allocates.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Memory {
+    /// In addition to `malloc`, `calloc` and `realloc`.
+    #[serde(default)]
+    pub(crate) allocate: Vec<Allocate>,
+    /// In addition to `free`.
+    #[serde(default)]
+    pub(crate) free: Vec<Free>,
+    /// Upper bounds of objects whose size is determined at run time.
+    #[serde(default)]
+    pub(crate) sizes: BTreeMap<String, u64>,
+}
+
+/// A function that allocates.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Allocate {
+    pub(crate) function: String,
+    /// Index of the parameter with the size.
+    pub(crate) size: Option<usize>,
+    /// Index of the parameter with the number of elements.
+    pub(crate) count: Option<usize>,
+    /// The type that the function allocates, if no parameter states a size.
+    pub(crate) object: Option<String>,
+}
+
+/// A function that frees its parameter.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Free {
+    pub(crate) function: String,
+    /// Index of the parameter with the memory.
+    pub(crate) memory: usize,
+}
+
+impl Config {
+    /// Reads a file, and adds the functions of the C library.
+    pub(crate) fn load(path: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(path).map_err(Error::read(path))?;
+        let mut config: Self =
+            toml::from_str(&text).map_err(|error| Error::contents(path, error.to_string()))?;
+        config.folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        let stages = &config.stages;
+        if stages.queue.is_some() == stages.states.is_some() {
+            let what = "`[stages]` needs either `queue`, if stages are functions, or `states`, \
+                        if they are enumerators";
+            return Err(Error::contents(path, what));
+        }
+        let standard = [("malloc", 0, None), ("calloc", 1, Some(0)), ("realloc", 1, None)];
+        config.memory.allocate.extend(standard.map(|(function, size, count)| Allocate {
+            function: function.to_owned(),
+            size: Some(size),
+            count,
+            object: None,
+        }));
+        config.memory.free.push(Free { function: "free".to_owned(), memory: 0 });
+        Ok(config)
+    }
+
+    /// The allocation that a call of this function makes.
+    pub(crate) fn allocation(&self, function: &str) -> Option<&Allocate> {
+        self.memory.allocate.iter().find(|allocate| allocate.function == function)
+    }
+
+    /// The deallocation that a call of this function makes.
+    pub(crate) fn deallocation(&self, function: &str) -> Option<&Free> {
+        self.memory.free.iter().find(|free| free.function == function)
+    }
+}

@@ -1,0 +1,161 @@
+//! The calls and assignments of a piece of code.
+
+use tree_sitter::Node;
+
+use crate::c::function::Function;
+use crate::c::source::bare;
+
+/// A part of a function: its body, or the cases of a `switch`.
+#[derive(Clone, Debug)]
+pub(crate) struct Region<'p, 's> {
+    pub(crate) function: &'p Function<'s>,
+    pub(crate) roots: Vec<Node<'s>>,
+}
+
+/// A call or an assignment.
+#[derive(Clone, Debug)]
+pub(crate) struct Event<'s> {
+    pub(crate) node: Node<'s>,
+    pub(crate) action: Action<'s>,
+    /// Some path through the region does not reach the event.
+    pub(crate) is_conditional: bool,
+    /// The pointer of the innermost `if (pointer)` without `else` around the event. Such an `if` alone does not make
+    /// the event conditional.
+    pub(crate) guard: Option<&'s str>,
+}
+
+/// The kind of an event.
+#[derive(Clone, Debug)]
+pub(crate) enum Action<'s> {
+    Call {
+        name: &'s str,
+        arguments: Vec<Node<'s>>,
+    },
+    /// A call through a pointer, with the name of the member or variable.
+    Indirect {
+        name: &'s str,
+    },
+    Assign {
+        left: Node<'s>,
+        right: Node<'s>,
+    },
+}
+
+/// The events of a region in the order of the text.
+pub(crate) fn events<'s>(region: &Region<'_, 's>) -> Vec<Event<'s>> {
+    let mut walk =
+        Walk { function: region.function, has_left: false, guard: None, found: Vec::new() };
+    for &root in &region.roots {
+        walk.visit(root, false);
+    }
+    walk.found
+}
+
+struct Walk<'p, 's> {
+    function: &'p Function<'s>,
+    /// A statement before may have left the region.
+    has_left: bool,
+    guard: Option<&'s str>,
+    found: Vec<Event<'s>>,
+}
+
+impl<'s> Walk<'_, 's> {
+    fn visit(&mut self, node: Node<'s>, is_conditional: bool) {
+        let field = |name| node.child_by_field_name(name);
+        match node.kind() {
+            "if_statement" => self.visit_if(node, is_conditional),
+            "while_statement" | "for_statement" | "switch_statement" | "conditional_expression" => {
+                for i in 0..node.named_child_count() {
+                    let Some(child) = node.named_child(i as u32) else { continue };
+                    let is_first =
+                        Some(child) == field("condition") || Some(child) == field("initializer");
+                    self.visit(child, is_conditional || !is_first);
+                }
+            }
+            "binary_expression" => {
+                let operator = field("operator").map(|node| self.text(node));
+                let is_lazy = matches!(operator, Some("&&" | "||"));
+                self.visit_field(node, "left", is_conditional);
+                self.visit_field(node, "right", is_conditional || is_lazy);
+            }
+            "return_statement" | "goto_statement" | "break_statement" | "continue_statement" => {
+                self.visit_children(node, is_conditional);
+                self.has_left = true;
+            }
+            "call_expression" => {
+                self.visit_children(node, is_conditional);
+                self.add_call(node, is_conditional);
+            }
+            "assignment_expression" => {
+                self.visit_children(node, is_conditional);
+                if let (Some(left), Some(right)) = (field("left"), field("right")) {
+                    self.add(node, Action::Assign { left, right }, is_conditional);
+                }
+            }
+            _ => self.visit_children(node, is_conditional),
+        }
+    }
+
+    fn visit_if(&mut self, node: Node<'s>, is_conditional: bool) {
+        self.visit_field(node, "condition", is_conditional);
+        let condition = node.child_by_field_name("condition").map(bare);
+        let tests_pointer = condition
+            .filter(|condition| matches!(condition.kind(), "identifier" | "field_expression"))
+            .filter(|_| node.child_by_field_name("alternative").is_none());
+        match tests_pointer {
+            Some(pointer) => {
+                let outer = self.guard.replace(self.text(pointer));
+                // Two pointers: only one is known.
+                self.visit_field(node, "consequence", is_conditional || outer.is_some());
+                self.guard = outer;
+            }
+            None => {
+                self.visit_field(node, "consequence", true);
+                self.visit_field(node, "alternative", true);
+            }
+        }
+    }
+
+    fn visit_field(&mut self, node: Node<'s>, field: &str, is_conditional: bool) {
+        if let Some(child) = node.child_by_field_name(field) {
+            self.visit(child, is_conditional);
+        }
+    }
+
+    fn visit_children(&mut self, node: Node<'s>, is_conditional: bool) {
+        for i in 0..node.named_child_count() {
+            if let Some(child) = node.named_child(i as u32) {
+                self.visit(child, is_conditional);
+            }
+        }
+    }
+
+    fn add_call(&mut self, node: Node<'s>, is_conditional: bool) {
+        let Some(callee) = node.child_by_field_name("function").map(bare) else { return };
+        let arguments = node.child_by_field_name("arguments").map(|list| {
+            let arguments =
+                (0..list.named_child_count()).filter_map(|i| list.named_child(i as u32));
+            arguments.filter(|argument| argument.kind() != "comment").collect()
+        });
+        let action = match callee.kind() {
+            "identifier" if !self.function.variables.contains_key(self.text(callee)) => {
+                Action::Call { name: self.text(callee), arguments: arguments.unwrap_or_default() }
+            }
+            "field_expression" => {
+                let field = callee.child_by_field_name("field").unwrap_or(callee);
+                Action::Indirect { name: self.text(field) }
+            }
+            _ => Action::Indirect { name: self.text(callee) },
+        };
+        self.add(node, action, is_conditional);
+    }
+
+    fn add(&mut self, node: Node<'s>, action: Action<'s>, is_conditional: bool) {
+        let is_conditional = is_conditional || self.has_left;
+        self.found.push(Event { node, action, is_conditional, guard: self.guard });
+    }
+
+    fn text(&self, node: Node<'_>) -> &'s str {
+        self.function.file.text_of(node)
+    }
+}

@@ -1,0 +1,55 @@
+//! `memwalk`: the stages of a server, and the memory of a request at each.
+
+mod analysis;
+pub(crate) mod config;
+mod events;
+mod live;
+mod memory;
+mod program;
+mod report;
+mod stack;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::error::Error;
+use crate::model::Analysis;
+
+/// Analyse a server: its stages, their transitions, and the memory of a request at each.
+///
+/// The sizes are those of the compiler, from the debugging information of the built program. All quantities are upper
+/// bounds; warnings name the constructs that were not understood.
+#[derive(Args)]
+pub(crate) struct Memwalk {
+    /// The description of the server.
+    #[arg(default_value = "stingy.toml")]
+    config: PathBuf,
+    /// Print the analysis as JSON, the input of the other tools.
+    #[arg(long, conflicts_with = "dot")]
+    json: bool,
+    /// Print the graph of stages for Graphviz.
+    #[arg(long)]
+    dot: bool,
+}
+
+impl Memwalk {
+    pub(crate) fn run(&self) -> Result<(), Error> {
+        let analysis = analysis::analyse(&config::Config::load(&self.config)?)?;
+        let mut text = String::new();
+        if self.json {
+            text = serde_json::to_string_pretty(&analysis).expect("a tree of strings and numbers");
+            text.push('\n');
+        } else {
+            let print: fn(&Analysis, &mut dyn std::fmt::Write) -> std::fmt::Result =
+                if self.dot { report::dot } else { report::table };
+            print(&analysis, &mut text).expect("writing to a string");
+        }
+        if self.json || self.dot {
+            for warning in &analysis.warnings {
+                eprintln!("{}: {}", warning.at, warning.what);
+            }
+        }
+        crate::print(&text)
+    }
+}

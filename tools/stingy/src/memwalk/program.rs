@@ -1,0 +1,227 @@
+//! A parsed server: its stages as regions of code, and the functions that they reach.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use tree_sitter::Node;
+
+use super::config::Config;
+use super::events::{Action, Event, Region, events};
+use crate::c::debug_info::DebugInfo;
+use crate::c::expression::Scope;
+use crate::c::function::{Function, Functions};
+use crate::c::source::nodes;
+use crate::error::Error;
+
+/// A server and its description.
+#[derive(Debug)]
+pub(crate) struct Program<'s> {
+    pub(crate) config: &'s Config,
+    pub(crate) info: DebugInfo,
+    pub(crate) functions: Functions<'s>,
+    /// Functions that queue a request, and the index of their parameter with the stage.
+    queues: HashMap<String, usize>,
+}
+
+impl<'s> Program<'s> {
+    /// # Errors
+    /// If the sources lack a function that the configuration names.
+    pub(crate) fn new(
+        config: &'s Config,
+        info: DebugInfo,
+        functions: Functions<'s>,
+    ) -> Result<Self, Error> {
+        let mut program = Self { config, info, functions, queues: HashMap::new() };
+        let stages = &config.stages;
+        let queue = stages.queue.iter().map(|queue| &queue.function);
+        let dispatch = stages.states.iter().map(|states| &states.dispatch);
+        let named = [&stages.scheduler, &stages.schedule].into_iter().chain(&stages.entries);
+        for name in named.chain(queue).chain(dispatch) {
+            if !program.functions.by_name.contains_key(name) {
+                let what =
+                    format!("the sources define no function `{name}`, which `[stages]` names");
+                return Err(Error::contents(&config.folder.join("stingy.toml"), what));
+            }
+        }
+        if let Some(states) = &stages.states
+            && !program.info.enumerations.contains_key(&states.enumeration)
+        {
+            let what = format!("the program has no enumeration `{}`", states.enumeration);
+            return Err(Error::contents(&config.program, what));
+        }
+        program.find_queues();
+        Ok(program)
+    }
+
+    pub(crate) fn scope(&self) -> Scope<'_, 's> {
+        Scope { info: &self.info, functions: &self.functions }
+    }
+
+    /// Finds functions that pass a parameter on as the stage, such as setters of the state.
+    fn find_queues(&mut self) {
+        if let Some(queue) = &self.config.stages.queue {
+            self.queues.insert(queue.function.clone(), queue.stage);
+        }
+        loop {
+            let mut found = Vec::new();
+            for function in self.functions.by_name.values() {
+                if self.queues.contains_key(&function.name) {
+                    continue;
+                }
+                for event in events(&whole(function)) {
+                    let stage = self.stage_argument(function, &event);
+                    let name = stage.map(|stage| function.file.text_of(stage));
+                    let index = function.parameters.iter().position(|p| Some(p.as_str()) == name);
+                    if let Some(index) = index {
+                        found.push((function.name.clone(), index));
+                    }
+                }
+            }
+            if found.is_empty() {
+                break;
+            }
+            self.queues.extend(found);
+        }
+    }
+
+    /// The expression for the stage, if the event queues a request.
+    fn stage_argument(&self, function: &Function<'s>, event: &Event<'s>) -> Option<Node<'s>> {
+        match &event.action {
+            Action::Call { name, arguments } => arguments.get(*self.queues.get(*name)?).copied(),
+            Action::Assign { left, right } => {
+                let states = self.config.stages.states.as_ref()?;
+                let member = left.child_by_field_name("field")?;
+                (function.file.text_of(member) == states.member).then_some(*right)
+            }
+            Action::Indirect { .. } => None,
+        }
+    }
+
+    /// The stages that an event queues a request for. `Err` with the expression if they are not constant.
+    pub(crate) fn queued_stages(
+        &self,
+        function: &Function<'s>,
+        event: &Event<'s>,
+    ) -> Result<BTreeSet<String>, Node<'s>> {
+        let Some(argument) = self.stage_argument(function, event) else {
+            return Ok(BTreeSet::new());
+        };
+        let text = function.file.text_of(argument);
+        let names: BTreeSet<String> = nodes(argument)
+            .filter(|node| node.kind() == "identifier")
+            .map(|node| function.file.text_of(node))
+            .filter(|name| self.is_stage(name))
+            .map(str::to_owned)
+            .collect();
+        let is_parameter = function.parameters.iter().any(|name| name == text);
+        // An assignment to a member of the same name in another structure is no error.
+        let is_foreign = matches!(event.action, Action::Assign { .. })
+            && nodes(argument).all(|node| node.kind() != "identifier");
+        if names.is_empty() && !is_parameter && !is_foreign { Err(argument) } else { Ok(names) }
+    }
+
+    fn is_stage(&self, name: &str) -> bool {
+        match &self.config.stages.states {
+            Some(states) => self.info.enumerations[&states.enumeration].iter().any(|e| e == name),
+            None => self.functions.by_name.contains_key(name),
+        }
+    }
+
+    /// The code of the entry: the scheduler and the further entries.
+    pub(crate) fn entry(&self) -> Vec<Region<'_, 's>> {
+        let stages = &self.config.stages;
+        let names = [&stages.scheduler].into_iter().chain(&stages.entries);
+        names.map(|name| whole(&self.functions.by_name[name])).collect()
+    }
+
+    /// The code of a stage; `None` for an enumerator without a `case`.
+    pub(crate) fn stage(&self, name: &str) -> Option<Region<'_, 's>> {
+        let Some(states) = &self.config.stages.states else {
+            return self.functions.by_name.get(name).map(whole);
+        };
+        let function = &self.functions.by_name[&states.dispatch];
+        let labels = |case: Node<'s>| {
+            case.child_by_field_name("value").map(|value| function.file.text_of(value))
+        };
+        let is_case = |node: &Node<'s>| node.kind() == "case_statement";
+        let mut case =
+            nodes(function.body).filter(is_case).find(|&case| labels(case) == Some(name))?;
+        // Labels in succession share the code of the last.
+        loop {
+            let value = case.child_by_field_name("value");
+            let roots: Vec<_> = (0..case.named_child_count())
+                .filter_map(|i| case.named_child(i as u32))
+                .filter(|child| Some(*child) != value && child.kind() != "comment")
+                .collect();
+            match case.next_named_sibling().filter(is_case) {
+                Some(next) if roots.is_empty() => case = next,
+                _ => return Some(Region { function, roots }),
+            }
+        }
+    }
+
+    /// All enumerators, if stages are enumerators.
+    pub(crate) fn declared_stages(&self) -> Vec<String> {
+        let states = self.config.stages.states.as_ref();
+        states.map(|states| self.info.enumerations[&states.enumeration].clone()).unwrap_or_default()
+    }
+
+    /// Calls `visit` for every event that a region reaches, with the function that contains it. The events of a
+    /// conditionally called function are conditional.
+    pub(crate) fn walk(
+        &self,
+        region: &Region<'_, 's>,
+        visit: &mut dyn FnMut(&Function<'s>, &Event<'s>),
+    ) {
+        let mut reached: BTreeMap<&str, bool> = BTreeMap::new();
+        let mut todo = vec![(region.clone(), false)];
+        while let Some((region, is_conditional)) = todo.pop() {
+            for mut event in events(&region) {
+                event.is_conditional |= is_conditional;
+                visit(region.function, &event);
+                let is_indirect = matches!(event.action, Action::Indirect { .. });
+                let is_conditional = event.is_conditional || event.guard.is_some() || is_indirect;
+                for callee in self.callees(&event) {
+                    let known = reached.get(callee.name.as_str());
+                    if known.is_none_or(|&known| known && !is_conditional) {
+                        reached.insert(&callee.name, is_conditional);
+                        todo.push((whole(callee), is_conditional));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The functions with a body that an event calls, except for those that analyses do not follow.
+    pub(crate) fn callees(&self, event: &Event<'_>) -> Vec<&Function<'s>> {
+        let names: Vec<&str> = match &event.action {
+            Action::Call { name, .. } => vec![name],
+            Action::Indirect { name } => {
+                let targets = self.functions.targets.get(*name);
+                targets.into_iter().flatten().map(String::as_str).collect()
+            }
+            Action::Assign { .. } => Vec::new(),
+        };
+        let followed = names.into_iter().filter(|name| !self.is_boundary(name));
+        followed.filter_map(|name| self.functions.by_name.get(name)).collect()
+    }
+
+    /// Whether analyses stop at a function.
+    fn is_boundary(&self, name: &str) -> bool {
+        let stages = &self.config.stages;
+        let is_dispatch = stages.states.as_ref().is_some_and(|states| states.dispatch == name);
+        let queue = stages.queue.as_ref().is_some_and(|queue| queue.function == name);
+        queue
+            || is_dispatch
+            || [&stages.scheduler, &stages.schedule]
+                .into_iter()
+                .chain(&stages.cut)
+                .any(|n| n == name)
+            || self.config.allocation(name).is_some()
+            || self.config.deallocation(name).is_some()
+    }
+}
+
+/// The body of a function.
+pub(crate) fn whole<'p, 's>(function: &'p Function<'s>) -> Region<'p, 's> {
+    Region { function, roots: vec![function.body] }
+}

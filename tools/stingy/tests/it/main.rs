@@ -1,0 +1,4 @@
+//! The tools on small C servers that the tests compile.
+
+mod common;
+mod memwalk;

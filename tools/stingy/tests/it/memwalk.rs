@@ -1,0 +1,144 @@
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::common::{copy, has, output, run, stingy};
+
+/// The analysis of `tux.c`, compiled in a new folder.
+fn tux() -> (TempDir, Value) {
+    let folder = tempfile::tempdir().expect("a folder");
+    for file in ["tux.c", "stingy.toml"] {
+        copy(&format!("examples/tux/{file}"), folder.path());
+    }
+    run(folder.path(), "gcc", &["-O2", "-g", "-fstack-usage", "-o", "tux", "tux.c"]);
+    let json = stingy(folder.path(), &["memwalk", "--json"]);
+    (folder, serde_json::from_str(&json).expect("JSON"))
+}
+
+/// The strings at `key` of each element.
+fn names<'a>(list: &'a Value, key: &str) -> Vec<&'a str> {
+    list.as_array().expect("a list").iter().map(|item| item[key].as_str().expect("text")).collect()
+}
+
+#[test]
+fn the_stages_of_tux_are_found_in_order() {
+    if !has("gcc") {
+        return;
+    }
+    let (folder, analysis) = tux();
+    let stages = [
+        "entry",
+        "read_request",
+        "parse_headers",
+        "lookup_object",
+        "check_access",
+        "generate_header",
+        "fill_body",
+        "send_response",
+        "log_request",
+    ];
+    assert_eq!(names(&analysis["stages"], "name"), stages);
+    let mut edges: Vec<_> = names(&analysis["transitions"], "from")
+        .into_iter()
+        .zip(names(&analysis["transitions"], "to"))
+        .collect();
+    edges.sort_unstable();
+    let mut expected: Vec<_> = stages.windows(2).map(|pair| (pair[0], pair[1])).collect();
+    expected.sort_unstable();
+    assert_eq!(edges, expected);
+    assert_eq!(analysis["warnings"], Value::Array(Vec::new()));
+    // The path is freed where the head is generated.
+    let body = &analysis["stages"][6];
+    assert_eq!(
+        body["live"],
+        serde_json::json!(["abuf", "context", "headers", "output", "tux_req"])
+    );
+    assert!(
+        analysis["stages"].as_array().expect("stages")[1..]
+            .iter()
+            .all(|s| s["stack"].as_u64() > Some(0))
+    );
+    assert!(
+        stingy(folder.path(), &["memwalk", "--dot"])
+            .contains("\"fill_body\" -> \"send_response\";")
+    );
+}
+
+#[test]
+fn sizes_are_those_of_the_compiler() {
+    if !has("gcc") {
+        return;
+    }
+    let (folder, analysis) = tux();
+    let objects = analysis["objects"].as_array().expect("objects");
+    assert_eq!(objects.len(), 7);
+    let source = std::fs::read_to_string(folder.path().join("tux.c")).expect("the source");
+    let mut probe = source.replace("int main(", "int other(");
+    probe += "int main(void) {";
+    for name in names(&analysis["objects"], "name") {
+        probe += &format!("printf(\"{name} %zu\\n\", sizeof(struct {name}));");
+    }
+    std::fs::write(folder.path().join("probe.c"), probe + "}").expect("a probe");
+    run(folder.path(), "gcc", &["-o", "probe", "probe.c"]);
+    let printed = run(folder.path(), "./probe", &[]);
+    let found: Vec<_> = objects
+        .iter()
+        .map(|object| format!("{} {}", object["name"].as_str().expect("a name"), object["bytes"]))
+        .collect();
+    assert_eq!(printed.lines().collect::<Vec<_>>(), found);
+}
+
+#[test]
+fn states_and_constructs_that_are_not_understood_are_reported_with_their_lines() {
+    if !has("gcc") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    for file in ["states.c", "states.toml"] {
+        copy(&format!("tests/data/{file}"), folder.path());
+    }
+    run(folder.path(), "gcc", &["-g", "-o", "states", "states.c"]);
+    let text = stingy(folder.path(), &["memwalk", "states.toml"]);
+    let expected = "\
+stage           bytes    stack  objects (+ allocated, - freed, ? perhaps freed)
+entry              48        -  +connection
+STATE_READ       4144        -  connection +connection.buffer
+STATE_CLOSE      4144        -  -connection connection.buffer connection.reply
+STATE_PARSE      4272        -  connection ?connection.buffer +connection.reply +header
+STATE_WRITE      4272        -  connection -connection.buffer ?connection.reply -header
+";
+    assert!(text.starts_with(expected), "{text}");
+    let warnings = text.split_once("warnings\n").expect("warnings").1;
+    let expected = "\
+states.c:56: the size of `connection.reply` is determined at run time; state a bound in `[memory.sizes]`
+states.c:59: call through `unknown`, to which no known function is assigned
+states.c:69: not understood: the type of `scratch`, which is freed; free a pointer to a structure
+states.c:81: the next stage, `(enum state)(wanted + 1)`, is not constant
+";
+    assert_eq!(warnings, expected);
+}
+
+#[test]
+fn errors_name_the_file_and_the_remedy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let fail = |arguments: &[&str]| {
+        let tool = env!("CARGO_BIN_EXE_phalanx-stingy");
+        let output = output(folder.path(), tool, arguments);
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(fail(&["memwalk"]).contains("cannot read stingy.toml"));
+    copy("examples/tux/stingy.toml", folder.path());
+    copy("examples/tux/tux.c", folder.path());
+    std::fs::write(folder.path().join("tux"), "#!/bin/sh").expect("a script");
+    assert!(fail(&["memwalk"]).contains("tux: not an ELF program"));
+    let toml = std::fs::read_to_string(folder.path().join("stingy.toml")).expect("the file");
+    let lacks = toml.replace("event_loop", "no_loop");
+    std::fs::write(folder.path().join("stingy.toml"), lacks).expect("a file");
+    if !has("gcc") {
+        return;
+    }
+    run(folder.path(), "gcc", &["-o", "tux", "tux.c"]);
+    assert!(fail(&["memwalk"]).contains("tux: the program has no debugging information"));
+    run(folder.path(), "gcc", &["-g", "-o", "tux", "tux.c"]);
+    assert!(fail(&["memwalk"]).contains("the sources define no function `no_loop`"));
+}
