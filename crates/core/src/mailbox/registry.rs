@@ -1,38 +1,73 @@
 //! The registry of the processors in this process. Wakers look up a mailbox by the processor's number,
 //! other handles by its identity.
+//!
+//! The number follows from the identity, which rises, so that a number is used again as late as possible: a waker that
+//! outlives its program must not wake a processor of a later one.
 
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::mailbox::mailbox::Mailbox;
+
+/// The number of numbers.
+const NUMBERS: usize = 1 << 16;
 
 /// The mailboxes of live processors, by number.
 static PROCESSORS: RwLock<Vec<Option<Arc<Mailbox>>>> = RwLock::new(Vec::new());
 
+/// All numbers, beginning with the one that a processor with this identity has unless it is in use.
+fn numbers(identity: u32) -> impl Iterator<Item = usize> {
+    let first = identity as usize % NUMBERS;
+    (first..NUMBERS).chain(0..first)
+}
+
 /// Registers a processor. Returns the number by which wakers find its mailbox.
 pub(crate) fn register(mailbox: Arc<Mailbox>) -> u16 {
-    let mut processors = PROCESSORS.write().unwrap_or_else(|poison| poison.into_inner());
-    let free = processors.iter().position(Option::is_none);
-    let number = free.unwrap_or_else(|| {
-        processors.push(None);
-        processors.len() - 1
-    });
+    let mut processors = PROCESSORS.write().unwrap_or_else(PoisonError::into_inner);
+    let free = |number: &usize| processors.get(*number).is_none_or(Option::is_none);
+    let number =
+        numbers(mailbox.identity).find(free).expect("fewer than 65,536 processors in one process");
+    if number >= processors.len() {
+        processors.resize(number + 1, None);
+    }
     processors[number] = Some(mailbox);
-    u16::try_from(number).expect("fewer than 65,536 processors in one process")
+    number as u16
 }
 
 pub(crate) fn unregister(number: u16) {
-    let mut processors = PROCESSORS.write().unwrap_or_else(|poison| poison.into_inner());
+    let mut processors = PROCESSORS.write().unwrap_or_else(PoisonError::into_inner);
     processors[usize::from(number)] = None;
 }
 
 /// The mailbox of the processor with this identity; none if it has shut down.
 pub(crate) fn mailbox_of(identity: u32) -> Option<Arc<Mailbox>> {
-    let processors = PROCESSORS.read().unwrap_or_else(|poison| poison.into_inner());
-    processors.iter().flatten().find(|mailbox| mailbox.identity == identity).cloned()
+    let processors = PROCESSORS.read().unwrap_or_else(PoisonError::into_inner);
+    let mut mailboxes = numbers(identity).filter_map(|number| processors.get(number)?.as_ref());
+    mailboxes.find(|mailbox| mailbox.identity == identity).cloned()
 }
 
 /// The mailbox of the processor with this number; none if it has shut down.
 pub(crate) fn mailbox_numbered(number: u16) -> Option<Arc<Mailbox>> {
-    let processors = PROCESSORS.read().unwrap_or_else(|poison| poison.into_inner());
+    let processors = PROCESSORS.read().unwrap_or_else(PoisonError::into_inner);
     processors.get(usize::from(number)).cloned().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_a_processor_that_ended_is_not_reused_at_once() {
+        let first = Arc::new(Mailbox::new(1));
+        let number = register(first.clone());
+        assert!(Arc::ptr_eq(&mailbox_of(first.identity).unwrap(), &first));
+        unregister(number);
+        assert!(mailbox_numbered(number).is_none() && mailbox_of(first.identity).is_none());
+        assert_ne!(register(Arc::new(Mailbox::new(1))), number);
+    }
+
+    #[test]
+    fn every_number_is_tried() {
+        let all: Vec<_> = numbers(65_535 + (3 << 16)).collect();
+        assert_eq!((&all[..3], all.len()), (&[65_535, 0, 1][..], NUMBERS));
+    }
 }

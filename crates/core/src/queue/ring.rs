@@ -14,7 +14,8 @@
 
 use std::mem::MaybeUninit;
 
-use crate::sync::{AtomicUsize, Ordering, UnsafeCell};
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::{AtomicUsize, UnsafeCell};
 
 struct Slot<T> {
     /// `position`: free for the producer of that position; `position + 1`: filled by it.
@@ -64,22 +65,18 @@ impl<T> Ring<T> {
 
     /// Appends `value`, or returns it when the ring is full. Callable from any thread.
     pub(crate) fn push(&self, value: T) -> Result<(), T> {
-        let mut position = self.tail.0.load(Ordering::Relaxed);
+        let mut position = self.tail.0.load(Relaxed);
         loop {
             let slot = &self.slots[position & self.mask];
-            let sequence = slot.sequence.load(Ordering::Acquire);
+            let sequence = slot.sequence.load(Acquire);
             if sequence == position {
-                match self.tail.0.compare_exchange_weak(
-                    position,
-                    position.wrapping_add(1),
-                    Ordering::Relaxed,
-                    Ordering::Relaxed,
-                ) {
+                let next = position.wrapping_add(1);
+                match self.tail.0.compare_exchange_weak(position, next, Relaxed, Relaxed) {
                     Ok(_) => {
                         // SAFETY: the exchange made this position ours, and the sequence showed that
                         // the consumer has released the cell.
                         slot.value.with_mut(|cell| unsafe { (*cell).write(value) });
-                        slot.sequence.store(position.wrapping_add(1), Ordering::Release);
+                        slot.sequence.store(next, Release);
                         return Ok(());
                     }
                     Err(now) => position = now,
@@ -87,34 +84,30 @@ impl<T> Ring<T> {
             } else if (sequence.wrapping_sub(position) as isize) < 0 {
                 return Err(value);
             } else {
-                position = self.tail.0.load(Ordering::Relaxed);
+                position = self.tail.0.load(Relaxed);
             }
         }
     }
 
     /// Takes the oldest value. None if the ring is empty or a producer is still writing that value.
     pub(crate) fn pop(&self) -> Option<T> {
-        let mut position = self.head.0.load(Ordering::Relaxed);
+        let mut position = self.head.0.load(Relaxed);
         loop {
             let slot = &self.slots[position & self.mask];
-            if slot.sequence.load(Ordering::Acquire) != position.wrapping_add(1) {
-                match self.head.0.load(Ordering::Relaxed) {
+            let next = position.wrapping_add(1);
+            if slot.sequence.load(Acquire) != next {
+                match self.head.0.load(Relaxed) {
                     same if same == position => return None,
                     now => position = now,
                 }
                 continue;
             }
-            match self.head.0.compare_exchange(
-                position,
-                position.wrapping_add(1),
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
+            match self.head.0.compare_exchange(position, next, Relaxed, Relaxed) {
                 Ok(_) => {
                     // SAFETY: the sequence showed that the cell is filled, and the exchange made it
                     // ours.
                     let value = slot.value.with_mut(|cell| unsafe { (*cell).assume_init_read() });
-                    slot.sequence.store(position.wrapping_add(self.mask + 1), Ordering::Release);
+                    slot.sequence.store(position.wrapping_add(self.mask + 1), Release);
                     return Some(value);
                 }
                 Err(now) => position = now,
@@ -124,8 +117,8 @@ impl<T> Ring<T> {
 
     /// The approximate number of values; exact if no other thread uses the ring.
     pub(crate) fn len(&self) -> usize {
-        let head = self.head.0.load(Ordering::Relaxed);
-        self.tail.0.load(Ordering::Relaxed).wrapping_sub(head).min(self.mask + 1)
+        let head = self.head.0.load(Relaxed);
+        self.tail.0.load(Relaxed).wrapping_sub(head).min(self.mask + 1)
     }
 }
 

@@ -65,8 +65,8 @@ pub(super) fn check_wakeups(places: &[SimProcessor]) -> Result<(), String> {
         let is_lost = || {
             place.asleep.is_some() && !place.has_wakeup() && place.processor().stepping().has_mail()
         };
-        // Wakers of simulations that have ended may wake this processor from other threads, because its number is
-        // reused. Such a thread needs time between the message and the wake-up.
+        // Threads outside the simulation, such as those of its blocking stages, need time between a message and its
+        // wake-up.
         if is_lost() && (0..RETRIES).all(|_| (thread::sleep(RETRY_DELAY), is_lost()).1) {
             return Err(format!(
                 "processor {number} sleeps although messages wait: a wake-up was lost"
