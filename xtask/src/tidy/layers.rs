@@ -35,6 +35,7 @@ const ALLOWED: &Table = &[
         &["access", "config", "guard", "http", "http2", "phalanx", "service", "testkit", "tls"],
     ),
     ("store", &["phalanx"]),
+    ("postgres", &["phalanx", "testkit"]),
     ("access", &["guard", "phalanx"]),
     (
         "broker",

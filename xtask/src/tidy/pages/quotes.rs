@@ -1,19 +1,20 @@
 //! Every Rust block in the documentation is compiled: the page runs as doctests, or the block quotes a source
 //! file.
 //!
-//! A page runs as doctests when the `docs.rs` of `crates/phalanx` or `crates/matcher` includes it. Otherwise a
-//! Rust block follows a line `<!-- from path/of/the/file.rs -->`, and its lines are a contiguous part of that
-//! file.
+//! A page runs as doctests when the `docs.rs` of one of a few crates includes it. Otherwise a Rust block follows a line
+//! `<!-- from path/of/the/file.rs -->`, and its lines are a contiguous part of that file.
 
 use crate::tidy::{Fault, Tree};
 
-/// The files that include pages as doctests; the second is for a crate that the first does not depend on.
+/// The file that includes most pages as doctests.
 const RUN: &str = "crates/phalanx/src/docs.rs";
-const RUN_TOO: &str = "crates/matcher/src/docs.rs";
+
+/// The same for crates that it does not depend on.
+const RUN_TOO: [&str; 2] = ["crates/matcher/src/docs.rs", "crates/postgres/src/docs.rs"];
 
 /// Finds Rust blocks that are neither doctests nor quotes.
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
-    let runs = [RUN, RUN_TOO].map(|file| tree.text(file).unwrap_or_default());
+    let runs = [RUN, RUN_TOO[0], RUN_TOO[1]].map(|file| tree.text(file).unwrap_or_default());
     let is_page = |path: &str| {
         path.ends_with(".md") && (path.starts_with("docs/") || path.starts_with("examples/"))
     };

@@ -1,0 +1,183 @@
+//! Where the database is, who connects, and the bounds.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The server's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+/// How to connect to a database, and the bounds of its queues.
+///
+/// ```
+/// use phalanx_postgres::Config;
+///
+/// let config = Config::tcp("127.0.0.1:5432".parse()?)
+///     .user("shop")
+///     .password("secret")
+///     .database("orders")
+///     .parameter("statement_timeout", "5s");
+/// # let _ = config;
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
+#[derive(Clone)]
+pub struct Config {
+    pub(crate) address: Address,
+    pub(crate) user: String,
+    pub(crate) password: Option<String>,
+    pub(crate) database: Option<String>,
+    pub(crate) parameters: Vec<(String, String)>,
+    pub(crate) connections: usize,
+    pub(crate) max_batch: usize,
+    pub(crate) max_queued: usize,
+    pub(crate) max_queued_bytes: usize,
+    pub(crate) max_result_bytes: usize,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) query_timeout: Duration,
+    pub(crate) queue_timeout: Duration,
+}
+
+impl Config {
+    /// A server at a TCP address. The user is `postgres` unless [`user`](Self::user) sets another.
+    pub fn tcp(address: SocketAddr) -> Self {
+        Self::at(Address::Tcp(address))
+    }
+
+    /// A server at a Unix socket, such as `/var/run/postgresql/.s.PGSQL.5432`.
+    pub fn unix(path: impl Into<PathBuf>) -> Self {
+        Self::at(Address::Unix(path.into()))
+    }
+
+    fn at(address: Address) -> Self {
+        Self {
+            address,
+            user: "postgres".to_owned(),
+            password: None,
+            database: None,
+            parameters: vec![("client_encoding".to_owned(), "UTF8".to_owned())],
+            connections: 1,
+            max_batch: 256,
+            max_queued: 4096,
+            max_queued_bytes: 16 << 20,
+            max_result_bytes: 16 << 20,
+            connect_timeout: Duration::from_secs(5),
+            query_timeout: Duration::from_secs(60),
+            queue_timeout: Duration::from_secs(5),
+        }
+    }
+
+    /// The user.
+    #[must_use]
+    pub fn user(mut self, user: &str) -> Self {
+        user.clone_into(&mut self.user);
+        self
+    }
+
+    /// The password, for SCRAM-SHA-256 and MD5. A clear-text password is sent over Unix sockets only.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self
+    }
+
+    /// The database. By default it has the name of the user.
+    #[must_use]
+    pub fn database(mut self, database: &str) -> Self {
+        self.database = Some(database.to_owned());
+        self
+    }
+
+    /// Sets a parameter of the sessions, such as `application_name`, `search_path` or `statement_timeout`.
+    #[must_use]
+    pub fn parameter(mut self, name: &str, value: &str) -> Self {
+        self.parameters.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The most connections of a processor; the default is 1. All queries of a processor form the cohorts of these
+    /// connections, so more of them make the cohorts smaller. More than one is useful where single statements take
+    /// long.
+    ///
+    /// # Panics
+    /// If `count` is zero.
+    #[must_use]
+    pub fn connections(mut self, count: usize) -> Self {
+        assert!(count > 0, "at least one connection");
+        self.connections = count;
+        self
+    }
+
+    /// The most queries that are sent together; the default is 256.
+    ///
+    /// # Panics
+    /// If `count` is zero.
+    #[must_use]
+    pub fn max_batch(mut self, count: usize) -> Self {
+        assert!(count > 0, "at least one query in a batch");
+        self.max_batch = count;
+        self
+    }
+
+    /// The most queries that wait for a connection of a processor; the default is 4096. Another one fails with
+    /// [`Error::Busy`](crate::Error::Busy).
+    #[must_use]
+    pub fn max_queued(mut self, count: usize) -> Self {
+        self.max_queued = count;
+        self
+    }
+
+    /// The most bytes of queries that wait for a connection of a processor; the default is 16 MiB.
+    #[must_use]
+    pub fn max_queued_bytes(mut self, bytes: usize) -> Self {
+        self.max_queued_bytes = bytes;
+        self
+    }
+
+    /// The most bytes of one result; the default is 16 MiB. A larger one is dropped, and the query fails with
+    /// [`Error::ResultTooLarge`](crate::Error::ResultTooLarge).
+    #[must_use]
+    pub fn max_result_bytes(mut self, bytes: usize) -> Self {
+        self.max_result_bytes = bytes;
+        self
+    }
+
+    /// The limit on opening a connection, with its authentication; the default is 5 seconds.
+    #[must_use]
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.connect_timeout = limit;
+        self
+    }
+
+    /// How long the server may be silent while it owes an answer; the default is 60 seconds. After that the connection
+    /// is closed. Set the parameter `statement_timeout` to a shorter time, so that the server ends such statements
+    /// itself, and only these fail.
+    #[must_use]
+    pub fn query_timeout(mut self, limit: Duration) -> Self {
+        self.query_timeout = limit;
+        self
+    }
+
+    /// How long a query may wait while no connection can be opened; the default is 5 seconds. After that it fails with
+    /// [`Error::Unavailable`](crate::Error::Unavailable).
+    #[must_use]
+    pub fn queue_timeout(mut self, limit: Duration) -> Self {
+        self.queue_timeout = limit;
+        self
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, user, database, .. } = self;
+        f.debug_struct("Config")
+            .field("address", address)
+            .field("user", user)
+            .field("database", database)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,108 @@
+//! The start of a connection: parameters and authentication.
+
+use bytes::BytesMut;
+use fallible_iterator::FallibleIterator;
+use postgres_protocol::authentication::md5_hash;
+use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use postgres_protocol::message::backend::Message;
+use postgres_protocol::message::frontend;
+
+use super::inbox::Frame;
+use super::link::Link;
+use super::prepared::{error_of, parse, unexpected};
+use crate::config::{Address, Config};
+use crate::error::Fault;
+
+/// Starts the session and authenticates, until the server is ready for queries.
+pub(super) async fn authenticate(link: &Link, config: &Config) -> Result<(), Fault> {
+    let mut startup = Startup { config, scram: None, ready: false, answer: BytesMut::new() };
+    let own = [("user", Some(&config.user)), ("database", config.database.as_ref())];
+    let own = own.into_iter().filter_map(|(name, value)| Some((name, value?.as_str())));
+    let others = config.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    frontend::startup_message(own.chain(others), &mut startup.answer)?;
+    loop {
+        if !startup.answer.is_empty() {
+            link.send(startup.answer.split()).await?;
+        }
+        link.process(|frame| startup.handle(frame))?;
+        if startup.ready {
+            return Ok(());
+        }
+        if startup.answer.is_empty() {
+            link.wait(config.connect_timeout).await?;
+        }
+    }
+}
+
+struct Startup<'c> {
+    config: &'c Config,
+    scram: Option<ScramSha256>,
+    ready: bool,
+    /// Messages to send.
+    answer: BytesMut,
+}
+
+impl<'c> Startup<'c> {
+    fn handle(&mut self, frame: Frame<'_>) -> Result<(), Fault> {
+        match frame.tag {
+            b'E' => return error_of(frame).and_then(|error| Err(Fault::Fatal(error))),
+            b'Z' => self.ready = true,
+            // The key of the process, for cancelling; a negotiation of the protocol's version.
+            b'K' | b'v' => {}
+            b'R' => self.authenticate(frame)?,
+            _ => return Err(unexpected(frame)),
+        }
+        Ok(())
+    }
+
+    fn authenticate(&mut self, frame: Frame<'_>) -> Result<(), Fault> {
+        match parse(frame)? {
+            Message::AuthenticationOk => {}
+            Message::AuthenticationCleartextPassword => {
+                if matches!(self.config.address, Address::Tcp(_)) {
+                    let what = "the server asks for the password in clear text; it is not sent over TCP: let the \
+                                server use scram-sha-256";
+                    return Err(Fault::Protocol(what.to_owned()));
+                }
+                frontend::password_message(self.password()?.as_bytes(), &mut self.answer)?;
+            }
+            Message::AuthenticationMd5Password(body) => {
+                let (user, password) = (self.config.user.as_bytes(), self.password()?.as_bytes());
+                let hash = md5_hash(user, password, body.salt());
+                frontend::password_message(hash.as_bytes(), &mut self.answer)?;
+            }
+            Message::AuthenticationSasl(body) => {
+                let scram = body.mechanisms().any(|mechanism| Ok(mechanism == SCRAM_SHA_256))?;
+                if !scram {
+                    let what = "the server offers no authentication by SCRAM-SHA-256";
+                    return Err(Fault::Protocol(what.to_owned()));
+                }
+                let password = self.password()?.as_bytes();
+                let scram = ScramSha256::new(password, ChannelBinding::unsupported());
+                frontend::sasl_initial_response(SCRAM_SHA_256, scram.message(), &mut self.answer)?;
+                self.scram = Some(scram);
+            }
+            Message::AuthenticationSaslContinue(body) => {
+                let scram = self.scram.as_mut().ok_or_else(|| unexpected(frame))?;
+                scram.update(body.data())?;
+                frontend::sasl_response(scram.message(), &mut self.answer)?;
+            }
+            Message::AuthenticationSaslFinal(body) => {
+                let scram = self.scram.as_mut().ok_or_else(|| unexpected(frame))?;
+                scram.finish(body.data())?;
+            }
+            _ => {
+                let what = "the server asks for an authentication other than SCRAM-SHA-256 or MD5";
+                return Err(Fault::Protocol(what.to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    fn password(&self) -> Result<&'c str, Fault> {
+        self.config.password.as_deref().ok_or_else(|| {
+            let what = "the server asks for a password; set it with `Config::password`";
+            Fault::Protocol(what.to_owned())
+        })
+    }
+}

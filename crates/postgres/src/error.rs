@@ -1,0 +1,154 @@
+//! Errors of queries.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx::CallError;
+use thiserror::Error;
+
+use crate::database_error::DatabaseError;
+
+/// Why a query has no result.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The server rejected or failed to execute the statement. It had no effect.
+    #[error(transparent)]
+    Database(#[from] Arc<DatabaseError>),
+    /// The number of parameters differs from that of the declared types.
+    #[error("the statement declares {expected} parameters, and {given} were passed")]
+    ParameterCount {
+        /// The number of declared types.
+        expected: usize,
+        /// The number of values.
+        given: usize,
+    },
+    /// A parameter does not have its declared type.
+    #[error("parameter ${index} cannot be encoded: {source}")]
+    Parameter {
+        /// Its number, from 1.
+        index: usize,
+        /// The reason.
+        source: Arc<dyn StdError + Send + Sync>,
+    },
+    /// The statement cannot be executed on a shared connection, or not in the way that it declares.
+    #[error("{word} is not supported here: {why}")]
+    Unsupported {
+        /// The statement's first word.
+        word: String,
+        /// The reason, and what to do instead.
+        why: &'static str,
+    },
+    /// The query is longer than a connection's queue.
+    #[error("the query has {bytes} bytes, and the queue {max} bytes; raise `max_queued_bytes`")]
+    TooLong {
+        /// The length of its messages.
+        bytes: usize,
+        /// [`Config::max_queued_bytes`](crate::Config::max_queued_bytes).
+        max: usize,
+    },
+    /// The queue of this processor is full. The query was not sent; it may be repeated later.
+    #[error("{queries} queries with {bytes} bytes are queued, the most allowed; retry later")]
+    Busy {
+        /// The number of queued queries.
+        queries: usize,
+        /// Their bytes.
+        bytes: usize,
+    },
+    /// No connection was opened in time. The query was not sent; it may be repeated later.
+    #[error("no connection to the database within {waited:?}: {what}")]
+    Unavailable {
+        /// How long the query waited.
+        waited: Duration,
+        /// The last failure.
+        what: Arc<str>,
+    },
+    /// The connection was lost after the query was sent and before its outcome was known. It may have been executed or
+    /// not. A [repeatable](crate::Statement::repeatable) statement is repeated instead.
+    #[error("the connection was lost, and the statement may or may not have been executed: {what}")]
+    Lost {
+        /// How the connection ended.
+        what: Arc<str>,
+    },
+    /// The result was larger than [`Config::max_result_bytes`](crate::Config::max_result_bytes) and was dropped. The
+    /// statement was executed.
+    #[error("the result has more than {max} bytes; select less or raise `max_result_bytes`")]
+    ResultTooLarge {
+        /// The limit.
+        max: usize,
+    },
+    /// The statement returned another number of rows than the method expects. It was executed.
+    #[error("expected {expected}, and the statement returned {rows}")]
+    RowCount {
+        /// The expected rows.
+        expected: &'static str,
+        /// The number of rows.
+        rows: usize,
+    },
+    /// The runtime has rejected or cancelled the call.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+impl Error {
+    /// The server's error, if the server has rejected the statement.
+    pub fn database(&self) -> Option<&DatabaseError> {
+        match self {
+            Self::Database(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// A string with a zero byte, or a message longer than the protocol permits.
+    pub(crate) fn encoding(error: io::Error) -> Self {
+        Self::Parameter { index: 0, source: Arc::new(error) }
+    }
+}
+
+/// Why a connection could not be opened, or has ended.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// The socket failed.
+    Io(io::Error),
+    /// The server closed the connection.
+    Closed,
+    /// The server has ended the connection with an error.
+    Fatal(Arc<DatabaseError>),
+    /// The server did not answer in time.
+    TimedOut(Duration),
+    /// The server's messages make no sense here.
+    Protocol(String),
+}
+
+impl Fault {
+    /// Whether another attempt to connect must fail, too.
+    pub(crate) fn is_permanent(&self) -> bool {
+        match self {
+            // A wrong password or user; no such database.
+            Self::Fatal(error) => error.code().starts_with("28") || error.code() == "3D000",
+            Self::Protocol(_) => true,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Closed => f.write_str("the server closed the connection"),
+            Self::Fatal(error) => error.fmt(f),
+            Self::TimedOut(limit) => write!(f, "no answer within {limit:?}"),
+            Self::Protocol(what) => write!(f, "protocol error: {what}"),
+        }
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}

@@ -1,0 +1,191 @@
+//! The connections of one processor, and the queries that wait for them.
+//!
+//! A connection is an operation. It is started when queries wait and all others are busy, and stays connected until
+//! its server or the program ends. While the server cannot be reached, attempts have growing pauses between them, and
+//! queries fail that have waited for too long.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx::SharedStage;
+use phalanx::shutdown::is_draining;
+use phalanx::stage::Cohort;
+use phalanx::sync::Notify;
+use phalanx::time::{now, sleep};
+
+use crate::config::Config;
+use crate::connection::session::Session;
+use crate::error::{Error, Fault};
+use crate::queue::{Answer, Query, Queue};
+
+/// The first pause between two attempts to connect.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The connections of one processor.
+pub(crate) struct Pool {
+    pub(crate) config: Arc<Config>,
+    /// The stage of the connections' operations.
+    pub(crate) stage: SharedStage<()>,
+    pub(crate) queue: RefCell<Queue>,
+    /// The connections that wait for queries.
+    idle: RefCell<Vec<Rc<Notify>>>,
+    /// The number of connections.
+    running: Cell<usize>,
+    /// The end of the current pause.
+    next_attempt: Cell<Duration>,
+    pause: Cell<Duration>,
+    /// Why the last attempt failed.
+    last_fault: RefCell<Arc<str>>,
+}
+
+impl Pool {
+    pub(crate) fn new(config: Arc<Config>, stage: SharedStage<()>) -> Rc<Self> {
+        Rc::new(Self {
+            config,
+            stage,
+            queue: RefCell::default(),
+            idle: RefCell::default(),
+            running: Cell::new(0),
+            next_attempt: Cell::new(Duration::ZERO),
+            pause: Cell::new(FIRST_PAUSE),
+            last_fault: RefCell::new("no attempt has failed".into()),
+        })
+    }
+
+    /// Queues a cohort of queries.
+    pub(crate) fn enqueue(self: &Rc<Self>, cohort: &mut Cohort<Query, Answer>) {
+        let now = now();
+        for (query, reply) in cohort.drain() {
+            self.queue.borrow_mut().push(query, reply, now, &self.config);
+        }
+        self.wake();
+    }
+
+    /// Wakes or starts a connection if queries wait.
+    fn wake(self: &Rc<Self>) {
+        if self.queue.borrow().is_empty() {
+            return;
+        }
+        let idle = self.idle.borrow_mut().pop();
+        if let Some(idle) = idle {
+            return idle.notify();
+        }
+        if self.running.get() == self.config.connections {
+            return;
+        }
+        self.running.set(self.running.get() + 1);
+        let pool = self.clone();
+        let started = self.stage.dispatch(move |_| {
+            let running = Running(pool);
+            async move { running.0.serve().await }
+        });
+        if let Err(rejected) = started {
+            self.running.set(self.running.get() - 1);
+            if self.running.get() == 0 {
+                self.fail_older(now(), |_| Error::Call(rejected.clone()));
+            }
+        }
+    }
+
+    /// Runs a connection while queries wait, and then until the connection ends.
+    async fn serve(self: &Rc<Self>) {
+        while self.pause_before_attempt().await {
+            let ended = match Session::open(self).await {
+                Ok(session) => session.run().await,
+                Err(fault) => Err(fault),
+            };
+            if let Err(fault) = ended {
+                self.failed(&fault);
+            }
+        }
+    }
+
+    /// Waits until it is time for an attempt to connect. Returns false if no query waits.
+    async fn pause_before_attempt(&self) -> bool {
+        loop {
+            let oldest = self.queue.borrow().oldest();
+            let Some(oldest) = oldest else { return false };
+            let (now, until) = (now(), self.next_attempt.get());
+            if until <= now {
+                return true;
+            }
+            let expires = oldest + self.config.queue_timeout;
+            sleep(until.min(expires).saturating_sub(now)).await;
+            self.fail_expired();
+        }
+    }
+
+    /// Begins a pause after a failed attempt.
+    fn failed(&self, fault: &Fault) {
+        let pause = self.pause.get();
+        self.next_attempt.set(now() + pause);
+        self.pause.set((pause * 2).min(LONGEST_PAUSE));
+        *self.last_fault.borrow_mut() = fault.to_string().into();
+        if fault.is_permanent() || is_draining() {
+            self.fail_unavailable(now());
+        } else {
+            self.fail_expired();
+        }
+    }
+
+    /// Records that a connection works.
+    pub(crate) fn proven(&self) {
+        self.pause.set(FIRST_PAUSE);
+    }
+
+    fn fail_expired(&self) {
+        if let Some(time) = now().checked_sub(self.config.queue_timeout) {
+            self.fail_unavailable(time);
+        }
+    }
+
+    /// Fails the queries that were queued at `time` or before with the last attempt's reason.
+    fn fail_unavailable(&self, time: Duration) {
+        let (now, what) = (now(), self.last_fault.borrow().clone());
+        self.fail_older(time, |since| Error::Unavailable {
+            waited: now - since,
+            what: what.clone(),
+        });
+    }
+
+    /// Fails the queries that were queued at `time` or before.
+    fn fail_older(&self, time: Duration, error: impl Fn(Duration) -> Error) {
+        let old = self.queue.borrow_mut().take_older(time);
+        for pending in old {
+            pending.reply.send(Err(error(pending.since)));
+        }
+    }
+
+    /// Lists a connection as idle while the returned guard exists.
+    pub(crate) fn idle(&self, signal: &Rc<Notify>) -> Idle<'_> {
+        self.idle.borrow_mut().push(signal.clone());
+        Idle { pool: self, signal: signal.clone() }
+    }
+}
+
+/// A connection's place in the list of idle ones.
+pub(crate) struct Idle<'p> {
+    pool: &'p Pool,
+    signal: Rc<Notify>,
+}
+
+impl Drop for Idle<'_> {
+    fn drop(&mut self) {
+        self.pool.idle.borrow_mut().retain(|other| !Rc::ptr_eq(other, &self.signal));
+    }
+}
+
+/// A running connection. When it ends, also by a panic, the queries that are left get another one.
+struct Running(Rc<Pool>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.set(self.0.running.get() - 1);
+        self.0.wake();
+    }
+}

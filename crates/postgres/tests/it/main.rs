@@ -1,0 +1,3 @@
+//! Queries on a real server, and on a scripted one in simulation.
+
+mod real;

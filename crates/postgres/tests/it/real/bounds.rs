@@ -1,0 +1,67 @@
+//! The bounds of queues and results.
+
+use phalanx_postgres::{Error, Statement, Type};
+
+use super::{execute, run, shared_server};
+
+#[test]
+fn queries_beyond_a_bound_are_rejected_at_once() {
+    let Some(config) = shared_server() else { return };
+    run(config.max_queued(10).max_queued_bytes(10_000), |database| async move {
+        let statement = Statement::new("SELECT length($1)", &[Type::TEXT]);
+        let long = "x".repeat(4_000);
+        for (text, count, fits) in [("short", 15, 10), (&long, 5, 2)] {
+            let queries: Vec<_> =
+                (0..count).map(|_| database.query(&statement, &[&text])).collect();
+            let mut executed = 0;
+            for query in queries {
+                match query.await {
+                    Ok(_) => executed += 1,
+                    Err(Error::Busy { .. } | Error::Call(phalanx::CallError::Full { .. })) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            assert_eq!(executed, fits);
+        }
+        let endless = "x".repeat(10_000);
+        let error = database.query(&statement, &[&endless]).await.unwrap_err();
+        assert!(matches!(error, Error::TooLong { max: 10_000, .. }), "{error}");
+    });
+}
+
+#[test]
+fn a_result_beyond_the_bound_fails_alone() {
+    let Some(config) = shared_server() else { return };
+    run(config.max_result_bytes(20_000), |database| async move {
+        let one = Statement::new("SELECT repeat('x', $1)", &[Type::INT4]).batchable();
+        let many =
+            Statement::new("SELECT repeat('x', 100) FROM generate_series(1, $1)", &[Type::INT4]);
+        for statement in [&one, &many.batchable()] {
+            let queries: Vec<_> = [10, 1_000_000, 20]
+                .iter()
+                .map(|count| database.query(statement, &[count]))
+                .collect();
+            let mut results = Vec::new();
+            for query in queries {
+                results.push(query.await);
+            }
+            assert!(matches!(results[1], Err(Error::ResultTooLarge { max: 20_000 })));
+            assert!(results[0].is_ok() && results[2].is_ok());
+        }
+        assert_eq!(execute(database, "SELECT 1").await.unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn more_queries_than_a_batch_are_served_by_many_connections() {
+    let Some(config) = shared_server() else { return };
+    run(config.max_batch(3).connections(4), |database| async move {
+        let statement = Statement::new("SELECT $1", &[Type::INT4]).batchable();
+        let numbers: Vec<i32> = (0..500).collect();
+        let queries: Vec<_> =
+            numbers.iter().map(|number| database.query(&statement, &[number])).collect();
+        for (number, query) in numbers.iter().zip(queries) {
+            assert_eq!(query.await.unwrap().first().unwrap().get::<i32>(0), *number);
+        }
+    });
+}
