@@ -44,6 +44,7 @@ fn start() -> bool {
         KEY.store(key, Ordering::Relaxed);
     }
     count_this_thread();
+    thread::current().summons.fetch_or(thread::AT_HOME, Ordering::SeqCst);
     LIVE.store(1, Ordering::SeqCst);
     // Without a monitor, threads could wait for a blocked carrier.
     monitor::start()

@@ -11,14 +11,19 @@ use core::sync::atomic::Ordering;
 use crate::real;
 use crate::switch::{leave, switch};
 use crate::sys;
-use crate::thread::{ARRIVED, Action, CANCEL, PARKED, RUNNING, Thread};
+use crate::thread::{ARRIVED, AT_HOME, Action, CANCEL, PARKED, RUNNING, SIGNAL, Thread};
 use crate::wake;
 
 /// Size of the stack on which a home waits. glibc's handler for changes of credentials may run on it.
 pub(crate) const HOME_STACK_BYTES: usize = 16 * 1024;
 
-/// Makes the home wait while the thread continues on carriers. Returns when the thread runs again, anywhere.
+/// Makes the home wait while the thread continues on carriers. Returns when the thread runs again, anywhere; at once
+/// if the thread is summoned.
 pub(crate) fn leave_home(thread: &Thread, action: Action) {
+    let depart = |summons| (summons & (CANCEL | SIGNAL) == 0).then_some(summons & !AT_HOME);
+    if thread.summons.fetch_update(Ordering::AcqRel, Ordering::Acquire, depart).is_err() {
+        return;
+    }
     thread.home_tid();
     thread.mask.set(sys::set_signal_mask(sys::HOME_MASK));
     thread.is_masked.set(true);
@@ -73,6 +78,7 @@ pub(crate) fn leave_carrier(thread: &Thread, action: Action) {
 /// At home, restores the program's signal mask. Pending signals are delivered here.
 fn after_resume(thread: &Thread) {
     if !thread.is_hollow() {
+        thread.summons.fetch_or(AT_HOME, Ordering::AcqRel);
         thread.is_masked.set(false);
         sys::set_signal_mask(thread.mask.get());
     }
@@ -85,32 +91,41 @@ pub(crate) fn go_home(thread: &Thread) {
     }
 }
 
-/// Brings the thread home until its end.
+/// Brings the thread home until its end. A cancellation that was requested before takes effect at the next cancellation
+/// point.
 pub(crate) fn stay_home(thread: &Thread) {
-    thread.stays_home.set(true);
     go_home(thread);
+    if !thread.stays_home.replace(true) {
+        receive_cancellation(thread.summons.fetch_or(ARRIVED | AT_HOME, Ordering::AcqRel), thread);
+    }
+}
+
+fn receive_cancellation(summons: u32, thread: &Thread) {
+    // The flag is set only here: libc's own cancellation points would otherwise end the thread on a carrier.
+    if summons & CANCEL != 0 && thread.summons.fetch_and(!CANCEL, Ordering::AcqRel) & CANCEL != 0 {
+        unsafe { real::pthread_cancel(real::fs_base()) };
+    }
 }
 
 /// Obeys summonses: comes home for good. Returns whether there was one.
 #[inline]
 pub(crate) fn obey(thread: &Thread) -> bool {
     let summons = thread.summons.load(Ordering::Acquire);
-    if summons & !ARRIVED == 0 { false } else { obey_summons(thread) }
+    if summons & (CANCEL | SIGNAL) == 0 { false } else { obey_summons(thread) }
 }
 
 #[cold]
 fn obey_summons(thread: &Thread) -> bool {
     stay_home(thread);
-    let summons = thread.summons.swap(ARRIVED, Ordering::AcqRel);
-    if summons & CANCEL != 0 {
-        // The flag is set only here: libc's own cancellation points would otherwise end the thread on a carrier.
-        unsafe { real::pthread_cancel(thread.fs.get()) };
-    }
+    receive_cancellation(thread.summons.fetch_and(!SIGNAL, Ordering::AcqRel), thread);
     true
 }
 
-/// Asks a thread to come home for good. Its state is that of a spurious wake-up.
-pub(crate) fn summon(thread: &Thread, reason: u32) {
-    thread.summons.fetch_or(reason, Ordering::AcqRel);
-    crate::notify::unpark(thread);
+/// Asks a thread to come home for good. A thread at home gets `SIGNAL` in place of `CANCEL`. Returns whether it was at
+/// home, which it does not leave any more. The caller unparks the thread, whose wait ends as by a spurious wake-up.
+pub(crate) fn summon(thread: &Thread, reason: u32) -> bool {
+    let is_home = |summons| summons & (ARRIVED | AT_HOME) != 0;
+    let add = |summons| Some(summons | if is_home(summons) { SIGNAL } else { reason });
+    let was = thread.summons.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
+    is_home(was.unwrap_or_else(|summons| summons))
 }

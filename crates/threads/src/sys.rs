@@ -19,6 +19,7 @@ pub(crate) const SYS_RECVFROM: usize = 45;
 pub(crate) const SYS_RECVMSG: usize = 47;
 pub(crate) const SYS_GETSOCKOPT: usize = 55;
 pub(crate) const SYS_FCNTL: usize = 72;
+pub(crate) const SYS_SCHED_GETSCHEDULER: usize = 145;
 pub(crate) const SYS_GETTID: usize = 186;
 pub(crate) const SYS_FUTEX: usize = 202;
 pub(crate) const SYS_EPOLL_WAIT: usize = 232;

@@ -89,6 +89,25 @@ pub(crate) fn remove(thread: &Thread, key: usize) -> bool {
     thread.woken.load(Ordering::Relaxed)
 }
 
+/// Whether a thread waits for `key` with an interest.
+pub(crate) fn has_waiter(key: usize, interest: u32) -> bool {
+    let bucket = bucket(key);
+    if bucket.count.load(Ordering::SeqCst) == 0 {
+        return false;
+    }
+    let _masked = Masked::new();
+    let list = bucket.list.lock();
+    let mut at = list.head;
+    while !at.is_null() {
+        let waiter = unsafe { node(at) };
+        if waiter.key == key && waiter.interest & interest != 0 {
+            return true;
+        }
+        at = waiter.next;
+    }
+    false
+}
+
 /// Wakes up to `count` waiters for `key`, the oldest first.
 ///
 /// The caller has released the object, or the lock that guards a condition, by a locked instruction, which is a full

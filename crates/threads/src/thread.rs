@@ -19,8 +19,10 @@ pub(crate) const NOTIFIED: u32 = 2;
 /// Bits of [`Thread::summons`].
 pub(crate) const CANCEL: u32 = 1;
 pub(crate) const SIGNAL: u32 = 2;
-/// The thread has reached its home; later summonses need no action by it.
+/// The thread is at home for good; later summonses need no action by it.
 pub(crate) const ARRIVED: u32 = 4;
+/// The thread runs at home, where the C library can cancel it. It does not leave while it is summoned.
+pub(crate) const AT_HOME: u32 = 8;
 
 /// A kernel thread of this library: what a thread needs to leave it.
 pub(crate) struct Carrier {
@@ -48,6 +50,9 @@ pub(crate) struct Thread {
     pub(crate) action: Cell<Action>,
     /// Whether the thread runs at home until its end.
     pub(crate) stays_home: Cell<bool>,
+    /// Whether the kernel thread has attributes, such as a priority, that threads created by this one inherit. Such a
+    /// thread waits for locks in the kernel, which respects priorities.
+    pub(crate) is_separate: Cell<bool>,
     /// The top of the stack on which the home waits; 0 if the thread cannot leave its home.
     pub(crate) home_stack: Cell<usize>,
     /// The signal mask of the program for this thread, while it is not at home.
@@ -156,6 +161,7 @@ impl Thread {
     /// Makes the thread stay at home, in a child process in which it is the only thread.
     pub(crate) fn reset_in_child(&self) {
         self.stays_home.set(true);
+        self.summons.store(ARRIVED | AT_HOME, Ordering::Relaxed);
         self.carrier.set(null_mut());
         self.tid.set(0);
         self.state.store(RUNNING, Ordering::Relaxed);

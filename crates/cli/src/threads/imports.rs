@@ -48,6 +48,8 @@ const CONVERTED: &str = "
     read recv recvfrom recvmsg sched_yield sem_post sem_timedwait sem_wait send sendto sleep usleep write";
 
 const HOME: &str = "
+    __sigpause __sigsetjmp __xpg_sigpause getcontext setcontext setfsgid setfsuid sigblock sighold sigpause sigrelse
+    sigset sigsetmask swapcontext
     _Fork clone cnd_timedwait cnd_wait connect daemon epoll_pwait epoll_pwait2 execl execle execlp execv
     execve execvp execvpe fexecve flock fork forkpty getaddrinfo gethostbyname gethostbyname_r getnameinfo
     initgroups lockf lockf64 mq_receive mq_send mq_timedreceive mq_timedsend msgrcv msgsnd mtx_lock

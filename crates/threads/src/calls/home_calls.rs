@@ -9,7 +9,7 @@
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::home::{go_home, stay_home};
+use crate::home::{go_home, obey, stay_home};
 use crate::real;
 use crate::thread::current;
 
@@ -19,13 +19,35 @@ unsafe extern "C" {
 
 /// Brings the thread home for a call, and returns the address of the function.
 unsafe extern "C" fn go_home_then(address: &AtomicUsize, name: *const u8) -> usize {
-    go_home(current());
+    let thread = current();
+    obey(thread);
+    go_home(thread);
     unsafe { look_up(address, name) }
 }
 
 /// Brings the thread home for good, and returns the address of the function.
 unsafe extern "C" fn stay_home_then(address: &AtomicUsize, name: *const u8) -> usize {
-    stay_home(current());
+    let thread = current();
+    obey(thread);
+    stay_home(thread);
+    unsafe { look_up(address, name) }
+}
+
+/// Likewise before a call that gives the kernel thread attributes, which threads created by it inherit.
+unsafe extern "C" fn separate_then(address: &AtomicUsize, name: *const u8) -> usize {
+    current().is_separate.set(true);
+    unsafe { stay_home_then(address, name) }
+}
+
+/// Likewise before `sigsetjmp`, if it saves the signal mask, which is that of the kernel thread.
+unsafe extern "C" fn stay_home_if_mask_is_saved(
+    address: &AtomicUsize,
+    name: *const u8,
+    saves: i32,
+) -> usize {
+    if saves != 0 {
+        stay_home(current());
+    }
     unsafe { look_up(address, name) }
 }
 
@@ -55,6 +77,7 @@ macro_rules! stubs {
                 naked_asm!(
                     "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
                     "lea rdi, [rip + {address}]",
+                    "mov rdx, rsi",
                     "mov rsi, [rip + {name}]",
                     "call {prepare}",
                     "mov r11, rax",
@@ -78,8 +101,7 @@ stubs! { stay_home_then:
     system popen pclose wait wait3 wait4 waitid waitpid
     sigwait sigwaitinfo sigtimedwait sigsuspend pause sigaltstack pthread_sigmask sigprocmask
     pthread_sigqueue pthread_setcanceltype
-    pthread_setaffinity_np sched_setaffinity pthread_setschedparam sched_setscheduler pthread_setschedprio
-    sched_setparam setpriority nice unshare setns
+    sigpause __sigpause __xpg_sigpause sighold sigrelse sigset sigblock sigsetmask getcontext setcontext swapcontext
     pthread_join pthread_timedjoin_np pthread_clockjoin_np
     pthread_mutex_timedlock pthread_mutex_clocklock pthread_barrier_wait
     pthread_rwlock_timedrdlock pthread_rwlock_timedwrlock pthread_rwlock_clockrdlock pthread_rwlock_clockwrlock
@@ -89,6 +111,17 @@ stubs! { stay_home_then:
     getaddrinfo getnameinfo gethostbyname gethostbyname_r
 }
 
+stubs! { separate_then:
+    pthread_setaffinity_np sched_setaffinity pthread_setschedparam sched_setscheduler pthread_setschedprio
+    sched_setparam setpriority nice unshare setns setfsuid setfsgid
+}
+
+stubs! { stay_home_if_mask_is_saved:
+    __sigsetjmp
+}
+
+/// Options of a process: those that are read or set by a debugger, or name memory.
+const OF_PROCESS: [i32; 6] = [3, 4, 36, 37, 0x5356_4d41, 0x5961_6d61];
 const PR_SET_NAME: i32 = 15;
 const PR_GET_NAME: i32 = 16;
 
@@ -97,7 +130,11 @@ const PR_GET_NAME: i32 = 16;
 unsafe extern "C" fn prctl(option: i32, a: usize, b: usize, c: usize, d: usize) -> i32 {
     match option {
         PR_SET_NAME | PR_GET_NAME => go_home(current()),
-        _ => stay_home(current()),
+        option if OF_PROCESS.contains(&option) => {}
+        _ => {
+            current().is_separate.set(true);
+            stay_home(current());
+        }
     }
     unsafe { real::prctl(option, a, b, c, d) }
 }

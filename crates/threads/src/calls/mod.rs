@@ -1,5 +1,6 @@
 //! The replaced functions of the C library.
 
+mod attributes;
 mod conditions;
 mod descriptors;
 mod files;

@@ -59,6 +59,10 @@ fn lock_natively(thread: &Thread, mutex: Object, kind: i32) -> i32 {
 
 #[cold]
 fn wait(thread: &Thread, mutex: Object, kind: i32) -> i32 {
+    // The kernel wakes threads by their priority.
+    if thread.is_separate.get() {
+        return unsafe { real::pthread_mutex_lock(mutex) };
+    }
     if kind == ERROR_CHECKING && owner(mutex) == thread.home_tid() {
         return sys::EDEADLK;
     }

@@ -15,8 +15,10 @@ use crate::sys::{self, Timespec};
 use crate::table;
 use crate::thread::current;
 
-fn is_shared(semaphore: Object) -> bool {
-    unsafe { semaphore.add(8).cast::<i32>().read_volatile() != 0 }
+/// Whether the kernel wakes the waiters: of all processes, or by their priority.
+fn is_native(semaphore: Object) -> bool {
+    let is_shared = unsafe { semaphore.add(8).cast::<i32>().read_volatile() != 0 };
+    is_shared || current().is_separate.get()
 }
 
 fn wait(semaphore: Object, deadline: Option<u64>) -> i32 {
@@ -59,7 +61,7 @@ fn wait(semaphore: Object, deadline: Option<u64>) -> i32 {
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn sem_wait(semaphore: Object) -> i32 {
-    if is_shared(semaphore) {
+    if is_native(semaphore) {
         stay_home(current());
         return unsafe { real::sem_wait(semaphore) };
     }
@@ -68,7 +70,7 @@ unsafe extern "C" fn sem_wait(semaphore: Object) -> i32 {
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn sem_timedwait(semaphore: Object, time: *const Timespec) -> i32 {
-    if is_shared(semaphore) {
+    if is_native(semaphore) {
         stay_home(current());
         return unsafe { real::sem_timedwait(semaphore, time) };
     }

@@ -7,7 +7,8 @@
 use core::sync::atomic::Ordering;
 
 use crate::home::{obey, stay_home, summon};
-use crate::thread::{CANCEL, SIGNAL, Thread, current, of};
+use crate::notify::unpark;
+use crate::thread::{ARRIVED, AT_HOME, CANCEL, SIGNAL, Thread, current, of};
 use crate::{real, sys};
 
 const SIG_IGN: usize = 1;
@@ -21,9 +22,11 @@ unsafe extern "C" fn pthread_kill(pthread: usize, signal: i32) -> i32 {
         stay_home(thread);
     }
     let result = unsafe { real::pthread_kill(pthread, signal) };
-    if result == 0 && signal != 0 && thread.is_convertible() {
+    let is_away = || thread.summons.load(Ordering::Acquire) & (AT_HOME | ARRIVED) == 0;
+    if result == 0 && signal != 0 && thread.is_convertible() && is_away() {
         thread.signals.fetch_or(sys::bit(signal as u32), Ordering::AcqRel);
         summon(thread, SIGNAL);
+        unpark(thread);
         obey(current());
     }
     result
@@ -53,11 +56,10 @@ unsafe extern "C" fn pthread_cancel(pthread: usize) -> i32 {
         stay_home(thread);
         return unsafe { real::pthread_cancel(pthread) };
     }
-    if thread.is_convertible() {
-        summon(thread, CANCEL);
-        return 0;
-    }
-    let result = unsafe { real::pthread_cancel(pthread) };
-    summon(thread, SIGNAL);
+    // Threads of the C library itself have no summonses.
+    let is_home = summon(thread, CANCEL) || thread.home_stack.get() == 0;
+    let result = if is_home { unsafe { real::pthread_cancel(pthread) } } else { 0 };
+    // As in the C library, the thread may have ended if it is detached; its memory is that of a cached stack.
+    unpark(thread);
     result
 }

@@ -7,9 +7,10 @@
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use super::attributes;
 use crate::home::{HOME_STACK_BYTES, go_home, leave_home, obey, stay_home};
 use crate::real::{self, Start};
-use crate::thread::{Action, current};
+use crate::thread::{AT_HOME, Action, current};
 use crate::{activation, sys};
 
 /// Threads with smaller stacks stay at home: the waiting stack is part of the thread's stack.
@@ -21,6 +22,8 @@ struct Packet {
     argument: *mut u8,
     mask: Option<u64>,
     converts: bool,
+    /// See [`Thread::is_separate`](crate::thread::Thread::is_separate).
+    is_separate: bool,
     taken: AtomicU32,
 }
 
@@ -43,7 +46,9 @@ unsafe extern "C" fn pthread_create(
     // The kernel thread of a hollow creator has the mask of its carrier.
     let mask = creator.is_hollow().then(|| creator.mask.get());
     let converts = bytes >= MIN_STACK_BYTES;
-    let packet = Packet { start, argument, mask, converts, taken: AtomicU32::new(0) };
+    let is_separate = creator.is_separate.get()
+        || !(attributes.is_null() || unsafe { attributes::is_plain(attributes) });
+    let packet = Packet { start, argument, mask, converts, is_separate, taken: AtomicU32::new(0) };
     let error = unsafe {
         real::pthread_create(out, attributes, run, (&raw const packet).cast_mut().cast())
     };
@@ -56,17 +61,26 @@ unsafe extern "C" fn pthread_create(
 extern "C" fn run(packet: *mut u8) -> *mut u8 {
     let thread = current();
     let packet = packet.cast::<Packet>();
-    let (start, argument, mask, converts) =
-        unsafe { ((*packet).start, (*packet).argument, (*packet).mask, (*packet).converts) };
+    let (start, argument, mask, converts, is_separate) = unsafe {
+        (
+            (*packet).start,
+            (*packet).argument,
+            (*packet).mask,
+            (*packet).converts,
+            (*packet).is_separate,
+        )
+    };
     activation::count_this_thread();
+    thread.summons.store(AT_HOME, Ordering::Release);
     let taken = unsafe { &raw const (*packet).taken };
     unsafe { (*taken).store(1, Ordering::Release) };
     sys::futex_wake(taken, 1);
     if let Some(mask) = mask {
         sys::set_signal_mask(mask);
     }
-    if !converts {
-        thread.stays_home.set(true);
+    thread.is_separate.set(is_separate || !attributes::is_scheduled_fairly());
+    if !converts || thread.is_separate.get() {
+        stay_home(thread);
         return start(argument);
     }
     run_hollow(start, argument)
@@ -80,6 +94,7 @@ fn run_hollow(start: Start, argument: *mut u8) -> *mut u8 {
     thread.fs.set(real::fs_base());
     thread.home_stack.set(top & !15);
     leave_home(thread, Action::Yield);
+    obey(thread);
     let result = start(argument);
     stay_home(thread);
     obey(thread);

@@ -72,6 +72,11 @@ fn identity_cancellation_signals_and_children() {
 }
 
 #[test]
+fn attributes_of_kernel_threads() {
+    runs_as_natively("attributes");
+}
+
+#[test]
 fn threads_that_occupy_all_carriers_do_not_stop_others() {
     runs_as_natively("captive");
 }
