@@ -7,6 +7,8 @@ mod c;
 mod error;
 mod memwalk;
 mod model;
+mod stingify;
+mod stingygen;
 
 use std::io::Write;
 use std::path::Path;
@@ -27,6 +29,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Memwalk(memwalk::Memwalk),
+    Stingygen(stingygen::Stingygen),
+    Stingify(stingify::Stingify),
 }
 
 /// Writes to standard output. A reader that has gone away, such as `head`, is no error.
@@ -42,6 +46,8 @@ fn print(text: &str) -> Result<(), Error> {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Memwalk(memwalk) => memwalk.run(),
+        Command::Stingygen(stingygen) => stingygen.run(),
+        Command::Stingify(stingify) => stingify.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,9 +1,11 @@
 //! The analysis of a server: the output of `memwalk`, and the input of `stingygen` and `stingify`.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
 
 /// Name of the pseudo-stage that stands for the scheduler itself, which accepts requests.
 pub(crate) const ENTRY: &str = "entry";
@@ -99,4 +101,15 @@ pub(crate) struct Analysis {
     /// The largest stack of a stage.
     pub(crate) stack: Option<u64>,
     pub(crate) warnings: Vec<Warning>,
+}
+
+impl Analysis {
+    /// Reads the JSON that `memwalk --json` has printed.
+    pub(crate) fn load(path: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(path).map_err(Error::read(path))?;
+        serde_json::from_str(&text).map_err(|error| {
+            let what = format!("{error}; the file must be the output of `memwalk --json`");
+            Error::contents(path, what)
+        })
+    }
 }

@@ -88,7 +88,9 @@ static char files[FILES][FILE_BYTES];
 static uint64_t checksum, logged[64];
 
 /* The list of active requests. */
-static tux_req_t *active_first, *active_last;
+static tux_req_t *active_first;
+static tux_req_t *active_last;
+static uint32_t active_count;
 
 static void read_request(tux_req_t *req);
 static void parse_headers(tux_req_t *req);
@@ -109,6 +111,18 @@ static void add_tux_atom(tux_req_t *req, atom_func_t *atom)
     else
         active_first = req;
     active_last = req;
+    active_count++;
+}
+
+/* Removes the oldest active request from the list. */
+static tux_req_t *next_active(void)
+{
+    tux_req_t *req = active_first;
+    active_first = req->next;
+    if (!active_first)
+        active_last = NULL;
+    active_count--;
+    return req;
 }
 
 /* Executes the current atom of a request. */
@@ -275,13 +289,8 @@ static void event_loop(void)
     while (completed < total) {
         while (new_requests_waiting())
             accept_new_request();
-        tux_req_t *batch = active_first;
-        active_first = active_last = NULL;
-        while (batch) {
-            tux_req_t *req = batch;
-            batch = req->next;
-            tux_schedule_atom(req);
-        }
+        for (uint32_t left = active_count; left > 0; left--)
+            tux_schedule_atom(next_active());
     }
 }
 

@@ -2,13 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::config::Config;
 use super::events::{Action, Event, Region};
 use super::live;
 use super::program::Program;
 use super::stack::Stacks;
-use crate::c::debug_info::DebugInfo;
-use crate::c::function::{Function, Functions};
+use crate::c::function::Function;
 use crate::c::{source, stack_usage};
 use crate::error::Error;
 use crate::model::{Analysis, ENTRY, Object, Place, Site, Stage, Transition, Warning};
@@ -16,14 +14,12 @@ use crate::model::{Analysis, ENTRY, Object, Place, Site, Stage, Transition, Warn
 /// Maximum number of static variables that the analysis lists.
 const MAX_GLOBALS: usize = 10;
 
-/// Analyses a server.
-pub(crate) fn analyse(config: &Config) -> Result<Analysis, Error> {
-    let files = source::load(&config.folder, &config.sources)?;
-    let info = DebugInfo::load(&config.folder.join(&config.program))?;
-    let program = Program::new(config, info, Functions::collect(&files))?;
+/// Analyses a server with these sources.
+pub(crate) fn analyse(program: &Program<'_>, files: &[source::File]) -> Result<Analysis, Error> {
+    let (config, info) = (program.config, &program.info);
     let mut collected = Collected::default();
-    collected.warn_syntax(&files);
-    collected.add_stages(&program)?;
+    collected.warn_syntax(files);
+    collected.add_stages(program)?;
     collected.objects.retain(|_, object| !object.allocated.is_empty());
     let mut stages = std::mem::take(&mut collected.stages);
     live::sort(&mut stages, &collected.transitions);
@@ -34,9 +30,8 @@ pub(crate) fn analyse(config: &Config) -> Result<Analysis, Error> {
     }
     if let Some(folder) = &config.stack_usage {
         let frames = stack_usage::load(&config.folder.join(folder))?;
-        collected.add_stacks(&program, &mut stages, frames);
+        collected.add_stacks(program, &mut stages, frames);
     }
-    let Program { info, .. } = program;
     let stack = stages.iter().filter_map(|stage| stage.stack).max();
     Ok(Analysis {
         program: config.program.clone(),
@@ -44,7 +39,7 @@ pub(crate) fn analyse(config: &Config) -> Result<Analysis, Error> {
         transitions: collected.transitions.into_iter().collect(),
         objects: collected.objects.into_values().collect(),
         global_bytes: info.global_bytes,
-        globals: info.globals.into_iter().take(MAX_GLOBALS).collect(),
+        globals: info.globals.iter().take(MAX_GLOBALS).cloned().collect(),
         stack,
         warnings: collected.warnings.into_iter().collect(),
     })

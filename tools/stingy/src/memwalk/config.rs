@@ -50,6 +50,9 @@ pub(crate) struct Stages {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Queue {
     pub(crate) function: String,
+    /// Index of the parameter with the request.
+    #[serde(default)]
+    pub(crate) request: usize,
     /// Index of the parameter with the stage.
     pub(crate) stage: usize,
 }
@@ -92,6 +95,9 @@ pub(crate) struct Allocate {
     pub(crate) count: Option<usize>,
     /// The type that the function allocates, if no parameter states a size.
     pub(crate) object: Option<String>,
+    /// The memory is initialized with zeros.
+    #[serde(default)]
+    pub(crate) zeroed: bool,
 }
 
 /// A function that frees its parameter.
@@ -122,6 +128,7 @@ impl Config {
             size: Some(size),
             count,
             object: None,
+            zeroed: function == "calloc",
         }));
         config.memory.free.push(Free { function: "free".to_owned(), memory: 0 });
         Ok(config)

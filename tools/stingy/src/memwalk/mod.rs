@@ -1,11 +1,11 @@
 //! `memwalk`: the stages of a server, and the memory of a request at each.
 
-mod analysis;
+pub(crate) mod analysis;
 pub(crate) mod config;
-mod events;
+pub(crate) mod events;
 mod live;
 mod memory;
-mod program;
+pub(crate) mod program;
 mod report;
 mod stack;
 
@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::c::source;
 use crate::error::Error;
 use crate::model::Analysis;
 
@@ -35,7 +36,9 @@ pub(crate) struct Memwalk {
 
 impl Memwalk {
     pub(crate) fn run(&self) -> Result<(), Error> {
-        let analysis = analysis::analyse(&config::Config::load(&self.config)?)?;
+        let config = config::Config::load(&self.config)?;
+        let files = source::load(&config.folder, &config.sources)?;
+        let analysis = analysis::analyse(&program::Program::new(&config, &files)?, &files)?;
         let mut text = String::new();
         if self.json {
             text = serde_json::to_string_pretty(&analysis).expect("a tree of strings and numbers");

@@ -9,7 +9,7 @@ use super::events::{Action, Event, Region, events};
 use crate::c::debug_info::DebugInfo;
 use crate::c::expression::Scope;
 use crate::c::function::{Function, Functions};
-use crate::c::source::nodes;
+use crate::c::source::{File, nodes};
 use crate::error::Error;
 
 /// A server and its description.
@@ -24,12 +24,10 @@ pub(crate) struct Program<'s> {
 
 impl<'s> Program<'s> {
     /// # Errors
-    /// If the sources lack a function that the configuration names.
-    pub(crate) fn new(
-        config: &'s Config,
-        info: DebugInfo,
-        functions: Functions<'s>,
-    ) -> Result<Self, Error> {
+    /// If the program cannot be read, or the sources lack a function that the configuration names.
+    pub(crate) fn new(config: &'s Config, files: &'s [File]) -> Result<Self, Error> {
+        let info = DebugInfo::load(&config.folder.join(&config.program))?;
+        let functions = Functions::collect(files);
         let mut program = Self { config, info, functions, queues: HashMap::new() };
         let stages = &config.stages;
         let queue = stages.queue.iter().map(|queue| &queue.function);

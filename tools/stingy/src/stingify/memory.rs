@@ -1,0 +1,92 @@
+//! Replaces allocations and deallocations by those of the generated allocator.
+
+use std::collections::BTreeSet;
+
+use super::edits::Edits;
+use crate::memwalk::events::{Action, events};
+use crate::memwalk::program::{Program, whole};
+use crate::model::{Analysis, Place};
+use crate::stingygen::{names, pooled};
+
+/// The objects that are replaced, and the reasons why others are not.
+pub(crate) fn objects(
+    program: &Program<'_>,
+    analysis: &Analysis,
+) -> (BTreeSet<String>, Vec<(Place, String)>) {
+    let mut objects: BTreeSet<String> = pooled(analysis).iter().map(|o| o.name.clone()).collect();
+    let mut reasons = Vec::new();
+    for function in program.functions.by_name.values() {
+        for event in events(&whole(function)) {
+            let Action::Call { name: "realloc", arguments } = &event.action else { continue };
+            let memory = arguments.first().and_then(|&memory| program.freed(function, memory).ok());
+            if let Some(object) = memory.filter(|object| objects.remove(object)) {
+                let what = format!("`{object}` keeps its allocator, because its size changes here");
+                reasons.push((function.file.place(event.node), what));
+            }
+        }
+    }
+    (objects, reasons)
+}
+
+/// Replaces all allocations and deallocations of these objects, also those outside of stages. Returns the reasons why
+/// others are not replaced.
+pub(crate) fn replace(
+    program: &Program<'_>,
+    analysis: &Analysis,
+    objects: &BTreeSet<String>,
+    edits: &mut Edits,
+) -> Vec<(Place, String)> {
+    let mut reasons = Vec::new();
+    for function in program.functions.by_name.values() {
+        // The bodies of allocating functions remain.
+        let is_own = program.config.allocation(&function.name).is_some()
+            || program.config.deallocation(&function.name).is_some();
+        if is_own {
+            continue;
+        }
+        for event in events(&whole(function)) {
+            let Action::Call { name, arguments } = &event.action else { continue };
+            let at = function.file.place(event.node);
+            let replacement = if let Some(by) = program.config.allocation(name) {
+                let Ok(allocated) = program.allocated(function, event.node, arguments, by) else {
+                    continue;
+                };
+                if !objects.contains(&allocated.object) {
+                    continue;
+                }
+                let of = analysis.objects.iter().find(|object| object.name == allocated.object);
+                if allocated.bytes.is_none() || allocated.bytes > of.and_then(|object| object.bytes)
+                {
+                    let what = format!(
+                        "this allocation of `{}` keeps its allocator: its size differs",
+                        allocated.object
+                    );
+                    reasons.push((at, what));
+                    continue;
+                }
+                let zeroed = if by.zeroed { "z" } else { "" };
+                format!("stingy_{zeroed}alloc({})", names::object(&allocated.object))
+            } else if let Some(by) = program.config.deallocation(name) {
+                let Some(&memory) = arguments.get(by.memory) else { continue };
+                match program.freed(function, memory) {
+                    Ok(object) if objects.contains(&object) => {
+                        let memory = function.file.text_of(memory);
+                        format!("stingy_free({}, {memory})", names::object(&object))
+                    }
+                    Ok(_) => continue,
+                    Err(what) => {
+                        reasons.push((
+                            at,
+                            format!("not replaced: {what}; check that it is none of the objects"),
+                        ));
+                        continue;
+                    }
+                }
+            } else {
+                continue;
+            };
+            edits.replace(function.file, event.node.byte_range(), replacement);
+        }
+    }
+    reasons
+}

@@ -1,0 +1,65 @@
+//! `stingify`: a patch that makes a server use its generated allocator and scheduler.
+
+mod edits;
+mod memory;
+mod scheduler;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::c::source;
+use crate::error::Error;
+use crate::memwalk::analysis::analyse;
+use crate::memwalk::config::Config;
+use crate::memwalk::program::Program;
+use crate::model::Place;
+
+/// Print a patch that makes a server use its generated allocator and scheduler.
+///
+/// Allocations and deallocations of the objects that stages allocate become those of `stingy.h`. If stages are
+/// functions, the event loop accepts as many requests as fit the cache, and executes batches of one stage. Review the
+/// patch, and apply it with `patch -p1` in the folder of the description. Notes on what was not replaced go to standard
+/// error.
+#[derive(Args)]
+pub(crate) struct Stingify {
+    /// The description of the server.
+    #[arg(default_value = "stingy.toml")]
+    config: PathBuf,
+    /// Do not change the event loop.
+    #[arg(long)]
+    memory_only: bool,
+}
+
+impl Stingify {
+    pub(crate) fn run(&self) -> Result<(), Error> {
+        let config = Config::load(&self.config)?;
+        let files = source::load(&config.folder, &config.sources)?;
+        let program = Program::new(&config, &files)?;
+        let analysis = analyse(&program, &files)?;
+        let mut edits = edits::Edits::default();
+        let (objects, mut notes) = memory::objects(&program, &analysis);
+        notes.extend(memory::replace(&program, &analysis, &objects, &mut edits));
+        match &config.stages.queue {
+            Some(queue) if !self.memory_only => {
+                scheduler::replace(&program, &analysis, queue, &mut edits).map_err(refused)?;
+            }
+            None if !self.memory_only => {
+                eprintln!("the event loop is not changed, because the stages are enumerators");
+            }
+            _ => (),
+        }
+        for (at, what) in notes {
+            eprintln!("{at}: {what}");
+        }
+        if edits.is_empty() {
+            let what = "nothing to replace: no stage allocates an object of known size";
+            return Err(Error::contents(&self.config, what));
+        }
+        crate::print(&edits.patch(&files)?)
+    }
+}
+
+fn refused((at, what): (Place, String)) -> Error {
+    Error::contents(&PathBuf::from(at.to_string()), format!("{what}; or use `--memory-only`"))
+}
