@@ -71,6 +71,7 @@ pub use crate::handle::policy::replicated::{Offer, Published, Replicated, Replic
 pub use crate::handle::policy::roaming::{AffineOptions, AffineStage, BalancedStage, Roaming};
 #[doc(hidden)]
 pub use crate::handle::policy::stateless::{QueuedLocally, Stateless};
+pub use crate::handle::policy::take_over::gather_partitions;
 pub use crate::handle::stage::Stage;
 #[cfg(feature = "fault-injection")]
 #[doc(hidden)]

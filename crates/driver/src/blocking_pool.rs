@@ -117,8 +117,22 @@ pub(crate) fn cancel(job: u64, inbox: &Arc<Inbox>) -> bool {
     cancelled.is_some()
 }
 
+/// Gives the calling thread the cores of the process's main thread. It has inherited those of a processor's thread,
+/// which may have fewer.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn use_all_cores() {
+    use rustix::thread::{sched_getaffinity, sched_setaffinity};
+    if let Ok(cores) = sched_getaffinity(Some(rustix::process::getpid())) {
+        let _ = sched_setaffinity(None, &cores);
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn use_all_cores() {}
+
 /// The loop of a helper thread.
 fn run_helper() {
+    use_all_cores();
     let mut state = lock(&POOL.state);
     loop {
         if let Some((work, job, inbox)) = state.jobs.pop_front() {

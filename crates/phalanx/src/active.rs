@@ -1,31 +1,95 @@
 //! The number of active processors.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The number of active processors of a program, which get its new connections: the first ones, by default all.
-/// Usable from any thread.
+use phalanx_core::{ProcessorId, gather_partitions};
+
+use crate::affinity::Seats;
+
+/// The number of active processors of a program: the first ones, by default all. Usable from any thread.
 ///
-/// The other processors still answer on the connections that they have, run their partitions, and sleep when these
-/// are idle.
+/// If the number is set to `n`,
+///
+/// 1. the threads of all processors get the first `n` cores, if the machine has more (Linux);
+/// 2. new connections go to active processors;
+/// 3. partitions of [migrating](crate::stage::StageOptions::migrating) stages move to active processors.
+///
+/// The other processors still answer on the connections that they have, run the partitions of other stages, and sleep
+/// when these are idle.
 #[derive(Clone, Debug)]
-pub struct ActiveProcessors {
-    count: Arc<AtomicUsize>,
-    all: usize,
+pub struct ActiveProcessors(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    count: AtomicUsize,
+    members: Box<[Member]>,
+    /// None in a simulation.
+    seats: Option<Seats>,
+}
+
+#[derive(Debug)]
+struct Member {
+    id: ProcessorId,
+    /// Whether a command is on its way to the processor, which will read the current number.
+    told: AtomicBool,
 }
 
 impl ActiveProcessors {
-    pub(crate) fn new(all: usize) -> Self {
-        Self { count: Arc::new(AtomicUsize::new(all)), all }
+    pub(crate) fn new(ids: impl Iterator<Item = ProcessorId>, seats: Option<Seats>) -> Self {
+        let members = ids.map(|id| Member { id, told: AtomicBool::new(false) });
+        let members: Box<[Member]> = members.collect();
+        Self(Arc::new(Shared { count: AtomicUsize::new(members.len()), members, seats }))
     }
 
     /// The number of active processors, from 1.
     pub fn count(&self) -> usize {
-        self.count.load(Ordering::Relaxed)
+        self.0.count.load(Ordering::Relaxed)
+    }
+
+    /// The number of all processors.
+    pub fn all(&self) -> usize {
+        self.0.members.len()
     }
 
     /// Sets the number, limited to 1 to all. It applies to the next connection that is accepted.
     pub fn set(&self, count: usize) {
-        self.count.store(count.clamp(1, self.all), Ordering::Relaxed);
+        let count = count.clamp(1, self.all());
+        if self.0.count.swap(count, Ordering::SeqCst) == count {
+            return;
+        }
+        if let Some(seats) = &self.0.seats {
+            seats.assign(|| self.count());
+        }
+        for (index, member) in self.0.members.iter().enumerate() {
+            // At most one command for each processor is on its way, however often the number changes.
+            if !member.told.swap(true, Ordering::SeqCst) {
+                let shared = self.0.clone();
+                member.id.release(move || {
+                    shared.members[index].told.store(false, Ordering::SeqCst);
+                    gather_partitions(shared.count.load(Ordering::SeqCst));
+                });
+            }
+        }
+    }
+
+    /// Gives the calling thread, that of processor number `index`, its cores until this is dropped.
+    pub(crate) fn sit(&self, index: usize) -> impl Drop + '_ {
+        let seats = self.0.seats.as_ref();
+        if let Some(seats) = seats {
+            seats.enter(index, || self.count());
+        }
+        Seated { seats, index }
+    }
+}
+
+struct Seated<'a> {
+    seats: Option<&'a Seats>,
+    index: usize,
+}
+
+impl Drop for Seated<'_> {
+    fn drop(&mut self) {
+        self.seats.iter().for_each(|seats| seats.leave(self.index));
     }
 }

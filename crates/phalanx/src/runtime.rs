@@ -27,7 +27,7 @@ pub use crate::active::ActiveProcessors;
 #[cfg(feature = "admin")]
 use crate::admin;
 use crate::admin::Admin;
-use crate::affinity;
+use crate::affinity::Seats;
 use crate::cache;
 pub use crate::error::{RunError, StartError};
 pub use crate::exit_report::{ExitReport, Leaks};
@@ -101,7 +101,7 @@ impl Default for Runtime {
 pub struct Started {
     /// Controls the program.
     pub control: Control,
-    /// The number of processors that get new connections.
+    /// The number of active processors.
     pub active: ActiveProcessors,
     /// The driver of all processors.
     pub driver: DriverKind,
@@ -358,17 +358,18 @@ impl Runtime {
         let seeds = graph.build(self.processors);
         let control = seeds[0].control();
         let calls: Vec<_> = seeds.iter().map(|_| Arc::new(AtomicU64::new(0))).collect();
+        let ids = || seeds.iter().map(ProcessorBuilder::id);
+        let seats = Seats::new(self.processors, self.pin);
         let up = Started {
             control: control.clone(),
-            active: ActiveProcessors::new(self.processors),
+            active: ActiveProcessors::new(ids(), Some(seats)),
             driver: kind,
             fallback,
             #[cfg(feature = "admin")]
             admin: admin.as_ref().map(Admin::address),
         };
-        let ids = seeds.iter().map(ProcessorBuilder::id);
         let (active, loads) = (up.active.clone(), Loads::Measured(control.clone()));
-        let placement = Placement::new(ids, cores, active.clone(), loads);
+        let placement = Placement::new(ids(), cores, active.clone(), loads);
         let epoch = Instant::now();
         let stalls = StallCounts::new(&control);
         let watch = (!self.stall_threshold.is_zero()).then(|| {
@@ -388,7 +389,6 @@ impl Runtime {
                 hosts: admin::Hosts::new(self.admin_hosts.clone()),
             });
         }
-        let pinned = if self.pin { affinity::cores(self.processors) } else { None };
         let (events, inbox) = channel();
         let _signals = match self.signals {
             true => Some(Signals::listen(events.clone()).map_err(RunError::Signals)?),
@@ -402,19 +402,9 @@ impl Runtime {
                     std::thread::Builder::new().name(format!("processor-{}", seed.index()));
                 let idle = watch.as_ref().map(|(_, idle)| idle.clone());
                 let (placement, active) = (placement.clone(), active.clone());
-                let core = pinned.as_ref().map(|cores| cores[seed.index()]);
                 let runtime = &self;
-                let worker = WorkerThread {
-                    seed,
-                    core,
-                    kind,
-                    epoch,
-                    calls,
-                    idle,
-                    placement,
-                    active,
-                    runtime,
-                };
+                let worker =
+                    WorkerThread { seed, kind, epoch, calls, idle, placement, active, runtime };
                 match thread.spawn_scoped(scope, move || worker.run(&events, admin, start)) {
                     Ok(_) => running += 1,
                     Err(error) => {

@@ -41,7 +41,7 @@ impl StartContext {
         self.control.clone()
     }
 
-    /// The number of processors that get new connections.
+    /// The number of active processors.
     pub fn active(&self) -> ActiveProcessors {
         self.active.clone()
     }
@@ -50,8 +50,6 @@ impl StartContext {
 /// The parameters of one processor's thread.
 pub(crate) struct WorkerThread<'a> {
     pub(crate) seed: ProcessorBuilder,
-    /// The core that the thread is pinned to.
-    pub(crate) core: Option<usize>,
     pub(crate) kind: DriverKind,
     pub(crate) epoch: Instant,
     pub(crate) calls: Arc<AtomicU64>,
@@ -83,11 +81,9 @@ impl WorkerThread<'_> {
     where
         F: Fn(&StartContext) -> Result<(), StartError>,
     {
-        let Self { seed, core, kind, epoch, calls, idle, placement, active, runtime } = self;
+        let Self { seed, kind, epoch, calls, idle, placement, active, runtime } = self;
         let (index, control) = (seed.index(), seed.control());
-        if let Some(core) = core {
-            crate::affinity::pin_to(core);
-        }
+        let _seated = active.sit(index);
         let driver = phalanx_driver::open(kind, &runtime.config).map_err(RunError::Driver)?;
         let unparker = driver.unparker();
         let io = Io::new(placement, index, driver);
@@ -102,7 +98,7 @@ impl WorkerThread<'_> {
             if let (0, Some(admin)) = (index, admin) {
                 admin.start()?;
             }
-            start(&StartContext::new(index, control.clone(), active))
+            start(&StartContext::new(index, control.clone(), active.clone()))
         };
         let started = processor.enter(begin).map_err(RunError::from);
         if started.is_ok() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::published::Site;
 use crate::stage::batching::Batch;
 use crate::stage::limits::{HoldPolicy, Threshold, nanoseconds};
@@ -38,6 +39,9 @@ pub(crate) type MakeLocal = Box<dyn Fn(usize, usize) -> LocalState + Send + Sync
 /// A hook run at the end of each cohort of a stage, and the place of its declaration.
 pub(crate) type EndOfCohort = (Arc<dyn Fn() + Send + Sync>, Site);
 
+/// Moves the partitions of a stage that a processor owns to the processors that should own them.
+pub(crate) type Gather = fn(ProcessorRef<'_>, stage: u8);
+
 /// The declaration of one stage.
 pub(crate) struct StageDeclaration {
     pub(crate) name: &'static str,
@@ -63,6 +67,8 @@ pub(crate) struct StageDeclaration {
     pub(crate) entry: bool,
     /// The index of the processor that ran the last cohort, plus one; only with `cache_affinity`.
     pub(crate) last: AtomicUsize,
+    /// Set if its partitions migrate.
+    pub(crate) gather: Option<Gather>,
     /// Creates a processor's part of the state, given (processor, processors).
     pub(crate) make: MakeLocal,
 }
@@ -85,6 +91,7 @@ impl StageDeclaration {
             objects: Vec::new(),
             entry: false,
             last: AtomicUsize::new(0),
+            gather: None,
             make: Box::new(|_, _| unreachable!("a declaration ends with a policy")),
         }
     }

@@ -68,6 +68,32 @@ fn a_sleeping_owner_is_not_woken() {
 }
 
 #[test]
+fn partitions_leave_an_inactive_processor_and_return() {
+    let two = Two::new();
+    // Partitions leave a processor only while it has operations.
+    for processor in &two.several.processors {
+        let wait = |_: phalanx_core::Shared<()>| std::future::pending();
+        processor.enter(|| two.main.dispatch(wait)).unwrap();
+    }
+    let gather = |at: usize, active| {
+        two.several.processors[at].enter(|| phalanx_core::gather_partitions(active));
+        two.several.settle(0);
+    };
+    two.push(1, 4);
+    two.several.settle(0);
+    gather(1, 1);
+    assert_eq!(two.owner(), 0);
+    assert!(two.sleep(0));
+    two.push(1, 6);
+    assert_eq!(two.owner(), 0, "an inactive processor takes none over");
+    two.wake(0);
+    two.several.settle(0);
+    gather(1, 2);
+    gather(0, 2);
+    assert_eq!((two.owner(), &*two.results.borrow()), (1, &vec![4, 6]));
+}
+
+#[test]
 fn an_owner_that_is_awake_keeps_its_partition() {
     let two = Two::new();
     two.push(0, 7);

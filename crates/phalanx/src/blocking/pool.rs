@@ -12,6 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use super::BlockingError;
+use crate::affinity::use_all_cores;
 use crate::sim::workers;
 
 /// A call with its arguments. It catches panics of the call; the thread catches those of destructors.
@@ -64,7 +65,11 @@ impl Pool {
         if !simulated && state.idle <= state.jobs.len() && state.threads.len() < self.most_threads {
             let pool = self.clone();
             let thread = thread::Builder::new().name(self.name.to_owned());
-            match thread.spawn(move || pool.serve()) {
+            let serve = move || {
+                use_all_cores();
+                pool.serve();
+            };
+            match thread.spawn(serve) {
                 Ok(thread) => state.threads.push(thread),
                 Err(_) if state.threads.is_empty() => {
                     return Err(BlockingError::NoThread { stage: self.name });

@@ -93,9 +93,9 @@ impl Run {
         let seeds = graph.build(processors);
         let control = seeds[0].control();
         let loads = Loads::Drawn(outside.clone());
-        let active = ActiveProcessors::new(processors);
-        let ids = seeds.iter().map(|seed| seed.id());
-        let placement = Placement::new(ids, processors, active.clone(), loads);
+        let ids = || seeds.iter().map(|seed| seed.id());
+        let active = ActiveProcessors::new(ids(), None);
+        let placement = Placement::new(ids(), processors, active.clone(), loads);
         let mut places = Vec::new();
         for seed in seeds {
             let index = seed.index();

@@ -15,7 +15,8 @@
 //! - The caller's processor has slept not long ago. Otherwise it has no time for the other one's work.
 //!
 //! A processor that has not been idle for 20 ms ([`crate::processor::policy::take_over`]) gives each such partition back
-//! to its first owner, by a move ([`crate::handle::policy::migration`]), and takes none over for a while.
+//! to its first owner, by a move ([`crate::handle::policy::migration`]), and takes none over for a while. An inactive
+//! processor ([`gather_partitions`]) takes none over, and gets none back.
 //!
 //! # Safety
 //! [`take_over`] accesses the sleeping owner's `Partitions` from another thread during a [visit](crate::mailbox::visit).
@@ -31,6 +32,7 @@ use crate::handle::partitioned::PartitionedStage;
 use crate::handle::stage::Stage;
 use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::state::NO_SESSION;
+use crate::processor;
 use crate::processor::processor::Processor;
 use crate::stage::key::Key;
 use crate::state::partition::{Partition, Partitions};
@@ -56,8 +58,26 @@ impl StageOptions<'_> {
         self,
         make: impl Fn(usize) -> S + Send + Sync + 'static,
     ) -> PartitionedStage<S> {
-        self.partitioned_with(make, Some(take_over))
+        let mut options = self;
+        options.declaration.gather = Some(gather::<S>);
+        options.partitioned_with(make, Some(take_over))
     }
+}
+
+/// Moves the partitions of migrating stages that the current processor owns to active processors: the first `active`
+/// ones, or all if it is zero. A partition whose first owner is active moves there. From then on an inactive processor
+/// takes no partitions over. Does nothing outside a processor.
+///
+/// Partitions move while operations on them arrive, as by [`move_partition`](PartitionedStage::move_partition). One in
+/// which an operation stays for more than a tenth of a second does not move, and neither do those of a processor that
+/// is about to end.
+///
+/// ```
+/// # let processor = phalanx_core::Graph::new().build(1).remove(0).build(Box::new(|| ()));
+/// processor.enter(|| phalanx_core::gather_partitions(1));
+/// ```
+pub fn gather_partitions(active: usize) {
+    processor::try_current(|p| p.gather(active));
 }
 
 #[cold]
@@ -70,7 +90,7 @@ fn take_over<S: Send + 'static>(
     let processor = processor.get();
     let owner = here.table().owner(index);
     let take_overs = &processor.load.take_overs;
-    if !take_overs.are_allowed(processor.now())
+    if !take_overs.are_allowed(processor.now(), processor.index())
         || processor.link.outbound() > 0
         || !processor.slab().has_room()
         || !here.is_settled(index)
@@ -87,20 +107,22 @@ fn take_over<S: Send + 'static>(
     // Before the end of the visit: the owner must find the new owner in the table.
     here.install(index, state);
     drop(visit);
-    take_overs.taken(stage, give_back::<S>);
+    take_overs.taken(stage);
     true
 }
 
-/// Moves all partitions of the stage that this processor has taken over to their first owners.
-fn give_back<S: Send + 'static>(processor: &Processor, stage: u8) {
+/// Moves the partitions of the stage that this processor owns to the processors that should own them: their first
+/// owners, unless these are inactive.
+fn gather<S: Send + 'static>(processor: ProcessorRef<'_>, stage: u8) {
+    let processor = processor.get();
     let key = Key::new(processor.program().id, stage);
     let stage = Stage::<Partition<S>>::new(key);
     let table = stage.partitions(processor).table();
     for index in 0..table.count() {
-        let first = table.first_owner(index);
-        if table.owner(index) == processor.index() && first != processor.index() {
+        let home = processor.load.take_overs.home(table.first_owner(index));
+        if table.owner(index) == processor.index() && home != processor.index() {
             processor.waiting.sessions.within(NO_SESSION, || {
-                let leave = move |_: &Processor, _| stage.leave(index, first);
+                let leave = move |_: &Processor, _| stage.leave(index, home);
                 let _ = Call::new(processor, processor.call(key.invoked(), leave)).detach();
             });
         }

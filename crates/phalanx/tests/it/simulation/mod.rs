@@ -1,5 +1,6 @@
 //! Simulations: repeated runs, faults detected by the oracle, and random programs.
 
+mod active;
 mod blocking;
 mod exhaustive;
 mod fibres;
