@@ -47,7 +47,7 @@ pub use self::io_timeout::IoTimeout;
 use self::placement::Place;
 pub(crate) use self::placement::{Loads, Placement};
 pub use self::request::Elsewhere;
-pub(crate) use self::request::{HomeSocket, release, request};
+pub(crate) use self::request::{HomeSocket, Requested, release, request};
 use crate::blocking::{Pools, discard_panic};
 use crate::exit_report::Leaks;
 
@@ -67,6 +67,8 @@ pub(crate) struct Io {
     pub(crate) drain_announced: Cell<bool>,
     /// No request expires before this.
     earliest: Cell<Duration>,
+    /// The time of the last turn.
+    turn: Cell<Duration>,
     /// The session of the runtime's own operations, which are not part of their callers' sessions.
     pub(crate) apart: OnceCell<Session>,
     /// The pools of blocking stages that were used on this processor.
@@ -76,6 +78,9 @@ pub(crate) struct Io {
 
 /// Prefetching pays from this many requests in flight; fewer fit in the cache, with the operations that wait for them.
 const MIN_PREFETCH: usize = 512;
+
+/// The longest time for which a write continues after its stream was dropped.
+const FINISH_LIMIT: Duration = Duration::from_secs(10);
 
 /// A request in flight.
 struct Entry {
@@ -93,6 +98,8 @@ enum State {
     Done(io::Result<Done>),
     /// Its future was dropped.
     Abandoned,
+    /// Its future was dropped, but it may complete; then the socket is closed.
+    Finishing(HomeSocket),
 }
 
 thread_local! {
@@ -154,6 +161,7 @@ impl Io {
             draining: RefCell::default(),
             drain_announced: Cell::new(false),
             earliest: Cell::new(Duration::MAX),
+            turn: Cell::default(),
             apart: OnceCell::new(),
             pools: RefCell::default(),
             place,
@@ -231,11 +239,11 @@ impl Io {
                 drop(requests);
                 wake_contained(waker);
             }
-            State::Abandoned => {
+            before @ (State::Abandoned | State::Finishing(_)) => {
                 let entry = requests.remove(key);
                 drop(requests);
                 self.discard(result);
-                drop(entry);
+                drop((entry, before));
             }
             State::Done(_) => unreachable!("each request completes once"),
         }
@@ -265,7 +273,32 @@ impl Io {
                 self.discard(result);
                 drop(entry);
             }
+            State::Finishing(socket) => {
+                drop(requests);
+                self.cancel(key);
+                drop(socket);
+            }
             State::Abandoned => (),
+        }
+    }
+
+    /// Lets a request complete although its future was dropped, for at most [`FINISH_LIMIT`], and closes its socket then.
+    fn finish_alone(&self, key: usize, socket: HomeSocket) {
+        let mut requests = self.requests.borrow_mut();
+        let waiting = |entry: &&mut Entry| matches!(entry.state, State::Waiting(_));
+        match requests.get_mut(key).filter(waiting) {
+            Some(entry) => {
+                entry.expires = entry.expires.min(self.turn.get().saturating_add(FINISH_LIMIT));
+                self.earliest.set(self.earliest.get().min(entry.expires));
+                let before = std::mem::replace(&mut entry.state, State::Finishing(socket));
+                drop(requests);
+                discard_panic(|| drop(before));
+            }
+            None => {
+                drop(requests);
+                self.abandon(key);
+                drop(socket);
+            }
         }
     }
 
@@ -311,7 +344,9 @@ impl Io {
                 drop(requests);
                 self.replace_waker(key, waker)
             }
-            Some(State::Abandoned) | None => Poll::Ready(Err(Elsewhere::Ended.into())),
+            Some(State::Abandoned | State::Finishing(_)) | None => {
+                Poll::Ready(Err(Elsewhere::Ended.into()))
+            }
         }
     }
 

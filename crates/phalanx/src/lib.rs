@@ -130,6 +130,7 @@ mod supervisor;
 mod supervisor_idle;
 pub mod sync;
 pub mod task;
+mod thread_scope;
 pub mod time;
 mod tracing_events;
 mod worker_thread;

@@ -41,6 +41,7 @@ use crate::stall_detector::{StallCounts, StallDetector};
 pub use crate::stuck::{END_LIMIT, EXIT_STUCK};
 use crate::supervisor::{Watched, supervise};
 use crate::supervisor_idle::SupervisorIdle;
+use crate::thread_scope::ThreadScope;
 pub use crate::worker_thread::StartContext;
 use crate::worker_thread::WorkerThread;
 
@@ -88,6 +89,7 @@ pub struct Runtime {
     cache_bytes: usize,
     pub(crate) region: usize,
     pub(crate) panics: PanicHook,
+    pub(crate) thread_scope: ThreadScope,
     pub(crate) config: Config,
 }
 
@@ -134,6 +136,7 @@ impl Runtime {
             cache_bytes: 0,
             region: DEFAULT_REGION,
             panics: PanicHook::default(),
+            thread_scope: ThreadScope::default(),
             config: Config::default(),
         }
     }

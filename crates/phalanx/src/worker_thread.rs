@@ -64,11 +64,15 @@ impl WorkerThread<'_> {
     where
         F: Fn(&StartContext) -> Result<(), StartError>,
     {
-        let index = self.seed.index();
+        let (index, scope) = (self.seed.index(), &self.runtime.thread_scope);
+        let (mut worker, mut outcome) = (Some(self), None);
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            self.serve(events, admin, start)
+            scope.enter(&mut || {
+                outcome = worker.take().map(|worker| worker.serve(events, admin, start));
+            });
         }));
-        let outcome = caught.unwrap_or(Err(RunError::Processor(index)));
+        // If the scope did not call its argument, no processor has started.
+        let outcome = caught.ok().and(outcome).unwrap_or(Err(RunError::Processor(index)));
         let _ = events.send(Event::Exited(index, outcome));
     }
 

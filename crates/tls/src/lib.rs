@@ -8,6 +8,7 @@
 //! | `clients.rs` | client certificates |
 //! | `handshake.rs` | the handshake stage |
 //! | `session.rs` | an encrypted stream |
+//! | `polled.rs` | the same for poll functions |
 //! | `wire.rs` | a plain or encrypted stream |
 //!
 //! The server chooses the protocols offered over ALPN, and learns which one was negotiated.
@@ -19,6 +20,7 @@ mod certificates;
 mod clients;
 mod handshake;
 mod names;
+mod polled;
 mod session;
 mod wire;
 
@@ -26,5 +28,6 @@ pub use certificate::{CertificateError, check, warnings};
 pub use certificates::{Certificates, Source};
 pub use clients::Clients;
 pub use handshake::TlsStages;
+pub use polled::PolledTls;
 pub use session::{Failed, TlsStream};
 pub use wire::Wire;

@@ -18,6 +18,7 @@ use phalanx::time::now;
 use rustls::{ServerConfig, ServerConnection};
 
 use crate::clients;
+use crate::polled::PolledTls;
 
 /// The server's side of a TLS connection.
 pub struct TlsStream {
@@ -157,6 +158,11 @@ impl TlsStream {
     /// The socket.
     pub fn stream(&self) -> &Stream {
         &self.stream
+    }
+
+    /// The stream for poll functions. No read or write is in progress.
+    pub fn into_polled(self) -> PolledTls {
+        PolledTls::new(self.stream, self.session.into_inner(), self.early.into_inner())
     }
 
     /// Processes received bytes; an empty slice is the end. Appends plaintext to `opened`.

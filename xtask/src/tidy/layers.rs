@@ -24,6 +24,7 @@ const ALLOWED: &Table = &[
     // Only for tests.
     ("testkit", &["mqtt"]),
     ("phalanx", &["core", "driver", "fibre", "macros", "testkit"]),
+    ("compat", &["phalanx", "testkit"]),
     ("matching", &["matcher", "phalanx"]),
     ("guard", &[]),
     ("config", &[]),

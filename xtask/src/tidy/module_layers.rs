@@ -200,6 +200,7 @@ pub(super) const CRATES: &[Layers] = &[
                 "stuck",
                 "supervisor",
                 "task",
+                "thread_scope",
                 "tracing_events",
                 "worker_thread",
                 "world",
@@ -236,7 +237,7 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/tls",
         layers: &[
-            &["certificate", "names"],
+            &["certificate", "names", "polled"],
             &["certificates"],
             &["clients"],
             &["session"],

@@ -6,6 +6,9 @@
 //! only after `identity` has shown that this thread's current processor owns it. A call on another thread, or
 //! one that outlives its processor, touches nothing; it sends the slot home ([`Stray`]) instead, and the slot
 //! remains the call's until that command arrives.
+//!
+//! Therefore a call is `Send`. A cancellation from another thread reads the slot's index and serial, which nobody
+//! writes while the call exists. The registry of processors keeps the slot's memory during the read.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -13,6 +16,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use crate::error::{CallError, Rejection};
+use crate::mailbox::registry::while_registered;
 use crate::operation::slot::Slot;
 use crate::operation::state::{HELD, SlotState};
 use crate::panic::catch_panic;
@@ -33,9 +37,21 @@ use crate::processor::waker;
 /// or to [`CallError::Cancelled`] if that processor has ended. Dropping it elsewhere has the same effect as
 /// dropping it there.
 ///
+/// It is `Send` if its result is, so that futures that hold it can be, such as the handlers of HTTP frameworks.
+///
+/// ```
+/// use phalanx_core::SharedStage;
+///
+/// /// A future that is `Send`.
+/// fn handler(stage: SharedStage<u32>) -> impl Future<Output = u32> + Send {
+///     async move { stage.call(|state| async move { *state + 1 }).await.unwrap_or_default() }
+/// }
+/// # let _ = handler;
+/// ```
+///
 /// ```compile_fail
-/// fn leaves_its_thread(call: phalanx_core::Call<u32>) {
-///     std::thread::spawn(move || drop(call)); // a call is not `Send`
+/// fn leaves_its_thread(call: phalanx_core::Call<std::rc::Rc<u32>>) {
+///     std::thread::spawn(move || drop(call)); // the result is not `Send`
 /// }
 /// ```
 ///
@@ -88,12 +104,8 @@ impl<T> Call<T> {
     pub fn cancel(&self) {
         if let State::Waiting { slot, identity } = self.state
             && processor::on(identity, |processor| processor.cancel_child(slot)).is_none()
-            && is_alive(identity)
         {
-            // A call is not `Send`, so its processor belongs to this thread and is not running now. When the
-            // command arrives, the call may be gone and its slot reused.
-            let (index, serial) = (slot.id.get().index(), slot.serial.get());
-            send_home(identity, move |processor| processor.cancel_child_at(index, serial));
+            cancel_from_elsewhere(slot, identity);
         }
     }
 
@@ -164,6 +176,9 @@ fn is_over(slot: Slot) -> bool {
 
 impl<T> Unpin for Call<T> {}
 
+// SAFETY: on another thread, a call touches nothing of its slot but what nobody writes meanwhile (top of the file).
+unsafe impl<T: Send> Send for Call<T> {}
+
 impl<T> Future for Call<T> {
     type Output = Result<T, CallError>;
 
@@ -228,6 +243,17 @@ unsafe impl Send for Stray {}
 impl Stray {
     fn into_slot(self) -> Slot {
         self.0
+    }
+}
+
+/// Cancels the operation of a call that exists, on another thread than its processor's or while that runs another one.
+#[cold]
+#[inline(never)]
+fn cancel_from_elsewhere(slot: Slot, identity: u32) {
+    // When the command arrives, the call may be gone and its slot reused, so it names the operation by its serial.
+    let name = while_registered(identity, |_| (slot.id.get().index(), slot.serial.get()));
+    if let Some((index, serial)) = name {
+        send_home(identity, move |processor| processor.cancel_child_at(index, serial));
     }
 }
 

@@ -38,11 +38,12 @@ pub(crate) fn unregister(number: u16) {
     processors[usize::from(number)] = None;
 }
 
-/// The mailbox of the processor with this identity; none if it has shut down.
-pub(crate) fn mailbox_of(identity: u32) -> Option<Arc<Mailbox>> {
+/// Runs `f` with the mailbox of the processor with this identity; none if it has shut down. The processor's end waits
+/// for `f`, so neither the processor nor the memory of its slots is freed meanwhile.
+pub(crate) fn while_registered<R>(identity: u32, f: impl FnOnce(&Arc<Mailbox>) -> R) -> Option<R> {
     let processors = PROCESSORS.read().unwrap_or_else(PoisonError::into_inner);
     let mut mailboxes = numbers(identity).filter_map(|number| processors.get(number)?.as_ref());
-    mailboxes.find(|mailbox| mailbox.identity == identity).cloned()
+    mailboxes.find(|mailbox| mailbox.identity == identity).map(f)
 }
 
 /// The mailbox of the processor with this number; none if it has shut down.
@@ -59,9 +60,12 @@ mod tests {
     fn the_number_of_a_processor_that_ended_is_not_reused_at_once() {
         let first = Arc::new(Mailbox::new(1));
         let number = register(first.clone());
-        assert!(Arc::ptr_eq(&mailbox_of(first.identity).unwrap(), &first));
+        assert!(Arc::ptr_eq(&while_registered(first.identity, Arc::clone).unwrap(), &first));
         unregister(number);
-        assert!(mailbox_numbered(number).is_none() && mailbox_of(first.identity).is_none());
+        assert!(
+            mailbox_numbered(number).is_none()
+                && while_registered(first.identity, |_| ()).is_none()
+        );
         assert_ne!(register(Arc::new(Mailbox::new(1))), number);
     }
 

@@ -5,7 +5,7 @@
 //! before it uses the index, which would mean something else there. A handle that is dropped elsewhere sends
 //! a command home, which releases the resource.
 
-use crate::mailbox::registry::mailbox_of;
+use crate::mailbox::registry::while_registered;
 use crate::processor;
 use crate::processor::processor::Processor;
 use crate::processor::remote::requests::command;
@@ -57,7 +57,7 @@ impl Processor {
 #[cold]
 #[inline(never)]
 pub(crate) fn send_home(identity: u32, act: impl FnOnce(&Processor) + Send + 'static) {
-    if let Some(mailbox) = mailbox_of(identity) {
+    if let Some(mailbox) = while_registered(identity, |mailbox| mailbox.clone()) {
         mailbox.push_external_command(command(act));
     }
 }
@@ -65,7 +65,7 @@ pub(crate) fn send_home(identity: u32, act: impl FnOnce(&Processor) + Send + 'st
 /// Whether the processor with this identity has not ended.
 #[cold]
 pub(crate) fn is_alive(identity: u32) -> bool {
-    mailbox_of(identity).is_some()
+    while_registered(identity, |_| ()).is_some()
 }
 
 /// Runs `f` on the processor with this identity, which must be the current one. None if that processor has

@@ -16,6 +16,7 @@ mod handles;
 mod lost;
 mod refused;
 mod replies;
+mod sent_calls;
 mod subscribers;
 mod threads;
 mod wakers;

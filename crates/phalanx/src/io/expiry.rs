@@ -35,6 +35,7 @@ impl Io {
 
     /// Cancels requests whose time limit has passed.
     pub(crate) fn expire(&self, now: Duration) {
+        self.turn.set(now);
         if now < self.earliest.get() {
             return;
         }
@@ -66,8 +67,8 @@ impl Io {
     fn cancel_each(&self, cause: Cause, mut which: impl FnMut(&Entry) -> bool) {
         let mut chosen = Vec::new();
         for (key, entry) in &mut *self.requests.borrow_mut() {
-            let waiting = matches!(entry.state, State::Waiting(_)) && entry.cancelled.is_none();
-            if waiting && which(entry) {
+            let wanted = matches!(entry.state, State::Waiting(_) | State::Finishing(_));
+            if wanted && entry.cancelled.is_none() && which(entry) {
                 entry.cancelled = Some(cause);
                 chosen.push(key);
             }

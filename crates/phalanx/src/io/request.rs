@@ -137,6 +137,12 @@ impl HomeSocket {
 }
 
 impl HomeSocket {
+    /// Whether this thread runs the processor of the socket.
+    #[inline]
+    pub(crate) fn is_home(&self) -> bool {
+        try_with(|io| io.home == self.home) == Some(true)
+    }
+
     /// Shuts down the write direction, on any thread. Errors are ignored.
     pub(crate) fn shutdown_write(&self) {
         let socket = self.socket;
@@ -172,8 +178,14 @@ pub(crate) struct Requested {
     stage: Stage,
 }
 
+impl fmt::Debug for Requested {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Requested").field("stage", &self.stage).finish_non_exhaustive()
+    }
+}
+
 /// The progress of a request. It is `Copy`, so that a change runs no destructor.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Stage {
     /// Not started. If there is a home, only that processor may start it.
     New { home: Option<ProcessorId> },
@@ -184,6 +196,17 @@ enum Stage {
 }
 
 impl Requested {
+    /// Lets a request on `socket` complete, although its future is dropped. Then drops the socket.
+    pub(crate) fn finish_alone(mut self, socket: HomeSocket) {
+        let Stage::Flying { key, home } = std::mem::replace(&mut self.stage, Stage::Over) else {
+            return;
+        };
+        match socket.is_home() {
+            true => with(|io| io.finish_alone(key, socket)),
+            false => home.release(move || _ = try_with(|io| io.finish_alone(key, socket))),
+        }
+    }
+
     /// Abandons a request that was polled on another processor than its own.
     #[cold]
     fn stray(&mut self, home: ProcessorId) -> Poll<io::Result<Done>> {

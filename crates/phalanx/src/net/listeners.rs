@@ -57,6 +57,17 @@ impl Listeners {
         Ok(Self { address, sockets: Mutex::new(sockets.into_iter().map(Some).collect()) })
     }
 
+    /// Shares one listening socket among `processors`: each accepts some of its connections. For a socket that was
+    /// bound before, for example by a supervisor. [`bind`](Self::bind) makes a socket for each processor.
+    ///
+    /// # Errors
+    /// As `dup(2)` and `getsockname(2)`.
+    pub fn share(listener: &TcpListener, processors: usize) -> io::Result<Self> {
+        let shared: io::Result<Vec<_>> = (0..processors).map(|_| listener.try_clone()).collect();
+        let sockets = shared?.into_iter().map(Some).collect();
+        Ok(Self { address: listener.local_addr()?, sockets: Mutex::new(sockets) })
+    }
+
     /// The address on which they listen, with the selected port if port 0 was requested.
     pub fn local_addr(&self) -> SocketAddr {
         self.address

@@ -4,6 +4,8 @@ use std::fmt;
 use std::panic::Location;
 
 use crate::metrics::watch::Watch;
+use crate::processor::{self, processor::Processor};
+use crate::program::processor_id::ProcessorId;
 use crate::program::program::Control;
 
 /// The operation that one processor was running when it was read; see [`Control::running`].
@@ -29,6 +31,22 @@ impl fmt::Display for Running {
         let Self { stage, operation, site, .. } = self;
         write!(f, "stage \"{stage}\": {}", operation.unwrap_or("an operation"))?;
         site.map_or(Ok(()), |site| write!(f, " ({site})"))
+    }
+}
+
+impl ProcessorId {
+    /// The processor that this thread runs at the moment, if any.
+    ///
+    /// ```
+    /// # let processor = phalanx_core::Graph::new().build(1).remove(0).build(Box::new(|| ()));
+    /// use phalanx_core::ProcessorId;
+    ///
+    /// assert_eq!(ProcessorId::current(), None);
+    /// processor.enter(|| assert_eq!(ProcessorId::current(), Some(processor.id())));
+    /// ```
+    #[inline]
+    pub fn current() -> Option<Self> {
+        processor::try_current(Processor::id)
     }
 }
 

@@ -1,0 +1,4 @@
+//! Streams, futures and threads of others on Phalanx.
+
+mod elsewhere;
+mod simulated;

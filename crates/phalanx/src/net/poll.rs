@@ -1,0 +1,260 @@
+//! Streams for poll functions: the base of adaptors to the I/O traits of other crates.
+//!
+//! Those traits borrow the caller's buffers, whereas a driver owns the buffers of its requests. So a read copies from
+//! the driver's buffer into the caller's, and a write copies into a buffer that it passes to the driver. A write is
+//! reported as complete when its bytes are with the driver, as `write(2)` reports it when they are with the kernel; the
+//! next write waits for its end. A stream that is dropped meanwhile is closed after the write.
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::net::Shutdown;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::{Buf, Bytes};
+use phalanx_driver::{Done, Payload, Request};
+
+use super::{IoTimeout, Stream};
+use crate::io::{HomeSocket, Requested};
+
+/// The most bytes that one write takes.
+const MAX_WRITE: usize = 64 * 1024;
+/// Idle write buffers that a thread keeps. An idle stream has none.
+const MAX_SPARE: usize = 32;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A byte stream that is read and written by poll functions. [`Polled`] is the plain one; `phalanx_tls::PolledTls` is
+/// encrypted. `phalanx-compat` adapts any of them to the traits of tokio, futures and hyper.
+///
+/// At most one task reads and one writes. A function that returns [`Poll::Pending`] has stored the waker.
+pub trait PollStream {
+    /// Whether this thread runs the processor of the stream. All other functions fail elsewhere.
+    fn is_home(&self) -> bool;
+
+    /// Passes at most `room` received bytes to `put`, in one call, and returns their number. Zero is the end of the
+    /// stream, if `room` is not zero. Calls `put` only when it returns a number above zero.
+    ///
+    /// # Errors
+    /// As [`Stream::read`].
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        room: usize,
+        put: &mut dyn FnMut(&[u8]),
+    ) -> Poll<io::Result<usize>>;
+
+    /// Takes bytes from the start of `parts` to send them, and returns their number. It is above zero if any part has
+    /// bytes.
+    ///
+    /// # Errors
+    /// As [`Stream::write`], of this write or of an earlier one.
+    fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>>;
+
+    /// Waits until all bytes that were taken are on their way, so that nothing needs to be polled to send them.
+    ///
+    /// # Errors
+    /// As [`Stream::write`], of an earlier write.
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Waits until all bytes that were taken are with the kernel, and ends the sending direction.
+    ///
+    /// # Errors
+    /// As [`Stream::write`], of an earlier write, and [`Stream::shutdown`].
+    fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+}
+
+/// A [`Stream`] for poll functions.
+///
+/// ```
+/// use std::future::poll_fn;
+/// use std::io::IoSlice;
+/// use phalanx::net::{PollStream, Polled, Stream};
+///
+/// /// Sends everything back until the client ends.
+/// async fn echo(stream: Stream) -> std::io::Result<()> {
+///     let mut stream = Polled::new(stream);
+///     loop {
+///         let mut bytes = Vec::new();
+///         let mut put = |read: &[u8]| bytes.extend_from_slice(read);
+///         if poll_fn(|context| stream.poll_read(context, 4096, &mut put)).await? == 0 {
+///             return poll_fn(|context| stream.poll_shutdown(context)).await;
+///         }
+///         let mut rest = &bytes[..];
+///         while !rest.is_empty() {
+///             let part = [IoSlice::new(rest)];
+///             let taken = poll_fn(|context| stream.poll_write(context, &part)).await?;
+///             rest = &rest[taken..];
+///         }
+///     }
+/// }
+/// # let _ = echo;
+/// ```
+#[derive(Debug)]
+pub struct Polled {
+    /// Taken when this is dropped.
+    stream: Option<Stream>,
+    reading: Option<Requested>,
+    writing: Option<Requested>,
+    /// A task waits for the end of the write.
+    awaited: bool,
+    /// Received bytes for which a later read had less room than the one that started the receive.
+    rest: Bytes,
+}
+
+impl Polled {
+    /// The stream, which has no read or write in progress.
+    pub fn new(stream: Stream) -> Self {
+        Self {
+            stream: Some(stream),
+            reading: None,
+            writing: None,
+            awaited: false,
+            rest: Bytes::new(),
+        }
+    }
+
+    /// The stream, for its addresses and options.
+    pub fn stream(&self) -> &Stream {
+        self.stream.as_ref().expect("the stream is taken only by the destructor")
+    }
+
+    fn socket(&self) -> &HomeSocket {
+        &self.stream().0
+    }
+
+    /// Waits for the end of the last write.
+    fn poll_written(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(writing) = &mut self.writing else { return Poll::Ready(Ok(())) };
+        self.awaited = true;
+        let written = ready!(Pin::new(writing).poll(context));
+        (self.writing, self.awaited) = (None, false);
+        match written? {
+            Done::Sent(memory) => recycle(memory),
+            other => unreachable!("send completed with {other:?}"),
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Polled {
+    /// Takes the result of a write that has ended. Does not replace the waker of a task that waits for it.
+    fn take_written(&mut self) -> io::Result<()> {
+        if self.awaited || self.writing.is_none() {
+            return Ok(());
+        }
+        let written = self.poll_written(&mut Context::from_waker(Waker::noop()));
+        self.awaited = false;
+        if let Poll::Ready(written) = written { written } else { Ok(()) }
+    }
+}
+
+impl From<Stream> for Polled {
+    fn from(stream: Stream) -> Self {
+        Self::new(stream)
+    }
+}
+
+impl PollStream for Polled {
+    #[inline]
+    fn is_home(&self) -> bool {
+        self.socket().is_home()
+    }
+
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        room: usize,
+        put: &mut dyn FnMut(&[u8]),
+    ) -> Poll<io::Result<usize>> {
+        if room == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        if self.rest.has_remaining() {
+            let part = self.rest.split_to(room.min(self.rest.len()));
+            put(&part);
+            return Poll::Ready(Ok(part.len()));
+        }
+        if self.reading.is_none() {
+            let receive = |socket| Request::Receive { socket, max: room };
+            self.reading = Some(self.socket().request(receive, IoTimeout::NONE));
+        }
+        let reading = self.reading.as_mut().expect("was just set");
+        let Poll::Ready(received) = Pin::new(reading).poll(context) else {
+            // An idle stream keeps no write buffer.
+            self.take_written()?;
+            return Poll::Pending;
+        };
+        self.reading = None;
+        let Done::Received(chunk) = received? else { unreachable!("a receive receives") };
+        let (part, rest) = chunk.split_at(room.min(chunk.len()));
+        if !part.is_empty() {
+            put(part);
+        }
+        if !rest.is_empty() {
+            self.rest = Bytes::copy_from_slice(rest);
+        }
+        Poll::Ready(Ok(part.len()))
+    }
+
+    fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_written(context))?;
+        let mut head = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        for part in parts {
+            let room = MAX_WRITE - head.len();
+            head.extend_from_slice(&part[..room.min(part.len())]);
+        }
+        let taken = head.len();
+        if taken == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        let payload = Payload::from(head);
+        let send = |socket| Request::Send { socket, payload };
+        let mut writing = self.socket().request(send, IoTimeout::NONE);
+        // Started without a waker: its end is of interest only to the next write.
+        let started = Pin::new(&mut writing).poll(&mut Context::from_waker(Waker::noop()));
+        if let Poll::Ready(Err(error)) = started {
+            return Poll::Ready(Err(error));
+        }
+        self.writing = Some(writing);
+        Poll::Ready(Ok(taken))
+    }
+
+    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.take_written())
+    }
+
+    fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_written(context))?;
+        Poll::Ready(self.stream().shutdown(Shutdown::Write))
+    }
+}
+
+impl Drop for Polled {
+    fn drop(&mut self) {
+        // A read that is in progress ends with the stream.
+        self.reading = None;
+        if let (Some(writing), Some(stream)) = (self.writing.take(), self.stream.take()) {
+            writing.finish_alone(stream.0);
+        }
+    }
+}
+
+/// Keeps the memory of a write for the next one of this thread.
+fn recycle(memory: Vec<u8>) {
+    SPARE.with_borrow_mut(|spare| {
+        if spare.len() < MAX_SPARE && memory.capacity() <= MAX_WRITE {
+            spare.push(memory);
+        }
+    });
+}

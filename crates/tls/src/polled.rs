@@ -1,0 +1,164 @@
+//! An encrypted stream for poll functions: rustls over a [`Polled`] socket.
+
+use std::fmt;
+use std::io::{self, BufRead, IoSlice, Write};
+use std::task::{Context, Poll, ready};
+
+use phalanx::net::{PollStream, Polled, Stream};
+use rustls::ServerConnection;
+
+/// The most encrypted bytes that one read takes.
+const MAX_READ: usize = 16 * 1024;
+
+/// A [`TlsStream`](crate::TlsStream) for poll functions, made by [`into_polled`](crate::TlsStream::into_polled).
+pub struct PolledTls {
+    socket: Polled,
+    session: ServerConnection,
+    /// Plaintext that arrived with the end of the handshake.
+    early: Vec<u8>,
+    /// Encrypted bytes, and how many of them the socket has taken.
+    sealed: Vec<u8>,
+    sent: usize,
+    /// The end of the sending direction is among the encrypted bytes.
+    is_closed: bool,
+}
+
+impl PolledTls {
+    pub(crate) fn new(stream: Stream, session: ServerConnection, early: Vec<u8>) -> Self {
+        let (socket, sealed) = (Polled::new(stream), Vec::new());
+        Self { socket, session, early, sealed, sent: 0, is_closed: false }
+    }
+
+    /// The socket.
+    pub fn stream(&self) -> &Stream {
+        self.socket.stream()
+    }
+
+    /// Passes all encrypted bytes to the socket.
+    fn poll_sealed(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            if self.sent == self.sealed.len() {
+                // An idle connection keeps no buffer.
+                (self.sealed, self.sent) = (Vec::new(), 0);
+                if !self.session.wants_write() {
+                    return Poll::Ready(Ok(()));
+                }
+                while self.session.wants_write() {
+                    self.session.write_tls(&mut self.sealed)?;
+                }
+            }
+            let rest = [IoSlice::new(&self.sealed[self.sent..])];
+            self.sent += ready!(self.socket.poll_write(context, &rest))?;
+        }
+    }
+
+    /// Passes decrypted bytes to `put`. None if there are none yet.
+    fn read_opened(
+        &mut self,
+        room: usize,
+        put: &mut dyn FnMut(&[u8]),
+    ) -> Option<io::Result<usize>> {
+        if !self.early.is_empty() {
+            let count = room.min(self.early.len());
+            put(&self.early[..count]);
+            self.early.drain(..count);
+            return Some(Ok(count));
+        }
+        let mut reader = self.session.reader();
+        let count = match reader.fill_buf() {
+            Ok(bytes) => {
+                let count = room.min(bytes.len());
+                if count > 0 {
+                    put(&bytes[..count]);
+                }
+                count
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+            Err(error) => return Some(Err(error)),
+        };
+        reader.consume(count);
+        Some(Ok(count))
+    }
+}
+
+/// Processes received bytes; an empty slice is the end. All plaintext was read before.
+fn open(session: &mut ServerConnection, mut raw: &[u8]) -> io::Result<()> {
+    loop {
+        session.read_tls(&mut raw)?;
+        let state = session
+            .process_new_packets()
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        if raw.is_empty() || state.peer_has_closed() {
+            return Ok(());
+        }
+    }
+}
+
+impl PollStream for PolledTls {
+    fn is_home(&self) -> bool {
+        self.socket.is_home()
+    }
+
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        room: usize,
+        put: &mut dyn FnMut(&[u8]),
+    ) -> Poll<io::Result<usize>> {
+        if room == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        loop {
+            if let Some(read) = self.read_opened(room, put) {
+                return Poll::Ready(read);
+            }
+            let (session, mut opened) = (&mut self.session, Ok(()));
+            let mut feed = |raw: &[u8]| opened = open(session, raw);
+            if ready!(self.socket.poll_read(context, MAX_READ, &mut feed))? == 0 {
+                feed(&[]);
+            }
+            // Responses of the protocol, such as a key update, or the alert of an error. If the socket is busy, the next
+            // write sends them.
+            if self.session.wants_write()
+                && let Poll::Ready(Err(error)) = self.poll_sealed(context)
+            {
+                return Poll::Ready(Err(error));
+            }
+            opened?;
+        }
+    }
+
+    fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_sealed(context))?;
+        // As much as rustls buffers at a time.
+        let taken = self.session.writer().write_vectored(parts)?;
+        // Pending is fine: the bytes are taken.
+        match self.poll_sealed(context) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            _ => Poll::Ready(Ok(taken)),
+        }
+    }
+
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_sealed(context))?;
+        self.socket.poll_flush(context)
+    }
+
+    fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !std::mem::replace(&mut self.is_closed, true) {
+            self.session.send_close_notify();
+        }
+        ready!(self.poll_sealed(context))?;
+        self.socket.poll_shutdown(context)
+    }
+}
+
+impl fmt::Debug for PolledTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PolledTls").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
