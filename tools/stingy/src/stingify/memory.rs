@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::edits::Edits;
+use crate::c::source::bare;
 use crate::memwalk::events::{Action, events};
 use crate::memwalk::program::{Program, whole};
 use crate::model::{Analysis, Place};
@@ -73,7 +74,18 @@ pub(crate) fn replace(
                         let memory = function.file.text_of(memory);
                         format!("stingy_free({}, {memory})", names::object(&object))
                     }
-                    Ok(_) => continue,
+                    Ok(object) => {
+                        let of = program.scope().type_of(function, bare(memory));
+                        let is_known = analysis.objects.iter().any(|o| o.name == object);
+                        if !is_known && of.is_none_or(|of| of.base == "void") {
+                            let memory = function.file.text_of(memory);
+                            let what = format!(
+                                "not replaced: `{memory}` has no type; check that it is none of the objects"
+                            );
+                            reasons.push((at, what));
+                        }
+                        continue;
+                    }
                     Err(what) => {
                         reasons.push((
                             at,

@@ -98,7 +98,7 @@ fn constructs_that_cannot_be_rewritten_are_reported_with_their_lines() {
     assert!(succeeds, "{errors}");
     let expected = "\
 callbacks.c:35: `request.text` keeps its allocator, because its size changes here
-callbacks.c:27: not replaced: the type of `request->extra`, which is freed; free a pointer to a structure; check that it is none of the objects
+callbacks.c:27: not replaced: `request->extra` has no type; check that it is none of the objects
 ";
     assert_eq!(errors, expected);
     let added: Vec<_> = patch.lines().filter(|line| line.starts_with('+')).collect();
