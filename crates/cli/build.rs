@@ -25,6 +25,8 @@ fn main() {
             "--cfg=phalanx_shim",
         ])
         .args(["-Copt-level=3", "-Cpanic=abort", "-Ccodegen-units=1", "-Cstrip=symbols"])
+        // `site.rs` walks the frames.
+        .arg("-Cforce-frame-pointers=yes")
         .arg(format!("--remap-path-prefix={}=threads", source.display()))
         .arg("-o")
         .arg(&library)

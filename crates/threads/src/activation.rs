@@ -7,14 +7,24 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use crate::{carrier, monitor, poller, real, run_queue, sys, table, thread, timers, wake};
+use crate::{
+    admin, carrier, monitor, options, poller, real, run_queue, sys, table, thread, timers, wake,
+};
 
 /// 0: not yet decided, 1: active, 2: this process runs natively.
 static STATE: AtomicU32 = AtomicU32::new(0);
 /// Threads of the program, without those of this library.
 static LIVE: AtomicU32 = AtomicU32::new(1);
-static CARRIERS: AtomicU32 = AtomicU32::new(1);
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// The variables of `phalanx threads` that the program does not see.
+const OWN_VARIABLES: [&CStr; 5] = [
+    c"PHALANX_THREADS_CARRIERS",
+    c"PHALANX_THREADS_LIBRARY",
+    c"PHALANX_THREADS_ORDER",
+    c"PHALANX_THREADS_LARGE_IO",
+    c"PHALANX_THREADS_ADMIN",
+];
 
 /// Bit of `AT_HWCAP2` (26): user code may set its FS base.
 const FSGSBASE: u64 = 2;
@@ -48,7 +58,8 @@ fn start() -> bool {
     LIVE.store(1, Ordering::SeqCst);
     // Without a monitor, threads could wait for a blocked carrier.
     monitor::start()
-        && (0..CARRIERS.load(Ordering::Relaxed)).filter(|_| carrier::start()).count() > 0
+        && (0..run_queue::count()).filter(|&lane| carrier::start(lane)).count() > 0
+        && admin::start()
 }
 
 /// Counts a thread of the program until its end.
@@ -83,7 +94,12 @@ pub(crate) extern "C" fn initialize() {
         STATE.store(2, Ordering::Release);
         return;
     };
-    CARRIERS.store(number, Ordering::Relaxed);
+    run_queue::set_count(number);
+    let is = |name, value| variable(name) == Some(value);
+    options::set(is(c"PHALANX_THREADS_ORDER", "fifo"), is(c"PHALANX_THREADS_LARGE_IO", "no"));
+    if let Some(listener) = variable(c"PHALANX_THREADS_ADMIN").and_then(|text| text.parse().ok()) {
+        admin::prepare(listener);
+    }
     if let Some(library) =
         variable(c"PHALANX_THREADS_LIBRARY").and_then(|text| text.parse::<usize>().ok())
     {
@@ -92,8 +108,9 @@ pub(crate) extern "C" fn initialize() {
     unsafe {
         restore(c"LD_PRELOAD", c"PHALANX_THREADS_PRELOAD");
         restore(c"GLIBC_TUNABLES", c"PHALANX_THREADS_TUNABLES");
-        real::unsetenv(c"PHALANX_THREADS_CARRIERS".as_ptr().cast());
-        real::unsetenv(c"PHALANX_THREADS_LIBRARY".as_ptr().cast());
+        for name in OWN_VARIABLES {
+            real::unsetenv(name.as_ptr().cast());
+        }
         real::pthread_atfork(None, None, Some(reset_in_child));
     }
 }
@@ -129,6 +146,7 @@ extern "C" fn reset_in_child() {
     poller::reset();
     wake::reset();
     monitor::reset();
+    admin::reset();
     thread::current().reset_in_child();
     STATE.store(0, Ordering::Release);
 }

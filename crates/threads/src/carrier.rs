@@ -10,27 +10,32 @@ use core::sync::atomic::Ordering;
 use crate::home::finish;
 use crate::switch::switch;
 use crate::thread::{Carrier, current};
-use crate::{monitor, poller, real, run_queue, sys, wake};
+use crate::{monitor, poller, real, run_queue, stats, sys, wake};
 
 /// After this many switches a carrier looks for events.
 const SWITCHES_PER_POLL: u32 = 64;
 
-/// Starts a carrier. Returns false if the process has no kernel threads left.
-pub(crate) fn start() -> bool {
-    real::start_thread(run)
+/// Starts the carrier of a lane. Returns false if the process has no kernel threads left.
+pub(crate) fn start(lane: usize) -> bool {
+    real::start_thread(run, core::ptr::without_provenance_mut(lane))
 }
 
-extern "C" fn run(_: *mut u8) -> *mut u8 {
+extern "C" fn run(lane: *mut u8) -> *mut u8 {
+    let lane = lane.addr();
     sys::set_signal_mask(sys::CARRIER_MASK);
     current().is_masked.set(true);
-    let carrier = Carrier { sp: Cell::new(0), fs: Cell::new(real::fs_base()) };
+    current().own_lane.set(lane as u16 + 1);
+    let (sp, fs) = (Cell::new(0), Cell::new(real::fs_base()));
+    let carrier = Carrier { sp, fs, lane: lane as u16 + 1 };
     let mut switches = 0_u32;
     loop {
-        let Some(thread) = run_queue::pop() else {
-            wait_for_work();
+        let Some(thread) = run_queue::pop(lane).or_else(|| run_queue::steal(lane)) else {
+            wait_for_work(lane);
             continue;
         };
         thread.carrier.set((&raw const carrier).cast_mut());
+        thread.last_lane.set(carrier.lane);
+        let (site, begin) = (thread.site.get(), stats::begin(lane, thread));
         wake::BUSY.fetch_add(1, Ordering::SeqCst);
         monitor::wake_up();
         let captures = wake::captures();
@@ -38,6 +43,7 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
         if captures != wake::captures() {
             thread.count_capture();
         }
+        stats::end(lane, site, begin);
         finish(thread);
         wake::BUSY.fetch_sub(1, Ordering::SeqCst);
         switches = switches.wrapping_add(1);
@@ -47,9 +53,17 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
     }
 }
 
-fn wait_for_work() {
-    if poller::poll(true) {
-        return;
+fn wait_for_work(lane: usize) {
+    let counters = stats::of(lane);
+    let begin = counters.map(|counters| {
+        stats::count(&counters.polls);
+        sys::now()
+    });
+    if !poller::poll(true) {
+        wake::wait_idle();
     }
-    wake::wait_idle();
+    if let (Some(counters), Some(begin)) = (counters, begin) {
+        stats::count(&counters.parks);
+        counters.parked_ns.fetch_add(sys::now().saturating_sub(begin), Ordering::Relaxed);
+    }
 }

@@ -9,6 +9,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
 use crate::real;
+use crate::stats;
 use crate::switch::{leave, switch};
 use crate::sys;
 use crate::thread::{ARRIVED, AT_HOME, Action, CANCEL, PARKED, RUNNING, SIGNAL, Thread};
@@ -47,6 +48,7 @@ pub(crate) unsafe extern "C" fn wait_at_home(thread: *const Thread) -> usize {
 pub(crate) fn finish(thread: &Thread) {
     match thread.action.get() {
         Action::Park => {
+            stats::suspended(thread);
             let parked =
                 thread.state.compare_exchange(RUNNING, PARKED, Ordering::AcqRel, Ordering::Acquire);
             if parked.is_err() {
@@ -87,6 +89,7 @@ fn after_resume(thread: &Thread) {
 /// Brings the thread home for a call. It leaves again when it next waits, unless it stays.
 pub(crate) fn go_home(thread: &Thread) {
     if thread.is_hollow() {
+        stats::count(&stats::HOME_CALLS);
         leave_carrier(thread, Action::GoHome);
     }
 }
@@ -96,6 +99,7 @@ pub(crate) fn go_home(thread: &Thread) {
 pub(crate) fn stay_home(thread: &Thread) {
     go_home(thread);
     if !thread.stays_home.replace(true) {
+        stats::count(&stats::HOME_FOR_GOOD);
         receive_cancellation(thread.summons.fetch_or(ARRIVED | AT_HOME, Ordering::AcqRel), thread);
     }
 }

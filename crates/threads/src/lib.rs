@@ -23,22 +23,28 @@
 #![cfg_attr(not(phalanx_shim), allow(dead_code, reason = "the exported functions are the users"))]
 
 mod activation;
+mod admin;
 mod calls;
 mod carrier;
 mod home;
+mod limits;
 mod lock;
 mod masked;
 mod monitor;
 mod notify;
+mod options;
 mod park;
 mod poller;
 mod real;
 mod run_queue;
+mod site;
+mod stats;
 mod switch;
 mod sys;
 mod table;
 mod thread;
 mod timers;
+mod transfer;
 mod wake;
 
 /// Executes when the program has been loaded.

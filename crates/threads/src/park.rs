@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 
 use crate::home::{leave_carrier, leave_home, obey, stay_home};
 use crate::thread::{Action, PARKED, RUNNING, Thread};
-use crate::{sys, timers};
+use crate::{site, sys, table, timers};
 
 /// The reasons for which a park ends, apart from notifications and spurious wake-ups.
 #[derive(Clone, Copy, PartialEq)]
@@ -32,6 +32,7 @@ pub(crate) fn park(thread: &Thread, deadline: Option<u64>) -> Woken {
     if !thread.is_convertible() {
         return park_at_home(thread, deadline);
     }
+    thread.site.set(site::here(thread, table::kind_of_wait(thread)));
     if let Some(deadline) = deadline {
         timers::add(thread, deadline);
     }

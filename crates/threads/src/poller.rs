@@ -54,6 +54,11 @@ pub(crate) fn key(descriptor: i32) -> usize {
     1 << 63 | (descriptor as usize) << 3
 }
 
+/// Whether a key is that of a descriptor.
+pub(crate) fn is_key(key: usize) -> bool {
+    key >> 63 != 0
+}
+
 /// Requests one event. Returns false for files that have no readiness.
 pub(crate) fn arm(descriptor: i32, interest: u32) -> bool {
     let events = interest | RDHUP | ONESHOT;
@@ -91,7 +96,10 @@ pub(crate) fn poll(sleep: bool) -> bool {
     for event in events.iter().take(count.max(0) as usize) {
         let descriptor = event.data as i32;
         // The bell is edge-triggered and needs no reset.
-        if descriptor != EVENT.load(Ordering::Relaxed) {
+        let is_bell = descriptor == EVENT.load(Ordering::Relaxed);
+        let continues =
+            || event.events == OUT && table::continue_transfer(key(descriptor), descriptor);
+        if !is_bell && !continues() {
             table::wake(key(descriptor), usize::MAX);
         }
     }

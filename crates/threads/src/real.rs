@@ -5,7 +5,6 @@
 //! Each symbol has the signature that POSIX or glibc declares for it.
 
 use core::arch::asm;
-use core::ptr::null_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::sys::{self, Timespec};
@@ -118,10 +117,10 @@ unsafe extern "C" {
 }
 
 /// Starts a kernel thread of this library with all signals blocked.
-pub(crate) fn start_thread(run: Start) -> bool {
+pub(crate) fn start_thread(run: Start, argument: *mut u8) -> bool {
     let mask = sys::set_signal_mask(sys::HOME_MASK);
     let mut thread = 0;
-    let error = unsafe { pthread_create(&raw mut thread, core::ptr::null(), run, null_mut()) };
+    let error = unsafe { pthread_create(&raw mut thread, core::ptr::null(), run, argument) };
     sys::set_signal_mask(mask);
     if error == 0 {
         unsafe { pthread_detach(thread) };

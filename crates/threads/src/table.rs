@@ -14,6 +14,8 @@ use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 use crate::lock::Lock;
 use crate::masked::Masked;
 use crate::notify::unpark;
+use crate::poller;
+use crate::site::Kind;
 use crate::thread::{Node, Thread};
 
 const BUCKETS: usize = 1024;
@@ -78,6 +80,44 @@ pub(crate) fn insert(
     done
 }
 
+/// What the calling thread waits for.
+pub(crate) fn kind_of_wait(thread: &Thread) -> Kind {
+    // Other threads do not write these fields.
+    let node = unsafe { node(thread.as_ptr()) };
+    match node.key {
+        0 => Kind::Time,
+        key if !poller::is_key(key) => Kind::Object,
+        _ if node.interest & poller::OUT != 0 => Kind::Writable,
+        _ => Kind::Readable,
+    }
+}
+
+/// Sends the next part of a transfer whose thread waits for `key`, and requests the next event for it. Returns false if
+/// the threads that wait for the descriptor are to be woken.
+pub(crate) fn continue_transfer(key: usize, descriptor: i32) -> bool {
+    let bucket = bucket(key);
+    if bucket.count.load(Ordering::SeqCst) == 0 {
+        return false;
+    }
+    let _masked = Masked::new();
+    let list = bucket.list.lock();
+    let (mut at, mut only) = (list.head, null_mut::<Thread>());
+    while !at.is_null() {
+        let waiter = unsafe { node(at) };
+        if waiter.key == key {
+            if !only.is_null() {
+                return false;
+            }
+            only = at;
+        }
+        at = waiter.next;
+    }
+    let Some(thread) = (unsafe { only.as_ref() }) else { return false };
+    // The thread accesses its transfer only while it is not in the table.
+    unsafe { &mut *thread.transfer.get() }.send_part(descriptor)
+        && poller::arm(descriptor, unsafe { node(only) }.interest)
+}
+
 /// Removes a waiter that may have been woken meanwhile. Returns whether it was.
 pub(crate) fn remove(thread: &Thread, key: usize) -> bool {
     let _masked = Masked::new();
@@ -86,6 +126,7 @@ pub(crate) fn remove(thread: &Thread, key: usize) -> bool {
     if !thread.woken.load(Ordering::Relaxed) {
         unlink(bucket, &mut list, |other, _| other == thread.as_ptr(), 1);
     }
+    unsafe { node(thread.as_ptr()) }.key = 0;
     thread.woken.load(Ordering::Relaxed)
 }
 

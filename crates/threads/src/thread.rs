@@ -28,6 +28,15 @@ pub(crate) const AT_HOME: u32 = 8;
 pub(crate) struct Carrier {
     pub(crate) sp: Cell<usize>,
     pub(crate) fs: Cell<usize>,
+    /// The number of its lane, plus one.
+    pub(crate) lane: u16,
+}
+
+/// The rest of a large message. It is zero for a thread that has none.
+pub(crate) struct Transfer {
+    pub(crate) data: *const u8,
+    pub(crate) left: usize,
+    pub(crate) flags: usize,
 }
 
 /// An entry of the parking table.
@@ -76,6 +85,16 @@ pub(crate) struct Thread {
     /// Under the lock of the bucket in which the node is.
     pub(crate) node: UnsafeCell<Node>,
     pub(crate) woken: AtomicBool,
+    /// The site at which it waits, or waited last.
+    pub(crate) site: Cell<u8>,
+    /// The lane of the carrier that ran it last, plus one; 0 if none has.
+    pub(crate) last_lane: Cell<u16>,
+    /// The lane of a carrier's own thread, plus one; 0 for threads of the program.
+    pub(crate) own_lane: Cell<u16>,
+    /// When it became runnable, if that is counted.
+    pub(crate) ready_at: Cell<u64>,
+    /// The transfer that the polling thread continues, under the lock of the bucket of its descriptor.
+    pub(crate) transfer: UnsafeCell<Transfer>,
 }
 
 /// See [`Thread::action`].

@@ -40,11 +40,11 @@ pub(crate) fn wait_idle() {
     IDLE.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Queues a thread, and wakes a carrier if the busy ones may not reach it soon.
+/// Queues a thread, and wakes a carrier if the calling one has others before it, or is none.
 pub(crate) fn make_runnable(thread: &Thread) {
     let _masked = Masked::new();
     let length = run_queue::push(thread);
-    if length > 1 || BUSY.load(Ordering::SeqCst) == 0 {
+    if length > 1 || run_queue::own_lane().is_none() {
         call_carrier();
     }
 }

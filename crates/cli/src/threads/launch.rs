@@ -3,13 +3,15 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::AsRawFd;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use rustix::fs::MemfdFlags;
+use rustix::io::FdFlags;
 
-use super::check;
+use super::{Order, check};
 
 /// The library, empty on systems that it does not support.
 pub(super) const LIBRARY: &[u8] =
@@ -18,8 +20,16 @@ pub(super) const LIBRARY: &[u8] =
 /// Restartable sequences are registered for kernel threads, which threads change.
 const TUNABLE: &str = "glibc.pthread.rseq=0";
 
+/// How to run the threads.
+pub(super) struct Settings {
+    pub(super) carriers: u32,
+    pub(super) order: Order,
+    pub(super) large_io: bool,
+    pub(super) admin: Option<SocketAddr>,
+}
+
 /// Replaces this process by `command`, and returns only if that fails: the reason.
-pub(super) fn launch(command: &[std::ffi::OsString], carriers: u32) -> String {
+pub(super) fn launch(command: &[std::ffi::OsString], settings: &Settings) -> String {
     let [program, arguments @ ..] = command else { return "there is no command".to_owned() };
     match check::check(program.as_ref()) {
         Ok(checked) if checked.refusals.is_empty() => {}
@@ -38,6 +48,12 @@ pub(super) fn launch(command: &[std::ffi::OsString], carriers: u32) -> String {
     };
     let mut command = Command::new(program);
     command.args(arguments);
+    if let Some(address) = settings.admin {
+        match listen(address) {
+            Ok(listener) => command.env("PHALANX_THREADS_ADMIN", listener),
+            Err(error) => return error,
+        };
+    }
     // The library restores the variables, so programs that this one executes do not load it.
     let mut add = |name: &str, value: &str, separator: &str, saved: &str| {
         let old = std::env::var(name).ok().filter(|old| !old.is_empty());
@@ -51,8 +67,24 @@ pub(super) fn launch(command: &[std::ffi::OsString], carriers: u32) -> String {
     add("LD_PRELOAD", &path, ":", "PHALANX_THREADS_PRELOAD");
     add("GLIBC_TUNABLES", TUNABLE, ":", "PHALANX_THREADS_TUNABLES");
     command.env("PHALANX_THREADS_LIBRARY", file.as_raw_fd().to_string());
-    command.env("PHALANX_THREADS_CARRIERS", carriers.to_string());
+    command.env("PHALANX_THREADS_CARRIERS", settings.carriers.to_string());
+    if settings.order == Order::Fifo {
+        command.env("PHALANX_THREADS_ORDER", "fifo");
+    }
+    if !settings.large_io {
+        command.env("PHALANX_THREADS_LARGE_IO", "no");
+    }
     format!("cannot execute {}: {}", program.display(), command.exec())
+}
+
+/// Listens on the admin address, and returns the descriptor, which the program inherits.
+fn listen(address: SocketAddr) -> Result<String, String> {
+    let failed = |error: std::io::Error| {
+        format!("cannot listen on the admin address {address}: {error}; pass a free one to --admin")
+    };
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    rustix::io::fcntl_setfd(&listener, FdFlags::empty()).map_err(|error| failed(error.into()))?;
+    Ok(listener.into_raw_fd().to_string())
 }
 
 /// A file in memory with the library. It stays open in the program until the library closes it.

@@ -9,10 +9,12 @@ mod refusal;
 mod report;
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use launch::Settings;
 
 /// Run an unmodified program with N-to-M threads (experimental)
 ///
@@ -38,9 +40,27 @@ pub(crate) struct Threads {
     /// The number of carriers [default: the processors that this process may use].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     carriers: Option<u32>,
+    /// The order of runnable threads. A cohort is the threads that wait at the same place of the program.
+    #[arg(long, value_name = "ORDER", default_value = "cohort", conflicts_with = "check")]
+    order: Order,
+    /// Resume a thread for each part of a large transfer. By default the carrier that polls sends the parts.
+    #[arg(long, conflicts_with = "check")]
+    no_large_io: bool,
+    /// Serve counters at /snapshot.json on this address, for `phalanx top`.
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "check")]
+    admin: Option<SocketAddr>,
     /// The program and its arguments, after `--`.
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
+}
+
+/// The order of runnable threads.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Order {
+    /// Threads that wait at the same place run one after another.
+    Cohort,
+    /// In order of arrival.
+    Fifo,
 }
 
 impl Threads {
@@ -48,8 +68,13 @@ impl Threads {
         let Some(program) = self.check else {
             let processors =
                 || std::thread::available_parallelism().map_or(1, |number| number.get() as u32);
-            let carriers = self.carriers.unwrap_or_else(processors);
-            eprintln!("phalanx threads: {}", launch::launch(&self.command, carriers));
+            let settings = Settings {
+                carriers: self.carriers.unwrap_or_else(processors),
+                order: self.order,
+                large_io: !self.no_large_io,
+                admin: self.admin,
+            };
+            eprintln!("phalanx threads: {}", launch::launch(&self.command, &settings));
             return ExitCode::FAILURE;
         };
         let checked = match check::check(&program) {

@@ -39,7 +39,7 @@ unsafe extern "C" fn write(descriptor: i32, buffer: *const u8, length: usize) ->
     let native = || unsafe { real::write(descriptor, buffer, length) };
     let Some(thread) = convertible().filter(|_| length > 0) else { return native() };
     let flags = MSG_DONTWAIT | quiet(thread) as usize;
-    let result = repeat_until_sent(thread, descriptor, length, |sent| {
+    let result = repeat_until_sent(thread, descriptor, (buffer, length), Some(flags), |sent| {
         sys::call(
             sys::SYS_SENDTO,
             [descriptor as usize, buffer as usize + sent, length - sent, flags, 0, 0],

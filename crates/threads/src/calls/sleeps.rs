@@ -10,7 +10,7 @@ use crate::home::{leave_carrier, obey};
 use crate::park::{Woken, park};
 use crate::sys::{self, Timespec};
 use crate::thread::{Action, Thread, current};
-use crate::{real, run_queue};
+use crate::{real, run_queue, site};
 
 const REALTIME: i32 = 0;
 const MONOTONIC: i32 = 1;
@@ -90,6 +90,7 @@ unsafe extern "C" fn sleep(seconds: u32) -> u32 {
 unsafe extern "C" fn sched_yield() -> i32 {
     let thread = current();
     if thread.is_hollow() && run_queue::len() > 0 {
+        thread.site.set(site::YIELDED);
         leave_carrier(thread, Action::Yield);
         obey(thread);
         return 0;

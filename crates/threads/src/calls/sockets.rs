@@ -10,7 +10,7 @@ use super::descriptors::{
 use crate::home::stay_home;
 use crate::poller::{IN, OUT};
 use crate::thread::{Thread, current};
-use crate::{real, sys};
+use crate::{real, sys, transfer};
 
 const MSG_DONTWAIT: i32 = 0x40;
 const MSG_NOSIGNAL: i32 = 0x4000;
@@ -42,11 +42,13 @@ pub(super) fn repeat(
     Some(result)
 }
 
-/// Sends everything, as a blocking call does; a failure after a part reports the part.
+/// Sends everything, as a blocking call does; a failure after a part reports the part. With `flags`, the data is sent to
+/// the peer of the socket, so the polling thread may continue.
 pub(super) fn repeat_until_sent(
     thread: &Thread,
     descriptor: i32,
-    length: usize,
+    (data, length): (*const u8, usize),
+    flags: Option<usize>,
     attempt: impl Fn(usize) -> isize,
 ) -> Option<isize> {
     let mut sent = 0;
@@ -63,7 +65,14 @@ pub(super) fn repeat_until_sent(
             break;
         }
         let deadline = socket_deadline(descriptor, SO_SNDTIMEO);
-        match wait(thread, descriptor, OUT, deadline) {
+        if let Some(flags) = flags {
+            transfer::begin(thread, data.wrapping_add(sent), length - sent, flags);
+        }
+        let ready = wait(thread, descriptor, OUT, deadline);
+        sent = length - transfer::end(thread, length - sent);
+        result = -(sys::EAGAIN as isize);
+        match ready {
+            _ if sent == length => break,
             Ready::Retry => result = attempt(sent),
             Ready::TimedOut => break,
             Ready::Interrupted if sent == 0 => return Some(-(sys::EINTR as isize)),
@@ -153,7 +162,9 @@ unsafe extern "C" fn sendto(
         ];
         sys::call(sys::SYS_SENDTO, rest)
     };
-    repeat_until_sent(thread, descriptor, length, attempt).map_or_else(native, sys::result)
+    let flags = to.is_null().then_some(all);
+    repeat_until_sent(thread, descriptor, (buffer, length), flags, attempt)
+        .map_or_else(native, sys::result)
 }
 
 /// Messages with several parts are tried without blocking; a partial or refused message continues at home.

@@ -2,6 +2,7 @@
 
 mod check;
 mod run;
+mod schedule;
 
 /// Whether this machine is suitable at all.
 fn machine_is_suitable() -> bool {

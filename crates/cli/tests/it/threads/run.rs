@@ -15,7 +15,7 @@ fn threads(carriers: u32, program: &Path) -> Command {
     command
 }
 
-fn compile(folder: &Path, name: &str) -> Option<PathBuf> {
+pub(super) fn compile(folder: &Path, name: &str) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/threads/{name}.c"));
     let program = folder.join(name);
     let mut command = Command::new("cc");
@@ -29,7 +29,7 @@ fn compile(folder: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// The output of a command, which must end.
-fn output(command: &mut Command) -> Output {
+pub(super) fn output(command: &mut Command) -> Output {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(120);
@@ -126,7 +126,7 @@ fn unsuitable_programs_are_not_run() {
 }
 
 /// A server that is killed at the end of its test.
-struct Server(Child);
+pub(super) struct Server(pub(super) Child);
 
 impl Drop for Server {
     fn drop(&mut self) {

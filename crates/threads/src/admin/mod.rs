@@ -1,0 +1,128 @@
+//! The admin address: a kernel thread answers each request for `/snapshot.json` with the counters of the sites.
+//!
+//! The command listens before it becomes the program, and passes the descriptor. Of a program with several processes, the
+//! first one to create a thread answers, and after a fork the child if its parent has created none.
+
+mod output;
+mod snapshot;
+
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+
+use self::output::Output;
+use crate::thread::current;
+use crate::{real, stats, sys};
+
+/// The listening socket; negative if there is none.
+static LISTENER: AtomicI32 = AtomicI32::new(-1);
+/// When the counters began.
+static STARTED: AtomicU64 = AtomicU64::new(0);
+
+/// Maximum size of a request.
+const MAX_REQUEST_BYTES: usize = 4096;
+/// The descriptor is moved here or above, away from those of the program.
+const FIRST_DESCRIPTOR: usize = 500;
+const F_DUPFD_CLOEXEC: usize = 1030;
+/// Time limit for each read and write of a client.
+const TIMEOUT_SECONDS: u64 = 5;
+const SOL_SOCKET: usize = 1;
+const SO_RCVTIMEO: usize = 20;
+const SO_SNDTIMEO: usize = 21;
+
+/// Takes the listening socket, in programs that are started with `--admin`.
+pub(crate) fn prepare(listener: i32) {
+    let arguments = [listener as usize, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR, 0, 0, 0];
+    let moved = sys::call(sys::SYS_FCNTL, arguments);
+    if moved >= 0 {
+        sys::call(sys::SYS_CLOSE, [listener as usize, 0, 0, 0, 0, 0]);
+        LISTENER.store(moved as i32, Ordering::Relaxed);
+    }
+}
+
+/// Starts to count and to answer if the program has an admin address. Returns false if that fails.
+pub(crate) fn start() -> bool {
+    if LISTENER.load(Ordering::Relaxed) < 0 {
+        return true;
+    }
+    STARTED.store(sys::now(), Ordering::Relaxed);
+    stats::enable() && real::start_thread(run, core::ptr::null_mut())
+}
+
+/// A child process does not answer in place of its parent.
+pub(crate) fn reset() {
+    let listener = LISTENER.swap(-1, Ordering::Relaxed);
+    if listener >= 0 {
+        sys::call(sys::SYS_CLOSE, [listener as usize, 0, 0, 0, 0, 0]);
+    }
+}
+
+extern "C" fn run(_: *mut u8) -> *mut u8 {
+    sys::set_signal_mask(sys::HOME_MASK);
+    current().is_masked.set(true);
+    loop {
+        let listener = LISTENER.load(Ordering::Relaxed) as usize;
+        let client = sys::call(sys::SYS_ACCEPT, [listener, 0, 0, 0, 0, 0]);
+        if client == -(sys::EBADF as isize) {
+            // The program has closed all descriptors.
+            return core::ptr::null_mut();
+        }
+        if client < 0 {
+            // Without descriptors, for example; later there may be some.
+            sys::futex_wait(
+                &core::sync::atomic::AtomicU32::new(0),
+                0,
+                Some(sys::now() + 100_000_000),
+            );
+            continue;
+        }
+        answer(client as usize);
+        sys::call(sys::SYS_CLOSE, [client as usize, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// Answers the request of a client, and any that it sends within the same bytes not at all.
+fn answer(client: usize) {
+    let limit = [TIMEOUT_SECONDS, 0];
+    for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
+        let arguments = [client, SOL_SOCKET, option, limit.as_ptr() as usize, 16, 0];
+        sys::call(sys::SYS_SETSOCKOPT, arguments);
+    }
+    let mut request = [0; MAX_REQUEST_BYTES];
+    let mut length = 0;
+    while !request[..length].windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+        let rest = &mut request[length..];
+        let arguments = [client, rest.as_mut_ptr() as usize, rest.len(), 0, 0, 0];
+        match sys::call(sys::SYS_RECVFROM, arguments) {
+            count if count > 0 => length += count as usize,
+            _ => return,
+        }
+    }
+    let request = &request[..length];
+    let mut output = Output::new(client);
+    let (status, body) = match () {
+        () if !has_local_host(request) => ("403 Forbidden", "the host must be an address\n"),
+        () if !request.starts_with(b"GET ") => ("405 Method Not Allowed", "only GET\n"),
+        () if request.starts_with(b"GET /snapshot.json ") => ("200 OK", ""),
+        () => ("404 Not Found", "phalanx threads serves /snapshot.json\n"),
+    };
+    output.text("HTTP/1.1 ");
+    output.text(status);
+    output.text("\r\nConnection: close\r\nContent-Type: ");
+    output.text(if body.is_empty() { "application/json" } else { "text/plain" });
+    output.text("\r\n\r\n");
+    output.text(body);
+    if body.is_empty() {
+        snapshot::write(&mut output, sys::now() - STARTED.load(Ordering::Relaxed));
+    }
+    output.flush();
+}
+
+/// Whether the request names the host by its address. A page of another site in a browser does not.
+fn has_local_host(request: &[u8]) -> bool {
+    const NAME: &[u8] = b"\r\nhost:";
+    let field = request.windows(NAME.len()).position(|bytes| bytes.eq_ignore_ascii_case(NAME));
+    let Some(value) = field.map(|at| request[at + NAME.len()..].trim_ascii_start()) else {
+        return true;
+    };
+    value.first().is_some_and(|first| first.is_ascii_digit() || *first == b'[')
+        || value.starts_with(b"localhost")
+}
