@@ -53,7 +53,7 @@ fn start() -> bool {
         }
         KEY.store(key, Ordering::Relaxed);
     }
-    count_this_thread();
+    observe_end();
     thread::current().summons.fetch_or(thread::AT_HOME, Ordering::SeqCst);
     LIVE.store(1, Ordering::SeqCst);
     // Without a monitor, threads could wait for a blocked carrier.
@@ -62,9 +62,18 @@ fn start() -> bool {
         && admin::start()
 }
 
-/// Counts a thread of the program until its end.
-pub(crate) fn count_this_thread() {
+/// Counts a thread that the calling one is about to create.
+pub(crate) fn count_new() {
     LIVE.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Counts out a thread that could not be created.
+pub(crate) fn discount() {
+    LIVE.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// Counts out the calling thread at its end.
+pub(crate) fn observe_end() {
     unsafe {
         real::pthread_setspecific(KEY.load(Ordering::Relaxed), core::ptr::without_provenance(1))
     };
@@ -135,6 +144,7 @@ unsafe fn restore(name: &CStr, saved: &CStr) {
 
 /// The child has one thread, which is at home, and no carriers until it creates a thread.
 extern "C" fn reset_in_child() {
+    thread::current().tid.set(0);
     if STATE.load(Ordering::Acquire) != 1 {
         return;
     }
@@ -146,6 +156,7 @@ extern "C" fn reset_in_child() {
     poller::reset();
     wake::reset();
     monitor::reset();
+    crate::calls::reset();
     admin::reset();
     thread::current().reset_in_child();
     STATE.store(0, Ordering::Release);

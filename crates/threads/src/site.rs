@@ -15,10 +15,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use crate::limits::SITES;
 use crate::thread::Thread;
 
-/// The site of new threads.
-pub(crate) const NEW: u8 = 0;
 /// The site of threads that have called `sched_yield`.
-pub(crate) const YIELDED: u8 = 1;
+pub(crate) const YIELDED: u8 = 0;
 /// The site of all waits for which there is no other.
 pub(crate) const OTHER: u8 = SITES as u8 - 1;
 

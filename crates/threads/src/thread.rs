@@ -170,11 +170,17 @@ impl Thread {
     }
 
     /// The kernel's identity of the home.
+    #[inline]
     pub(crate) fn home_tid(&self) -> u32 {
         if self.tid.get() == 0 && !self.is_hollow() {
-            self.tid.set(crate::sys::call(crate::sys::SYS_GETTID, [0; 6]) as u32);
+            self.find_tid();
         }
         self.tid.get()
+    }
+
+    #[cold]
+    fn find_tid(&self) {
+        self.tid.set(crate::sys::call(crate::sys::SYS_GETTID, [0; 6]) as u32);
     }
 
     /// Makes the thread stay at home, in a child process in which it is the only thread.

@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use super::output::Output;
 use crate::limits::SITES;
 use crate::run_queue::{self, count};
-use crate::site::{self, Kind, NEW, OTHER, YIELDED};
+use crate::site::{self, Kind, OTHER, YIELDED};
 use crate::stats::{self, BUCKETS, Counters};
 
 /// The version of the format.
@@ -52,7 +52,7 @@ fn sites() -> impl Iterator<Item = usize> {
 }
 
 fn is_special(site: usize) -> bool {
-    [NEW, YIELDED, OTHER].contains(&(site as u8))
+    [YIELDED, OTHER].contains(&(site as u8))
 }
 
 /// Writes the snapshot.
@@ -89,8 +89,8 @@ pub(super) fn write(output: &mut Output, uptime: u64) {
 /// The name of a site: the library, the function or the offset, the depth of the stack, and the wait.
 fn name(output: &mut Output, number: usize) {
     let Some(site) = site::of(number) else {
-        let special = ["new threads", "sched_yield", "other sites"];
-        return output.string(format_args!("{}", special[number.min(2)]));
+        let special = if number == usize::from(YIELDED) { "sched_yield" } else { "other sites" };
+        return output.string(format_args!("{special}"));
     };
     let kind = match site.kind {
         Kind::Time => "time",
@@ -143,30 +143,26 @@ fn stage(output: &mut Output, number: usize, site: &Counters) {
         mean(get(&site.queued_sum), cohorts),
         get(&site.queued_max)
     ));
-    let is_new = number == usize::from(NEW);
-    let column = |output: &mut Output,
-                  name: &str,
-                  applies: bool,
-                  count: u64,
-                  total: u64,
-                  max: u64| {
-        let (count, total, max) = if applies { (count, total, max) } else { (0, 0, 0) };
+    let (wait, run) = (get(&site.wait_ns), get(&site.run_ns));
+    // Threads start and end at home.
+    let columns = [
+        ("started", 0, 0, 0),
+        ("resumed", ran, wait, get(&site.wait_max)),
+        ("completed", 0, run, get(&site.run_max)),
+    ];
+    for (name, count, total, max) in columns {
         let mean = mean(total, ran);
         output.print(format_args!(
             ",\"{name}\":{{\"count\":{count},\"total_ns\":{total},\"mean_ns\":{mean},\"max_ns\":{max}}}"
         ));
-    };
-    let (wait, wait_max) = (get(&site.wait_ns), get(&site.wait_max));
-    column(output, "started", is_new, ran, wait, wait_max);
-    column(output, "resumed", !is_new, ran, wait, wait_max);
-    column(output, "completed", true, 0, get(&site.run_ns), get(&site.run_max));
+    }
     for (name, buckets) in [("waits", &site.waits), ("runs", &site.runs)] {
         output.print(format_args!(",\"{name}\":{{\"p50_ns\":0.0,\"p99_ns\":0.0,\"buckets\":"));
         list(output, buckets.iter(), |output, count| output.print(format_args!("{}", get(count))));
         output.text("}");
     }
     let suspended = get(&site.suspended);
-    let now = if is_new { 0 } else { suspended.saturating_sub(ran) };
+    let now = suspended.saturating_sub(ran);
     output.print(format_args!(
         ",\"suspended\":{suspended},\"suspended_now\":{now},\"panicked\":0,\"cancelled\":0,\"rejected\":0,\"shed\":{{}},\
          \"cohorts\":{cohorts},\"cohort_mean\":{},\"cohort_max\":{},\"cohort_sizes\":",

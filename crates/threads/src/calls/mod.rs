@@ -12,3 +12,8 @@ mod signals;
 mod sleeps;
 mod sockets;
 mod threads;
+
+/// Forgets the threads that the parent was about to start, in a child process.
+pub(crate) fn reset() {
+    threads::reset();
+}

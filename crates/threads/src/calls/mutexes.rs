@@ -2,9 +2,10 @@
 //!
 //! # Safety
 //!
-//! A mutex has the layout of glibc for x86-64: the owner's tid at byte 8, the kind at byte 16.
+//! A mutex has the layout of glibc for x86-64: the word at byte 0, the owner's tid at byte 8, the number of users at byte
+//! 12, the kind at byte 16. The thread that holds the lock accesses the owner and the number of users.
 
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::{AtomicU32, Ordering, fence};
 
 use crate::home::{obey, stay_home};
 use crate::park::park;
@@ -12,11 +13,22 @@ use crate::real::{self, Object};
 use crate::thread::{Thread, current};
 use crate::{sys, table};
 
+/// The kind of most mutexes, whose word alone decides.
+const NORMAL: i32 = 0;
 /// Kinds of mutexes: normal, recursive, error-checking, adaptive.
 const PLAIN_KINDS: i32 = 3;
 const ERROR_CHECKING: i32 = 2;
 /// Flag of a mutex that other processes share.
 const SHARED: i32 = 128;
+
+/// Offsets of the owner and of the number of users.
+const OWNER: usize = 8;
+const USERS: usize = 12;
+
+/// 0 free, 1 locked, 2 locked and perhaps with waiters in the kernel.
+fn word<'m>(mutex: Object) -> &'m AtomicU32 {
+    unsafe { AtomicU32::from_ptr(mutex.cast()) }
+}
 
 fn kind(mutex: Object) -> i32 {
     unsafe { mutex.add(16).cast::<i32>().read_volatile() }
@@ -28,7 +40,7 @@ pub(crate) fn is_shared(mutex: Object) -> bool {
 }
 
 fn owner(mutex: Object) -> u32 {
-    unsafe { mutex.add(8).cast::<u32>().read_volatile() }
+    unsafe { mutex.add(OWNER).cast::<u32>().read_volatile() }
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
@@ -39,6 +51,16 @@ unsafe extern "C" fn pthread_mutex_lock(mutex: Object) -> i32 {
 #[inline]
 pub(crate) fn lock(thread: &Thread, mutex: Object) -> i32 {
     let kind = kind(mutex);
+    if kind == NORMAL {
+        if word(mutex).compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return wait(thread, mutex, kind);
+        }
+        unsafe {
+            *mutex.add(OWNER).cast::<u32>() = thread.home_tid();
+            *mutex.add(USERS).cast::<u32>() += 1;
+        }
+        return 0;
+    }
     if kind & !PLAIN_KINDS != 0 {
         return lock_natively(thread, mutex, kind);
     }
@@ -84,6 +106,20 @@ fn wait(thread: &Thread, mutex: Object, kind: i32) -> i32 {
     }
 }
 
+/// As the C library does it.
+#[inline]
+fn unlock_normal(mutex: Object) -> i32 {
+    unsafe {
+        *mutex.add(OWNER).cast::<u32>() = 0;
+        let users = mutex.add(USERS).cast::<u32>();
+        *users = (*users).wrapping_sub(1);
+    }
+    if word(mutex).swap(0, Ordering::Release) > 1 {
+        sys::futex_wake(mutex.cast(), 1);
+    }
+    0
+}
+
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn pthread_mutex_unlock(mutex: Object) -> i32 {
     unlock(mutex)
@@ -92,7 +128,10 @@ unsafe extern "C" fn pthread_mutex_unlock(mutex: Object) -> i32 {
 #[inline]
 pub(crate) fn unlock(mutex: Object) -> i32 {
     // The mutex may be freed as soon as it is unlocked.
-    let result = unsafe { real::pthread_mutex_unlock(mutex) };
+    let result = match kind(mutex) {
+        NORMAL => unlock_normal(mutex),
+        _ => unsafe { real::pthread_mutex_unlock(mutex) },
+    };
     table::wake(mutex as usize, 1);
     result
 }

@@ -2,21 +2,22 @@
 //!
 //! # Safety
 //!
-//! The packet is on the creator's stack until the new thread has copied it.
+//! A packet is accessed by the creator that has taken its place, and then by the new thread.
 
+use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::attributes;
-use crate::home::{HOME_STACK_BYTES, go_home, leave_home, obey, stay_home};
+use crate::home::{HOME_STACK_BYTES, go_home, obey, stay_home};
 use crate::real::{self, Start};
-use crate::thread::{AT_HOME, Action, current};
+use crate::thread::{AT_HOME, current};
 use crate::{activation, sys};
 
 /// Threads with smaller stacks stay at home: the waiting stack is part of the thread's stack.
 const MIN_STACK_BYTES: usize = 4 * HOME_STACK_BYTES;
 
-/// The arguments of a new thread. Its fields are copied before `taken` is set.
+/// The arguments of a new thread.
 struct Packet {
     start: Start,
     argument: *mut u8,
@@ -24,7 +25,43 @@ struct Packet {
     converts: bool,
     /// See [`Thread::is_separate`](crate::thread::Thread::is_separate).
     is_separate: bool,
-    taken: AtomicU32,
+}
+
+/// A place for the arguments of a thread that has not started, so that the creator need not wait for it.
+struct Place {
+    is_taken: AtomicBool,
+    packet: UnsafeCell<MaybeUninit<Packet>>,
+}
+
+unsafe impl Sync for Place {}
+
+/// Threads that are about to start. A creator waits while all places are taken.
+static PLACES: [Place; 64] = [const {
+    Place { is_taken: AtomicBool::new(false), packet: UnsafeCell::new(MaybeUninit::uninit()) }
+}; 64];
+
+/// Puts a packet into a free place.
+fn put(packet: Packet) -> &'static Place {
+    loop {
+        let free = PLACES.iter().find(|place| !place.is_taken.swap(true, Ordering::Acquire));
+        if let Some(place) = free {
+            unsafe { (*place.packet.get()).write(packet) };
+            return place;
+        }
+        sys::call(sys::SYS_SCHED_YIELD, [0; 6]);
+    }
+}
+
+/// Takes the packet out, and frees the place.
+fn take(place: &Place) -> Packet {
+    let packet = unsafe { (*place.packet.get()).assume_init_read() };
+    place.is_taken.store(false, Ordering::Release);
+    packet
+}
+
+/// Frees all places, in a child process.
+pub(super) fn reset() {
+    PLACES.iter().for_each(|place| place.is_taken.store(false, Ordering::Relaxed));
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
@@ -48,52 +85,42 @@ unsafe extern "C" fn pthread_create(
     let converts = bytes >= MIN_STACK_BYTES;
     let is_separate = creator.is_separate.get()
         || !(attributes.is_null() || unsafe { attributes::is_plain(attributes) });
-    let packet = Packet { start, argument, mask, converts, is_separate, taken: AtomicU32::new(0) };
-    let error = unsafe {
-        real::pthread_create(out, attributes, run, (&raw const packet).cast_mut().cast())
-    };
-    while error == 0 && packet.taken.load(Ordering::Acquire) == 0 {
-        sys::futex_wait(&packet.taken, 0, None);
+    activation::count_new();
+    let place = put(Packet { start, argument, mask, converts, is_separate });
+    let argument = core::ptr::from_ref(place).cast_mut().cast();
+    let error = unsafe { real::pthread_create(out, attributes, run, argument) };
+    if error != 0 {
+        take(place);
+        activation::discount();
     }
     error
 }
 
-extern "C" fn run(packet: *mut u8) -> *mut u8 {
+extern "C" fn run(place: *mut u8) -> *mut u8 {
     let thread = current();
-    let packet = packet.cast::<Packet>();
-    let (start, argument, mask, converts, is_separate) = unsafe {
-        (
-            (*packet).start,
-            (*packet).argument,
-            (*packet).mask,
-            (*packet).converts,
-            (*packet).is_separate,
-        )
-    };
-    activation::count_this_thread();
-    thread.summons.store(AT_HOME, Ordering::Release);
-    let taken = unsafe { &raw const (*packet).taken };
-    unsafe { (*taken).store(1, Ordering::Release) };
-    sys::futex_wake(taken, 1);
-    if let Some(mask) = mask {
+    let packet = take(unsafe { &*place.cast::<Place>() });
+    activation::observe_end();
+    // The creator may have summoned the thread already.
+    thread.summons.fetch_or(AT_HOME, Ordering::AcqRel);
+    if let Some(mask) = packet.mask {
         sys::set_signal_mask(mask);
     }
-    thread.is_separate.set(is_separate || !attributes::is_scheduled_fairly());
-    if !converts || thread.is_separate.get() {
+    thread.is_separate.set(packet.is_separate || !attributes::is_scheduled_fairly());
+    if !packet.converts || thread.is_separate.get() {
         stay_home(thread);
-        return start(argument);
+        return (packet.start)(packet.argument);
     }
-    run_hollow(start, argument)
+    run_convertible(packet.start, packet.argument)
 }
 
+/// Runs a thread: at home until it first waits, so a thread that never waits costs no switch.
 #[inline(never)]
-fn run_hollow(start: Start, argument: *mut u8) -> *mut u8 {
+fn run_convertible(start: Start, argument: *mut u8) -> *mut u8 {
     let thread = current();
     let mut waiting_stack = MaybeUninit::<[u8; HOME_STACK_BYTES]>::uninit();
     let top = waiting_stack.as_mut_ptr() as usize + HOME_STACK_BYTES;
     thread.fs.set(real::fs_base());
     thread.home_stack.set(top & !15);
-    leave_home(thread, Action::Yield);
     obey(thread);
     let result = start(argument);
     stay_home(thread);
