@@ -32,7 +32,7 @@ use crate::cache;
 pub use crate::error::{RunError, StartError};
 pub use crate::exit_report::{ExitReport, Leaks};
 use crate::io::{Loads, Placement};
-use crate::metrics::{Counter, Gauge};
+use crate::metrics::{Counter, Family, Gauge, Registered};
 use crate::panics::PanicHook;
 pub use crate::rlimit::raise_open_files;
 use crate::signals::Signals;
@@ -83,8 +83,7 @@ pub struct Runtime {
     admin: Option<SocketAddr>,
     #[cfg(feature = "admin")]
     admin_hosts: Vec<String>,
-    counters: Vec<Counter>,
-    gauges: Vec<Gauge>,
+    metrics: Registered,
     stall_threshold: Duration,
     cache_bytes: usize,
     pub(crate) region: usize,
@@ -130,8 +129,7 @@ impl Runtime {
             admin: None,
             #[cfg(feature = "admin")]
             admin_hosts: Vec::new(),
-            counters: Vec::new(),
-            gauges: Vec::new(),
+            metrics: Registered::default(),
             stall_threshold: DEFAULT_STALL_THRESHOLD,
             cache_bytes: 0,
             region: DEFAULT_REGION,
@@ -303,17 +301,28 @@ impl Runtime {
     /// Adds `counter` to `/snapshot.json` and `/metrics`.
     #[must_use]
     pub fn register_counter(mut self, counter: &Counter) -> Self {
-        // Counters of one name form one metric family and must be adjacent.
-        let last = self.counters.iter().rposition(|other| other.name() == counter.name());
-        let at = last.map_or(self.counters.len(), |last| last + 1);
-        self.counters.insert(at, counter.clone());
+        self.metrics.add_counter(counter);
         self
     }
 
     /// Adds `gauge` to `/snapshot.json` and `/metrics`.
     #[must_use]
     pub fn register_gauge(mut self, gauge: &Gauge) -> Self {
-        self.gauges.push(gauge.clone());
+        self.metrics.add_gauge(gauge);
+        self
+    }
+
+    /// Adds the counters of `family`, also those that are added later, to `/snapshot.json` and `/metrics`.
+    #[must_use]
+    pub fn register_counters(mut self, family: &Family<Counter>) -> Self {
+        self.metrics.add_counters(family);
+        self
+    }
+
+    /// Adds the gauges of `family`, also those that are added later, to `/snapshot.json` and `/metrics`.
+    #[must_use]
+    pub fn register_gauges(mut self, family: &Family<Gauge>) -> Self {
+        self.metrics.add_gauges(family);
         self
     }
 
@@ -387,8 +396,7 @@ impl Runtime {
                 epoch,
                 system_calls: calls.clone(),
                 stalls,
-                counters: self.counters.clone(),
-                gauges: self.gauges.clone(),
+                metrics: self.metrics.clone(),
                 hosts: admin::Hosts::new(self.admin_hosts.clone()),
             });
         }

@@ -112,10 +112,7 @@ pub(super) async fn render(snapshot: &Snapshot) -> String {
     }
     shed(&mut out, snapshot);
     counters(&mut out, &snapshot.counters);
-    for GaugeSnapshot { name, help, value } in &snapshot.gauges {
-        family(&mut out, name, "gauge", "", help);
-        let _ = writeln!(out, "{name} {value}");
-    }
+    gauges(&mut out, &snapshot.gauges);
     cohort_sizes(&mut out, snapshot);
     yield_now().await;
     times(
@@ -150,6 +147,20 @@ fn counters(out: &mut String, counters: &[CounterSnapshot]) {
             Some([label, value]) => {
                 writeln!(out, "{name}_total{{{label}=\"{}\"}} {count}", escape(value))
             }
+        };
+    }
+}
+
+/// Renders the program's own gauges. Gauges of one name are adjacent and form one family.
+fn gauges(out: &mut String, gauges: &[GaugeSnapshot]) {
+    let mut before = None;
+    for GaugeSnapshot { name, help, label, value } in gauges {
+        if before.replace(name) != Some(name) {
+            family(out, name, "gauge", "", help);
+        }
+        let _ = match label {
+            None => writeln!(out, "{name} {value}"),
+            Some([label, at]) => writeln!(out, "{name}{{{label}=\"{}\"}} {value}", escape(at)),
         };
     }
 }

@@ -26,7 +26,7 @@ use phalanx_core::{Control, Graph, Session, SharedStage, sleep};
 use phalanx_driver::DriverKind;
 
 use crate::error::{RunError, StartError};
-use crate::metrics::{Counter, Gauge};
+use crate::metrics::Registered;
 use crate::net::{Listener, bind};
 use crate::shutdown::is_draining;
 use crate::stall_detector::StallCounts;
@@ -43,8 +43,7 @@ pub(crate) struct Source {
     pub(crate) epoch: Instant,
     pub(crate) system_calls: Vec<Arc<AtomicU64>>,
     pub(crate) stalls: Arc<StallCounts>,
-    pub(crate) counters: Vec<Counter>,
-    pub(crate) gauges: Vec<Gauge>,
+    pub(crate) metrics: Registered,
     /// Accepted host names.
     pub(crate) hosts: Hosts,
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::family::Member;
+
 /// A counter of the program, published in `/snapshot.json` and `/metrics` after
 /// [`Runtime::register_counter`](crate::Runtime::register_counter). Clones share the count.
 ///
@@ -19,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Counter {
     name: &'static str,
     help: &'static str,
-    label: Option<(&'static str, &'static str)>,
+    label: Option<(&'static str, Arc<str>)>,
     count: Arc<AtomicU64>,
 }
 
@@ -47,18 +49,9 @@ impl Counter {
     /// # Panics
     /// As [`new`](Self::new), and if the label's name contains other characters than lowercase letters and
     /// underscores.
-    pub fn with_label(
-        name: &'static str,
-        help: &'static str,
-        label: (&'static str, &'static str),
-    ) -> Self {
-        let is_name = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
-        assert!(
-            label.0.bytes().all(is_name),
-            "invalid label name `{}`; use lowercase letters and underscores",
-            label.0
-        );
-        Self { label: Some(label), ..Self::new(name, help) }
+    pub fn with_label(name: &'static str, help: &'static str, label: (&'static str, &str)) -> Self {
+        check_label(label.0);
+        Self::new(name, help).labelled(label.0, label.1.into())
     }
 
     /// Adds `more`, with one atomic operation. Avoid it for each operation of a hot path.
@@ -75,13 +68,31 @@ impl Counter {
         self.name
     }
 
-    pub(crate) fn label(&self) -> Option<(&'static str, &'static str)> {
-        self.label
+    pub(crate) fn label(&self) -> Option<(&'static str, &str)> {
+        self.label.as_ref().map(|(name, value)| (*name, &**value))
     }
 
     pub(crate) fn help(&self) -> &'static str {
         self.help
     }
+}
+
+impl Member for Counter {
+    fn labelled(&self, label: &'static str, value: Arc<str>) -> Self {
+        Self { label: Some((label, value)), count: Arc::default(), ..self.clone() }
+    }
+}
+
+/// Checks the name of a label.
+///
+/// # Panics
+/// If it contains other characters than lowercase letters and underscores.
+pub(super) fn check_label(name: &str) {
+    let is_name = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+    assert!(
+        name.bytes().all(is_name),
+        "invalid label name `{name}`; use lowercase letters and underscores"
+    );
 }
 
 #[cfg(test)]

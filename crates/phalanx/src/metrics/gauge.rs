@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::Counter;
+use super::family::Member;
 
 /// A gauge of the program: a current value, such as a number of connections, published in `/snapshot.json` and
 /// `/metrics` after [`Runtime::register_gauge`](crate::Runtime::register_gauge). Clones share the value.
@@ -26,6 +27,7 @@ pub struct Gauge(Arc<Shared>);
 struct Shared {
     name: &'static str,
     help: &'static str,
+    label: Option<(&'static str, Arc<str>)>,
     value: AtomicI64,
 }
 
@@ -37,7 +39,7 @@ impl Gauge {
     pub fn new(name: &'static str, help: &'static str) -> Self {
         // The same rules apply to the name and the help of a counter.
         let _ = Counter::new(name, help);
-        Self(Arc::new(Shared { name, help, value: AtomicI64::new(0) }))
+        Self(Arc::new(Shared { name, help, label: None, value: AtomicI64::new(0) }))
     }
 
     /// Adds `more`, which may be negative: one atomic operation, so do not call it for each operation of a hot
@@ -60,7 +62,19 @@ impl Gauge {
         self.0.name
     }
 
+    pub(crate) fn label(&self) -> Option<(&'static str, &str)> {
+        self.0.label.as_ref().map(|(name, value)| (*name, &**value))
+    }
+
     pub(crate) fn help(&self) -> &'static str {
         self.0.help
+    }
+}
+
+impl Member for Gauge {
+    fn labelled(&self, label: &'static str, value: Arc<str>) -> Self {
+        let Shared { name, help, .. } = *self.0;
+        let label = Some((label, value));
+        Self(Arc::new(Shared { name, help, label, value: AtomicI64::new(0) }))
     }
 }

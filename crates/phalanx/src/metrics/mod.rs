@@ -15,12 +15,14 @@
 //! ```
 
 mod counter;
+mod family;
 mod gauge;
 /// Formats figures as the admin pages do; for `phalanx top`.
 #[doc(hidden)]
 pub mod human;
 mod interval;
 mod operation_sizes;
+mod registered;
 pub(crate) mod snapshot;
 
 #[doc(inline)]
@@ -31,8 +33,11 @@ pub use phalanx_core::{
 };
 
 pub use counter::Counter;
+pub use family::{Family, Member};
 pub use gauge::Gauge;
 pub use interval::{ArcInterval, Interval, ProcessorInterval, StageInterval};
+pub(crate) use registered::Registered;
+
 pub use operation_sizes::{BytesSnapshot, ObjectBytesSnapshot, OperationBytesSnapshot};
 pub use snapshot::{
     ArcSnapshot, CohortTunerSnapshot, ColumnSnapshot, CounterSnapshot, GaugeSnapshot,

@@ -69,7 +69,7 @@ pub struct CounterSnapshot {
 
 impl From<&Counter> for CounterSnapshot {
     fn from(counter: &Counter) -> Self {
-        let label = counter.label().map(|(name, value)| [name.into(), value.into()]);
+        let label = counter.label().map(|(name, value)| [name.into(), value.to_owned().into()]);
         let (name, help) = (counter.name().into(), counter.help().into());
         Self { name, help, label, count: counter.count() }
     }
@@ -83,13 +83,17 @@ pub struct GaugeSnapshot {
     pub name: Name,
     /// The help text.
     pub help: Name,
+    /// Label name and value, if it has a label.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub label: Option<[Name; 2]>,
     /// The current value.
     pub value: i64,
 }
 
 impl From<&Gauge> for GaugeSnapshot {
     fn from(gauge: &Gauge) -> Self {
-        Self { name: gauge.name().into(), help: gauge.help().into(), value: gauge.get() }
+        let label = gauge.label().map(|(name, value)| [name.into(), value.to_owned().into()]);
+        Self { name: gauge.name().into(), help: gauge.help().into(), label, value: gauge.get() }
     }
 }
 

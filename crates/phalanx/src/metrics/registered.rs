@@ -1,0 +1,48 @@
+//! The metrics that a program has registered.
+
+use super::{Counter, Family, Gauge};
+
+/// Metrics of the program, in the order of `/metrics`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Registered {
+    counters: Vec<Counter>,
+    gauges: Vec<Gauge>,
+    counter_families: Vec<Family<Counter>>,
+    gauge_families: Vec<Family<Gauge>>,
+}
+
+impl Registered {
+    pub(crate) fn add_counter(&mut self, counter: &Counter) {
+        // Counters of one name form one metric family and must be adjacent.
+        let last = self.counters.iter().rposition(|other| other.name() == counter.name());
+        let at = last.map_or(self.counters.len(), |last| last + 1);
+        self.counters.insert(at, counter.clone());
+    }
+
+    pub(crate) fn add_gauge(&mut self, gauge: &Gauge) {
+        self.gauges.push(gauge.clone());
+    }
+
+    pub(crate) fn add_counters(&mut self, family: &Family<Counter>) {
+        self.counter_families.push(family.clone());
+    }
+
+    pub(crate) fn add_gauges(&mut self, family: &Family<Gauge>) {
+        self.gauge_families.push(family.clone());
+    }
+}
+
+#[cfg(feature = "admin")]
+impl Registered {
+    /// All counters, including the present members of families.
+    pub(crate) fn counters(&self) -> Vec<Counter> {
+        let members = self.counter_families.iter().flat_map(Family::members);
+        self.counters.iter().cloned().chain(members).collect()
+    }
+
+    /// All gauges, including the present members of families.
+    pub(crate) fn gauges(&self) -> Vec<Gauge> {
+        let members = self.gauge_families.iter().flat_map(Family::members);
+        self.gauges.iter().cloned().chain(members).collect()
+    }
+}
