@@ -1,11 +1,12 @@
 //! Metrics of messages and clients, in addition to the runtime's metrics of operations.
 
 use phalanx::Runtime;
-use phalanx::metrics::{Counter, Gauge};
+use phalanx::metrics::{Counter, Family, Gauge};
 
 use crate::content::path::path;
 use crate::drops::Drops;
 use crate::events::EventLog;
+use crate::listener_metrics::ListenerFamilies;
 use crate::model::subscribers::Subscribers;
 use crate::trie::Trie;
 
@@ -34,11 +35,18 @@ pub(crate) struct Counters {
     /// Approximate memory of subscriptions, in bytes.
     pub(crate) subscription_bytes: Gauge,
     pub(crate) retained: Gauge,
+    pub(crate) retained_bytes: Gauge,
+    /// Messages held for clients, by partition of the sessions: waiting to be sent, and sent but not completed.
+    pub(crate) queued: Family<Gauge>,
+    pub(crate) queued_bytes: Family<Gauge>,
+    pub(crate) inflight: Family<Gauge>,
+    pub(crate) listeners: ListenerFamilies,
 }
 
 impl Counters {
     pub(crate) fn new(events: EventLog) -> Self {
         let counter = Counter::new;
+        let partitions = |name, help| Family::gauges(name, help, "partition");
         Self {
             connections: counter("mqtt_connections_accepted", "Accepted connections."),
             logins_rejected: counter(
@@ -58,6 +66,23 @@ impl Counters {
                 "Approximate memory of the current subscriptions.",
             ),
             retained: Gauge::new("mqtt_retained_messages", "Current retained messages."),
+            retained_bytes: Gauge::new(
+                "mqtt_retained_bytes",
+                "Memory of the current retained messages, including their index.",
+            ),
+            queued: partitions(
+                "mqtt_queued_messages",
+                "Messages waiting to be sent to clients, by partition of the sessions.",
+            ),
+            queued_bytes: partitions(
+                "mqtt_queued_bytes",
+                "Size of the messages waiting to be sent to clients, by partition of the sessions.",
+            ),
+            inflight: partitions(
+                "mqtt_inflight_messages",
+                "Messages sent to clients and not completed by them, by partition of the sessions.",
+            ),
+            listeners: ListenerFamilies::new(),
         }
     }
 
@@ -78,13 +103,18 @@ impl Counters {
         let Self { connections, logins_rejected, received, delivered, drops, .. } = self;
         let Self { bytes_received, bytes_sent, .. } = self;
         let Self { connected, sessions, subscriptions, subscription_bytes, retained, .. } = self;
+        let Self { retained_bytes, queued, queued_bytes, inflight, listeners, .. } = self;
         let runtime =
             [connections, logins_rejected, received, delivered, bytes_received, bytes_sent]
                 .into_iter()
                 .chain(drops.counters())
                 .fold(runtime, Runtime::register_counter);
-        [connected, sessions, subscriptions, subscription_bytes, retained]
-            .into_iter()
-            .fold(runtime, Runtime::register_gauge)
+        let runtime =
+            [connected, sessions, subscriptions, subscription_bytes, retained, retained_bytes]
+                .into_iter()
+                .fold(runtime, Runtime::register_gauge);
+        let runtime =
+            [queued, queued_bytes, inflight].into_iter().fold(runtime, Runtime::register_gauges);
+        listeners.show(runtime)
     }
 }

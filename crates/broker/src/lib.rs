@@ -31,6 +31,7 @@ mod error;
 mod events;
 mod limits;
 mod listen;
+mod listener_metrics;
 mod log;
 mod log_limit;
 mod model;

@@ -78,7 +78,7 @@ pub(super) const CRATES: &[Layers] = &[
         folder: "crates/broker",
         layers: &[
             &["listen", "log_limit", "trie"],
-            &["events"],
+            &["events", "listener_metrics"],
             &["config", "drops"],
             &["access", "error", "limits"],
             &["model", "settings", "transport"],

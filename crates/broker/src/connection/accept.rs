@@ -23,27 +23,31 @@ const MAX_REJECTIONS: usize = 256;
 /// Accepts connections until the listener closes. Each becomes an operation of the control stage. Connections beyond the
 /// limit are rejected or closed. A connection uses the settings in force when it was accepted.
 pub(crate) async fn accept(
-    listener: Listener,
+    socket: Listener,
     mut listening: ListenerControl<Listen>,
     mut context: Context,
     settings: SharedSettings,
 ) {
     let mut settings = Cache::new(settings);
     let control = context.stages.control;
+    let mut listener = Arc::new(context.counters.listeners.of(listening.kind()));
     loop {
         // Do not accept while the control stage's queue is full.
         control.wait_for_capacity().await;
-        let Some(stream) = listening.next(&listener).await else { return };
+        let Some(stream) = listening.next(&socket).await else { return };
         let listen = listening.kind();
+        if listener.listen != listen {
+            listener = Arc::new(context.counters.listeners.of(listen));
+        }
         let current = settings.load();
         if !Arc::ptr_eq(&current.config, &context.config) {
             (context.config, context.guard) = (current.config.clone(), current.guard.clone());
         }
         let most = context.config.limits.connections;
         let peer = match context.connection_limit.try_acquire(most) {
-            Some(permit) => context.guard.peer(&stream, listen, permit),
+            Some(permit) => context.guard.peer(&stream, &listener, permit),
             None => match context.rejections.try_acquire(MAX_REJECTIONS) {
-                Some(permit) => Peer::rejected(&stream, listen, permit),
+                Some(permit) => Peer::rejected(&stream, &listener, permit),
                 None => {
                     let address = stream.peer_addr().ok();
                     let origin = Origin { address, listen };

@@ -1,6 +1,7 @@
 //! An accepted client's connection.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::net::IoTimeout;
@@ -12,6 +13,7 @@ use crate::context::Context;
 use crate::drops::Dropped;
 use crate::events::Origin;
 use crate::limits::rate_limit::RateLimit;
+use crate::listener_metrics::ListenerMetrics;
 use crate::model::client_key::ClientKey;
 use crate::session::outgoing::Answered;
 use crate::transport::Transport;
@@ -26,6 +28,7 @@ pub(crate) struct Connection {
     pub(super) connection_id: u64,
     pub(super) identity: Identity,
     pub(super) origin: Origin,
+    pub(super) listener: Arc<ListenerMetrics>,
     /// The policy in force, cached.
     pub(super) policy: CachedPolicy,
     pub(super) outbox: Rc<Outbox>,

@@ -214,6 +214,8 @@ pub(super) async fn accept_client(
     };
     context.counters.connections.add(1);
     context.counters.connected.add(1);
+    peer.listener.accepted.add(1);
+    peer.listener.connections.add(1);
     logging::connected(context, (&identity, &peer.origin), opened.taken_over, |line| {
         line.plain("version", logging::version(version));
         line.number("keep_alive", keep_alive.into());

@@ -61,6 +61,7 @@ pub(crate) async fn serve(stream: Transport, context: Context, peer: Peer) {
         releases: Vec::new(),
         wants_reasons,
         origin: peer.origin,
+        listener: peer.listener.clone(),
         since: now(),
         rate_limit,
         context,
@@ -95,7 +96,10 @@ impl Connection {
                 return End::Lost;
             }
             match self.stream.read(input, self.timeout).await {
-                Ok(bytes @ 1..) => self.context.counters.bytes_received.add(bytes as u64),
+                Ok(bytes @ 1..) => {
+                    self.context.counters.bytes_received.add(bytes as u64);
+                    self.listener.bytes_received.add(bytes as u64);
+                }
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     return Reason::KEEP_ALIVE_TIMEOUT.into();
                 }
@@ -246,6 +250,7 @@ impl Connection {
         };
         let Context { stages, counters, .. } = self.context;
         counters.connected.add(-1);
+        self.listener.connections.add(-1);
         let mut left = pin!(async {
             loop {
                 let close =

@@ -24,7 +24,7 @@ pub(crate) async fn send(
     sessions: SessionStage,
     (key, connection_id): (ClientKey, u64),
     timeout: IoTimeout,
-    (sent, _peer): (Counter, Rc<Peer>),
+    (sent, peer): (Counter, Rc<Peer>),
 ) {
     // The next pull starts after the last write, so that each sends as much as possible.
     let (mut pull, mut spare) = (None, Vec::new());
@@ -71,6 +71,7 @@ pub(crate) async fn send(
         }
         if !bytes.is_empty() || stream.has_answers() {
             sent.add(bytes.len() as u64);
+            peer.listener.bytes_sent.add(bytes.len() as u64);
             match stream.write(bytes, timeout).await {
                 Ok(memory) => spare = memory,
                 Err(_) => {

@@ -13,7 +13,7 @@ use phalanx_service::ConnectionPermit;
 
 use crate::config::Limits;
 use crate::events::Origin;
-use crate::listen::Listen;
+use crate::listener_metrics::ListenerMetrics;
 
 /// Time that a client gets to read why its connection is closed.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
@@ -27,6 +27,7 @@ pub(crate) struct Peer {
     _permit: ConnectionPermit,
     _open: Option<Open>,
     pub(crate) origin: Origin,
+    pub(crate) listener: Arc<ListenerMetrics>,
     /// The reason code of a connection to be rejected.
     pub(crate) refused: Option<Reason>,
     /// Time of acceptance.
@@ -35,9 +36,20 @@ pub(crate) struct Peer {
 
 impl Peer {
     /// A connection beyond the limit, which will be rejected.
-    pub(crate) fn rejected(stream: &Stream, listen: Listen, permit: ConnectionPermit) -> Self {
-        let (origin, refused) = (origin(stream, listen), Some(Reason::SERVER_BUSY));
-        Self { _permit: permit, _open: None, origin, refused, since: now() }
+    pub(crate) fn rejected(
+        stream: &Stream,
+        listener: &Arc<ListenerMetrics>,
+        permit: ConnectionPermit,
+    ) -> Self {
+        let refused = Some(Reason::SERVER_BUSY);
+        Self { refused, ..Self::new(stream, listener, permit) }
+    }
+
+    fn new(stream: &Stream, listener: &Arc<ListenerMetrics>, permit: ConnectionPermit) -> Self {
+        // Costs a system call.
+        let origin = Origin { address: stream.peer_addr().ok(), listen: listener.listen };
+        let listener = listener.clone();
+        Self { _permit: permit, _open: None, origin, listener, refused: None, since: now() }
     }
 
     /// Time left until CONNECT must have arrived, of `limit` since acceptance.
@@ -57,24 +69,22 @@ impl Guard {
         Self(Addresses::new(bounds).map(|addresses| (addresses, RandomState::new())))
     }
 
-    pub(crate) fn peer(&self, stream: &Stream, listen: Listen, permit: ConnectionPermit) -> Peer {
-        let origin = origin(stream, listen);
-        let Some((addresses, hashes)) = &self.0 else {
-            return Peer { _permit: permit, _open: None, origin, refused: None, since: now() };
-        };
+    pub(crate) fn peer(
+        &self,
+        stream: &Stream,
+        listener: &Arc<ListenerMetrics>,
+        permit: ConnectionPermit,
+    ) -> Peer {
+        let peer = Peer::new(stream, listener, permit);
+        let Some((addresses, hashes)) = &self.0 else { return peer };
         // For a client that has already disconnected the address does not matter.
-        let address = origin.address.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |own| own.ip());
+        let address = peer.origin.address.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |own| own.ip());
         let key = AddressKey::new(hashes.hash_one(client(address)));
         let open = addresses.open(key, now());
         let refused = match &open {
             None => Some(Reason::QUOTA_EXCEEDED),
             Some(open) => open.request(now()).is_err().then_some(Reason::CONNECTION_RATE_EXCEEDED),
         };
-        Peer { _permit: permit, _open: open, origin, refused, since: now() }
+        Peer { _open: open, refused, ..peer }
     }
-}
-
-/// The origin of a connection accepted at `listen`. Costs a system call.
-fn origin(stream: &Stream, listen: Listen) -> Origin {
-    Origin { address: stream.peer_addr().ok(), listen }
 }

@@ -53,6 +53,16 @@ pub(crate) struct Session {
     pub(crate) will: Option<Will>,
 }
 
+/// The messages held for a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SessionLoad {
+    /// Messages that wait to be sent, and their bytes.
+    pub(crate) queued: usize,
+    pub(crate) queued_bytes: usize,
+    /// Messages of QoS 1 and 2 that the client has not completed.
+    pub(crate) inflight: usize,
+}
+
 /// A client's will.
 pub(crate) struct Will {
     pub(crate) message: Message,
@@ -135,6 +145,12 @@ impl Session {
             watched: None,
             will: None,
         }
+    }
+
+    pub(crate) fn load(&self) -> SessionLoad {
+        let Self { queue, queued_bytes, inflight, .. } = self;
+        let (queued, queued_bytes) = (queue.len(), *queued_bytes);
+        SessionLoad { queued, queued_bytes, inflight: inflight.len() }
     }
 
     /// Detaches the connection. Its unsent QoS 0 messages are dropped.

@@ -44,6 +44,11 @@ impl Retained {
         self.count
     }
 
+    /// Memory of the retained messages, including their topic tree.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes + self.messages.bytes()
+    }
+
     /// Retains `message` and replaces the topic's previous one; an empty message removes it. Messages beyond a
     /// limit are refused, and the previous one stays.
     pub(crate) fn keep(&mut self, message: &Arc<Message>) -> Result<(), Reason> {

@@ -273,9 +273,9 @@ impl Router {
         }
     }
 
-    /// The number of retained messages.
-    pub(crate) fn retained(&self) -> usize {
-        self.retained.count()
+    /// The number of retained messages, and their memory.
+    pub(crate) fn retained(&self) -> (usize, usize) {
+        (self.retained.count(), self.retained.bytes())
     }
 
     /// Adds subscriptions. Returns those whose retained messages are to be [delivered](Self::send_retained).

@@ -34,7 +34,9 @@ pub(crate) fn declare(
         let policy = policy.load();
         let context = (sessions, &wal, &delivery_limiter);
         route(router, cohort, policy, partitions, delivery, context);
-        counters.retained.set(router.retained() as i64);
+        let (messages, bytes) = router.retained();
+        counters.retained.set(messages as i64);
+        counters.retained_bytes.set(bytes as i64);
     })
 }
 

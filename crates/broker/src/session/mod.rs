@@ -15,6 +15,7 @@
 pub(crate) mod close;
 pub(crate) mod effects;
 mod incoming;
+mod load;
 pub(crate) mod open;
 pub(crate) mod operations;
 pub(crate) mod outgoing;

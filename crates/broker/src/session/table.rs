@@ -18,9 +18,10 @@ use crate::limits::delivery_limiter::DeliveryLimiter;
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::DeliveryBatch;
 use crate::model::message::Message;
-use crate::model::session::Session;
+use crate::model::session::{Session, SessionLoad};
 use crate::requests::{Subscriber, SubscriptionRequest};
 use crate::session::effects::{Effects, Pulled};
+use crate::session::load::PartitionLoad;
 use crate::session::outgoing::{Answered, SendContext};
 use crate::session::pending_wills::PendingWills;
 use crate::settings::LiveLimits;
@@ -47,6 +48,7 @@ pub(crate) struct Sessions {
     pub(super) timer_wake: Option<oneshot::LocalSender<()>>,
     pub(super) limits: LiveLimits,
     pub(super) counters: Counters,
+    load: PartitionLoad,
     scratch: PropertyBuffer,
     pub(super) wal: Wal,
     pub(super) delivery_limiter: DeliveryLimiter,
@@ -78,7 +80,9 @@ impl Sessions {
         let sessions = std::mem::take(&mut restored.sessions);
         let pending_wills = std::mem::take(&mut restored.pending_wills);
         restored.count = sessions.len() as u32;
+        let load = PartitionLoad::new(&counters, partition);
         let mut table = Self {
+            load,
             partition: u16::try_from(partition).expect("no more partitions than processors"),
             partitions,
             slots: Vec::new(),
@@ -107,6 +111,7 @@ impl Sessions {
             let pending_wills = std::mem::take(&mut session.pending_wills);
             let session = session.into_session();
             let number = session.number;
+            table.load.change(SessionLoad::default(), session.load());
             session.keys.iter().for_each(|key| table.counters.subscribed(key));
             let slot = table.add(session);
             let key = Some(table.key(slot));
@@ -114,6 +119,7 @@ impl Sessions {
                 .into_iter()
                 .for_each(|will| table.pending_wills.restore(number, key, will));
         }
+        table.load.show();
         table
     }
 
@@ -164,6 +170,8 @@ impl Sessions {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(number);
         session.discard(&self.counters.drops);
+        self.load.change(session.load(), SessionLoad::default());
+        self.load.show();
         self.names.remove(&session.client_id);
         self.counters.sessions.add(-1);
         session.keys.iter().for_each(|key| self.counters.unsubscribed(key));
@@ -190,11 +198,14 @@ impl Sessions {
                 let Self { limits, scratch, records, counters, .. } = self;
                 let context =
                     &mut SendContext { limits, scratch, records, now, drops: &counters.drops };
+                let before = session.load();
                 let is_accepted = session.deliver(message, &delivery.how, delivery.number, context);
+                self.load.change(before, session.load());
                 delivered += u64::from(is_accepted);
             }
         }
         self.counters.delivered.add(delivered);
+        self.load.show();
         self.append();
     }
 
@@ -202,7 +213,11 @@ impl Sessions {
     pub(super) fn answered(&mut self, key: ClientKey, connection_id: u64, answers: &[Answered]) {
         let mut records = std::mem::take(&mut self.records);
         if let Some(session) = self.get(key).filter(|session| session.is_on(connection_id)) {
+            let before = session.load();
             session.answered(answers, &mut records);
+            let after = session.load();
+            self.load.change(before, after);
+            self.load.show();
         }
         self.records = records;
         self.append();
@@ -226,8 +241,13 @@ impl Sessions {
         let Some(session) = session.filter(|session| session.is_on(connection_id)) else {
             return closed(Reason::SESSION_TAKEN_OVER);
         };
-        let Self { limits, scratch, records, counters, .. } = self;
+        let Self { limits, scratch, records, counters, load, .. } = self;
+        let before = session.load();
         session.fill(&mut SendContext { limits, scratch, records, now, drops: &counters.drops });
+        if session.load() != before {
+            load.change(before, session.load());
+            load.show();
+        }
         let Some(attachment) = session.on(connection_id) else {
             return closed(Reason::SESSION_TAKEN_OVER);
         };

@@ -9,6 +9,7 @@ mod drops;
 mod durable;
 mod events;
 mod flow;
+mod gauges;
 mod limits;
 mod mosquitto;
 mod peers;

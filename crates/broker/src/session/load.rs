@@ -1,0 +1,46 @@
+//! The messages held for the clients of one partition.
+
+use phalanx::metrics::Gauge;
+
+use crate::counters::Counters;
+use crate::model::session::SessionLoad;
+
+/// The sums over all sessions of a partition, and the gauges that show them. The gauges belong to the partition, so
+/// processors do not contend for them.
+pub(super) struct PartitionLoad {
+    total: SessionLoad,
+    queued: Gauge,
+    queued_bytes: Gauge,
+    inflight: Gauge,
+}
+
+impl PartitionLoad {
+    pub(super) fn new(counters: &Counters, partition: usize) -> Self {
+        let partition = partition.to_string();
+        let of = |family: &phalanx::metrics::Family<Gauge>| family.member(&partition);
+        Self {
+            total: SessionLoad::default(),
+            queued: of(&counters.queued),
+            queued_bytes: of(&counters.queued_bytes),
+            inflight: of(&counters.inflight),
+        }
+    }
+
+    /// Records that the load of a session changed.
+    pub(super) fn change(&mut self, before: SessionLoad, after: SessionLoad) {
+        let apply = |total: &mut usize, before: usize, after: usize| {
+            *total = (*total + after).saturating_sub(before);
+        };
+        apply(&mut self.total.queued, before.queued, after.queued);
+        apply(&mut self.total.queued_bytes, before.queued_bytes, after.queued_bytes);
+        apply(&mut self.total.inflight, before.inflight, after.inflight);
+    }
+
+    /// Shows the sums. Called at the end of an operation.
+    pub(super) fn show(&self) {
+        let SessionLoad { queued, queued_bytes, inflight } = self.total;
+        self.queued.set(queued as i64);
+        self.queued_bytes.set(queued_bytes as i64);
+        self.inflight.set(inflight as i64);
+    }
+}

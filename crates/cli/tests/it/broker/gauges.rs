@@ -1,0 +1,97 @@
+//! Gauges and counters in `/metrics`, and the dashboard that shows them.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use phalanx_mqtt::{Delivery, QoS};
+use phalanx_testkit::eventually;
+use phalanx_testkit::mqtt::{Begin, Client};
+use serde_json::Value;
+
+use crate::broker::process::Broker;
+
+crate::on_each_driver!(messages_and_connections_are_shown, the_dashboard_shows_existing_metrics);
+
+/// The answer to `/metrics`.
+fn metrics(admin: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(admin).unwrap();
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    said
+}
+
+/// The sum over all series of a metric whose labels contain `label`.
+fn sum(admin: SocketAddr, name: &str, label: &str) -> u64 {
+    let said = metrics(admin);
+    let families = said.matches(&format!("# TYPE {} ", name.trim_end_matches("_total"))).count();
+    assert_eq!(families, 1, "{name}: {said}");
+    let series = said.lines().filter_map(|line| line.strip_prefix(name));
+    let series = series.filter(|rest| rest.starts_with(['{', ' ']) && rest.contains(label));
+    series.filter_map(|rest| rest.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
+}
+
+/// Waits for a sum.
+fn becomes(admin: SocketAddr, name: &str, label: &str, expected: u64) {
+    eventually(&format!("{name} is {expected}"), || {
+        (sum(admin, name, label) == expected).then_some(())
+    });
+}
+
+fn messages_and_connections_are_shown(driver: &str) {
+    let arguments = ["--admin", "127.0.0.1:0", "--listen", "ws://127.0.0.1:0"];
+    let broker = Broker::start_with(driver, &arguments);
+    let admin = broker.admin();
+    let listener = format!("{{listener=\"mqtt://{}\"}}", broker.address);
+    // The broker has a second address, with its own series.
+    let websocket = "listener=\"ws://127.0.0.1:";
+    let mut away = Client::begin(&broker, &Begin::lasting("away")).0;
+    away.subscribe("t", QoS::AtLeastOnce);
+    let mut near = Client::new(&broker, "near");
+    near.subscribe("t", QoS::AtLeastOnce);
+    becomes(admin, "mqtt_listener_connections", &listener, 2);
+    assert_eq!(sum(admin, "mqtt_listener_connections", websocket), 0);
+    away.leave();
+    becomes(admin, "mqtt_listener_connections", &listener, 1);
+    assert_eq!(sum(admin, "mqtt_listener_connections_accepted_total", &listener), 2);
+    let mut writer = Client::new(&broker, "writer");
+    (0..3).for_each(|_| _ = writer.publish("t", "12345"));
+    becomes(admin, "mqtt_queued_messages", "", 3);
+    assert!(sum(admin, "mqtt_queued_bytes", "") >= 3 * 5);
+    // The client near does not acknowledge.
+    becomes(admin, "mqtt_inflight_messages", "", 3);
+    let received = sum(admin, "mqtt_listener_bytes_received_total", &listener);
+    assert_eq!(received, sum(admin, "mqtt_bytes_received_total", ""));
+    assert!(sum(admin, "mqtt_listener_bytes_sent_total", &listener) > 3 * 5);
+    writer.publish_with("kept", "x", Delivery::AtMostOnce, true, &[]);
+    becomes(admin, "mqtt_retained_messages", "", 1);
+    assert!(sum(admin, "mqtt_retained_bytes", "") > 0);
+    // Both sessions end with what they hold.
+    drop(near);
+    Client::begin(&broker, &Begin { clean: true, ..Begin::lasting("away") }).0.leave();
+    becomes(admin, "mqtt_queued_messages", "", 0);
+    becomes(admin, "mqtt_queued_bytes", "", 0);
+    becomes(admin, "mqtt_inflight_messages", "", 0);
+}
+
+fn the_dashboard_shows_existing_metrics(driver: &str) {
+    let broker = Broker::start_with(driver, &["--admin", "127.0.0.1:0"]);
+    let said = metrics(broker.admin());
+    let text = include_str!("../../../../../packaging/grafana/phalanx-broker.json");
+    let dashboard: Value = serde_json::from_str(text).unwrap();
+    let mut names = BTreeSet::new();
+    for panel in dashboard["panels"].as_array().unwrap() {
+        for target in panel["targets"].as_array().unwrap() {
+            let words =
+                target["expr"].as_str().unwrap().split(|c: char| !c.is_alphanumeric() && c != '_');
+            let is_metric = |word: &&str| word.starts_with("mqtt_") || word.starts_with("phalanx_");
+            names.extend(words.filter(is_metric));
+        }
+    }
+    assert!(names.len() >= 20, "{names:?}");
+    for name in names {
+        let family = name.trim_end_matches("_total").trim_end_matches("_bucket");
+        assert!(said.contains(&format!("# TYPE {family} ")), "{name} is not in /metrics");
+    }
+}
