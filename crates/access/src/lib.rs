@@ -4,7 +4,8 @@
 //! | file | idea |
 //! |---|---|
 //! | `error` | errors in files, with position and remedy |
-//! | `users` | the broker's users and their password hashes (Argon2id) |
+//! | `users` | the broker's users |
+//! | `stored_hash` | their password hashes: Argon2id, and those of mosquitto |
 //! | `htpasswd` | the web server's users and their password hashes (bcrypt) |
 //! | `passwords` | the stage that verifies passwords, on threads of its own |
 //! | `memory_pool` | working memory of password checks |
@@ -27,6 +28,7 @@ pub mod passwd;
 mod passwords;
 mod pattern;
 mod rules;
+mod stored_hash;
 mod subject;
 mod users;
 

@@ -11,7 +11,7 @@ use phalanx_access::{Attempt, Coverage, FileError, Passwords, Rules, Subject, Us
 use phalanx_guard::Refusal;
 use phalanx_mqtt::Reason;
 
-use crate::config::Security;
+use crate::config::{Security, weak_passwords};
 use crate::drops::Dropped;
 use crate::events::Origin;
 
@@ -67,6 +67,11 @@ impl Policy {
         let anonymous = security.allow_anonymous || users.is_none();
         let version = if rules.is_some() { generation } else { 0 };
         Ok(Self { generation, version, users, rules, anonymous })
+    }
+
+    /// A warning about weak password hashes.
+    pub(crate) fn warning(&self, security: &Security) -> Option<String> {
+        weak_passwords(self.users.as_ref()?, security.password_file.as_ref()?)
     }
 
     /// Whether a client may publish to `topic`. Only the broker publishes below `$SYS`.

@@ -13,6 +13,8 @@ pub use phalanx_config::{ConfigError, Origins};
 pub use phalanx_service::RuntimeConfig;
 use phalanx_tls::Source;
 
+pub(crate) use unavailable::weak_passwords;
+
 use crate::events::{EventClass, EventLog, LogFormat};
 use crate::listen::{Listen, Scheme};
 

@@ -59,6 +59,7 @@ impl Reload for Reloader {
             }
             files.extend([certificate, key].into_iter().chain(client_authorities).cloned());
         }
+        warnings.extend(policy.warning(security));
         let needs_restart = differences(&new, &followed);
         followed.limits.connections =
             followed.runtime.connection_limit(followed.limits.connections, 0);

@@ -231,7 +231,8 @@ fn run(
     let (commands, addresses, urls) =
         (listeners.commands(), listeners.addresses(), listeners.urls());
     let access = access::open(&config.security)?;
-    let (tls, warnings) = certificates(&config)?;
+    let (tls, mut warnings) = certificates(&config)?;
+    warnings.extend(access.load().warning(&config.security));
     let mut graph = Graph::new();
     let store = config.persistence_dir.as_ref().map(|path| open(&config, path)).transpose()?;
     let broker = Broker::declare_with(&mut graph, &config, access.clone(), (store, tls.clone()));

@@ -10,6 +10,7 @@ use phalanx_broker::{
     Config, ConfigError, Inherited, Listen, OpenError, RuntimeConfig, Scheme, ServeError, operate,
 };
 
+use crate::import::import;
 use crate::options::Options;
 use crate::server::Server;
 use crate::service::Service;
@@ -40,13 +41,28 @@ pub(crate) struct Broker {
     #[arg(long)]
     accept_loss: bool,
 
+    /// Listen on this port of 127.0.0.1, as `mosquitto -p` does without a configuration: short for --listen.
+    #[arg(short, long, value_name = "port", conflicts_with = "listen")]
+    port: Option<u16>,
+
+    /// Translate a configuration of mosquitto, print it on stdout and exit. Options that are left out are listed on
+    /// stderr with their lines.
+    #[arg(long, value_name = "mosquitto.conf")]
+    import: Option<PathBuf>,
+
     /// Check the persistence directory of a stopped broker, print a summary and exit. Changes nothing.
     #[arg(long, value_name = "path", conflicts_with_all = ["persistence-dir", "ephemeral"])]
     check_persistence_dir: Option<PathBuf>,
 }
 
 impl Broker {
-    pub(crate) fn run(self) -> ExitCode {
+    pub(crate) fn run(mut self) -> ExitCode {
+        if let Some(path) = &self.import {
+            return import(path);
+        }
+        if let Some(port) = self.port {
+            self.options.give("listen", "--port".to_owned(), vec![port.to_string()].into());
+        }
         if let Some(path) = &self.check_persistence_dir {
             return check(path);
         }

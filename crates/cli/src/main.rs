@@ -4,6 +4,7 @@
 
 mod broker;
 mod client;
+mod import;
 mod manual;
 mod options;
 mod passwd;

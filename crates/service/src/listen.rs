@@ -50,8 +50,8 @@ impl<S: Scheme> fmt::Display for Listen<S> {
     }
 }
 
-/// Parses `SCHEME://ADDR:PORT`, or an address alone. A bare port is one of 127.0.0.1. Host names are not
-/// resolved.
+/// Parses `SCHEME://ADDR:PORT`, or an address alone. A bare port is one of 127.0.0.1, as is `localhost`. Other host
+/// names are not resolved.
 impl<S: Scheme> FromStr for Listen<S> {
     type Err = String;
 
@@ -74,7 +74,7 @@ impl<S: Scheme> Value for Listen<S> {
         let names: Vec<_> = S::ALL.iter().map(|(name, _)| format!("{name}://")).collect();
         format!(
             "an address and a port such as \"127.0.0.1:8080\", \"[::]:8080\" for all addresses of the machine, \
-             or a port alone, which is one of 127.0.0.1; optionally after {}",
+             or a port alone or of localhost, which is one of 127.0.0.1; optionally after {}",
             names.join(", ")
         )
     }
@@ -89,6 +89,7 @@ impl<S: Scheme> Value for Listen<S> {
 }
 
 fn parse(text: &str) -> Option<SocketAddr> {
+    let text = text.strip_prefix("localhost:").unwrap_or(text);
     // `parse` would also accept a sign.
     let port = || text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
     text.parse().ok().or_else(|| Some((Ipv4Addr::LOCALHOST, port()?).into()))
@@ -166,7 +167,10 @@ mod tests {
             ("", None),
             (":8080", None),
             ("*:8080", None),
-            ("localhost:8080", None),
+            ("localhost:8080", Some("a://127.0.0.1:8080")),
+            ("b-c://localhost:8080", Some("b-c://127.0.0.1:8080")),
+            ("localhost", None),
+            ("example.org:8080", None),
             ("::1", None),
             ("127.0.0.1", None),
         ];

@@ -68,7 +68,8 @@ pub(super) const CRATES: &[Layers] = &[
         folder: "crates/access",
         layers: &[
             &["error", "memory_pool", "subject"],
-            &["htpasswd", "pattern", "users"],
+            &["htpasswd", "pattern", "stored_hash"],
+            &["users"],
             &["passwd", "passwords", "rules"],
             &["parse"],
         ],
@@ -98,7 +99,7 @@ pub(super) const CRATES: &[Layers] = &[
         folder: "crates/cli",
         layers: &[
             &["manual", "passwd", "status", "threads", "units"],
-            &["client", "options", "server", "service", "top"],
+            &["client", "import", "options", "server", "service", "top"],
             &["broker", "web"],
         ],
         exceptions: &[],

@@ -40,12 +40,30 @@ impl Config {
         unavailable
     }
 
-    /// Warnings about the configured certificate, one line each, such as that it expires soon. Empty for an
-    /// unusable certificate, which [`unavailable`](Self::unavailable) reports. May block.
+    /// Warnings about the configured certificate and passwords, one line each, such as that the certificate expires
+    /// soon. Empty for unusable files, which [`unavailable`](Self::unavailable) reports. May block.
     pub fn warnings(&self) -> Vec<String> {
-        let Some(Tls { certificate, key, .. }) = &self.security.tls else { return Vec::new() };
-        warnings(certificate, key, &[], SystemTime::now())
+        let mut all = Vec::new();
+        if let Some(Tls { certificate, key, .. }) = &self.security.tls {
+            all = warnings(certificate, key, &[], SystemTime::now());
+        }
+        if let Some(path) = &self.security.password_file
+            && let Ok(users) = Users::open(path)
+        {
+            all.extend(weak_passwords(&users, path));
+        }
+        all
     }
+}
+
+/// A warning about passwords whose hashes can be guessed faster than necessary.
+pub(crate) fn weak_passwords(users: &Users, path: &Path) -> Option<String> {
+    let weak = Some(users.weak()).filter(|weak| *weak > 0)?;
+    Some(format!(
+        "{}: {weak} users have hashes of mosquitto_passwd, which can be guessed faster than those of `phalanx passwd`; \
+         set their passwords again when possible",
+        path.display()
+    ))
 }
 
 /// Checks that the directory exists, or can be created.

@@ -11,6 +11,7 @@ mod events;
 mod flow;
 mod gauges;
 mod limits;
+mod migration;
 mod mosquitto;
 mod peers;
 mod process;

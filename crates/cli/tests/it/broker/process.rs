@@ -42,6 +42,13 @@ impl Broker {
         Self::launch(driver, arguments)
     }
 
+    /// A broker without an address but those in the arguments.
+    pub(crate) fn start_bare(driver: &str, arguments: &[&str]) -> Self {
+        let mut command = bare();
+        command.arg("broker");
+        Self::run(driver, &[&["--ephemeral"], arguments].concat(), command)
+    }
+
     /// A broker with this configuration file.
     pub(crate) fn start_by(driver: &str, file: &Path) -> Self {
         let mut command = bare();

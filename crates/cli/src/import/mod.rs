@@ -1,0 +1,49 @@
+//! `phalanx broker --import`: translates a configuration of mosquitto, and lists what it leaves out.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `reader.rs` | the lines of the file and of the files it includes |
+//! | `notes.rs` | options that are not translated, each with the reason |
+//! | `listeners.rs` | listeners and their TLS |
+//! | `translate.rs` | all other options |
+
+mod listeners;
+mod notes;
+mod reader;
+mod translate;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use phalanx_broker::Config;
+use phalanx_config::table;
+
+use crate::status;
+
+/// Translates `path`: prints the configuration on stdout, and what is left out on stderr.
+pub(crate) fn import(path: &Path) -> ExitCode {
+    let settings = match reader::read(path) {
+        Ok(settings) => settings,
+        Err(error) => {
+            status::print(error);
+            return ExitCode::from(2);
+        }
+    };
+    let (config, notes) = translate::translate(&settings);
+    notes.lines().for_each(status::print);
+    println!("# Translated by `phalanx broker --import {}`.\n", path.display());
+    print!("{}", text(&config));
+    let errors = config.check();
+    errors.iter().for_each(status::print);
+    let unavailable = if errors.is_empty() { config.unavailable() } else { Vec::new() };
+    unavailable.iter().for_each(status::print);
+    status::print(notes.summary(settings.len()));
+    if errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) }
+}
+
+/// The keys that differ from the defaults.
+fn text(config: &Config) -> String {
+    let (mut table, defaults) = (table(config), table(&Config::default()));
+    table.retain(|key, value| defaults.get(key) != Some(value));
+    table.to_string()
+}

@@ -1,0 +1,108 @@
+//! Options of mosquitto that are not translated, each with the reason.
+
+use super::reader::Setting;
+
+/// The notes about a translation.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    lines: Vec<String>,
+    left_out: usize,
+    unneeded: usize,
+}
+
+impl Notes {
+    /// An option without an equivalent, or with a value that cannot be translated.
+    pub(super) fn left_out(&mut self, setting: &Setting, why: &str) {
+        self.left_out += 1;
+        self.add(setting, "left out", why);
+    }
+
+    /// An option whose purpose is fulfilled without a key.
+    pub(super) fn unneeded(&mut self, setting: &Setting, why: &str) {
+        self.unneeded += 1;
+        self.add(setting, "not needed", why);
+    }
+
+    /// An option that is translated, and something the operator has to know.
+    pub(super) fn hint(&mut self, setting: &Setting, what: &str) {
+        self.add(setting, "note", what);
+    }
+
+    fn add(&mut self, Setting { file, line, key, value }: &Setting, kind: &str, why: &str) {
+        let value = if value.is_empty() { String::new() } else { format!(" {value}") };
+        self.lines.push(format!("{file}:{line}: {key}{value}: {kind}: {why}"));
+    }
+
+    pub(super) fn lines(&self) -> impl Iterator<Item = &String> {
+        self.lines.iter()
+    }
+
+    /// A summary of `all` options.
+    pub(super) fn summary(&self, all: usize) -> String {
+        let Self { left_out, unneeded, .. } = self;
+        let translated = all - left_out - unneeded;
+        format!(
+            "{all} options: {translated} translated, {unneeded} not needed, {left_out} left out"
+        )
+    }
+}
+
+/// The reason why an option is never translated, and whether its purpose is fulfilled nevertheless; `None` if it is
+/// unknown.
+pub(super) fn reason(key: &str) -> Option<(bool, &'static str)> {
+    let is_bridge =
+        ["bridge_", "remote_", "local_", "notification", "round_robin", "restart_timeout"];
+    let left_out = |why| Some((false, why));
+    let unneeded = |why| Some((true, why));
+    match key {
+        "autosave_interval" | "autosave_on_changes" | "persistence_file" => {
+            unneeded("everything acknowledged is on disk")
+        }
+        "log_dest" | "log_timestamp" | "log_timestamp_format" | "log_facility" => {
+            unneeded("the log is on stderr, which systemd or the shell can redirect")
+        }
+        "websockets_log_level" => unneeded("`log-events` selects what is logged"),
+        "user" | "pid_file" => {
+            unneeded("the service manager chooses the user and knows the process")
+        }
+        "set_tcp_nodelay" => unneeded("output is sent at once"),
+        "memory_limit" => left_out(
+            "the limits on queues, sessions, subscriptions and retained messages bound the memory",
+        ),
+        "per_listener_settings" => left_out("all addresses share users, rules and limits"),
+        "use_identity_as_username" => {
+            unneeded("with `tls.client-ca`, the common name of the certificate is the user name")
+        }
+        "use_subject_as_username" | "use_username_as_clientid" | "clientid_prefixes" => {
+            left_out("the user name is that of CONNECT, or the common name of the certificate")
+        }
+        "max_inflight_messages" | "max_inflight_bytes" => {
+            left_out("the messages in flight to a client are bounded by its receive maximum")
+        }
+        "queue_qos0_messages" | "upgrade_outgoing_qos" => left_out(
+            "messages of QoS 0 are not queued for disconnected clients, and keep their QoS",
+        ),
+        "crlfile" => left_out("revocation lists are not supported"),
+        "ciphers" | "ciphers_tls1.3" | "tls_version" | "dhparamfile" | "tls_engine"
+        | "tls_keyform" => left_out("TLS 1.2 and 1.3 are offered, with the ciphers of rustls"),
+        "psk_file" | "psk_hint" => left_out("pre-shared keys are not supported"),
+        "mount_point" => left_out("topics are not rewritten"),
+        "bind_interface" => left_out("name the interface's address in `listen`"),
+        "http_dir" => left_out("`phalanx web` serves files"),
+        "websockets_headers_size" => unneeded("the head of an upgrade is limited to a fixed size"),
+        "accept_protocol_versions" => left_out("MQTT 5 and 3.1.1 are accepted, and 3.1 is not"),
+        "auto_id_prefix" | "allow_duplicate_messages" | "check_retain_source" | "global_plugin" => {
+            left_out("there is no equivalent")
+        }
+        "connection" | "connections" | "address" | "addresses" | "topic" | "cleansession"
+        | "clientid" | "username" | "password" | "keepalive_interval" | "start_type"
+        | "threshold" | "try_private" | "idle_timeout" => left_out("bridges are not supported"),
+        _ if is_bridge.iter().any(|start| key.starts_with(start)) => {
+            left_out("bridges are not supported")
+        }
+        _ if key.contains("plugin") || key.starts_with("auth_opt_") => {
+            left_out("plugins are not supported")
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,229 @@
+//! Translation of options.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use phalanx_broker::{Config, EventClass};
+
+use super::listeners::Listeners;
+use super::notes::{Notes, reason};
+use super::reader::Setting;
+
+/// Translates all options.
+pub(super) fn translate(settings: &[Setting]) -> (Config, Notes) {
+    let (mut config, mut notes) = (Config::default(), Notes::default());
+    let mut listeners = Listeners::default();
+    let mut logging = Logging { notices: true, connections: true };
+    let (mut persists, mut location) = (false, None);
+    for setting in settings {
+        let value = setting.value.as_str();
+        let done = match setting.key.as_str() {
+            _ if listeners.take(setting, &mut notes) => Ok(()),
+            "persistence" => flag(value).map(|is| persists = is),
+            "persistence_location" => {
+                location = Some(setting);
+                Ok(())
+            }
+            "log_type" => {
+                logging.of_type(settings);
+                Ok(())
+            }
+            "connection_messages" => flag(value).map(|is| logging.connections = is),
+            _ => one(&mut config, setting, &mut notes),
+        };
+        if let Err(why) = done {
+            notes.left_out(setting, &why);
+        }
+    }
+    listeners.finish(&mut config, &mut notes);
+    config.ephemeral = !persists;
+    if persists {
+        let folder = location.map_or("/var/lib/mosquitto", |setting| setting.value.as_str());
+        let folder = format!("{}-phalanx", folder.trim_end_matches('/'));
+        if let Some(setting) = location {
+            let what =
+                "sessions and retained messages are not imported, so the directory is another one";
+            notes.hint(setting, what);
+        }
+        config.persistence_dir = Some(folder.into());
+    } else if let Some(setting) = location {
+        notes.unneeded(setting, "persistence is off");
+    }
+    if logging.notices && logging.connections {
+        config.log.events =
+            vec![EventClass::Connects, EventClass::Disconnects, EventClass::Refusals];
+    }
+    (config, notes)
+}
+
+/// What mosquitto logs about clients.
+struct Logging {
+    notices: bool,
+    connections: bool,
+}
+
+impl Logging {
+    /// Any `log_type` replaces the default types.
+    fn of_type(&mut self, settings: &[Setting]) {
+        let types = settings.iter().filter(|setting| setting.key == "log_type");
+        self.notices = { types }.any(|setting| ["notice", "all"].contains(&&*setting.value));
+    }
+}
+
+/// Translates an option that stands for itself.
+fn one(config: &mut Config, setting: &Setting, notes: &mut Notes) -> Result<(), String> {
+    let value = setting.value.as_str();
+    let limits = &mut config.limits;
+    match setting.key.as_str() {
+        "allow_anonymous" => config.security.allow_anonymous = flag(value)?,
+        "password_file" => config.security.password_file = Some(value.into()),
+        "acl_file" => config.security.acl_file = Some(value.into()),
+        "max_connections" | "global_max_connections" => {
+            if let Some(most) = unlimited(value)? {
+                limits.connections = most;
+            }
+        }
+        "max_queued_messages" => limits.queued_messages = number(value)?.unwrap_or(usize::MAX),
+        "max_queued_bytes" => limits.queued_bytes = number(value)?.unwrap_or(usize::MAX),
+        "max_packet_size" | "message_size_limit" => {
+            if let Some(most) = number(value)? {
+                limits.packet_size = most;
+            }
+        }
+        "max_keepalive" | "global_max_keepalive" => {
+            limits.keep_alive = number(value)?.unwrap_or(0);
+            if limits.keep_alive == u16::MAX {
+                limits.keep_alive = 0;
+            }
+        }
+        "max_topic_alias" => limits.topic_alias = number(value)?.unwrap_or(0),
+        "persistent_client_expiration" => limits.session_expiry = expiry(value)?,
+        "per_listener_settings" if value == "false" => {
+            notes.unneeded(setting, "all addresses share users, rules and limits");
+        }
+        "sys_interval" => config.system_interval = Duration::from_secs(number(value)?.unwrap_or(0)),
+        "retain_available" | "allow_zero_length_clientid" if value == "true" => {
+            notes.unneeded(setting, "it is always so");
+        }
+        "retain_available" | "allow_zero_length_clientid" => {
+            return Err("there is no equivalent".to_owned());
+        }
+        key => match reason(key) {
+            Some((true, why)) => notes.unneeded(setting, why),
+            Some((false, why)) => return Err(why.to_owned()),
+            None => return Err("unknown option".to_owned()),
+        },
+    }
+    Ok(())
+}
+
+fn flag(value: &str) -> Result<bool, String> {
+    value.parse().map_err(|_| "expected true or false".to_owned())
+}
+
+/// A number; `None` for 0, which means no limit.
+fn number<N: FromStr + Default + PartialEq>(value: &str) -> Result<Option<N>, String> {
+    let number: N = value.parse().map_err(|_| "expected a number".to_owned())?;
+    Ok(if number == N::default() { None } else { Some(number) })
+}
+
+/// A number; `None` for -1, which means no limit.
+fn unlimited(value: &str) -> Result<Option<usize>, String> {
+    if value == "-1" { Ok(None) } else { number(value) }
+}
+
+/// Seconds of a time such as `14d`.
+fn expiry(value: &str) -> Result<u32, String> {
+    const DAY: u32 = 86_400;
+    let expected = || "expected a time such as 12h, 14d, 2w, 1m or 1y".to_owned();
+    let unit = value.chars().next_back().ok_or_else(expected)?;
+    let seconds = match unit {
+        'h' => 3600,
+        'd' => DAY,
+        'w' => 7 * DAY,
+        'm' => 30 * DAY,
+        'y' => 365 * DAY,
+        _ => return Err(expected()),
+    };
+    let number: u32 = value[..value.len() - unit.len_utf8()].parse().map_err(|_| expected())?;
+    Ok(number.saturating_mul(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::import::reader::read;
+
+    fn translated(text: &str) -> (String, Vec<String>) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let (config, notes) = translate(&read(file.path()).unwrap());
+        let name = format!("{}:", file.path().display());
+        let lines = notes.lines().map(|line| line.replace(&name, "")).collect();
+        (crate::import::text(&config), lines)
+    }
+
+    #[test]
+    fn a_usual_configuration() {
+        let (text, notes) = translated(
+            "# Local.\nper_listener_settings false\nallow_anonymous false\npassword_file /etc/m/users\n\
+             persistence true\npersistence_location /var/lib/mosquitto/\n\nlistener 1883 localhost\n\
+             listener 8883\ncertfile /c.pem\nkeyfile /k.pem\nlistener 9001 192.0.2.1\nprotocol websockets\n\
+             max_keepalive 120\npersistent_client_expiration 2w\nmax_connections -1\nlog_type error\n",
+        );
+        let expected = "allowed-origins = [\"*\"]\nlisten = [\"mqtt://127.0.0.1:1883\", \"mqtts://[::]:8883\", \
+                        \"ws://192.0.2.1:9001\"]\nmax-keep-alive = \"120s\"\nmax-session-expiry = \"1209600s\"\n\
+                        password-file = \"/etc/m/users\"\npersistence-dir = \"/var/lib/mosquitto-phalanx\"\n\n\
+                        [tls]\ncertificate = \"/c.pem\"\nclient-ca = false\nkey = \"/k.pem\"\n";
+        assert_eq!(text, expected);
+        assert!(notes[0].starts_with("2: per_listener_settings false: not needed: "), "{notes:?}");
+        assert_eq!(notes.len(), 3, "{notes:?}");
+    }
+
+    #[test]
+    fn the_defaults_of_mosquitto() {
+        let (text, notes) = translated("");
+        let events = "log-events = [\"connects\", \"disconnects\", \"refusals\"]\n";
+        assert_eq!((text, notes.len()), (format!("ephemeral = true\n{events}"), 0));
+    }
+
+    #[test]
+    fn what_is_left_out_is_named_with_its_line() {
+        let table = [
+            ("connection bridge", "bridges"),
+            ("bridge_cafile x", "bridges"),
+            ("auth_plugin x.so", "plugins"),
+            ("crlfile x", "revocation lists"),
+            ("listener 0 /run/m.sock", "Unix sockets"),
+            ("listener x", "expected a port"),
+            ("listener 1883 example.org", "host name"),
+            ("max_queued_messages many", "expected a number"),
+            ("persistent_client_expiration 3", "expected a time"),
+            ("certfil x", "unknown option"),
+            ("retain_available false", "no equivalent"),
+        ];
+        for (line, why) in table {
+            let (_, notes) = translated(&format!("\n{line}\n"));
+            assert_eq!(notes.len(), 1, "{line}: {notes:?}");
+            assert!(notes[0].starts_with(&format!("2: {line}: left out: ")), "{}", notes[0]);
+            assert!(notes[0].contains(why), "{}", notes[0]);
+        }
+    }
+
+    #[test]
+    fn included_files_are_read() {
+        let home = tempfile::tempdir().unwrap();
+        let path = |name: &str| home.path().join(name);
+        let folder = path("conf.d");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("b.conf"), "max_queued_messages 5\n").unwrap();
+        std::fs::write(folder.join("c.txt"), "nothing\n").unwrap();
+        let main = path("m.conf");
+        std::fs::write(&main, format!("include_dir {}\n", folder.display())).unwrap();
+        let (config, notes) = translate(&read(&main).unwrap());
+        assert_eq!((config.limits.queued_messages, notes.lines().count()), (5, 0));
+        assert!(read(Path::new("/nowhere")).unwrap_err().contains("cannot read /nowhere"));
+    }
+}

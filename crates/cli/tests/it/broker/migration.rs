@@ -1,0 +1,86 @@
+//! Migrating from mosquitto: its configuration, its password hashes, and its ways to name an address.
+
+use std::fs;
+use std::process::Output;
+
+use phalanx_mqtt::{Reason, Version};
+use phalanx_testkit::mqtt::{Begin, Client};
+
+use crate::broker::process::Broker;
+use crate::server::bare;
+
+crate::on_each_driver!(passwords_of_mosquitto_are_accepted, addresses_of_mosquitto_are_accepted);
+
+/// The password is `apple`. These are the formats of mosquitto_passwd since 2.0 and before.
+const USERS: &str = "\
+new:$7$101$AAECAwQFBgcICQoL$MXsjLC6lzVA2S8FKfg98+19trbQ+/1is2VPKiB3b5jB9C0saOOds+/MkQ2SJekmWezYvQs74UcvfK/otAa7Bug==
+old:$6$AAECAwQFBgcICQoL$gqky2oGnkP2AndGycW6dMMAb8Q2jatD5jj7Lsn6notjjKmHVSXtFkYAfEXME4nk2KhjPnkKR57rLPGT4KEK+HA==
+";
+
+fn passwords_of_mosquitto_are_accepted(driver: &str) {
+    let users = tempfile::NamedTempFile::new().unwrap();
+    fs::write(users.path(), USERS).unwrap();
+    let broker = Broker::start_with(driver, &["--password-file", users.path().to_str().unwrap()]);
+    for user in ["new", "old"] {
+        let begin =
+            |password| Begin { login: Some((user, password)), ..Begin::of(Version::V3, user) };
+        Client::begin(&broker, &begin("apple"));
+        assert_eq!(Client::refused(&broker, &begin("pear")), Reason::BAD_USER_NAME_OR_PASSWORD);
+    }
+    let said = broker.stderr();
+    assert!(said.contains("2 users have hashes of mosquitto_passwd"), "{said}");
+}
+
+fn addresses_of_mosquitto_are_accepted(driver: &str) {
+    for arguments in [&["-p", "0"][..], &["--listen", "localhost:0"], &["-l", "mqtt://localhost:0"]]
+    {
+        let broker = Broker::start_bare(driver, arguments);
+        assert!(broker.address.ip().is_loopback());
+        Client::new(&broker, "a");
+    }
+}
+
+fn import(text: &str) -> Output {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), text).unwrap();
+    bare().args(["broker", "--import"]).arg(file.path()).output().unwrap()
+}
+
+#[test]
+fn a_configuration_of_mosquitto_is_translated() {
+    let home = tempfile::tempdir().unwrap();
+    let users = home.path().join("users");
+    fs::write(&users, USERS).unwrap();
+    let own = format!(
+        "per_listener_settings false\nlistener 1883\npassword_file {}\npersistence false\n\
+         connection bridge\naddress 192.0.2.1\nmax_keepalive 60\n",
+        users.display()
+    );
+    let output = import(&own);
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    let left_out: Vec<_> = said.lines().filter(|line| line.contains(": left out: ")).collect();
+    assert!(left_out[0].contains(":5: connection bridge: left out: bridges"), "{said}");
+    assert!(left_out[1].contains(":6: address 192.0.2.1: left out: bridges"), "{said}");
+    assert!(said.ends_with("7 options: 4 translated, 1 not needed, 2 left out\n"), "{said}");
+    // The broker reads what was printed.
+    let new = home.path().join("broker.toml");
+    fs::write(&new, output.stdout).unwrap();
+    let printed = bare().args(["broker", "--print-config", "--config"]).arg(&new).output().unwrap();
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    for line in ["listen = [\"mqtt://[::]:1883\"]", "max-keep-alive = \"60s\"", "ephemeral = true"]
+    {
+        assert!(printed.contains(line), "{printed}");
+    }
+}
+
+#[test]
+fn what_the_broker_would_refuse_is_reported() {
+    // mosquitto rejects all clients with this configuration.
+    let output = import("listener 1883\n");
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("allow-anonymous"), "{said}");
+    let output = bare().args(["broker", "--import", "/nowhere"]).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+}
