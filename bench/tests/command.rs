@@ -69,24 +69,29 @@ fn the_running_server_is_profiled() {
 
 #[test]
 fn requests_are_counted_staged_and_threaded() {
-    let output = bench(&["figure7", "--connections=4", "--quick"]);
+    let arguments = ["figure7", "--connections=4", "--quick"];
+    let output = bench(&arguments);
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         assert!(said.contains("valgrind is not installed"), "{said}");
         return;
     }
-    let report = report(&output);
+    let figure = |row: &Value, name: &str| row[name].as_f64().unwrap();
+    // Not all cycles are outside the kernel. In a short run beside other work they may appear so.
+    let in_kernel = |row: &Value| figure(row, "cycles") > figure(row, "own_cycles");
+    let mut first = Some(report(&output));
+    let report = eventually("cycles in the kernel", || {
+        let report = first.take().unwrap_or_else(|| report(&bench(&arguments)));
+        report["rows"].as_array().unwrap().iter().any(in_kernel).then_some(report)
+    });
     let rows = report["rows"].as_array().unwrap();
     let servers: Vec<_> = rows.iter().map(|row| row["server"].as_str().unwrap()).collect();
     assert_eq!(servers, ["phalanx", "twin"], "{said}");
-    let figure = |row: &Value, name: &str| row[name].as_f64().unwrap();
     for row in rows {
         // A request is parsed, looked up and answered.
         assert!(figure(row, "instructions") > 1000.0, "{row}");
         assert!(figure(row, "cycles") >= figure(row, "own_cycles"), "{row}");
     }
-    // Not all cycles are outside the kernel. In a short run they may appear so for one server.
-    assert!(rows.iter().any(|row| figure(row, "cycles") > figure(row, "own_cycles")), "{report}");
     assert!(report["cycles_over_twin"].as_f64().unwrap() > 0.0, "{report}");
 }
 

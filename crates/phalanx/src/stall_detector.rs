@@ -87,7 +87,7 @@ impl StallDetector {
     /// Checks all processors. Returns the time of the next check.
     pub(crate) fn check(&mut self, control: &Control) -> Instant {
         let now = Instant::now();
-        for (processor, running) in control.running().into_iter().enumerate() {
+        for (processor, running) in control.running().enumerate() {
             let running = running.map(|running| Seen { running, since: now, reported: false });
             self.observe(now, processor, running, |report| {
                 // stderr may be closed.
@@ -153,7 +153,7 @@ mod tests {
         let ran = runtime.run(graph, |start| {
             let (control, sender) = (start.control(), sender.clone());
             work.dispatch(move |_| async move {
-                sender.send(control.running()[0].unwrap()).unwrap();
+                sender.send(control.running().next().unwrap().unwrap()).unwrap();
                 control.drain();
             })?;
             Ok(())

@@ -25,7 +25,7 @@ pub(crate) struct Ending {
 
 impl Ending {
     pub(crate) fn begin(control: &Control) -> Self {
-        Self { seen: control.running(), since: Instant::now(), reported: false }
+        Self { seen: control.running().collect(), since: Instant::now(), reported: false }
     }
 
     /// Records that a processor has exited.
@@ -44,7 +44,7 @@ impl Ending {
         if now < self.next_check() {
             return false;
         }
-        let running = control.running();
+        let running: Vec<_> = control.running().collect();
         let cohort = |running: &Option<Running>| running.map(|running| running.cohort);
         let moved = !running.iter().map(cohort).eq(self.seen.iter().map(cohort));
         (self.seen, self.since) = (running, now);
@@ -55,7 +55,7 @@ impl Ending {
 /// Reports what each remaining processor waits for.
 pub(crate) fn report(control: &Control, alive: &[bool]) {
     let mut lines = String::new();
-    for (processor, running) in control.running().into_iter().enumerate() {
+    for (processor, running) in control.running().enumerate() {
         if alive[processor] {
             lines += &format!("phalanx: processor {processor} does not end: {}\n", cause(running));
         }

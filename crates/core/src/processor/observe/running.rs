@@ -55,12 +55,12 @@ impl Control {
     ///
     /// The values are read without synchronisation, which is good enough to find an operation that runs
     /// too long, and no more.
-    pub fn running(&self) -> Vec<Option<Running>> {
+    pub fn running(&self) -> impl Iterator<Item = Option<Running>> + '_ {
         let look = |watch: &Watch| {
             let (stage, cohort, operation) = watch.look()?;
             let (operation, site) = operation.unzip();
             Some(Running { stage: self.0.stages[stage].name, operation, site, cohort })
         };
-        self.0.counters.iter().map(|counters| look(&counters.watch)).collect()
+        self.0.counters.iter().map(move |counters| look(&counters.watch))
     }
 }
