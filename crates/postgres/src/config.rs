@@ -33,6 +33,7 @@ pub struct Config {
     pub(crate) database: Option<String>,
     pub(crate) parameters: Vec<(String, String)>,
     pub(crate) connections: usize,
+    pub(crate) processor: Option<usize>,
     pub(crate) max_batch: usize,
     pub(crate) max_queued: usize,
     pub(crate) max_queued_bytes: usize,
@@ -61,6 +62,7 @@ impl Config {
             database: None,
             parameters: vec![("client_encoding".to_owned(), "UTF8".to_owned())],
             connections: 1,
+            processor: None,
             max_batch: 256,
             max_queued: 4096,
             max_queued_bytes: 16 << 20,
@@ -109,6 +111,17 @@ impl Config {
     pub fn connections(mut self, count: usize) -> Self {
         assert!(count > 0, "at least one connection");
         self.connections = count;
+        self
+    }
+
+    /// Gives all connections to the processor of this number; by default each processor has its own. Queries of other
+    /// processors travel there. Use it for changes that wait for the server's disk: one commit then serves the queries
+    /// of all processors, whereas the commits of two connections follow each other.
+    ///
+    /// A program with fewer processors panics at the first query.
+    #[must_use]
+    pub fn on_processor(mut self, number: usize) -> Self {
+        self.processor = Some(number);
         self
     }
 

@@ -44,13 +44,15 @@ use crate::statement::Statement;
 #[derive(Clone, Copy)]
 pub struct Database {
     queries: CohortStage<Query, Answer>,
+    /// The processor that has the connections, unless each has its own.
+    processor: Option<usize>,
 }
 
 impl Database {
     /// Declares the stages `postgres` and `postgres connections`. Declare them behind the stages whose operations
     /// execute statements, so that one sweep of the wavefront collects and sends a cohort.
     pub fn declare(graph: &mut Graph, config: Config) -> Self {
-        let max_queued = config.max_queued;
+        let (max_queued, processor) = (config.max_queued, config.processor);
         let config = Arc::new(config);
         let place = graph.reserve("postgres");
         let connections: SharedStage<()> = graph.shared("postgres connections", ());
@@ -62,7 +64,7 @@ impl Database {
             .capacity(max_queued.max(1))
             .max_cohort(MAX_COHORT)
             .cohort(make, handler);
-        Self { queries }
+        Self { queries, processor }
     }
 
     /// Executes a statement and returns its rows.
@@ -78,8 +80,13 @@ impl Database {
         parameters: &[&(dyn ToSql + Sync)],
     ) -> impl Future<Output = Result<Rows, Error>> + use<> {
         let encoded = statement.encode(parameters);
-        let call = encoded
-            .map(|message| self.queries.call(Query { statement: statement.clone(), message }));
+        let call = encoded.map(|message| {
+            let query = Query { statement: statement.clone(), message };
+            match self.processor {
+                None => self.queries.call(query),
+                Some(processor) => self.queries.call_on(processor, query),
+            }
+        });
         async move { call?.await? }
     }
 

@@ -1,6 +1,7 @@
 //! Statements, parameters, results.
 
-use phalanx_postgres::{Error, Statement, Type};
+use phalanx::{Graph, Runtime};
+use phalanx_postgres::{Database, Error, Statement, Type};
 
 use super::{execute, number, run, shared_server, together};
 
@@ -146,4 +147,30 @@ fn a_dropped_query_is_executed_and_disturbs_no_other() {
         }
         assert_eq!(number(database, "SELECT count(*) FROM dropped").await, 100);
     });
+}
+
+/// The identifier of the server's process tells which connection executes a query.
+#[test]
+fn one_processor_can_have_the_connection_of_all() {
+    let Some(config) = shared_server() else { return };
+    for (config, connections) in [(config.clone(), 2), (config.on_processor(1), 1)] {
+        let process = Statement::new("SELECT pg_backend_pid()", &[]);
+        let runtime = Runtime::new().processors(2).signals(false);
+        let declare =
+            |graph: &mut Graph| (graph.shared("callers", ()), Database::declare(graph, config));
+        let processes = runtime.block_on(declare, async move |(callers, database)| {
+            let mut processes = Vec::new();
+            for processor in 0..2 {
+                let process = process.clone();
+                let call = callers.call_on(processor, move |_| async move {
+                    let rows = database.query(&process, &[]).await.unwrap();
+                    rows.first().unwrap().get::<i32>(0)
+                });
+                processes.push(call.await.unwrap());
+            }
+            processes
+        });
+        let processes = processes.unwrap();
+        assert_eq!(processes[0] == processes[1], connections == 1);
+    }
 }
