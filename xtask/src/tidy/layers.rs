@@ -85,6 +85,7 @@ const ALLOWED: &Table = &[
     ("a-tree", &[]),
     ("runtimes", &["phalanx"]),
     ("map", &["phalanx"]),
+    ("database", &["phalanx", "postgres", "testkit"]),
 ];
 
 /// Finds dependencies that the table does not allow, crates that it does not list, and edges that no manifest uses.
