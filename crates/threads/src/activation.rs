@@ -7,6 +7,7 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use crate::calls::{barriers, joins};
 use crate::{
     admin, carrier, monitor, options, poller, real, run_queue, sys, table, thread, timers, wake,
 };
@@ -90,7 +91,10 @@ extern "C" fn count_end(round: *mut u8) {
                 core::ptr::without_provenance(round + 1),
             )
         };
-    } else if LIVE.fetch_sub(1, Ordering::SeqCst) == 1 {
+        return;
+    }
+    joins::announce_end(thread::current());
+    if LIVE.fetch_sub(1, Ordering::SeqCst) == 1 {
         unsafe { real::exit(0) }
     }
 }
@@ -152,6 +156,7 @@ extern "C" fn reset_in_child() {
         run_queue::reset();
         table::reset();
         timers::reset();
+        barriers::reset();
     }
     poller::reset();
     wake::reset();

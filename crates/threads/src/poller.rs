@@ -11,6 +11,7 @@ use crate::wake::{EVENT, SLEEPING};
 use crate::{run_queue, sys, table, timers};
 
 pub(crate) const IN: u32 = 1;
+pub(crate) const PRI: u32 = 2;
 pub(crate) const OUT: u32 = 4;
 const RDHUP: u32 = 0x2000;
 const ONESHOT: u32 = 1 << 30;

@@ -10,12 +10,14 @@ use core::sync::atomic::AtomicU32;
 
 pub(crate) const SYS_WRITE: usize = 1;
 pub(crate) const SYS_CLOSE: usize = 3;
+pub(crate) const SYS_FSTAT: usize = 5;
 pub(crate) const SYS_POLL: usize = 7;
 pub(crate) const SYS_MMAP: usize = 9;
 pub(crate) const SYS_RT_SIGACTION: usize = 13;
 pub(crate) const SYS_RT_SIGPROCMASK: usize = 14;
 pub(crate) const SYS_SCHED_YIELD: usize = 24;
 pub(crate) const SYS_ACCEPT: usize = 43;
+pub(crate) const SYS_SENDMSG: usize = 46;
 pub(crate) const SYS_SENDTO: usize = 44;
 pub(crate) const SYS_RECVFROM: usize = 45;
 pub(crate) const SYS_RECVMSG: usize = 47;
@@ -37,6 +39,7 @@ pub(crate) const EBADF: i32 = 9;
 pub(crate) const EAGAIN: i32 = 11;
 pub(crate) const EBUSY: i32 = 16;
 pub(crate) const EINVAL: i32 = 22;
+pub(crate) const ENOSYS: i32 = 38;
 pub(crate) const EDEADLK: i32 = 35;
 pub(crate) const ENOTSOCK: i32 = 88;
 pub(crate) const ETIMEDOUT: i32 = 110;
@@ -105,6 +108,14 @@ pub(crate) fn fail(error: i32) -> isize {
 /// The result of a system call in the convention of the C library.
 pub(crate) fn result(result: isize) -> isize {
     if (-4095..0).contains(&result) { fail(-result as i32) } else { result }
+}
+
+/// Whether a descriptor is that of a regular file.
+pub(crate) fn is_regular_file(descriptor: i32) -> bool {
+    // The mode is at byte 24 of the 144 bytes of `struct stat`.
+    let mut stat = [0_u32; 36];
+    let result = call(SYS_FSTAT, [descriptor as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0]);
+    result == 0 && stat[6] & 0o170_000 == 0o100_000
 }
 
 /// Sets the calling kernel thread's signal mask and returns the old one.

@@ -21,8 +21,8 @@ use crate::thread::{Node, Thread};
 const BUCKETS: usize = 1024;
 
 struct List {
-    head: *mut Thread,
-    tail: *mut Thread,
+    head: *mut Node,
+    tail: *mut Node,
 }
 
 #[repr(align(64))]
@@ -42,24 +42,29 @@ fn bucket(key: usize) -> &'static Bucket {
     &TABLE[(key >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 54]
 }
 
-unsafe fn node<'a>(thread: *mut Thread) -> &'a mut Node {
-    unsafe { &mut *(*thread).node.get() }
+unsafe fn node<'a>(node: *mut Node) -> &'a mut Node {
+    unsafe { &mut *node }
 }
 
-/// Inserts a waiter. `armed` runs under the lock with the union of the interests of all waiters for `key`; if it
-/// returns false, the waiter is removed again.
+/// Inserts a thread's own node. `armed` runs under the lock with the union of the interests of all waiters for `key`; if
+/// it returns false, the node is removed again.
 pub(crate) fn insert(
     thread: &Thread,
     key: usize,
     interest: u32,
     armed: impl FnOnce(u32) -> bool,
 ) -> bool {
+    let own = thread.node.get();
+    unsafe { own.write(Node::new(thread, key, interest)) };
+    unsafe { insert_node(own, armed) }
+}
+
+/// Inserts a node, which is removed before it is dropped. See [`insert`].
+pub(crate) unsafe fn insert_node(new: *mut Node, armed: impl FnOnce(u32) -> bool) -> bool {
     let _masked = Masked::new();
+    let Node { key, interest, .. } = *unsafe { node(new) };
     let bucket = bucket(key);
     let mut list = bucket.list.lock();
-    thread.woken.store(false, Ordering::Relaxed);
-    let new = thread.as_ptr();
-    unsafe { *(*new).node.get() = Node { key, next: null_mut(), interest } };
     match list.tail.is_null() {
         true => list.head = new,
         false => unsafe { node(list.tail).next = new },
@@ -83,7 +88,7 @@ pub(crate) fn insert(
 /// What the calling thread waits for.
 pub(crate) fn kind_of_wait(thread: &Thread) -> Kind {
     // Other threads do not write these fields.
-    let node = unsafe { node(thread.as_ptr()) };
+    let node = unsafe { node(thread.node.get()) };
     match node.key {
         0 => Kind::Time,
         key if !poller::is_key(key) => Kind::Object,
@@ -101,7 +106,7 @@ pub(crate) fn continue_transfer(key: usize, descriptor: i32) -> bool {
     }
     let _masked = Masked::new();
     let list = bucket.list.lock();
-    let (mut at, mut only) = (list.head, null_mut::<Thread>());
+    let (mut at, mut only) = (list.head, null_mut::<Node>());
     while !at.is_null() {
         let waiter = unsafe { node(at) };
         if waiter.key == key {
@@ -112,22 +117,30 @@ pub(crate) fn continue_transfer(key: usize, descriptor: i32) -> bool {
         }
         at = waiter.next;
     }
-    let Some(thread) = (unsafe { only.as_ref() }) else { return false };
+    let Some(waiter) = (unsafe { only.as_ref() }) else { return false };
+    let thread = unsafe { &*waiter.thread };
     // The thread accesses its transfer only while it is not in the table.
     unsafe { &mut *thread.transfer.get() }.send_part(descriptor)
-        && poller::arm(descriptor, unsafe { node(only) }.interest)
+        && poller::arm(descriptor, waiter.interest)
 }
 
-/// Removes a waiter that may have been woken meanwhile. Returns whether it was.
-pub(crate) fn remove(thread: &Thread, key: usize) -> bool {
+/// Removes a thread's own node. Returns whether it has been woken.
+pub(crate) fn remove(thread: &Thread) -> bool {
+    let woken = unsafe { remove_node(thread.node.get()) };
+    unsafe { node(thread.node.get()) }.key = 0;
+    woken
+}
+
+/// Removes a node. Returns whether it has been woken.
+pub(crate) unsafe fn remove_node(old: *mut Node) -> bool {
     let _masked = Masked::new();
-    let bucket = bucket(key);
+    let bucket = bucket(unsafe { node(old) }.key);
     let mut list = bucket.list.lock();
-    if !thread.woken.load(Ordering::Relaxed) {
-        unlink(bucket, &mut list, |other, _| other == thread.as_ptr(), 1);
+    let woken = unsafe { node(old) }.is_woken();
+    if !woken {
+        unlink(bucket, &mut list, |other, _| other == old, 1);
     }
-    unsafe { node(thread.as_ptr()) }.key = 0;
-    thread.woken.load(Ordering::Relaxed)
+    woken
 }
 
 /// Whether a thread waits for `key` with an interest.
@@ -149,45 +162,42 @@ pub(crate) fn has_waiter(key: usize, interest: u32) -> bool {
     false
 }
 
-/// Wakes up to `count` waiters for `key`, the oldest first.
+/// Wakes up to `count` waiters for `key`, the oldest first. Returns how many.
 ///
 /// The caller has released the object, or the lock that guards a condition, by a locked instruction, which is a full
 /// barrier on x86-64. So either this finds a waiter's insertion, or the waiter's next attempt finds the release.
 #[inline]
-pub(crate) fn wake(key: usize, count: usize) {
+pub(crate) fn wake(key: usize, count: usize) -> usize {
     compiler_fence(Ordering::SeqCst);
-    if bucket(key).count.load(Ordering::SeqCst) != 0 {
-        wake_slowly(key, count);
-    }
+    if bucket(key).count.load(Ordering::SeqCst) == 0 { 0 } else { wake_slowly(key, count) }
 }
 
 #[cold]
-fn wake_slowly(key: usize, count: usize) {
+fn wake_slowly(key: usize, count: usize) -> usize {
     let _masked = Masked::new();
     let bucket = bucket(key);
     let mut list = bucket.list.lock();
-    let mut woken = unlink(bucket, &mut list, |_, waiter| waiter.key == key, count);
-    let mut thread = woken;
-    while !thread.is_null() {
-        unsafe { (*thread).woken.store(true, Ordering::Release) };
-        thread = unsafe { node(thread).next };
+    let (mut woken, mut number) =
+        (unlink(bucket, &mut list, |_, waiter| waiter.key == key, count), 0);
+    // A woken thread takes the lock before it ends its wait, so its node and its record live until the lock is released.
+    while let Some(waiter) = unsafe { woken.as_ref() } {
+        woken = waiter.next;
+        waiter.woken.store(true, Ordering::Release);
+        unpark(unsafe { &*waiter.thread });
+        number += 1;
     }
-    // A woken thread takes the lock before it ends its wait, so its record lives until the lock is released.
-    while let Some(thread) = unsafe { woken.as_ref() } {
-        woken = unsafe { node(thread.as_ptr()).next };
-        unpark(thread);
-    }
+    number
 }
 
 /// Unlinks up to `count` matching waiters and returns them as a list.
 fn unlink(
     bucket: &Bucket,
     list: &mut List,
-    matches: impl Fn(*mut Thread, &Node) -> bool,
+    matches: impl Fn(*mut Node, &Node) -> bool,
     count: usize,
-) -> *mut Thread {
-    let (mut first, mut last) = (null_mut(), null_mut::<Thread>());
-    let (mut previous, mut at, mut found) = (null_mut::<Thread>(), list.head, 0);
+) -> *mut Node {
+    let (mut first, mut last) = (null_mut(), null_mut::<Node>());
+    let (mut previous, mut at, mut found) = (null_mut::<Node>(), list.head, 0);
     while !at.is_null() && found < count {
         let next = unsafe { node(at) }.next;
         if !matches(at, unsafe { node(at) }) {

@@ -42,9 +42,22 @@ pub(crate) struct Transfer {
 /// An entry of the parking table.
 pub(crate) struct Node {
     pub(crate) key: usize,
-    pub(crate) next: *mut Thread,
+    pub(crate) next: *mut Node,
+    pub(crate) thread: *const Thread,
     /// Events for which the thread waits, if the key is a descriptor.
     pub(crate) interest: u32,
+    pub(crate) woken: AtomicBool,
+}
+
+impl Node {
+    pub(crate) fn new(thread: &Thread, key: usize, interest: u32) -> Node {
+        Node { key, next: null_mut(), thread, interest, woken: AtomicBool::new(false) }
+    }
+
+    /// Whether the node has been taken out of the table, after which the thread is notified.
+    pub(crate) fn is_woken(&self) -> bool {
+        self.woken.load(Ordering::Acquire)
+    }
 }
 
 /// A thread of the program.
@@ -82,9 +95,13 @@ pub(crate) struct Thread {
     /// Position in the heap of timers plus one, and the time, under its lock.
     pub(crate) timer: Cell<usize>,
     pub(crate) deadline: AtomicU64,
+    /// The thread that this one joins.
+    pub(crate) joins: AtomicPtr<Thread>,
+    pub(crate) is_detached: AtomicBool,
+    /// Whether the destructors of thread-specific data have run.
+    pub(crate) has_ended: AtomicBool,
     /// Under the lock of the bucket in which the node is.
     pub(crate) node: UnsafeCell<Node>,
-    pub(crate) woken: AtomicBool,
     /// The site at which it waits, or waited last.
     pub(crate) site: Cell<u8>,
     /// The lane of the carrier that ran it last, plus one; 0 if none has.
@@ -157,6 +174,11 @@ impl Thread {
     #[inline]
     pub(crate) fn is_convertible(&self) -> bool {
         self.home_stack.get() != 0 && !self.stays_home.get()
+    }
+
+    /// Whether the thread's own node has been woken.
+    pub(crate) fn is_woken(&self) -> bool {
+        unsafe { &*self.node.get() }.is_woken()
     }
 
     /// Whether the thread runs on a carrier.

@@ -42,39 +42,41 @@ impl Treatment {
 }
 
 const CONVERTED: &str = "
-    accept accept4 clock_nanosleep epoll_wait gettid nanosleep poll pthread_cond_broadcast
-    pthread_cond_clockwait pthread_cond_signal pthread_cond_timedwait pthread_cond_wait pthread_create
-    pthread_mutex_lock pthread_mutex_unlock pthread_rwlock_rdlock pthread_rwlock_unlock pthread_rwlock_wrlock
-    read recv recvfrom recvmsg sched_yield sem_post sem_timedwait sem_wait send sendto sleep usleep write";
+    __poll_chk __ppoll_chk __read_chk __recv_chk __recvfrom_chk
+    accept accept4 clock_nanosleep epoll_pwait epoll_wait gettid nanosleep poll ppoll pthread_barrier_destroy
+    pthread_barrier_wait pthread_clockjoin_np pthread_cond_broadcast pthread_cond_clockwait
+    pthread_cond_signal pthread_cond_timedwait pthread_cond_wait pthread_create pthread_detach pthread_join
+    pthread_mutex_clocklock pthread_mutex_lock pthread_mutex_timedlock pthread_mutex_trylock
+    pthread_mutex_unlock pthread_rwlock_clockrdlock pthread_rwlock_clockwrlock pthread_rwlock_rdlock
+    pthread_rwlock_timedrdlock pthread_rwlock_timedwrlock pthread_rwlock_unlock pthread_rwlock_wrlock
+    pthread_timedjoin_np read readv recv recvfrom recvmsg sched_yield select sem_clockwait sem_post
+    sem_timedwait sem_wait send sendmsg sendto sleep usleep write writev";
 
 const HOME: &str = "
-    __sigpause __sigsetjmp __xpg_sigpause getcontext setcontext setfsgid setfsuid sigblock sighold sigpause sigrelse
-    sigset sigsetmask swapcontext
-    _Fork clone cnd_timedwait cnd_wait connect daemon epoll_pwait epoll_pwait2 execl execle execlp execv
-    execve execvp execvpe fexecve flock fork forkpty getaddrinfo gethostbyname gethostbyname_r getnameinfo
-    initgroups lockf lockf64 mq_receive mq_send mq_timedreceive mq_timedsend msgrcv msgsnd mtx_lock
-    mtx_timedlock nice pause pclose popen posix_spawn posix_spawnp ppoll prctl pselect pthread_barrier_wait
-    pthread_cancel pthread_clockjoin_np pthread_exit pthread_getcpuclockid pthread_join pthread_kill
-    pthread_mutex_clocklock pthread_mutex_timedlock pthread_rwlock_clockrdlock pthread_rwlock_clockwrlock
-    pthread_rwlock_timedrdlock pthread_rwlock_timedwrlock pthread_setaffinity_np pthread_setcanceltype
-    pthread_setname_np pthread_setschedparam pthread_setschedprio pthread_sigmask pthread_sigqueue
-    pthread_testcancel pthread_timedjoin_np raise readv recvmmsg sched_setaffinity sched_setparam
-    sched_setscheduler select sem_clockwait semop semtimedop sendmmsg sendmsg setegid seteuid setgid setgroups
-    setns setpriority setregid setresgid setresuid setreuid setuid sigaltstack sigprocmask sigsuspend
-    sigtimedwait sigwait sigwaitinfo syscall system tgkill thrd_exit thrd_join unshare vfork wait wait3 wait4
-    waitid waitpid writev";
+    _Fork __sigpause __sigsetjmp __xpg_sigpause clone cnd_timedwait cnd_wait connect daemon epoll_pwait2 execl
+    execle execlp execv execve execvp execvpe fdatasync fexecve flock fork forkpty fsync getaddrinfo
+    getcontext gethostbyname gethostbyname_r getnameinfo initgroups lockf lockf64 mq_receive mq_send
+    mq_timedreceive mq_timedsend msgrcv msgsnd mtx_lock mtx_timedlock nice pause pclose popen posix_spawn
+    posix_spawnp prctl pselect pthread_cancel pthread_exit pthread_getcpuclockid pthread_kill
+    pthread_setaffinity_np pthread_setcanceltype pthread_setname_np pthread_setschedparam pthread_setschedprio
+    pthread_sigmask pthread_sigqueue pthread_testcancel raise recvmmsg sched_setaffinity sched_setparam
+    sched_setscheduler semop semtimedop sendfile sendfile64 sendmmsg setcontext setegid seteuid setfsgid
+    setfsuid setgid setgroups setns setpriority setregid setresgid setresuid setreuid setuid sigaltstack
+    sigblock sighold sigpause sigprocmask sigrelse sigset sigsetmask sigsuspend sigtimedwait sigwait
+    sigwaitinfo swapcontext sync syncfs syscall system tgkill thrd_exit thrd_join unshare vfork wait wait3
+    wait4 waitid waitpid";
 
 const BLOCKS: &str = "
-    open openat creat fopen freopen fdopen fclose fflush fread fwrite fgets fgetc getc fputs fputc putc puts
-    printf fprintf vprintf vfprintf getline getdelim scanf fscanf fseek fseeko flockfile pread pwrite preadv
-    pwritev preadv2 pwritev2 fsync fdatasync sync syncfs sync_file_range msync ftruncate truncate fallocate
-    posix_fallocate posix_fadvise readahead copy_file_range sendfile splice tee vmsplice ioctl stat lstat
-    fstat fstatat statx access faccessat readlink realpath opendir readdir readdir_r scandir mkdir rmdir
-    rename renameat renameat2 unlink unlinkat link symlink mount umount umount2 lio_listio aio_suspend tcdrain
-    getrandom getentropy __io_uring_get_cqe dlclose dlmopen dlopen getgrgid getgrgid_r getgrnam getgrnam_r
-    gethostbyaddr gethostbyaddr_r gethostbyname2 gethostbyname2_r getprotobyname getpwnam getpwnam_r getpwuid
-    getpwuid_r getservbyname getservbyname_r getservbyport io_getevents io_uring_submit_and_wait
-    io_uring_wait_cqe io_uring_wait_cqe_timeout res_init res_query res_search sem_open thrd_sleep close fcntl";
+    __io_uring_get_cqe access aio_suspend close copy_file_range creat dlclose dlmopen dlopen faccessat
+    fallocate fclose fcntl fdopen fflush fgetc fgets flockfile fopen fprintf fputc fputs fread freopen fscanf
+    fseek fseeko fstat fstatat ftruncate fwrite getc getdelim getentropy getgrgid getgrgid_r getgrnam
+    getgrnam_r gethostbyaddr gethostbyaddr_r gethostbyname2 gethostbyname2_r getline getprotobyname getpwnam
+    getpwnam_r getpwuid getpwuid_r getrandom getservbyname getservbyname_r getservbyport io_getevents
+    io_uring_submit_and_wait io_uring_wait_cqe io_uring_wait_cqe_timeout ioctl link lio_listio lstat mkdir
+    mount msync open openat opendir posix_fadvise posix_fallocate pread preadv preadv2 printf putc puts pwrite
+    pwritev pwritev2 readahead readdir readdir_r readlink realpath rename renameat renameat2 res_init
+    res_query res_search rmdir scandir scanf sem_open splice stat statx symlink sync_file_range tcdrain tee
+    thrd_sleep truncate umount umount2 unlink unlinkat vfprintf vmsplice vprintf";
 
 #[cfg(test)]
 mod tests {

@@ -4,10 +4,8 @@
 //!
 //! A condition variable has the layout of glibc for x86-64: its flags at byte 36.
 
-use core::sync::atomic::Ordering;
-
 use super::mutexes;
-use crate::home::{obey, stay_home};
+use crate::home::{go_home, obey};
 use crate::park::{Woken, park};
 use crate::real::{self, Object};
 use crate::sys::{self, Timespec};
@@ -55,18 +53,15 @@ fn wait(condition: Object, mutex: Object, deadline: Option<u64>) -> i32 {
     table::insert(thread, key, 0, |_| true);
     let error = unsafe { real::pthread_mutex_unlock(mutex) };
     if error != 0 {
-        table::remove(thread, key);
+        table::remove(thread);
         return error;
     }
     table::wake(mutex as usize, 1);
     let mut interrupted = false;
-    while !thread.woken.load(Ordering::Acquire)
-        && !interrupted
-        && deadline.is_none_or(|at| sys::now() < at)
-    {
+    while !thread.is_woken() && !interrupted && deadline.is_none_or(|at| sys::now() < at) {
         interrupted = park(thread, deadline) != Woken::Normally;
     }
-    let woken = table::remove(thread, key);
+    let woken = table::remove(thread);
     let error = mutexes::lock(thread, mutex);
     if !thread.is_convertible() && !woken {
         unsafe { real::pthread_testcancel() };
@@ -78,7 +73,7 @@ fn wait(condition: Object, mutex: Object, deadline: Option<u64>) -> i32 {
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn pthread_cond_wait(condition: Object, mutex: Object) -> i32 {
     if is_shared(condition, mutex) {
-        stay_home(current());
+        go_home(current());
         return unsafe { real::pthread_cond_wait(condition, mutex) };
     }
     wait(condition, mutex, None)
@@ -106,7 +101,7 @@ unsafe extern "C" fn pthread_cond_clockwait(
     }
     let Some(deadline) = deadline(clock, time) else { return sys::EINVAL };
     if is_shared(condition, mutex) {
-        stay_home(current());
+        go_home(current());
         return unsafe { real::pthread_cond_clockwait(condition, mutex, clock, time) };
     }
     wait(condition, mutex, Some(deadline))

@@ -4,8 +4,6 @@
 //!
 //! System calls write only to variables of this file.
 
-use core::sync::atomic::Ordering;
-
 use super::signals::must_return;
 use crate::home::obey;
 use crate::park::{Woken, park};
@@ -16,6 +14,7 @@ use crate::{poller, table};
 const F_GETFL: usize = 3;
 const O_NONBLOCK: isize = 0o4000;
 const SOL_SOCKET: usize = 1;
+pub(crate) const SO_TYPE: usize = 3;
 pub(crate) const SO_RCVTIMEO: usize = 20;
 pub(crate) const SO_SNDTIMEO: usize = 21;
 
@@ -52,22 +51,27 @@ pub(crate) fn is_nonblocking(descriptor: i32) -> bool {
 
 /// The deadline that a socket option sets for a call that begins now.
 pub(crate) fn socket_deadline(descriptor: i32, option: usize) -> Option<u64> {
-    let (mut time, mut size) = ([0_u64; 2], 16_u32);
+    let [seconds, microseconds] = option_value(descriptor, option)?;
+    let length = seconds * 1_000_000_000 + microseconds * 1000;
+    (length != 0).then(|| sys::now().saturating_add(length))
+}
+
+/// The value of a socket option that is a number.
+pub(crate) fn socket_option(descriptor: i32, option: usize) -> Option<u64> {
+    option_value(descriptor, option).map(|[value, _]| value)
+}
+
+fn option_value(descriptor: i32, option: usize) -> Option<[u64; 2]> {
+    let (mut value, mut size) = ([0_u64; 2], 16_u32);
     let arguments = [
         descriptor as usize,
         SOL_SOCKET,
         option,
-        time.as_mut_ptr() as usize,
+        value.as_mut_ptr() as usize,
         &raw mut size as usize,
         0,
     ];
-    let length = time_of(sys::call(sys::SYS_GETSOCKOPT, arguments), time);
-    (length != 0).then(|| sys::now().saturating_add(length))
-}
-
-/// Seconds and microseconds as nanoseconds.
-fn time_of(result: isize, [seconds, microseconds]: [u64; 2]) -> u64 {
-    if result < 0 { 0 } else { seconds * 1_000_000_000 + microseconds * 1000 }
+    (sys::call(sys::SYS_GETSOCKOPT, arguments) == 0).then_some(value)
 }
 
 /// Waits until a descriptor is ready for one of `interest`.
@@ -82,13 +86,13 @@ pub(crate) fn wait(
         return Ready::Unsupported;
     }
     let mut woken = Woken::Normally;
-    while !thread.woken.load(Ordering::Acquire)
+    while !thread.is_woken()
         && woken == Woken::Normally
         && deadline.is_none_or(|at| sys::now() < at)
     {
         woken = park(thread, deadline);
     }
-    let ready = table::remove(thread, key);
+    let ready = table::remove(thread);
     match woken {
         Woken::Summoned if must_return(thread, true) => Ready::Interrupted,
         Woken::Summoned | Woken::BySignal => Ready::Natively,

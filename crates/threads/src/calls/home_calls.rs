@@ -95,20 +95,18 @@ stubs! { go_home_then:
     execl execle execlp execv execve execvp execvpe fexecve
     setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups initgroups
     pthread_setname_np pthread_getcpuclockid pthread_testcancel
+    system popen pclose wait wait3 wait4 waitid waitpid
+    pselect epoll_pwait2 recvmmsg sendmmsg
+    fsync fdatasync sync syncfs flock lockf lockf64
+    msgrcv msgsnd semop semtimedop mq_receive mq_send mq_timedreceive mq_timedsend
+    getaddrinfo getnameinfo gethostbyname gethostbyname_r
 }
 
 stubs! { stay_home_then:
-    system popen pclose wait wait3 wait4 waitid waitpid
     sigwait sigwaitinfo sigtimedwait sigsuspend pause sigaltstack pthread_sigmask sigprocmask
-    pthread_sigqueue pthread_setcanceltype
     sigpause __sigpause __xpg_sigpause sighold sigrelse sigset sigblock sigsetmask getcontext setcontext swapcontext
-    pthread_join pthread_timedjoin_np pthread_clockjoin_np
-    pthread_mutex_timedlock pthread_mutex_clocklock pthread_barrier_wait
-    pthread_rwlock_timedrdlock pthread_rwlock_timedwrlock pthread_rwlock_clockrdlock pthread_rwlock_clockwrlock
-    sem_clockwait mtx_lock mtx_timedlock cnd_wait cnd_timedwait thrd_join thrd_exit
-    select pselect ppoll epoll_pwait epoll_pwait2 recvmmsg sendmmsg
-    flock lockf lockf64 msgrcv msgsnd semop semtimedop mq_receive mq_send mq_timedreceive mq_timedsend
-    getaddrinfo getnameinfo gethostbyname gethostbyname_r
+    pthread_sigqueue pthread_setcanceltype
+    mtx_lock mtx_timedlock cnd_wait cnd_timedwait thrd_join thrd_exit
 }
 
 stubs! { separate_then:

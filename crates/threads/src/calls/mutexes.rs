@@ -7,11 +7,13 @@
 
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
-use crate::home::{obey, stay_home};
+use super::conditions;
+use crate::home::{go_home, obey, stay_home};
 use crate::park::park;
 use crate::real::{self, Object};
+use crate::sys::{self, Timespec};
+use crate::table;
 use crate::thread::{Thread, current};
-use crate::{sys, table};
 
 /// The kind of most mutexes, whose word alone decides.
 const NORMAL: i32 = 0;
@@ -53,7 +55,7 @@ pub(crate) fn lock(thread: &Thread, mutex: Object) -> i32 {
     let kind = kind(mutex);
     if kind == NORMAL {
         if word(mutex).compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            return wait(thread, mutex, kind);
+            return wait(thread, mutex, kind, None);
         }
         unsafe {
             *mutex.add(OWNER).cast::<u32>() = thread.home_tid();
@@ -62,47 +64,107 @@ pub(crate) fn lock(thread: &Thread, mutex: Object) -> i32 {
         return 0;
     }
     if kind & !PLAIN_KINDS != 0 {
-        return lock_natively(thread, mutex, kind);
+        prepare_native(thread, kind);
+        return unsafe { real::pthread_mutex_lock(mutex) };
     }
     match unsafe { real::pthread_mutex_trylock(mutex) } {
-        sys::EBUSY => wait(thread, mutex, kind),
+        sys::EBUSY => wait(thread, mutex, kind, None),
         result => result,
     }
 }
 
-/// The kernel knows the owner of robust and priority-inheriting mutexes by its kernel thread.
+/// The kernel knows the owner of robust and priority-inheriting mutexes by its kernel thread. For others that processes
+/// share the thread waits at home.
 #[cold]
-fn lock_natively(thread: &Thread, mutex: Object, kind: i32) -> i32 {
-    if thread.is_hollow() && kind & !(PLAIN_KINDS | SHARED) != 0 {
-        stay_home(thread);
+fn prepare_native(thread: &Thread, kind: i32) {
+    match kind & !(PLAIN_KINDS | SHARED) == 0 {
+        true => go_home(thread),
+        false => stay_home(thread),
     }
-    unsafe { real::pthread_mutex_lock(mutex) }
 }
 
+/// Waits for a mutex, at most until a deadline.
 #[cold]
-fn wait(thread: &Thread, mutex: Object, kind: i32) -> i32 {
-    // The kernel wakes threads by their priority.
-    if thread.is_separate.get() {
-        return unsafe { real::pthread_mutex_lock(mutex) };
-    }
+fn wait(
+    thread: &Thread,
+    mutex: Object,
+    kind: i32,
+    deadline: Option<(i32, *const Timespec)>,
+) -> i32 {
     if kind == ERROR_CHECKING && owner(mutex) == thread.home_tid() {
         return sys::EDEADLK;
     }
+    // The kernel wakes threads by their priority.
+    if thread.is_separate.get() {
+        return match deadline {
+            None => unsafe { real::pthread_mutex_lock(mutex) },
+            Some((clock, time)) => unsafe { real::pthread_mutex_clocklock(mutex, clock, time) },
+        };
+    }
+    let deadline = match deadline {
+        None => None,
+        Some((clock, time)) => match conditions::deadline(clock, time) {
+            None => return sys::EINVAL,
+            deadline => deadline,
+        },
+    };
     let key = mutex as usize;
     obey(thread);
     loop {
         table::insert(thread, key, 0, |_| true);
         fence(Ordering::SeqCst);
-        let result = unsafe { real::pthread_mutex_trylock(mutex) };
+        let mut result = unsafe { real::pthread_mutex_trylock(mutex) };
+        if result == sys::EBUSY && deadline.is_some_and(|at| sys::now() >= at) {
+            result = sys::ETIMEDOUT;
+        }
         if result != sys::EBUSY {
-            if table::remove(thread, key) {
+            if table::remove(thread) {
                 // A release that was meant for this waiter must not be lost.
                 table::wake(key, 1);
             }
             return result;
         }
-        park(thread, None);
-        table::remove(thread, key);
+        park(thread, deadline);
+        // A waiter that was woken and finds its time over passes the release on, above.
+        if table::remove(thread) && deadline.is_some_and(|at| sys::now() >= at) {
+            let result = unsafe { real::pthread_mutex_trylock(mutex) };
+            if result != sys::EBUSY {
+                return result;
+            }
+            table::wake(key, 1);
+            return sys::ETIMEDOUT;
+        }
+    }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pthread_mutex_trylock(mutex: Object) -> i32 {
+    let kind = kind(mutex);
+    if kind & !(PLAIN_KINDS | SHARED) != 0 {
+        stay_home(current());
+    }
+    unsafe { real::pthread_mutex_trylock(mutex) }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pthread_mutex_timedlock(mutex: Object, time: *const Timespec) -> i32 {
+    unsafe { pthread_mutex_clocklock(mutex, 0, time) }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pthread_mutex_clocklock(
+    mutex: Object,
+    clock: i32,
+    time: *const Timespec,
+) -> i32 {
+    let (thread, kind) = (current(), kind(mutex));
+    if kind & !PLAIN_KINDS != 0 || !(0..=1).contains(&clock) {
+        prepare_native(thread, kind);
+        return unsafe { real::pthread_mutex_clocklock(mutex, clock, time) };
+    }
+    match unsafe { real::pthread_mutex_trylock(mutex) } {
+        sys::EBUSY => wait(thread, mutex, kind, Some((clock, time))),
+        result => result,
     }
 }
 
@@ -122,11 +184,6 @@ fn unlock_normal(mutex: Object) -> i32 {
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn pthread_mutex_unlock(mutex: Object) -> i32 {
-    unlock(mutex)
-}
-
-#[inline]
-pub(crate) fn unlock(mutex: Object) -> i32 {
     // The mutex may be freed as soon as it is unlocked.
     let result = match kind(mutex) {
         NORMAL => unlock_normal(mutex),

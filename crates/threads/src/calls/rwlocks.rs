@@ -7,10 +7,11 @@
 
 use core::sync::atomic::{Ordering, fence};
 
-use crate::home::obey;
+use super::conditions::deadline;
+use crate::home::{go_home, obey};
 use crate::park::park;
 use crate::real::{self, Object};
-use crate::sys;
+use crate::sys::{self, Timespec};
 use crate::table;
 use crate::thread::current;
 
@@ -46,11 +47,15 @@ fn try_to_write(lock: Object) -> i32 {
     unsafe { real::pthread_rwlock_trywrlock(lock) }
 }
 
+/// A wait without an end, or until a time of a clock.
+type Limit = Option<(i32, *const Timespec)>;
+
 fn acquire(
     lock: Object,
     interest: u32,
     attempt: fn(Object) -> i32,
-    native: unsafe fn(Object) -> i32,
+    limit: Limit,
+    native: impl FnOnce() -> i32,
 ) -> i32 {
     let result = attempt(lock);
     if result != sys::EBUSY {
@@ -60,32 +65,85 @@ fn acquire(
     obey(thread);
     if is_shared(lock) || thread.is_separate.get() || writer(lock) == thread.home_tid() {
         // The kernel wakes threads by their priority. The last returns EDEADLK at once.
-        return unsafe { native(lock) };
+        go_home(thread);
+        return native();
     }
+    let deadline = match limit {
+        None => None,
+        Some((clock, time)) => match deadline(clock, time) {
+            None => return sys::EINVAL,
+            deadline => deadline,
+        },
+    };
     let key = lock as usize;
     loop {
         table::insert(thread, key, interest, |_| true);
         fence(Ordering::SeqCst);
-        let result = attempt(lock);
+        let mut result = attempt(lock);
+        if result == sys::EBUSY && deadline.is_some_and(|at| sys::now() >= at) {
+            result = sys::ETIMEDOUT;
+        }
         if result == sys::EBUSY {
-            park(thread, None);
+            park(thread, deadline);
         }
         // Each release wakes all waiters, so none is lost here.
-        table::remove(thread, key);
+        table::remove(thread);
+        if result == sys::ETIMEDOUT && interest == WRITER && prefers_writers(lock) {
+            // Readers waited for this writer.
+            table::wake(key, usize::MAX);
+        }
         if result != sys::EBUSY {
             return result;
         }
     }
 }
 
+fn read(lock: Object, limit: Limit, native: impl FnOnce() -> i32) -> i32 {
+    acquire(lock, READER, try_to_read, limit, native)
+}
+
+fn write(lock: Object, limit: Limit, native: impl FnOnce() -> i32) -> i32 {
+    acquire(lock, WRITER, try_to_write, limit, native)
+}
+
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn pthread_rwlock_rdlock(lock: Object) -> i32 {
-    acquire(lock, READER, try_to_read, real::pthread_rwlock_rdlock)
+    read(lock, None, || unsafe { real::pthread_rwlock_rdlock(lock) })
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn pthread_rwlock_wrlock(lock: Object) -> i32 {
-    acquire(lock, WRITER, try_to_write, real::pthread_rwlock_wrlock)
+    write(lock, None, || unsafe { real::pthread_rwlock_wrlock(lock) })
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pthread_rwlock_timedrdlock(lock: Object, time: *const Timespec) -> i32 {
+    unsafe { pthread_rwlock_clockrdlock(lock, 0, time) }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pthread_rwlock_timedwrlock(lock: Object, time: *const Timespec) -> i32 {
+    unsafe { pthread_rwlock_clockwrlock(lock, 0, time) }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pthread_rwlock_clockrdlock(
+    lock: Object,
+    clock: i32,
+    time: *const Timespec,
+) -> i32 {
+    let native = || unsafe { real::pthread_rwlock_clockrdlock(lock, clock, time) };
+    if (0..=1).contains(&clock) { read(lock, Some((clock, time)), native) } else { native() }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pthread_rwlock_clockwrlock(
+    lock: Object,
+    clock: i32,
+    time: *const Timespec,
+) -> i32 {
+    let native = || unsafe { real::pthread_rwlock_clockwrlock(lock, clock, time) };
+    if (0..=1).contains(&clock) { write(lock, Some((clock, time)), native) } else { native() }
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]

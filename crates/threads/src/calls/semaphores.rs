@@ -8,7 +8,7 @@ use core::sync::atomic::{Ordering, fence};
 
 use super::conditions::deadline;
 use super::signals::must_return;
-use crate::home::{obey, stay_home};
+use crate::home::{go_home, obey};
 use crate::park::{Woken, park};
 use crate::real::{self, Object};
 use crate::sys::{self, Timespec};
@@ -36,7 +36,7 @@ fn wait(semaphore: Object, deadline: Option<u64>) -> i32 {
         fence(Ordering::SeqCst);
         let taken = unsafe { real::sem_trywait(semaphore) } == 0;
         let woken = if taken { Woken::Normally } else { park(thread, deadline) };
-        let notified = table::remove(thread, key);
+        let notified = table::remove(thread);
         if taken {
             if notified {
                 table::wake(key, 1);
@@ -62,7 +62,7 @@ fn wait(semaphore: Object, deadline: Option<u64>) -> i32 {
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn sem_wait(semaphore: Object) -> i32 {
     if is_native(semaphore) {
-        stay_home(current());
+        go_home(current());
         return unsafe { real::sem_wait(semaphore) };
     }
     wait(semaphore, None)
@@ -70,11 +70,16 @@ unsafe extern "C" fn sem_wait(semaphore: Object) -> i32 {
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn sem_timedwait(semaphore: Object, time: *const Timespec) -> i32 {
-    if is_native(semaphore) {
-        stay_home(current());
-        return unsafe { real::sem_timedwait(semaphore, time) };
+    unsafe { sem_clockwait(semaphore, 0, time) }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn sem_clockwait(semaphore: Object, clock: i32, time: *const Timespec) -> i32 {
+    if is_native(semaphore) || !(0..=1).contains(&clock) {
+        go_home(current());
+        return unsafe { real::sem_clockwait(semaphore, clock, time) };
     }
-    match deadline(0, time) {
+    match deadline(clock, time) {
         Some(deadline) => wait(semaphore, Some(deadline)),
         None if unsafe { real::sem_trywait(semaphore) } == 0 => 0,
         None => sys::fail(sys::EINVAL) as i32,

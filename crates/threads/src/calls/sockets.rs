@@ -7,9 +7,10 @@
 use super::descriptors::{
     Ready, SO_RCVTIMEO, SO_SNDTIMEO, convertible, is_nonblocking, socket_deadline, wait,
 };
-use crate::home::stay_home;
+use super::vectors::receive_all;
+use crate::home::go_home;
 use crate::poller::{IN, OUT};
-use crate::thread::{Thread, current};
+use crate::thread::Thread;
 use crate::{real, sys, transfer};
 
 const MSG_DONTWAIT: i32 = 0x40;
@@ -61,7 +62,7 @@ pub(super) fn repeat_until_sent(
         if result > 0 {
             sent += result as usize;
         }
-        if sent >= length || (result < 0 && result != -(sys::EAGAIN as isize)) {
+        if (result >= 0 && sent >= length) || (result < 0 && result != -(sys::EAGAIN as isize)) {
             break;
         }
         let deadline = socket_deadline(descriptor, SO_SNDTIMEO);
@@ -90,14 +91,19 @@ pub(super) fn quiet(thread: &Thread) -> i32 {
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn recv(descriptor: i32, buffer: *mut u8, length: usize, flags: i32) -> isize {
+pub(super) unsafe extern "C" fn recv(
+    descriptor: i32,
+    buffer: *mut u8,
+    length: usize,
+    flags: i32,
+) -> isize {
     unsafe {
         recvfrom(descriptor, buffer, length, flags, core::ptr::null_mut(), core::ptr::null_mut())
     }
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn recvfrom(
+pub(super) unsafe extern "C" fn recvfrom(
     descriptor: i32,
     buffer: *mut u8,
     length: usize,
@@ -106,31 +112,14 @@ unsafe extern "C" fn recvfrom(
     size: *mut u32,
 ) -> isize {
     let native = || unsafe { real::recvfrom(descriptor, buffer, length, flags, from, size) };
-    let Some(thread) = convertible().filter(|_| flags & (MSG_DONTWAIT | MSG_WAITALL) == 0) else {
-        if flags & MSG_WAITALL != 0 {
-            stay_home(current());
-        }
-        return native();
-    };
+    if flags & (MSG_WAITALL | MSG_DONTWAIT) == MSG_WAITALL && from.is_null() {
+        return receive_all(descriptor, buffer, length, flags).map_or_else(native, sys::result);
+    }
+    let Some(thread) = convertible().filter(|_| flags & MSG_DONTWAIT == 0) else { return native() };
     let flags = (flags | MSG_DONTWAIT) as usize;
     let arguments =
         [descriptor as usize, buffer as usize, length, flags, from as usize, size as usize];
     let attempt = || sys::call(sys::SYS_RECVFROM, arguments);
-    repeat(thread, descriptor, IN, SO_RCVTIMEO, attempt).map_or_else(native, sys::result)
-}
-
-#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn recvmsg(descriptor: i32, message: *mut u8, flags: i32) -> isize {
-    let native = || unsafe { real::recvmsg(descriptor, message, flags) };
-    let Some(thread) = convertible().filter(|_| flags & (MSG_DONTWAIT | MSG_WAITALL) == 0) else {
-        if flags & MSG_WAITALL != 0 {
-            stay_home(current());
-        }
-        return native();
-    };
-    let arguments =
-        [descriptor as usize, message as usize, (flags | MSG_DONTWAIT) as usize, 0, 0, 0];
-    let attempt = || sys::call(sys::SYS_RECVMSG, arguments);
     repeat(thread, descriptor, IN, SO_RCVTIMEO, attempt).map_or_else(native, sys::result)
 }
 
@@ -167,17 +156,6 @@ unsafe extern "C" fn sendto(
         .map_or_else(native, sys::result)
 }
 
-/// Messages with several parts are tried without blocking; a partial or refused message continues at home.
-#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn sendmsg(descriptor: i32, message: *const u8, flags: i32) -> isize {
-    if let Some(thread) = convertible().filter(|_| flags & MSG_DONTWAIT == 0)
-        && !is_nonblocking(descriptor)
-    {
-        stay_home(thread);
-    }
-    unsafe { real::sendmsg(descriptor, message, flags) }
-}
-
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn accept(descriptor: i32, address: *mut u8, size: *mut u32) -> i32 {
     unsafe { accept4(descriptor, address, size, 0) }
@@ -205,4 +183,32 @@ unsafe extern "C" fn accept4(descriptor: i32, address: *mut u8, size: *mut u32, 
             Ready::Natively | Ready::Unsupported => return native(),
         }
     }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn sendfile(socket: i32, file: i32, offset: *mut i64, length: usize) -> isize {
+    go_home_if_blocking(socket);
+    unsafe { real::sendfile(socket, file, offset, length) }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn sendfile64(socket: i32, file: i32, offset: *mut i64, length: usize) -> isize {
+    unsafe { sendfile(socket, file, offset, length) }
+}
+
+/// Brings a thread home for a call that may wait for a blocking descriptor.
+fn go_home_if_blocking(descriptor: i32) {
+    if let Some(thread) = convertible()
+        && thread.is_hollow()
+        && !is_nonblocking(descriptor)
+    {
+        go_home(thread);
+    }
+}
+
+/// No flag makes one call non-blocking, so a blocking socket connects at home.
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn connect(descriptor: i32, address: *const u8, size: u32) -> i32 {
+    go_home_if_blocking(descriptor);
+    unsafe { real::connect(descriptor, address, size) }
 }

@@ -9,7 +9,7 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::attributes;
-use crate::home::{HOME_STACK_BYTES, go_home, obey, stay_home};
+use crate::home::{HOME_STACK_BYTES, obey, stay_home};
 use crate::real::{self, Start};
 use crate::thread::{AT_HOME, current};
 use crate::{activation, sys};
@@ -25,6 +25,7 @@ struct Packet {
     converts: bool,
     /// See [`Thread::is_separate`](crate::thread::Thread::is_separate).
     is_separate: bool,
+    is_detached: bool,
 }
 
 /// A place for the arguments of a thread that has not started, so that the creator need not wait for it.
@@ -76,8 +77,9 @@ unsafe extern "C" fn pthread_create(
     }
     let creator = current();
     obey(creator);
-    let mut bytes = usize::MAX;
+    let (mut bytes, mut detached) = (usize::MAX, 0);
     if !attributes.is_null() {
+        unsafe { real::pthread_attr_getdetachstate(attributes, &raw mut detached) };
         unsafe { real::pthread_attr_getstacksize(attributes, &raw mut bytes) };
     }
     // The kernel thread of a hollow creator has the mask of its carrier.
@@ -85,8 +87,9 @@ unsafe extern "C" fn pthread_create(
     let converts = bytes >= MIN_STACK_BYTES;
     let is_separate = creator.is_separate.get()
         || !(attributes.is_null() || unsafe { attributes::is_plain(attributes) });
+    let is_detached = detached != 0;
     activation::count_new();
-    let place = put(Packet { start, argument, mask, converts, is_separate });
+    let place = put(Packet { start, argument, mask, converts, is_separate, is_detached });
     let argument = core::ptr::from_ref(place).cast_mut().cast();
     let error = unsafe { real::pthread_create(out, attributes, run, argument) };
     if error != 0 {
@@ -102,6 +105,7 @@ extern "C" fn run(place: *mut u8) -> *mut u8 {
     activation::observe_end();
     // The creator may have summoned the thread already.
     thread.summons.fetch_or(AT_HOME, Ordering::AcqRel);
+    thread.is_detached.store(packet.is_detached, Ordering::SeqCst);
     if let Some(mask) = packet.mask {
         sys::set_signal_mask(mask);
     }
@@ -140,27 +144,4 @@ unsafe extern "C" fn pthread_exit(value: *mut u8) {
 unsafe extern "C" fn gettid() -> i32 {
     let thread = current();
     if thread.is_hollow() { thread.tid.get() as i32 } else { unsafe { real::gettid() } }
-}
-
-/// System calls by number: most depend on the kernel thread in some way, so they run at home.
-#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn syscall(
-    number: isize,
-    a: usize,
-    b: usize,
-    c: usize,
-    d: usize,
-    e: usize,
-    f: usize,
-) -> isize {
-    let thread = current();
-    if thread.is_hollow() {
-        match number as usize {
-            sys::SYS_GETTID => return thread.tid.get() as isize,
-            // Blocks the carrier; the monitor sends other threads home.
-            sys::SYS_FUTEX => {}
-            _ => go_home(thread),
-        }
-    }
-    unsafe { real::syscall(number, a, b, c, d, e, f) }
 }

@@ -72,6 +72,32 @@ fn identity_cancellation_signals_and_children() {
 }
 
 #[test]
+fn waits_of_all_kinds() {
+    runs_as_natively("conversions");
+}
+
+/// A thread that waits by any of these calls leaves its home for the carriers.
+#[test]
+fn waiting_threads_do_not_stay_at_home() {
+    let home = tempfile::tempdir().unwrap();
+    let Some(program) = compile(home.path(), "conversions").filter(|_| machine_is_suitable())
+    else {
+        return;
+    };
+    // On a busy machine the monitor sends threads home as well, from where they return.
+    let mut text = String::new();
+    for _ in 0..5 {
+        let output = output(threads(2, &program).arg("where"));
+        text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.ends_with("done\n"), "{text}");
+        if !text.contains(": home") {
+            return;
+        }
+    }
+    panic!("{text}");
+}
+
+#[test]
 fn attributes_of_kernel_threads() {
     runs_as_natively("attributes");
 }

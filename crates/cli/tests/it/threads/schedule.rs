@@ -67,7 +67,7 @@ fn the_admin_address_serves_sites_to_top() {
     let snapshot: serde_json::Value = serde_json::from_str(&body.unwrap()).unwrap();
     let stages: Vec<_> = snapshot["stages"].as_array().unwrap().iter().collect();
     let site = |kind: &str| stages.iter().position(|name| name.as_str().unwrap().starts_with(kind));
-    for (kind, least) in [("read ", 400), ("lock ", 1)] {
+    for (kind, least) in [("read ", 100), ("lock ", 1)] {
         let site = site(kind).unwrap_or_else(|| panic!("no site of kind {kind} in {stages:?}"));
         let processors = snapshot["processors"].as_array().unwrap();
         assert_eq!(processors.len(), 2);
