@@ -14,6 +14,7 @@ mod hostile;
 mod live;
 mod loom;
 mod peers;
+mod posix;
 mod tidy;
 
 /// Usage, printed without arguments and for unknown ones.
@@ -51,6 +52,12 @@ Tasks:
   peers           install the programs that benchmarks compare with in target/peers:
                   static-web-server, rumqttd, mochi-mqtt and phalanx-runtimes. Requires
                   go for mochi-mqtt, and names the missing packages of Debian
+  posix DIR [--carriers N] [--jobs N] [TEST..]
+                  compile the Open POSIX Test Suite in DIR, the folder open_posix_testsuite
+                  of the Linux Test Project, run its tests natively and under `phalanx
+                  threads` with N (2) carriers, and print a table of different verdicts.
+                  TEST is the beginning of a name, such as pthread_ or sem_wait/1. Tests
+                  that set the clock are left out. Exits with 1 if a test always differs
   idle [--connections N]
                   open N (100000) connections, as far as the machine allows, and print
                   the server's memory per idle connection
@@ -79,6 +86,7 @@ fn main() -> ExitCode {
             ("book", []) => book::run(&root()),
             ("dist", arguments) => dist::run(&root(), arguments),
             ("gates", arguments) => gates::run(&root(), arguments),
+            ("posix", arguments) => posix::run(&root(), arguments),
             ("peers", []) => peers::run(&root()),
             ("idle", arguments) => live::idle::run(&root(), arguments),
             ("slow", arguments) => live::slow::run(&root(), arguments),

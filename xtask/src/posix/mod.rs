@@ -1,0 +1,129 @@
+//! `cargo xtask posix`: the Open POSIX Test Suite natively and under `phalanx threads`, with equal verdicts.
+//!
+//! The suite is part of the Linux Test Project and is not in this repository. Its tests are programs whose exit codes are
+//! their verdicts. A test that has different verdicts is repeated, since some depend on the load of the machine.
+
+mod options;
+mod programs;
+mod verdict;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use options::Options;
+use programs::Program;
+use verdict::Run;
+
+/// A test whose verdicts differ has so many attempts in all.
+const ATTEMPTS: usize = 3;
+
+/// A difference between the verdicts of a test.
+struct Difference {
+    name: String,
+    native: Run,
+    threads: Run,
+    /// Whether the verdicts differed in all attempts.
+    always: bool,
+}
+
+/// Compiles and runs the tests, and prints the differences.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> ExitCode {
+    let options = match Options::parse(arguments) {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("xtask posix: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    match compare(root, &options) {
+        Ok((count, differences)) => report(count, &differences),
+        Err(error) => {
+            eprintln!("xtask posix: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare(root: &Path, options: &Options) -> Result<(usize, Vec<Difference>), String> {
+    let phalanx = build(root)?;
+    let folder = target(root).join("posix");
+    let programs = programs::compile(options, &folder)?;
+    println!("{} tests, natively and with {} carriers", programs.len(), options.carriers);
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs {
+            scope.spawn(|| {
+                while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Some(difference) = compare_one(&phalanx, options, program) {
+                        let mut found = found.lock().expect("no thread panics");
+                        print_difference(&difference);
+                        found.push(difference);
+                    }
+                }
+            });
+        }
+    });
+    Ok((programs.len(), found.into_inner().expect("no thread panics")))
+}
+
+fn compare_one(phalanx: &Path, options: &Options, program: &Program) -> Option<Difference> {
+    let mut first = None;
+    for _ in 0..ATTEMPTS {
+        let native = verdict::run(&mut Command::new(&program.path), program);
+        let mut command = Command::new(phalanx);
+        let carriers = options.carriers.to_string();
+        command.args(["threads", "--carriers", &carriers, "--"]).arg(&program.path);
+        let threads = verdict::run(&mut command, program);
+        let is_equal = native.verdict == threads.verdict;
+        if is_equal && first.is_none() {
+            return None;
+        }
+        let name = program.name.clone();
+        let difference = first.get_or_insert(Difference { name, native, threads, always: true });
+        if is_equal {
+            difference.always = false;
+            break;
+        }
+    }
+    first
+}
+
+fn print_difference(difference: &Difference) {
+    let Difference { name, native, threads, always } = difference;
+    let kind = if *always { "differs" } else { "varies" };
+    println!("{kind}  {name}: natively {}, with threads {}", native.verdict, threads.verdict);
+    for line in threads.output.lines() {
+        println!("    {line}");
+    }
+}
+
+fn report(count: usize, differences: &[Difference]) -> ExitCode {
+    let failures = differences.iter().filter(|difference| difference.always).count();
+    println!("\n| test | natively | phalanx threads | attempts that differ |\n|---|---|---|---|");
+    for Difference { name, native, threads, always } in differences {
+        let attempts = if *always { "all" } else { "some" };
+        println!("| {name} | {} | {} | {attempts} |", native.verdict, threads.verdict);
+    }
+    println!("\n{count} tests, {failures} differ, {} vary", differences.len() - failures);
+    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Builds the command, and returns its path.
+fn build(root: &Path) -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .current_dir(root)
+        .args(["build", "-q", "-p", "phalanx-cli", "--bin", "phalanx"])
+        .status();
+    match status {
+        Ok(status) if status.success() => Ok(target(root).join("debug/phalanx")),
+        Ok(_) => Err("phalanx does not compile".to_owned()),
+        Err(error) => Err(format!("cannot start cargo: {error}")),
+    }
+}
+
+fn target(root: &Path) -> PathBuf {
+    root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
