@@ -9,6 +9,7 @@ mod memwalk;
 mod model;
 mod stingify;
 mod stingygen;
+mod touch;
 
 use std::io::Write;
 use std::path::Path;
@@ -31,6 +32,7 @@ enum Command {
     Memwalk(memwalk::Memwalk),
     Stingygen(stingygen::Stingygen),
     Stingify(stingify::Stingify),
+    Touch(touch::Touch),
 }
 
 /// Writes to standard output. A reader that has gone away, such as `head`, is no error.
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         Command::Memwalk(memwalk) => memwalk.run(),
         Command::Stingygen(stingygen) => stingygen.run(),
         Command::Stingify(stingify) => stingify.run(),
+        Command::Touch(touch) => touch.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

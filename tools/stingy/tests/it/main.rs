@@ -3,3 +3,4 @@
 mod common;
 mod memwalk;
 mod stingify;
+mod touch;

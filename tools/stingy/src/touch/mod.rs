@@ -1,0 +1,146 @@
+//! `touch`: the cache lines that a request touches.
+
+mod report;
+mod symbols;
+mod trace;
+mod visits;
+
+use std::ffi::OsString;
+use std::io::BufReader;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use clap::Args;
+
+use crate::error::Error;
+use symbols::Symbols;
+use visits::Visits;
+
+/// The function that executes any operation of a Phalanx program.
+const OPERATION: &str = "phalanx_core::processor::harness::poll";
+
+/// Count the cache lines that a program touches in each stage.
+///
+/// The program runs under valgrind, about a hundred times slower. A visit of a stage lasts from the call of its function
+/// until the return; the lines of a stage within it count for the inner one. A request lasts from one visit of the first
+/// stage to the next.
+#[derive(Args)]
+pub(crate) struct Touch {
+    /// A stage: its name, and the name of a function or the beginning of the names of several, as `nm -C` prints them.
+    /// The first starts requests.
+    #[arg(long = "stage", value_name = "NAME=FUNCTION", value_parser = stage)]
+    stages: Vec<(String, String)>,
+    /// Requests that are not counted, in which the program warms up.
+    #[arg(long, default_value_t = 0, value_name = "NUMBER")]
+    skip: u64,
+    /// Terminate the program after this number of counted requests.
+    #[arg(long, value_name = "NUMBER")]
+    requests: Option<u64>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// The program and its arguments.
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+fn stage(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, function)) if !name.is_empty() && !function.is_empty() => {
+            Ok((name.to_owned(), function.to_owned()))
+        }
+        _ => Err("expected NAME=FUNCTION, as in parse=my_server::parse".to_owned()),
+    }
+}
+
+impl Touch {
+    pub(crate) fn run(&self) -> Result<(), Error> {
+        let path = find(Path::new(&self.program[0]))?;
+        let symbols = Symbols::load(&path)?;
+        let mut stages = self.stages.clone();
+        if stages.is_empty() {
+            stages.push(("operations".to_owned(), OPERATION.to_owned()));
+        }
+        let patterns: Vec<&str> = stages.iter().map(|(_, function)| function.as_str()).collect();
+        let entries = symbols.entries(&patterns).map_err(|pattern| {
+            let what = format!(
+                "no function has a name that begins with `{pattern}`; state functions with \
+                 `--stage NAME=FUNCTION`, and see `nm -C` for names"
+            );
+            Error::contents(&path, what)
+        })?;
+        let mut visits = Visits::new(&symbols, entries, stages.len(), self.skip);
+        self.trace(&path, &mut visits)?;
+        let names: Vec<&str> = stages.iter().map(|(name, _)| name.as_str()).collect();
+        if visits.stages.iter().all(|sums| sums.visits == 0) {
+            let what = format!(
+                "no visit of a stage ended after the first {} requests; send more requests, or reduce `--skip`",
+                self.skip
+            );
+            return Err(Error::contents(&path, what));
+        }
+        let mut text = String::new();
+        if self.json {
+            text = format!("{:#}\n", report::json(&names, &visits));
+        } else {
+            report::table(&names, &visits, &mut text).expect("writing to a string");
+        }
+        crate::print(&text)
+    }
+
+    /// Runs the program under valgrind until it exits or has served enough requests.
+    fn trace(&self, path: &Path, visits: &mut Visits<'_>) -> Result<(), Error> {
+        let valgrind = Path::new("valgrind");
+        let (reader, writer) = std::io::pipe().map_err(Error::read(valgrind))?;
+        // Only valgrind inherits it: no other child is started.
+        rustix::io::fcntl_setfd(&writer, rustix::io::FdFlags::empty())
+            .map_err(|error| Error::read(valgrind)(error.into()))?;
+        // Interrupting the terminal ends the program; the report follows.
+        let interrupted = std::sync::Arc::default();
+        signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted)
+            .map_err(Error::read(valgrind))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let child = Command::new(valgrind)
+            .args(["--tool=lackey", "--trace-mem=yes", "--trace-symtab=yes"])
+            .arg(format!("--trace-symtab-patt=*/{name}"))
+            .arg(format!("--log-fd={}", writer.as_raw_fd()))
+            .arg(path)
+            .args(&self.program[1..])
+            .spawn()
+            .map_err(Error::read(valgrind))?;
+        drop(writer);
+        let mut child = Ended(child);
+        let last = self.requests.map(|requests| requests + self.skip);
+        trace::read(BufReader::with_capacity(1 << 20, reader), |event| {
+            visits.event(event);
+            // The last counted request ends where the next starts.
+            last.is_none_or(|last| visits.started <= last)
+        })
+        .map_err(Error::read(valgrind))?;
+        if last.is_none_or(|last| visits.started <= last) {
+            child.0.wait().map_err(Error::read(valgrind))?;
+        }
+        Ok(())
+    }
+}
+
+/// A child that is killed if it has not exited.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // Fails if it has exited.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The path of a program, like the shell finds it.
+fn find(program: &Path) -> Result<PathBuf, Error> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_plain = program.components().count() == 1 && !program.as_os_str().is_empty();
+    let folders = std::env::split_paths(&path).filter(|_| is_plain);
+    let found = folders.map(|folder| folder.join(program)).find(|path| path.is_file());
+    found.map_or_else(|| program.canonicalize().map_err(Error::read(program)), Ok)
+}

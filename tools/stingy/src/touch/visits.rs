@@ -1,0 +1,225 @@
+//! Attributes accesses to visits of stages.
+//!
+//! A visit lasts from the call of a stage's function until its return. The trace contains no registers, but a call
+//! stores its return address, and the return loads it from the same place.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::symbols::Symbols;
+use super::trace::Event;
+
+/// Size of a cache line in bytes.
+pub(crate) const LINE: u64 = 64;
+
+/// Maximum distance of the stack's accesses below and above the return address of the last call.
+const STACK_BELOW: u64 = 1 << 20;
+const STACK_ABOVE: u64 = 64 << 10;
+
+/// The kinds of memory.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Kind {
+    Code,
+    Stack,
+    /// Static variables and constants of the program.
+    Static,
+    /// Everything else: the heap, and static memory of libraries.
+    Heap,
+}
+
+/// The number of kinds.
+pub(crate) const KINDS: usize = 4;
+
+/// Distinct lines, with the kind of the first access.
+#[derive(Clone, Debug, Default)]
+struct Lines(HashMap<u64, Kind>);
+
+impl Lines {
+    fn count(&self) -> [u64; KINDS] {
+        let mut counts = [0; KINDS];
+        for &kind in self.0.values() {
+            counts[kind as usize] += 1;
+        }
+        counts
+    }
+}
+
+/// Sums over the visits of one stage, or over requests.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sums {
+    pub(crate) visits: u64,
+    /// Distinct lines, summed over visits.
+    pub(crate) lines: [u64; KINDS],
+    /// Lines of the heap that the previous visit did not touch.
+    pub(crate) fresh: u64,
+    /// Distinct lines of functions and static variables, summed over visits.
+    pub(crate) by_symbol: BTreeMap<(Kind, String), u64>,
+    previous: HashSet<u64>,
+}
+
+impl Sums {
+    fn add(&mut self, lines: &Lines, symbols: &Symbols, bias: u64) {
+        self.visits += 1;
+        for (sum, count) in self.lines.iter_mut().zip(lines.count()) {
+            *sum += count;
+        }
+        let heap: HashSet<u64> = lines
+            .0
+            .iter()
+            .filter(|&(_, &kind)| kind == Kind::Heap)
+            .map(|(&line, _)| line)
+            .collect();
+        self.fresh += heap.difference(&self.previous).count() as u64;
+        self.previous = heap;
+        for (&line, &kind) in &lines.0 {
+            if matches!(kind, Kind::Code | Kind::Static) {
+                // The last symbol that begins in the line or before.
+                let at = (line * LINE + LINE - 1).wrapping_sub(bias);
+                let first = (line * LINE).wrapping_sub(bias);
+                let name = symbols.name_at(first).or_else(|| symbols.name_at(at));
+                let name = name.unwrap_or("libraries").to_owned();
+                *self.by_symbol.entry((kind, name)).or_default() += 1;
+            }
+        }
+    }
+}
+
+/// A visit that has not ended.
+struct Open {
+    stage: usize,
+    /// Where its return address is.
+    slot: u64,
+    lines: Lines,
+}
+
+/// The state of the attribution.
+pub(crate) struct Visits<'s> {
+    symbols: &'s Symbols,
+    entries: HashMap<u64, usize>,
+    bias: Option<u64>,
+    /// The innermost is the last.
+    open: Vec<Open>,
+    /// Places of return addresses, the last call's at the end.
+    calls: Vec<u64>,
+    last: Option<Event>,
+    /// End of the last instruction.
+    next: u64,
+    skip: u64,
+    /// Lines since the last request started, in and outside of stages.
+    request: Lines,
+    pub(crate) started: u64,
+    pub(crate) stages: Vec<Sums>,
+    pub(crate) requests: Sums,
+}
+
+impl<'s> Visits<'s> {
+    /// The first stage starts requests. The first `skip` requests are not counted.
+    pub(crate) fn new(
+        symbols: &'s Symbols,
+        entries: HashMap<u64, usize>,
+        stages: usize,
+        skip: u64,
+    ) -> Self {
+        Self {
+            symbols,
+            entries,
+            bias: None,
+            open: Vec::new(),
+            calls: Vec::new(),
+            last: None,
+            next: 0,
+            skip,
+            request: Lines::default(),
+            started: 0,
+            stages: vec![Sums::default(); stages],
+            requests: Sums::default(),
+        }
+    }
+
+    pub(crate) fn event(&mut self, event: Event) {
+        match event {
+            Event::Loaded { bias } => {
+                self.bias.get_or_insert(bias);
+                return;
+            }
+            Event::Instruction { at, bytes } => self.instruction(at, bytes),
+            Event::Load { at, bytes } => {
+                self.touch(at, bytes, None);
+                if bytes == 8 {
+                    self.returned(at);
+                }
+            }
+            Event::Store { at, bytes } => self.touch(at, bytes, None),
+        }
+        self.last = Some(event);
+    }
+
+    fn instruction(&mut self, at: u64, bytes: u64) {
+        if let Some(Event::Store { at: slot, bytes: 8 }) = self.last
+            && at != self.next
+        {
+            // Calls that were left without a return, as by an exception, are below the new one.
+            while self.calls.last().is_some_and(|&top| top <= slot && slot - top < STACK_BELOW) {
+                self.calls.pop();
+            }
+            self.calls.push(slot);
+        }
+        self.next = at + bytes;
+        let entry = self.bias.and_then(|bias| self.entries.get(&at.wrapping_sub(bias)).copied());
+        if let Some(stage) = entry
+            && self.open.last().is_none_or(|open| open.stage != stage)
+        {
+            if stage == 0 {
+                self.start_request();
+            }
+            let slot = self.calls.last().copied().unwrap_or(0);
+            self.open.push(Open { stage, slot, lines: Lines::default() });
+        }
+        self.touch(at, bytes, Some(Kind::Code));
+    }
+
+    fn start_request(&mut self) {
+        let lines = std::mem::take(&mut self.request);
+        if self.started > self.skip {
+            self.requests.add(&lines, self.symbols, self.bias.unwrap_or(0));
+        }
+        self.started += 1;
+    }
+
+    /// Ends the visits whose return address is at this place, with those that they contain.
+    fn returned(&mut self, slot: u64) {
+        if self.calls.last() == Some(&slot) {
+            self.calls.pop();
+        }
+        let Some(ended) = self.open.iter().rposition(|open| open.slot == slot) else { return };
+        for open in self.open.drain(ended..) {
+            if self.started > self.skip {
+                self.stages[open.stage].add(&open.lines, self.symbols, self.bias.unwrap_or(0));
+            }
+        }
+    }
+
+    fn touch(&mut self, at: u64, bytes: u64, kind: Option<Kind>) {
+        let kind = kind.unwrap_or_else(|| self.kind(at));
+        for line in at / LINE..=(at + bytes.max(1) - 1) / LINE {
+            if let Some(open) = self.open.last_mut() {
+                open.lines.0.entry(line).or_insert(kind);
+            }
+            if self.started > 0 {
+                self.request.0.entry(line).or_insert(kind);
+            }
+        }
+    }
+
+    fn kind(&self, at: u64) -> Kind {
+        let is_stack = self.calls.last().is_some_and(|&slot| {
+            (slot.saturating_sub(STACK_BELOW)..slot + STACK_ABOVE).contains(&at)
+        });
+        if is_stack {
+            Kind::Stack
+        } else if self.bias.is_some_and(|bias| self.symbols.contains(at.wrapping_sub(bias))) {
+            Kind::Static
+        } else {
+            Kind::Heap
+        }
+    }
+}
