@@ -8,6 +8,8 @@
 //! 4. If a processor still makes no progress, the supervisor reports its operation. It then exits the process if the
 //!    runtime handles signals (see [`EXIT_STUCK`]).
 
+mod observation;
+
 #[cfg(feature = "admin")]
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -27,12 +29,14 @@ pub use crate::active::ActiveProcessors;
 #[cfg(feature = "admin")]
 use crate::admin;
 use crate::admin::Admin;
+#[cfg(feature = "admin")]
+pub use crate::admin::{AdminRequest, AdminResponse};
 use crate::affinity::Seats;
 use crate::cache;
 pub use crate::error::{RunError, StartError};
 pub use crate::exit_report::{ExitReport, Leaks};
 use crate::io::{Loads, Placement};
-use crate::metrics::{Counter, Family, Gauge, Registered};
+use crate::metrics::Registered;
 use crate::panics::PanicHook;
 pub use crate::rlimit::raise_open_files;
 use crate::signals::Signals;
@@ -83,6 +87,8 @@ pub struct Runtime {
     admin: Option<SocketAddr>,
     #[cfg(feature = "admin")]
     admin_hosts: Vec<String>,
+    #[cfg(feature = "admin")]
+    admin_pages: admin::CustomPages,
     metrics: Registered,
     stall_threshold: Duration,
     cache_bytes: usize,
@@ -129,6 +135,8 @@ impl Runtime {
             admin: None,
             #[cfg(feature = "admin")]
             admin_hosts: Vec::new(),
+            #[cfg(feature = "admin")]
+            admin_pages: admin::CustomPages::default(),
             metrics: Registered::default(),
             stall_threshold: DEFAULT_STALL_THRESHOLD,
             cache_bytes: 0,
@@ -277,55 +285,6 @@ impl Runtime {
         self
     }
 
-    /// Serves the admin pages at this address: a live view at `/`, `/snapshot.json`, `/metrics`, `/graph.dot`
-    /// and `/trace.json`. They show the program's load to every client that can connect, so use a loopback
-    /// address.
-    #[cfg(feature = "admin")]
-    #[must_use]
-    pub fn admin(mut self, address: Option<SocketAddr>) -> Self {
-        self.admin = address;
-        self
-    }
-
-    /// Host names that the admin pages accept in addition to IP addresses and `localhost`: names without
-    /// ports, such as the one that a Prometheus server uses. Requests for another host get 403: otherwise a
-    /// web page could read the admin pages by resolving its own name to them (DNS rebinding). The default is
-    /// none.
-    #[cfg(feature = "admin")]
-    #[must_use]
-    pub fn admin_hosts<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.admin_hosts = names.into_iter().map(Into::into).collect();
-        self
-    }
-
-    /// Adds `counter` to `/snapshot.json` and `/metrics`.
-    #[must_use]
-    pub fn register_counter(mut self, counter: &Counter) -> Self {
-        self.metrics.add_counter(counter);
-        self
-    }
-
-    /// Adds `gauge` to `/snapshot.json` and `/metrics`.
-    #[must_use]
-    pub fn register_gauge(mut self, gauge: &Gauge) -> Self {
-        self.metrics.add_gauge(gauge);
-        self
-    }
-
-    /// Adds the counters of `family`, also those that are added later, to `/snapshot.json` and `/metrics`.
-    #[must_use]
-    pub fn register_counters(mut self, family: &Family<Counter>) -> Self {
-        self.metrics.add_counters(family);
-        self
-    }
-
-    /// Adds the gauges of `family`, also those that are added later, to `/snapshot.json` and `/metrics`.
-    #[must_use]
-    pub fn register_gauges(mut self, family: &Family<Gauge>) -> Self {
-        self.metrics.add_gauges(family);
-        self
-    }
-
     /// Runs `graph`. Calls `start` on each processor to start its first operations. Returns when every
     /// operation has ended, the kernel has returned all buffers, and the threads of blocking stages have
     /// exited. The [`ExitReport`] lists leaks; it is normally clean.
@@ -397,6 +356,7 @@ impl Runtime {
                 system_calls: calls.clone(),
                 stalls,
                 metrics: self.metrics.clone(),
+                pages: self.admin_pages.clone(),
                 hosts: admin::Hosts::new(self.admin_hosts.clone()),
             });
         }

@@ -1,4 +1,4 @@
-//! The part of HTTP/1.1 that browsers and scrapers need: sequential requests without bodies.
+//! The part of HTTP/1.1 that browsers and scrapers need: sequential requests, with short bodies of known length.
 
 use std::io;
 use std::time::Duration;
@@ -11,6 +11,8 @@ use crate::net::Stream;
 
 /// Largest request in bytes.
 const MAX_REQUEST: usize = 8 * 1024;
+/// Largest body of a request in bytes.
+const MAX_BODY: usize = 1 << 20;
 /// Time limit for each request, and for each piece of a response.
 const IO_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(10));
 /// Bytes of a response sent at once.
@@ -20,12 +22,19 @@ const PIECE_BYTES: usize = 64 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) method: Method,
+    /// The method by name.
+    pub(super) verb: String,
     pub(super) path: String,
-    query: String,
+    pub(super) query: String,
     /// The value of `Host`. An HTTP/1.0 request may have none.
     pub(super) host: Option<String>,
     /// The value of `Origin`: the page whose script sent the request, for a cross-origin request.
     pub(super) origin: Option<String>,
+    /// The value of `Authorization`.
+    pub(super) authorization: Option<String>,
+    pub(super) body: Vec<u8>,
+    /// The length of the body.
+    body_bytes: usize,
     /// Whether the connection stays open after the response.
     keep: bool,
     /// Whether the client accepts chunked encoding.
@@ -75,12 +84,20 @@ fn parse(bytes: &[u8]) -> Parsed {
         let mut values = named.filter_map(|field| std::str::from_utf8(field.value).ok());
         values.any(|v| v.split(',').any(|v| v.trim().eq_ignore_ascii_case(value)))
     };
-    let body = request.headers.iter().any(|field| {
-        field.name.eq_ignore_ascii_case("transfer-encoding")
-            || field.name.eq_ignore_ascii_case("content-length") && field.value != b"0"
-    });
+    let is_chunked =
+        request.headers.iter().any(|field| field.name.eq_ignore_ascii_case("transfer-encoding"));
+    let Ok(body_bytes) = only(&request, "content-length").and_then(|length| match length {
+        // A sign would be accepted by `parse`.
+        Some(length) if !length.bytes().all(|byte| byte.is_ascii_digit()) => Err(()),
+        Some(length) => length.parse().map_err(|_| ()),
+        None => Ok(0),
+    }) else {
+        return Parsed::Bad;
+    };
     let new = request.version == Some(1);
-    let (Ok(host), Ok(origin)) = (only(&request, "host"), only(&request, "origin")) else {
+    let (Ok(host), Ok(origin), Ok(authorization)) =
+        (only(&request, "host"), only(&request, "origin"), only(&request, "authorization"))
+    else {
         return Parsed::Bad;
     };
     // RFC 9112 §3.2.
@@ -95,12 +112,16 @@ fn parse(bytes: &[u8]) -> Parsed {
         .unwrap_or_else(|| (request.path.unwrap_or_default(), ""));
     let request = Request {
         method,
+        verb: request.method.unwrap_or_default().to_owned(),
         path: path.to_owned(),
         query: query.to_owned(),
         host,
         origin,
-        // The body would be parsed as the next request.
-        keep: keep && !body,
+        authorization,
+        body: Vec::new(),
+        body_bytes,
+        // A body of unknown length would be parsed as the next request.
+        keep: keep && !is_chunked,
         chunks: new,
     };
     Parsed::Complete(length, request)
@@ -161,11 +182,21 @@ impl Connection {
     pub(super) async fn next(&mut self) -> io::Result<Option<Request>> {
         while self.keep {
             match parse(&self.buffer) {
-                Parsed::Complete(length, request) => {
+                Parsed::Complete(length, mut request) => {
                     self.buffer.drain(..length);
                     self.keep = request.keep;
                     self.chunks = request.chunks;
                     self.head_only = request.method == Method::Head;
+                    if request.body_bytes > MAX_BODY {
+                        return self.refuse("413 Content Too Large").await;
+                    }
+                    while self.buffer.len() < request.body_bytes {
+                        let timeout = IO_TIMEOUT.until_shutdown();
+                        if self.stream.read(&mut self.buffer, timeout).await? == 0 {
+                            return Ok(None);
+                        }
+                    }
+                    request.body = self.buffer.drain(..request.body_bytes).collect();
                     return Ok(Some(request));
                 }
                 Parsed::Bad => return self.refuse("400 Bad Request").await,
@@ -282,8 +313,8 @@ mod tests {
             ("GET / HTTP/1.1\r\nHost: a\r\nconnection: te, close\r\n\r\n", false),
             ("GET / HTTP/1.0\r\n\r\n", false),
             ("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", true),
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n", true),
             // The body would be parsed as a request.
-            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n", false),
             ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", false),
             ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", true),
         ] {
@@ -297,6 +328,10 @@ mod tests {
         assert_eq!(parse(b"GET / FTP/1.1\r\n\r\n"), Parsed::Bad);
         assert_eq!(parse(b"\0\r\n\r\n"), Parsed::Bad);
         assert_eq!(parse(b"GET / HTTP/1.1\r\n\r\n"), Parsed::Bad, "no host");
+        for length in ["+1", "-1", "", "1, 1", "99999999999999999999999"] {
+            let text = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+            assert_eq!(parse(text.as_bytes()), Parsed::Bad, "{length}");
+        }
         for two in
             ["Host: a\r\nHost: a", "Host: a\r\nOrigin: a\r\norigin: b", "Host: \u{e9}\r\nhost: a"]
         {

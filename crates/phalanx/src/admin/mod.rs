@@ -8,6 +8,7 @@
 //! takes the snapshot, which is the only source of data; `picture/`, `graph.rs`, `metrics.rs` and
 //! `timeline.rs` are pure functions of snapshots.
 
+mod custom;
 mod graph;
 mod hosts;
 mod http;
@@ -31,6 +32,8 @@ use crate::net::{Listener, bind};
 use crate::shutdown::is_draining;
 use crate::stall_detector::StallCounts;
 
+pub(crate) use custom::CustomPages;
+pub use custom::{AdminRequest, AdminResponse};
 pub(crate) use hosts::Hosts;
 
 /// Largest number of clients; further connections are closed.
@@ -44,6 +47,8 @@ pub(crate) struct Source {
     pub(crate) system_calls: Vec<Arc<AtomicU64>>,
     pub(crate) stalls: Arc<StallCounts>,
     pub(crate) metrics: Registered,
+    /// Pages of the program.
+    pub(crate) pages: CustomPages,
     /// Accepted host names.
     pub(crate) hosts: Hosts,
 }

@@ -37,8 +37,13 @@ const SECURITY: &str = "Content-Security-Policy: default-src 'none'; style-src '
 /// Serves a client's requests in order.
 pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::Result<()> {
     while let Some(request) = client.next().await? {
+        let accepted = is_accepted(&request, &source.hosts);
+        if accepted && let Some(answer) = source.pages.answer(&request).await {
+            client.answer(Answer { fields: SECURITY, ..answer }).await?;
+            continue;
+        }
         let page = match (request.method, request.path.as_str()) {
-            _ if !is_accepted(&request, &source.hosts) => Answer::text("403 Forbidden", REFUSED),
+            _ if !accepted => Answer::text("403 Forbidden", REFUSED),
             (Method::Other, _) => {
                 let refused = Answer::text("405 Method Not Allowed", "GET or HEAD\n");
                 Answer { fields: "Allow: GET, HEAD\r\n", ..refused }
