@@ -9,6 +9,7 @@
 //! | `htpasswd` | the web server's users and their password hashes (bcrypt) |
 //! | `passwords` | the stage that verifies passwords, on threads of its own |
 //! | `memory_pool` | working memory of password checks |
+//! | `token` | the token of operators |
 //! | `passwd` | sets passwords in a file |
 //! | `subject` | the client that requests access |
 //! | `pattern` | topic patterns, with `%u` and `%c` for the user and the client |
@@ -30,6 +31,7 @@ mod pattern;
 mod rules;
 mod stored_hash;
 mod subject;
+mod token;
 mod users;
 
 pub use error::{FileError, LineError};
@@ -37,4 +39,5 @@ pub use htpasswd::Htpasswd;
 pub use passwords::{Attempt, Passwords};
 pub use rules::{Coverage, Rules};
 pub use subject::Subject;
+pub use token::Token;
 pub use users::Users;

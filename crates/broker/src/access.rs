@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
 
-use phalanx_access::{Attempt, Coverage, FileError, Passwords, Rules, Subject, Users};
+use phalanx_access::{Attempt, Coverage, FileError, Passwords, Rules, Subject, Token, Users};
 use phalanx_guard::Refusal;
 use phalanx_mqtt::Reason;
 
@@ -48,6 +48,7 @@ pub(crate) struct Policy {
     users: Option<Arc<Users>>,
     rules: Option<Rules>,
     anonymous: bool,
+    admin_token: Option<Token>,
 }
 
 /// The version of the rules by which all messages of a subscription may be received; 0 if each message has to be
@@ -65,8 +66,18 @@ impl Policy {
         let users = security.password_file.as_deref().map(Users::open).transpose()?.map(Arc::new);
         let rules = security.acl_file.as_deref().map(Rules::open).transpose()?;
         let anonymous = security.allow_anonymous || users.is_none();
+        let admin_token = security.admin_token_file.as_deref().map(Token::open).transpose()?;
         let version = if rules.is_some() { generation } else { 0 };
-        Ok(Self { generation, version, users, rules, anonymous })
+        Ok(Self { generation, version, users, rules, anonymous, admin_token })
+    }
+
+    /// Whether operators have a token, without which they cannot use the admin API.
+    pub(crate) fn has_admin_token(&self) -> bool {
+        self.admin_token.is_some()
+    }
+
+    pub(crate) fn is_admin_token(&self, token: &str) -> bool {
+        self.admin_token.as_ref().is_some_and(|own| own.is(token))
     }
 
     /// A warning about weak password hashes.

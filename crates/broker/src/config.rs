@@ -98,6 +98,9 @@ pub struct Security {
     /// Origins of web pages that may connect by WebSocket, such as `https://example.org`; `*` allows all.
     /// Clients that are not browsers send no origin and are always allowed.
     pub allowed_origins: Vec<String>,
+    /// The token of operators: the first line of the file. It allows them to use the admin API on the address of
+    /// [`RuntimeConfig::admin`]; without it, the API is off.
+    pub admin_token_file: Option<PathBuf>,
     /// Whether clients without a user name are accepted: in addition to users, and on addresses that other
     /// machines can reach.
     pub allow_anonymous: bool,

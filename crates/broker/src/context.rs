@@ -9,6 +9,7 @@ use phalanx_service::ConnectionLimit;
 use phalanx_tls::TlsStages;
 
 use crate::access::Access;
+use crate::bans::Bans;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::durable::Wal;
@@ -17,6 +18,7 @@ use crate::limits::delivery_limiter::DeliveryLimiter;
 use crate::limits::peer::Guard;
 use crate::limits::refused_logins::RefusedLogins;
 use crate::stages::Stages;
+use crate::traces::Traces;
 
 /// State shared by all connections.
 #[derive(Clone)]
@@ -33,6 +35,7 @@ pub(crate) struct Context {
     /// The limit of connections that wait for a rejecting CONNACK.
     pub(crate) rejections: Arc<ConnectionLimit>,
     pub(crate) guard: Guard,
+    pub(crate) bans: Arc<Bans>,
     /// The stages of TLS handshakes, if there is a certificate.
     pub(crate) tls: Option<TlsStages>,
     pub(crate) wal: Wal,
@@ -40,6 +43,11 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// The traces of operators.
+    pub(crate) fn traces(&self) -> &Traces {
+        self.events().traces()
+    }
+
     /// The event log.
     pub(crate) fn events(&self) -> &EventLog {
         self.counters.drops.events()

@@ -20,6 +20,8 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod admin;
+mod bans;
 mod config;
 mod connection;
 mod content;
@@ -43,6 +45,7 @@ mod session;
 mod settings;
 mod stages;
 mod system;
+mod traces;
 mod transport;
 mod trie;
 /// The simulated MQTT client, shared with `tests`.

@@ -12,7 +12,7 @@ use phalanx_service::{Listeners, Reload, Reloaded};
 use phalanx_tls::{Certificates, Clients};
 
 use crate::access::{self, Access};
-use crate::config::{Config, Tls};
+use crate::config::{Config, Security, Tls};
 use crate::error::ServeError;
 use crate::events::EventLog;
 use crate::listen::Scheme;
@@ -44,8 +44,9 @@ impl Reload for Reloader {
         }
         let security = &followed.security;
         let policy = access::prepare(&self.access, security)?;
-        let mut files: Vec<_> =
-            [&security.password_file, &security.acl_file].into_iter().flatten().cloned().collect();
+        let Security { password_file, acl_file, admin_token_file, .. } = security;
+        let files = [password_file, acl_file, admin_token_file].into_iter().flatten();
+        let mut files: Vec<_> = files.cloned().collect();
         let change = self.listeners.prepare(&followed.listen)?;
         let mut warnings = Vec::new();
         if let (Some((certificates, clients)), Some(tls)) = (&self.tls, &security.tls) {

@@ -30,6 +30,8 @@ pub(crate) enum Item {
     Unsubscribe { client: ClientKey, keys: Vec<Box<str>> },
     /// Removes a client with all its subscriptions.
     Forget { client: ClientKey, keys: Arc<[Box<str>]> },
+    /// Returns retained messages of a topic filter, from number `from` on.
+    Browse { filter: String, from: usize, most: usize },
     /// A client with shared subscriptions connected or disconnected.
     Presence { client: ClientKey, online: bool },
 }
@@ -41,7 +43,10 @@ impl Item {
             Self::Publish(_) | Self::System(_) | Self::Subscribe { .. } | Self::Retained(..) => {
                 true
             }
-            Self::Unsubscribe { .. } | Self::Forget { .. } | Self::Presence { .. } => false,
+            Self::Unsubscribe { .. }
+            | Self::Forget { .. }
+            | Self::Presence { .. }
+            | Self::Browse { .. } => false,
         }
     }
 }
@@ -76,6 +81,8 @@ pub(crate) enum Answer {
     Published(Publication),
     /// The client is subscribed; its retained messages did not fit the delivery limit.
     PendingRetained(PendingRetained),
+    /// Retained messages, and whether they are the last.
+    Retained(Vec<Arc<Message>>, bool),
     /// The table was changed.
     Done,
 }

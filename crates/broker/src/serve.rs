@@ -17,6 +17,7 @@ use phalanx_store::{Checked, Options, Recovered, Store};
 use phalanx_tls::{CertificateError, Certificates, Clients, TlsStages};
 
 use crate::access::{self, Access};
+use crate::admin;
 use crate::config::Config;
 use crate::connection::accept::accept;
 use crate::context::{Context, Names};
@@ -112,6 +113,7 @@ impl Broker {
             connection_limit,
             rejections: Arc::default(),
             guard,
+            bans: Arc::default(),
             tls,
             wal,
             delivery_limiter,
@@ -260,7 +262,9 @@ fn run(
         }
         Ok(())
     };
-    let runtime = config.runtime.build();
+    let of_admin = broker.context.clone();
+    let pages = move |request| admin::answer(of_admin.clone(), request);
+    let runtime = config.runtime.build().admin_pages("/broker", pages);
     let up = |up: &Started| {
         ready(&Serving { addresses: &addresses, urls: &urls, warnings: &warnings, up });
     };

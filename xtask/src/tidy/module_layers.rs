@@ -68,7 +68,7 @@ pub(super) const CRATES: &[Layers] = &[
         folder: "crates/access",
         layers: &[
             &["error", "memory_pool", "subject"],
-            &["htpasswd", "pattern", "stored_hash"],
+            &["htpasswd", "pattern", "stored_hash", "token"],
             &["users"],
             &["passwd", "passwords", "rules"],
             &["parse"],
@@ -78,7 +78,7 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/broker",
         layers: &[
-            &["listen", "log_limit", "trie"],
+            &["bans", "listen", "log_limit", "traces", "trie"],
             &["events", "listener_metrics"],
             &["config", "drops"],
             &["access", "error", "limits"],
@@ -90,7 +90,7 @@ pub(super) const CRATES: &[Layers] = &[
             &["routing"],
             &["stages"],
             &["context"],
-            &["connection", "system"],
+            &["admin", "connection", "system"],
             &["serve"],
         ],
         exceptions: &[],

@@ -49,7 +49,14 @@ impl Keys for Config {
 
 impl Keys for Security {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        let Self { password_file, acl_file, tls, allowed_origins, allow_anonymous } = self;
+        let Self {
+            password_file,
+            acl_file,
+            tls,
+            allowed_origins,
+            admin_token_file,
+            allow_anonymous,
+        } = self;
         pass.section("Access");
         let help = "require user names and passwords of this file (see phalanx passwd)";
         pass.key("password-file", password_file, help);
@@ -60,6 +67,9 @@ impl Keys for Security {
         let help = "origins of web pages whose scripts may connect by WebSocket, such as https://example.org; * allows \
                     all; clients other than browsers are not restricted";
         pass.key("allowed-origins", allowed_origins, help);
+        let help = "file with the token of operators, which enables the admin API at /broker of the address of \
+                    runtime.admin";
+        pass.key("admin-token-file", admin_token_file, help);
         pass.optional("tls", tls, "certificate of the TLS addresses");
     }
 }

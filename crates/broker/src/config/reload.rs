@@ -41,7 +41,7 @@ impl Security {
     /// Password and certificate authentication have stages of their own, so they cannot be switched on or
     /// off.
     fn over(&self, running: &Self) -> Self {
-        let Self { password_file, acl_file, tls, allowed_origins, allow_anonymous } = self.clone();
+        let Self { password_file, tls, .. } = self.clone();
         let password_file = match (password_file, &running.password_file) {
             (Some(new), Some(_)) => Some(new),
             (_, old) => old.clone(),
@@ -56,7 +56,7 @@ impl Security {
             }),
             (_, old) => old.clone(),
         };
-        Self { password_file, acl_file, tls, allowed_origins, allow_anonymous }
+        Self { password_file, tls, ..self.clone() }
     }
 }
 

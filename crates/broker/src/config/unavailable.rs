@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
-use phalanx_access::{Rules, Users};
+use phalanx_access::{Rules, Token, Users};
 use phalanx_tls::{Clients, check, warnings};
 
 use crate::config::{Config, Tls};
@@ -22,6 +22,9 @@ impl Config {
             wrong(error.to_string());
         }
         if let Some(Err(error)) = security.acl_file.as_deref().map(Rules::open) {
+            wrong(error.to_string());
+        }
+        if let Some(Err(error)) = security.admin_token_file.as_deref().map(Token::open) {
             wrong(error.to_string());
         }
         if let Some(Tls { certificate, key, client_authorities }) = &security.tls {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::net::IoTimeout;
+use phalanx::time::now;
 use phalanx_mqtt::{
     ConnAck, Connect, Error, Frame, Kind, Packet, Properties, Property, PropertyBuffer, Reason,
     Version, topic,
@@ -146,6 +147,14 @@ pub(super) async fn accept_client(
             Err((Reason::NOT_AUTHORIZED, "the client may not publish its will"))
         }
         _ => Ok(identity),
+    });
+    let allowed = allowed.and_then(|identity| {
+        let (user, address) = (identity.user.as_deref(), peer.origin.address);
+        let address = address.map(|address| address.ip());
+        match context.bans.is_banned(&identity.client, user, address, now()) {
+            true => Err((Reason::BANNED, "banned by an operator")),
+            false => Ok(identity),
+        }
     });
     let identity = match allowed {
         Ok(identity) => identity,

@@ -43,6 +43,9 @@ pub(super) fn connected(
         line.text("client", &identity.client);
         line.optional("user", identity.user.as_deref());
     };
+    if context.traces().is_on() {
+        context.traces().record("connected", &identity.client, None);
+    }
     context.events().log(EventClass::Connects, "connected", |line| {
         names(line);
         fields(line);
@@ -72,6 +75,9 @@ pub(super) fn disconnected(
     (end, outbox): (&End, &Outbox),
     since: Duration,
 ) {
+    if context.traces().is_on() {
+        context.traces().record("disconnected", &identity.client, None);
+    }
     context.events().log(EventClass::Disconnects, "disconnected", |line| {
         origin.write(line);
         let (reason, why) = match end {

@@ -12,6 +12,7 @@ use crate::events::Origin;
 use crate::model::client_key::ClientKey;
 use crate::model::message::{self, Message};
 use crate::model::message_pool;
+use crate::traces::Passing;
 use crate::trie::is_shallow;
 
 /// Limits of one routed batch: messages, expected deliveries, bytes. The number of messages adapts to the
@@ -133,6 +134,12 @@ impl Publishing {
                 self.deliveries.push(publish.delivery);
             }
             return Ok(());
+        }
+        let traces = drops.events().traces();
+        if traces.is_on() {
+            let (qos, retain) = (publish.delivery.qos(), publish.retain);
+            let passing = Passing { topic, payload: publish.payload, qos, retain };
+            traces.record("received", &identity.client, Some(passing));
         }
         let message = message_pool::get(publish, topic, self.session, now());
         self.bytes += message.size();

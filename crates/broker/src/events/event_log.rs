@@ -11,6 +11,7 @@ use crate::events::class::{EventClass, LogFormat};
 use crate::events::line::Line;
 use crate::events::rate_window::RateWindow;
 use crate::events::writer::Writer;
+use crate::traces::Traces;
 
 /// The log. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +26,7 @@ struct Shared {
     rate: AtomicU32,
     windows: [Mutex<RateWindow>; EventClass::ALL.len()],
     writer: Writer,
+    traces: Traces,
 }
 
 impl EventLog {
@@ -34,6 +36,11 @@ impl EventLog {
         self.0.is_json.store(format == LogFormat::Json, Ordering::Relaxed);
         self.0.rate.store(rate, Ordering::Relaxed);
         self.0.enabled.store(bits, Ordering::Relaxed);
+    }
+
+    /// The traces of operators, which record the same events in more detail.
+    pub(crate) fn traces(&self) -> &Traces {
+        &self.0.traces
     }
 
     /// Whether events of this class are logged: one atomic load.

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx_mqtt::{PacketId, Version};
+use phalanx_mqtt::{PacketId, Reason, Version};
 
 use crate::access::Identity;
 use crate::drops::{DropReason, Dropped, Drops};
@@ -103,6 +103,8 @@ pub(crate) struct Attachment {
     pub(crate) version: Version,
     /// `None` in tests without a connection.
     pub(crate) origin: Option<Origin>,
+    /// Why an operator ends the connection, if so.
+    pub(crate) ended: Option<Reason>,
     /// Maximum number of messages in flight to the client.
     pub(crate) receive_maximum: usize,
     /// Maximum packet size of the client, in bytes.

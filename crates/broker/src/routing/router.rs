@@ -273,6 +273,23 @@ impl Router {
         }
     }
 
+    /// Up to `most` retained messages of a filter, from number `from` on, and whether they are the last.
+    pub(crate) fn browse(
+        &self,
+        filter: &str,
+        (from, most): (usize, usize),
+        now: Duration,
+    ) -> (Vec<Arc<Message>>, bool) {
+        let (mut found, mut number) = (Vec::new(), 0);
+        self.retained.below(filter, now, |message| {
+            if (from..from.saturating_add(most)).contains(&number) {
+                found.push(message.clone());
+            }
+            number += 1;
+        });
+        (found, number <= from.saturating_add(most))
+    }
+
     /// The number of retained messages, and their memory.
     pub(crate) fn retained(&self) -> (usize, usize) {
         (self.retained.count(), self.retained.bytes())

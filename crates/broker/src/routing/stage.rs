@@ -93,6 +93,11 @@ fn route(
             Item::Unsubscribe { client, keys } => router.unsubscribe(client, &keys),
             Item::Forget { client, keys } => router.forget(client, &keys),
             Item::Presence { client, online } => router.present(client, online),
+            Item::Browse { filter, from, most } => {
+                let (messages, is_end) = router.browse(&filter, (from, most), now);
+                reply.send(Answer::Retained(messages, is_end));
+                continue;
+            }
         }
         batch.is_done(reply, is_durable);
     }

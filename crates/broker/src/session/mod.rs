@@ -9,12 +9,15 @@
 //! | `incoming.rs` | QoS 2 messages from clients |
 //! | `outgoing.rs` | messages to the client: queued, written, in flight, acknowledged |
 //! | `wills.rs`, `pending_wills.rs` | wills on their way to the router |
+//! | `inspect.rs` | sessions for the admin pages |
+//! | `load.rs` | the messages held for clients |
 //! | `effects.rs` | results of operations |
 //! | `rejections.rs` | counters of refusals |
 
 pub(crate) mod close;
 pub(crate) mod effects;
 mod incoming;
+pub(crate) mod inspect;
 mod load;
 pub(crate) mod open;
 pub(crate) mod operations;

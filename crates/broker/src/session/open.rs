@@ -109,6 +109,7 @@ impl Sessions {
             number,
             version: opening.version,
             origin: opening.origin,
+            ended: None,
             receive_maximum: opening.receive_maximum.into(),
             most: opening.most,
             aliases: Default::default(),

@@ -29,7 +29,7 @@ use crate::session::table::Sessions;
 
 /// A handle to the session stage.
 #[derive(Clone, Copy)]
-pub(crate) struct SessionStage(PartitionedStage<Sessions>, usize);
+pub(crate) struct SessionStage(pub(super) PartitionedStage<Sessions>, pub(super) usize);
 
 /// Maximum number of wills published at once.
 const MAX_WILLS_AT_ONCE: usize = 256;
@@ -251,7 +251,12 @@ impl SessionStage {
     }
 
     /// Applies the effects of a change of sessions.
-    async fn apply_effects(self, sessions: &Partition<Sessions>, effects: Effects, routes: Routes) {
+    pub(super) async fn apply_effects(
+        self,
+        sessions: &Partition<Sessions>,
+        effects: Effects,
+        routes: Routes,
+    ) {
         let Effects { wills, forget, present } = effects;
         for (client, keys) in forget {
             loop {

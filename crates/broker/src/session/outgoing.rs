@@ -14,6 +14,7 @@ use crate::drops::{DropReason, Drops};
 use crate::model::delivery::How;
 use crate::model::message::Message;
 use crate::model::session::{Attachment, Inflight, Queued, Session};
+use crate::traces::Passing;
 
 /// Maximum size of the connection's output buffer; further messages are queued.
 const MAX_WRITE_AHEAD: usize = 256 * 1024;
@@ -94,6 +95,7 @@ impl Session {
     /// Counts a dropped message of this client.
     fn dropped(&self, reason: DropReason, message: &Message, drops: &Drops) {
         drops.add(reason, 1, || self.dropped_message(message));
+        trace("dropped", &self.client_id, (message, message.qos), drops);
     }
 
     /// Removes expired messages from a full queue. The whole queue is searched, so not too often.
@@ -186,6 +188,7 @@ impl Session {
             self.dropped(reason, message, context.drops);
             return self.record_done(number, context.records);
         }
+        trace("sent", &self.client_id, (message, how.qos), context.drops);
         let Some(id) = delivery.id() else { return self.record_done(number, context.records) };
         if number != 0 {
             // The packet identifier must be on disk before the client sees it.
@@ -296,6 +299,17 @@ impl Session {
             let _ = release.encode(attachment.version, &mut attachment.out);
             attachment.wake();
         }
+    }
+}
+
+/// Records a message of a client for an operator's trace.
+#[inline]
+fn trace(event: &'static str, client: &str, (message, qos): (&Message, QoS), drops: &Drops) {
+    let traces = drops.events().traces();
+    if traces.is_on() {
+        let Message { topic, payload, retain, .. } = message;
+        let passing = Passing { topic, payload, qos, retain: *retain };
+        traces.record(event, client, Some(passing));
     }
 }
 

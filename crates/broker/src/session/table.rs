@@ -145,6 +145,16 @@ impl Sessions {
         slot.session.as_deref_mut().filter(|_| slot.generation == key.generation)
     }
 
+    /// The sessions in slots from `first` on, with their slots.
+    pub(super) fn sessions_from(&self, first: usize) -> impl Iterator<Item = (usize, &Session)> {
+        let slots = self.slots.iter().enumerate().skip(first);
+        slots.filter_map(|(slot, own)| Some((slot, own.session.as_deref()?)))
+    }
+
+    pub(super) fn all_sessions(&mut self) -> impl Iterator<Item = &mut Session> {
+        self.slots.iter_mut().filter_map(|slot| slot.session.as_deref_mut())
+    }
+
     pub(super) fn key(&self, slot: u32) -> ClientKey {
         let generation = self.slots[slot as usize].generation;
         ClientKey { partition: self.partition, slot, generation }
@@ -241,6 +251,9 @@ impl Sessions {
         let Some(session) = session.filter(|session| session.is_on(connection_id)) else {
             return closed(Reason::SESSION_TAKEN_OVER);
         };
+        if let Some(reason) = session.attachment.as_ref().and_then(|own| own.ended) {
+            return closed(reason);
+        }
         let Self { limits, scratch, records, counters, load, .. } = self;
         let before = session.load();
         session.fill(&mut SendContext { limits, scratch, records, now, drops: &counters.drops });

@@ -1,6 +1,7 @@
 //! `phalanx broker` from the outside, with the real binary, sockets and clients.
 
 mod access;
+mod admin;
 mod answers;
 mod commands;
 mod configuration;

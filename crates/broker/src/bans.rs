@@ -1,0 +1,106 @@
+//! Banned clients, users and addresses.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Maximum number of bans.
+const MAX_BANS: usize = 10_000;
+
+/// Who is banned.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Banned {
+    /// A client identifier.
+    Client(String),
+    /// A user name.
+    User(String),
+    /// An address.
+    Address(IpAddr),
+}
+
+/// The current bans, kept in memory.
+#[derive(Default)]
+pub(crate) struct Bans {
+    /// Whether there may be any, so that others cost one load.
+    any: AtomicBool,
+    /// The end of each ban by the runtime's clock; `None` for no end.
+    ends: Mutex<HashMap<Banned, Option<Duration>>>,
+}
+
+impl Bans {
+    /// Bans someone at `now`, for a time or until the broker ends. Returns false if there are too many bans.
+    pub(crate) fn add(&self, banned: Banned, time: Option<Duration>, now: Duration) -> bool {
+        let mut ends = self.ends();
+        ends.retain(|_, end| end.is_none_or(|end| end > now));
+        if ends.len() >= MAX_BANS && !ends.contains_key(&banned) {
+            return false;
+        }
+        ends.insert(banned, time.map(|time| now + time));
+        self.any.store(true, Ordering::Relaxed);
+        true
+    }
+
+    /// Ends a ban. Returns whether it existed.
+    pub(crate) fn remove(&self, banned: &Banned) -> bool {
+        let mut ends = self.ends();
+        let was_there = ends.remove(banned).is_some();
+        self.any.store(!ends.is_empty(), Ordering::Relaxed);
+        was_there
+    }
+
+    /// Whether a client may not connect at `now`.
+    pub(crate) fn is_banned(
+        &self,
+        client: &str,
+        user: Option<&str>,
+        address: Option<IpAddr>,
+        now: Duration,
+    ) -> bool {
+        if !self.any.load(Ordering::Relaxed) {
+            return false;
+        }
+        let ends = self.ends();
+        let is =
+            |banned: Banned| ends.get(&banned).is_some_and(|end| end.is_none_or(|end| end > now));
+        is(Banned::Client(client.to_owned()))
+            || user.is_some_and(|user| is(Banned::User(user.to_owned())))
+            || address.is_some_and(|address| is(Banned::Address(address.to_canonical())))
+    }
+
+    /// All bans at `now`, with the seconds that are left.
+    pub(crate) fn list(&self, now: Duration) -> Vec<(Banned, Option<u64>)> {
+        let ends = self.ends();
+        let current = ends.iter().filter(|(_, end)| end.is_none_or(|end| end > now));
+        current.map(|(own, end)| (own.clone(), end.map(|end| (end - now).as_secs()))).collect()
+    }
+
+    fn ends(&self) -> MutexGuard<'_, HashMap<Banned, Option<Duration>>> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bans_end() {
+        let (bans, at) = (Bans::default(), Duration::from_secs);
+        let address: IpAddr = "::ffff:192.0.2.1".parse().unwrap();
+        assert!(bans.add(Banned::Address("192.0.2.1".parse().unwrap()), Some(at(10)), at(5)));
+        assert!(bans.add(Banned::User("eve".into()), None, at(5)));
+        assert!(bans.is_banned("c", None, Some(address), at(14)));
+        assert!(!bans.is_banned("c", Some("adam"), Some(address), at(15)));
+        assert!(bans.is_banned("c", Some("eve"), None, at(1_000_000)));
+        assert_eq!(bans.list(at(14)).len(), 2);
+        assert!(
+            bans.remove(&Banned::User("eve".into()))
+                && !bans.is_banned("c", Some("eve"), None, at(6))
+        );
+    }
+}

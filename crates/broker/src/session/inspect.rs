@@ -1,0 +1,191 @@
+//! Sessions as the admin pages show them, and the disconnection of clients by an operator.
+
+use phalanx::Call;
+use phalanx_mqtt::{Reason, Version};
+use serde::Serialize;
+
+use crate::model::client_key::partition_of;
+use crate::model::session::{Session, SessionLoad};
+use crate::requests::Routes;
+use crate::session::effects::Effects;
+use crate::session::operations::SessionStage;
+use crate::session::table::Sessions;
+
+/// Sessions examined by one call.
+const MAX_EXAMINED: usize = 20_000;
+
+/// A client as shown.
+#[derive(Debug, Serialize)]
+pub(crate) struct ClientView {
+    client: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<String>,
+    connected: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listener: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<&'static str>,
+    /// Seconds that the session outlives its connection; `null` for ever.
+    expiry_seconds: Option<u32>,
+    queued: usize,
+    queued_bytes: usize,
+    inflight: usize,
+    subscriptions: usize,
+    /// The subscriptions, if requested: topic filters with groups and conditions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filters: Option<Vec<String>>,
+}
+
+/// The clients that a call selects.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClientQuery {
+    /// Text that the client identifier or the user name contains.
+    pub(crate) text: String,
+    pub(crate) connected_only: bool,
+    pub(crate) most: usize,
+}
+
+/// The connections that an operator ends.
+#[derive(Clone, Debug)]
+pub(crate) enum Kick {
+    Client(String),
+    User(String),
+    Address(std::net::IpAddr),
+}
+
+impl Kick {
+    fn selects(&self, session: &Session) -> bool {
+        match self {
+            Self::Client(client) => *session.client_id == **client,
+            Self::User(user) => session.user.as_deref() == Some(user),
+            Self::Address(address) => {
+                let origin = session.attachment.as_ref().and_then(|own| own.origin);
+                let own = origin.and_then(|origin| origin.address);
+                own.is_some_and(|own| own.ip().to_canonical() == *address)
+            }
+        }
+    }
+}
+
+impl ClientView {
+    fn of(session: &Session, with_filters: bool) -> Self {
+        let SessionLoad { queued, queued_bytes, inflight } = session.load();
+        let attachment = session.attachment.as_ref();
+        let origin = attachment.and_then(|own| own.origin);
+        let filters = session.keys.iter().map(|key| key.to_string());
+        Self {
+            client: session.client_id.to_string(),
+            user: session.user.as_deref().map(str::to_owned),
+            connected: attachment.is_some(),
+            address: origin.and_then(|own| own.address).map(|address| address.to_string()),
+            listener: origin.map(|own| own.listen.to_string()),
+            version: attachment.map(|own| match own.version {
+                Version::V3 => "3.1.1",
+                Version::V5 => "5",
+            }),
+            expiry_seconds: Some(session.expiry).filter(|seconds| *seconds < u32::MAX),
+            queued,
+            queued_bytes,
+            inflight,
+            subscriptions: session.keys.len(),
+            filters: with_filters.then(|| filters.collect()),
+        }
+    }
+}
+
+impl Sessions {
+    /// Clients from slot `from` on, and the slot to continue at, if any are left.
+    fn list(&self, from: usize, query: &ClientQuery) -> (Vec<ClientView>, Option<usize>) {
+        let mut found = Vec::new();
+        for (slot, session) in self.sessions_from(from) {
+            if found.len() >= query.most || slot >= from + MAX_EXAMINED {
+                return (found, Some(slot));
+            }
+            let contains = |text: &str| text.contains(&query.text);
+            let is_named =
+                contains(&session.client_id) || session.user.as_deref().is_some_and(contains);
+            if is_named && (session.attachment.is_some() || !query.connected_only) {
+                found.push(ClientView::of(session, false));
+            }
+        }
+        (found, None)
+    }
+
+    /// Ends connections. Returns their number.
+    fn kick(&mut self, kick: &Kick) -> usize {
+        let mut count = 0;
+        for session in self.all_sessions().filter(|session| kick.selects(session)) {
+            if let Some(attachment) = &mut session.attachment {
+                attachment.ended = Some(Reason::ADMINISTRATIVE_ACTION);
+                attachment.wake();
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Ends a session, connected or not. Returns whether it existed.
+    fn end_session(&mut self, client: &str, effects: &mut Effects) -> bool {
+        let Some(slot) = self.names.get(client).copied() else { return false };
+        let Some(session) = self.at(slot) else { return false };
+        if let Some(attachment) = &mut session.attachment {
+            // The session ends with its connection.
+            attachment.ended = Some(Reason::ADMINISTRATIVE_ACTION);
+            attachment.wake();
+            session.expiry = 0;
+            return true;
+        }
+        let will = session.will.take().map(|will| will.message);
+        self.remove(slot, will, effects);
+        self.append();
+        true
+    }
+}
+
+impl SessionStage {
+    /// The number of partitions.
+    pub(crate) fn partitions(self) -> usize {
+        self.1
+    }
+
+    /// Clients of a partition: see [`Sessions::list`].
+    pub(crate) fn list(
+        self,
+        partition: usize,
+        from: usize,
+        query: ClientQuery,
+    ) -> Call<(Vec<ClientView>, Option<usize>)> {
+        self.0.call_partition(partition, move |sessions| async move {
+            sessions.with(|sessions| sessions.list(from, &query))
+        })
+    }
+
+    /// One client with its subscriptions.
+    pub(crate) fn describe(self, client: String) -> Call<Option<ClientView>> {
+        self.0.call_partition(partition_of(&client, self.1), move |sessions| async move {
+            sessions.with(|sessions| {
+                let slot = sessions.names.get(&*client).copied()?;
+                sessions.at(slot).map(|session| ClientView::of(session, true))
+            })
+        })
+    }
+
+    /// Ends the connections of a partition that an operator selects. Returns their number.
+    pub(crate) fn kick(self, partition: usize, kick: Kick) -> Call<usize> {
+        self.0.call_partition(partition, move |sessions| async move {
+            sessions.with(|sessions| sessions.kick(&kick))
+        })
+    }
+
+    /// Ends a session with its connection. Returns whether it existed.
+    pub(crate) fn end_session(self, client: String, routes: Routes) -> Call<bool> {
+        self.0.call_partition(partition_of(&client, self.1), move |sessions| async move {
+            let mut effects = Effects::default();
+            let existed = sessions.with(|sessions| sessions.end_session(&client, &mut effects));
+            self.apply_effects(&sessions, effects, routes).await;
+            existed
+        })
+    }
+}

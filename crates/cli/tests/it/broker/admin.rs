@@ -1,0 +1,223 @@
+//! The admin API: clients, bans, retained messages and traces.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use phalanx_mqtt::{Packet, QoS, Reason, Version};
+use phalanx_testkit::eventually;
+use phalanx_testkit::mqtt::{Begin, Client};
+use serde_json::{Value, json};
+
+use crate::broker::process::Broker;
+
+crate::on_each_driver!(
+    the_api_needs_a_token,
+    clients_are_listed_and_disconnected,
+    banned_clients_cannot_connect,
+    retained_messages_are_browsed_and_changed,
+    a_client_and_a_topic_are_traced,
+);
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// A broker with an admin API.
+struct Operated {
+    broker: Broker,
+    admin: SocketAddr,
+    _token: tempfile::NamedTempFile,
+}
+
+impl Operated {
+    fn start(driver: &str) -> Self {
+        let token = tempfile::NamedTempFile::new().unwrap();
+        fs::write(token.path(), TOKEN).unwrap();
+        let path = token.path().to_str().unwrap();
+        let arguments = ["--admin", "127.0.0.1:0", "--admin-token-file", path];
+        let broker = Broker::start_with(driver, &arguments);
+        let admin = broker.admin();
+        Self { broker, admin, _token: token }
+    }
+
+    /// The status and the body of a response.
+    fn call(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+        let head = format!("Authorization: Bearer {TOKEN}\r\n");
+        let body = body.map_or(String::new(), |body| body.to_string());
+        request(self.admin, method, &format!("/broker/api/{path}"), &head, &body)
+    }
+
+    /// The body of a successful response.
+    fn get(&self, path: &str) -> Value {
+        let (status, body) = self.call("GET", path, None);
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+}
+
+fn request(admin: SocketAddr, method: &str, path: &str, head: &str, body: &str) -> (u16, Value) {
+    let mut stream = TcpStream::connect(admin).unwrap();
+    let length = body.len();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\nContent-Length: {length}\r\n{head}\r\n{body}"
+    )
+    .unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    let (head, body) = said.split_once("\r\n\r\n").expect(&said);
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, serde_json::from_str(body).unwrap_or_else(|_| body.into()))
+}
+
+fn the_api_needs_a_token(driver: &str) {
+    let own = Operated::start(driver);
+    let of = |head: &str| request(own.admin, "GET", "/broker/api/clients", head, "").0;
+    assert_eq!(of(&format!("Authorization: Bearer {TOKEN}\r\n")), 200);
+    for head in [
+        "".to_owned(),
+        format!("Authorization: Bearer {TOKEN}x\r\n"),
+        format!("Authorization: Basic {TOKEN}\r\n"),
+        "Authorization: Bearer \r\n".to_owned(),
+    ] {
+        assert_eq!(of(&head), 401, "{head}");
+    }
+    // A page of another site, and a name that points at this address.
+    assert_eq!(
+        of(&format!("Authorization: Bearer {TOKEN}\r\nOrigin: http://evil.example\r\n")),
+        403
+    );
+    // The page itself contains nothing secret.
+    let (status, page) = request(own.admin, "GET", "/broker", "", "");
+    assert!(status == 200 && page.as_str().unwrap().contains("<title>phalanx broker</title>"));
+    let (status, error) = own.call("GET", "nothing", None);
+    assert!(status == 404 && error["error"].as_str().unwrap().contains("no such operation"));
+    // Without a token the API is off.
+    let broker = Broker::start_with(driver, &["--admin", "127.0.0.1:0"]);
+    let (status, error) = request(broker.admin(), "GET", "/broker/api/clients", "", "");
+    assert!(status == 403 && error["error"].as_str().unwrap().contains("admin-token-file"));
+}
+
+fn clients_are_listed_and_disconnected(driver: &str) {
+    let own = Operated::start(driver);
+    let mut near = Client::begin(&own.broker, &Begin::lasting("ne/ar")).0;
+    near.subscribe("a/+", QoS::AtLeastOnce);
+    near.subscribe("$share/g/b", QoS::AtMostOnce);
+    let mut away = Client::begin(&own.broker, &Begin::lasting("away")).0;
+    away.subscribe("a/b", QoS::AtLeastOnce);
+    away.leave();
+    let mut writer = Client::new(&own.broker, "writer");
+    writer.publish("a/b", "x");
+    let away = eventually("the queued message", || {
+        let found = own.get("client?client=away");
+        (found["queued"] == 1 && found["connected"] == false).then_some(found)
+    });
+    assert_eq!((&away["filters"], &away["expiry_seconds"]), (&json!(["a/b"]), &Value::Null));
+    let found = own.get("client?client=ne%2Far");
+    assert_eq!(found["filters"], json!(["$share/g/b", "a/+"]));
+    assert_eq!((&found["inflight"], &found["version"]), (&json!(1), &json!("5")));
+    assert!(found["address"].as_str().unwrap().starts_with("127.0.0.1:"));
+    // In pages of one client each.
+    let (mut names, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = own.get(&format!("clients?limit=1{after}"));
+        names.extend(page["clients"].as_array().unwrap().iter().map(|one| one["client"].clone()));
+        let Some(next) = page["next"].as_str() else { break };
+        after = format!("&after={next}");
+    }
+    names.sort_by_key(Value::to_string);
+    assert_eq!(names, ["away", "ne/ar", "writer"]);
+    assert_eq!(own.get("clients?connected=true")["clients"].as_array().unwrap().len(), 2);
+    assert_eq!(own.get("clients?text=wri")["clients"][0]["client"], "writer");
+    // Disconnected with a reason, and its session remains.
+    assert_eq!(own.call("DELETE", "client?client=ne%2Far", None).0, 200);
+    while !matches!(near.next().packet(), Packet::Disconnect(own) if own.reason == Reason::ADMINISTRATIVE_ACTION)
+    {
+    }
+    eventually("the end of the connection", || {
+        (own.get("client?client=ne%2Far")["connected"] == false).then_some(())
+    });
+    assert_eq!(own.call("DELETE", "client?client=ne%2Far&session=true", None).0, 200);
+    for _ in 0..2 {
+        assert_eq!(own.call("GET", "client?client=ne%2Far", None).0, 404);
+        assert_eq!(own.call("DELETE", "client?client=ne%2Far&session=true", None).0, 404);
+    }
+}
+
+fn banned_clients_cannot_connect(driver: &str) {
+    let own = Operated::start(driver);
+    let mut client = Client::new(&own.broker, "c");
+    let (status, done) = own.call("POST", "bans", Some(json!({ "client": "c", "seconds": 600 })));
+    assert_eq!((status, &done["disconnected"]), (200, &json!(1)));
+    assert!(matches!(client.next().packet(), Packet::Disconnect(_)));
+    assert_eq!(Client::refused(&own.broker, &Begin::of(Version::V5, "c")), Reason::BANNED);
+    let bans = own.get("bans");
+    assert_eq!(bans["bans"][0]["banned"], json!({ "client": "c" }));
+    assert!(bans["bans"][0]["seconds_left"].as_u64().unwrap() <= 600);
+    assert_eq!(own.call("DELETE", "bans?client=c", None).0, 200);
+    Client::new(&own.broker, "c");
+    assert_eq!(own.call("POST", "bans", Some(json!({ "address": "127.0.0.1" }))).0, 200);
+    assert_eq!(Client::refused(&own.broker, &Begin::of(Version::V3, "d")), Reason::NOT_AUTHORIZED);
+    assert_eq!(own.call("DELETE", "bans?address=127.0.0.1", None).0, 200);
+    for body in [json!({}), json!({ "client": "c", "user": "u" }), json!({ "clint": "c" })] {
+        assert_eq!(own.call("POST", "bans", Some(body)).0, 400);
+    }
+}
+
+fn retained_messages_are_browsed_and_changed(driver: &str) {
+    let own = Operated::start(driver);
+    let mut client = Client::new(&own.broker, "c");
+    for n in 0..5 {
+        client.retain(&format!("kept/{n}"), "x");
+    }
+    client.subscribe("own/+", QoS::AtLeastOnce);
+    let body = json!({ "topic": "own/a", "payload": "é", "qos": 1, "retain": true });
+    assert_eq!(own.call("POST", "publish", Some(body)), (200, json!({ "has_subscribers": true })));
+    client.receives("own/a", "é");
+    let found = own.get("retained?filter=own/%2B");
+    let message = &found["messages"][0];
+    assert_eq!((&message["topic"], &message["payload"]), (&json!("own/a"), &json!("é")));
+    assert_eq!((&message["bytes"], &found["next"]), (&json!(2), &Value::Null));
+    let first = own.get("retained?filter=kept/%23&limit=3");
+    assert_eq!((first["messages"].as_array().unwrap().len(), &first["next"]), (3, &json!(3)));
+    let rest = own.get("retained?filter=kept/%23&limit=3&after=3");
+    assert_eq!((rest["messages"].as_array().unwrap().len(), &rest["next"]), (2, &Value::Null));
+    assert_eq!(own.call("DELETE", "retained?topic=kept/3", None).0, 200);
+    assert_eq!(own.get("retained?filter=kept/%23")["messages"].as_array().unwrap().len(), 4);
+    for body in
+        [json!({ "topic": "a/#" }), json!({ "topic": "$SYS/a" }), json!({ "topic": "a", "qos": 3 })]
+    {
+        assert_eq!(own.call("POST", "publish", Some(body)).0, 400);
+    }
+    assert_eq!(own.call("GET", "retained?filter=a%23", None).0, 400);
+}
+
+fn a_client_and_a_topic_are_traced(driver: &str) {
+    let own = Operated::start(driver);
+    let begin = |body: Value| {
+        let (status, begun) = own.call("POST", "traces", Some(body));
+        assert_eq!(status, 200, "{begun}");
+        begun["id"].as_u64().unwrap()
+    };
+    let client = begin(json!({ "client": "reader", "seconds": 60 }));
+    let topics = begin(json!({ "filter": "t/+", "seconds": 60 }));
+    let mut reader = Client::new(&own.broker, "reader");
+    reader.subscribe("#", QoS::AtMostOnce);
+    let mut writer = Client::new(&own.broker, "writer");
+    writer.publish("t/a", "one");
+    writer.publish("u", "two");
+    reader.receives("t/a", "one");
+    reader.receives("u", "two");
+    let records = |id: u64| -> Vec<String> {
+        let found = own.get(&format!("traces?id={id}"));
+        let records = found["traces"][0]["records"].as_array().unwrap().clone();
+        let of =
+            |own: &Value| format!("{} {} {}", own["event"], own["client"], own["message"]["topic"]);
+        records.iter().map(|own| of(own).replace('"', "")).collect()
+    };
+    assert_eq!(records(client), ["connected reader null", "sent reader t/a", "sent reader u"]);
+    assert_eq!(records(topics), ["received writer t/a", "sent reader t/a"]);
+    assert_eq!(own.get("traces")["traces"].as_array().unwrap().len(), 2);
+    assert_eq!(own.call("DELETE", &format!("traces?id={client}"), None).0, 200);
+    assert_eq!(own.call("GET", &format!("traces?id={client}"), None).0, 404);
+    assert_eq!(own.call("POST", "traces", Some(json!({ "client": "c", "seconds": 0 }))).0, 400);
+}
