@@ -14,6 +14,7 @@ crate::on_each_driver!(
     groups_share_what_a_filter_matches,
     a_filter_in_a_property,
     fields_of_the_payload,
+    fields_of_nested_objects,
     one_message_with_all_identifiers,
     errors_have_a_reason_string,
     the_filter_identifies_the_subscription,
@@ -164,6 +165,8 @@ fn fields_of_the_payload(driver: &str) {
     ] {
         publish(&mut writer, "t", payload, &[]);
     }
+    // Many devices write numbers as strings.
+    reader.receives("t", r#"{"temp": "21"}"#);
     reader.receives("t", r#" {"nested": {"temp": 1}, "temp": 2.1e1, "list": [1]}"#);
     reader.receives_nothing();
     other.receives("t", r#"{"name": "k\u0069tchen", "ok": true, "temp": null}"#);
@@ -172,6 +175,24 @@ fn fields_of_the_payload(driver: &str) {
     publish(&mut writer, "t", r#"{"temp": 5}"#, &[("temp", "99")]);
     reader.receives("t", r#"{"temp": 5}"#);
     blind.receives("t", r#"{"temp": 5}"#);
+}
+
+fn fields_of_nested_objects(driver: &str) {
+    let broker = Broker::start(driver);
+    let mut reader = Client::new(&broker, "reader");
+    reader.subscribe("$where-json/position.lat > 48 AND name.first = 'k'/t", QoS::AtMostOnce);
+    let mut writer = Client::new(&broker, "writer");
+    let matching = r#"{"position": {"lat": 48.1, "lon": 11}, "name": {"first": "k"}}"#;
+    for payload in [
+        r#"{"position": {"lat": 47}, "name": {"first": "k"}}"#,
+        r#"{"position": [{"lat": 49}], "name": {"first": "k"}}"#,
+        r#"{"lat": 49, "first": "k"}"#,
+        matching,
+    ] {
+        publish(&mut writer, "t", payload, &[]);
+    }
+    reader.receives("t", matching);
+    reader.receives_nothing();
 }
 
 fn one_message_with_all_identifiers(driver: &str) {

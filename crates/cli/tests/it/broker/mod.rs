@@ -9,6 +9,7 @@ mod content;
 mod drops;
 mod durable;
 mod events;
+mod filter_examples;
 mod flow;
 mod gauges;
 mod limits;
