@@ -5,6 +5,9 @@ use std::fmt;
 use crate::limits::{MAX_ALTERNATIVES, MAX_CONDITIONS, MAX_DEPTH, MAX_TEXT};
 use crate::number::NumberError;
 
+/// The hint for an arithmetic operator.
+pub(super) const ARITHMETIC: &str = "there is no arithmetic; compute the value before publishing, or move the constant to the other side";
+
 /// The reason why a text is not a valid filter. Its display names the column and the remedy, so it can be
 /// shown to the author of the filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +55,7 @@ impl fmt::Display for FilterError {
             Reason::Expected { what, found } => write!(f, "expected {what}, found {found}"),
             Reason::Character('&') => f.write_str("conditions are joined by AND here"),
             Reason::Character('|') => f.write_str("alternatives are joined by OR here"),
+            Reason::Character('*' | '/') => f.write_str(ARITHMETIC),
             Reason::Character(c) => {
                 write!(f, "unexpected character {c:?}; names with it must be in double quotes")
             }

@@ -1,7 +1,7 @@
 //! Parses tokens to a tree by recursive descent, with one token of look-ahead, without backtracking, and with
 //! a bounded depth.
 
-use super::error::{FilterError, Reason};
+use super::error::{ARITHMETIC, FilterError, Reason};
 use super::expr::{Expr, Operator, Predicate, Test};
 use super::token::{Placed, Token, tokens};
 use crate::limits::{MAX_DEPTH, MAX_TEXT};
@@ -29,6 +29,14 @@ pub(crate) fn parse(text: &str) -> Result<Expr, FilterError> {
     }
 }
 
+/// Hints for what other languages have.
+const FIELDS: &str =
+    "a text is in single quotes; two attributes cannot be compared, so publish their difference";
+const DOUBLED: &str = "equality has one =, as in a = 5";
+const CONTAINS: &str = "there is no search within a text; LIKE 'prefix%' finds its beginning, or publish the part as an attribute";
+/// Operators of other languages that search within a text.
+const SEARCHES: [&str; 6] = ["CONTAINS", "ENDSWITH", "STARTSWITH", "MATCHES", "REGEXP", "RLIKE"];
+
 struct Parser {
     tokens: Vec<Placed>,
     /// The index of the next token. It never moves past the last token, `End`.
@@ -48,6 +56,10 @@ impl Parser {
     fn expected(&self, what: &'static str) -> FilterError {
         let found = self.peek().show();
         FilterError::new(self.column(), Reason::Expected { what, found })
+    }
+
+    fn hint(&self, hint: &'static str) -> FilterError {
+        FilterError::new(self.column(), Reason::Hint(hint))
     }
 
     fn take(&mut self) -> Token {
@@ -165,6 +177,14 @@ impl Parser {
         if self.take_word("LIKE") {
             return self.pattern(negated);
         }
+        match self.peek() {
+            Token::Word(word) if SEARCHES.iter().any(|own| own.eq_ignore_ascii_case(word)) => {
+                return Err(self.hint(CONTAINS));
+            }
+            // `a -5` and `a +b`
+            Token::Number(_) => return Err(self.hint(ARITHMETIC)),
+            _ => (),
+        }
         Err(self.expected(match negated {
             true => "BETWEEN, IN or LIKE",
             false => "=, <>, <, <=, >, >=, BETWEEN, IN, LIKE or IS",
@@ -191,6 +211,9 @@ impl Parser {
             Token::String(text) => Literal::String(text.clone()),
             Token::Word(word) if word.eq_ignore_ascii_case("TRUE") => Literal::Boolean(true),
             Token::Word(word) if word.eq_ignore_ascii_case("FALSE") => Literal::Boolean(false),
+            Token::Operator(Operator::Equal) => return Err(self.hint(DOUBLED)),
+            Token::Word(word) if !is_keyword(word) => return Err(self.hint(FIELDS)),
+            Token::Name(_) => return Err(self.hint(FIELDS)),
             _ => return Err(self.expected("a value like 5, 'text' or TRUE")),
         };
         self.take();

@@ -94,7 +94,27 @@ fn errors_name_their_column() {
         ("", 1, "expected the name of an attribute, found the end"),
         ("a", 2, "expected =, <>, <, <=, >, >=, BETWEEN, IN, LIKE or IS, found the end"),
         ("a = ", 5, "expected a value like 5, 'text' or TRUE, found the end"),
-        ("a = b", 5, "expected a value like 5, 'text' or TRUE, found `b`"),
+        (
+            "a = b",
+            5,
+            "a text is in single quotes; two attributes cannot be compared, so publish their difference",
+        ),
+        ("a == 5", 4, "equality has one =, as in a = 5"),
+        (
+            "a CONTAINS 'x'",
+            3,
+            "there is no search within a text; LIKE 'prefix%' finds its beginning, or publish the part as an attribute",
+        ),
+        (
+            "a * 2 > 4",
+            3,
+            "there is no arithmetic; compute the value before publishing, or move the constant to the other side",
+        ),
+        (
+            "a -2 > 4",
+            3,
+            "there is no arithmetic; compute the value before publishing, or move the constant to the other side",
+        ),
         ("a = 1 b = 2", 7, "expected AND, OR or the end, found `b`"),
         ("(a = 1", 7, "expected AND, OR or `)`, found the end"),
         ("a = 'x", 5, "the string that opens here is not closed"),
