@@ -10,7 +10,7 @@ use phalanx::runtime::DriverKind;
 use crate::baselines::{floor, twin};
 use crate::experiment::{INTERRUPTED, experiments};
 use crate::experiments::{
-    broker, concurrency, dial, failure, fibre, figure2, figure4, figure6, figure7, figure8,
+    axum, broker, concurrency, dial, failure, fibre, figure2, figure4, figure6, figure7, figure8,
     interleave, ladder, light, matching, op, overload, pipeline, runtimes, scale, web,
 };
 use crate::{kernel, load, report};
@@ -39,6 +39,8 @@ experiments! {
     Fibre(fibre::Options) = "fibre", fibre::run;
     /// The same small tasks on Phalanx, tokio, glommio and monoio
     Runtimes(runtimes::Options) = "runtimes", runtimes::run;
+    /// An axum application on Phalanx, on axum::serve and on a tokio runtime per core
+    Axum(axum::Options) = "axum", axum::run;
     /// The web server compared with a bare loop, its threaded twin, nginx and others
     Web(web::Options) = "web", web::run;
     /// The MQTT broker compared with mosquitto and others

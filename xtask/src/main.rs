@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+mod axum_suite;
 mod book;
 mod counting;
 mod dist;
@@ -41,6 +42,7 @@ Tasks:
   cost-of-counting [PAIRS]
                   build `phalanx-bench op` with and without core's counters, run both in
                   alternation, and print the cost of counting
+  axum-suite      run axum's own tests, from its package, against servers of phalanx-axum
   book            build the pages under docs as a book in target/book. Requires mdbook
   dist [deb] [static]
                   build the release files in target/dist: a Debian package, an archive
@@ -58,6 +60,8 @@ Tasks:
                   threads` with N (2) carriers, and print a table of different verdicts.
                   TEST is the beginning of a name, such as pthread_ or sem_wait/1. Tests
                   that set the clock are left out. Exits with 1 if a test always differs
+                  static-web-server, rumqttd, mochi-mqtt, phalanx-runtimes and
+                  phalanx-axum-arms. Requires go for mochi-mqtt, and names the missing packages of Debian
   idle [--connections N]
                   open N (100000) connections, as far as the machine allows, and print
                   the server's memory per idle connection
@@ -83,6 +87,7 @@ fn main() -> ExitCode {
         Some((task, rest)) => match (task.as_str(), rest) {
             ("tidy", []) => tidy::run(&root()),
             ("cost-of-counting", arguments) => counting::run(&root(), arguments),
+            ("axum-suite", []) => axum_suite::run(&root()),
             ("book", []) => book::run(&root()),
             ("dist", arguments) => dist::run(&root(), arguments),
             ("gates", arguments) => gates::run(&root(), arguments),

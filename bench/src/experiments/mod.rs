@@ -3,6 +3,7 @@
 //! - [`op`]: the cost of an operation, a boxed closure and a spawned task.
 //! - [`fibre`]: fibres compared with `async` operations.
 //! - [`runtimes`]: the same small tasks on Phalanx and other runtimes.
+//! - [`axum`]: an axum application on Phalanx and on tokio.
 //! - [`pipeline`]: when cohorts pay, by size of stages and cohorts.
 //! - [`concurrency`]: the cost of many concurrent requests, with and without a budget and pools; [`failure`]: the
 //!   rate at which a server no longer recovers.
@@ -19,6 +20,7 @@
 //! - [`light`]: latency at light load; [`overload`]: goodput under overload.
 //! - [`scale`]: servers by their number of processors.
 
+pub mod axum;
 pub mod broker;
 pub mod concurrency;
 pub mod dial;

@@ -11,7 +11,9 @@ type Scope = dyn Fn(&mut dyn FnMut()) + Send + Sync;
 pub(crate) struct ThreadScope(Option<Box<Scope>>);
 
 impl ThreadScope {
-    pub(crate) fn new(scope: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Self {
+    /// This scope with another one inside.
+    pub(crate) fn around(self, inner: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Self {
+        let scope = move |run: &mut dyn FnMut()| self.enter(&mut || inner(run));
         Self(Some(Box::new(scope)))
     }
 
@@ -33,7 +35,8 @@ impl fmt::Debug for ThreadScope {
 impl Runtime {
     /// Runs each processor inside of `scope`, on the processor's thread. `scope` must call its argument once, and may hold
     /// something meanwhile. Code that needs tokio's reactor, such as reqwest or sqlx, finds the runtime that is entered
-    /// here; that runtime's own threads do the I/O and wake operations of any processor.
+    /// here; that runtime's own threads do the I/O and wake operations of any processor. A second scope runs inside of
+    /// the first.
     ///
     /// ```
     /// use std::time::Duration;
@@ -55,7 +58,7 @@ impl Runtime {
         mut self,
         scope: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static,
     ) -> Self {
-        self.thread_scope = ThreadScope::new(scope);
+        self.thread_scope = self.thread_scope.around(scope);
         self
     }
 }

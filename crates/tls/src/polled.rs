@@ -1,7 +1,7 @@
 //! An encrypted stream for poll functions: rustls over a [`Polled`] socket.
 
 use std::fmt;
-use std::io::{self, BufRead, IoSlice, Write};
+use std::io::{self, BufRead, IoSlice, Read, Write};
 use std::task::{Context, Poll, ready};
 
 use phalanx::net::{PollStream, Polled, Stream};
@@ -14,8 +14,9 @@ const MAX_READ: usize = 16 * 1024;
 pub struct PolledTls {
     socket: Polled,
     session: ServerConnection,
-    /// Plaintext that arrived with the end of the handshake.
-    early: Vec<u8>,
+    /// Plaintext before that of the session: what arrived with the end of the handshake, and what the session had no
+    /// room for.
+    opened: Vec<u8>,
     /// Encrypted bytes, and how many of them the socket has taken.
     sealed: Vec<u8>,
     sent: usize,
@@ -24,9 +25,9 @@ pub struct PolledTls {
 }
 
 impl PolledTls {
-    pub(crate) fn new(stream: Stream, session: ServerConnection, early: Vec<u8>) -> Self {
+    pub(crate) fn new(stream: Stream, session: ServerConnection, opened: Vec<u8>) -> Self {
         let (socket, sealed) = (Polled::new(stream), Vec::new());
-        Self { socket, session, early, sealed, sent: 0, is_closed: false }
+        Self { socket, session, opened, sealed, sent: 0, is_closed: false }
     }
 
     /// The socket.
@@ -58,10 +59,10 @@ impl PolledTls {
         room: usize,
         put: &mut dyn FnMut(&[u8]),
     ) -> Option<io::Result<usize>> {
-        if !self.early.is_empty() {
-            let count = room.min(self.early.len());
-            put(&self.early[..count]);
-            self.early.drain(..count);
+        if !self.opened.is_empty() {
+            let count = room.min(self.opened.len());
+            put(&self.opened[..count]);
+            self.opened.drain(..count);
             return Some(Ok(count));
         }
         let mut reader = self.session.reader();
@@ -81,8 +82,9 @@ impl PolledTls {
     }
 }
 
-/// Processes received bytes; an empty slice is the end. All plaintext was read before.
-fn open(session: &mut ServerConnection, mut raw: &[u8]) -> io::Result<()> {
+/// Processes received bytes; an empty slice is the end. Moves plaintext to `opened` while the session has no room for
+/// more: about one record.
+fn open(session: &mut ServerConnection, mut raw: &[u8], opened: &mut Vec<u8>) -> io::Result<()> {
     loop {
         session.read_tls(&mut raw)?;
         let state = session
@@ -91,6 +93,9 @@ fn open(session: &mut ServerConnection, mut raw: &[u8]) -> io::Result<()> {
         if raw.is_empty() || state.peer_has_closed() {
             return Ok(());
         }
+        let before = opened.len();
+        opened.resize(before + state.plaintext_bytes_to_read(), 0);
+        session.reader().read_exact(&mut opened[before..])?;
     }
 }
 
@@ -112,8 +117,8 @@ impl PollStream for PolledTls {
             if let Some(read) = self.read_opened(room, put) {
                 return Poll::Ready(read);
             }
-            let (session, mut opened) = (&mut self.session, Ok(()));
-            let mut feed = |raw: &[u8]| opened = open(session, raw);
+            let (session, plain, mut opened) = (&mut self.session, &mut self.opened, Ok(()));
+            let mut feed = |raw: &[u8]| opened = open(session, raw, plain);
             if ready!(self.socket.poll_read(context, MAX_READ, &mut feed))? == 0 {
                 feed(&[]);
             }

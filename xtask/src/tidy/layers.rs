@@ -24,6 +24,7 @@ const ALLOWED: &Table = &[
     // Only for tests.
     ("testkit", &["mqtt"]),
     ("phalanx", &["core", "driver", "fibre", "macros", "testkit"]),
+    ("axum", &["compat", "phalanx", "testkit", "tls"]),
     ("compat", &["phalanx", "testkit"]),
     ("matching", &["matcher", "phalanx"]),
     ("guard", &[]),
@@ -83,6 +84,7 @@ const ALLOWED: &Table = &[
     ("stingy", &[]),
     // Peers that `bench` starts for comparison.
     ("a-tree", &[]),
+    ("axum-arms", &["axum"]),
     ("runtimes", &["phalanx"]),
     ("map", &["phalanx"]),
     ("database", &["phalanx", "postgres", "testkit"]),

@@ -1,0 +1,89 @@
+//! The operation of a connection: hyper's protocols over the processor's socket.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+
+use hyper_util::server::conn::auto::Builder;
+use phalanx::net::Stream;
+use phalanx::select;
+use phalanx::shutdown::draining;
+use phalanx_compat::{Compat, OnStage, Timer, portable};
+
+use crate::io::Io;
+use crate::requests::Requests;
+use crate::services::Services;
+use crate::stages::{Stages, peer_of};
+
+/// What the connections of one listener share.
+pub(crate) struct Connections<V>(Rc<Shared<V>>);
+
+struct Shared<V> {
+    stages: Stages,
+    builder: Builder<OnStage>,
+    services: RefCell<V>,
+}
+
+impl<V> Clone for Connections<V> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<V> Connections<V> {
+    pub(crate) fn new(stages: Stages, services: V) -> Self {
+        let mut builder = Builder::new(stages.streams);
+        builder.http1().timer(Timer).header_read_timeout(stages.header_timeout);
+        // WebSocket over HTTP/2 (RFC 8441).
+        builder.http2().timer(Timer).enable_connect_protocol();
+        Self(Rc::new(Shared { stages, builder, services: RefCell::new(services) }))
+    }
+}
+
+/// Serves one connection until it ends. It ends after its current requests when the program drains.
+pub(crate) async fn serve_connection<M, V: Services<M>>(
+    stream: Stream,
+    connections: Connections<V>,
+) {
+    let Shared { stages, builder, services } = &*connections.0;
+    let make = services.borrow_mut().service(peer_of(&stream));
+    let service = make.await;
+    let Some(io) = encrypt(stream, *stages).await else { return };
+    // An upgraded connection may move to another thread, for axum spawns a task of tokio for each WebSocket.
+    let (io, relay) = portable(io);
+    let requests = Requests { service, stage: stages.requests };
+    {
+        let served = builder.serve_connection_with_upgrades(Compat::new(io), requests);
+        let (mut served, mut draining, mut drains) = (pin!(served), draining(), false);
+        // It fails if the client breaks the protocol or leaves, which concerns nobody else.
+        let _ = poll_fn(|context| {
+            if !drains && Pin::new(&mut draining).poll(context).is_ready() {
+                drains = true;
+                served.as_mut().graceful_shutdown();
+            }
+            served.as_mut().poll(context)
+        })
+        .await;
+    }
+    // Ends at once unless the connection was upgraded.
+    select(relay, draining()).await;
+}
+
+/// The connection's bytes, after the TLS handshake if the server has certificates. None if the handshake failed.
+#[cfg(feature = "tls")]
+async fn encrypt(stream: Stream, stages: Stages) -> Option<Io> {
+    use phalanx::net::IoTimeout;
+
+    const HANDSHAKE: IoTimeout =
+        IoTimeout::after(std::time::Duration::from_secs(10)).until_shutdown();
+    let Some(tls) = stages.tls else { return Some(stream.into()) };
+    let stream = Box::pin(tls.handshake(stream, HANDSHAKE)).await.ok()?;
+    Some(Io::Tls(Box::new(stream.into_polled())))
+}
+
+#[cfg(not(feature = "tls"))]
+#[allow(clippy::unused_async, reason = "the same signature as with TLS")]
+async fn encrypt(stream: Stream, _: Stages) -> Option<Io> {
+    Some(stream.into())
+}

@@ -1,0 +1,71 @@
+//! A connection's bytes, plain or encrypted.
+
+#[cfg(feature = "tls")]
+pub(crate) use encrypted::Io;
+#[cfg(not(feature = "tls"))]
+pub(crate) use phalanx::net::Polled as Io;
+
+#[cfg(feature = "tls")]
+mod encrypted {
+    use std::io::{self, IoSlice};
+    use std::task::{Context, Poll};
+
+    use phalanx::net::{PollStream, Polled, Stream};
+    use phalanx_tls::PolledTls;
+
+    /// A plain or encrypted stream.
+    #[allow(clippy::large_enum_variant, reason = "a plain stream, the usual one, needs no box")]
+    pub(crate) enum Io {
+        Plain(Polled),
+        Tls(Box<PolledTls>),
+    }
+
+    impl Io {
+        fn inner(&mut self) -> &mut dyn PollStream {
+            match self {
+                Self::Plain(stream) => stream,
+                Self::Tls(stream) => &mut **stream,
+            }
+        }
+    }
+
+    impl From<Stream> for Io {
+        fn from(stream: Stream) -> Self {
+            Self::Plain(Polled::new(stream))
+        }
+    }
+
+    impl PollStream for Io {
+        fn is_home(&self) -> bool {
+            match self {
+                Self::Plain(stream) => stream.is_home(),
+                Self::Tls(stream) => stream.is_home(),
+            }
+        }
+
+        fn poll_read(
+            &mut self,
+            context: &mut Context<'_>,
+            room: usize,
+            put: &mut dyn FnMut(&[u8]),
+        ) -> Poll<io::Result<usize>> {
+            self.inner().poll_read(context, room, put)
+        }
+
+        fn poll_write(
+            &mut self,
+            context: &mut Context<'_>,
+            parts: &[IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            self.inner().poll_write(context, parts)
+        }
+
+        fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.inner().poll_flush(context)
+        }
+
+        fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.inner().poll_shutdown(context)
+        }
+    }
+}

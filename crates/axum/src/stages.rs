@@ -1,0 +1,187 @@
+//! The stages of a server in a program's graph.
+
+use std::net::SocketAddr;
+#[cfg(feature = "tls")]
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx::net::{Listener, Stream};
+use phalanx::{CallError, Graph, SharedStage};
+use phalanx_compat::OnStage;
+#[cfg(feature = "tls")]
+use phalanx_tls::{Certificates, TlsStages};
+
+use crate::connection::{Connections, serve_connection};
+use crate::services::Services;
+
+/// Largest cohort of connections: with more, their sockets leave the cache.
+const MAX_COHORT: usize = 64;
+/// Default of [`Options::capacity`].
+pub(crate) const DEFAULT_CAPACITY: usize = 1024;
+
+/// Options of a server's [`Stages`].
+#[derive(Clone)]
+pub struct Options {
+    capacity: usize,
+    header_timeout: Option<Duration>,
+    #[cfg(feature = "tls")]
+    certificates: Option<Arc<Certificates>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Options {
+    /// The defaults, which are those of `axum::serve` where it has any: no time limit, and no TLS.
+    pub fn new() -> Self {
+        Self {
+            capacity: DEFAULT_CAPACITY,
+            header_timeout: None,
+            #[cfg(feature = "tls")]
+            certificates: None,
+        }
+    }
+
+    /// The most requests of one processor that may wait for their turn; those beyond get a response 503. The default is
+    /// 1024. Requests that wait for something else, such as a database, do not count.
+    ///
+    /// # Panics
+    /// If `count` is zero.
+    #[must_use]
+    pub fn capacity(mut self, count: usize) -> Self {
+        assert!(count > 0, "a server has room for at least one request");
+        self.capacity = count;
+        self
+    }
+
+    /// The longest time in which a client must send the head of a request over HTTP/1.1, counted from the first byte.
+    /// There is no limit by default.
+    #[must_use]
+    pub fn header_timeout(mut self, limit: Duration) -> Self {
+        self.header_timeout = Some(limit);
+        self
+    }
+
+    /// Serves over TLS, with HTTP/2 or HTTP/1.1 as the client prefers. Changed files of the certificates are loaded
+    /// again while the program runs.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, certificates: Arc<Certificates>) -> Self {
+        self.certificates = Some(certificates);
+        self
+    }
+
+    /// Declares the stages as the next of `graph`.
+    pub fn declare(self, graph: &mut Graph) -> Stages {
+        Stages {
+            #[cfg(feature = "tls")]
+            tls: self.certificates.map(|certificates| {
+                TlsStages::declare(graph, certificates, &[b"h2", b"http/1.1"], None)
+            }),
+            connections: graph.stage("connections").max_cohort(MAX_COHORT).shared(()),
+            streams: OnStage(graph.stage("streams").max_cohort(MAX_COHORT).shared(())),
+            requests: graph.stage("requests").capacity(self.capacity).shared(()),
+            header_timeout: self.header_timeout,
+        }
+    }
+}
+
+/// The stages of a server within a larger program, whose handlers use other stages of its graph.
+///
+/// ```
+/// use axum::Router;
+/// use axum::extract::State;
+/// use axum::routing::post;
+/// use phalanx::net::Listeners;
+/// use phalanx::{Graph, PartitionedStage, Runtime};
+///
+/// type Counter = PartitionedStage<u64>;
+///
+/// async fn count(State(counter): State<Counter>) -> String {
+///     let next = counter.call(0, |count| async move {
+///         count.with(|count| {
+///             *count += 1;
+///             *count
+///         })
+///     });
+///     next.await.map_or_else(|error| error.to_string(), |count| count.to_string())
+/// }
+///
+/// let mut graph = Graph::new();
+/// let http = phalanx_axum::Stages::declare(&mut graph);
+/// let counter = graph.partitioned("counter", |_| 0);
+/// let app = Router::new().route("/", post(count)).with_state(counter);
+/// let listeners = Listeners::bind("127.0.0.1:0".parse()?, 2)?;
+/// # let address = listeners.local_addr();
+/// Runtime::new().processors(2).run_and(
+///     graph,
+///     |start| {
+///         http.serve(listeners.listener(start)?, app.clone())?;
+///         Ok(())
+///     },
+///     |started| {
+///         # use std::io::{Read, Write};
+///         # let mut client = std::net::TcpStream::connect(address).unwrap();
+///         # client.write_all(b"POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+///         # let mut answer = String::new();
+///         # client.read_to_string(&mut answer).unwrap();
+///         # assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\n1"), "{answer}");
+///         started.control.drain();
+///     },
+/// )?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Stages {
+    pub(crate) connections: SharedStage<()>,
+    pub(crate) streams: OnStage,
+    pub(crate) requests: SharedStage<()>,
+    pub(crate) header_timeout: Option<Duration>,
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<TlsStages>,
+}
+
+impl Stages {
+    /// Declares the stages as the next of `graph`, with the default [`Options`].
+    pub fn declare(graph: &mut Graph) -> Self {
+        Options::new().declare(graph)
+    }
+
+    /// Serves the connections of a listener on this processor, until the program drains.
+    ///
+    /// # Errors
+    /// As [`SharedStage::dispatch`].
+    ///
+    /// # Panics
+    /// Outside of a processor.
+    pub fn serve<M: 'static, V: Services<M>>(
+        self,
+        listener: Listener,
+        services: V,
+    ) -> Result<(), CallError> {
+        let connections = Connections::new(self, services.prepared());
+        self.connections.dispatch(move |_| async move {
+            loop {
+                // Do not accept while the queue is full.
+                self.connections.wait_for_capacity().await;
+                let Some(stream) = listener.accept_next().await else { return };
+                let connections = connections.clone();
+                // If the limit of operations is reached, the connection closes; a later one may fit.
+                let _ = self.connections.dispatch(move |_| serve_connection(stream, connections));
+            }
+        })
+    }
+
+    /// Serves one connection on this processor, which it belongs to.
+    pub async fn serve_one<M: 'static, V: Services<M>>(self, stream: Stream, services: V) {
+        serve_connection(stream, Connections::new(self, services)).await;
+    }
+}
+
+/// The address of the peer, for services that want it. A Unix socket has none.
+pub(crate) fn peer_of(stream: &Stream) -> SocketAddr {
+    stream.peer_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)))
+}

@@ -1,0 +1,9 @@
+//! Applications of axum, served to real clients and in simulations.
+
+mod clients;
+mod connections;
+mod harness;
+mod requests;
+mod simulated;
+mod tokio_inside;
+mod websockets;

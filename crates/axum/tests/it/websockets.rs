@@ -1,0 +1,94 @@
+//! WebSockets, whose tasks axum spawns on tokio, and server-sent events.
+
+use std::convert::Infallible;
+use std::io::Write;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::routing::{any, get};
+use phalanx_testkit::within_limit;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::harness::{read_until, served_with};
+
+fn side_runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+async fn echo(mut socket: WebSocket) {
+    while let Some(Ok(message)) = socket.recv().await {
+        if matches!(message, Message::Text(_) | Message::Binary(_))
+            && socket.send(message).await.is_err()
+        {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_websocket_echoes_large_messages() {
+    within_limit(|| {
+        let side = side_runtime();
+        let handler = |upgrade: WebSocketUpgrade| async { upgrade.on_upgrade(echo) };
+        let app = Router::new().route("/", any(handler));
+        let server =
+            served_with(app, |server| server.processors(2).side_runtime(side.handle().clone()));
+        let (mut client, _) =
+            tungstenite::client(format!("ws://{}/", server.address), server.connect()).unwrap();
+        for length in [0, 10, 300_000] {
+            let message = tungstenite::Message::binary(vec![7; length]);
+            client.send(message.clone()).unwrap();
+            assert!(client.read().unwrap() == message);
+        }
+        client.close(None).unwrap();
+        while client.read().is_ok() {}
+        // A second one is open when the server drains, which closes it.
+        let (mut client, _) =
+            tungstenite::client(format!("ws://{}/", server.address), server.connect()).unwrap();
+        client.send(tungstenite::Message::text("hello")).unwrap();
+        assert_eq!(client.read().unwrap().into_text().unwrap().as_str(), "hello");
+        drop(server);
+        assert!(client.read().is_err());
+    });
+}
+
+#[test]
+fn server_sent_events_with_keep_alive() {
+    within_limit(|| {
+        let side = side_runtime();
+        let events = || async {
+            let first = std::iter::once(Ok::<_, Infallible>(Event::default().data("first")));
+            let never = Pending(Some(first));
+            let beat = KeepAlive::new().interval(Duration::from_millis(5)).text("beat");
+            Sse::new(never).keep_alive(beat)
+        };
+        let app = Router::new().route("/", get(events));
+        let server =
+            served_with(app, |server| server.processors(1).side_runtime(side.handle().clone()));
+        let mut client = server.connect();
+        client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        let head = read_until(&mut client, "data: first\n\n");
+        assert!(head.contains("content-type: text/event-stream"), "{head}");
+        read_until(&mut client, ": beat\n\n");
+        read_until(&mut client, ": beat\n\n");
+    });
+}
+
+/// A stream of some items that does not end.
+struct Pending<I>(Option<I>);
+
+impl<I: Iterator + Unpin> futures_core::Stream for Pending<I> {
+    type Item = I::Item;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<I::Item>> {
+        match self.0.as_mut().and_then(Iterator::next) {
+            Some(item) => std::task::Poll::Ready(Some(item)),
+            None => std::task::Poll::Pending,
+        }
+    }
+}
