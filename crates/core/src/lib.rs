@@ -44,7 +44,8 @@ mod state;
 mod sync;
 mod world;
 
-pub use crate::control::placement::{Candidate, place_connection};
+pub use crate::control::placement::{Candidate, MAX_ARRIVING, place_connection};
+pub use crate::control::relocation::{Relocation, relocate_connections};
 pub use crate::control::scaling::{ProcessorLoad, Scaling, ScalingReason, ScalingStep};
 pub use crate::error::{CallError, MoveError};
 pub use crate::future::admission::{Admission, DEFAULT_MAX_QUEUE_DELAY, Permit, Shed};

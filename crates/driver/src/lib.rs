@@ -182,8 +182,15 @@ pub trait Driver {
     fn close(&mut self, socket: Socket);
 
     /// Gives up `connection`, so that another driver of the same kind can [take it over](Driver::take_over). `None` if it
-    /// is not open, or a request on it has been started.
+    /// is not open, a request on it is in flight, or the driver receives [ahead](Driver::stop_ahead) on it.
     fn detach(&mut self, connection: Socket) -> Option<Endpoint>;
+
+    /// Stops receiving on `connection` ahead of requests, so that it can be [detached](Driver::detach) after the next
+    /// [`submit`](Driver::submit) and [`reap`](Driver::reap), unless bytes have arrived meanwhile. The next receive
+    /// starts it again. Does nothing for a driver that receives on request only, which is the default.
+    fn stop_ahead(&mut self, connection: Socket) {
+        let _ = connection;
+    }
 
     /// Takes ownership of a connection that another driver has [detached](Driver::detach), as if `listener` had accepted
     /// it: it completes an accept in flight, or the next one. The connection is closed on an error.

@@ -16,6 +16,10 @@ struct Budget;
 #[doc = include_str!("../../../docs/mechanisms/sockets.md")]
 struct Sockets;
 
+/// Placement of connections.
+#[doc = include_str!("../../../docs/mechanisms/placement.md")]
+struct Placement;
+
 /// Direct calls.
 #[doc = include_str!("../../../docs/mechanisms/direct-calls.md")]
 struct DirectCalls;

@@ -17,6 +17,7 @@
 //! | `expiry` | cancelling requests that have expired, or that shutdown ends |
 //! | `deferred` | closing and cancelling while the driver runs a payload's destructor |
 //! | `placement` | the processor that serves a connection |
+//! | `relocation` | connections that move to another processor later |
 //! | `handover` | connections on their way to that processor |
 //! | `load_sample` | how busy a processor is |
 //! | `request` | the future of a request, and the handle of a socket, on their processor and on others |
@@ -27,6 +28,7 @@ mod handover;
 mod io_timeout;
 mod load_sample;
 mod placement;
+mod relocation;
 mod request;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -42,7 +44,7 @@ use slab::Slab;
 
 use self::deferred::Deferred;
 use self::expiry::Cause;
-pub(crate) use self::handover::place;
+pub(crate) use self::handover::{Placed, place};
 pub use self::io_timeout::IoTimeout;
 use self::placement::Place;
 pub(crate) use self::placement::{Loads, Placement};
@@ -252,7 +254,7 @@ impl Io {
     /// Drops the result of an abandoned request. Closes a new connection.
     fn discard(&self, result: io::Result<Done>) {
         if let Ok(Done::Accepted(socket) | Done::Connected(socket)) = result {
-            self.place.has_arrived(socket);
+            self.place.take_arrived(socket);
             self.close(socket);
         }
     }

@@ -106,6 +106,7 @@ mod exit_report;
 #[cfg(feature = "fibre")]
 pub mod fibre;
 pub mod fs;
+mod idle_cores;
 mod io;
 pub mod metrics;
 pub mod net;

@@ -173,6 +173,7 @@ pub(super) const CRATES: &[Layers] = &[
                 "embed",
                 "error",
                 "exit_report",
+                "idle_cores",
                 "metrics",
                 "overload",
                 "region",

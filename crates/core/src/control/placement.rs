@@ -3,8 +3,8 @@
 //! Few connections are cheapest on one processor: their requests arrive together, and one sleep serves
 //! several of them. Spread over idle processors, each request wakes a processor of its own. So the law
 //! *packs*: the first processor that is not busy takes new connections, up to a small number. The number
-//! is small because connections do not move later: idle connections that become busy together must not
-//! all be on one processor.
+//! is small because most connections do not move later: idle connections that become busy together must
+//! not all be on one processor. Connections that [may move](crate::control::relocation) are packed further.
 //!
 //! Beyond that number the law *balances*: the processor with the fewest sockets takes the connection,
 //! unless the processor that accepted it has hardly more. A busy processor takes none while another one
@@ -12,13 +12,15 @@
 
 /// Sockets that one processor takes before others get any.
 const PACK_SOCKETS: usize = 8;
+/// The same for connections that may move later.
+const PACK_MOVABLE: usize = 256;
 /// Load, per mille of time awake, from which a processor is not packed any more.
 const PACK_LOAD: u32 = 650;
 /// Load, per mille of time awake, from which a processor is busy.
 const BUSY_LOAD: u32 = 900;
 /// Connections on their way to one processor. More stay with the processor that accepted them, so that
 /// the queue between the two is bounded.
-const MAX_ARRIVING: usize = 16;
+pub const MAX_ARRIVING: usize = 16;
 
 /// A processor that may serve a connection.
 #[derive(Clone, Copy, Debug)]
@@ -34,13 +36,14 @@ pub struct Candidate {
 }
 
 /// The processor that serves a connection which `here` has accepted: one of `candidates`, or `here`.
-pub fn place_connection(here: usize, candidates: &[Candidate]) -> usize {
+/// `may_move` tells whether it can be relocated.
+pub fn place_connection(here: usize, candidates: &[Candidate], may_move: bool) -> usize {
+    let most = if may_move { PACK_MOVABLE } else { PACK_SOCKETS };
     let can_take =
         |candidate: &&Candidate| candidate.processor == here || candidate.arriving < MAX_ARRIVING;
     let open = candidates.iter().filter(can_take);
-    let packed = open
-        .clone()
-        .find(|candidate| candidate.sockets < PACK_SOCKETS && candidate.load < PACK_LOAD);
+    let packed =
+        open.clone().find(|candidate| candidate.sockets < most && candidate.load < PACK_LOAD);
     if let Some(packed) = packed {
         return packed.processor;
     }
@@ -79,7 +82,7 @@ mod tests {
     }
 
     fn place(here: usize, processors: &[(usize, u32)]) -> usize {
-        place_connection(here, &candidates(processors))
+        place_connection(here, &candidates(processors), false)
     }
 
     /// Places `connections` one after another, accepted by random processors; loads stay zero.
@@ -100,6 +103,15 @@ mod tests {
         assert_eq!(spread(2, 4, 1), [4, 0]);
         assert_eq!(spread(32, 8, 1)[..2], [8, 0]);
         assert_eq!(spread(4, 20, 1), [8, 8, 4, 0]);
+    }
+
+    #[test]
+    fn connections_that_may_move_share_a_processor_until_it_has_load() {
+        let place =
+            |sockets, load| place_connection(1, &candidates(&[(sockets, load), (0, 0)]), true);
+        assert_eq!(place(200, 0), 0);
+        assert_eq!(place(200, PACK_LOAD), 1);
+        assert_eq!(place(PACK_MOVABLE, 0), 1);
     }
 
     #[test]
@@ -125,14 +137,14 @@ mod tests {
     fn a_processor_with_many_on_their_way_takes_no_more() {
         let mut all = candidates(&[(0, 0), (90, 0)]);
         all[0].arriving = MAX_ARRIVING;
-        assert_eq!(place_connection(1, &all), 1);
-        assert_eq!(place_connection(0, &all), 0, "its own connection is not on its way");
+        assert_eq!(place_connection(1, &all, false), 1);
+        assert_eq!(place_connection(0, &all, false), 0, "its own connection is not on its way");
     }
 
     #[test]
     fn a_processor_that_is_no_candidate_gives_its_connections_away() {
-        assert_eq!(place_connection(7, &candidates(&[(50, 300), (40, 300)])), 1);
-        assert_eq!(place_connection(7, &[]), 7);
+        assert_eq!(place_connection(7, &candidates(&[(50, 300), (40, 300)]), false), 1);
+        assert_eq!(place_connection(7, &[], false), 7);
     }
 
     proptest! {

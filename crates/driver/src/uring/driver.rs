@@ -61,6 +61,15 @@ impl Driver for Uring {
         Rc::into_inner(state.fd).map(Endpoint::from)
     }
 
+    fn stop_ahead(&mut self, connection: Socket) {
+        let Some(state) = self.sockets.get(connection) else { return };
+        if state.receiving.waiting.is_none()
+            && let Some(name) = state.receiving.armed
+        {
+            self.abort(name);
+        }
+    }
+
     fn take_over(&mut self, listener: Socket, connection: Endpoint) -> io::Result<Socket> {
         self.accept_detached(listener, connection.into_fd()?)
     }

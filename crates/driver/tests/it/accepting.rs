@@ -20,6 +20,8 @@ crate::on_all!(
     a_detached_connection_completes_an_accept_of_another_driver,
     a_connection_with_a_request_is_not_detached,
     a_detached_connection_needs_an_open_listener,
+    a_connection_is_detached_between_two_requests,
+    bytes_that_arrive_before_a_detachment_are_received,
 );
 
 /// Connections that one driver accepts and another takes over: before, during and after an accept.
@@ -65,6 +67,64 @@ fn a_connection_with_a_request_is_not_detached(io: &mut Harness) {
     assert!(io.driver.detach(connection).is_none());
     peer.write_all(b"here").unwrap();
     assert_eq!(io.chunk(receive).unwrap()[..], *b"here");
+}
+
+/// A connection that two drivers serve in turn.
+fn a_connection_is_detached_between_two_requests(io: &mut Harness) {
+    let (first, address) = io.listener();
+    let mut other = io.beside();
+    let (second, _) = other.listener();
+    let mut peer = io.outside.connect(address).unwrap();
+    let accept = io.start(Request::Accept { listener: first });
+    let mut connection = io.accepted(accept);
+    let (mut here, mut there) = (io, &mut other);
+    let (mut listener_here, mut listener_there) = (first, second);
+    for round in 0..6_u32 {
+        peer.write_all(&round.to_be_bytes()).unwrap();
+        let request = here.received_exactly(connection, 4);
+        here.driver.stop_ahead(connection);
+        let reply = here.send(connection, &request, "");
+        here.sent(reply).unwrap();
+        let mut answer = [0; 4];
+        peer.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, round.to_be_bytes());
+        here.idle(Duration::from_millis(5));
+        let detached = here.driver.detach(connection).expect("no request is in flight");
+        let accept = there.start(Request::Accept { listener: listener_there });
+        connection = there.driver.take_over(listener_there, detached).unwrap();
+        assert_eq!(there.accepted(accept), connection);
+        std::mem::swap(&mut here, &mut there);
+        std::mem::swap(&mut listener_here, &mut listener_there);
+    }
+}
+
+/// A driver may have received bytes ahead. Then the connection stays, and nothing is lost.
+fn bytes_that_arrive_before_a_detachment_are_received(io: &mut Harness) {
+    let (listener, address) = io.listener();
+    let mut peer = io.outside.connect(address).unwrap();
+    let accept = io.start(Request::Accept { listener });
+    let connection = io.accepted(accept);
+    peer.write_all(b"first").unwrap();
+    assert_eq!(io.received_exactly(connection, 5), b"first");
+    peer.write_all(b"second").unwrap();
+    io.idle(Duration::from_millis(20));
+    io.driver.stop_ahead(connection);
+    io.idle(Duration::from_millis(5));
+    let mut other = None;
+    if let Some(detached) = io.driver.detach(connection) {
+        let mut there = io.beside();
+        let (listener, _) = there.listener();
+        let accept = there.start(Request::Accept { listener });
+        let connection = there.driver.take_over(listener, detached).unwrap();
+        assert_eq!(there.accepted(accept), connection);
+        other = Some((there, connection));
+    }
+    peer.write_all(b"third").unwrap();
+    let bytes = match &mut other {
+        Some((there, connection)) => there.received_exactly(*connection, 11),
+        None => io.received_exactly(connection, 11),
+    };
+    assert_eq!(bytes, b"secondthird");
 }
 
 fn a_detached_connection_needs_an_open_listener(io: &mut Harness) {

@@ -1,6 +1,7 @@
 //! The hand-over of an accepted connection to the processor that serves it.
 //!
-//! 1. The accepting processor detaches the connection from its driver, before any request on it.
+//! 1. The processor detaches the connection from its driver: after the accept, before any request on it, or later between
+//!    two requests, if the program offers it (`relocation`).
 //! 2. It sends the connection as a command to the other processor, with the address of the listener.
 //! 3. The other processor's driver takes it over, as if its own listener on that address had accepted it. So the
 //!    accept loop of that processor serves it like any other.
@@ -42,6 +43,16 @@ struct Handover {
     /// The processor that accepted it; none if it returns there.
     from: Option<usize>,
     to: Arriving,
+    /// Whether that processor has served it.
+    served: bool,
+}
+
+/// Where an accepted connection is served.
+pub(crate) enum Placed {
+    /// On this processor. `served` if another one has served it before.
+    Here { served: bool },
+    /// On another processor.
+    Away,
 }
 
 impl Handover {
@@ -63,50 +74,69 @@ impl Io {
         self.place.listen(listener, address);
     }
 
-    /// Hands `connection`, which `listener` has accepted, to the processor that serves it. False if that is this one.
-    fn hand_over(&self, listener: Socket, connection: Socket) -> bool {
+    /// Hands `connection`, which `listener` has accepted, to the processor that serves it.
+    fn hand_over(&self, listener: Socket, connection: Socket) -> Placed {
         let place = &self.place;
-        if place.shared.members.len() == 1
-            || place.has_arrived(connection)
-            || self.drain_announced.get()
-        {
-            return false;
+        if place.shared.members.len() == 1 {
+            return Placed::Here { served: false };
         }
-        let Some(address) = place.address(listener) else { return false };
+        if let Some(arrived) = place.take_arrived(connection) {
+            return Placed::Here { served: arrived.served };
+        }
+        let Some(address) = place.address(listener).filter(|_| !self.drain_announced.get()) else {
+            return Placed::Here { served: false };
+        };
         let target = place.choose(address);
-        if target == place.index {
-            return false;
+        match target != place.index && self.send_to(target, address, connection, false) {
+            true => Placed::Away,
+            false => Placed::Here { served: false },
         }
+    }
+
+    /// Sends `connection` to the processor `target`, which listens on `address`. False if a request is in flight.
+    fn send_to(
+        &self,
+        target: usize,
+        address: SocketAddr,
+        connection: Socket,
+        served: bool,
+    ) -> bool {
         let detached = self.try_driver(|driver| Ok(driver.detach(connection)));
         let Ok(Some(connection)) = detached else { return false };
-        let to = Arriving::at(&place.shared, target);
-        Handover { connection, address, from: Some(place.index), to }.send();
+        let to = Arriving::at(&self.place.shared, target);
+        Handover { connection, address, from: Some(self.place.index), to, served }.send();
         true
     }
 
+    /// Hands over `connection`, which `listener` has accepted and whose program offers it, to the processor `target`.
+    /// False if it cannot be detached.
+    pub(super) fn relocate(&self, listener: Socket, connection: Socket, target: usize) -> bool {
+        let Some(address) = self.place.address(listener) else { return false };
+        !self.drain_announced.get() && self.send_to(target, address, connection, true)
+    }
+
     /// Takes over a connection that another processor has accepted, or returns it.
-    fn take_over(&self, Handover { connection, address, from, to }: Handover) {
+    fn take_over(&self, Handover { connection, address, from, to, served }: Handover) {
         match (self.place.listener(address), from) {
             (Some(listener), _) => {
                 // On an error the driver has closed it, as an accept that fails does.
                 if let Ok(connection) =
                     self.try_driver(|driver| driver.take_over(listener, connection))
                 {
-                    let arrived = Arrived { connection, listener, _counted: to };
+                    let arrived = Arrived { connection, listener, served, _counted: to };
                     self.place.arrived.borrow_mut().push(arrived);
                 }
             }
             (None, Some(from)) => {
                 let to = Arriving::at(&self.place.shared, from);
-                Handover { connection, address, from: None, to }.send();
+                Handover { connection, address, from: None, to, served }.send();
             }
             (None, None) => drop(connection),
         }
     }
 }
 
-/// Hands `connection`, which `listener` of this processor has accepted, to the processor that serves it. False if that
-/// is this one.
-pub(crate) fn place(listener: Socket, connection: Socket) -> bool {
+/// Hands `connection`, which `listener` of this processor has accepted, to the processor that serves it.
+pub(crate) fn place(listener: Socket, connection: Socket) -> Placed {
     with(|io| io.hand_over(listener, connection))
 }

@@ -7,19 +7,21 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use phalanx_core::{Candidate, Control, ProcessorId, now, place_connection};
+use phalanx_core::{Candidate, Control, MAX_ARRIVING, ProcessorId, now, place_connection};
 use phalanx_driver::Socket;
 
 use super::handover::Arriving;
 use super::load_sample::LoadSample;
+use super::relocation::{Offers, Relocations};
 use crate::active::ActiveProcessors;
+use crate::idle_cores::IdleCores;
 
 /// The time between two measurements of a processor's load.
-const LOAD_INTERVAL: Duration = Duration::from_millis(20);
+pub(super) const LOAD_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The placement of all connections of a program.
 pub(crate) struct Placement {
@@ -27,9 +29,18 @@ pub(crate) struct Placement {
     /// The number of processors that can run at the same time.
     cores: usize,
     active: ActiveProcessors,
-    loads: Loads,
-    /// The processors that listen on each address, in ascending order.
-    listening: Mutex<HashMap<SocketAddr, Vec<usize>>>,
+    pub(super) loads: Loads,
+    listening: Mutex<HashMap<SocketAddr, Listening>>,
+    pub(super) relocations: Relocations,
+}
+
+/// The listeners of an address.
+#[derive(Default)]
+struct Listening {
+    /// Their processors, in ascending order.
+    processors: Vec<usize>,
+    /// Whether the program offers their connections, so that they may move later.
+    offered: bool,
 }
 
 /// A processor. Each has a cache line of its own, because its numbers change often.
@@ -40,6 +51,22 @@ pub(super) struct Member {
     sockets: AtomicUsize,
     /// Connections that others have handed to it, until its accept returns them.
     pub(super) arriving: AtomicUsize,
+    /// Its last measurement of its own load: the time in milliseconds, and below 32 bits the processor time in
+    /// thousandths.
+    load: AtomicU64,
+}
+
+impl Member {
+    /// The processor time that it has used in the recent past, in thousandths; none if it has not measured it.
+    fn worked(&self, now: Duration) -> Option<u32> {
+        let load = self.load.load(Ordering::Relaxed);
+        let age = millis(now).saturating_sub(load >> 32);
+        (load != 0 && age <= 3 * millis(LOAD_INTERVAL)).then_some(load as u32)
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The source of the loads.
@@ -68,6 +95,24 @@ impl Loads {
             Loads::Drawn(world) => world.draw(1_001) as u32,
         }
     }
+
+    /// The processor time of this thread, in nanoseconds. None in a simulation.
+    pub(super) fn worked(&self) -> Option<u64> {
+        match self {
+            Loads::Measured(_) => Some(crate::clock::worked()),
+            #[cfg(feature = "sim")]
+            Loads::Drawn(_) => None,
+        }
+    }
+
+    /// The idle time of all cores, in thousandths of one core.
+    pub(super) fn idle(&self, cores: &mut IdleCores, now: Duration) -> u32 {
+        match self {
+            Loads::Measured(_) => cores.at(now),
+            #[cfg(feature = "sim")]
+            Loads::Drawn(world) => world.draw(1_001) as u32,
+        }
+    }
 }
 
 impl Placement {
@@ -82,9 +127,11 @@ impl Placement {
             id,
             sockets: AtomicUsize::new(0),
             arriving: AtomicUsize::new(0),
+            load: AtomicU64::new(0),
         });
-        let (members, listening) = (members.collect(), Mutex::default());
-        Arc::new(Self { members, cores, active, loads, listening })
+        let (listening, relocations) = Default::default();
+        let members = members.collect();
+        Arc::new(Self { members, cores, active, loads, listening, relocations })
     }
 
     /// Processors with this number or a larger one get connections only if none with a smaller one listens.
@@ -92,7 +139,7 @@ impl Placement {
         self.cores.min(self.active.count())
     }
 
-    fn listening(&self) -> MutexGuard<'_, HashMap<SocketAddr, Vec<usize>>> {
+    fn listening(&self) -> MutexGuard<'_, HashMap<SocketAddr, Listening>> {
         self.listening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -106,20 +153,23 @@ pub(super) struct Place {
     /// Connections of other processors that its accepts have not returned yet.
     pub(super) arrived: RefCell<Vec<Arrived>>,
     loads: Box<[Cell<LoadSample>]>,
+    pub(super) offers: Offers,
 }
 
 /// A connection that another processor has accepted.
 pub(super) struct Arrived {
     pub(super) connection: Socket,
     pub(super) listener: Socket,
+    /// Whether that processor has served it.
+    pub(super) served: bool,
     pub(super) _counted: Arriving,
 }
 
 impl Place {
     pub(super) fn new(shared: Arc<Placement>, index: usize) -> Self {
         let loads = shared.members.iter().map(|_| Cell::default()).collect();
-        let (listeners, arrived) = Default::default();
-        Self { shared, index, listeners, arrived, loads }
+        let (listeners, arrived, offers) = Default::default();
+        Self { shared, index, listeners, arrived, loads, offers }
     }
 
     pub(super) fn id(&self) -> ProcessorId {
@@ -144,7 +194,7 @@ impl Place {
             && listeners.iter().all(|(_, other)| *other != Some(address))
         {
             let mut listening = self.shared.listening();
-            let processors = listening.entry(address).or_default();
+            let processors = &mut listening.entry(address).or_default().processors;
             processors.retain(|processor| *processor != self.index);
             if processors.is_empty() {
                 listening.remove(&address);
@@ -162,7 +212,7 @@ impl Place {
         self.listeners.borrow_mut().push((socket, address));
         let Some(address) = address else { return };
         let mut listening = self.shared.listening();
-        let processors = listening.entry(address).or_default();
+        let processors = &mut listening.entry(address).or_default().processors;
         if let Err(at) = processors.binary_search(&self.index) {
             processors.insert(at, self.index);
         }
@@ -180,34 +230,50 @@ impl Place {
         listeners.iter().find(|(other, _)| *other == listener).and_then(|(_, address)| *address)
     }
 
-    /// Whether `connection` came from another processor. True once.
-    pub(super) fn has_arrived(&self, connection: Socket) -> bool {
+    /// Removes `connection` from those that came from another processor.
+    pub(super) fn take_arrived(&self, connection: Socket) -> Option<Arrived> {
         let mut arrived = self.arrived.borrow_mut();
         let at = arrived.iter().position(|arrived| arrived.connection == connection);
-        at.map(|at| arrived.swap_remove(at)).is_some()
+        at.map(|at| arrived.swap_remove(at))
     }
 
     /// The processor that serves a connection to `address` that this one has accepted.
     pub(super) fn choose(&self, address: SocketAddr) -> usize {
-        let listening = self.shared.listening();
-        let Some(processors) = listening.get(&address) else { return self.index };
-        let preferred = self.shared.preferred();
-        let preferred = processors.partition_point(|index| *index < preferred);
-        let processors = match preferred {
-            0 => &processors[..],
-            preferred => &processors[..preferred],
-        };
-        let candidates: Vec<_> =
-            processors.iter().map(|&processor| self.candidate(processor)).collect();
-        drop(listening);
-        place_connection(self.index, &candidates)
+        let may_move = self.shared.listening().get(&address).is_some_and(|these| these.offered);
+        place_connection(self.index, &self.candidates(address, may_move), may_move)
     }
 
-    fn candidate(&self, processor: usize) -> Candidate {
+    /// The processors that get connections to `address`, which the program offers if `offered`.
+    pub(super) fn candidates(&self, address: SocketAddr, offered: bool) -> Vec<Candidate> {
+        let mut listening = self.shared.listening();
+        let Some(these) = listening.get_mut(&address) else { return Vec::new() };
+        these.offered = offered;
+        let preferred = self.shared.preferred();
+        let processors = match these.processors.partition_point(|index| *index < preferred) {
+            0 => these.processors.clone(),
+            preferred => these.processors[..preferred].to_vec(),
+        };
+        drop(listening);
+        processors.into_iter().map(|processor| self.candidate(processor)).collect()
+    }
+
+    pub(super) fn candidate(&self, processor: usize) -> Candidate {
         let member = &self.shared.members[processor];
         let arriving = member.arriving.load(Ordering::Relaxed);
         let sockets = member.sockets.load(Ordering::Relaxed) + arriving;
-        let load = self.shared.loads.of(processor, &self.loads[processor]);
+        let awake = self.shared.loads.of(processor, &self.loads[processor]);
+        let load = member.worked(now()).map_or(awake, |worked| worked.min(awake));
         Candidate { processor, sockets, arriving, load }
+    }
+
+    /// Publishes this processor's load.
+    pub(super) fn publish_load(&self, now: Duration, load: u32) {
+        let packed = millis(now) << 32 | u64::from(load);
+        self.shared.members[self.index].load.store(packed, Ordering::Relaxed);
+    }
+
+    /// Whether so many connections are on their way to `processor` that no more should be sent.
+    pub(super) fn is_crowded(&self, processor: usize) -> bool {
+        self.shared.members[processor].arriving.load(Ordering::Relaxed) >= MAX_ARRIVING
     }
 }

@@ -9,12 +9,16 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::task::{Context, Poll};
 
 use phalanx_core::ProcessorId;
 use phalanx_driver::{Done, Driver, Request, Socket};
 
 use super::{Io, IoTimeout, try_with, with};
+
+/// No processor.
+const STAYS: u16 = u16::MAX;
 
 /// The error of using a stream, a listener or another socket away from the processor that made it, or of awaiting a
 /// read, a write or another request there.
@@ -76,6 +80,12 @@ pub(crate) fn release(home: ProcessorId, release: impl FnOnce(&Io) + Copy + Send
 pub(crate) struct HomeSocket {
     socket: Socket,
     home: ProcessorId,
+    /// The listener that has accepted it.
+    listener: Option<Socket>,
+    /// Whether another processor has served it before.
+    has_moved: bool,
+    /// The processor to which the connection moves when it is offered next, or [`STAYS`].
+    leaves_for: AtomicU16,
 }
 
 impl HomeSocket {
@@ -85,7 +95,7 @@ impl HomeSocket {
             io.place.opened();
             io.home
         });
-        Self { socket, home }
+        Self { socket, home, listener: None, has_moved: false, leaves_for: AtomicU16::new(STAYS) }
     }
 
     /// Takes ownership of a new listening socket of this processor's driver.
@@ -94,13 +104,65 @@ impl HomeSocket {
             io.listens(socket);
             io.home
         });
-        Self { socket, home }
+        Self { socket, home, listener: None, has_moved: false, leaves_for: AtomicU16::new(STAYS) }
     }
 
-    /// Takes ownership of a new socket that a [request](Self::request) on this socket returned.
-    pub(crate) fn beside(&self, socket: Socket) -> Self {
+    /// Takes ownership of a connection that a [request](Self::request) on this listener returned.
+    pub(crate) fn accepted(&self, socket: Socket, served: bool) -> Self {
         try_with(|io| io.place.opened());
-        Self { socket, home: self.home }
+        Self {
+            socket,
+            home: self.home,
+            listener: Some(self.socket),
+            has_moved: served,
+            leaves_for: AtomicU16::new(STAYS),
+        }
+    }
+
+    /// Hands the connection to another processor, if one should serve it. False if it stays.
+    ///
+    /// The driver may be receiving ahead, so that the connection cannot be detached now. Then the next
+    /// [send](Self::send) stops that, and the offer after it succeeds, unless the client sends before it has the answer.
+    pub(crate) fn relocate(&self) -> bool {
+        let Some(listener) = self.listener else { return false };
+        let moved = try_with(|io| {
+            if io.home != self.home {
+                return false;
+            }
+            let prepared = self.leaves_for.swap(STAYS, Ordering::Relaxed);
+            let target = match prepared {
+                STAYS => io.relocation(listener),
+                target => Some(target),
+            };
+            let Some(target) = target else { return false };
+            let moved = io.relocate(listener, self.socket, target.into());
+            if !moved && prepared == STAYS {
+                self.leaves_for.store(target, Ordering::Relaxed);
+            }
+            moved
+        });
+        moved == Some(true)
+    }
+
+    /// Whether another processor has served the connection before.
+    pub(crate) fn has_moved(&self) -> bool {
+        self.has_moved
+    }
+
+    /// As [`request`](Self::request), for requests that send.
+    pub(crate) fn send(
+        &self,
+        request: impl FnOnce(Socket) -> Request,
+        timeout: IoTimeout,
+    ) -> Requested {
+        if self.leaves_for.load(Ordering::Relaxed) != STAYS {
+            let stop = |driver: &mut dyn Driver| {
+                driver.stop_ahead(self.socket);
+                Ok(())
+            };
+            try_with(|io| (io.home == self.home).then(|| io.try_driver(stop)));
+        }
+        self.request(request, timeout)
     }
 
     /// The socket in its driver.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use phalanx_driver::{Done, Endpoint, Request};
 
 use super::Stream;
-use crate::io::{HomeSocket, IoTimeout, place, with};
+use crate::io::{HomeSocket, IoTimeout, Placed, place, with};
 
 /// A TCP or Unix listening socket of this processor. Using it on another one fails with
 /// [`Elsewhere`](super::Elsewhere). Dropping it closes it.
@@ -39,8 +39,10 @@ impl Listener {
         let accept = |listener| Request::Accept { listener };
         loop {
             match self.0.request(accept, IoTimeout::NONE.until_shutdown()).await? {
-                Done::Accepted(socket) if place(self.0.socket(), socket) => (),
-                Done::Accepted(socket) => return Ok(Stream(self.0.beside(socket))),
+                Done::Accepted(socket) => match place(self.0.socket(), socket) {
+                    Placed::Away => (),
+                    Placed::Here { served } => return Ok(Stream(self.0.accepted(socket, served))),
+                },
                 other => unreachable!("accept completed with {other:?}"),
             }
         }

@@ -205,7 +205,7 @@ impl Stream {
         timeout: IoTimeout,
     ) -> io::Result<Vec<u8>> {
         let payload = payload.into();
-        match self.0.request(|socket| Request::Send { socket, payload }, timeout).await? {
+        match self.0.send(|socket| Request::Send { socket, payload }, timeout).await? {
             Done::Sent(head) => Ok(head),
             other => unreachable!("send completed with {other:?}"),
         }
@@ -221,7 +221,7 @@ impl Stream {
         timeout: IoTimeout,
     ) -> io::Result<()> {
         let parts = parts.into_iter().collect();
-        match self.0.request(|socket| Request::SendVectored { socket, parts }, timeout).await? {
+        match self.0.send(|socket| Request::SendVectored { socket, parts }, timeout).await? {
             Done::Sent(_) => Ok(()),
             other => unreachable!("send completed with {other:?}"),
         }
@@ -263,10 +263,47 @@ impl Stream {
     ) -> io::Result<SentFile> {
         let file = file.0.clone();
         let send = |socket| Request::SendFile { socket, head, file, offset, length };
-        match self.0.request(send, timeout).await? {
+        match self.0.send(send, timeout).await? {
             Done::SentFile { head, bytes } => Ok(SentFile { head, bytes }),
             other => unreachable!("sending a file completed with {other:?}"),
         }
+    }
+
+    /// Offers the connection to the other processors. True if it has moved: then drop the stream, on which every request
+    /// now fails with `EBADF`. A move closes nothing: the listener of the other processor on the same address accepts the
+    /// connection, as if the client had just connected, and the operation that serves it there starts from the beginning.
+    /// So call this between two requests, when nothing of the connection has to be remembered, and all bytes that were
+    /// read are answered.
+    ///
+    /// Connections gather on one processor while one core can do the work, and spread when it cannot and another core is
+    /// idle. Only connections that a [`Listener`](super::Listener) of an IP address has accepted move. An offer costs a
+    /// few instructions while none should.
+    ///
+    /// ```
+    /// use phalanx::net::{IoTimeout, Stream};
+    ///
+    /// async fn echo(stream: Stream) -> std::io::Result<()> {
+    ///     let mut bytes = Vec::new();
+    ///     while stream.read(&mut bytes, IoTimeout::NONE).await? > 0 {
+    ///         bytes = stream.write(bytes, IoTimeout::NONE).await?;
+    ///         if stream.offer() {
+    ///             break;
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// A server that limits its connections may find one too many for a moment, because the connection is accepted again
+    /// before it is dropped here. It should accept a connection that [has moved](Self::has_moved) nevertheless.
+    #[must_use = "the operation of a connection that has moved must end"]
+    pub fn offer(&self) -> bool {
+        self.0.relocate()
+    }
+
+    /// Whether another processor has served the connection, and has [offered](Self::offer) it.
+    pub fn has_moved(&self) -> bool {
+        self.0.has_moved()
     }
 
     /// Shuts down one or both directions. After the write direction, the peer reads the end of the stream.

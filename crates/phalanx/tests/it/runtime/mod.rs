@@ -17,6 +17,7 @@ mod life;
 mod listeners;
 mod many;
 mod net;
+mod offers;
 mod panics;
 mod sending;
 mod stalls;

@@ -16,12 +16,14 @@ const MESSAGE: &[u8] = b"hello to any processor";
 /// Connections that each processor has served.
 type Served = Rc<RefCell<Vec<usize>>>;
 
-/// A server that echoes, and clients that connect one after another, and stay. Processor 0 closes its listener after
+/// A server that echoes, and [offers](phalanx::net::Stream::offer) its connections if there is more than one round.
+/// Clients connect one after another, send a message in each of `rounds`, and stay. Processor 0 closes its listener after
 /// `accepts` connections. Calls `on_start` on each processor. Returns the number of clients that got an answer.
 fn echo(
     world: &mut World,
     served: &Served,
     accepts: usize,
+    rounds: usize,
     on_start: impl Fn(ActiveProcessors) + 'static,
 ) -> Rc<Cell<usize>> {
     world.set_faults(Faults { reset: 0, accept: 0, ..Faults::drawn(world.seed()) });
@@ -29,7 +31,7 @@ fn echo(
     let listeners = RefCell::new(world.listen(address));
     let mut graph = Graph::new();
     let stage = graph.shared("echo", ());
-    let count = served.clone();
+    let (count, offers) = (served.clone(), rounds > 1);
     world.program(graph, move |start| {
         on_start(start.active());
         let listener = Listener::new(listeners.borrow_mut().pop().expect("one for each"))?;
@@ -48,6 +50,9 @@ fn echo(
                     {
                         bytes = stream.write(bytes, IoTimeout::NONE).await.unwrap();
                         bytes.clear();
+                        if offers && stream.offer() {
+                            return;
+                        }
                     }
                 });
                 echo.unwrap();
@@ -62,12 +67,15 @@ fn echo(
             net.sleep(Duration::from_millis(20 * number as u64)).await;
             // The address is closed once, and connections that nobody has accepted are then reset.
             let Ok(mut client) = net.connect(address).await else { return };
-            let Ok(()) = client.write_all(MESSAGE).await else { return };
-            let mut answer = Vec::new();
-            while answer.len() < MESSAGE.len() {
-                let Ok(1..) = client.read(&mut answer).await else { return };
+            for _ in 0..rounds {
+                let Ok(()) = client.write_all(MESSAGE).await else { return };
+                let mut answer = Vec::new();
+                while answer.len() < MESSAGE.len() {
+                    let Ok(1..) = client.read(&mut answer).await else { return };
+                }
+                assert_eq!(answer, MESSAGE);
+                net.sleep(Duration::from_millis(5 + number as u64)).await;
             }
-            assert_eq!(answer, MESSAGE);
             answered.set(answered.get() + 1);
         });
     }
@@ -82,7 +90,7 @@ fn every_connection_is_served_once_and_few_share_a_processor() {
         let answered = Cell::new(None);
         sim::run(seed, |world| {
             served.borrow_mut().resize(world.processors(), 0);
-            answered.set(Some(echo(world, &served, usize::MAX, |_| ())));
+            answered.set(Some(echo(world, &served, usize::MAX, 1, |_| ())));
         });
         assert_eq!(answered.take().map(|answered| answered.get()), Some(CLIENTS));
         let served = served.borrow();
@@ -107,7 +115,7 @@ fn a_listener_may_close_while_connections_are_on_their_way() {
                 world.set_processors(2);
             }
             served.borrow_mut().resize(world.processors(), 0);
-            answered.set(Some(echo(world, &served, seed as usize % 6, |_| ())));
+            answered.set(Some(echo(world, &served, seed as usize % 6, 1, |_| ())));
         });
         lost.set(lost.get() + CLIENTS - answered.take().expect("it ran").get());
         all.set(all.get() + CLIENTS);
@@ -123,7 +131,7 @@ fn only_active_processors_get_new_connections() {
         sim::run(seed, |world| {
             world.set_processors(4);
             served.borrow_mut().resize(4, 0);
-            echo(world, &served, usize::MAX, |active| active.set(0));
+            echo(world, &served, usize::MAX, 1, |active| active.set(0));
         });
         assert_eq!(*served.borrow(), [CLIENTS, 0, 0, 0]);
     });
@@ -142,7 +150,7 @@ fn processors_may_rest_and_return_while_connections_arrive() {
             let found: Rc<RefCell<Option<ActiveProcessors>>> = Rc::default();
             let (active, net) = (found.clone(), world.net());
             let on_start = move |active| *found.borrow_mut() = Some(active);
-            answered.set(Some(echo(world, &served, usize::MAX, on_start)));
+            answered.set(Some(echo(world, &served, usize::MAX, 1, on_start)));
             world.client(async move {
                 for step in 0..50 {
                     net.sleep(Duration::from_millis(1 + (seed ^ step) % 10)).await;
@@ -159,4 +167,39 @@ fn processors_may_rest_and_return_while_connections_arrive() {
         served_by_all.set(served_by_all.get() + usize::from(all));
     });
     assert!(served_by_all.get() > 0, "no seed used three processors");
+}
+
+/// Connections move between their requests, among processors that become active and inactive; every request is answered.
+#[test]
+fn offered_connections_move_and_lose_nothing() {
+    let (moved, all) = (Cell::new(0), Cell::new(0));
+    sim::explore_each(24, |seed| {
+        let (served, answered) = (Served::default(), Cell::new(None));
+        sim::run(seed, |world| {
+            let processors = 2 + seed as usize % 3;
+            world.set_processors(processors);
+            served.borrow_mut().resize(processors, 0);
+            let on_start = move |active: ActiveProcessors| {
+                active.set(if seed % 4 == 0 { 1 } else { processors });
+            };
+            answered.set(Some(echo(world, &served, usize::MAX, 8, on_start)));
+        });
+        assert_eq!(answered.take().map(|answered| answered.get()), Some(CLIENTS));
+        moved.set(moved.get() + served.borrow().iter().sum::<usize>() - CLIENTS);
+        all.set(all.get() + CLIENTS);
+    });
+    assert!(moved.get() > 0 || all.get() < 10 * CLIENTS, "no connection has moved");
+}
+
+/// A listener that closes while connections move: a client gets all answers, or is disconnected.
+#[test]
+fn a_listener_may_close_while_connections_move() {
+    sim::explore_each(16, |seed| {
+        let served = Served::default();
+        sim::run(seed, |world| {
+            world.set_processors(3);
+            served.borrow_mut().resize(3, 0);
+            echo(world, &served, 1 + seed as usize % 9, 8, |_| ());
+        });
+    });
 }

@@ -1,0 +1,141 @@
+//! Relocation: connections that move to another processor between two requests, if the program
+//! [offers](crate::net::Stream::offer) them.
+//!
+//! A processor measures its own load when a connection is offered, at most once in [`LOAD_INTERVAL`], and asks the law
+//! ([`relocate_connections`]) for a *plan*: how many of the connections that are offered next it hands over, and to which
+//! processor. Without a plan an offer costs two comparisons. `handover` moves the connection.
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use phalanx_core::{Candidate, Relocation, now, relocate_connections};
+use phalanx_driver::Socket;
+
+use super::Io;
+use super::placement::{LOAD_INTERVAL, Place};
+use crate::idle_cores::IdleCores;
+
+/// How long a plan that spreads connections is carried out before the loads are considered again.
+const SPREAD_TIME: Duration = Duration::from_millis(100);
+/// Time after a spread in which no connections gather.
+const SPREAD_PAUSE: Duration = Duration::from_secs(1);
+/// A measurement over more time does not tell the present load.
+const MAX_INTERVAL: Duration = LOAD_INTERVAL.saturating_mul(10);
+/// The connections that a processor hands over in one interval: this number, or a fraction of its sockets.
+const MIN_PER_INTERVAL: usize = 16;
+const FRACTION_PER_INTERVAL: usize = 16;
+
+/// The relocations of all processors of a program.
+#[derive(Default)]
+pub(super) struct Relocations {
+    idle: Mutex<IdleCores>,
+    /// The time of the last spread, in nanoseconds.
+    spread: AtomicU64,
+}
+
+impl Relocations {
+    fn has_spread_recently(&self, now: Duration) -> bool {
+        let last = Duration::from_nanos(self.spread.load(Ordering::Relaxed));
+        !last.is_zero() && now < last + SPREAD_PAUSE
+    }
+}
+
+/// One processor's part in the relocations.
+#[derive(Default)]
+pub(super) struct Offers {
+    next_look: Cell<Duration>,
+    /// The time of the last measurement, and the thread's processor time at that time.
+    measured: Cell<(Duration, u64)>,
+    plan: Cell<Option<Plan>>,
+}
+
+/// Connections to hand over.
+#[derive(Clone, Copy)]
+struct Plan {
+    address: SocketAddr,
+    to: usize,
+    left: usize,
+}
+
+impl Io {
+    /// The processor to which a connection of `listener` that is offered now should move.
+    #[inline]
+    pub(super) fn relocation(&self, listener: Socket) -> Option<u16> {
+        let place = &self.place;
+        if place.shared.members.len() == 1 {
+            return None;
+        }
+        let now = now();
+        if now >= place.offers.next_look.get() {
+            place.look(listener, now);
+        }
+        place.offers.plan.get().and_then(|plan| place.follow(plan, listener))
+    }
+}
+
+impl Place {
+    /// Takes a connection from the plan, if `listener` has its address.
+    fn follow(&self, plan: Plan, listener: Socket) -> Option<u16> {
+        if self.address(listener) != Some(plan.address) || self.is_crowded(plan.to) {
+            return None;
+        }
+        let left = plan.left - 1;
+        self.offers.plan.set((left > 0).then_some(Plan { left, ..plan }));
+        u16::try_from(plan.to).ok()
+    }
+
+    /// Measures this processor's load, and makes a plan for the connections of `listener`.
+    #[cold]
+    fn look(&self, listener: Socket, now: Duration) {
+        let offers = &self.offers;
+        offers.next_look.set(now + LOAD_INTERVAL);
+        offers.plan.set(None);
+        let Some(address) = self.address(listener) else { return };
+        if let Some(worked) = self.shared.loads.worked() {
+            let (before, worked_before) = offers.measured.replace((now, worked));
+            let elapsed = now.saturating_sub(before);
+            if elapsed > MAX_INTERVAL {
+                return;
+            }
+            let load = 1_000 * u128::from(worked.saturating_sub(worked_before))
+                / elapsed.as_nanos().max(1);
+            self.publish_load(now, load.min(1_000) as u32);
+        }
+        let Some(Relocation { to, connections, spreads }) = self.relocation(address, now) else {
+            return;
+        };
+        let mut left = connections;
+        if spreads {
+            let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+            self.shared.relocations.spread.store(now, Ordering::Relaxed);
+            offers.next_look.set(offers.next_look.get() + SPREAD_TIME);
+        } else {
+            left = left.min((connections / FRACTION_PER_INTERVAL).max(MIN_PER_INTERVAL));
+        }
+        offers.plan.set((left > 0).then_some(Plan { address, to, left }));
+    }
+
+    fn relocation(&self, address: SocketAddr, now: Duration) -> Option<Relocation> {
+        let mut others = self.candidates(address, true);
+        let Some(own) = others.iter().position(|other| other.processor == self.index) else {
+            // This processor is not active.
+            let least = others.iter().min_by_key(|other| (other.load, other.sockets))?;
+            return Some(Relocation {
+                to: least.processor,
+                connections: self.candidate(self.index).sockets,
+                spreads: false,
+            });
+        };
+        let own: Candidate = others.remove(own);
+        let relocations = &self.shared.relocations;
+        let idle = || {
+            let mut idle = relocations.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            self.shared.loads.idle(&mut idle, now)
+        };
+        let decided = relocate_connections(&own, &others, idle)?;
+        (decided.spreads || !relocations.has_spread_recently(now)).then_some(decided)
+    }
+}

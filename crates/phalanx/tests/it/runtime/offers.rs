@@ -1,0 +1,90 @@
+//! Connections that move between two requests.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use phalanx::Graph;
+use phalanx::net::{IoTimeout, Listeners, Stream};
+use phalanx::runtime::{ActiveProcessors, DriverChoice, StartContext};
+
+use phalanx_testkit::tcp::patient;
+
+use crate::runtime::harness::runtime;
+use crate::runtime::on_each_driver;
+
+on_each_driver!(connections_leave_an_inactive_processor);
+
+const PROCESSORS: usize = 2;
+const CLIENTS: usize = 24;
+
+/// Answers each byte with the number of the processor.
+async fn answer(stream: Stream, number: u8) {
+    let mut bytes = Vec::new();
+    while let Ok(1..) = stream.read(&mut bytes, IoTimeout::NONE.until_shutdown()).await {
+        bytes.fill(number);
+        bytes = stream.write(bytes, IoTimeout::NONE).await.unwrap();
+        if stream.offer() {
+            return;
+        }
+    }
+}
+
+/// Every client gets one answer for each byte, and in the end from processor 0. No connection is closed.
+fn connections_leave_an_inactive_processor(driver: DriverChoice) {
+    let listeners = Listeners::bind((Ipv4Addr::LOCALHOST, 0).into(), PROCESSORS).unwrap();
+    let address = listeners.local_addr();
+    let mut graph = Graph::new();
+    let stage = graph.shared("answer", ());
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let start = |start: &StartContext| {
+        let (listener, number) = (listeners.listener(start)?, start.processor() as u8);
+        let accepted = accepted.clone();
+        stage.dispatch(move |_| {
+            listener.accept_each(move |stream| {
+                accepted.fetch_add(1, Ordering::Relaxed);
+                stage.dispatch(move |_| answer(stream, number)).unwrap();
+            })
+        })?;
+        Ok(())
+    };
+    let mut clients = None;
+    let ready = |up: &phalanx::runtime::Started| {
+        let (control, active) = (up.control.clone(), up.active.clone());
+        clients = Some(thread::spawn(move || {
+            let driven = thread::spawn(move || drive(&active, address)).join();
+            control.drain();
+            driven.expect("every client got its answers")
+        }));
+    };
+    let ran = runtime(driver, PROCESSORS).run_and(graph, start, ready);
+    let elsewhere = clients.expect("it has started").join().unwrap();
+    ran.unwrap();
+    assert!(accepted.load(Ordering::Relaxed) >= CLIENTS + elsewhere, "a move is an accept");
+}
+
+/// Returns the number of clients that another processor served at first.
+fn drive(active: &ActiveProcessors, address: SocketAddr) -> usize {
+    let connect = || patient(TcpStream::connect(address).unwrap());
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| connect()).collect();
+    let elsewhere = clients.iter_mut().map(ask).filter(|number| *number > 0).count();
+    assert!(elsewhere > 0, "many connections are balanced");
+    active.set(1);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !clients.iter_mut().map(ask).all(|number| number == 0) {
+        assert!(Instant::now() < deadline, "connections stay on the inactive processor");
+        thread::sleep(Duration::from_millis(1));
+    }
+    elsewhere
+}
+
+/// Sends a byte; returns the answer, the processor's number.
+fn ask(stream: &mut TcpStream) -> u8 {
+    let mut answer = [0; 1];
+    stream.write_all(b"?").unwrap();
+    stream.read_exact(&mut answer).expect("the connection is not closed");
+    answer[0]
+}
