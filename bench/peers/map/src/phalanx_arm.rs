@@ -98,6 +98,9 @@ async fn client(stream: Stream, run: impl AsyncFn(Request) -> Option<Answer>) ->
         if !out.is_empty() {
             out = stream.write(out, IoTimeout::NONE).await.ok()?;
         }
+        if bytes.is_empty() && stream.offer() {
+            break;
+        }
     }
     Some(())
 }
