@@ -52,16 +52,15 @@ Tasks:
                   allocations, misses, system calls) and compare it with
                   xtask/gates.txt; --update writes the results. Requires valgrind
   peers           install the programs that benchmarks compare with in target/peers:
-                  static-web-server, rumqttd, mochi-mqtt and phalanx-runtimes. Requires
-                  go for mochi-mqtt, and names the missing packages of Debian
+                  static-web-server, rumqttd, mochi-mqtt, phalanx-runtimes and
+                  phalanx-axum-arms. Requires go for mochi-mqtt, and names the missing
+                  packages of Debian
   posix DIR [--carriers N] [--jobs N] [TEST..]
                   compile the Open POSIX Test Suite in DIR, the folder open_posix_testsuite
                   of the Linux Test Project, run its tests natively and under `phalanx
                   threads` with N (2) carriers, and print a table of different verdicts.
                   TEST is the beginning of a name, such as pthread_ or sem_wait/1. Tests
                   that set the clock are left out. Exits with 1 if a test always differs
-                  static-web-server, rumqttd, mochi-mqtt, phalanx-runtimes and
-                  phalanx-axum-arms. Requires go for mochi-mqtt, and names the missing packages of Debian
   idle [--connections N]
                   open N (100000) connections, as far as the machine allows, and print
                   the server's memory per idle connection
