@@ -139,6 +139,9 @@ struct FloorServer {
 /// `phalanx-bench twin-server`.
 #[derive(Args, Clone, Debug)]
 struct TwinServer {
+    /// Serve on fibres, on this many processors, instead of threads
+    #[arg(long, value_name = "N")]
+    fibres: Option<usize>,
     /// The folder to serve
     directory: PathBuf,
     /// Where to listen
@@ -213,7 +216,10 @@ impl KernelCommand {
 
 impl TwinServer {
     fn execute(self) -> ExitCode {
-        finish(twin::run(&self.directory, self.listen))
+        finish(match self.fibres {
+            Some(processors) => twin::run_on_fibres(&self.directory, self.listen, processors),
+            None => twin::run(&self.directory, self.listen),
+        })
     }
 }
 

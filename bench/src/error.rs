@@ -30,7 +30,7 @@ pub enum Error {
     Process(String),
     /// No known server was selected.
     #[error(
-        "--only selects no available server; known are phalanx, floor, twin, nginx, lighttpd, h2o, caddy, sws"
+        "--only selects no available server; known are phalanx, floor, twin, fibres, nginx, lighttpd, h2o, caddy, sws"
     )]
     NoServers,
     /// A signal ended the run.

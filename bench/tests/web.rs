@@ -48,8 +48,8 @@ fn options<O: clap::Args>(arguments: &[&str]) -> O {
 fn all_servers_are_measured() {
     let executable = std::env::var_os("PHALANX_EXECUTABLE").map(PathBuf::from);
     let only = match executable {
-        Some(_) => "--only=phalanx,floor,twin,nginx,lighttpd,h2o,caddy,sws",
-        None => "--only=floor,twin,nginx,lighttpd,h2o,caddy,sws",
+        Some(_) => "--only=phalanx,floor,twin,fibres,nginx,lighttpd,h2o,caddy,sws",
+        None => "--only=floor,twin,fibres,nginx,lighttpd,h2o,caddy,sws",
     };
     let mut options: Options = options(&[only]);
     options.runner.setup.phalanx = executable.clone();
@@ -59,7 +59,7 @@ fn all_servers_are_measured() {
     // With 16 and with 64 connections, on each driver.
     let drivers =
         1 + usize::from(phalanx_driver::choose(phalanx::runtime::DriverChoice::Uring).is_ok());
-    assert_eq!((rows("floor"), rows("twin")), (2 * drivers, 2));
+    assert_eq!((rows("floor"), rows("twin"), rows("fibres")), (2 * drivers, 2, 2));
     assert_eq!(rows("phalanx"), if executable.is_some() { 2 * drivers } else { 0 });
     for (peer, version) in &report.peers {
         assert_eq!(rows(peer), if version.is_some() { 2 } else { 0 });

@@ -53,6 +53,9 @@ impl Selection<'_> {
         let mut twin = Command::new(&program);
         twin.arg("twin-server").arg(&site.root);
         specs.push(own("twin", None, true, twin));
+        let mut fibres = Command::new(&program);
+        fibres.arg("twin-server").arg(&site.root).arg(format!("--fibres={processors}"));
+        specs.push(own("fibres", None, true, fibres));
         let environment = Environment {
             root: &site.root,
             certificate,

@@ -5,11 +5,17 @@
 //! contents. This server used the kernel's file cache." A worker serves a connection until it is closed;
 //! connections beyond the pool wait. The HTTP code is shared with the staged server, and the rest is as good as
 //! threads allow: buffers are reused, small files are sent in one `writev`, large ones in blocks.
+//!
+//! `fibres.rs` replaces the threads of this file by fibres; the other files serve both.
 
+mod connection;
+mod fibres;
 mod file;
 mod queue;
 mod reply;
 mod worker;
+
+pub use fibres::run as run_on_fibres;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -36,8 +42,7 @@ const SHORTAGE: Duration = Duration::from_millis(10);
 /// # Errors
 /// When `root` cannot be opened as a directory, or threads cannot be started.
 pub fn serve(listener: &TcpListener, root: &Path, workers: usize) -> io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root: Arc<OwnedFd> = Arc::new(rustix::fs::open(root, flags, Mode::empty())?);
+    let root = open_root(root)?;
     let queue = Arc::new(Queue::default());
     for number in 0..workers {
         let (root, queue) = (root.clone(), queue.clone());
@@ -62,6 +67,12 @@ pub fn serve(listener: &TcpListener, root: &Path, workers: usize) -> io::Result<
             },
         }
     }
+}
+
+/// The folder to serve.
+fn open_root(root: &Path) -> io::Result<Arc<OwnedFd>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(Arc::new(rustix::fs::open(root, flags, Mode::empty())?))
 }
 
 /// Listens on `address`, announces it on standard output, and serves.

@@ -1,7 +1,6 @@
 //! A worker's answer to a request: the file or an error.
 
-use std::io::{self, IoSlice, Write};
-use std::net::TcpStream;
+use std::io::{self, IoSlice};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use phalanx_http::{
@@ -9,12 +8,17 @@ use phalanx_http::{
     evaluate, path, range,
 };
 
+use super::connection::Connection;
 use super::file::{self, File};
 use super::worker::{BLOCK, Worker};
 
 impl Worker {
     /// Sends the last answer on a connection whose request is invalid.
-    pub(super) fn refuse(&mut self, connection: &mut TcpStream, status: Status) -> io::Result<()> {
+    pub(super) fn refuse(
+        &mut self,
+        connection: &mut impl Connection,
+        status: Status,
+    ) -> io::Result<()> {
         self.look_at_the_clock();
         self.head.clear();
         error_page(&mut self.head, status, &self.date, Reply::CLOSE);
@@ -29,7 +33,7 @@ impl Worker {
     /// Answers a request, whose body is `too_large` or will be discarded.
     pub(super) fn answer(
         &mut self,
-        connection: &mut TcpStream,
+        connection: &mut impl Connection,
         request: &Request<'_>,
         keep_alive: bool,
         too_large: bool,
@@ -78,7 +82,7 @@ impl Worker {
 
     fn send(
         &mut self,
-        connection: &mut TcpStream,
+        connection: &mut impl Connection,
         request: &Request<'_>,
         reply: Reply,
         file: &File,
@@ -128,7 +132,7 @@ impl Worker {
     /// Sends the head and the file's bytes from `start` to `end`; the first block in one call with the head.
     fn transmit(
         &mut self,
-        connection: &mut TcpStream,
+        connection: &mut impl Connection,
         file: &File,
         mut start: u64,
         end: u64,
@@ -148,7 +152,11 @@ impl Worker {
 }
 
 /// Writes both, in one call if the socket accepts them.
-fn write_both(connection: &mut TcpStream, mut head: &[u8], mut body: &[u8]) -> io::Result<()> {
+fn write_both(
+    connection: &mut impl Connection,
+    mut head: &[u8],
+    mut body: &[u8],
+) -> io::Result<()> {
     while !(head.is_empty() && body.is_empty()) {
         match connection.write_vectored(&[IoSlice::new(head), IoSlice::new(body)]) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),

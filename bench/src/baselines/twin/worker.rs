@@ -1,19 +1,20 @@
-//! A worker: serves a connection's requests one after another, in blocking code.
+//! A worker: serves a connection's requests one after another, in blocking code, on a thread or a fibre.
 
-use std::io::{self, Read};
-use std::net::TcpStream;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx_http::{DateLine, Discard, Limits, Parse, ResponseBuffer, Scan};
 
+use super::connection::Connection;
+
 /// Idle timeout of a connection.
 const IDLE: Duration = Duration::from_secs(60);
 /// Bytes of a file that are read and sent at a time.
 pub(super) const BLOCK: usize = 64 * 1024;
 
-/// State that a thread keeps between connections.
+/// State that is kept between connections.
 pub(super) struct Worker {
     pub(super) root: Arc<OwnedFd>,
     limits: Limits,
@@ -41,16 +42,14 @@ impl Worker {
     }
 
     /// Serves a connection until either side closes it.
-    pub(super) fn serve(&mut self, connection: TcpStream) {
+    pub(super) fn serve(&mut self, connection: impl Connection) {
         self.input.clear();
         // Broken connections are expected.
         let _ = self.converse(connection);
     }
 
-    fn converse(&mut self, mut connection: TcpStream) -> io::Result<()> {
-        connection.set_nodelay(true)?;
-        connection.set_read_timeout(Some(IDLE))?;
-        connection.set_write_timeout(Some(IDLE))?;
+    fn converse(&mut self, mut connection: impl Connection) -> io::Result<()> {
+        connection.prepare(IDLE)?;
         let mut scan = Scan::default();
         loop {
             let input = std::mem::take(&mut self.input);
@@ -86,7 +85,7 @@ impl Worker {
     }
 
     /// Discards a request's body.
-    fn swallow(&mut self, connection: &mut TcpStream, mut body: Discard) -> io::Result<()> {
+    fn swallow(&mut self, connection: &mut impl Connection, mut body: Discard) -> io::Result<()> {
         loop {
             let taken = body.feed(&self.input).map_err(io::Error::other)?;
             self.input.drain(..taken);

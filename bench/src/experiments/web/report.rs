@@ -42,8 +42,8 @@ record! {
         scene: Scene => "scene", 0;
         /// Number of connections.
         connections: usize => "connections", 0;
-        /// `phalanx`, `floor`, `twin`, or a peer: `nginx`, `nginx-nosf` (without `sendfile`), `lighttpd`,
-        /// `lighttpd-sf` (with), `h2o`, `caddy`, `sws`.
+        /// `phalanx`, `floor`, `twin`, `fibres` (the twin on fibres), or a peer: `nginx`, `nginx-nosf` (without
+        /// `sendfile`), `lighttpd`, `lighttpd-sf` (with), `h2o`, `caddy`, `sws`.
         server: &'static str => "server", 0;
         /// `uring` or `poll`, for our servers.
         driver: Option<&'static str> => "driver", 0;
@@ -179,7 +179,7 @@ impl Row {
 }
 
 /// The servers in this repository.
-const OURS: [&str; 3] = ["phalanx", "floor", "twin"];
+const OURS: [&str; 4] = ["phalanx", "floor", "twin", "fibres"];
 
 /// The ratios for each scene and number of connections in `rows`.
 pub(crate) fn ratios(rows: &[Row]) -> Vec<Ratios> {
