@@ -11,7 +11,7 @@ use crate::baselines::{floor, twin};
 use crate::experiment::{INTERRUPTED, experiments};
 use crate::experiments::{
     axum, broker, concurrency, dial, failure, fibre, figure2, figure4, figure6, figure7, figure8,
-    interleave, ladder, light, matching, op, overload, pipeline, runtimes, scale, web,
+    interleave, ladder, light, matching, op, overload, pipeline, runtimes, scale, servlib, web,
 };
 use crate::{kernel, load, report};
 
@@ -95,6 +95,8 @@ experiments! {
     };
     /// Cost, throughput and latency of the servers by their number of processors
     Scale(scale::Options) = "scale", scale::run;
+    /// Programs with threads natively and under `phalanx threads`, after the figures of ServLib's slides
+    Servlib(servlib::Options) = "servlib", servlib::run;
     }
     others {
         /// All of these in one run, with a page of plots

@@ -52,6 +52,27 @@ fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Programs with threads are measured natively and under `phalanx threads`, with Apache and memcached if installed.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn programs_with_threads_run_in_all_arms() {
+    // The instructions FSGSBASE are required.
+    if rustix::param::linux_hwcap().1 & 2 == 0
+        || Command::new("cc").arg("--version").output().is_err()
+    {
+        return eprintln!("SKIPPED: this machine lacks FSGSBASE, or there is no cc");
+    }
+    let report = report(&bench(&["servlib", "--quick"]));
+    let rows = report["rows"].as_array().unwrap();
+    assert!(rows.len() >= 6 * 4 && rows.len().is_multiple_of(4), "{report}");
+    for row in rows {
+        assert!(row["cost"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["over_native"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    let arms: Vec<_> = rows[..4].iter().map(|row| row["arm"].as_str().unwrap()).collect();
+    assert_eq!(arms, ["native", "shim", "shim, FIFO", "shim, no large I/O"]);
+}
+
 #[test]
 fn the_running_server_is_profiled() {
     let report = eventually("active stages", || {

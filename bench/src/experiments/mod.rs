@@ -19,6 +19,7 @@
 //! - [`dial`]: processor time saved and latency added by a batching delay.
 //! - [`light`]: latency at light load; [`overload`]: goodput under overload.
 //! - [`scale`]: servers by their number of processors.
+//! - [`servlib`]: programs with threads, natively and under `phalanx threads`.
 
 pub mod axum;
 pub mod broker;
@@ -40,4 +41,5 @@ pub mod overload;
 pub mod pipeline;
 pub mod runtimes;
 pub mod scale;
+pub mod servlib;
 pub mod web;

@@ -1,0 +1,135 @@
+//! `phalanx-bench servlib`: programs with threads, natively and under `phalanx threads`.
+//!
+//! The slides of ServLib (Chanda) compare threading libraries by Apache's throughput by file size, with and without the
+//! optimization of large transfers. This benchmark does it by processor time, and adds the costs of single calls. Read
+//! `calls` (single functions), `servers` and `apache`, then `report`.
+
+mod apache;
+mod arm;
+mod calls;
+mod load;
+mod report;
+mod servers;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+
+pub use report::{Report, Row};
+
+use self::arm::{Arm, Setting};
+use crate::arguments::number;
+use crate::error::Error;
+use crate::measure::machine::Machine;
+use crate::runner::SetupOptions;
+use crate::system::cores::Cores;
+use crate::system::interrupt::install_signal_handlers;
+use crate::system::programs;
+
+/// Measure programs with threads natively and with N-to-M threads.
+///
+/// Each program runs natively, under `phalanx threads`, with its threads in order of arrival (FIFO), and without large
+/// I/O, in turn. Figures are the program's processor time, medians of the rounds; ratios are of the same round. Single
+/// calls run on one core with one carrier, servers on all server cores with as many carriers. Requires a C compiler;
+/// Apache and memcached are measured if they are installed.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Rounds of each program
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
+    pub rounds: usize,
+
+    /// Cores and program
+    #[command(flatten)]
+    pub setup: SetupOptions,
+
+    /// One short round: only checks that it runs
+    #[arg(long, conflicts_with = "rounds")]
+    pub quick: bool,
+
+    /// Write the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
+/// reported.
+///
+/// # Errors
+/// When there is no C compiler, when a measurement fails, or on a signal before the first result.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    install_signal_handlers()?;
+    phalanx::runtime::raise_open_files();
+    let cores = Cores::choose(&options.setup.server_cores, &options.setup.load_cores, Some(1))?;
+    let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
+    // Apache's children are other users.
+    std::fs::set_permissions(
+        directory.path(),
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )?;
+    let setting = Setting {
+        phalanx: programs::phalanx(options.setup.phalanx.as_deref()),
+        programs: compile(directory.path())?,
+        directory: directory.path().to_owned(),
+        rounds: if options.quick { 1 } else { options.rounds },
+        quick: options.quick,
+        cores,
+    };
+    let mut report = Report {
+        rows: Vec::new(),
+        machine: Machine::here(setting.carriers(), &setting.cores),
+        interrupted: false,
+        quick: options.quick,
+    };
+    let rows = &mut report.rows;
+    let measured = calls::run(&setting, rows).and_then(|()| servers::run(&setting, rows));
+    match measured {
+        Err(Error::Interrupted) if !report.rows.is_empty() => report.interrupted = true,
+        measured => measured?,
+    }
+    Ok(report)
+}
+
+/// Compiles the measured programs.
+fn compile(directory: &Path) -> Result<PathBuf, Error> {
+    let (source, program) = (directory.join("programs.c"), directory.join("servlib"));
+    std::fs::write(&source, include_str!("programs.c"))?;
+    let mut command = Command::new("cc");
+    command.args(["-O2", "-pthread", "-o"]).arg(&program).arg(&source);
+    let failed = |why: String| {
+        Error::Process(format!("cc: {why}; install a C compiler, such as the package gcc"))
+    };
+    let output = command.output().map_err(|error| failed(error.to_string()))?;
+    match output.status.success() {
+        true => Ok(program),
+        false => Err(failed(String::from_utf8_lossy(&output.stderr).into_owned())),
+    }
+}
+
+/// The costs of the arms, by round.
+type Rounds = Vec<[f64; Arm::ALL.len()]>;
+
+/// Measures each arm once a round, in alternating order. An error ends it; the complete rounds are kept.
+fn rounds(
+    title: &str,
+    count: usize,
+    mut once: impl FnMut(Arm) -> Result<f64, Error>,
+) -> (Rounds, Result<(), Error>) {
+    let mut taken = Vec::new();
+    for round in 1..=count {
+        eprintln!("{title}, round {round} of {count}");
+        let mut order = [0, 1, 2, 3];
+        if round % 2 == 0 {
+            order.reverse();
+        }
+        let mut costs = [f64::NAN; Arm::ALL.len()];
+        for index in order {
+            match once(Arm::ALL[index]) {
+                Ok(cost) => costs[index] = cost,
+                Err(error) => return (taken, Err(error)),
+            }
+        }
+        taken.push(costs);
+    }
+    (taken, Ok(()))
+}
