@@ -133,6 +133,7 @@ fn clients_are_listed_and_disconnected(driver: &str) {
     while !matches!(near.next().packet(), Packet::Disconnect(own) if own.reason == Reason::ADMINISTRATIVE_ACTION)
     {
     }
+    drop(near);
     eventually("the end of the connection", || {
         (own.get("client?client=ne%2Far")["connected"] == false).then_some(())
     });

@@ -120,7 +120,7 @@ fn classes_and_rates_are_reloaded(driver: &str) {
     write("");
     let broker = Broker::start_by(driver, file.path());
     Client::new(&broker, "silent").leave();
-    write("log-events = \"connects\"\nlog-rate = 3");
+    write("log-events = \"connects\"\nlog-rate = 1");
     broker.rereads("reloaded");
     // More than the limit of any one second.
     let clients: Vec<_> = (0..50).map(|n| Client::new(&broker, &format!("c{n}"))).collect();
