@@ -23,6 +23,9 @@ const FILES: [(&str, &str, u32); 8] = [
     ("postrm", "DEBIAN/postrm", 0o755),
 ];
 
+/// Files of `packaging` that operators copy where they need them.
+const EXAMPLES: [&str; 2] = ["fail2ban/phalanx-broker.conf", "grafana/phalanx-broker.json"];
+
 pub(super) fn make(dist: &Dist) -> Result<(), String> {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -41,6 +44,10 @@ pub(super) fn make(dist: &Dist) -> Result<(), String> {
     place(&dist.root.join("LICENSE-MIT"), &documents.join("LICENSE-MIT"), 0o644)?;
     place(&dist.root.join("CHANGELOG.md"), &documents.join("changelog"), 0o644)?;
     gzip(&documents.join("changelog"))?;
+    for name in EXAMPLES {
+        let to = documents.join("examples").join(name);
+        place(&dist.root.join("packaging").join(name), &to, 0o644)?;
+    }
 
     let bytes = fs::read(&program).map_err(say(&program))?;
     let library = newest_glibc(&bytes).ok_or("the program requires no version of glibc")?;
@@ -116,7 +123,7 @@ fn kibibytes(folder: &Path) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FILES, control_file, newest_glibc};
+    use super::{EXAMPLES, FILES, control_file, newest_glibc};
 
     #[test]
     fn every_file_is_packed() {
@@ -125,6 +132,12 @@ mod tests {
             let name = entry.unwrap().file_name().into_string().unwrap();
             assert!(name == "copyright" || FILES.iter().any(|(file, ..)| *file == name), "{name}");
         }
+    }
+
+    #[test]
+    fn every_example_exists() {
+        let folder = crate::root().join("packaging");
+        EXAMPLES.iter().for_each(|name| assert!(folder.join(name).is_file(), "{name}"));
     }
 
     #[test]
