@@ -25,11 +25,11 @@ where
 {
 }
 
-/// What [`serve`](crate::serve) serves. `M` tells the two kinds apart and is inferred:
+/// The services that [`serve`](crate::serve) accepts. `M` tells the two kinds apart and is inferred:
 ///
 /// - An [`HttpService`]: each connection gets a clone.
 /// - A service that makes one for each client's address, such as
-///   [`Router::into_make_service_with_connect_info::<SocketAddr>`](Router::into_make_service_with_connect_info).
+///   `Router::into_make_service_with_connect_info::<SocketAddr>`, a method that axum's feature `tokio` adds.
 pub trait Services<M>: Clone + Send + 'static {
     /// The service of a connection.
     type Service: HttpService;
