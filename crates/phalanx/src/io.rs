@@ -46,6 +46,7 @@ use self::deferred::Deferred;
 use self::expiry::Cause;
 pub(crate) use self::handover::{Placed, place};
 pub use self::io_timeout::IoTimeout;
+pub(crate) use self::load_sample::LoadSample;
 use self::placement::Place;
 pub(crate) use self::placement::{Loads, Placement};
 pub use self::request::Elsewhere;

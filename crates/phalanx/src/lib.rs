@@ -115,6 +115,7 @@ mod panics;
 mod region;
 mod rlimit;
 pub mod runtime;
+mod scaling;
 mod select;
 pub mod shutdown;
 mod shutdown_signal;

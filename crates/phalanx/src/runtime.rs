@@ -39,6 +39,8 @@ use crate::io::{Loads, Placement};
 use crate::metrics::Registered;
 use crate::panics::PanicHook;
 pub use crate::rlimit::raise_open_files;
+pub use crate::scaling::PlacementMode;
+use crate::scaling::{Automatic, Scaler};
 use crate::signals::Signals;
 pub use crate::stall_detector::DEFAULT_STALL_THRESHOLD;
 use crate::stall_detector::{StallCounts, StallDetector};
@@ -46,8 +48,8 @@ pub use crate::stuck::{END_LIMIT, EXIT_STUCK};
 use crate::supervisor::{Watched, supervise};
 use crate::supervisor_idle::SupervisorIdle;
 use crate::thread_scope::ThreadScope;
-pub use crate::worker_thread::StartContext;
 use crate::worker_thread::WorkerThread;
+pub use crate::worker_thread::{StartContext, Started};
 
 /// Default of [`Runtime::spin`], the longest time for which an idle processor polls before it parks: 20 µs.
 pub const DEFAULT_SPIN: Duration = Duration::from_micros(20);
@@ -79,6 +81,8 @@ pub struct Runtime {
     pub(crate) processors: usize,
     driver: DriverChoice,
     pin: bool,
+    placement: PlacementMode,
+    min_active: usize,
     pub(crate) spin: Duration,
     pub(crate) gather: Duration,
     drain: Duration,
@@ -104,21 +108,6 @@ impl Default for Runtime {
     }
 }
 
-/// A program whose processors have all started.
-pub struct Started {
-    /// Controls the program.
-    pub control: Control,
-    /// The number of active processors.
-    pub active: ActiveProcessors,
-    /// The driver of all processors.
-    pub driver: DriverKind,
-    /// Why the preferred driver is not used, as one line for the log.
-    pub fallback: Option<String>,
-    /// Address of the admin pages.
-    #[cfg(feature = "admin")]
-    pub admin: Option<SocketAddr>,
-}
-
 impl Runtime {
     /// The defaults: one processor for each core available to this process, its threads not pinned; io_uring if
     /// available; SIGINT and SIGTERM shut the program down.
@@ -127,6 +116,8 @@ impl Runtime {
             processors: std::thread::available_parallelism().map_or(1, NonZero::get),
             driver: DriverChoice::Auto,
             pin: false,
+            placement: PlacementMode::Off,
+            min_active: 1,
             spin: DEFAULT_SPIN,
             gather: Duration::ZERO,
             drain: DEFAULT_DRAIN,
@@ -168,6 +159,17 @@ impl Runtime {
     #[must_use]
     pub fn pin(mut self, pin: bool) -> Self {
         self.pin = pin;
+        self
+    }
+
+    /// Whether the runtime sets the number of [active processors](ActiveProcessors) by their loads, from `min`
+    /// to all. It adds processors within milliseconds if one is saturated, and removes them after 4 s in which
+    /// fewer were enough. `/placement.json` of the admin pages lists the last decisions. Off by default.
+    ///
+    /// A connection stays on its processor, so only new connections follow the number.
+    #[must_use]
+    pub fn placement(mut self, mode: PlacementMode, min: usize) -> Self {
+        (self.placement, self.min_active) = (mode, min);
         self
     }
 
@@ -343,10 +345,11 @@ impl Runtime {
         let placement = Placement::new(ids(), cores, active.clone(), loads);
         let epoch = Instant::now();
         let stalls = StallCounts::new(&control);
-        let watch = (!self.stall_threshold.is_zero()).then(|| {
-            let watch = StallDetector::new(self.stall_threshold, &control, stalls.clone());
-            (watch, SupervisorIdle::new(self.processors))
-        });
+        let watch = (!self.stall_threshold.is_zero())
+            .then(|| StallDetector::new(self.stall_threshold, &control, stalls.clone()));
+        let automatic = Automatic::new(self.placement, self.min_active, self.processors);
+        let is_polled = watch.is_some() || automatic.is_some();
+        let idle = is_polled.then(|| SupervisorIdle::new(self.processors));
         #[cfg(feature = "admin")]
         if let Some(admin) = &admin {
             admin.describe(admin::Source {
@@ -355,8 +358,10 @@ impl Runtime {
                 epoch,
                 system_calls: calls.clone(),
                 stalls,
-                metrics: self.metrics.clone(),
                 pages: self.admin_pages.clone(),
+                metrics: Automatic::register(automatic.as_deref(), self.metrics.clone()),
+                active: active.clone(),
+                automatic: automatic.clone(),
                 hosts: admin::Hosts::new(self.admin_hosts.clone()),
             });
         }
@@ -371,11 +376,21 @@ impl Runtime {
                 let (events, admin, start) = (events.clone(), admin.as_ref(), &start);
                 let thread =
                     std::thread::Builder::new().name(format!("processor-{}", seed.index()));
-                let idle = watch.as_ref().map(|(_, idle)| idle.clone());
+                let idle = idle.clone();
+                let saturation = automatic.as_ref().map(|automatic| automatic.probe(seed.index()));
                 let (placement, active) = (placement.clone(), active.clone());
                 let runtime = &self;
-                let worker =
-                    WorkerThread { seed, kind, epoch, calls, idle, placement, active, runtime };
+                let worker = WorkerThread {
+                    seed,
+                    kind,
+                    epoch,
+                    calls,
+                    idle,
+                    saturation,
+                    placement,
+                    active,
+                    runtime,
+                };
                 match thread.spawn_scoped(scope, move || worker.run(&events, admin, start)) {
                     Ok(_) => running += 1,
                     Err(error) => {
@@ -387,8 +402,17 @@ impl Runtime {
             }
             drop(events);
             let starting = self.processors;
-            let watched =
-                Watched { starting, running, drain: self.drain, watch, exits: self.signals };
+            let scaler =
+                automatic.map(|automatic| Scaler::new(automatic, &control, active, placement));
+            let watched = Watched {
+                starting,
+                running,
+                drain: self.drain,
+                stalls: watch,
+                scaler,
+                idle,
+                exits: self.signals,
+            };
             let result = supervise(watched, &inbox, &control, || ready(&up));
             refused.and(result)
         })

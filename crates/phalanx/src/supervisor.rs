@@ -1,7 +1,7 @@
 //! Supervision of a running program, on the thread that called `run`: start, drain, deadline, stall detection and
 //! exit.
 //!
-//! Processors send an [`Event`] for each change. Stalls are the exception: the supervisor polls for them, and
+//! Processors send an [`Event`] for each change. Stalls and loads are the exception: the supervisor polls for them, and
 //! only while at least one processor is awake.
 
 use std::io::Write;
@@ -13,6 +13,7 @@ use phalanx_core::{Control, LARGE_OPERATION, Phase};
 
 use crate::error::RunError;
 use crate::exit_report::{ExitReport, Leaks};
+use crate::scaling::Scaler;
 use crate::stall_detector::StallDetector;
 use crate::stuck::{self, Ending};
 use crate::supervisor_idle::SupervisorIdle;
@@ -37,6 +38,8 @@ pub(crate) enum Event {
     },
     /// A processor has woken while the supervisor is idle.
     Awake,
+    /// A processor has not been idle for a while.
+    Saturated,
 }
 
 /// The program under supervision.
@@ -48,7 +51,11 @@ pub(crate) struct Watched {
     /// Time limit of the drain.
     pub(crate) drain: Duration,
     /// Stall detection, unless disabled.
-    pub(crate) watch: Option<(StallDetector, Arc<SupervisorIdle>)>,
+    pub(crate) stalls: Option<StallDetector>,
+    /// Automatic placement, unless it is off.
+    pub(crate) scaler: Option<Scaler>,
+    /// Set if there is either.
+    pub(crate) idle: Option<Arc<SupervisorIdle>>,
     /// Whether to exit the process if the program is stuck.
     pub(crate) exits: bool,
 }
@@ -73,7 +80,7 @@ pub(crate) fn supervise(
     ready: impl FnOnce(),
 ) -> Result<ExitReport, RunError> {
     let _end = EndOnPanic(control);
-    let Watched { mut starting, mut running, drain, mut watch, exits } = watched;
+    let Watched { mut starting, mut running, drain, mut stalls, mut scaler, idle, exits } = watched;
     let processors = running;
     let mut ready = Some(ready);
     let mut deadline: Option<Instant> = None;
@@ -109,14 +116,22 @@ pub(crate) fn supervise(
             }
             wake = wake.min(ending.next_check());
         }
-        if let Some((watch, idle)) = &mut watch {
+        let mut poll = None;
+        if let Some(stalls) = &mut stalls {
             if next_check <= now {
-                next_check = watch.check(control);
+                next_check = stalls.check(control);
             }
+            poll = Some(next_check);
+        }
+        if let Some(scaler) = &mut scaler {
+            scaler.look_if_due(now);
+            poll = Some(poll.map_or(scaler.next(), |next| next.min(scaler.next())));
+        }
+        if let (Some(idle), Some(poll)) = (&idle, poll) {
             match idle.may_idle() {
                 // All processors sleep: report stalls that have just ended.
-                true => _ = watch.check(control),
-                false => wake = wake.min(next_check),
+                true => _ = stalls.as_mut().map(|stalls| stalls.check(control)),
+                false => wake = wake.min(poll),
             }
         }
         match inbox.recv_timeout(wake.saturating_duration_since(now)) {
@@ -157,13 +172,14 @@ pub(crate) fn supervise(
                     report_large_operation(stage, operation, bytes);
                 }
             }
+            Ok(Event::Saturated) => scaler.iter_mut().for_each(Scaler::is_urgent),
             Ok(Event::Draining | Event::Awake) | Err(RecvTimeoutError::Timeout) => (),
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
     // Report stalls that ended after the last check.
-    if let Some((watch, _)) = &mut watch {
-        watch.check(control);
+    if let Some(stalls) = &mut stalls {
+        stalls.check(control);
     }
     if deadline.is_none() && control.phase() > Phase::Running {
         // The program ended before the loop saw the drain.

@@ -15,6 +15,7 @@ use crate::exit_report::{Leaks, SETTLING};
 use crate::io::{Io, Placement};
 use crate::region;
 use crate::runtime::Runtime;
+use crate::scaling::SaturationProbe;
 use crate::supervisor::Event;
 use crate::supervisor_idle::SupervisorIdle;
 use crate::world::{DriverWorld, SupervisorLink};
@@ -47,6 +48,21 @@ impl StartContext {
     }
 }
 
+/// A program whose processors have all started.
+pub struct Started {
+    /// Controls the program.
+    pub control: Control,
+    /// The number of active processors.
+    pub active: ActiveProcessors,
+    /// The driver of all processors.
+    pub driver: DriverKind,
+    /// Why the preferred driver is not used, as one line for the log.
+    pub fallback: Option<String>,
+    /// Address of the admin pages.
+    #[cfg(feature = "admin")]
+    pub admin: Option<std::net::SocketAddr>,
+}
+
 /// The parameters of one processor's thread.
 pub(crate) struct WorkerThread<'a> {
     pub(crate) seed: ProcessorBuilder,
@@ -54,6 +70,7 @@ pub(crate) struct WorkerThread<'a> {
     pub(crate) epoch: Instant,
     pub(crate) calls: Arc<AtomicU64>,
     pub(crate) idle: Option<Arc<SupervisorIdle>>,
+    pub(crate) saturation: Option<SaturationProbe>,
     pub(crate) placement: Arc<Placement>,
     pub(crate) active: ActiveProcessors,
     pub(crate) runtime: &'a Runtime,
@@ -85,7 +102,7 @@ impl WorkerThread<'_> {
     where
         F: Fn(&StartContext) -> Result<(), StartError>,
     {
-        let Self { seed, kind, epoch, calls, idle, placement, active, runtime } = self;
+        let Self { seed, kind, epoch, calls, idle, saturation, placement, active, runtime } = self;
         let (index, control) = (seed.index(), seed.control());
         let _seated = active.sit(index);
         let driver = phalanx_driver::open(kind, &runtime.config).map_err(RunError::Driver)?;
@@ -95,7 +112,8 @@ impl WorkerThread<'_> {
         let seed = region::with_region(runtime.region, seed);
         let processor = seed.build(Box::new(move || unparker.unpark()));
         let panics = runtime.panics.clone();
-        let supervisor = SupervisorLink { processor: index, events: events.clone(), idle, panics };
+        let supervisor =
+            SupervisorLink { processor: index, events: events.clone(), idle, panics, saturation };
         let world =
             DriverWorld::new(io.clone(), epoch, control.clone(), calls, supervisor, runtime.gather);
         let begin = || {

@@ -12,6 +12,7 @@ use phalanx_core::{Control, PanicReport, Phase, World};
 use crate::coalescing::Coalescing;
 use crate::io::Io;
 use crate::panics::PanicHook;
+use crate::scaling::SaturationProbe;
 use crate::sleep_cost::SleepCost;
 use crate::supervisor::Event;
 use crate::supervisor_idle::SupervisorIdle;
@@ -35,6 +36,8 @@ pub(crate) struct SupervisorLink {
     pub(crate) events: Sender<Event>,
     pub(crate) idle: Option<Arc<SupervisorIdle>>,
     pub(crate) panics: PanicHook,
+    /// None without automatic placement.
+    pub(crate) saturation: Option<SaturationProbe>,
 }
 
 impl SupervisorLink {
@@ -45,6 +48,16 @@ impl SupervisorLink {
 
     fn sleeps(&self) {
         self.idle.iter().for_each(|idle| idle.parked(self.processor));
+    }
+
+    fn turn(&self, now: Duration) {
+        if self.saturation.as_ref().is_some_and(|probe| probe.turn(now)) {
+            self.send(Event::Saturated);
+        }
+    }
+
+    fn is_idle(&self) {
+        self.saturation.iter().for_each(SaturationProbe::idle);
     }
 
     fn is_awake(&self) {
@@ -89,6 +102,7 @@ impl World for DriverWorld {
             self.supervisor.send(Event::Draining);
         }
         self.io.expire(phalanx_core::now());
+        self.supervisor.turn(phalanx_core::now());
         if let Some(coalescing) = &self.coalescing {
             coalescing.borrow_mut().record(completions, phalanx_core::now());
         }
@@ -149,7 +163,13 @@ impl World for DriverWorld {
         self.sleep_cost.ns()
     }
 
+    fn relax(&self) {
+        self.supervisor.is_idle();
+        std::hint::spin_loop();
+    }
+
     fn yield_core(&self) {
+        self.supervisor.is_idle();
         std::thread::yield_now();
     }
 
@@ -161,6 +181,7 @@ impl World for DriverWorld {
             (timeout, expiry) => timeout.or(expiry),
         };
         self.supervisor.sleeps();
+        self.supervisor.is_idle();
         let park = || {
             self.io
                 .driver(|driver| driver.park(timeout).unwrap_or_else(|error| fail("park", &error)));

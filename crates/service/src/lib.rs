@@ -31,6 +31,7 @@ mod listeners;
 mod operator;
 mod runtime;
 mod sighup;
+mod workers;
 
 pub use connection_limit::{ConnectionLimit, ConnectionPermit};
 pub use listen::{BindError, Listen, Scheme, duplicate_addresses};
@@ -38,5 +39,5 @@ pub use listeners::{
     CommandQueues, Inherited, ListenerChange, ListenerControl, ListenerManager, Listeners,
 };
 pub use operator::{Operator, Reload, Reloaded, Serving, reload_at_sighup};
-pub use runtime::RuntimeConfig;
+pub use runtime::{PlacementChoice, RuntimeConfig};
 pub use sighup::{SighupHandle, SighupHandler};

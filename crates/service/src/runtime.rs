@@ -4,14 +4,20 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use phalanx::Runtime;
-use phalanx::runtime::DriverChoice;
+use phalanx::runtime::{DriverChoice, PlacementMode};
 use phalanx_config::{ConfigError, Keys, Pass, Size, choices};
+
+use crate::workers::Workers;
 
 /// Runtime settings: workers, driver, shutdown and admin pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuntimeConfig {
     /// Worker threads (processors), each with its own listening sockets: 1 to 1024.
     pub workers: usize,
+    /// The least number of active workers, if `workers` is a range.
+    pub min_workers: Option<usize>,
+    /// Automatic placement.
+    pub placement: PlacementChoice,
     /// I/O driver.
     pub driver: DriverChoice,
     /// Whether each worker is bound to a core.
@@ -41,6 +47,8 @@ impl Default for RuntimeConfig {
     fn default() -> Self {
         Self {
             workers: 1,
+            min_workers: None,
+            placement: PlacementChoice::Auto,
             driver: DriverChoice::Auto,
             pin: false,
             spin: phalanx::runtime::DEFAULT_SPIN,
@@ -56,8 +64,29 @@ impl Default for RuntimeConfig {
     }
 }
 
-/// TOML form of a [`DriverChoice`].
+/// Whether the number of active workers follows the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlacementChoice {
+    /// On if `workers` is a range, otherwise off.
+    Auto,
+    /// No.
+    Off,
+    /// It records what it would do.
+    Advise,
+    /// Yes.
+    On,
+}
+
+/// TOML form of the choices.
 struct Choices;
+
+choices! {
+    Choices as PlacementChoice:
+        PlacementChoice::Auto = "auto",
+        PlacementChoice::Off = "off",
+        PlacementChoice::Advise = "advise",
+        PlacementChoice::On = "on";
+}
 
 choices! {
     Choices as DriverChoice: DriverChoice::Auto = "auto", DriverChoice::Uring = "uring", DriverChoice::Poll = "poll";
@@ -67,6 +96,8 @@ impl Keys for RuntimeConfig {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
         let Self {
             workers,
+            min_workers,
+            placement,
             driver,
             pin,
             spin,
@@ -80,9 +111,15 @@ impl Keys for RuntimeConfig {
             signals: _,
         } = self;
         pass.section("Runtime");
-        let help = "number of workers: threads, each with its own listening sockets";
-        pass.range("workers", workers, 1..=1024, help);
+        let help = "number of workers: threads, each with its own listening sockets; from 1 to 1024, or a range such \
+                    as \"1..8\", of which as many are active as the load needs";
+        let mut range = (min_workers.unwrap_or(*workers), *workers);
+        pass.key_as::<Workers, _>("workers", &mut range, help);
         pass.default_is("one per core");
+        (*min_workers, *workers) = ((range.0 < range.1).then_some(range.0), range.1);
+        let help = "whether the number of active workers follows the load: on, off, advise (record what on would do), \
+                    or auto: on if workers is a range";
+        pass.key_as::<Choices, _>("placement", placement, help);
         let help = "kernel interface: io_uring, or poll (epoll, kqueue); auto uses io_uring unless it is missing or \
                     forbidden, and logs one line in that case";
         pass.key_as::<Choices, _>("driver", driver, help);
@@ -149,8 +186,14 @@ impl RuntimeConfig {
 
     /// The runtime with these settings.
     pub fn build(&self) -> Runtime {
+        let placement = match (self.placement, self.min_workers) {
+            (PlacementChoice::On, _) | (PlacementChoice::Auto, Some(_)) => PlacementMode::On,
+            (PlacementChoice::Advise, _) => PlacementMode::Advise,
+            (PlacementChoice::Off, _) | (PlacementChoice::Auto, None) => PlacementMode::Off,
+        };
         Runtime::new()
             .processors(self.workers)
+            .placement(placement, self.min_workers.unwrap_or(1))
             .driver(self.driver)
             .pin(self.pin)
             .spin(self.spin)

@@ -193,6 +193,7 @@ pub(super) const CRATES: &[Layers] = &[
                 "net",
                 "panics",
                 "runtime",
+                "scaling",
                 "shutdown",
                 "shutdown_signal",
                 "signals",
@@ -214,7 +215,7 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/service",
         layers: &[
-            &["connection_limit", "listen", "sighup"],
+            &["connection_limit", "listen", "sighup", "workers"],
             &["runtime"],
             &["descriptors", "listeners"],
             &["operator"],

@@ -2,11 +2,12 @@
 //!
 //! All figures come from `/snapshot.json`, or from the difference of two snapshots. `fetch.rs` fetches them,
 //! `rows.rs` converts them to rows, `app.rs` handles keys, `view.rs` draws the screen, `plain.rs` prints the
-//! table of `--once`, and `bytes.rs` the byte table.
+//! table of `--once`, `bytes.rs` the byte table, and `placement.rs` the active processors.
 
 mod app;
 mod bytes;
 mod fetch;
+mod placement;
 mod plain;
 mod rows;
 mod view;

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use phalanx::metrics::human::{cohorts, count, percent, time};
 use phalanx::metrics::{Interval, Snapshot, StageInterval};
 
+use super::placement::placement;
 use super::rows::rows;
 
 type Figure = fn(&StageInterval) -> String;
@@ -45,6 +46,9 @@ pub(super) fn table(name: &str, snapshot: &Snapshot, interval: &Interval, summed
         percent(total.utilisation),
         interval.processors.len(),
     );
+    if let Some(placement) = placement(snapshot) {
+        let _ = writeln!(out, "{placement}");
+    }
     let length = |text: &String| text.chars().count();
     let widths: Vec<usize> = (0..lines[0].len())
         .map(|column| lines.iter().map(|line| length(&line[column])).max().unwrap_or(0))

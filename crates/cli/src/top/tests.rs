@@ -175,3 +175,21 @@ fn the_plain_table() {
     assert_eq!(cells[..6], ["front", "0", "3.50", "10", "1.00k", "0.1 %"]);
     assert_eq!(plain::table("a:1", &snapshot(3), &interval, true).lines().count(), 2 + 3);
 }
+
+#[test]
+fn active_processors_are_shown_if_placement_is_automatic() {
+    let mut app = app();
+    assert!(!screen(&app, 160, 10).join("\n").contains("active"));
+    let mut snapshot = snapshot(3);
+    let gauges = serde_json::json!([
+        {"name": "phalanx_active_processors", "help": "", "value": 2},
+        {"name": "phalanx_needed_processors", "help": "", "value": 1},
+        {"name": "phalanx_placement_demand_thousandths", "help": "", "value": 420},
+    ]);
+    snapshot.gauges = serde_json::from_value(gauges).unwrap();
+    app.take(Ok(snapshot.clone()));
+    let line = "2 of 2 processors active, 1 advised, load 0.42";
+    assert!(screen(&app, 160, 10)[1].contains(line), "{:?}", screen(&app, 160, 10));
+    let interval = app.interval.as_ref().unwrap();
+    assert!(plain::table("a", &snapshot, interval, true).contains(line));
+}

@@ -8,6 +8,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table};
 
 use super::app::App;
+use super::placement::placement;
 use super::rows::{self, COLUMNS, Column};
 
 const HELP: &str = "\
@@ -73,6 +74,9 @@ fn heading(app: &App) -> Vec<Line<'static>> {
     ))];
     if shed > 0 {
         second.push(format!("  shedding {}/s", rate(shed)).fg(Color::Red).bold());
+    }
+    if let Some(placement) = app.latest.as_ref().and_then(placement) {
+        second.push(format!("  {placement}").into());
     }
     vec![first.into(), second.into()]
 }

@@ -98,6 +98,8 @@ pub struct ScalingStep {
     pub reason: ScalingReason,
     /// The number of processors that the load would keep fully busy.
     pub demand: f64,
+    /// Active processors whose load cannot be divided.
+    pub bottlenecks: usize,
 }
 
 /// A number of active processors that was too small.
@@ -128,7 +130,8 @@ impl Average {
     }
 }
 
-/// The law, with the state between two intervals. See the [module](self).
+/// The control law for the number of active processors, with its state between two intervals. It uses as few processors
+/// as can carry the load.
 pub struct Scaling {
     min: usize,
     max: usize,
@@ -205,7 +208,7 @@ impl Scaling {
             (self.active, ScalingReason::Steady)
         };
         self.step(now, to.clamp(self.min, self.max), total);
-        ScalingStep { active: self.active, reason, demand: total / 1000.0 }
+        ScalingStep { active: self.active, reason, demand: total / 1000.0, bottlenecks }
     }
 
     /// Whether `load` has been too high for `capacity` processors for a while.

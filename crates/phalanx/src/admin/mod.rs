@@ -26,9 +26,11 @@ use std::time::{Duration, Instant};
 use phalanx_core::{Control, Graph, Session, SharedStage, sleep};
 use phalanx_driver::DriverKind;
 
+use crate::active::ActiveProcessors;
 use crate::error::{RunError, StartError};
 use crate::metrics::Registered;
 use crate::net::{Listener, bind};
+use crate::scaling::Automatic;
 use crate::shutdown::is_draining;
 use crate::stall_detector::StallCounts;
 
@@ -49,6 +51,9 @@ pub(crate) struct Source {
     pub(crate) metrics: Registered,
     /// Pages of the program.
     pub(crate) pages: CustomPages,
+    pub(crate) active: ActiveProcessors,
+    /// None if automatic placement is off.
+    pub(crate) automatic: Option<Arc<Automatic>>,
     /// Accepted host names.
     pub(crate) hosts: Hosts,
 }

@@ -9,6 +9,7 @@ use super::http::{Answer, Connection, Method, Request};
 use super::{Source, graph, metrics, picture, timeline};
 use crate::metrics::Interval;
 use crate::metrics::Snapshot;
+use crate::scaling::Automatic;
 use crate::select::{Either, select};
 use crate::shutdown::draining;
 
@@ -18,6 +19,7 @@ const INDEX: &str = "\
 /picture.svg    the live view as an image
 /snapshot.json  all metrics since the start
 /metrics        metrics for Prometheus (OpenMetrics)
+/placement.json active processors, and the last decisions of automatic placement
 /graph.dot      stages and arcs for Graphviz
 /trace.json     all cohorts of some seconds, for ui.perfetto.dev; ?seconds=0.01 to 30
 ";
@@ -54,6 +56,11 @@ pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::R
             (_, "/metrics") => {
                 let text = metrics::render(&Snapshot::take(source).await).await;
                 Answer::new(metrics::CONTENT_TYPE, text)
+            }
+            (_, "/placement.json") => {
+                let (active, all) = (source.active.count(), source.active.all());
+                let json = Automatic::json(source.automatic.as_deref(), active, all);
+                Answer::new("application/json", json)
             }
             (_, "/trace.json") => match timeline::start(&request, source) {
                 Ok(trace) => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A processor's load in the last interval.
 #[derive(Clone, Copy, Default)]
-pub(super) struct LoadSample {
+pub(crate) struct LoadSample {
     at: Duration,
     parked_ns: u64,
     /// Per mille of time awake.
@@ -13,17 +13,17 @@ pub(super) struct LoadSample {
 
 impl LoadSample {
     /// Per mille of time awake.
-    pub(super) fn load(self) -> u32 {
+    pub(crate) fn load(self) -> u32 {
         self.load
     }
 
     /// The time since the measurement.
-    pub(super) fn age(self, at: Duration) -> Duration {
+    pub(crate) fn age(self, at: Duration) -> Duration {
         at.saturating_sub(self.at)
     }
 
     /// The load since this measurement.
-    pub(super) fn next(
+    pub(crate) fn next(
         self,
         at: Duration,
         elapsed: Duration,

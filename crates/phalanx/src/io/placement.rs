@@ -134,6 +134,11 @@ impl Placement {
         Arc::new(Self { members, cores, active, loads, listening, relocations })
     }
 
+    /// The open sockets of a processor other than listeners.
+    pub(crate) fn sockets(&self, processor: usize) -> usize {
+        self.members[processor].sockets.load(Ordering::Relaxed)
+    }
+
     /// Processors with this number or a larger one get connections only if none with a smaller one listens.
     fn preferred(&self) -> usize {
         self.cores.min(self.active.count())

@@ -1,5 +1,6 @@
 //! Tests of the web server in this process, on real sockets and in simulation.
 
+mod active;
 mod common;
 mod configuration;
 mod guard;

@@ -9,13 +9,14 @@ use phalanx_testkit::site::Site;
 use serde_json::Value;
 
 use crate::on_each_driver;
-use crate::server::Server;
+use crate::server::{Server, bare};
 use crate::web::openmetrics::{Labels, parse, peers};
 
 on_each_driver!(
     hits_stay_on_their_processor,
     figures_grow,
     metrics_are_the_same_figures,
+    placement_is_reported,
     drains_too
 );
 
@@ -221,4 +222,38 @@ fn public_with_a_second_flag() {
     let address = server.admin();
     assert!(address.ip().is_unspecified());
     assert_eq!(get((server.address.ip(), address.port()).into(), "/").status, 200);
+}
+
+fn placement_is_reported(driver: &str) {
+    let report = |flags: &[&str]| {
+        let site = Site::new();
+        let mut command = bare();
+        command.arg("web").arg(site.root()).args(["--listen", "127.0.0.1:0", "--driver", driver]);
+        command.args(["--admin", "127.0.0.1:0"]).args(flags);
+        let server = Server::launch(command);
+        let response = get(server.admin(), "/placement.json");
+        assert_eq!(
+            (response.status, response.field("Content-Type")),
+            (200, Some("application/json"))
+        );
+        let metrics = String::from_utf8(get(server.admin(), "/metrics").body).unwrap();
+        (serde_json::from_slice::<Value>(&response.body).expect("JSON"), metrics)
+    };
+    let (off, metrics) = report(&["--workers", "3"]);
+    assert_eq!(
+        (&off["mode"], &off["active"], &off["needed"]),
+        (&"off".into(), &3.into(), &Value::Null)
+    );
+    assert!(!metrics.contains("phalanx_active_processors"));
+    for (flags, mode) in
+        [(&["--workers", "2..3"][..], "on"), (&["--placement", "advise"], "advise")]
+    {
+        let (report, metrics) = report(flags);
+        assert_eq!(report["mode"], mode);
+        // All are active at first, and the next steps take seconds.
+        assert_eq!((&report["active"], &report["needed"]), (&report["max"], &report["max"]));
+        assert!(report["decisions"].is_array() && report["reason"].is_string(), "{report}");
+        assert!(metrics.contains("phalanx_active_processors"), "{metrics}");
+        assert!(metrics.contains("phalanx_placement_steps_total{direction=\"up\"}"), "{metrics}");
+    }
 }

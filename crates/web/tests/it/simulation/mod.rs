@@ -4,7 +4,7 @@
 
 mod ask;
 mod site;
-mod wire;
+pub(crate) mod wire;
 
 use std::cell::RefCell;
 use std::rc::Rc;

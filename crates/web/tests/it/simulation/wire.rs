@@ -56,6 +56,11 @@ pub(crate) static IDENTITY: LazyLock<Identity> = LazyLock::new(|| {
 });
 
 impl Identity {
+    /// A client's configuration, which trusts the certificate.
+    pub(crate) fn client_config(&self) -> Arc<ClientConfig> {
+        self.believes.clone()
+    }
+
     /// Paths of the certificate and the key.
     pub(crate) fn files(&self) -> [PathBuf; 2] {
         ["certificate.pem", "key.pem"].map(|name| self.place.path().join(name))

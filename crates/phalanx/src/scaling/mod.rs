@@ -1,0 +1,125 @@
+//! Automatic placement: the supervisor sets the number of active processors by the control law
+//! ([`phalanx_core::Scaling`]).
+//!
+//! It looks at the loads every 100 ms while a processor is awake, and at once when one is saturated. The processor
+//! itself notices that (`saturation`). Decisions are recorded for the admin pages (`decisions`).
+
+mod decisions;
+mod saturation;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use phalanx_core::{Control, Phase, ProcessorLoad, Scaling};
+
+pub(crate) use self::decisions::Automatic;
+pub(crate) use self::saturation::SaturationProbe;
+use crate::active::ActiveProcessors;
+use crate::io::{LoadSample, Placement};
+
+/// The time between two looks at the loads.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// The least time between two looks: a shorter interval says little.
+const MIN_INTERVAL: Duration = Duration::from_millis(3);
+
+/// Whether the runtime sets the number of [active processors](ActiveProcessors) by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlacementMode {
+    /// No. The program may.
+    #[default]
+    Off,
+    /// It records what it would do.
+    Advise,
+    /// Yes.
+    On,
+}
+
+impl PlacementMode {
+    /// The mode as one lower-case word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PlacementMode::Off => "off",
+            PlacementMode::Advise => "advise",
+            PlacementMode::On => "on",
+        }
+    }
+}
+
+/// The supervisor's part of automatic placement.
+pub(crate) struct Scaler {
+    law: Scaling,
+    control: Control,
+    active: ActiveProcessors,
+    placement: Arc<Placement>,
+    automatic: Arc<Automatic>,
+    samples: Vec<LoadSample>,
+    epoch: Instant,
+    looked: Instant,
+    is_urgent: bool,
+}
+
+impl Scaler {
+    pub(crate) fn new(
+        automatic: Arc<Automatic>,
+        control: &Control,
+        active: ActiveProcessors,
+        placement: Arc<Placement>,
+    ) -> Self {
+        let (epoch, all) = (Instant::now(), active.all());
+        Self {
+            law: Scaling::new(automatic.min, all, 0),
+            control: control.clone(),
+            active,
+            placement,
+            automatic,
+            samples: vec![LoadSample::default(); all],
+            epoch,
+            looked: epoch,
+            is_urgent: false,
+        }
+    }
+
+    /// Records that a processor is saturated: the next look is due soon.
+    pub(crate) fn is_urgent(&mut self) {
+        self.is_urgent = self.law.active() < self.active.all();
+    }
+
+    /// The time of the next look.
+    pub(crate) fn next(&self) -> Instant {
+        self.looked + if self.is_urgent { MIN_INTERVAL } else { INTERVAL }
+    }
+
+    /// Looks at the loads if it is time.
+    pub(crate) fn look_if_due(&mut self, now: Instant) {
+        if self.next() <= now && self.control.phase() == Phase::Running {
+            self.look(now);
+        }
+    }
+
+    fn look(&mut self, now: Instant) {
+        (self.looked, self.is_urgent) = (now, false);
+        let at = now - self.epoch;
+        let loads: Vec<_> = (0..self.samples.len()).map(|index| self.load(index, at)).collect();
+        let before = self.law.active();
+        let step = self.law.interval_over(at.as_nanos() as u64, &loads);
+        if self.automatic.mode == PlacementMode::On {
+            self.active.set(step.active);
+        }
+        self.automatic.record(at, before, &step, &loads);
+    }
+
+    fn load(&mut self, index: usize, at: Duration) -> ProcessorLoad {
+        let (parked_ns, is_parked) = self.control.parked(index);
+        let before = self.samples[index];
+        let sample = before.next(at, before.age(at), parked_ns, is_parked);
+        self.samples[index] = sample;
+        let load = sample.load();
+        // The load of a single connection cannot be divided. Other keys are not known here.
+        let is_single = self.placement.sockets(index) <= 1;
+        ProcessorLoad {
+            load,
+            indivisible: if is_single { load } else { 0 },
+            is_saturated: self.automatic.saturated.is_set(index),
+        }
+    }
+}
