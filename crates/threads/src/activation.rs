@@ -119,12 +119,50 @@ pub(crate) extern "C" fn initialize() {
         sys::call(sys::SYS_CLOSE, [library, 0, 0, 0, 0, 0]);
     }
     unsafe {
+        rename();
         restore(c"LD_PRELOAD", c"PHALANX_THREADS_PRELOAD");
         restore(c"GLIBC_TUNABLES", c"PHALANX_THREADS_TUNABLES");
         for name in OWN_VARIABLES {
             real::unsetenv(name.as_ptr().cast());
         }
         real::pthread_atfork(None, None, Some(reset_in_child));
+    }
+}
+
+/// The beginning of the name under which the library was loaded, and the name that debuggers are to see: they would open
+/// a descriptor of their own. The new name is not longer.
+const LOADED_AS: &[u8] = b"/proc/self/fd/";
+const NAME: &[u8] = b"phalanx-thread\0";
+
+/// An entry of the dynamic linker's list of libraries (`struct link_map`).
+#[repr(C)]
+struct Library {
+    address: usize,
+    name: *mut u8,
+    dynamic: usize,
+    next: *const Library,
+}
+
+/// The beginning of `struct r_debug`.
+#[repr(C)]
+struct Libraries {
+    version: i32,
+    first: *const Library,
+}
+
+unsafe extern "C" {
+    static _r_debug: Libraries;
+}
+
+/// Renames the library in the list of the dynamic linker.
+unsafe fn rename() {
+    let mut at = unsafe { _r_debug.first };
+    while let Some(library) = unsafe { at.as_ref() } {
+        let name = library.name;
+        if unsafe { CStr::from_ptr(name.cast()) }.to_bytes().starts_with(LOADED_AS) {
+            unsafe { name.copy_from_nonoverlapping(NAME.as_ptr(), NAME.len()) };
+        }
+        at = library.next;
     }
 }
 

@@ -5,6 +5,7 @@
 //! A carrier's record is in the stack frame of its function, which does not return.
 
 use core::cell::Cell;
+use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering;
 
 use crate::home::finish;
@@ -12,6 +13,8 @@ use crate::switch::switch;
 use crate::thread::{Carrier, current};
 use crate::{monitor, poller, real, run_queue, stats, sys, wake};
 
+/// Size of the stack on which handlers of faults run, such as overflows of a thread's stack.
+const SIGNAL_STACK_BYTES: usize = 64 * 1024;
 /// After this many switches a carrier looks for events.
 const SWITCHES_PER_POLL: u32 = 64;
 
@@ -25,6 +28,8 @@ extern "C" fn run(lane: *mut u8) -> *mut u8 {
     sys::set_signal_mask(sys::CARRIER_MASK);
     current().is_masked.set(true);
     current().own_lane.set(lane as u16 + 1);
+    let mut signal_stack = MaybeUninit::<[u8; SIGNAL_STACK_BYTES]>::uninit();
+    sys::set_signal_stack(signal_stack.as_mut_ptr().cast(), SIGNAL_STACK_BYTES);
     let (sp, fs) = (Cell::new(0), Cell::new(real::fs_base()));
     let carrier = Carrier { sp, fs, lane: lane as u16 + 1 };
     let mut switches = 0_u32;

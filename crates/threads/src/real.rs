@@ -59,6 +59,7 @@ functions! {
     pthread_create(thread: *mut usize, attributes: *const u8, start: Start, argument: *mut u8) -> i32;
     pthread_cancel(thread: usize) -> i32;
     pthread_kill(thread: usize, signal: i32) -> i32;
+    pthread_sigmask(how: i32, set: *const u64, old: *mut u64) -> i32;
     pthread_exit(value: *mut u8) -> ();
     pthread_mutex_lock(mutex: Object) -> i32;
     pthread_mutex_trylock(mutex: Object) -> i32;

@@ -24,6 +24,7 @@ pub(crate) const SYS_RECVMSG: usize = 47;
 pub(crate) const SYS_SETSOCKOPT: usize = 54;
 pub(crate) const SYS_GETSOCKOPT: usize = 55;
 pub(crate) const SYS_FCNTL: usize = 72;
+pub(crate) const SYS_SIGALTSTACK: usize = 131;
 pub(crate) const SYS_SCHED_GETSCHEDULER: usize = 145;
 pub(crate) const SYS_GETTID: usize = 186;
 pub(crate) const SYS_FUTEX: usize = 202;
@@ -123,6 +124,20 @@ pub(crate) fn set_signal_mask(mask: u64) -> u64 {
     let mut old = 0_u64;
     call(SYS_RT_SIGPROCMASK, [2, &raw const mask as usize, &raw mut old as usize, 8, 0, 0]);
     old
+}
+
+/// The calling kernel thread's signal mask.
+pub(crate) fn signal_mask() -> u64 {
+    let mut mask = 0_u64;
+    call(SYS_RT_SIGPROCMASK, [0, 0, &raw mut mask as usize, 8, 0, 0]);
+    mask
+}
+
+/// Sets the stack of the calling kernel thread for handlers with `SA_ONSTACK`.
+pub(crate) fn set_signal_stack(stack: *mut u8, bytes: usize) {
+    // Address, flags, size.
+    let stack = [stack as usize, 0, bytes];
+    call(SYS_SIGALTSTACK, [stack.as_ptr() as usize, 0, 0, 0, 0, 0]);
 }
 
 /// Signals that threads block while their code is, or may be, on a carrier: all but faults and SIGPIPE, which belong

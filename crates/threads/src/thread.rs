@@ -8,6 +8,7 @@
 
 use core::arch::{asm, global_asm};
 use core::cell::{Cell, UnsafeCell};
+use core::mem::offset_of;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -79,6 +80,8 @@ pub(crate) struct Thread {
     pub(crate) home_stack: Cell<usize>,
     /// The signal mask of the program for this thread, while it is not at home.
     pub(crate) mask: Cell<u64>,
+    /// Signals that the thread accepted before it changed its mask; 0 until then.
+    pub(crate) open_signals: Cell<u64>,
     /// Whether the running kernel thread blocks the signals whose handlers might call this library.
     pub(crate) is_masked: Cell<bool>,
     /// How often the thread occupied a carrier, or waited for an occupied one, for longer than the monitor accepts.
@@ -138,6 +141,13 @@ global_asm!(
 );
 
 const _: () = assert!(size_of::<Thread>() <= 512);
+// packaging/gdb/phalanx-threads.py contains these numbers.
+const _: () = assert!(
+    offset_of!(Thread, sp) == 0
+        && offset_of!(Thread, fs) == 8
+        && offset_of!(Thread, state) == 68
+        && offset_of!(Thread, home) == 72
+);
 
 /// The offset of the record from the FS base, which is negative.
 fn offset() -> usize {

@@ -1,4 +1,4 @@
-// Threads that block or occupy every carrier without calling the C library, and one that has to progress.
+// Threads that wait once, which brings them to the carriers, and then block or occupy every carrier without calling the C library, and one that has to progress.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -11,12 +11,14 @@ static volatile int done;
 static void *block(void *unused) {
     char byte;
     long result;
+    usleep(1);
     __asm__ volatile("syscall" : "=a"(result) : "a"(0), "D"(pipes[0]), "S"(&byte), "d"(1) : "rcx", "r11", "memory");
     if (result != 1) exit(1);
     return unused;
 }
 
 static void *spin(void *unused) {
+    usleep(1);
     while (!done) {}
     return unused;
 }

@@ -99,11 +99,11 @@ stubs! { go_home_then:
     pselect epoll_pwait2 recvmmsg sendmmsg
     fsync fdatasync sync syncfs flock lockf lockf64
     msgrcv msgsnd semop semtimedop mq_receive mq_send mq_timedreceive mq_timedsend
-    getaddrinfo getnameinfo gethostbyname gethostbyname_r
+    sigaltstack getaddrinfo getnameinfo gethostbyname gethostbyname_r
 }
 
 stubs! { stay_home_then:
-    sigwait sigwaitinfo sigtimedwait sigsuspend pause sigaltstack pthread_sigmask sigprocmask
+    sigwait sigwaitinfo sigtimedwait sigsuspend pause
     sigpause __sigpause __xpg_sigpause sighold sigrelse sigset sigblock sigsetmask getcontext setcontext swapcontext
     pthread_sigqueue pthread_setcanceltype
     mtx_lock mtx_timedlock cnd_wait cnd_timedwait thrd_join thrd_exit

@@ -6,12 +6,14 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::home::{obey, stay_home, summon};
+use crate::home::{go_home, obey, stay_home, summon};
 use crate::notify::unpark;
 use crate::thread::{ARRIVED, AT_HOME, CANCEL, SIGNAL, Thread, current, of};
 use crate::{real, sys};
 
 const SIG_IGN: usize = 1;
+/// The bit of SIGKILL, which is never blocked.
+const OPEN_IS_KNOWN: u64 = sys::bit(9);
 const SA_RESTART: usize = 0x1000_0000;
 
 /// The signal waits at the thread's home, where the thread receives it.
@@ -46,6 +48,43 @@ pub(super) fn must_return(thread: &Thread, restarts: bool) -> bool {
         let [handler, flags, ..] = action;
         handler > SIG_IGN && !(restarts && flags & SA_RESTART != 0)
     })
+}
+
+/// A thread may block signals anywhere, and restore its mask. A thread that unblocks others may be the one that is to
+/// receive the signals of the process, so it stays at home.
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pthread_sigmask(how: i32, set: *const u64, old: *mut u64) -> i32 {
+    let thread = current();
+    obey(thread);
+    if thread.is_hollow() {
+        // A handler of a fault that jumps out leaves the fault blocked.
+        let blocked = sys::signal_mask() & !sys::CARRIER_MASK;
+        if blocked != 0 {
+            thread.mask.set(thread.mask.get() | blocked);
+            sys::set_signal_mask(sys::CARRIER_MASK);
+        }
+        go_home(thread);
+    }
+    let before = if thread.is_convertible() { sys::signal_mask() } else { 0 };
+    let result = unsafe { real::pthread_sigmask(how, set, old) };
+    if thread.is_convertible() && !set.is_null() && result == 0 {
+        if thread.open_signals.get() == 0 {
+            thread.open_signals.set(!before | OPEN_IS_KNOWN);
+        }
+        let opened = !sys::signal_mask() & !thread.open_signals.get() & sys::CARRIER_MASK;
+        if opened != 0 {
+            stay_home(thread);
+        }
+    }
+    result
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn sigprocmask(how: i32, set: *const u64, old: *mut u64) -> i32 {
+    match unsafe { pthread_sigmask(how, set, old) } {
+        0 => 0,
+        error => sys::fail(error) as i32,
+    }
 }
 
 /// A thread on a carrier cancels itself when it has come home.

@@ -1,6 +1,7 @@
 //! `phalanx threads` with real programs. Tests whose programs or compilers are missing are skipped.
 
 mod check;
+mod debugger;
 mod run;
 mod schedule;
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::machine_is_suitable;
 
 /// A command that runs a program with a number of carriers.
-fn threads(carriers: u32, program: &Path) -> Command {
+pub(super) fn threads(carriers: u32, program: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
     command.args(["threads", "--carriers", &carriers.to_string(), "--"]).arg(program);
     command
@@ -95,6 +95,11 @@ fn waiting_threads_do_not_stay_at_home() {
         }
     }
     panic!("{text}");
+}
+
+#[test]
+fn faults_and_masks() {
+    runs_as_natively("faults");
 }
 
 #[test]
