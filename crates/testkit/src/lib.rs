@@ -1,6 +1,6 @@
 //! Helpers for the tests of this workspace: server processes, clients, certificates, folders and waiting.
 //!
-//! Only `[dev-dependencies]` name this crate. Tests are correct at any load: servers listen on port 0, each test has
+//! Only `[dev-dependencies]` name this crate, and a demonstration that starts a database. Tests are correct at any load: servers listen on port 0, each test has
 //! its own folder, and tests wait for conditions with [`eventually`] instead of sleeping. Its functions panic where
 //! a test would.
 

@@ -121,6 +121,11 @@ impl Drop for PostgresServer {
     }
 }
 
+/// Whether PostgreSQL is installed.
+pub fn is_installed() -> bool {
+    find_programs().is_some()
+}
+
 /// The folder of PostgreSQL's programs.
 fn find_programs() -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();

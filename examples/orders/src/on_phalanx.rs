@@ -1,0 +1,76 @@
+//! The orders on Phalanx: the requests of a cohort are one write to the database and one commit.
+
+use std::error::Error;
+use std::net::TcpListener;
+use std::path::Path;
+
+use phalanx::net::Listeners;
+use phalanx::{Graph, Runtime};
+use phalanx_postgres::{Config, Database, Statement, Type};
+
+use crate::orders::{FIND, Failure, INSERT, Order, Orders, TABLE};
+use crate::router::router;
+
+#[derive(Clone)]
+struct Batched {
+    database: Database,
+    insert: Statement,
+    find: Statement,
+}
+
+/// Creates the table.
+pub(crate) fn create_table(socket: &Path) -> Result<(), Box<dyn Error>> {
+    let config = Config::unix(socket);
+    let created = Runtime::new().processors(1).block_on(
+        |graph| Database::declare(graph, config),
+        |database| async move { database.execute(&Statement::new(TABLE, &[]), &[]).await },
+    );
+    created??;
+    Ok(())
+}
+
+/// Serves until a signal.
+pub(crate) fn serve(listener: &TcpListener, socket: &Path) -> Result<(), Box<dyn Error>> {
+    let processors = std::thread::available_parallelism()?.get();
+    let mut graph = Graph::new();
+    let http = phalanx_axum::Stages::declare(&mut graph);
+    let orders = Batched {
+        database: Database::declare(&mut graph, Config::unix(socket)),
+        insert: Statement::new(INSERT, &[Type::TEXT, Type::INT8]).batchable(),
+        find: Statement::new(FIND, &[Type::INT8]).batchable().repeatable(),
+    };
+    let app = router(orders);
+    let listeners = Listeners::share(listener, processors)?;
+    Runtime::new().processors(processors).run(graph, |start| {
+        http.serve(listeners.listener(start)?, app.clone())?;
+        Ok(())
+    })?;
+    Ok(())
+}
+
+impl Orders for Batched {
+    async fn place(&self, order: Order) -> Result<i64, Failure> {
+        let Order { customer, cents } = order;
+        let rows = self.database.query_one(&self.insert, &[&customer, &cents]).await?;
+        rows.first()
+            .map(|row| row.get("id"))
+            .ok_or_else(|| Failure::Unavailable("no row".to_owned()))
+    }
+
+    async fn find(&self, id: i64) -> Result<Option<Order>, Failure> {
+        let rows = self.database.query(&self.find, &[&id]).await?;
+        Ok(rows.first().map(|row| Order { customer: row.get("customer"), cents: row.get("cents") }))
+    }
+}
+
+impl From<phalanx_postgres::Error> for Failure {
+    fn from(error: phalanx_postgres::Error) -> Self {
+        match error.database() {
+            // An integrity constraint.
+            Some(violated) if violated.code().starts_with("23") => {
+                Self::Invalid(violated.message().to_owned())
+            }
+            _ => Self::Unavailable(error.to_string()),
+        }
+    }
+}
