@@ -25,6 +25,8 @@ pub(crate) struct Functions<'s> {
     pub(crate) by_name: BTreeMap<String, Function<'s>>,
     /// Values of macros without parameters.
     pub(crate) macros: HashMap<String, String>,
+    /// Macros with parameters: the names of the parameters, and the value as the body of a function.
+    pub(crate) macro_functions: BTreeMap<String, (Vec<String>, File)>,
     /// Functions that are assigned to a member or to a variable of this name.
     pub(crate) targets: HashMap<String, BTreeSet<String>>,
 }
@@ -48,6 +50,7 @@ impl<'s> Functions<'s> {
                             functions.macros.insert(name.to_owned(), value.to_owned());
                         }
                     }
+                    "preproc_function_def" => functions.add_macro(file, node),
                     _ => (),
                 }
             }
@@ -56,6 +59,23 @@ impl<'s> Functions<'s> {
             functions.collect_targets(file);
         }
         functions
+    }
+
+    fn add_macro(&mut self, file: &File, node: Node<'_>) {
+        let field = |name| node.child_by_field_name(name);
+        let (Some(name), Some(list), Some(value)) =
+            (field("name"), field("parameters"), field("value"))
+        else {
+            return;
+        };
+        let parameters = (0..list.named_child_count())
+            .filter_map(|i| list.named_child(i as u32))
+            .map(|parameter| file.text_of(parameter).to_owned())
+            .collect();
+        // In a continued line the backslash is no part of the value.
+        let value = file.text_of(value).replace("\\\n", "\n");
+        let body = File::parse(file.path.clone(), format!("void f(void) {{ {value}; }}"));
+        self.macro_functions.insert(file.text_of(name).to_owned(), (parameters, body));
     }
 
     /// Finds `….member = function`, also in initializers.

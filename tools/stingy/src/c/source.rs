@@ -20,7 +20,9 @@ impl File {
     pub(crate) fn parse(path: PathBuf, text: String) -> Self {
         let mut parser = Parser::new();
         parser.set_language(&tree_sitter_c::LANGUAGE.into()).expect("the grammar's version");
-        let tree = parser.parse(&text, None).expect("a parser with a language and without limits");
+        let tree = parser
+            .parse(without_attributes(&text), None)
+            .expect("a parser with a language and without limits");
         Self { path, text, tree }
     }
 
@@ -33,6 +35,37 @@ impl File {
     pub(crate) fn place(&self, node: Node<'_>) -> Place {
         Place { file: self.path.clone(), line: node.start_position().row + 1 }
     }
+}
+
+/// The text with spaces instead of macros such as `__attribute_fallthrough__` and their arguments, which the grammar takes
+/// for parts of declarations. Positions do not change.
+fn without_attributes(text: &str) -> String {
+    const START: &str = "__attribute_";
+    let mut bytes = text.as_bytes().to_vec();
+    for (start, _) in text.match_indices(START) {
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let name = text.as_bytes()[start..].iter().take_while(|byte| is_name(byte)).count();
+        let mut end = start + name;
+        if &text[start..end] == "__attribute__" {
+            continue;
+        }
+        if text.as_bytes().get(end) == Some(&b'(') {
+            let mut depth = 0_usize;
+            for &byte in &text.as_bytes()[end..] {
+                end += 1;
+                match byte {
+                    b'(' => depth += 1,
+                    b')' => depth -= 1,
+                    _ => (),
+                }
+                if depth == 0 {
+                    break;
+                }
+            }
+        }
+        bytes[start..end].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
 /// Reads and parses sources. A folder stands for the `.c` files directly in it.
@@ -88,5 +121,20 @@ pub(crate) fn bare(mut node: Node<'_>) -> Node<'_> {
             Some(inner) => node = inner,
             None => return node,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attribute_macros_are_blank() {
+        let text = "a __attribute_cold__ b __attribute_nonnull__((1, (2))) c __attribute__((x)) d";
+        assert_eq!(
+            without_attributes(text).split_whitespace().collect::<Vec<_>>(),
+            ["a", "b", "c", "__attribute__((x))", "d"]
+        );
+        assert_eq!(without_attributes(text).len(), text.len());
     }
 }

@@ -9,7 +9,7 @@ use super::events::{Action, Event, Region, events};
 use crate::c::debug_info::DebugInfo;
 use crate::c::expression::Scope;
 use crate::c::function::{Function, Functions};
-use crate::c::source::{File, nodes};
+use crate::c::source::{File, bare, nodes};
 use crate::error::Error;
 
 /// A server and its description.
@@ -59,6 +59,7 @@ impl<'s> Program<'s> {
         if let Some(queue) = &self.config.stages.queue {
             self.queues.insert(queue.function.clone(), queue.stage);
         }
+        self.find_queue_macros();
         loop {
             let mut found = Vec::new();
             for function in self.functions.by_name.values() {
@@ -78,6 +79,26 @@ impl<'s> Program<'s> {
                 break;
             }
             self.queues.extend(found);
+        }
+    }
+
+    /// Finds macros that assign a parameter to the member with the state.
+    fn find_queue_macros(&mut self) {
+        let Some(states) = &self.config.stages.states else { return };
+        for (name, (parameters, body)) in &self.functions.macro_functions {
+            let root = body.tree.root_node();
+            for node in nodes(root).filter(|node| node.kind() == "assignment_expression") {
+                let left = node.child_by_field_name("left").map(bare);
+                let member = left.and_then(|left| left.child_by_field_name("field"));
+                let value =
+                    node.child_by_field_name("right").map(|right| body.text_of(bare(right)));
+                let index = parameters.iter().position(|name| Some(name.as_str()) == value);
+                if let (Some(member), Some(index)) = (member, index)
+                    && body.text_of(member) == states.member
+                {
+                    self.queues.insert(name.clone(), index);
+                }
+            }
         }
     }
 

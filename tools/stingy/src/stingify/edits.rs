@@ -61,12 +61,13 @@ impl Edits {
     }
 }
 
-/// Adds `#include "stingy.h"` behind the last unconditional include.
+/// Adds `#include "stingy.h"` behind the last unconditional include before the first function.
 fn with_header(path: &Path, text: String) -> String {
     let file = File::parse(path.to_owned(), text);
     let root = file.tree.root_node();
     let mut cursor = root.walk();
-    let includes = root.children(&mut cursor).filter(|node| node.kind() == "preproc_include");
+    let head = root.children(&mut cursor).take_while(|node| node.kind() != "function_definition");
+    let includes = head.filter(|node| node.kind() == "preproc_include");
     let at = includes.last().map_or(0, |node| node.end_byte());
     let mut text = file.text;
     text.insert_str(at, "#include \"stingy.h\"\n");

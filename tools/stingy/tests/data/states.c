@@ -3,6 +3,8 @@
 #include <string.h>
 
 #define BUFFER_BYTES (4 * 1024)
+#define SET_STATE(c, s) \
+    ((c)->state = (s))
 
 enum state { STATE_READ, STATE_PARSE, STATE_WRITE, STATE_CLOSE };
 
@@ -57,7 +59,7 @@ static void drive(struct connection *c)
         if (wanted)
             free(c->buffer);
         c->unknown(c);
-        c->state = STATE_WRITE;
+        SET_STATE(c, STATE_WRITE);
         break;
     case STATE_WRITE:
         if (c->buffer)

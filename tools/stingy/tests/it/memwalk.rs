@@ -109,10 +109,10 @@ STATE_WRITE      4272        -  connection -connection.buffer ?connection.reply 
     assert!(text.starts_with(expected), "{text}");
     let warnings = text.split_once("warnings\n").expect("warnings").1;
     let expected = "\
-states.c:56: the size of `connection.reply` is determined at run time; state a bound in `[memory.sizes]`
-states.c:59: call through `unknown`, to which no known function is assigned
-states.c:69: not understood: the type of `scratch`, which is freed; free a pointer to a structure
-states.c:81: the next stage, `(enum state)(wanted + 1)`, is not constant
+states.c:58: the size of `connection.reply` is determined at run time; state a bound in `[memory.sizes]`
+states.c:61: call through `unknown`, to which no known function is assigned
+states.c:71: not understood: the type of `scratch`, which is freed; free a pointer to a structure
+states.c:83: the next stage, `(enum state)(wanted + 1)`, is not constant
 ";
     assert_eq!(warnings, expected);
 }
