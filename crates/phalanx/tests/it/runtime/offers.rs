@@ -21,13 +21,14 @@ on_each_driver!(connections_leave_an_inactive_processor);
 const PROCESSORS: usize = 2;
 const CLIENTS: usize = 24;
 
-/// Answers each byte with the number of the processor.
-async fn answer(stream: Stream, number: u8) {
+/// Answers each byte with the number of the processor. Offers the connection once a processor is inactive: before, a
+/// connection that may move would be packed.
+async fn answer(stream: Stream, number: u8, active: ActiveProcessors) {
     let mut bytes = Vec::new();
     while let Ok(1..) = stream.read(&mut bytes, IoTimeout::NONE.until_shutdown()).await {
         bytes.fill(number);
         bytes = stream.write(bytes, IoTimeout::NONE).await.unwrap();
-        if stream.offer() {
+        if active.count() < PROCESSORS && stream.offer() {
             return;
         }
     }
@@ -42,11 +43,12 @@ fn connections_leave_an_inactive_processor(driver: DriverChoice) {
     let accepted = Arc::new(AtomicUsize::new(0));
     let start = |start: &StartContext| {
         let (listener, number) = (listeners.listener(start)?, start.processor() as u8);
-        let accepted = accepted.clone();
+        let (accepted, active) = (accepted.clone(), start.active());
         stage.dispatch(move |_| {
             listener.accept_each(move |stream| {
                 accepted.fetch_add(1, Ordering::Relaxed);
-                stage.dispatch(move |_| answer(stream, number)).unwrap();
+                let active = active.clone();
+                stage.dispatch(move |_| answer(stream, number, active)).unwrap();
             })
         })?;
         Ok(())
