@@ -45,6 +45,10 @@ pub(crate) async fn serve(stream: Stream, stages: Stages) -> io::Result<()> {
         if last {
             return linger(stream).await;
         }
+        // A connection has no state but its input, so another processor may continue to serve it.
+        if input.is_empty() && stream.offer() {
+            return Ok(());
+        }
     }
 }
 

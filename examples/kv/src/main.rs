@@ -20,7 +20,7 @@ mod sweep;
 
 use std::error::Error;
 use std::net::SocketAddr;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use clap::Parser;
 use phalanx::net::Listeners;
@@ -41,7 +41,7 @@ struct Arguments {
     /// Address for /snapshot.json and /metrics.
     #[arg(long)]
     admin: Option<SocketAddr>,
-    /// Maximum number of clients per processor; further ones are rejected.
+    /// Maximum number of clients; further ones are rejected.
     #[arg(long, default_value_t = 10_000)]
     max_clients: usize,
     /// I/O driver: auto, uring or poll.
@@ -63,15 +63,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         .driver(arguments.driver)
         .admin(arguments.admin)
         .pin(arguments.pin);
+    // Counts the clients of all processors.
+    let clients = Arc::new(());
     let start = |start: &phalanx::runtime::StartContext| {
         let listener = listeners.listener(start)?;
-        let (accepting, clients) = (stages.clone(), Rc::new(()));
+        let (accepting, clients) = (stages.clone(), clients.clone());
+        let most = arguments.max_clients + 1 + arguments.processors;
         stages.clients.dispatch(move |_| {
             listener.accept_each(move |stream| {
-                if Rc::strong_count(&clients) > arguments.max_clients {
+                let (stages, present) = (accepting.clone(), clients.clone());
+                // A client that another processor has served was admitted there.
+                if Arc::strong_count(&present) > most && !stream.has_moved() {
                     return; // dropped: closed
                 }
-                let (stages, present) = (accepting.clone(), clients.clone());
                 // Rejected when the processor has too many operations: the connection closes.
                 let _ = accepting.clients.dispatch(move |_| async move {
                     let _present = present;
