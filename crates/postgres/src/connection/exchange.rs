@@ -189,7 +189,7 @@ impl Exchange {
     pub(super) fn abandon(mut self, fault: &Fault) -> Vec<Pending> {
         let what: Arc<str> = fault.to_string().into();
         let fatal = if let Fault::Fatal(error) = fault { Some(error) } else { None };
-        let current: Vec<_> = self.pending.drain(..self.transaction).collect();
+        let mut current: Vec<_> = self.pending.drain(..self.transaction).collect();
         let executed = self.results.len();
         match (self.error.take(), fatal) {
             (Some(error), _) => self.roll_back(current, executed, &error),
@@ -204,7 +204,17 @@ impl Exchange {
                     }
                 }
             }
-            (None, _) => self.lose(current, &what),
+            (None, _) => {
+                if matches!(fault, Fault::TimedOut(_)) {
+                    // One of them takes too long. A query that does so alone would only do it again.
+                    let attempts = if current.len() == 1 { MAX_ATTEMPTS } else { 0 };
+                    for pending in &mut current {
+                        pending.alone = true;
+                        pending.attempts = pending.attempts.max(attempts);
+                    }
+                }
+                self.lose(current, &what);
+            }
         }
         let later: Vec<_> = self.pending.drain(..).collect();
         match fatal {

@@ -105,3 +105,18 @@ fn queries_fail_in_time_while_no_server_is_reached() {
         assert!(error.to_string().contains("No such file"), "{error}");
     });
 }
+
+/// A repeatable query that takes too long is not repeated when it is alone; the others are.
+#[test]
+fn a_query_that_takes_too_long_is_given_up() {
+    let Some(config) = shared_server() else { return };
+    run(config.query_timeout(Duration::from_secs(1)), |database| async move {
+        let fast = Statement::new("SELECT 1", &[]).batchable().repeatable();
+        let slow = Statement::new("SELECT 1 FROM pg_sleep(100)", &[]).batchable().repeatable();
+        let queries = [&fast, &slow, &fast].map(|statement| database.query(statement, &[]));
+        let [first, second, third] = queries;
+        assert_eq!(first.await.unwrap().len(), 1);
+        assert!(matches!(second.await, Err(Error::Lost { .. })));
+        assert_eq!(third.await.unwrap().len(), 1);
+    });
+}
