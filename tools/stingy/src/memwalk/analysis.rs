@@ -11,6 +11,9 @@ use crate::c::{source, stack_usage};
 use crate::error::Error;
 use crate::model::{Analysis, ENTRY, Object, Place, Site, Stage, Transition, Warning};
 
+/// Begins warnings about text that was not parsed.
+pub(crate) const SYNTAX: &str = "this syntax was not understood";
+
 /// Maximum number of static variables that the analysis lists.
 const MAX_GLOBALS: usize = 10;
 
@@ -66,10 +69,7 @@ impl Collected {
             {
                 let error = source::nodes(item).find(|node| node.is_error() || node.is_missing());
                 let at = file.place(error.unwrap_or(item));
-                self.warn(
-                    at,
-                    "this syntax was not understood; what follows in the function may be missing",
-                );
+                self.warn(at, format!("{SYNTAX}; what follows in the function may be missing"));
             }
         }
     }

@@ -10,7 +10,7 @@ use clap::Args;
 
 use crate::c::source;
 use crate::error::Error;
-use crate::memwalk::analysis::analyse;
+use crate::memwalk::analysis::{SYNTAX, analyse};
 use crate::memwalk::config::Config;
 use crate::memwalk::program::Program;
 use crate::model::Place;
@@ -48,6 +48,10 @@ impl Stingify {
                 eprintln!("the event loop is not changed, because the stages are enumerators");
             }
             _ => (),
+        }
+        // Code that was not parsed may free objects.
+        for warning in analysis.warnings.iter().filter(|warning| warning.what.starts_with(SYNTAX)) {
+            eprintln!("{}: {}", warning.at, warning.what);
         }
         for (at, what) in notes {
             eprintln!("{at}: {what}");
