@@ -11,7 +11,8 @@ use crate::baselines::{floor, twin};
 use crate::experiment::{INTERRUPTED, experiments};
 use crate::experiments::{
     axum, broker, concurrency, dial, failure, fibre, figure2, figure4, figure6, figure7, figure8,
-    interleave, ladder, light, matching, op, overload, pipeline, runtimes, scale, servlib, web,
+    interleave, ladder, light, matching, op, overload, pipeline, placement, runtimes, scale,
+    servlib, web,
 };
 use crate::{kernel, load, report};
 
@@ -82,6 +83,8 @@ experiments! {
     Figure8(figure8::Options) = "figure8", figure8::run;
     /// The web server's cost and latency by batching delay
     Dial(dial::Options) = "dial", dial::run;
+    /// The web server's cost and latency with as many active workers as the load needs
+    Placement(placement::Options) = "placement", placement::run;
     /// The web server's latency at light load compared with its threaded twin
     Light(light::Options) = "light", light::run;
     /// The web server's goodput under overload compared with the twin and nginx

@@ -11,7 +11,7 @@ use clap::{CommandFactory, Parser};
 use phalanx_bench::cli::Cli;
 use phalanx_bench::error::Error;
 use phalanx_bench::experiments::web::{self, Options, Scene};
-use phalanx_bench::experiments::{dial, figure6, light, overload};
+use phalanx_bench::experiments::{dial, figure6, light, overload, placement};
 use phalanx_bench::system::procfs::family;
 
 #[derive(Parser)]
@@ -203,6 +203,12 @@ fn the_other_benchmarks_run() {
         println!("{report}");
         assert_eq!(report.rows.len(), 6 * 4);
         assert!(report.rows.iter().all(|row| row.p50_us > 0.0 && row.cpu_us_per_request > 0.0));
+        let mut asked: placement::Options = options(&[]);
+        asked.runner.setup.phalanx = executable.clone();
+        let report = placement::run(&asked).unwrap_or_else(|error| panic!("{error}"));
+        println!("{report}");
+        assert_eq!(report.rows.len(), 2 * 2);
+        assert!(report.rows.iter().all(|row| row.p99_us > 0.0 && row.cpu_us_per_request > 0.0));
     }
     let nobody: overload::Options = options(&["--only=lighttpd"]);
     assert!(matches!(overload::run(&nobody), Err(Error::NoServers)));

@@ -17,6 +17,7 @@
 //! - [`figure6`]: web servers under the load of users who read and think.
 //! - [`figure8`]: publish and match through real sockets, threaded and staged.
 //! - [`dial`]: processor time saved and latency added by a batching delay.
+//! - [`placement`]: processor time and latency with as many active workers as the load needs.
 //! - [`light`]: latency at light load; [`overload`]: goodput under overload.
 //! - [`scale`]: servers by their number of processors.
 //! - [`servlib`]: programs with threads, natively and under `phalanx threads`.
@@ -39,6 +40,7 @@ pub mod matching;
 pub mod op;
 pub mod overload;
 pub mod pipeline;
+pub mod placement;
 pub mod runtimes;
 pub mod scale;
 pub mod servlib;
