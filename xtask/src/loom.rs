@@ -1,4 +1,4 @@
-//! `cargo xtask loom`: core's loom models.
+//! `cargo xtask loom`: the loom models of core and threads.
 //!
 //! They are compiled with `--cfg loom`, which rebuilds every crate, so they have their own target folder. They
 //! are built in release mode, since a model is executed thousands of times.
@@ -19,7 +19,7 @@ pub(crate) fn run(root: &Path, filters: &[String]) -> ExitCode {
         return failed("the models do not compile");
     }
     if count(&String::from_utf8_lossy(&listed.stdout)) == 0 {
-        return failed("no model matches; models are core's unit tests in modules named `loom`");
+        return failed("no model matches; models are unit tests with `loom` in their names");
     }
     match cargo(root, filters).status() {
         Ok(status) if status.success() => ExitCode::SUCCESS,
@@ -39,7 +39,7 @@ fn cargo(root: &Path, filters: &[String]) -> Command {
         .current_dir(root)
         .env("RUSTFLAGS", format!("{flags} --cfg loom").trim_start())
         .env("CARGO_TARGET_DIR", target(root))
-        .args(["test", "-p", "phalanx-core", "--release", "--lib", "--"])
+        .args(["test", "-p", "phalanx-core", "-p", "phalanx-threads", "--release", "--lib", "--"])
         .args(filters);
     if filters.is_empty() {
         command.arg("loom");

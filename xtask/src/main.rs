@@ -31,7 +31,7 @@ Tasks:
                   documentation, trailing whitespace.
                   Prints one line per fault, `path:line: problem; remedy`, and exits
                   with 1 if there are any
-  loom [FILTER..] run core's loom models, in release mode and a separate target folder.
+  loom [FILTER..] run the loom models, in release mode and a separate target folder.
                   LOOM_MAX_PREEMPTIONS (default 2) bounds the search: 3 covers more
                   and takes much longer
   hostile [miri] [miri-sim] [asan] [valgrind]

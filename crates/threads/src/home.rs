@@ -9,10 +9,11 @@ use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
 use crate::real;
+use crate::state;
 use crate::stats;
 use crate::switch::{leave, switch};
 use crate::sys;
-use crate::thread::{ARRIVED, AT_HOME, Action, CANCEL, PARKED, RUNNING, SIGNAL, Thread};
+use crate::thread::{ARRIVED, AT_HOME, Action, CANCEL, SIGNAL, Thread};
 use crate::wake;
 
 /// Size of the stack on which a home waits. glibc's handler for changes of credentials may run on it.
@@ -49,10 +50,7 @@ pub(crate) fn finish(thread: &Thread) {
     match thread.action.get() {
         Action::Park => {
             stats::suspended(thread);
-            let parked =
-                thread.state.compare_exchange(RUNNING, PARKED, Ordering::AcqRel, Ordering::Acquire);
-            if parked.is_err() {
-                thread.state.store(RUNNING, Ordering::Relaxed);
+            if !state::suspend(&thread.state) {
                 wake::make_runnable(thread);
             }
         }

@@ -30,6 +30,8 @@ mod home;
 mod limits;
 mod lock;
 mod masked;
+#[cfg(all(loom, test))]
+mod model;
 mod monitor;
 mod notify;
 mod options;
@@ -38,6 +40,7 @@ mod poller;
 mod real;
 mod run_queue;
 mod site;
+mod state;
 mod stats;
 mod switch;
 mod sys;

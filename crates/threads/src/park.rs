@@ -8,7 +8,8 @@
 use core::sync::atomic::Ordering;
 
 use crate::home::{leave_carrier, leave_home, obey, stay_home};
-use crate::thread::{Action, PARKED, RUNNING, Thread};
+use crate::state::{self, PARKED, RUNNING};
+use crate::thread::{Action, Thread};
 use crate::{site, sys, table, timers};
 
 /// The reasons for which a park ends, apart from notifications and spurious wake-ups.
@@ -43,8 +44,7 @@ pub(crate) fn park(thread: &Thread, deadline: Option<u64>) -> Woken {
     if deadline.is_some() {
         timers::remove(thread);
     }
-    // Everything before an erased notification is visible to the caller, who checks its condition again.
-    thread.state.swap(RUNNING, Ordering::AcqRel);
+    state::resume(&thread.state);
     if obey(thread) { Woken::Summoned } else { Woken::Normally }
 }
 
@@ -60,7 +60,7 @@ fn park_at_home(thread: &Thread, deadline: Option<u64>) -> Woken {
             error = sys::futex_wait(&thread.state, PARKED, deadline);
         }
     }
-    thread.state.swap(RUNNING, Ordering::AcqRel);
+    state::resume(&thread.state);
     match obey(thread) {
         true => Woken::Summoned,
         false if error == sys::EINTR => Woken::BySignal,

@@ -12,10 +12,7 @@ use core::mem::offset_of;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-/// Values of [`Thread::state`].
-pub(crate) const RUNNING: u32 = 0;
-pub(crate) const PARKED: u32 = 1;
-pub(crate) const NOTIFIED: u32 = 2;
+use crate::state::RUNNING;
 
 /// Bits of [`Thread::summons`].
 pub(crate) const CANCEL: u32 = 1;
@@ -87,6 +84,7 @@ pub(crate) struct Thread {
     /// How often the thread occupied a carrier, or waited for an occupied one, for longer than the monitor accepts.
     pub(crate) captures: AtomicU32,
     pub(crate) tid: Cell<u32>,
+    /// See `state.rs`.
     pub(crate) state: AtomicU32,
     /// 1 asks the home to continue the thread.
     pub(crate) home: AtomicU32,
