@@ -56,7 +56,8 @@ fn suite(root: &Path) -> Result<bool, String> {
     let manifest = read(&folder.join("Cargo.toml"))?;
     let crates = root.join("crates").display().to_string();
     let dependencies = format!(
-        "\n[dev-dependencies.phalanx]\npath = \"{crates}/phalanx\"\n\
+        "\n[dev-dependencies.axum-macros]\nversion = \"0.5\"\nfeatures = [\"__private\"]\n\
+         \n[dev-dependencies.phalanx]\npath = \"{crates}/phalanx\"\n\
          \n[dev-dependencies.phalanx-axum]\npath = \"{crates}/axum\"\nfeatures = [\"tokio\"]\n\n[workspace]\n"
     );
     write(&folder.join("Cargo.toml"), &(manifest + &dependencies))?;
