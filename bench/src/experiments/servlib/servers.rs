@@ -86,7 +86,9 @@ fn cases(setting: &Setting) -> Vec<Case> {
         found
     };
     if let Some(program) = installed("apache2", "apache2") {
-        for (name, requests) in apache::FILES {
+        // Four servers start for each file.
+        let files = setting.count(apache::FILES.len(), 1);
+        for (name, requests) in apache::FILES.into_iter().take(files) {
             cases.push(Case {
                 title: format!("Apache worker, {name}, µs"),
                 kind: Kind::Apache(program.clone()),
