@@ -25,7 +25,8 @@ use crate::traces::Traces;
 pub(crate) struct Context {
     pub(crate) stages: Stages,
     pub(crate) config: Arc<Config>,
-    pub(crate) counters: Counters,
+    /// Shared, because each connection keeps a context.
+    pub(crate) counters: Arc<Counters>,
     pub(crate) names: Arc<Names>,
     pub(crate) access: Access,
     /// The stage that verifies passwords, if there is a password file.

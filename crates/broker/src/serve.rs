@@ -88,7 +88,7 @@ impl Broker {
         (store, tls): (Option<(Store, RecoveredState)>, Option<OfTls>),
     ) -> Self {
         let (counters, settings) = (
-            Counters::new(EventLog::default()),
+            Arc::new(Counters::new(EventLog::default())),
             Arc::new(ArcSwap::from_pointee(Settings::new(config.clone(), None))),
         );
         let passwords = config.security.password_file.as_ref().map(|_| Passwords::declare(graph));
