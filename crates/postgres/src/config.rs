@@ -115,8 +115,8 @@ impl Config {
     }
 
     /// Gives all connections to the processor of this number; by default each processor has its own. Queries of other
-    /// processors travel there. Use it for changes that wait for the server's disk: one commit then serves the queries
-    /// of all processors, whereas the commits of two connections follow each other.
+    /// processors travel there. One commit then serves the queries of all processors, whereas the commits of two
+    /// connections can wait for each other at the server's disk.
     ///
     /// A program with fewer processors panics at the first query.
     #[must_use]
