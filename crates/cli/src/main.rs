@@ -11,6 +11,7 @@ mod passwd;
 mod server;
 mod service;
 mod status;
+mod stingy;
 #[cfg(target_os = "linux")]
 mod threads;
 mod top;
@@ -39,6 +40,7 @@ enum Command {
     Passwd(passwd::Passwd),
     #[cfg(target_os = "linux")]
     Threads(threads::Threads),
+    Stingy(stingy::Stingy),
     Completions(manual::Completions),
     Man(manual::Man),
 }
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Command::Passwd(passwd) => passwd.run(),
         #[cfg(target_os = "linux")]
         Command::Threads(threads) => threads.run(),
+        Command::Stingy(stingy) => stingy.run(),
         Command::Completions(completions) => completions.run(Cli::command()),
         Command::Man(man) => man.run(Cli::command()),
     }

@@ -98,7 +98,7 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/cli",
         layers: &[
-            &["manual", "passwd", "status", "threads", "units"],
+            &["manual", "passwd", "status", "stingy", "threads", "units"],
             &["client", "import", "options", "server", "service", "top"],
             &["broker", "web"],
         ],

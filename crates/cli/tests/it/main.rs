@@ -10,6 +10,7 @@ mod conformance;
 mod manual;
 mod passwd;
 mod server;
+mod stingy;
 #[cfg(target_os = "linux")]
 mod threads;
 mod web;

@@ -1,0 +1,41 @@
+//! `phalanx stingy`: executes the tools for the memory of servers, which are a program of their own.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use clap::Args;
+
+/// The program with the tools.
+const PROGRAM: &str = "phalanx-stingy";
+
+/// Analyse the memory of a server and reduce its cache misses (runs phalanx-stingy)
+///
+/// The program phalanx-stingy must be in the folder of this program or in the PATH.
+#[derive(Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Stingy {
+    /// Arguments of phalanx-stingy; `--help` lists them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+impl Stingy {
+    pub(crate) fn run(self) -> ExitCode {
+        let own = std::env::current_exe().ok();
+        let beside = own.map(|own| own.with_file_name(PROGRAM)).filter(|path| path.is_file());
+        let program = beside.unwrap_or_else(|| PROGRAM.into());
+        // Returns only if it fails.
+        let error = Command::new(&program).args(self.arguments).exec();
+        if error.kind() == ErrorKind::NotFound {
+            eprintln!(
+                "phalanx: {PROGRAM} is neither in the folder of this program nor in the PATH; \
+                 install it with `cargo install --path tools/stingy`"
+            );
+        } else {
+            eprintln!("phalanx: cannot execute {}: {error}", program.display());
+        }
+        ExitCode::FAILURE
+    }
+}
