@@ -16,7 +16,7 @@ use crate::requests::Requests;
 use crate::services::Services;
 use crate::stages::{Stages, peer_of};
 
-/// What the connections of one listener share.
+/// The state that the connections of one listener share.
 pub(crate) struct Connections<V>(Rc<Shared<V>>);
 
 struct Shared<V> {

@@ -1,4 +1,4 @@
-//! What a server listens on.
+//! The sockets on which a server listens.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};

@@ -1,4 +1,4 @@
-//! What can be served: services, and services that make them.
+//! The services that a server accepts: services, and services that make them.
 
 use std::any::Any;
 use std::convert::Infallible;

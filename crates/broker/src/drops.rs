@@ -115,7 +115,7 @@ reasons! {
         "of a persistent session, because the disk is full";
 }
 
-/// What was dropped, as far as known: the topic of a message, and its receiver or publisher.
+/// A dropped message, as far as known: its topic, and its receiver or publisher.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Dropped<'a> {
     pub(crate) topic: Option<&'a str>,

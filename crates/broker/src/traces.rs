@@ -19,7 +19,7 @@ pub(crate) const MAX_TIME: Duration = Duration::from_secs(3600);
 /// Bytes of a payload that a record keeps.
 const MAX_PAYLOAD_BYTES: usize = 256;
 
-/// What a trace records: a client, or the topics of a filter.
+/// The subject of a trace: a client, or the topics of a filter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Target {

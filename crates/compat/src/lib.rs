@@ -9,8 +9,8 @@
 //! | [`portable`] | a stream that other threads may use | |
 //! | [`local`] | a `Send` future around one that is not `Send` | |
 //!
-//! A read copies once, from the driver's buffer into the caller's; so does a write. What a write has taken is sent even
-//! if the stream is dropped at once.
+//! A read copies once, from the driver's buffer into the caller's; so does a write. Bytes that a write has accepted
+//! are sent even if the stream is dropped at once.
 //!
 //! An echo server with the functions of tokio, but without its runtime:
 //!

@@ -39,7 +39,7 @@ const MAX_WAITS_AT_END: u32 = 100;
 #[repr(C)]
 pub(crate) struct Block {
     yielder: Cell<*const Yielder<(), ()>>,
-    /// What the suspended fibre waits for.
+    /// The event for which the suspended fibre waits.
     pub(crate) waits: Cell<Option<NonNull<Waiting<'static>>>>,
     /// The scopes that were open when it was resumed.
     resumed_in: Cell<OpenScopes>,

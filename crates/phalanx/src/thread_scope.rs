@@ -1,4 +1,4 @@
-//! What a program holds on each processor's thread while the processor runs.
+//! A value that a program keeps on each processor's thread while the processor runs.
 
 use std::fmt;
 

@@ -109,7 +109,7 @@ fn receive_cancellation(summons: u32, thread: &Thread) {
     }
 }
 
-/// Obeys summonses: comes home for good. Returns whether there was one.
+/// Returns home for good if the thread was asked to. Returns whether it was.
 #[inline]
 pub(crate) fn obey(thread: &Thread) -> bool {
     let summons = thread.summons.load(Ordering::Acquire);
@@ -123,7 +123,7 @@ fn obey_summons(thread: &Thread) -> bool {
     true
 }
 
-/// Asks a thread to come home for good. A thread at home gets `SIGNAL` in place of `CANCEL`. Returns whether it was at
+/// Asks a thread to return home for good. A thread at home gets `SIGNAL` instead of `CANCEL`. Returns whether it was at
 /// home, which it does not leave any more. The caller unparks the thread, whose wait ends as by a spurious wake-up.
 pub(crate) fn summon(thread: &Thread, reason: u32) -> bool {
     let is_home = |summons| summons & (ARRIVED | AT_HOME) != 0;

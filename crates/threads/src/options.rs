@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether threads are taken in order of arrival only.
+/// Whether threads run in order of arrival only.
 static FIFO: AtomicBool = AtomicBool::new(false);
 /// Whether each part of a large transfer resumes the thread.
 static NO_LARGE_IO: AtomicBool = AtomicBool::new(false);
@@ -12,7 +12,7 @@ pub(crate) fn set(fifo: bool, no_large_io: bool) {
     NO_LARGE_IO.store(no_large_io, Ordering::Relaxed);
 }
 
-/// Whether runnable threads are taken in order of arrival, not in cohorts.
+/// Whether runnable threads run in order of arrival, not in cohorts.
 #[inline]
 pub(crate) fn is_fifo() -> bool {
     FIFO.load(Ordering::Relaxed)

@@ -28,7 +28,7 @@ struct Event {
 }
 
 static EPOLL: AtomicI32 = AtomicI32::new(-1);
-/// Who polls: nobody, a kernel thread that will not sleep, or a carrier that may sleep.
+/// The thread that polls: none, a kernel thread that will not sleep, or a carrier that may sleep.
 static POLLER: AtomicU32 = AtomicU32::new(NOBODY);
 const NOBODY: u32 = 0;
 const BRIEF: u32 = 1;

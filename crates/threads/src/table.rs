@@ -85,7 +85,7 @@ pub(crate) unsafe fn insert_node(new: *mut Node, armed: impl FnOnce(u32) -> bool
     done
 }
 
-/// What the calling thread waits for.
+/// The kind of event for which the calling thread waits.
 pub(crate) fn kind_of_wait(thread: &Thread) -> Kind {
     // Other threads do not write these fields.
     let node = unsafe { node(thread.node.get()) };

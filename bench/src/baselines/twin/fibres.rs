@@ -1,4 +1,4 @@
-//! The twin on fibres: a fibre for each connection in place of a thread of the pool.
+//! The twin on fibres: a fibre for each connection instead of a thread of the pool.
 
 use std::cell::RefCell;
 use std::io;

@@ -39,7 +39,7 @@ impl Arm {
     }
 }
 
-/// What the arms need.
+/// The environment of the arms.
 pub(super) struct Setting {
     /// The program `phalanx`.
     pub(super) phalanx: PathBuf,

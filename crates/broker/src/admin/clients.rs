@@ -106,7 +106,7 @@ pub(super) async fn ban(context: &Context, body: &[u8]) -> Outcome {
     if !context.bans.add(banned, seconds.map(Duration::from_secs), now()) {
         return Err(Failure::busy("there are too many bans; remove some"));
     }
-    // After the ban, so that nobody returns in between.
+    // After the ban, so that no client connects again in between.
     let disconnected = kick(context, kicked).await?;
     Ok(json!({ "disconnected": disconnected }))
 }

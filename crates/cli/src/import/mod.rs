@@ -20,7 +20,7 @@ use phalanx_config::table;
 
 use crate::status;
 
-/// Translates `path`: prints the configuration on stdout, and what is left out on stderr.
+/// Translates `path`: prints the configuration on stdout, and the options that it leaves out on stderr.
 pub(crate) fn import(path: &Path) -> ExitCode {
     let settings = match reader::read(path) {
         Ok(settings) => settings,

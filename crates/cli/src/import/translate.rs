@@ -56,7 +56,7 @@ pub(super) fn translate(settings: &[Setting]) -> (Config, Notes) {
     (config, notes)
 }
 
-/// What mosquitto logs about clients.
+/// The events of clients that mosquitto logs.
 struct Logging {
     notices: bool,
     connections: bool,
@@ -70,7 +70,7 @@ impl Logging {
     }
 }
 
-/// Translates an option that stands for itself.
+/// Translates an option that does not depend on others.
 fn one(config: &mut Config, setting: &Setting, notes: &mut Notes) -> Result<(), String> {
     let value = setting.value.as_str();
     let limits = &mut config.limits;

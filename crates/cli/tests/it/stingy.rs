@@ -1,4 +1,4 @@
-//! `phalanx stingy` executes the program beside it, with its arguments.
+//! `phalanx stingy` executes the program in its folder, with all arguments.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;

@@ -51,7 +51,7 @@ impl From<Closed> for io::Error {
     }
 }
 
-/// What crosses between the two sides. No foreign code runs under its lock.
+/// The bytes and wakers that cross between the two sides. No foreign code runs under its lock.
 struct Pipe<S>(Mutex<Crossing<S>>);
 
 struct Crossing<S> {

@@ -169,7 +169,7 @@ fn a_local_future_stays_at_home() {
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(poll)).is_err()
             });
             assert!(failed.join().unwrap(), "it was polled elsewhere");
-            // The drop comes home before the next cohort.
+            // The drop reaches its processor before the next cohort.
             while seen.lock().unwrap().is_empty() {
                 phalanx::yield_now().await;
             }

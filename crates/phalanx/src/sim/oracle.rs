@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::sim_processor::SimProcessor;
 
-/// Number of checks, besides the first, before a wake-up counts as lost.
+/// Number of checks after the first one before a wake-up counts as lost.
 const RETRIES: u32 = 100;
 /// Time between these checks.
 const RETRY_DELAY: Duration = Duration::from_millis(1);

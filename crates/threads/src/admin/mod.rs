@@ -47,7 +47,7 @@ pub(crate) fn start() -> bool {
     stats::enable() && real::start_thread(run, core::ptr::null_mut())
 }
 
-/// A child process does not answer in place of its parent.
+/// Closes the address in a child process, whose parent answers on it.
 pub(crate) fn reset() {
     let listener = LISTENER.swap(-1, Ordering::Relaxed);
     if listener >= 0 {

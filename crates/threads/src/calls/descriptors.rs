@@ -24,7 +24,7 @@ pub(crate) enum Ready {
     /// The call may succeed now.
     Retry,
     TimedOut,
-    /// The thread has come home for good; the C library continues the call.
+    /// The thread has returned home for good; the C library continues the call.
     Natively,
     /// A handler without SA_RESTART has run.
     Interrupted,

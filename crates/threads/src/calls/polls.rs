@@ -34,8 +34,8 @@ struct Request {
 
 type Set = [u64; SET_BITS / 64];
 
-/// Repeats an attempt that does not block until it does not return 0, or until `deadline`. `None` if the thread has come
-/// home, to continue there with the time that is left.
+/// Repeats an attempt that does not block until it does not return 0, or until `deadline`. `None` if the thread has
+/// returned to its kernel thread, to continue there with the time that is left.
 fn repeat(
     thread: &Thread,
     requests: &[Request],

@@ -87,7 +87,7 @@ unsafe extern "C" fn sigprocmask(how: i32, set: *const u64, old: *mut u64) -> i3
     }
 }
 
-/// A thread on a carrier cancels itself when it has come home.
+/// A thread on a carrier cancels itself after it has returned home.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn pthread_cancel(pthread: usize) -> i32 {
     let thread = of(pthread);

@@ -74,7 +74,7 @@ fn events_of_a_client_as_json(driver: &str) {
         (&left["reason"], &left["seconds"]),
         (&"disconnected by the client".into(), &0.into())
     );
-    // What is not MQTT.
+    // Bytes that are not MQTT.
     let mut other = Client::silent(&broker, Version::V5);
     other.say_bytes(&[0xc0, 0]);
     assert!(other.try_next().is_none());

@@ -67,7 +67,7 @@ fn messages_and_connections_are_shown(driver: &str) {
     writer.publish_with("kept", "x", Delivery::AtMostOnce, true, &[]);
     becomes(admin, "mqtt_retained_messages", "", 1);
     assert!(sum(admin, "mqtt_retained_bytes", "") > 0);
-    // Both sessions end with what they hold.
+    // Both sessions end, and their messages are dropped.
     drop(near);
     Client::begin(&broker, &Begin { clean: true, ..Begin::lasting("away") }).0.leave();
     becomes(admin, "mqtt_queued_messages", "", 0);

@@ -200,7 +200,7 @@ impl Clock {
         self.free_at > now && now.saturating_sub(self.idle_at) > SATURATED
     }
 
-    /// Ends an interval. What exceeds it of a cohort that runs is left to the next one.
+    /// Ends an interval. The next one gets the rest of a cohort that runs beyond the end.
     fn load(&mut self, now: u64, length: u64) -> ProcessorLoad {
         let left = self.free_at.saturating_sub(now).min(self.busy);
         let hot_left = self.hot * left / self.busy.max(1);
