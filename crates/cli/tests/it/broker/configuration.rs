@@ -122,6 +122,7 @@ fn every_key_has_a_flag_and_a_variable() {
             "false" if flag.starts_with("max-") => "5s",
             "false" => "true",
             "true" => "false",
+            "auto" if flag == "placement" => "off",
             "auto" => "poll",
             "[]" if flag == "log-events" => "connects",
             "[]" => "https://a",
