@@ -42,8 +42,8 @@ pub(crate) fn unregister(number: u16) {
 /// for `f`, so neither the processor nor the memory of its slots is freed meanwhile.
 pub(crate) fn while_registered<R>(identity: u32, f: impl FnOnce(&Arc<Mailbox>) -> R) -> Option<R> {
     let processors = PROCESSORS.read().unwrap_or_else(PoisonError::into_inner);
-    let mut mailboxes = numbers(identity).filter_map(|number| processors.get(number)?.as_ref());
-    mailboxes.find(|mailbox| mailbox.identity == identity).map(f)
+    let (before, from) = processors.split_at(processors.len().min(identity as usize % NUMBERS));
+    from.iter().chain(before).flatten().find(|mailbox| mailbox.identity == identity).map(f)
 }
 
 /// The mailbox of the processor with this number; none if it has shut down.
