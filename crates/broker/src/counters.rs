@@ -4,11 +4,11 @@ use phalanx::Runtime;
 use phalanx::metrics::{Counter, Family, Gauge};
 
 use crate::content::path::path;
-use crate::drops::Drops;
 use crate::events::EventLog;
-use crate::listener_metrics::ListenerFamilies;
+use crate::events::drops::Drops;
+use crate::listen::metrics::ListenerFamilies;
 use crate::model::subscribers::Subscribers;
-use crate::trie::Trie;
+use crate::model::trie::Trie;
 
 /// Approximate memory of a subscription with this key, in bytes, if it shares no topic level: in its session,
 /// in the topic tree, and in the index of filters.

@@ -21,33 +21,21 @@
 
 mod access;
 mod admin;
-mod bans;
 mod config;
 mod connection;
 mod content;
 mod context;
 mod counters;
-mod drops;
 mod durable;
-mod error;
 mod events;
 mod limits;
 mod listen;
-mod listener_metrics;
-mod log;
-mod log_limit;
 mod model;
-mod reload;
 mod requests;
 mod routing;
 mod serve;
 mod session;
-mod settings;
-mod stages;
-mod system;
-mod traces;
 mod transport;
-mod trie;
 /// The simulated MQTT client, shared with `tests`.
 #[cfg(test)]
 #[path = "../tests/it/simulation/wire.rs"]
@@ -57,10 +45,10 @@ mod wire;
 pub use config::{
     Config, ConfigError, Limits, LogConfig, Origins, RuntimeConfig, Security, Tls, WhenFull,
 };
-pub use error::ServeError;
 pub use events::{EventClass, LogFormat};
 pub use listen::{Listen, Scheme};
 pub use phalanx_service::{Inherited, Operator, Reload, Reloaded, Serving};
 pub use phalanx_store::{Checked, OpenError};
-pub use reload::Reloader;
+pub use serve::error::ServeError;
+pub use serve::reload::Reloader;
 pub use serve::{Broker, check_persistence_dir, operate, serve};

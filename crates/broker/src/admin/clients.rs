@@ -7,9 +7,9 @@ use phalanx::time::now;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::access::bans::Banned;
 use crate::admin::failure::{Failure, Outcome};
 use crate::admin::query::Query;
-use crate::bans::Banned;
 use crate::context::Context;
 use crate::session::inspect::{ClientQuery, Kick};
 

@@ -10,8 +10,8 @@ use crate::admin::failure::{Failure, Outcome};
 use crate::admin::query::Query;
 use crate::context::Context;
 use crate::model::message::{Message, check};
+use crate::model::trie::is_shallow;
 use crate::requests::{Answer, Item, Publication};
-use crate::trie::is_shallow;
 
 /// Bytes of a payload that a list shows.
 const MAX_PAYLOAD_BYTES: usize = 4096;

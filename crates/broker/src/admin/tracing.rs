@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::admin::failure::{Failure, Outcome};
 use crate::admin::query::Query;
 use crate::context::Context;
-use crate::traces::{MAX_TIME, Target};
+use crate::events::traces::{MAX_TIME, Target};
 
 /// A trace in a request.
 #[derive(Deserialize)]

@@ -10,11 +10,11 @@ use phalanx_tls::Wire;
 use crate::connection::handshake::serve_encapsulated;
 use crate::connection::reader::serve;
 use crate::context::Context;
-use crate::drops::{DropReason, Dropped};
 use crate::events::Origin;
+use crate::events::drops::{DropReason, Dropped};
 use crate::limits::peer::Peer;
+use crate::limits::settings::SharedSettings;
 use crate::listen::{Listen, Scheme};
-use crate::settings::SharedSettings;
 use crate::transport::Transport;
 
 /// Maximum number of rejected connections that wait for their CONNACK; connections beyond are closed.

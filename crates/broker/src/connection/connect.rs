@@ -19,10 +19,10 @@ use crate::context::Context;
 use crate::limits::peer::Peer;
 use crate::model::client_key::ClientKey;
 use crate::model::message::{self, Message};
+use crate::model::trie::is_shallow;
 use crate::session::open::Opening;
 use crate::transport::Transport;
 use crate::transport::outbox::Outbox;
-use crate::trie::is_shallow;
 
 /// An accepted client.
 pub(super) struct Accepted {

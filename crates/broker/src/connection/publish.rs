@@ -8,7 +8,7 @@ use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, PropertyBuffer, Reason, Vers
 
 use crate::connection::client::Connection;
 use crate::connection::end::{End, TAKES_NOTHING};
-use crate::drops::DropReason;
+use crate::events::drops::DropReason;
 use crate::model::message_pool;
 use crate::model::qos2::Qos2InFlight;
 use crate::requests::{Answer, Item, Publication};

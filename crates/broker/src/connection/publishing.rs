@@ -7,13 +7,13 @@ use phalanx_mqtt::{Delivery, Properties, Property, Publish, Reason};
 
 use crate::access::{Identity, Policy};
 use crate::connection::end::End;
-use crate::drops::{DropReason, Drops};
 use crate::events::Origin;
+use crate::events::drops::{DropReason, Drops};
+use crate::events::traces::Passing;
 use crate::model::client_key::ClientKey;
 use crate::model::message::{self, Message};
 use crate::model::message_pool;
-use crate::traces::Passing;
-use crate::trie::is_shallow;
+use crate::model::trie::is_shallow;
 
 /// Limits of one routed batch: messages, expected deliveries, bytes. The number of messages adapts to the
 /// deliveries per message of the last batch, and starts low.

@@ -13,8 +13,8 @@ use crate::connection::client::Connection;
 use crate::connection::end::End;
 use crate::content::parse::{self, PacketFilter, ParsedSubscription};
 use crate::content::path::path;
+use crate::model::trie::is_shallow;
 use crate::requests::SubscriptionRequest;
-use crate::trie::is_shallow;
 
 /// The text of a rejection.
 type Why = Cow<'static, str>;

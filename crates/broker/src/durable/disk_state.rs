@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use phalanx_store::AppendError;
 
-use crate::log_limit::LogLimit;
+use crate::events::log_limit::LogLimit;
 
 /// The state of the disk, written by one operation at a time.
 #[derive(Default)]

@@ -18,10 +18,10 @@ use phalanx::time::now;
 use phalanx::{SharedStage, select, sleep};
 use phalanx_store::{AppendError, Entry, Journal};
 
-use crate::drops::DropReason;
 use crate::durable::bounds::Bounds;
 use crate::durable::disk_state::DiskState;
 use crate::durable::disk_timeout::{AwakeClock, DISK_TIMEOUT, MAX_TICK, disk_timeout};
+use crate::events::drops::DropReason;
 
 /// Log sequence number: a position in the log. It is durable once all changes up to it are on disk. 0 is
 /// always durable.

@@ -10,8 +10,8 @@ use time::OffsetDateTime;
 use crate::events::class::{EventClass, LogFormat};
 use crate::events::line::Line;
 use crate::events::rate_window::RateWindow;
+use crate::events::traces::Traces;
 use crate::events::writer::Writer;
-use crate::traces::Traces;
 
 /// The log. Clones share it.
 #[derive(Clone, Debug, Default)]

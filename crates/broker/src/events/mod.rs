@@ -9,12 +9,18 @@
 //! | `rate_window.rs` | the rate limit of one class |
 //! | `writer.rs` | the thread that writes lines |
 //! | `event_log.rs` | the log, shared by all processors |
+//! | `drops.rs` | dropped messages: counters by reason, and their lines |
+//! | `log_limit.rs` | the rate limit of messages outside the log |
+//! | `traces.rs` | traces of operators |
 
 mod class;
+pub(crate) mod drops;
 mod event_log;
 mod line;
+pub(crate) mod log_limit;
 mod origin;
 mod rate_window;
+pub(crate) mod traces;
 mod writer;
 
 pub use class::{EventClass, LogFormat};

@@ -6,6 +6,8 @@
 //! | `rate_limit.rs` | the messages of a client per second |
 //! | `refused_logins.rs` | log lines about refused logins |
 //! | `delivery_limiter.rs` | deliveries on their way from publishers to sessions |
+//!
+//! `settings.rs` has the settings in force, which a reload replaces.
 
 pub(crate) mod delivery_limiter;
 #[cfg(test)]
@@ -13,3 +15,4 @@ mod delivery_limiter_sim;
 pub(crate) mod peer;
 pub(crate) mod rate_limit;
 pub(crate) mod refused_logins;
+pub(crate) mod settings;

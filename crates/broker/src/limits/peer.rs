@@ -13,7 +13,7 @@ use phalanx_service::ConnectionPermit;
 
 use crate::config::Limits;
 use crate::events::Origin;
-use crate::listener_metrics::ListenerMetrics;
+use crate::listen::metrics::ListenerMetrics;
 
 /// Time that a client gets to read why its connection is closed.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);

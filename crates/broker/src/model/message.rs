@@ -9,7 +9,7 @@ use phalanx_mqtt::{
 };
 
 use crate::model::client_key::ClientKey;
-use crate::trie::is_shallow;
+use crate::model::trie::is_shallow;
 
 /// Checks whether a message may be forwarded. A strict receiver would close its connection for an invalid
 /// message, and so would this broker when a receiver publishes to an invalid response topic. Either would

@@ -7,3 +7,4 @@ pub(crate) mod message_pool;
 pub(crate) mod qos2;
 pub(crate) mod session;
 pub(crate) mod subscribers;
+pub(crate) mod trie;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use phalanx_mqtt::{PacketId, Reason, Version};
 
 use crate::access::Identity;
-use crate::drops::{DropReason, Dropped, Drops};
 use crate::events::Origin;
+use crate::events::drops::{DropReason, Dropped, Drops};
 use crate::model::delivery::How;
 use crate::model::message::Message;
 use crate::model::qos2::Qos2InFlight;

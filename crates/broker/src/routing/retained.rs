@@ -8,7 +8,7 @@ use std::time::Duration;
 use phalanx_mqtt::Reason;
 
 use crate::model::message::Message;
-use crate::trie::Trie;
+use crate::model::trie::Trie;
 
 /// The retained messages, limited in number and in bytes, including their topic tree.
 pub(crate) struct Retained {

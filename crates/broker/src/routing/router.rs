@@ -14,17 +14,17 @@ use crate::config::Limits;
 use crate::content::attributes;
 use crate::content::index::{ContentIndex, Owner};
 use crate::content::path::{has_content, path};
-use crate::drops::{DropReason, Dropped, Drops};
 use crate::durable::recovery::RecoveredRoutes;
 use crate::durable::{Lsn, Wal};
+use crate::events::drops::{DropReason, Dropped, Drops};
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::{DeliveryBatch, How, Identifiers};
 use crate::model::message::Message;
 use crate::model::subscribers::{ClientIndex, Group, Subscribers, Subscription};
+use crate::model::trie::Trie;
 use crate::requests::{PendingRetained, Subscriber, SubscriptionRequest};
 use crate::routing::retained::Retained;
 use crate::routing::router_wal::RouterWal;
-use crate::trie::Trie;
 
 /// The table.
 pub(crate) struct Router {

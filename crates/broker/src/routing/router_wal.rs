@@ -3,8 +3,8 @@
 
 use phalanx_store::{DeliveryId, Entry, MessageId, Record, SessionId};
 
-use crate::drops::DropReason;
 use crate::durable::{Lsn, MAX_COMMIT_BYTES, Wal, flags, put_message};
+use crate::events::drops::DropReason;
 use crate::model::delivery::{Delivery, Identifiers};
 use crate::model::message::Message;
 

@@ -13,9 +13,9 @@ use phalanx::time::now;
 use phalanx::{Call, PartitionedStage, select, sleep};
 use phalanx_mqtt::{PacketId, Reason};
 
-use crate::drops::{DropReason, Dropped};
 use crate::durable::wal::NotDurable;
 use crate::durable::{Lsn, disk_timeout};
+use crate::events::drops::{DropReason, Dropped};
 use crate::model::client_key::{ClientKey, partition_of};
 use crate::model::delivery::DeliveryBatch;
 use crate::requests::{Answer, Item, PendingRetained, Publication, Routes, SubscriptionRequest};

@@ -10,11 +10,11 @@ use phalanx_mqtt::{
 use phalanx_store::{DeliveryId, Entry, Record, SessionId};
 
 use crate::config::{Limits, WhenFull};
-use crate::drops::{DropReason, Drops};
+use crate::events::drops::{DropReason, Drops};
+use crate::events::traces::Passing;
 use crate::model::delivery::How;
 use crate::model::message::Message;
 use crate::model::session::{Attachment, Inflight, Queued, Session};
-use crate::traces::Passing;
 
 /// Maximum size of the connection's output buffer; further messages are queued.
 const MAX_WRITE_AHEAD: usize = 256 * 1024;

@@ -1,6 +1,6 @@
 //! Counters of refusals because the disk or the journal is full or behind.
 
-use crate::drops::{DropReason, Dropped};
+use crate::events::drops::{DropReason, Dropped};
 use crate::model::client_key::ClientKey;
 use crate::model::session::Session;
 use crate::session::table::Sessions;

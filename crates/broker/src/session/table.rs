@@ -15,6 +15,7 @@ use crate::counters::{Counters, cost};
 use crate::durable::recovery::RecoveredSessions;
 use crate::durable::{Lsn, Wal};
 use crate::limits::delivery_limiter::DeliveryLimiter;
+use crate::limits::settings::LiveLimits;
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::DeliveryBatch;
 use crate::model::message::Message;
@@ -24,7 +25,6 @@ use crate::session::effects::{Effects, Pulled};
 use crate::session::load::PartitionLoad;
 use crate::session::outgoing::{Answered, SendContext};
 use crate::session::pending_wills::PendingWills;
-use crate::settings::LiveLimits;
 
 /// The accepted subscriptions of a client.
 pub(super) type Granted = (Subscriber, Vec<SubscriptionRequest>);

@@ -12,11 +12,12 @@ use phalanx_mqtt::{
 use crate::access::Covered;
 use crate::config::{Config, Limits, WhenFull};
 use crate::counters::Counters;
-use crate::drops::DropReason;
 use crate::durable::Wal;
 use crate::durable::recovery::RecoveredSessions;
 use crate::events::EventLog;
+use crate::events::drops::DropReason;
 use crate::limits::delivery_limiter::DeliveryLimiter;
+use crate::limits::settings::{LiveLimits, Settings};
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::{DeliveryBatch, How, Identifiers};
 use crate::model::message::{Message, StoredMessage};
@@ -27,7 +28,6 @@ use crate::session::effects::Effects;
 use crate::session::open::{Opened, Opening};
 use crate::session::outgoing::Answered;
 use crate::session::table::Sessions;
-use crate::settings::{LiveLimits, Settings};
 
 fn sessions() -> Sessions {
     with(Limits::default())

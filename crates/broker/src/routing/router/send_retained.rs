@@ -10,7 +10,7 @@ use crate::access::Policy;
 use crate::content::attributes::Attributes;
 use crate::content::parse::Content;
 use crate::content::path::path;
-use crate::drops::{DropReason, Dropped};
+use crate::events::drops::{DropReason, Dropped};
 use crate::model::delivery::{DeliveryBatch, How};
 use crate::model::message::Message;
 use crate::model::subscribers::Subscription;

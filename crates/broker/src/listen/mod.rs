@@ -1,5 +1,7 @@
 //! Listen addresses and their protocols.
 
+pub(crate) mod metrics;
+
 use std::net::SocketAddr;
 
 /// Protocol of a listen address.

@@ -13,10 +13,10 @@ use phalanx_tls::{Certificates, Clients};
 
 use crate::access::{self, Access};
 use crate::config::{Config, Security, Tls};
-use crate::error::ServeError;
 use crate::events::EventLog;
+use crate::limits::settings::{Settings, SharedSettings};
 use crate::listen::Scheme;
-use crate::settings::{Settings, SharedSettings};
+use crate::serve::error::ServeError;
 
 /// Replaces the configuration of a running broker.
 pub struct Reloader {

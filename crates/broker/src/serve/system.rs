@@ -15,7 +15,7 @@ use phalanx::{select, sleep};
 
 use crate::context::Context;
 use crate::counters::Counters;
-use crate::drops::DropReason;
+use crate::events::drops::DropReason;
 use crate::model::message::Message;
 use crate::requests::Item;
 

@@ -2,7 +2,7 @@
 //! metrics and in the log.
 //!
 //! Each drop is counted when it happens, whether or not the client receives a reason code. The
-//! [log](crate::log) compares the counts at intervals and writes a line for each reason whose count
+//! [log](crate::serve::log) compares the counts at intervals and writes a line for each reason whose count
 //! increased.
 
 use std::fmt;
@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use phalanx::metrics::Counter;
 
+use crate::events::log_limit::LogLimit;
 use crate::events::{EventClass, EventLog, Line, Origin};
-use crate::log_limit::LogLimit;
 
 /// Kinds of drops and refusals. Each is a metric with a label for the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

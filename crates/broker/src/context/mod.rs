@@ -1,5 +1,7 @@
 //! The state shared by all connections.
 
+pub(crate) mod stages;
+
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,16 +11,16 @@ use phalanx_service::ConnectionLimit;
 use phalanx_tls::TlsStages;
 
 use crate::access::Access;
-use crate::bans::Bans;
+use crate::access::bans::Bans;
 use crate::config::Config;
+use crate::context::stages::Stages;
 use crate::counters::Counters;
 use crate::durable::Wal;
 use crate::events::EventLog;
+use crate::events::traces::Traces;
 use crate::limits::delivery_limiter::DeliveryLimiter;
 use crate::limits::peer::Guard;
 use crate::limits::refused_logins::RefusedLogins;
-use crate::stages::Stages;
-use crate::traces::Traces;
 
 /// State shared by all connections.
 #[derive(Clone)]

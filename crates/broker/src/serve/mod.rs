@@ -1,5 +1,10 @@
 //! Starts, runs and stops a broker.
 
+pub(crate) mod error;
+mod log;
+pub(crate) mod reload;
+mod system;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -20,19 +25,19 @@ use crate::access::{self, Access};
 use crate::admin;
 use crate::config::Config;
 use crate::connection::accept::accept;
+use crate::context::stages::Stages;
 use crate::context::{Context, Names};
 use crate::counters::Counters;
-use crate::drops::DropReason;
 use crate::durable::recovery::RecoveredState;
-use crate::error::{ServeError, lines};
 use crate::events::EventLog;
+use crate::events::drops::DropReason;
 use crate::limits::refused_logins::RefusedLogins;
+use crate::limits::settings::{Settings, SharedSettings};
 use crate::listen::{Listen, Scheme};
-use crate::log::log;
-use crate::reload::Reloader;
-use crate::settings::{Settings, SharedSettings};
-use crate::stages::Stages;
-use crate::system::tell;
+use crate::serve::error::{ServeError, lines};
+use crate::serve::log::log;
+use crate::serve::reload::Reloader;
+use crate::serve::system::tell;
 
 /// The stages of a broker, for [`serve`], for other programs and for simulations.
 #[derive(Clone)]

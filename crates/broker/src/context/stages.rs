@@ -11,12 +11,12 @@ use crate::counters::Counters;
 use crate::durable::Wal;
 use crate::durable::recovery::RecoveredState;
 use crate::limits::delivery_limiter::DeliveryLimiter;
+use crate::limits::settings::{LiveLimits, SharedSettings};
 use crate::requests::Routes;
 use crate::routing::router::Router;
 use crate::routing::stage;
 use crate::session::operations::SessionStage;
 use crate::session::table::Sessions;
-use crate::settings::{LiveLimits, SharedSettings};
 
 /// Maximum cohort of operations on sockets: the kernel state of more sockets, about 10 KiB each, would not
 /// fit the cache.

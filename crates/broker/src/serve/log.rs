@@ -8,9 +8,9 @@ use phalanx::shutdown::draining;
 use phalanx::task::Either;
 use phalanx::{select, sleep};
 
-use crate::drops::{DropLog, Drops};
 use crate::durable::Wal;
 use crate::durable::disk_state::DiskLog;
+use crate::events::drops::{DropLog, Drops};
 
 /// Interval between checks.
 const LOG_INTERVAL: Duration = Duration::from_secs(5);

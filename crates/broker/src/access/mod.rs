@@ -3,6 +3,8 @@
 //! Each policy has a version. A subscription whose messages may all be received stores the version for which that was
 //! determined, so its messages are checked again only after the rules change.
 
+pub(crate) mod bans;
+
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
@@ -12,8 +14,8 @@ use phalanx_guard::Refusal;
 use phalanx_mqtt::Reason;
 
 use crate::config::{Security, weak_passwords};
-use crate::drops::Dropped;
 use crate::events::Origin;
+use crate::events::drops::Dropped;
 
 /// The owner of a session.
 #[derive(Clone, Debug)]
