@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use crate::all_cores::use_all_cores;
 use crate::files::resolve_beneath;
 use crate::user_bytes::UserBytes;
 use crate::{Done, File, OpenHow, Unpark};
@@ -116,19 +117,6 @@ pub(crate) fn cancel(job: u64, inbox: &Arc<Inbox>) -> bool {
     drop(state);
     cancelled.is_some()
 }
-
-/// Gives the calling thread the cores of the process's main thread. It has inherited those of a processor's thread,
-/// which may have fewer.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn use_all_cores() {
-    use rustix::thread::{sched_getaffinity, sched_setaffinity};
-    if let Ok(cores) = sched_getaffinity(Some(rustix::process::getpid())) {
-        let _ = sched_setaffinity(None, &cores);
-    }
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn use_all_cores() {}
 
 /// The loop of a helper thread.
 fn run_helper() {

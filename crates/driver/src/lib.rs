@@ -27,6 +27,7 @@
 //! # }
 //! ```
 
+mod all_cores;
 mod blocking_pool;
 mod chunk;
 mod config;
@@ -53,6 +54,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use socket2::SockRef;
 
+pub use all_cores::use_all_cores;
 pub use chunk::Chunk;
 pub use config::Config;
 pub use endpoint::Endpoint;

@@ -85,58 +85,36 @@
 
 #![forbid(unsafe_code)]
 
-mod active;
-#[cfg(feature = "admin")]
+#[cfg_attr(not(feature = "admin"), path = "admin/disabled.rs")]
 mod admin;
-#[cfg(not(feature = "admin"))]
-mod admin_disabled;
-mod affinity;
 #[cfg(feature = "macros")]
 mod attributes;
-mod block_on;
 pub mod blocking;
-mod cache;
-mod clock;
-mod coalescing;
+mod cores;
+mod diagnostics;
 #[cfg(doctest)]
 mod docs;
 pub mod embed;
-mod error;
-mod exit_report;
 #[cfg(feature = "fibre")]
 pub mod fibre;
 pub mod fs;
-mod idle_cores;
 mod io;
+mod machine;
 pub mod metrics;
 pub mod net;
 pub mod overload;
-mod panics;
-mod region;
-mod rlimit;
+mod program;
 pub mod runtime;
 mod scaling;
-mod select;
 pub mod shutdown;
-mod shutdown_signal;
-mod signals;
 #[cfg(feature = "sim")]
 pub mod sim;
-#[cfg(not(feature = "sim"))]
-mod sim_disabled;
-mod sleep_cost;
 pub mod stage;
-mod stall_detector;
-mod stuck;
 mod supervisor;
-mod supervisor_idle;
 pub mod sync;
 pub mod task;
-mod thread_scope;
 pub mod time;
-mod tracing_events;
-mod worker_thread;
-mod world;
+mod worker;
 
 #[doc(inline)]
 pub use phalanx_core::{
@@ -144,14 +122,10 @@ pub use phalanx_core::{
     sleep, timeout, yield_now,
 };
 
-#[cfg(not(feature = "admin"))]
-use admin_disabled as admin;
 #[cfg(feature = "macros")]
 pub use attributes::{main, test};
 pub use runtime::Runtime;
-pub use select::select;
-#[cfg(not(feature = "sim"))]
-use sim_disabled as sim;
+pub use task::select;
 
 /// Called by the code of the attributes.
 #[cfg(feature = "macros")]

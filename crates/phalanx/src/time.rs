@@ -23,7 +23,18 @@
 //! # Ok::<(), phalanx::runtime::RunError>(())
 //! ```
 
+use std::time::Duration;
+
 #[doc(inline)]
 pub use phalanx_core::{Sleep, TimedOut, now, sleep, timeout};
 
-pub use crate::clock::time_of_day;
+use crate::io::with;
+
+/// Time of day since 1970; in a simulation, that of the simulated world. Each call reads the system clock.
+/// For durations use [`now`], which costs nothing.
+///
+/// # Panics
+/// Outside of a processor of a running [`Runtime`](crate::Runtime).
+pub fn time_of_day() -> Duration {
+    with(|io| io.driver(|driver| driver.time_of_day()))
+}

@@ -26,13 +26,13 @@ use std::time::{Duration, Instant};
 use phalanx_core::{Control, Graph, Session, SharedStage, sleep};
 use phalanx_driver::DriverKind;
 
-use crate::active::ActiveProcessors;
-use crate::error::{RunError, StartError};
+use crate::cores::ActiveProcessors;
+use crate::diagnostics::StallCounts;
 use crate::metrics::Registered;
 use crate::net::{Listener, bind};
+use crate::program::{RunError, StartError};
 use crate::scaling::Automatic;
 use crate::shutdown::is_draining;
-use crate::stall_detector::StallCounts;
 
 pub(crate) use custom::CustomPages;
 pub use custom::{AdminRequest, AdminResponse};

@@ -10,8 +10,8 @@ use super::{Source, graph, metrics, picture, timeline};
 use crate::metrics::Interval;
 use crate::metrics::Snapshot;
 use crate::scaling::Automatic;
-use crate::select::{Either, select};
 use crate::shutdown::draining;
+use crate::task::{Either, select};
 
 /// The list of pages.
 const INDEX: &str = "\

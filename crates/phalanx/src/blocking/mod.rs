@@ -8,18 +8,20 @@
 //! |---|---|
 //! | `call` | one call, from the caller to a thread and back |
 //! | `pool` | the threads and their bounded queue |
+//! | `workers` | simulated threads |
 
 mod call;
 mod pool;
+#[cfg_attr(not(feature = "sim"), path = "workers_disabled.rs")]
+pub(crate) mod workers;
 
 use std::sync::Arc;
 
 use phalanx_core::{CallError, Graph, SharedStage};
 
 pub use self::call::BlockingCall;
-#[cfg(feature = "sim")]
-pub(crate) use self::pool::Job;
-pub(crate) use self::pool::{Pool, Pools, awaited_stages, discard_panic};
+use self::pool::Pool;
+pub(crate) use self::pool::{Pools, awaited_stages, discard_panic};
 
 /// Default number of threads of a blocking stage.
 pub const DEFAULT_BLOCKING_THREADS: usize = 4;

@@ -11,9 +11,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use super::BlockingError;
-use crate::affinity::use_all_cores;
-use crate::sim::workers;
+use phalanx_driver::use_all_cores;
+
+use super::{BlockingError, workers};
 
 /// A call with its arguments. It catches panics of the call; the thread catches those of destructors.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;

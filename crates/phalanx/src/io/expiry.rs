@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use phalanx_core::wake_contained;
 
+use super::drained::Drained;
 use super::{Entry, Io, State};
-use crate::shutdown_signal::Drained;
 
 /// The shortest time between two scans for expired requests.
 const SCAN_INTERVAL: Duration = Duration::from_millis(100);

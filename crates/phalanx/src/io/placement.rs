@@ -17,8 +17,7 @@ use phalanx_driver::Socket;
 use super::handover::Arriving;
 use super::load_sample::LoadSample;
 use super::relocation::{Offers, Relocations};
-use crate::active::ActiveProcessors;
-use crate::idle_cores::IdleCores;
+use crate::cores::{ActiveProcessors, IdleCores};
 
 /// The time between two measurements of a processor's load.
 pub(super) const LOAD_INTERVAL: Duration = Duration::from_millis(20);
@@ -99,7 +98,7 @@ impl Loads {
     /// The processor time of this thread, in nanoseconds. None in a simulation.
     pub(super) fn worked(&self) -> Option<u64> {
         match self {
-            Loads::Measured(_) => Some(crate::clock::worked()),
+            Loads::Measured(_) => Some(crate::machine::thread_cpu_time()),
             #[cfg(feature = "sim")]
             Loads::Drawn(_) => None,
         }

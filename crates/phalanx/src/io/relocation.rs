@@ -16,7 +16,7 @@ use phalanx_driver::Socket;
 
 use super::Io;
 use super::placement::{LOAD_INTERVAL, Place};
-use crate::idle_cores::IdleCores;
+use crate::cores::IdleCores;
 
 /// How long a plan that spreads connections is carried out before the loads are considered again.
 const SPREAD_TIME: Duration = Duration::from_millis(100);

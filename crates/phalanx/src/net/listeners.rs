@@ -8,8 +8,8 @@ use std::time::Duration;
 use phalanx_core::sleep;
 
 use crate::net::{Listener, Stream, bind};
+use crate::program::StartContext;
 use crate::shutdown::is_draining;
-use crate::worker_thread::StartContext;
 
 /// How long the accept loop waits when the process is out of descriptors or memory.
 const RETRY_DELAY: Duration = Duration::from_millis(50);

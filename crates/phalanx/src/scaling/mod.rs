@@ -14,7 +14,7 @@ use phalanx_core::{Control, Phase, ProcessorLoad, Scaling};
 
 pub(crate) use self::decisions::Automatic;
 pub(crate) use self::saturation::SaturationProbe;
-use crate::active::ActiveProcessors;
+use crate::cores::ActiveProcessors;
 use crate::io::{LoadSample, Placement};
 
 /// The time between two looks at the loads.

@@ -5,7 +5,7 @@ use std::future::Future;
 
 use phalanx_core::Graph;
 
-use crate::block_on::Outcome;
+use crate::runtime::block_on::Outcome;
 
 /// Simulates [`Runtime::block_on`](crate::Runtime::block_on): runs `main` as an operation on the first processor of a
 /// simulated program, and returns its output. The program has `workers` processors, or one to three, chosen by the

@@ -70,7 +70,6 @@ mod schedule_bias;
 mod scheduler;
 mod sim_processor;
 mod trace;
-pub(crate) mod workers;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -83,6 +82,7 @@ pub use fault::{fault_point, spend};
 pub use phalanx_driver::sim::Faults;
 pub use world::World;
 
+use crate::blocking::workers;
 use crate::io;
 
 /// Result of a simulated run.

@@ -11,12 +11,12 @@ use super::client::Task;
 use super::schedule_bias::{SIZES, ScheduleBias, sizes};
 use super::sim_processor::{DelayedWaker, SimProcessor};
 use super::trace::{Step, Trace};
-use super::workers::{self, WorkerStep};
 use super::world::World;
 use super::{Report, fault, oracle};
-use crate::active::ActiveProcessors;
+use crate::blocking::workers::{self, WorkerStep};
+use crate::cores::ActiveProcessors;
 use crate::io::{Io, Loads, Placement};
-use crate::worker_thread::StartContext;
+use crate::program::StartContext;
 
 /// The state of a run.
 pub(super) struct Run {

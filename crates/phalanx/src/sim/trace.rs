@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use super::workers::WorkerStep;
+use crate::blocking::workers::WorkerStep;
 
 /// Number of steps in the report of a failed run.
 const MAX_REPORTED_STEPS: usize = 40;

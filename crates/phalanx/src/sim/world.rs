@@ -13,9 +13,8 @@ use phalanx_driver::{Endpoint, sim};
 
 use super::client::{Net, Task};
 use super::{Faults, fault};
-use crate::error::StartError;
 use crate::fs::Dir;
-use crate::worker_thread::StartContext;
+use crate::program::{StartContext, StartError};
 
 /// The `start` of a program.
 pub(super) type StartFn = Box<dyn Fn(&StartContext) -> Result<(), StartError>>;

@@ -5,9 +5,9 @@ use phalanx_core::World as _;
 use super::Bounds;
 use super::enumerated_run::EnumeratedRun;
 use super::order::Parts;
+use crate::blocking::workers::{self, WorkerStep};
 use crate::sim::oracle;
 use crate::sim::trace::Step;
-use crate::sim::workers::{self, WorkerStep};
 
 /// A step that can be taken now.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use std::path::Path;
 const CACHES: &str = "/sys/devices/system/cpu/cpu0/cache";
 
 /// Bytes of second-level cache per core, divided if cores share it; zero if unknown.
-pub(crate) fn second_level() -> usize {
+pub(crate) fn second_level_cache() -> usize {
     second_level_in(Path::new(CACHES)).unwrap_or(0)
 }
 

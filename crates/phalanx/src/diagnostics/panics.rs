@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use phalanx_core::PanicReport;
 
+use super::tracing_events;
 use crate::blocking::discard_panic;
-use crate::tracing_events;
 
 type Hook = Arc<dyn Fn(&PanicReport) + Send + Sync>;
 

@@ -1,6 +1,6 @@
 //! Stand-in for the admin server when the feature `admin` is off.
 
-use crate::runtime::StartError;
+use crate::program::StartError;
 
 /// There is no admin server.
 pub(crate) enum Admin {}

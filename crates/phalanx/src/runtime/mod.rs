@@ -8,6 +8,7 @@
 //! 4. If a processor still makes no progress, the supervisor reports its operation. It then exits the process if the
 //!    runtime handles signals (see [`EXIT_STUCK`]).
 
+pub(crate) mod block_on;
 mod observation;
 
 #[cfg(feature = "admin")]
@@ -25,31 +26,24 @@ use phalanx_driver::Config;
 #[doc(inline)]
 pub use phalanx_driver::{DriverChoice, DriverKind};
 
-pub use crate::active::ActiveProcessors;
 #[cfg(feature = "admin")]
 use crate::admin;
 use crate::admin::Admin;
 #[cfg(feature = "admin")]
 pub use crate::admin::{AdminRequest, AdminResponse};
-use crate::affinity::Seats;
-use crate::cache;
-pub use crate::error::{RunError, StartError};
-pub use crate::exit_report::{ExitReport, Leaks};
+pub use crate::cores::ActiveProcessors;
+use crate::cores::Seats;
+pub use crate::diagnostics::{DEFAULT_STALL_THRESHOLD, END_LIMIT, EXIT_STUCK};
+use crate::diagnostics::{PanicHook, StallCounts, StallDetector};
 use crate::io::{Loads, Placement};
+pub use crate::machine::raise_open_files;
+use crate::machine::second_level_cache;
 use crate::metrics::Registered;
-use crate::panics::PanicHook;
-pub use crate::rlimit::raise_open_files;
+pub use crate::program::{ExitReport, Leaks, RunError, StartContext, StartError, Started};
 pub use crate::scaling::PlacementMode;
 use crate::scaling::{Automatic, Scaler};
-use crate::signals::Signals;
-pub use crate::stall_detector::DEFAULT_STALL_THRESHOLD;
-use crate::stall_detector::{StallCounts, StallDetector};
-pub use crate::stuck::{END_LIMIT, EXIT_STUCK};
-use crate::supervisor::{Watched, supervise};
-use crate::supervisor_idle::SupervisorIdle;
-use crate::thread_scope::ThreadScope;
-use crate::worker_thread::WorkerThread;
-pub use crate::worker_thread::{StartContext, Started};
+use crate::supervisor::{Signals, SupervisorIdle, Watched, supervise};
+use crate::worker::{ThreadScope, WorkerOptions, WorkerThread};
 
 /// Default of [`Runtime::spin`], the longest time for which an idle processor polls before it parks: 20 µs.
 pub const DEFAULT_SPIN: Duration = Duration::from_micros(20);
@@ -78,13 +72,11 @@ pub const DEFAULT_REGION: usize = 2 << 20;
 /// ```
 #[derive(Debug)]
 pub struct Runtime {
-    pub(crate) processors: usize,
+    processors: usize,
     driver: DriverChoice,
     pin: bool,
     placement: PlacementMode,
     min_active: usize,
-    pub(crate) spin: Duration,
-    pub(crate) gather: Duration,
     drain: Duration,
     signals: bool,
     #[cfg(feature = "admin")]
@@ -96,10 +88,7 @@ pub struct Runtime {
     metrics: Registered,
     stall_threshold: Duration,
     cache_bytes: usize,
-    pub(crate) region: usize,
-    pub(crate) panics: PanicHook,
-    pub(crate) thread_scope: ThreadScope,
-    pub(crate) config: Config,
+    worker: WorkerOptions,
 }
 
 impl Default for Runtime {
@@ -118,8 +107,6 @@ impl Runtime {
             pin: false,
             placement: PlacementMode::Off,
             min_active: 1,
-            spin: DEFAULT_SPIN,
-            gather: Duration::ZERO,
             drain: DEFAULT_DRAIN,
             signals: true,
             #[cfg(feature = "admin")]
@@ -131,10 +118,14 @@ impl Runtime {
             metrics: Registered::default(),
             stall_threshold: DEFAULT_STALL_THRESHOLD,
             cache_bytes: 0,
-            region: DEFAULT_REGION,
-            panics: PanicHook::default(),
-            thread_scope: ThreadScope::default(),
-            config: Config::default(),
+            worker: WorkerOptions {
+                config: Config::default(),
+                spin: DEFAULT_SPIN,
+                gather: Duration::ZERO,
+                region: DEFAULT_REGION,
+                panics: PanicHook::default(),
+                scope: ThreadScope::default(),
+            },
         }
     }
 
@@ -181,7 +172,7 @@ impl Runtime {
     /// Running fails with [`RunError::Driver`] if `count` is not in 1 to 32768 or `bytes` not in 1 to 2²⁴.
     #[must_use]
     pub fn receive_buffers(mut self, count: u16, bytes: u32) -> Self {
-        (self.config.buffers, self.config.buffer_size) = (count, bytes);
+        (self.worker.config.buffers, self.worker.config.buffer_size) = (count, bytes);
         self
     }
 
@@ -190,7 +181,7 @@ impl Runtime {
     /// time than the parks that it avoids.
     #[must_use]
     pub fn spin(mut self, spin: Duration) -> Self {
-        self.spin = spin;
+        self.worker.spin = spin;
         self
     }
 
@@ -201,7 +192,7 @@ impl Runtime {
     /// time. Zero, the default, disables it.
     #[must_use]
     pub fn coalesce(mut self, limit: Duration) -> Self {
-        self.gather = limit;
+        self.worker.gather = limit;
         self
     }
 
@@ -265,7 +256,7 @@ impl Runtime {
     /// ```
     #[must_use]
     pub fn on_panic(mut self, hook: impl Fn(&PanicReport) + Send + Sync + 'static) -> Self {
-        self.panics = PanicHook::new(hook);
+        self.worker.panics = PanicHook::new(hook);
         self
     }
 
@@ -283,7 +274,36 @@ impl Runtime {
     /// `overflow_bytes`. The default is [`DEFAULT_REGION`]; zero disables it.
     #[must_use]
     pub fn region(mut self, bytes: usize) -> Self {
-        self.region = bytes;
+        self.worker.region = bytes;
+        self
+    }
+
+    /// Runs each processor inside of `scope`, on the processor's thread. `scope` must call its argument once, and may hold
+    /// something meanwhile. Code that needs tokio's reactor, such as reqwest or sqlx, finds the runtime that is entered
+    /// here; that runtime's own threads do the I/O and wake operations of any processor. A second scope runs inside of
+    /// the first.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use phalanx::Runtime;
+    ///
+    /// let side = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    /// let handle = side.handle().clone();
+    /// let runtime = Runtime::new().processors(1).signals(false).thread_scope(move |run| {
+    ///     let _entered = handle.enter();
+    ///     run();
+    /// });
+    /// runtime.block_on(|_| (), |()| async {
+    ///     tokio::time::sleep(Duration::from_millis(1)).await; // a timer of the side runtime
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn thread_scope(
+        mut self,
+        scope: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static,
+    ) -> Self {
+        self.worker.scope = self.worker.scope.around(scope);
         self
     }
 
@@ -323,7 +343,7 @@ impl Runtime {
         #[cfg(not(feature = "admin"))]
         let admin: Option<Admin> = None;
         graph.measured_cache_bytes(match self.cache_bytes {
-            0 => cache::second_level(),
+            0 => second_level_cache(),
             bytes => bytes,
         });
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -379,7 +399,7 @@ impl Runtime {
                 let idle = idle.clone();
                 let saturation = automatic.as_ref().map(|automatic| automatic.probe(seed.index()));
                 let (placement, active) = (placement.clone(), active.clone());
-                let runtime = &self;
+                let options = &self.worker;
                 let worker = WorkerThread {
                     seed,
                     kind,
@@ -389,7 +409,7 @@ impl Runtime {
                     saturation,
                     placement,
                     active,
-                    runtime,
+                    options,
                 };
                 match thread.spawn_scoped(scope, move || worker.run(&events, admin, start)) {
                     Ok(_) => running += 1,

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use phalanx_core::{Control, Running};
 
+use super::tracing_events;
+
 use crate::blocking::awaited_stages;
 
 /// Exit code of a process whose program did not end: a processor made no progress for [`END_LIMIT`] after
@@ -62,7 +64,7 @@ pub(crate) fn report(control: &Control, alive: &[bool]) {
     }
     // stderr may be closed.
     let _ = std::io::stderr().write_all(lines.as_bytes());
-    crate::tracing_events::stuck(&lines);
+    tracing_events::stuck(&lines);
 }
 
 fn cause(running: Option<Running>) -> String {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use phalanx_core::{ProcessorId, gather_partitions};
 
-use crate::affinity::Seats;
+use super::Seats;
 
 /// The number of active processors of a program: the first ones, by default all. Usable from any thread.
 ///

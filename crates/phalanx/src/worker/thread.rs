@@ -3,64 +3,31 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use phalanx_core::{Control, ProcessorBuilder};
-use phalanx_driver::DriverKind;
+use phalanx_core::ProcessorBuilder;
+use phalanx_driver::{Config, DriverKind};
 
-use crate::active::ActiveProcessors;
+use super::thread_scope::ThreadScope;
+use super::world::{DriverWorld, SupervisorLink};
 use crate::admin::Admin;
-use crate::error::{RunError, StartError};
-use crate::exit_report::{Leaks, SETTLING};
+use crate::cores::ActiveProcessors;
+use crate::diagnostics::PanicHook;
 use crate::io::{Io, Placement};
-use crate::region;
-use crate::runtime::Runtime;
+use crate::machine::with_region;
+use crate::program::{Leaks, RunError, SETTLING, StartContext, StartError};
 use crate::scaling::SaturationProbe;
-use crate::supervisor::Event;
-use crate::supervisor_idle::SupervisorIdle;
-use crate::world::{DriverWorld, SupervisorLink};
+use crate::supervisor::{Event, SupervisorIdle};
 
-/// Argument of a program's `start`: the processor, and a handle to the program.
-pub struct StartContext {
-    index: usize,
-    control: Control,
-    active: ActiveProcessors,
-}
-
-impl StartContext {
-    pub(crate) fn new(index: usize, control: Control, active: ActiveProcessors) -> Self {
-        Self { index, control, active }
-    }
-
-    /// The processor's number, from zero.
-    pub fn processor(&self) -> usize {
-        self.index
-    }
-
-    /// Controls the program.
-    pub fn control(&self) -> Control {
-        self.control.clone()
-    }
-
-    /// The number of active processors.
-    pub fn active(&self) -> ActiveProcessors {
-        self.active.clone()
-    }
-}
-
-/// A program whose processors have all started.
-pub struct Started {
-    /// Controls the program.
-    pub control: Control,
-    /// The number of active processors.
-    pub active: ActiveProcessors,
-    /// The driver of all processors.
-    pub driver: DriverKind,
-    /// Why the preferred driver is not used, as one line for the log.
-    pub fallback: Option<String>,
-    /// Address of the admin pages.
-    #[cfg(feature = "admin")]
-    pub admin: Option<std::net::SocketAddr>,
+/// Options of the threads of all processors, which [`Runtime`](crate::Runtime) documents.
+#[derive(Debug)]
+pub(crate) struct WorkerOptions {
+    pub(crate) config: Config,
+    pub(crate) spin: Duration,
+    pub(crate) gather: Duration,
+    pub(crate) region: usize,
+    pub(crate) panics: PanicHook,
+    pub(crate) scope: ThreadScope,
 }
 
 /// The parameters of one processor's thread.
@@ -73,7 +40,7 @@ pub(crate) struct WorkerThread<'a> {
     pub(crate) saturation: Option<SaturationProbe>,
     pub(crate) placement: Arc<Placement>,
     pub(crate) active: ActiveProcessors,
-    pub(crate) runtime: &'a Runtime,
+    pub(crate) options: &'a WorkerOptions,
 }
 
 impl WorkerThread<'_> {
@@ -81,7 +48,7 @@ impl WorkerThread<'_> {
     where
         F: Fn(&StartContext) -> Result<(), StartError>,
     {
-        let (index, scope) = (self.seed.index(), &self.runtime.thread_scope);
+        let (index, scope) = (self.seed.index(), &self.options.scope);
         let (mut worker, mut outcome) = (Some(self), None);
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             scope.enter(&mut || {
@@ -102,20 +69,20 @@ impl WorkerThread<'_> {
     where
         F: Fn(&StartContext) -> Result<(), StartError>,
     {
-        let Self { seed, kind, epoch, calls, idle, saturation, placement, active, runtime } = self;
+        let Self { seed, kind, epoch, calls, idle, saturation, placement, active, options } = self;
         let (index, control) = (seed.index(), seed.control());
         let _seated = active.sit(index);
-        let driver = phalanx_driver::open(kind, &runtime.config).map_err(RunError::Driver)?;
+        let driver = phalanx_driver::open(kind, &options.config).map_err(RunError::Driver)?;
         let unparker = driver.unparker();
         let io = Io::new(placement, index, driver);
         let _entered = io.enter();
-        let seed = region::with_region(runtime.region, seed);
+        let seed = with_region(options.region, seed);
         let processor = seed.build(Box::new(move || unparker.unpark()));
-        let panics = runtime.panics.clone();
+        let panics = options.panics.clone();
         let supervisor =
             SupervisorLink { processor: index, events: events.clone(), idle, panics, saturation };
         let world =
-            DriverWorld::new(io.clone(), epoch, control.clone(), calls, supervisor, runtime.gather);
+            DriverWorld::new(io.clone(), epoch, control.clone(), calls, supervisor, options.gather);
         let begin = || {
             if let (0, Some(admin)) = (index, admin) {
                 admin.start()?;
@@ -125,7 +92,7 @@ impl WorkerThread<'_> {
         let started = processor.enter(begin).map_err(RunError::from);
         if started.is_ok() {
             let _ = events.send(Event::Started);
-            processor.run(&world, runtime.spin.as_nanos() as u64);
+            processor.run(&world, options.spin.as_nanos() as u64);
         }
         let (operations, timers) = (processor.live(), processor.timers());
         // Drop order: the processor's operations, their requests, the driver.

@@ -9,14 +9,13 @@ use std::time::{Duration, Instant};
 
 use phalanx_core::{Control, PanicReport, Phase, World};
 
-use crate::coalescing::Coalescing;
+use super::coalescing::Coalescing;
+use super::sleep_cost::SleepCost;
+use crate::diagnostics::PanicHook;
+use crate::diagnostics::tracing_events;
 use crate::io::Io;
-use crate::panics::PanicHook;
 use crate::scaling::SaturationProbe;
-use crate::sleep_cost::SleepCost;
-use crate::supervisor::Event;
-use crate::supervisor_idle::SupervisorIdle;
-use crate::tracing_events;
+use crate::supervisor::{Event, SupervisorIdle};
 
 pub(crate) struct DriverWorld {
     io: Rc<Io>,
@@ -138,7 +137,7 @@ impl World for DriverWorld {
     }
 
     fn thread_cpu_time(&self) -> u64 {
-        crate::clock::worked()
+        crate::machine::thread_cpu_time()
     }
 
     fn on_large_operation(&self, stage: &'static str, operation: &'static str, bytes: usize) {

@@ -21,7 +21,7 @@ mod enabled {
     use tracing::{debug, error, info, trace, warn};
 
     use crate::blocking::discard_panic;
-    use crate::error::RunError;
+    use crate::program::RunError;
 
     pub(crate) fn started(processors: usize) {
         discard_panic(|| info!(target: "phalanx", processors, "started"));
@@ -119,7 +119,7 @@ mod disabled {
 
     use phalanx_core::{Control, PanicReport};
 
-    use crate::error::RunError;
+    use crate::program::RunError;
 
     pub(crate) fn started(_processors: usize) {}
     pub(crate) fn draining(_limit: Duration) {}

@@ -4,6 +4,9 @@
 //! Processors send an [`Event`] for each change. Stalls and loads are the exception: the supervisor polls for them, and
 //! only while at least one processor is awake.
 
+mod idle;
+mod signals;
+
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -11,13 +14,13 @@ use std::time::{Duration, Instant};
 
 use phalanx_core::{Control, LARGE_OPERATION, Phase};
 
-use crate::error::RunError;
-use crate::exit_report::{ExitReport, Leaks};
+pub(crate) use self::idle::SupervisorIdle;
+pub(crate) use self::signals::Signals;
+use crate::diagnostics::StallDetector;
+use crate::diagnostics::stuck::{self, Ending};
+use crate::diagnostics::tracing_events::{self, Sheds};
+use crate::program::{ExitReport, Leaks, RunError};
 use crate::scaling::Scaler;
-use crate::stall_detector::StallDetector;
-use crate::stuck::{self, Ending};
-use crate::supervisor_idle::SupervisorIdle;
-use crate::tracing_events::{self, Sheds};
 
 /// The deadline after the end: the kernel may take any time to return buffers.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);

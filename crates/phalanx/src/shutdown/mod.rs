@@ -21,7 +21,10 @@
 //! # Ok::<(), phalanx::runtime::RunError>(())
 //! ```
 
+mod draining;
+
 #[doc(inline)]
 pub use phalanx_core::drain;
 
-pub use crate::shutdown_signal::{Drained, Draining, draining, is_draining};
+pub use self::draining::{Draining, draining, is_draining};
+pub use crate::io::Drained;

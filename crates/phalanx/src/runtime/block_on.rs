@@ -12,7 +12,7 @@ use std::thread;
 
 use phalanx_core::{Graph, drain};
 
-use crate::runtime::{RunError, Runtime};
+use super::{RunError, Runtime, StartContext};
 
 impl Runtime {
     /// Runs `main` as an operation of a stage named `main` on the first processor, and returns its output. The
@@ -65,7 +65,7 @@ impl Runtime {
         let argument = declare(&mut graph);
         let outcome = Outcome::new();
         let work = Mutex::new(Some((main, argument)));
-        let start = |start: &crate::runtime::StartContext| {
+        let start = |start: &StartContext| {
             if start.processor() > 0 {
                 return Ok(());
             }

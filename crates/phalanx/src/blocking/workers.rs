@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 
-use crate::blocking::{Job, Pool, discard_panic};
+use super::pool::{Job, Pool, discard_panic};
 
 /// The simulated threads of one stage.
 struct WorkerPool {
@@ -23,7 +23,7 @@ thread_local! {
 
 /// A step of a simulated thread.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum WorkerStep {
+pub(crate) enum WorkerStep {
     /// A thread of this pool starts the call that has waited longest.
     Begin(usize),
     /// A call of this pool ends.
@@ -36,7 +36,7 @@ pub(crate) fn are_simulated() -> bool {
 }
 
 /// Records that a call waits in `pool`.
-pub(crate) fn enter(pool: &Arc<Pool>) {
+pub(super) fn enter(pool: &Arc<Pool>) {
     POOLS.with_borrow_mut(|pools| {
         let pools = pools.as_mut().expect("asked before");
         if !pools.iter().any(|workers| Arc::ptr_eq(&workers.pool, pool)) {
@@ -45,24 +45,24 @@ pub(crate) fn enter(pool: &Arc<Pool>) {
     });
 }
 
-pub(super) fn start() {
+pub(crate) fn start() {
     POOLS.set(Some(Vec::new()));
 }
 
 /// Ends the simulation: finishes the calls in progress, as joining threads would.
-pub(super) fn stop() {
+pub(crate) fn stop() {
     for workers in POOLS.take().unwrap_or_default() {
         workers.at_work.into_iter().for_each(|(_, job)| discard_panic(job));
     }
 }
 
 /// Discards the state of a failed simulation.
-pub(super) fn forget() {
+pub(crate) fn forget() {
     drop(POOLS.take());
 }
 
 /// Passes each possible step at `now` to `each`.
-pub(super) fn steps(now: u64, mut each: impl FnMut(WorkerStep)) {
+pub(crate) fn steps(now: u64, mut each: impl FnMut(WorkerStep)) {
     POOLS.with_borrow(|pools| {
         for (number, workers) in pools.iter().flatten().enumerate() {
             if workers.at_work.len() < workers.pool.most_threads() && workers.pool.has_jobs() {
@@ -75,7 +75,7 @@ pub(super) fn steps(now: u64, mut each: impl FnMut(WorkerStep)) {
 }
 
 /// When the next call ends, if one is in progress.
-pub(super) fn next() -> Option<u64> {
+pub(crate) fn next() -> Option<u64> {
     POOLS.with_borrow(|pools| {
         let all = pools.iter().flatten().flat_map(|workers| &workers.at_work);
         all.map(|(until, _)| *until).min()
@@ -83,7 +83,7 @@ pub(super) fn next() -> Option<u64> {
 }
 
 /// Takes the step. A call that starts ends after a time that `rng` determines, or at once without it.
-pub(super) fn take(step: WorkerStep, now: u64, rng: Option<&mut Rng>) {
+pub(crate) fn take(step: WorkerStep, now: u64, rng: Option<&mut Rng>) {
     match step {
         WorkerStep::Begin(workers) => POOLS.with_borrow_mut(|pools| {
             let workers = &mut pools.as_mut().expect("offered before")[workers];

@@ -31,7 +31,7 @@ impl SleepCost {
 
     /// Runs `sleep`, and measures every [`EACH`]th call.
     pub(crate) fn measured(&self, sleep: impl FnOnce()) {
-        self.measured_by(crate::clock::worked, sleep);
+        self.measured_by(crate::machine::thread_cpu_time, sleep);
     }
 
     fn measured_by(&self, clock: impl Fn() -> u64, sleep: impl FnOnce()) {

@@ -1,12 +1,16 @@
-//! The cores of the processors' threads.
+//! The cores of the processors' threads, and how many processors are active.
 
+mod active;
+mod idle_cores;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod seats;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod topology;
 
+pub use self::active::ActiveProcessors;
+pub(crate) use self::idle_cores::IdleCores;
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) use self::seats::{Seats, use_all_cores};
+pub(crate) use self::seats::Seats;
 
 /// Does nothing: this system has no such calls.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -25,7 +29,3 @@ impl Seats {
 
     pub(crate) fn assign(&self, _active: impl Fn() -> usize) {}
 }
-
-/// Does nothing: this system has no such call.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(crate) fn use_all_cores() {}

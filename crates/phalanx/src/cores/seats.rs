@@ -5,12 +5,12 @@
 //! which sits an inactive processor beside active ones. Nothing moves, and its connections still answer. It costs one
 //! system call for each thread.
 //!
-//! A thread inherits the cores of the thread that starts it. So helper threads call [`use_all_cores`].
+//! A thread inherits the cores of the thread that starts it. So helper threads call [`use_all_cores`](phalanx_driver::use_all_cores).
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::process::{Pid, getpid};
+use rustix::process::Pid;
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 
 use super::topology;
@@ -89,17 +89,12 @@ fn cores() -> Vec<usize> {
     topology::order(topology::read(Path::new("/sys/devices"), &allowed))
 }
 
-/// Gives the calling thread, which a processor may have started, the cores of the process's main thread.
-pub(crate) fn use_all_cores() {
-    if let Ok(cores) = sched_getaffinity(Some(getpid())) {
-        let _ = sched_setaffinity(None, &cores);
-    }
-}
-
 #[cfg(all(test, not(miri)))]
 mod tests {
     use std::sync::mpsc::channel;
     use std::thread;
+
+    use phalanx_driver::use_all_cores;
 
     use super::*;
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals as Iterator};
 
-use crate::stuck;
-use crate::supervisor::Event;
+use super::Event;
+use crate::diagnostics::stuck;
 
 /// How long the supervisor may take to exit the process before the signal thread exits it.
 const SUPERVISOR_LIMIT: Duration = Duration::from_secs(1);

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use phalanx_core::{Control, Running};
 
+use super::tracing_events;
+
 /// Default of [`Runtime::stall_threshold`](crate::Runtime::stall_threshold): 100 ms.
 pub const DEFAULT_STALL_THRESHOLD: Duration = Duration::from_millis(100);
 
@@ -92,7 +94,7 @@ impl StallDetector {
             self.observe(now, processor, running, |report| {
                 // stderr may be closed.
                 let _ = writeln!(std::io::stderr(), "phalanx: {report}");
-                crate::tracing_events::stalled(&report);
+                tracing_events::stalled(&report);
             });
         }
         let following = self.seen.iter().flatten().any(|seen| seen.reported);

@@ -25,10 +25,12 @@
 //! # Ok::<(), phalanx::runtime::RunError>(())
 //! ```
 
+mod select;
+
 #[doc(inline)]
 pub use phalanx_core::{
     Call, CallError, Children, Join, LARGE_OPERATION, MAX_OPERATIONS, Reply, SelectAll, Session,
     SessionEnd, SessionGuard, join, select_all, yield_now,
 };
 
-pub use crate::select::{Either, select};
+pub use self::select::{Either, select};

@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `io_timeout` | time limits |
 //! | `expiry` | cancelling requests that have expired, or that shutdown ends |
+//! | `drained` | the error of I/O that shutdown ends |
 //! | `deferred` | closing and cancelling while the driver runs a payload's destructor |
 //! | `placement` | the processor that serves a connection |
 //! | `relocation` | connections that move to another processor later |
@@ -23,6 +24,7 @@
 //! | `request` | the future of a request, and the handle of a socket, on their processor and on others |
 
 mod deferred;
+mod drained;
 mod expiry;
 mod handover;
 mod io_timeout;
@@ -43,6 +45,7 @@ use phalanx_driver::{Completion, Done, Driver, Request, Token};
 use slab::Slab;
 
 use self::deferred::Deferred;
+pub use self::drained::Drained;
 use self::expiry::Cause;
 pub(crate) use self::handover::{Placed, place};
 pub use self::io_timeout::IoTimeout;
@@ -52,7 +55,7 @@ pub(crate) use self::placement::{Loads, Placement};
 pub use self::request::Elsewhere;
 pub(crate) use self::request::{HomeSocket, Requested, release, request};
 use crate::blocking::{Pools, discard_panic};
-use crate::exit_report::Leaks;
+use crate::program::Leaks;
 
 /// A processor's driver, and its requests in flight.
 pub(crate) struct Io {

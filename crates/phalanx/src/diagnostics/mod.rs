@@ -1,0 +1,11 @@
+//! Reports of what goes wrong: panics, operations that stall, and programs that do not end.
+
+mod panics;
+mod stall_detector;
+pub(crate) mod stuck;
+pub(crate) mod tracing_events;
+
+pub(crate) use self::panics::PanicHook;
+pub use self::stall_detector::DEFAULT_STALL_THRESHOLD;
+pub(crate) use self::stall_detector::{StallCounts, StallDetector};
+pub use self::stuck::{END_LIMIT, EXIT_STUCK};

@@ -1,0 +1,47 @@
+//! The error of I/O that the drain ended.
+
+use std::io;
+
+/// The error of I/O whose wait the drain ended: I/O with
+/// [`IoTimeout::until_shutdown`](crate::net::IoTimeout::until_shutdown), and accepting connections.
+///
+/// Its kind is [`Other`](io::ErrorKind::Other), which the standard library never retries.
+///
+/// ```
+/// use phalanx::net::{IoTimeout, Stream};
+/// use phalanx::shutdown::Drained;
+///
+/// async fn serve(stream: Stream) -> std::io::Result<()> {
+///     let mut bytes = Vec::new();
+///     match stream.read(&mut bytes, IoTimeout::NONE.until_shutdown()).await {
+///         Err(error) if Drained::caused(&error) => Ok(()), // the program ends: say goodbye
+///         Err(error) => Err(error),
+///         Ok(_) => Ok(()),
+///     }
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("idle I/O was ended because the program drains")]
+pub struct Drained;
+
+impl Drained {
+    /// Whether `error` is this error, or has it as a source.
+    pub fn caused(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|inner| {
+            let mut source: Option<&(dyn std::error::Error + 'static)> = Some(inner);
+            while let Some(error) = source {
+                if error.is::<Self>() {
+                    return true;
+                }
+                source = error.source();
+            }
+            false
+        })
+    }
+}
+
+impl From<Drained> for io::Error {
+    fn from(error: Drained) -> Self {
+        Self::other(error)
+    }
+}

@@ -1,0 +1,10 @@
+//! What the runtime tells a program: at its start, if it fails, and at its end.
+
+mod error;
+mod exit_report;
+mod start;
+
+pub use self::error::{RunError, StartError};
+pub(crate) use self::exit_report::SETTLING;
+pub use self::exit_report::{ExitReport, Leaks};
+pub use self::start::{StartContext, Started};

@@ -1,0 +1,49 @@
+//! What a program gets when it starts.
+
+use phalanx_core::Control;
+use phalanx_driver::DriverKind;
+
+use crate::cores::ActiveProcessors;
+
+/// Argument of a program's `start`: the processor, and a handle to the program.
+pub struct StartContext {
+    index: usize,
+    control: Control,
+    active: ActiveProcessors,
+}
+
+impl StartContext {
+    pub(crate) fn new(index: usize, control: Control, active: ActiveProcessors) -> Self {
+        Self { index, control, active }
+    }
+
+    /// The processor's number, from zero.
+    pub fn processor(&self) -> usize {
+        self.index
+    }
+
+    /// Controls the program.
+    pub fn control(&self) -> Control {
+        self.control.clone()
+    }
+
+    /// The number of active processors.
+    pub fn active(&self) -> ActiveProcessors {
+        self.active.clone()
+    }
+}
+
+/// A program whose processors have all started.
+pub struct Started {
+    /// Controls the program.
+    pub control: Control,
+    /// The number of active processors.
+    pub active: ActiveProcessors,
+    /// The driver of all processors.
+    pub driver: DriverKind,
+    /// Why the preferred driver is not used, as one line for the log.
+    pub fallback: Option<String>,
+    /// Address of the admin pages.
+    #[cfg(feature = "admin")]
+    pub admin: Option<std::net::SocketAddr>,
+}
