@@ -60,6 +60,16 @@ impl PostgresServer {
         self.folder.path().join(".s.PGSQL.5432")
     }
 
+    /// The number of its first process, whose children are the others.
+    ///
+    /// # Errors
+    /// If the server does not run.
+    pub fn process(&self) -> io::Result<u32> {
+        let file = fs::read_to_string(self.folder.path().join("data/postmaster.pid"))?;
+        let number = file.lines().next().and_then(|line| line.trim().parse().ok());
+        number.ok_or_else(|| io::Error::other("postmaster.pid has no number"))
+    }
+
     /// Stops the server and starts it again. Its connections are closed with an error of the server.
     ///
     /// # Errors

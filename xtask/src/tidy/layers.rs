@@ -55,7 +55,7 @@ const ALLOWED: &Table = &[
             "websocket",
         ],
     ),
-    ("bench", &["core", "driver", "http", "matcher", "matching", "mqtt", "phalanx"]),
+    ("bench", &["core", "driver", "http", "matcher", "matching", "mqtt", "phalanx", "testkit"]),
     (
         "cli",
         &[
@@ -85,7 +85,7 @@ const ALLOWED: &Table = &[
     ("stingy", &[]),
     // Peers that `bench` starts for comparison.
     ("a-tree", &[]),
-    ("axum-arms", &["axum"]),
+    ("axum-arms", &["axum", "phalanx", "postgres"]),
     ("runtimes", &["phalanx"]),
     ("map", &["phalanx"]),
     ("database", &["phalanx", "postgres", "testkit"]),

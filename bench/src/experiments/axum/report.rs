@@ -1,0 +1,143 @@
+//! Figures of slices, and the report.
+
+use super::options::Scene;
+use crate::measure::partial::{Partial, by_server};
+use crate::measure::record::record;
+use crate::measure::stats::median;
+
+record! {
+    /// The report.
+    pub struct Report {
+        /// Phalanx first in each scene.
+        rows: Vec<Row> | "÷: Phalanx over this server", 2;
+        /// Number of measured rounds of each scene.
+        rounds: usize => "rounds", 0;
+        /// Progress, if the run was interrupted.
+        partial: Option<Partial>;
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool;
+    }
+}
+
+record! {
+    /// One server in one scene.
+    pub struct Row {
+        /// The scene.
+        scene: &'static str => "scene", 0;
+        /// Number of processors or threads.
+        processors: usize => "processors", 0;
+        /// The server.
+        server: &'static str => "server", 0;
+        /// Microseconds of the server's processor time per request.
+        cpu_us: f64 => "cpu µs", 2;
+        /// Phalanx over this server.
+        cpu_over: f64 => "÷", 2;
+        /// Microseconds of the database's processor time per request.
+        database_us: Option<f64> => "database µs", 2;
+        /// Phalanx over this server.
+        database_over: Option<f64> => "÷", 2;
+        /// Microseconds of the server's and the database's processor time per request.
+        sum_us: Option<f64> => "sum µs", 2;
+        /// Phalanx over this server.
+        sum_over: Option<f64> => "÷", 2;
+        /// Median latency in microseconds.
+        p50_us: f64 => "p50 µs", 1;
+        /// Phalanx over this server.
+        p50_over: f64 => "÷", 2;
+        /// Answers per second.
+        per_s: f64 => "requests/s", 0;
+        /// Phalanx over this server.
+        rate_over: f64 => "÷", 2;
+    }
+}
+
+/// Figures of one slice.
+#[derive(Clone, Copy)]
+pub(super) struct Slice {
+    pub(super) cpu_us: f64,
+    pub(super) database_us: Option<f64>,
+    pub(super) p50_us: f64,
+    pub(super) per_s: f64,
+}
+
+impl Slice {
+    fn sum_us(&self) -> Option<f64> {
+        Some(self.cpu_us + self.database_us?)
+    }
+}
+
+/// The rows of one scene. The first of `names` is Phalanx.
+pub(super) fn rows(
+    (scene, processors): (Scene, usize),
+    names: &[&'static str],
+    rounds: Vec<Vec<Slice>>,
+) -> Vec<Row> {
+    let servers = by_server(rounds);
+    let row = |(own, server): (&Vec<Slice>, &&'static str)| {
+        let maybe = |figure: fn(&Slice) -> Option<f64>| {
+            let figures = own.iter().map(figure).collect::<Option<Vec<_>>>();
+            figures.map(|figures| median(&figures))
+        };
+        let maybe_over = |figure: fn(&Slice) -> Option<f64>| {
+            let pairs = servers[0].iter().zip(own);
+            let ratios = pairs.map(|(ours, theirs)| Some(figure(ours)? / figure(theirs)?));
+            ratios.collect::<Option<Vec<_>>>().map(|ratios| median(&ratios))
+        };
+        let of = |figure: fn(&Slice) -> f64| median(&own.iter().map(figure).collect::<Vec<_>>());
+        let over = |figure: fn(&Slice) -> f64| {
+            let pairs = servers[0].iter().zip(own);
+            median(&pairs.map(|(ours, theirs)| figure(ours) / figure(theirs)).collect::<Vec<_>>())
+        };
+        Row {
+            scene: scene.name(),
+            processors,
+            server,
+            cpu_us: of(|slice| slice.cpu_us),
+            cpu_over: over(|slice| slice.cpu_us),
+            database_us: maybe(|slice| slice.database_us),
+            database_over: maybe_over(|slice| slice.database_us),
+            sum_us: maybe(Slice::sum_us),
+            sum_over: maybe_over(Slice::sum_us),
+            p50_us: of(|slice| slice.p50_us),
+            p50_over: over(|slice| slice.p50_us),
+            per_s: of(|slice| slice.per_s),
+            rate_over: over(|slice| slice.per_s),
+        }
+    };
+    servers.iter().zip(names).map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [&str; 3] = ["phalanx", "axum-serve", "tokio-cores"];
+
+    #[test]
+    fn ratios_are_of_phalanx_over_the_others() {
+        let slice = |cpu_us, p50_us| Slice { cpu_us, database_us: None, p50_us, per_s: 1.0 };
+        let round = |ours| vec![slice(ours, 10.0), slice(8.0, 20.0), slice(16.0, 5.0)];
+        let rows = rows((Scene::Json, 2), &NAMES, vec![round(4.0), round(6.0), round(2.0)]);
+        let over: Vec<_> =
+            rows.iter().map(|row| (row.server, row.cpu_over, row.p50_over)).collect();
+        assert_eq!(
+            over,
+            [("phalanx", 1.0, 1.0), ("axum-serve", 0.5, 0.5), ("tokio-cores", 0.25, 2.0)]
+        );
+        assert!(rows.iter().all(|row| row.sum_us.is_none() && row.database_over.is_none()));
+    }
+
+    #[test]
+    fn the_database_is_counted_for_its_server() {
+        let slice = |cpu_us, database| Slice {
+            cpu_us,
+            database_us: Some(database),
+            p50_us: 1.0,
+            per_s: 1.0 / cpu_us,
+        };
+        let rounds = vec![vec![slice(4.0, 2.0), slice(8.0, 16.0)]];
+        let rows = rows((Scene::Insert, 1), &NAMES[..2], rounds);
+        assert_eq!((rows[1].sum_us, rows[1].sum_over), (Some(24.0), Some(0.25)));
+        assert_eq!((rows[1].database_over, rows[1].rate_over), (Some(0.125), 2.0));
+    }
+}
