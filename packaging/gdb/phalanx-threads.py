@@ -9,7 +9,7 @@ thread that waits, in place of the frames in which its own kernel thread, the ho
 import gdb
 import gdb.unwinder
 
-# Offsets in the record of a thread (`Thread` in crates/threads/src/thread.rs, where they are asserted).
+# Offsets in the record of a thread (`Thread` in crates/threads/src/thread/mod.rs, where they are asserted).
 SP, FS, STATE, HOME = 0, 8, 68, 72
 PARKED = 1
 SYS_FUTEX = 202

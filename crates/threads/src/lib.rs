@@ -22,36 +22,23 @@
 #![allow(clippy::missing_safety_doc, reason = "the functions have the contracts of the C library")]
 #![cfg_attr(not(phalanx_shim), allow(dead_code, reason = "the exported functions are the users"))]
 
-mod activation;
 mod admin;
 mod calls;
-mod carrier;
-mod home;
+mod carriers;
+mod fork;
+mod lifecycle;
 mod limits;
-mod lock;
-mod masked;
-#[cfg(all(loom, test))]
-mod model;
-mod monitor;
-mod notify;
 mod options;
-mod park;
-mod poller;
-mod real;
-mod run_queue;
-mod site;
-mod state;
+mod preload;
+mod readiness;
+mod schedule;
 mod stats;
-mod switch;
-mod sys;
-mod table;
+mod system;
 mod thread;
-mod timers;
-mod transfer;
-mod wake;
+mod waiting;
 
 /// Executes when the program has been loaded.
 #[cfg(phalanx_shim)]
 #[used]
 #[unsafe(link_section = ".init_array")]
-static INITIALIZE: extern "C" fn() = activation::initialize;
+static INITIALIZE: extern "C" fn() = preload::initialize;

@@ -7,7 +7,7 @@
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::limits::{MAX_LANES, SITES};
-use crate::sys;
+use crate::system::sys;
 use crate::thread::Thread;
 
 /// Buckets of times: the first ends at 128 ns, each of the others is twice as wide as the one before.

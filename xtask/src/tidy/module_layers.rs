@@ -203,6 +203,25 @@ pub(super) const CRATES: &[Layers] = &[
         exceptions: &[],
     },
     Layers {
+        folder: "crates/threads",
+        layers: &[
+            &["limits", "options"],
+            &["system"],
+            &["thread"],
+            &["stats"],
+            &["schedule"],
+            &["waiting"],
+            &["readiness"],
+            &["carriers"],
+            &["admin"],
+            &["lifecycle"],
+            &["calls"],
+            &["fork"],
+            &["preload"],
+        ],
+        exceptions: &[],
+    },
+    Layers {
         folder: "crates/tls",
         layers: &[
             &["certificate", "names", "polled"],

@@ -9,8 +9,9 @@ mod snapshot;
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use self::output::Output;
+use crate::stats;
+use crate::system::{real, sys};
 use crate::thread::current;
-use crate::{real, stats, sys};
 
 /// The listening socket; negative if there is none.
 static LISTENER: AtomicI32 = AtomicI32::new(-1);

@@ -2,7 +2,7 @@
 
 use core::fmt::{Arguments, Write};
 
-use crate::sys;
+use crate::system::sys;
 
 const BUFFER_BYTES: usize = 16 * 1024;
 const MSG_NOSIGNAL: usize = 0x4000;

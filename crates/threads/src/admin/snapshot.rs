@@ -11,9 +11,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::output::Output;
 use crate::limits::SITES;
-use crate::run_queue::{self, count};
-use crate::site::{self, Kind, OTHER, YIELDED};
+use crate::schedule::run_queue::{self, count};
 use crate::stats::{self, BUCKETS, Counters};
+use crate::thread::site::{self, Kind, OTHER, YIELDED};
 
 /// The version of the format.
 const VERSION: u32 = 1;

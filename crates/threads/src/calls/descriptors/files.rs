@@ -1,0 +1,90 @@
+//! `read`, `write`, `close` and `fcntl`, whose descriptors may be of any kind.
+//!
+//! # Safety
+//!
+//! The caller passes memory that the C library may read and write.
+
+use crate::calls::descriptors::repeat::{quiet, repeat, repeat_until_sent};
+use crate::calls::descriptors::wait::{SO_RCVTIMEO, convertible};
+use crate::schedule::home::{go_home, stay_home};
+use crate::system::{real, sys};
+use crate::thread::current;
+use crate::waiting::key::{IN, key};
+use crate::waiting::table;
+
+const MSG_DONTWAIT: usize = 0x40;
+const RWF_NOWAIT: usize = 8;
+const NOT_A_SOCKET: isize = -(sys::ENOTSOCK as isize);
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+pub(super) unsafe extern "C" fn read(descriptor: i32, buffer: *mut u8, length: usize) -> isize {
+    let native = || unsafe { real::read(descriptor, buffer, length) };
+    let Some(thread) = convertible().filter(|_| length > 0) else { return native() };
+    let vector = [buffer as usize, length];
+    let receive = [descriptor as usize, buffer as usize, length, MSG_DONTWAIT, 0, 0];
+    let preadv =
+        [descriptor as usize, vector.as_ptr() as usize, 1, usize::MAX, usize::MAX, RWF_NOWAIT];
+    let mut result =
+        repeat(thread, descriptor, IN, SO_RCVTIMEO, || sys::call(sys::SYS_RECVFROM, receive));
+    if result == Some(NOT_A_SOCKET) {
+        result = repeat(thread, descriptor, IN, 0, || sys::call(sys::SYS_PREADV2, preadv));
+        // The file supports no attempts.
+        result = result.filter(|result| *result >= 0 || *result == -(sys::EAGAIN as isize));
+        if let Some(part) = result.filter(|part| (1..length as isize).contains(part))
+            && sys::is_regular_file(descriptor)
+        {
+            // The rest is not in memory.
+            let rest = unsafe {
+                real::read(descriptor, buffer.add(part as usize), length - part as usize)
+            };
+            return part + rest.max(0);
+        }
+    }
+    result.map_or_else(native, sys::result)
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn write(descriptor: i32, buffer: *const u8, length: usize) -> isize {
+    let native = || unsafe { real::write(descriptor, buffer, length) };
+    let Some(thread) = convertible().filter(|_| length > 0) else { return native() };
+    let flags = MSG_DONTWAIT | quiet(thread) as usize;
+    let result = repeat_until_sent(thread, descriptor, (buffer, length), Some(flags), |sent| {
+        sys::call(
+            sys::SYS_SENDTO,
+            [descriptor as usize, buffer as usize + sent, length - sent, flags, 0, 0],
+        )
+    });
+    match result {
+        // A pipe without a reader would signal the carrier although the thread blocks the signal.
+        Some(NOT_A_SOCKET) if quiet(thread) != 0 => stay_home(thread),
+        Some(NOT_A_SOCKET) => {}
+        Some(result) => return sys::result(result),
+        None => {}
+    }
+    native()
+}
+
+/// Threads that wait for the descriptor try again and find it closed.
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn close(descriptor: i32) -> i32 {
+    let result = unsafe { real::close(descriptor) };
+    table::wake(key(descriptor), usize::MAX);
+    result
+}
+
+const F_SETLKW: i32 = 7;
+const F_OFD_SETLKW: i32 = 38;
+
+/// Commands other than those that wait for a lock do not depend on the kernel thread.
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn fcntl(descriptor: i32, command: i32, argument: usize) -> i32 {
+    if command == F_SETLKW || command == F_OFD_SETLKW {
+        go_home(current());
+    }
+    unsafe { real::fcntl(descriptor, command, argument) }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn fcntl64(descriptor: i32, command: i32, argument: usize) -> i32 {
+    unsafe { fcntl(descriptor, command, argument) }
+}

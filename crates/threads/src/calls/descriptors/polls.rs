@@ -1,0 +1,293 @@
+//! Calls that wait for several descriptors: `poll`, `select`, `epoll_wait` and their variants.
+//!
+//! # Safety
+//!
+//! The caller passes arrays, sets and times that the C library may read and write. Nodes are on the stack of the waiting
+//! thread, and are removed before the function returns.
+
+use core::mem::MaybeUninit;
+
+use crate::calls::descriptors::wait::{Ready, convertible};
+use crate::calls::threads::signals::must_return;
+use crate::readiness::poller;
+use crate::schedule::home::go_home;
+use crate::system::real;
+use crate::system::sys::{self, Timespec};
+use crate::thread::{Node, Thread};
+use crate::waiting::key::{IN, OUT, PRI, key};
+use crate::waiting::park::{Woken, park};
+use crate::waiting::table;
+
+/// Calls with more descriptors wait at home.
+const MAX_DESCRIPTORS: usize = 64;
+/// After so many events that end no call, the kernel decides: `select` ignores some of them.
+const MAX_EVENTS: u32 = 16;
+/// Bits of a set for `select`.
+const SET_BITS: usize = 1024;
+
+/// A request of `poll`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Request {
+    descriptor: i32,
+    events: u16,
+    returned: u16,
+}
+
+type Set = [u64; SET_BITS / 64];
+
+/// Repeats an attempt that does not block until it does not return 0, or until `deadline`. `None` if the thread has
+/// returned to its kernel thread, to continue there with the time that is left.
+fn repeat(
+    thread: &Thread,
+    requests: &[Request],
+    deadline: Option<u64>,
+    attempt: &mut dyn FnMut() -> i32,
+) -> Option<i32> {
+    for _ in 0..MAX_EVENTS {
+        let ready = attempt();
+        if ready != 0 {
+            return Some(ready);
+        }
+        match wait(thread, requests, deadline) {
+            Ready::Retry => {}
+            Ready::TimedOut => return Some(attempt()),
+            Ready::Interrupted => return Some(sys::fail(sys::EINTR) as i32),
+            Ready::Natively | Ready::Unsupported => break,
+        }
+    }
+    go_home(thread);
+    None
+}
+
+/// Waits until one of the descriptors is ready.
+fn wait(thread: &Thread, requests: &[Request], deadline: Option<u64>) -> Ready {
+    let mut nodes = [const { MaybeUninit::<Node>::uninit() }; MAX_DESCRIPTORS];
+    let mut inserted = 0;
+    for request in requests {
+        let at = key(request.descriptor);
+        let node = nodes[inserted].write(Node::new(thread, at, u32::from(request.events)));
+        let arm = |union| poller::arm(request.descriptor, union);
+        if !unsafe { table::insert_node(node, arm) } {
+            remove(&mut nodes[..inserted]);
+            return Ready::Unsupported;
+        }
+        inserted += 1;
+    }
+    let nodes = &mut nodes[..inserted];
+    let mut woken = Woken::Normally;
+    while !nodes.iter().any(|node| unsafe { node.assume_init_ref() }.is_woken())
+        && woken == Woken::Normally
+        && deadline.is_none_or(|at| sys::now() < at)
+    {
+        woken = park(thread, deadline);
+    }
+    let ready = remove(nodes);
+    match woken {
+        // A handler interrupts these calls even with SA_RESTART.
+        Woken::Summoned | Woken::BySignal if must_return(thread, false) => Ready::Interrupted,
+        Woken::Summoned | Woken::BySignal => Ready::Natively,
+        Woken::Normally if ready => Ready::Retry,
+        Woken::Normally => Ready::TimedOut,
+    }
+}
+
+/// Removes all nodes. Returns whether one has been woken.
+fn remove(nodes: &mut [MaybeUninit<Node>]) -> bool {
+    nodes
+        .iter_mut()
+        .fold(false, |ready, node| unsafe { table::remove_node(node.as_mut_ptr()) } | ready)
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+pub(super) unsafe extern "C" fn poll(requests: *mut u8, count: u64, timeout: i32) -> i32 {
+    let Some(thread) = convertible().filter(|_| timeout != 0) else {
+        return unsafe { real::poll(requests, count, timeout) };
+    };
+    let deadline = after_milliseconds(timeout);
+    let mut used = [Request { descriptor: 0, events: 0, returned: 0 }; MAX_DESCRIPTORS];
+    let mut length = 0;
+    for at in 0..count as usize {
+        let request = unsafe { requests.cast::<Request>().add(at).read() };
+        if request.descriptor >= 0 && length < MAX_DESCRIPTORS {
+            used[length] = request;
+            length += 1;
+        } else if request.descriptor >= 0 {
+            go_home(thread);
+            return unsafe { real::poll(requests, count, timeout) };
+        }
+    }
+    let mut attempt = || unsafe { real::poll(requests, count, 0) };
+    repeat(thread, &used[..length], deadline, &mut attempt)
+        .unwrap_or_else(|| unsafe { real::poll(requests, count, milliseconds_until(deadline)) })
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+pub(super) unsafe extern "C" fn ppoll(
+    requests: *mut u8,
+    count: u64,
+    timeout: *const Timespec,
+    mask: *const u8,
+) -> i32 {
+    let deadline = after(timeout);
+    let thread = convertible();
+    if mask.is_null()
+        && thread.is_some()
+        && let Ok(deadline) = deadline
+    {
+        return unsafe { poll(requests, count, milliseconds_until(deadline)) };
+    }
+    // The mask applies to the kernel thread.
+    thread.inspect(|thread| go_home(thread));
+    unsafe { real::ppoll(requests, count, timeout, mask) }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn select(
+    count: i32,
+    read: *mut Set,
+    write: *mut Set,
+    except: *mut Set,
+    timeout: *mut Timespec,
+) -> i32 {
+    let native = || unsafe { real::select(count, read, write, except, timeout) };
+    let Some(thread) = convertible() else { return native() };
+    let deadline = match unsafe { timeout.as_ref() } {
+        None => None,
+        Some(time) if time.seconds < 0 || time.nanoseconds < 0 => return native(),
+        Some(Timespec { seconds: 0, nanoseconds: 0 }) => return native(),
+        // The second field of this time is in microseconds.
+        Some(time) => Some(
+            (time.seconds as u64)
+                .saturating_mul(1_000_000_000)
+                .saturating_add((time.nanoseconds as u64).saturating_mul(1000))
+                .saturating_add(sys::now()),
+        ),
+    };
+    let sets = [read, write, except];
+    let wanted = sets.map(|set| copy(set, count));
+    let mut used = [Request { descriptor: 0, events: 0, returned: 0 }; MAX_DESCRIPTORS];
+    let Some(length) = requests(&wanted, count, &mut used) else {
+        go_home(thread);
+        return native();
+    };
+    let mut attempt = || {
+        for (set, wanted) in sets.iter().zip(&wanted) {
+            restore(*set, wanted, count);
+        }
+        let mut now = Timespec { seconds: 0, nanoseconds: 0 };
+        unsafe { real::select(count, read, write, except, &raw mut now) }
+    };
+    let result = repeat(thread, &used[..length], deadline, &mut attempt);
+    // The kernel reports the time that is left.
+    if let (Some(time), Some(deadline)) = (unsafe { timeout.as_mut() }, deadline) {
+        *time = sys::timespec(deadline.saturating_sub(sys::now()));
+        time.nanoseconds /= 1000;
+    }
+    match result {
+        Some(result) => result,
+        None => {
+            for (set, wanted) in sets.iter().zip(&wanted) {
+                restore(*set, wanted, count);
+            }
+            native()
+        }
+    }
+}
+
+/// The words of a set that `select` reads.
+fn words(count: i32) -> usize {
+    (count.max(0) as usize).min(SET_BITS).div_ceil(64)
+}
+
+fn copy(set: *mut Set, count: i32) -> Set {
+    let mut copy = [0; SET_BITS / 64];
+    if !set.is_null() {
+        for (at, word) in copy[..words(count)].iter_mut().enumerate() {
+            *word = unsafe { set.cast::<u64>().add(at).read() };
+        }
+    }
+    copy
+}
+
+fn restore(set: *mut Set, from: &Set, count: i32) {
+    if !set.is_null() {
+        for (at, word) in from[..words(count)].iter().enumerate() {
+            unsafe { set.cast::<u64>().add(at).write(*word) };
+        }
+    }
+}
+
+/// The sets as requests of `poll`, and their number; none if there are too many descriptors.
+fn requests(sets: &[Set; 3], count: i32, used: &mut [Request; MAX_DESCRIPTORS]) -> Option<usize> {
+    let mut length = 0;
+    if count as usize > SET_BITS {
+        return None;
+    }
+    for descriptor in 0..count {
+        let (word, bit) = (descriptor as usize / 64, descriptor as usize % 64);
+        let events = [IN, OUT, PRI].iter().zip(sets);
+        let events = events.fold(
+            0,
+            |all, (event, set)| {
+                if set[word] >> bit & 1 == 0 { all } else { all | event }
+            },
+        );
+        if events != 0 {
+            *used.get_mut(length)? = Request { descriptor, events: events as u16, returned: 0 };
+            length += 1;
+        }
+    }
+    Some(length)
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn epoll_wait(epoll: i32, events: *mut u8, count: i32, timeout: i32) -> i32 {
+    let Some(thread) = convertible().filter(|_| timeout != 0) else {
+        return unsafe { real::epoll_wait(epoll, events, count, timeout) };
+    };
+    let deadline = after_milliseconds(timeout);
+    let request = Request { descriptor: epoll, events: IN as u16, returned: 0 };
+    let mut attempt = || unsafe { real::epoll_wait(epoll, events, count, 0) };
+    repeat(thread, &[request], deadline, &mut attempt).unwrap_or_else(|| unsafe {
+        real::epoll_wait(epoll, events, count, milliseconds_until(deadline))
+    })
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn epoll_pwait(
+    epoll: i32,
+    events: *mut u8,
+    count: i32,
+    timeout: i32,
+    mask: *const u8,
+) -> i32 {
+    if mask.is_null() {
+        return unsafe { epoll_wait(epoll, events, count, timeout) };
+    }
+    convertible().inspect(|thread| go_home(thread));
+    unsafe { real::epoll_pwait(epoll, events, count, timeout, mask) }
+}
+
+/// The deadline of a timeout in milliseconds; negative ones are infinite.
+fn after_milliseconds(timeout: i32) -> Option<u64> {
+    let timeout = u64::try_from(timeout).ok()?;
+    Some(sys::now().saturating_add(timeout * 1_000_000))
+}
+
+/// The deadline of a time; an error if it is malformed.
+fn after(time: *const Timespec) -> Result<Option<u64>, ()> {
+    let Some(time) = (unsafe { time.as_ref() }) else { return Ok(None) };
+    if time.seconds < 0 || !(0..1_000_000_000).contains(&time.nanoseconds) {
+        return Err(());
+    }
+    let length =
+        (time.seconds as u64).saturating_mul(1_000_000_000).saturating_add(time.nanoseconds as u64);
+    Ok(Some(sys::now().saturating_add(length)))
+}
+
+fn milliseconds_until(deadline: Option<u64>) -> i32 {
+    let left =
+        |at: u64| at.saturating_sub(sys::now()).div_ceil(1_000_000).min(i32::MAX as u64) as i32;
+    deadline.map_or(-1, left)
+}

@@ -1,0 +1,140 @@
+//! Calls on sockets: each is tried without blocking, then waits for readiness.
+//!
+//! # Safety
+//!
+//! The caller passes memory that the C library may read and write.
+
+use crate::calls::descriptors::repeat::{quiet, repeat, repeat_until_sent};
+use crate::calls::descriptors::vectors::receive_all;
+use crate::calls::descriptors::wait::{
+    Ready, SO_RCVTIMEO, convertible, is_nonblocking, socket_deadline, wait,
+};
+use crate::schedule::home::go_home;
+use crate::system::{real, sys};
+use crate::waiting::key::IN;
+
+const MSG_DONTWAIT: i32 = 0x40;
+const MSG_WAITALL: i32 = 0x100;
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+pub(super) unsafe extern "C" fn recv(
+    descriptor: i32,
+    buffer: *mut u8,
+    length: usize,
+    flags: i32,
+) -> isize {
+    unsafe {
+        recvfrom(descriptor, buffer, length, flags, core::ptr::null_mut(), core::ptr::null_mut())
+    }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+pub(super) unsafe extern "C" fn recvfrom(
+    descriptor: i32,
+    buffer: *mut u8,
+    length: usize,
+    flags: i32,
+    from: *mut u8,
+    size: *mut u32,
+) -> isize {
+    let native = || unsafe { real::recvfrom(descriptor, buffer, length, flags, from, size) };
+    if flags & (MSG_WAITALL | MSG_DONTWAIT) == MSG_WAITALL && from.is_null() {
+        return receive_all(descriptor, buffer, length, flags).map_or_else(native, sys::result);
+    }
+    let Some(thread) = convertible().filter(|_| flags & MSG_DONTWAIT == 0) else { return native() };
+    let flags = (flags | MSG_DONTWAIT) as usize;
+    let arguments =
+        [descriptor as usize, buffer as usize, length, flags, from as usize, size as usize];
+    let attempt = || sys::call(sys::SYS_RECVFROM, arguments);
+    repeat(thread, descriptor, IN, SO_RCVTIMEO, attempt).map_or_else(native, sys::result)
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn send(descriptor: i32, buffer: *const u8, length: usize, flags: i32) -> isize {
+    unsafe { sendto(descriptor, buffer, length, flags, core::ptr::null(), 0) }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn sendto(
+    descriptor: i32,
+    buffer: *const u8,
+    length: usize,
+    flags: i32,
+    to: *const u8,
+    size: u32,
+) -> isize {
+    let native = || unsafe { real::sendto(descriptor, buffer, length, flags, to, size) };
+    let Some(thread) = convertible().filter(|_| flags & MSG_DONTWAIT == 0) else { return native() };
+    let all = (flags | MSG_DONTWAIT | quiet(thread)) as usize;
+    let attempt = |sent: usize| {
+        let rest = [
+            descriptor as usize,
+            buffer as usize + sent,
+            length - sent,
+            all,
+            to as usize,
+            size as usize,
+        ];
+        sys::call(sys::SYS_SENDTO, rest)
+    };
+    let flags = to.is_null().then_some(all);
+    repeat_until_sent(thread, descriptor, (buffer, length), flags, attempt)
+        .map_or_else(native, sys::result)
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn accept(descriptor: i32, address: *mut u8, size: *mut u32) -> i32 {
+    unsafe { accept4(descriptor, address, size, 0) }
+}
+
+/// A listening socket is polled first: `accept` on a blocking socket has no flag that makes one call non-blocking.
+/// Another thread may take the connection in between; the carrier then blocks, and the monitor sends others home.
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn accept4(descriptor: i32, address: *mut u8, size: *mut u32, flags: i32) -> i32 {
+    let native = || unsafe { real::accept4(descriptor, address, size, flags) };
+    let Some(thread) = convertible() else { return native() };
+    if is_nonblocking(descriptor) {
+        return native();
+    }
+    loop {
+        let mut request = [descriptor as u32, 1];
+        let ready = sys::call(sys::SYS_POLL, [request.as_mut_ptr() as usize, 1, 0, 0, 0, 0]);
+        if ready != 0 {
+            return native();
+        }
+        match wait(thread, descriptor, IN, socket_deadline(descriptor, SO_RCVTIMEO)) {
+            Ready::Retry => {}
+            Ready::TimedOut => return sys::fail(sys::EAGAIN) as i32,
+            Ready::Interrupted => return sys::fail(sys::EINTR) as i32,
+            Ready::Natively | Ready::Unsupported => return native(),
+        }
+    }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn sendfile(socket: i32, file: i32, offset: *mut i64, length: usize) -> isize {
+    go_home_if_blocking(socket);
+    unsafe { real::sendfile(socket, file, offset, length) }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn sendfile64(socket: i32, file: i32, offset: *mut i64, length: usize) -> isize {
+    unsafe { sendfile(socket, file, offset, length) }
+}
+
+/// Brings a thread home for a call that may wait for a blocking descriptor.
+fn go_home_if_blocking(descriptor: i32) {
+    if let Some(thread) = convertible()
+        && thread.is_hollow()
+        && !is_nonblocking(descriptor)
+    {
+        go_home(thread);
+    }
+}
+
+/// No flag makes one call non-blocking, so a blocking socket connects at home.
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn connect(descriptor: i32, address: *const u8, size: u32) -> i32 {
+    go_home_if_blocking(descriptor);
+    unsafe { real::connect(descriptor, address, size) }
+}

@@ -1,0 +1,188 @@
+//! Calls on several buffers: `readv`, `writev`, `sendmsg`, `recvmsg`, and complete messages (`MSG_WAITALL`).
+//!
+//! # Safety
+//!
+//! The caller passes buffers and descriptions that the C library may read and write.
+
+use crate::calls::descriptors::repeat::{quiet, repeat, repeat_until_sent};
+use crate::calls::descriptors::wait::{
+    SO_RCVTIMEO, SO_TYPE, convertible, is_nonblocking, socket_option,
+};
+use crate::schedule::home::{go_home, stay_home};
+use crate::system::{real, sys};
+use crate::waiting::key::IN;
+
+const MSG_PEEK: i32 = 2;
+const MSG_DONTWAIT: i32 = 0x40;
+const MSG_WAITALL: i32 = 0x100;
+const RWF_NOWAIT: usize = 8;
+const SOCK_STREAM: u64 = 1;
+const NOT_A_SOCKET: isize = -(sys::ENOTSOCK as isize);
+
+/// Messages of more buffers are sent at home.
+const MAX_BUFFERS: usize = 64;
+
+/// A buffer (`struct iovec`).
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Buffer {
+    data: *mut u8,
+    length: usize,
+}
+
+/// A message (`struct msghdr`).
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Message {
+    name: *mut u8,
+    name_length: u32,
+    buffers: *const Buffer,
+    count: usize,
+    control: *mut u8,
+    control_length: usize,
+    flags: i32,
+}
+
+impl Message {
+    fn of(buffers: *const u8, count: i32) -> Message {
+        let empty = core::ptr::null_mut();
+        let buffers = buffers.cast();
+        let count = count.max(0) as usize;
+        Message {
+            name: empty,
+            name_length: 0,
+            buffers,
+            count,
+            control: empty,
+            control_length: 0,
+            flags: 0,
+        }
+    }
+
+    fn length(&self) -> usize {
+        (0..self.count)
+            .map(|at| unsafe { (*self.buffers.add(at)).length })
+            .fold(0, usize::saturating_add)
+    }
+
+    /// Sends what is left after `sent` bytes. Ancillary data belongs to the first part.
+    fn send_rest(&self, descriptor: i32, sent: usize, flags: i32) -> isize {
+        let mut rest = [Buffer { data: core::ptr::null_mut(), length: 0 }; MAX_BUFFERS];
+        let (mut count, mut skipped) = (0, sent);
+        for at in 0..self.count {
+            let Buffer { data, length } = unsafe { *self.buffers.add(at) };
+            let skip = skipped.min(length);
+            skipped -= skip;
+            if skip < length {
+                rest[count] = Buffer { data: data.wrapping_add(skip), length: length - skip };
+                count += 1;
+            }
+        }
+        let mut message = Message { buffers: rest.as_ptr(), count, ..*self };
+        if sent > 0 {
+            message.control_length = 0;
+        }
+        sys::call(
+            sys::SYS_SENDMSG,
+            [descriptor as usize, &raw const message as usize, flags as usize, 0, 0, 0],
+        )
+    }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn readv(descriptor: i32, buffers: *const u8, count: i32) -> isize {
+    let native = || unsafe { real::readv(descriptor, buffers, count) };
+    let Some(thread) = convertible().filter(|_| count > 0) else { return native() };
+    let mut message = Message::of(buffers, count);
+    let receive = [descriptor as usize, &raw mut message as usize, MSG_DONTWAIT as usize, 0, 0, 0];
+    let preadv =
+        [descriptor as usize, buffers as usize, count as usize, usize::MAX, usize::MAX, RWF_NOWAIT];
+    let mut result =
+        repeat(thread, descriptor, IN, SO_RCVTIMEO, || sys::call(sys::SYS_RECVMSG, receive));
+    if result == Some(NOT_A_SOCKET) {
+        if sys::is_regular_file(descriptor) {
+            return native();
+        }
+        result = repeat(thread, descriptor, IN, 0, || sys::call(sys::SYS_PREADV2, preadv));
+        // The file supports no attempts.
+        result = result.filter(|result| *result >= 0 || *result == -(sys::EAGAIN as isize));
+    }
+    result.map_or_else(native, sys::result)
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn writev(descriptor: i32, buffers: *const u8, count: i32) -> isize {
+    let message = Message::of(buffers, count);
+    match unsafe { send_all(descriptor, &message, 0) } {
+        Some(NOT_A_SOCKET) | None => unsafe { real::writev(descriptor, buffers, count) },
+        Some(result) => sys::result(result),
+    }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn sendmsg(descriptor: i32, message: *const u8, flags: i32) -> isize {
+    let parts = unsafe { message.cast::<Message>().as_ref() };
+    let sent = parts.and_then(|parts| unsafe { send_all(descriptor, parts, flags) });
+    sent.map_or_else(|| unsafe { real::sendmsg(descriptor, message, flags) }, sys::result)
+}
+
+/// Sends all buffers to a socket. `None` if the C library is to do it.
+unsafe fn send_all(descriptor: i32, message: &Message, flags: i32) -> Option<isize> {
+    let thread = convertible().filter(|_| flags & MSG_DONTWAIT == 0 && message.count > 0)?;
+    if message.count > MAX_BUFFERS {
+        if !is_nonblocking(descriptor) {
+            go_home(thread);
+        }
+        return None;
+    }
+    let all = flags | MSG_DONTWAIT | quiet(thread);
+    let attempt = |sent| message.send_rest(descriptor, sent, all);
+    let result =
+        repeat_until_sent(thread, descriptor, (core::ptr::null(), message.length()), None, attempt);
+    if result == Some(NOT_A_SOCKET) && quiet(thread) != 0 {
+        // A pipe without a reader would signal the carrier although the thread blocks the signal.
+        stay_home(thread);
+    }
+    result
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn recvmsg(descriptor: i32, message: *mut u8, flags: i32) -> isize {
+    let native = || unsafe { real::recvmsg(descriptor, message, flags) };
+    let Some(thread) = convertible().filter(|_| flags & MSG_DONTWAIT == 0) else { return native() };
+    if flags & MSG_WAITALL != 0 {
+        go_home(thread);
+        return native();
+    }
+    let arguments =
+        [descriptor as usize, message as usize, (flags | MSG_DONTWAIT) as usize, 0, 0, 0];
+    let attempt = || sys::call(sys::SYS_RECVMSG, arguments);
+    repeat(thread, descriptor, IN, SO_RCVTIMEO, attempt).map_or_else(native, sys::result)
+}
+
+/// Receives until a buffer is full, as a blocking call with `MSG_WAITALL` does on a stream. `None` if the C library is to
+/// do it.
+pub(super) fn receive_all(
+    descriptor: i32,
+    data: *mut u8,
+    length: usize,
+    flags: i32,
+) -> Option<isize> {
+    let thread = convertible()?;
+    if flags & MSG_PEEK != 0 || socket_option(descriptor, SO_TYPE) != Some(SOCK_STREAM) {
+        go_home(thread);
+        return None;
+    }
+    let flags = (flags & !MSG_WAITALL | MSG_DONTWAIT) as usize;
+    let mut received = 0;
+    while received < length {
+        let rest = [descriptor as usize, data as usize + received, length - received, flags, 0, 0];
+        match repeat(thread, descriptor, IN, SO_RCVTIMEO, || sys::call(sys::SYS_RECVFROM, rest)) {
+            Some(part) if part > 0 => received += part as usize,
+            // The part that has arrived is the result, also if the rest fails.
+            Some(_) | None if received > 0 => break,
+            other => return other,
+        }
+    }
+    Some(received as isize)
+}

@@ -1,0 +1,83 @@
+//! Barriers of one process. The number of threads that have arrived is in glibc's memory; the others wait in the table.
+//!
+//! # Safety
+//!
+//! A barrier has the layout of glibc for x86-64: arrived threads at byte 0, all of them at byte 8, whether processes share
+//! it at byte 12. All threads of the process arrive here, so glibc does not see an incomplete round.
+
+use crate::schedule::home::go_home;
+use crate::system::lock::Lock;
+use crate::system::real::{self, Object};
+use crate::thread::masked::Masked;
+use crate::thread::{Thread, current};
+use crate::waiting::park::park;
+use crate::waiting::table;
+
+const SERIAL_THREAD: i32 = -1;
+
+/// Held while a thread arrives. Nothing else reads a barrier, which may be destroyed by the first thread that leaves.
+static ARRIVAL: Lock<()> = Lock::new(());
+
+/// The key of a barrier, which no other object has: a stale release of another object in the same place must not end the
+/// wait.
+fn key(barrier: Object) -> usize {
+    barrier as usize | 1
+}
+
+/// A number in the memory of a barrier.
+fn number(barrier: Object, at: usize) -> u32 {
+    unsafe { barrier.add(at).cast::<u32>().read_volatile() }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pthread_barrier_wait(barrier: Object) -> i32 {
+    let thread = current();
+    if number(barrier, 12) != 0 {
+        go_home(thread);
+        return unsafe { real::pthread_barrier_wait(barrier) };
+    }
+    let masked = Masked::new();
+    let arrival = ARRIVAL.lock();
+    let arrived = number(barrier, 0) + 1;
+    let is_last = arrived >= number(barrier, 8);
+    unsafe { barrier.cast::<u32>().write_volatile(if is_last { 0 } else { arrived }) };
+    if is_last {
+        table::wake(key(barrier), usize::MAX);
+        return SERIAL_THREAD;
+    }
+    table::insert(thread, key(barrier), 0, |_| true);
+    drop(arrival);
+    drop(masked);
+    wait(thread);
+    0
+}
+
+/// Waits for the end of the round. This is no cancellation point, and handlers do not end it.
+fn wait(thread: &Thread) {
+    while !thread.is_woken() {
+        park(thread, None);
+    }
+    table::remove(thread);
+}
+
+/// As in the C library, the destruction of a barrier waits for the threads that have arrived.
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pthread_barrier_destroy(barrier: Object) -> i32 {
+    if number(barrier, 12) == 0 {
+        let thread = current();
+        let masked = Masked::new();
+        let arrival = ARRIVAL.lock();
+        if number(barrier, 0) != 0 {
+            table::insert(thread, key(barrier), 0, |_| true);
+            drop(arrival);
+            drop(masked);
+            wait(thread);
+        }
+    }
+    unsafe { real::pthread_barrier_destroy(barrier) }
+}
+
+/// Makes the lock free in a child process.
+pub(crate) unsafe fn reset() {
+    unsafe { ARRIVAL.reset_with(|()| ()) };
+}

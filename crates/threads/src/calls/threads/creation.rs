@@ -1,0 +1,148 @@
+//! Creation and end of threads.
+//!
+//! # Safety
+//!
+//! A packet is accessed by the creator that has taken its place, and then by the new thread.
+
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use crate::calls::threads::attributes;
+use crate::lifecycle::{activation, threads};
+use crate::schedule::home::{HOME_STACK_BYTES, obey, stay_home};
+use crate::system::real::{self, Start};
+use crate::system::sys;
+use crate::thread::{AT_HOME, current};
+
+/// Threads with smaller stacks stay at home: the waiting stack is part of the thread's stack.
+const MIN_STACK_BYTES: usize = 4 * HOME_STACK_BYTES;
+
+/// The arguments of a new thread.
+struct Packet {
+    start: Start,
+    argument: *mut u8,
+    mask: Option<u64>,
+    converts: bool,
+    /// See [`Thread::is_separate`](crate::thread::Thread::is_separate).
+    is_separate: bool,
+    is_detached: bool,
+}
+
+/// A place for the arguments of a thread that has not started, so that the creator need not wait for it.
+struct Place {
+    is_taken: AtomicBool,
+    packet: UnsafeCell<MaybeUninit<Packet>>,
+}
+
+unsafe impl Sync for Place {}
+
+/// Threads that are about to start. A creator waits while all places are taken.
+static PLACES: [Place; 64] = [const {
+    Place { is_taken: AtomicBool::new(false), packet: UnsafeCell::new(MaybeUninit::uninit()) }
+}; 64];
+
+/// Puts a packet into a free place.
+fn put(packet: Packet) -> &'static Place {
+    loop {
+        let free = PLACES.iter().find(|place| !place.is_taken.swap(true, Ordering::Acquire));
+        if let Some(place) = free {
+            unsafe { (*place.packet.get()).write(packet) };
+            return place;
+        }
+        sys::call(sys::SYS_SCHED_YIELD, [0; 6]);
+    }
+}
+
+/// Takes the packet out, and frees the place.
+fn take(place: &Place) -> Packet {
+    let packet = unsafe { (*place.packet.get()).assume_init_read() };
+    place.is_taken.store(false, Ordering::Release);
+    packet
+}
+
+/// Frees all places, in a child process.
+pub(crate) fn reset() {
+    PLACES.iter().for_each(|place| place.is_taken.store(false, Ordering::Relaxed));
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pthread_create(
+    out: *mut usize,
+    attributes: *const u8,
+    start: Start,
+    argument: *mut u8,
+) -> i32 {
+    if !activation::activate() {
+        return unsafe { real::pthread_create(out, attributes, start, argument) };
+    }
+    let creator = current();
+    obey(creator);
+    let (mut bytes, mut detached) = (usize::MAX, 0);
+    if !attributes.is_null() {
+        unsafe { real::pthread_attr_getdetachstate(attributes, &raw mut detached) };
+        unsafe { real::pthread_attr_getstacksize(attributes, &raw mut bytes) };
+    }
+    // The kernel thread of a hollow creator has the mask of its carrier.
+    let mask = creator.is_hollow().then(|| creator.mask.get());
+    let converts = bytes >= MIN_STACK_BYTES;
+    let is_separate = creator.is_separate.get()
+        || !(attributes.is_null() || unsafe { attributes::is_plain(attributes) });
+    let is_detached = detached != 0;
+    threads::count_new();
+    let place = put(Packet { start, argument, mask, converts, is_separate, is_detached });
+    let argument = core::ptr::from_ref(place).cast_mut().cast();
+    let error = unsafe { real::pthread_create(out, attributes, run, argument) };
+    if error != 0 {
+        take(place);
+        threads::discount();
+    }
+    error
+}
+
+extern "C" fn run(place: *mut u8) -> *mut u8 {
+    let thread = current();
+    let packet = take(unsafe { &*place.cast::<Place>() });
+    threads::observe_end();
+    // The creator may have summoned the thread already.
+    thread.summons.fetch_or(AT_HOME, Ordering::AcqRel);
+    thread.is_detached.store(packet.is_detached, Ordering::SeqCst);
+    if let Some(mask) = packet.mask {
+        sys::set_signal_mask(mask);
+    }
+    thread.is_separate.set(packet.is_separate || !attributes::is_scheduled_fairly());
+    if !packet.converts || thread.is_separate.get() {
+        stay_home(thread);
+        return (packet.start)(packet.argument);
+    }
+    run_convertible(packet.start, packet.argument)
+}
+
+/// Runs a thread: at home until it first waits, so a thread that never waits costs no switch.
+#[inline(never)]
+fn run_convertible(start: Start, argument: *mut u8) -> *mut u8 {
+    let thread = current();
+    let mut waiting_stack = MaybeUninit::<[u8; HOME_STACK_BYTES]>::uninit();
+    let top = waiting_stack.as_mut_ptr() as usize + HOME_STACK_BYTES;
+    thread.fs.set(real::fs_base());
+    thread.home_stack.set(top & !15);
+    obey(thread);
+    let result = start(argument);
+    stay_home(thread);
+    obey(thread);
+    thread.home_stack.set(0);
+    core::hint::black_box(&waiting_stack);
+    result
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pthread_exit(value: *mut u8) {
+    stay_home(current());
+    unsafe { real::pthread_exit(value) }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn gettid() -> i32 {
+    let thread = current();
+    if thread.is_hollow() { thread.tid.get() as i32 } else { unsafe { real::gettid() } }
+}

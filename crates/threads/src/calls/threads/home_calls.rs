@@ -1,0 +1,138 @@
+//! Functions that run at home, for the call or from then on: their effect depends on the kernel thread or its signal
+//! mask, or they wait for something that is not converted.
+//!
+//! # Safety
+//!
+//! A stub preserves all argument registers, brings the thread home, and jumps to the function of the C library on the
+//! same stack. The stack is aligned for the calls. `al` counts vector registers of variadic calls and is preserved.
+
+use core::arch::naked_asm;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::schedule::home::{go_home, obey, stay_home};
+use crate::system::real;
+use crate::thread::current;
+
+unsafe extern "C" {
+    fn dlsym(handle: *mut u8, name: *const u8) -> usize;
+}
+
+/// Brings the thread home for a call, and returns the address of the function.
+unsafe extern "C" fn go_home_then(address: &AtomicUsize, name: *const u8) -> usize {
+    let thread = current();
+    obey(thread);
+    go_home(thread);
+    unsafe { look_up(address, name) }
+}
+
+/// Brings the thread home for good, and returns the address of the function.
+unsafe extern "C" fn stay_home_then(address: &AtomicUsize, name: *const u8) -> usize {
+    let thread = current();
+    obey(thread);
+    stay_home(thread);
+    unsafe { look_up(address, name) }
+}
+
+/// Likewise before a call that gives the kernel thread attributes, which threads created by it inherit.
+unsafe extern "C" fn separate_then(address: &AtomicUsize, name: *const u8) -> usize {
+    current().is_separate.set(true);
+    unsafe { stay_home_then(address, name) }
+}
+
+/// Likewise before `sigsetjmp`, if it saves the signal mask, which is that of the kernel thread.
+unsafe extern "C" fn stay_home_if_mask_is_saved(
+    address: &AtomicUsize,
+    name: *const u8,
+    saves: i32,
+) -> usize {
+    if saves != 0 {
+        stay_home(current());
+    }
+    unsafe { look_up(address, name) }
+}
+
+unsafe fn look_up(address: &AtomicUsize, name: *const u8) -> usize {
+    let found = address.load(Ordering::Relaxed);
+    if found != 0 {
+        return found;
+    }
+    let found = unsafe { dlsym(usize::MAX as *mut u8, name) };
+    if found == 0 {
+        real::fatal("a function of the C library");
+    }
+    address.store(found, Ordering::Relaxed);
+    found
+}
+
+macro_rules! stubs {
+    ($prepare:ident: $($name:ident)*) => {
+        $(
+            #[unsafe(naked)]
+            #[allow(non_snake_case, reason = "the name of the C library")]
+            #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+            unsafe extern "C" fn $name() {
+                static ADDRESS: AtomicUsize = AtomicUsize::new(0);
+                static NAME: &[u8; concat!(stringify!($name), "\0").len()] =
+                    unsafe { &*concat!(stringify!($name), "\0").as_ptr().cast() };
+                naked_asm!(
+                    "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
+                    "lea rdi, [rip + {address}]",
+                    "mov rdx, rsi",
+                    "mov rsi, [rip + {name}]",
+                    "call {prepare}",
+                    "mov r11, rax",
+                    "pop rax", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
+                    "jmp r11",
+                    address = sym ADDRESS, name = sym NAME, prepare = sym $prepare,
+                )
+            }
+        )*
+    };
+}
+
+stubs! { go_home_then:
+    fork _Fork vfork posix_spawn posix_spawnp clone raise tgkill daemon forkpty
+    execl execle execlp execv execve execvp execvpe fexecve
+    setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups initgroups
+    pthread_setname_np pthread_getcpuclockid pthread_testcancel
+    system popen pclose wait wait3 wait4 waitid waitpid
+    pselect epoll_pwait2 recvmmsg sendmmsg
+    fsync fdatasync sync syncfs flock lockf lockf64
+    msgrcv msgsnd semop semtimedop mq_receive mq_send mq_timedreceive mq_timedsend
+    sigaltstack getaddrinfo getnameinfo gethostbyname gethostbyname_r
+}
+
+stubs! { stay_home_then:
+    sigwait sigwaitinfo sigtimedwait sigsuspend pause
+    sigpause __sigpause __xpg_sigpause sighold sigrelse sigset sigblock sigsetmask getcontext setcontext swapcontext
+    pthread_sigqueue pthread_setcanceltype
+    mtx_lock mtx_timedlock cnd_wait cnd_timedwait thrd_join thrd_exit
+}
+
+stubs! { separate_then:
+    pthread_setaffinity_np sched_setaffinity pthread_setschedparam sched_setscheduler pthread_setschedprio
+    sched_setparam setpriority nice unshare setns setfsuid setfsgid
+}
+
+stubs! { stay_home_if_mask_is_saved:
+    __sigsetjmp
+}
+
+/// Options of a process: those that are read or set by a debugger, or name memory.
+const OF_PROCESS: [i32; 6] = [3, 4, 36, 37, 0x5356_4d41, 0x5961_6d61];
+const PR_SET_NAME: i32 = 15;
+const PR_GET_NAME: i32 = 16;
+
+/// Attributes of a kernel thread are attributes of the home.
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn prctl(option: i32, a: usize, b: usize, c: usize, d: usize) -> i32 {
+    match option {
+        PR_SET_NAME | PR_GET_NAME => go_home(current()),
+        option if OF_PROCESS.contains(&option) => {}
+        _ => {
+            current().is_separate.set(true);
+            stay_home(current());
+        }
+    }
+    unsafe { real::prctl(option, a, b, c, d) }
+}

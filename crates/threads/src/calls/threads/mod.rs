@@ -1,0 +1,8 @@
+//! Threads: creation and end, signals, sleeps, and calls that depend on the kernel thread.
+
+mod attributes;
+pub(crate) mod creation;
+mod home_calls;
+pub(crate) mod joins;
+pub(crate) mod signals;
+mod sleeps;

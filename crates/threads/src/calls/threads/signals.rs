@@ -1,0 +1,104 @@
+//! Signals and cancellations of one thread.
+//!
+//! # Safety
+//!
+//! The caller passes a `pthread_t` that POSIX allows it to use.
+
+use core::sync::atomic::Ordering;
+
+use crate::schedule::home::{go_home, obey, stay_home, summon};
+use crate::schedule::notify::unpark;
+use crate::system::{real, sys};
+use crate::thread::{ARRIVED, AT_HOME, CANCEL, SIGNAL, Thread, current, of};
+
+const SIG_IGN: usize = 1;
+/// The bit of SIGKILL, which is never blocked.
+const OPEN_IS_KNOWN: u64 = sys::bit(9);
+const SA_RESTART: usize = 0x1000_0000;
+
+/// The signal waits at the thread's home, where the thread receives it.
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pthread_kill(pthread: usize, signal: i32) -> i32 {
+    let thread = of(pthread);
+    if core::ptr::eq(thread, current()) {
+        stay_home(thread);
+    }
+    let result = unsafe { real::pthread_kill(pthread, signal) };
+    let is_away = || thread.summons.load(Ordering::Acquire) & (AT_HOME | ARRIVED) == 0;
+    if result == 0 && signal != 0 && thread.is_convertible() && is_away() {
+        thread.signals.fetch_or(sys::bit(signal as u32), Ordering::AcqRel);
+        summon(thread, SIGNAL);
+        unpark(thread);
+        obey(current());
+    }
+    result
+}
+
+/// Whether a handler ran that interrupts the thread's call: calls that the kernel would restart are interrupted only
+/// by handlers without `SA_RESTART`.
+pub(crate) fn must_return(thread: &Thread, restarts: bool) -> bool {
+    let signals = thread.signals.swap(0, Ordering::AcqRel) & !thread.mask.get();
+    (1..=64).filter(|signal| signals & sys::bit(*signal) != 0).any(|signal| {
+        // The kernel's form: handler, flags, restorer, mask.
+        let mut action = [0_usize; 4];
+        sys::call(
+            sys::SYS_RT_SIGACTION,
+            [signal as usize, 0, action.as_mut_ptr() as usize, 8, 0, 0],
+        );
+        let [handler, flags, ..] = action;
+        handler > SIG_IGN && !(restarts && flags & SA_RESTART != 0)
+    })
+}
+
+/// A thread may block signals anywhere, and restore its mask. A thread that unblocks others may be the one that is to
+/// receive the signals of the process, so it stays at home.
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pthread_sigmask(how: i32, set: *const u64, old: *mut u64) -> i32 {
+    let thread = current();
+    obey(thread);
+    if thread.is_hollow() {
+        // A handler of a fault that jumps out leaves the fault blocked.
+        let blocked = sys::signal_mask() & !sys::CARRIER_MASK;
+        if blocked != 0 {
+            thread.mask.set(thread.mask.get() | blocked);
+            sys::set_signal_mask(sys::CARRIER_MASK);
+        }
+        go_home(thread);
+    }
+    let before = if thread.is_convertible() { sys::signal_mask() } else { 0 };
+    let result = unsafe { real::pthread_sigmask(how, set, old) };
+    if thread.is_convertible() && !set.is_null() && result == 0 {
+        if thread.open_signals.get() == 0 {
+            thread.open_signals.set(!before | OPEN_IS_KNOWN);
+        }
+        let opened = !sys::signal_mask() & !thread.open_signals.get() & sys::CARRIER_MASK;
+        if opened != 0 {
+            stay_home(thread);
+        }
+    }
+    result
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn sigprocmask(how: i32, set: *const u64, old: *mut u64) -> i32 {
+    match unsafe { pthread_sigmask(how, set, old) } {
+        0 => 0,
+        error => sys::fail(error) as i32,
+    }
+}
+
+/// A thread on a carrier cancels itself after it has returned home.
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn pthread_cancel(pthread: usize) -> i32 {
+    let thread = of(pthread);
+    if core::ptr::eq(thread, current()) {
+        stay_home(thread);
+        return unsafe { real::pthread_cancel(pthread) };
+    }
+    // Threads of the C library itself have no summonses.
+    let is_home = summon(thread, CANCEL) || thread.home_stack.get() == 0;
+    let result = if is_home { unsafe { real::pthread_cancel(pthread) } } else { 0 };
+    // As in the C library, the thread may have ended if it is detached; its memory is that of a cached stack.
+    unpark(thread);
+    result
+}

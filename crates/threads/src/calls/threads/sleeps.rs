@@ -1,0 +1,100 @@
+//! Sleeps and yields.
+//!
+//! # Safety
+//!
+//! The caller passes times that the C library may read and write.
+
+use crate::calls::threads::signals::must_return;
+use crate::schedule::home::{leave_carrier, obey};
+use crate::schedule::run_queue;
+use crate::system::deadline::deadline;
+use crate::system::real;
+use crate::system::sys::{self, Timespec};
+use crate::thread::{Action, Thread, current, site};
+use crate::waiting::park::{Woken, park};
+
+const REALTIME: i32 = 0;
+const MONOTONIC: i32 = 1;
+const ABSOLUTE: i32 = 1;
+
+/// Sleeps until a monotonic time. Returns the remaining nanoseconds if a signal interrupts the sleep.
+fn sleep_until(thread: &Thread, deadline: u64) -> Option<u64> {
+    loop {
+        let now = sys::now();
+        if now >= deadline {
+            return None;
+        }
+        if park(thread, Some(deadline)) != Woken::Normally {
+            unsafe { real::pthread_testcancel() };
+            if !must_return(thread, false) {
+                continue;
+            }
+            return Some(deadline.saturating_sub(sys::now()));
+        }
+    }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn clock_nanosleep(
+    clock: i32,
+    flags: i32,
+    time: *const Timespec,
+    rest: *mut Timespec,
+) -> i32 {
+    let thread = current();
+    obey(thread);
+    let converts = thread.is_convertible() && (clock == MONOTONIC || clock == REALTIME);
+    let at = if converts { deadline(clock, time) } else { None };
+    let Some(at) = at.filter(|_| unsafe { (*time).seconds >= 0 }) else {
+        return unsafe { real::clock_nanosleep(clock, flags, time, rest) };
+    };
+    let is_absolute = flags & ABSOLUTE != 0;
+    let length = unsafe { (*time).seconds as u64 * 1_000_000_000 + (*time).nanoseconds as u64 };
+    let at = if is_absolute { at } else { sys::now().saturating_add(length) };
+    match sleep_until(thread, at) {
+        None => 0,
+        Some(left) => {
+            if !is_absolute && !rest.is_null() {
+                unsafe { *rest = sys::timespec(left) };
+            }
+            sys::EINTR
+        }
+    }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn nanosleep(time: *const Timespec, rest: *mut Timespec) -> i32 {
+    match unsafe { clock_nanosleep(MONOTONIC, 0, time, rest) } {
+        0 => 0,
+        error => sys::fail(error) as i32,
+    }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn usleep(microseconds: u32) -> i32 {
+    let time = sys::timespec(u64::from(microseconds) * 1000);
+    unsafe { nanosleep(&raw const time, core::ptr::null_mut()) }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn sleep(seconds: u32) -> u32 {
+    let time = Timespec { seconds: i64::from(seconds), nanoseconds: 0 };
+    let mut rest = Timespec { seconds: 0, nanoseconds: 0 };
+    match unsafe { clock_nanosleep(MONOTONIC, 0, &raw const time, &raw mut rest) } {
+        0 => 0,
+        _ => rest.seconds as u32 + u32::from(rest.nanoseconds >= 500_000_000),
+    }
+}
+
+/// Threads that spin with `sched_yield` let the runnable threads of their carrier proceed.
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn sched_yield() -> i32 {
+    let thread = current();
+    if thread.is_hollow() && run_queue::len() > 0 {
+        thread.site.set(site::YIELDED);
+        leave_carrier(thread, Action::Yield);
+        obey(thread);
+        return 0;
+    }
+    unsafe { real::sched_yield() }
+}

@@ -1,0 +1,110 @@
+//! The monitor: a kernel thread that notices carriers which do not return, because a thread computes or blocks in the
+//! kernel. It polls in their place, and sends runnable threads home, where they run natively until they next wait. So
+//! the worst case is one kernel thread per thread.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::limits::MAX_LANES;
+use crate::readiness::poller;
+use crate::schedule::home::send_home;
+use crate::schedule::{run_queue, wake};
+use crate::stats;
+use crate::system::{real, sys};
+use crate::thread::current;
+
+const TICK_NANOSECONDS: u64 = 1_000_000;
+/// Ticks after which threads of a queue that did not move are sent home.
+const PATIENCE_TICKS: u32 = 3;
+/// Ticks without work after which the monitor sleeps.
+const IDLE_TICKS: u32 = 50;
+
+static ASLEEP: AtomicU32 = AtomicU32::new(0);
+
+/// Starts the monitor. Returns false if the process has no kernel threads left.
+pub(crate) fn start() -> bool {
+    real::start_thread(run, core::ptr::null_mut())
+}
+
+/// Wakes the monitor if it sleeps. A carrier that starts to run a thread calls this.
+#[inline]
+pub(crate) fn wake_up() {
+    if ASLEEP.load(Ordering::SeqCst) != 0 {
+        ASLEEP.store(0, Ordering::SeqCst);
+        sys::futex_wake(&raw const ASLEEP, 1);
+    }
+}
+
+extern "C" fn run(_: *mut u8) -> *mut u8 {
+    sys::set_signal_mask(sys::HOME_MASK);
+    current().is_masked.set(true);
+    let (mut taken, mut stuck, mut idle) = (0, 0, 0);
+    let never = AtomicU32::new(0);
+    let mut blocked = Blocked { taken: [0; MAX_LANES], ticks: [0; MAX_LANES] };
+    loop {
+        sys::futex_wait(&never, 0, Some(sys::now() + TICK_NANOSECONDS));
+        if wake::busy() == 0 && run_queue::len() == 0 {
+            idle += 1;
+            if idle >= IDLE_TICKS {
+                ASLEEP.store(1, Ordering::SeqCst);
+                stats::BLOCKED.store(0, Ordering::Relaxed);
+                if wake::busy() == 0 && run_queue::len() == 0 {
+                    sys::futex_wait(&ASLEEP, 1, None);
+                }
+                ASLEEP.store(0, Ordering::SeqCst);
+                idle = 0;
+            }
+            continue;
+        }
+        idle = 0;
+        blocked.count();
+        if !poller::is_polling() {
+            poller::poll(false);
+        }
+        let waiting = run_queue::len();
+        if waiting == 0 {
+            stuck = 0;
+            continue;
+        }
+        wake::call_carrier();
+        stuck = if taken == run_queue::taken() { stuck + 1 } else { 0 };
+        taken = run_queue::taken();
+        if stuck >= PATIENCE_TICKS {
+            wake::count_captures();
+            for _ in 0..waiting {
+                let Some(thread) = run_queue::pop_any() else { break };
+                thread.count_capture();
+                stats::count(&stats::SENT_HOME);
+                send_home(thread);
+            }
+            stuck = 0;
+        }
+    }
+}
+
+/// The carriers that have run one thread for some time.
+struct Blocked {
+    taken: [usize; MAX_LANES],
+    ticks: [u32; MAX_LANES],
+}
+
+impl Blocked {
+    /// Counts them, once a tick.
+    fn count(&mut self) {
+        let mut blocked = 0;
+        for lane in 0..run_queue::count() {
+            let Some(counters) = stats::of(lane) else { return };
+            let taken = run_queue::taken_from(lane);
+            let runs = counters.runs.load(Ordering::Relaxed) != 0;
+            let is_same = runs && taken == self.taken[lane];
+            self.ticks[lane] = if is_same { self.ticks[lane].saturating_add(1) } else { 0 };
+            self.taken[lane] = taken;
+            blocked += u64::from(self.ticks[lane] >= PATIENCE_TICKS);
+        }
+        stats::BLOCKED.store(blocked, Ordering::Relaxed);
+    }
+}
+
+/// Forgets the monitor of the parent in a child process.
+pub(crate) fn reset() {
+    ASLEEP.store(0, Ordering::SeqCst);
+}

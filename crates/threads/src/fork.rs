@@ -1,0 +1,35 @@
+//! The reset of this library in a child process.
+//!
+//! # Safety
+//!
+//! A child process has one thread, which executes the reset.
+
+use crate::calls::locks::barriers;
+use crate::calls::threads::creation;
+use crate::carriers::monitor;
+use crate::lifecycle::activation;
+use crate::readiness::poller;
+use crate::schedule::{run_queue, wake};
+use crate::waiting::{table, timers};
+use crate::{admin, thread};
+
+/// The child has one thread, which is at home, and no carriers until it creates a thread.
+pub(crate) extern "C" fn reset_in_child() {
+    thread::current().tid.set(0);
+    if !activation::is_active() {
+        return;
+    }
+    unsafe {
+        run_queue::reset();
+        table::reset();
+        timers::reset();
+        barriers::reset();
+    }
+    poller::reset();
+    wake::reset();
+    monitor::reset();
+    creation::reset();
+    admin::reset();
+    thread::current().reset_in_child();
+    activation::reset();
+}

@@ -1,0 +1,56 @@
+//! The start of the carriers, at the first thread of the program.
+//!
+//! # Safety
+//!
+//! Activation happens while the process has one thread, which executes it.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::carriers::{carrier, monitor};
+use crate::lifecycle::threads;
+use crate::readiness::poller;
+use crate::schedule::run_queue;
+use crate::system::real;
+use crate::{admin, thread};
+
+/// 0: not yet decided, 1: active, 2: this process runs natively.
+static STATE: AtomicU32 = AtomicU32::new(0);
+
+/// Bit of `AT_HWCAP2` (26): user code may set its FS base.
+const FSGSBASE: u64 = 2;
+
+/// Starts the carriers if this program is to run on them. Returns whether it does.
+pub(crate) fn activate() -> bool {
+    if STATE.load(Ordering::Acquire) == 0 {
+        let state = if start() { 1 } else { 2 };
+        STATE.store(state, Ordering::Release);
+    }
+    STATE.load(Ordering::Acquire) == 1
+}
+
+fn start() -> bool {
+    let has_fsgsbase = unsafe { real::getauxval(26) } & FSGSBASE != 0;
+    if !has_fsgsbase || !poller::open() || !threads::prepare() {
+        return false;
+    }
+    thread::current().summons.fetch_or(thread::AT_HOME, Ordering::SeqCst);
+    // Without a monitor, threads could wait for a blocked carrier.
+    monitor::start()
+        && (0..run_queue::count()).filter(|&lane| carrier::start(lane)).count() > 0
+        && admin::start()
+}
+
+/// Leaves this process without carriers.
+pub(crate) fn run_natively() {
+    STATE.store(2, Ordering::Release);
+}
+
+/// Whether the carriers have started.
+pub(crate) fn is_active() -> bool {
+    STATE.load(Ordering::Acquire) == 1
+}
+
+/// Forgets the carriers of the parent in a child process, which starts its own with its first thread.
+pub(crate) fn reset() {
+    STATE.store(0, Ordering::Release);
+}

@@ -1,0 +1,4 @@
+//! The life of the process: the start of the carriers, and the number of threads.
+
+pub(crate) mod activation;
+pub(crate) mod threads;

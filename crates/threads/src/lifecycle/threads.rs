@@ -1,0 +1,68 @@
+//! The number of the program's threads, whose last one ends the process.
+//!
+//! # Safety
+//!
+//! The destructor of a key has the signature of the C library. A thread's record lives until its destructors have run.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::system::real;
+use crate::thread;
+use crate::waiting::ends;
+
+/// Threads of the program, without those of this library.
+static LIVE: AtomicU32 = AtomicU32::new(1);
+static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// Rounds of destructors that the C library executes (`PTHREAD_DESTRUCTOR_ITERATIONS`).
+const DESTRUCTOR_ROUNDS: usize = 4;
+
+/// Prepares to count the threads that end. Returns false if the process has no keys left.
+pub(super) fn prepare() -> bool {
+    if KEY.load(Ordering::Relaxed) == u32::MAX {
+        let mut key = 0;
+        if unsafe { real::pthread_key_create(&raw mut key, count_end) } != 0 {
+            return false;
+        }
+        KEY.store(key, Ordering::Relaxed);
+    }
+    observe_end();
+    LIVE.store(1, Ordering::SeqCst);
+    true
+}
+
+/// Counts a thread that the calling one is about to create.
+pub(crate) fn count_new() {
+    LIVE.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Counts out a thread that could not be created.
+pub(crate) fn discount() {
+    LIVE.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// Counts out the calling thread at its end.
+pub(crate) fn observe_end() {
+    unsafe {
+        real::pthread_setspecific(KEY.load(Ordering::Relaxed), core::ptr::without_provenance(1))
+    };
+}
+
+/// Executes in the last round of a thread's destructors. The end of the last thread ends the process, as without
+/// this library, whose threads do not end.
+extern "C" fn count_end(round: *mut u8) {
+    let round = round as usize;
+    if round < DESTRUCTOR_ROUNDS {
+        unsafe {
+            real::pthread_setspecific(
+                KEY.load(Ordering::Relaxed),
+                core::ptr::without_provenance(round + 1),
+            )
+        };
+        return;
+    }
+    ends::announce(thread::current());
+    if LIVE.fetch_sub(1, Ordering::SeqCst) == 1 {
+        unsafe { real::exit(0) }
+    }
+}

@@ -1,0 +1,4 @@
+//! Readiness of descriptors, and transfers that continue when a descriptor is ready.
+
+pub(crate) mod poller;
+pub(crate) mod transfer;

@@ -1,0 +1,128 @@
+//! Readiness of descriptors: one epoll for the process, which any carrier may drain. Registrations are for one event,
+//! so a descriptor that has been closed and reused needs no bookkeeping.
+//!
+//! # Safety
+//!
+//! The kernel writes events to an array on the stack.
+
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use crate::readiness::transfer;
+use crate::schedule::run_queue;
+use crate::schedule::wake::{EVENT, SLEEPING};
+use crate::system::sys;
+use crate::waiting::key::{IN, OUT, key};
+use crate::waiting::{table, timers};
+
+const RDHUP: u32 = 0x2000;
+const ONESHOT: u32 = 1 << 30;
+const ET: u32 = 1 << 31;
+
+/// Maximum number of events of one call.
+const MAX_EVENTS: usize = 256;
+
+#[repr(C, packed)]
+#[derive(Clone, Copy)]
+struct Event {
+    events: u32,
+    data: u64,
+}
+
+static EPOLL: AtomicI32 = AtomicI32::new(-1);
+/// The thread that polls: none, a kernel thread that will not sleep, or a carrier that may sleep.
+static POLLER: AtomicU32 = AtomicU32::new(NOBODY);
+const NOBODY: u32 = 0;
+const BRIEF: u32 = 1;
+const CARRIER: u32 = 2;
+
+/// Opens the epoll. Returns false if the process has no descriptors left.
+pub(crate) fn open() -> bool {
+    let epoll = sys::call(sys::SYS_EPOLL_CREATE1, [0x80000, 0, 0, 0, 0, 0]) as i32;
+    let bell = sys::call(sys::SYS_EVENTFD2, [0, 0x80800, 0, 0, 0, 0]) as i32;
+    EPOLL.store(epoll, Ordering::SeqCst);
+    EVENT.store(bell, Ordering::SeqCst);
+    epoll >= 0 && bell >= 0 && control(1, bell, IN | ET) == 0
+}
+
+fn control(operation: usize, descriptor: i32, events: u32) -> i32 {
+    let event = Event { events, data: descriptor as u64 };
+    let epoll = EPOLL.load(Ordering::Relaxed) as usize;
+    let event = &raw const event as usize;
+    -sys::call(sys::SYS_EPOLL_CTL, [epoll, operation, descriptor as usize, event, 0, 0]) as i32
+}
+
+/// Requests one event. Returns false for files that have no readiness.
+pub(crate) fn arm(descriptor: i32, interest: u32) -> bool {
+    let events = interest | RDHUP | ONESHOT;
+    let events = if interest & IN == 0 { events & !RDHUP } else { events };
+    match control(3, descriptor, events) {
+        0 => true,
+        sys::ENOENT => control(1, descriptor, events) == 0,
+        _ => false,
+    }
+}
+
+/// Drains the events, and with `sleep` waits for them while no thread is runnable. Returns false if another carrier
+/// polls.
+pub(crate) fn poll(sleep: bool) -> bool {
+    let role = if sleep { CARRIER } else { BRIEF };
+    while let Err(other) = POLLER.compare_exchange(NOBODY, role, Ordering::SeqCst, Ordering::SeqCst)
+    {
+        if other == CARRIER || !sleep {
+            return false;
+        }
+        // A brief poller does not take over, so a carrier without work waits for it.
+        sys::call(sys::SYS_SCHED_YIELD, [0; 6]);
+    }
+    SLEEPING.store(sleep, Ordering::SeqCst);
+    // A thread that becomes runnable after this check interrupts the wait.
+    let timeout = if sleep && run_queue::len() == 0 { timeout() } else { 0 };
+    let mut events = [Event { events: 0, data: 0 }; MAX_EVENTS];
+    let epoll = EPOLL.load(Ordering::Relaxed) as usize;
+    let count = sys::call(
+        sys::SYS_EPOLL_WAIT,
+        [epoll, events.as_mut_ptr() as usize, MAX_EVENTS, timeout as usize, 0, 0],
+    );
+    SLEEPING.store(false, Ordering::SeqCst);
+    POLLER.store(NOBODY, Ordering::SeqCst);
+    for event in events.iter().take(count.max(0) as usize) {
+        let descriptor = event.data as i32;
+        // The bell is edge-triggered and needs no reset.
+        let is_bell = descriptor == EVENT.load(Ordering::Relaxed);
+        let continues = || {
+            event.events == OUT
+                && transfer::proceed(key(descriptor), descriptor, |interest| {
+                    arm(descriptor, interest)
+                })
+        };
+        if !is_bell && !continues() {
+            table::wake(key(descriptor), usize::MAX);
+        }
+    }
+    timers::expire();
+    true
+}
+
+/// Milliseconds until the earliest deadline, rounded up; -1 if there is none.
+fn timeout() -> i32 {
+    match timers::earliest() {
+        u64::MAX => -1,
+        deadline => deadline.saturating_sub(sys::now()).div_ceil(1_000_000).min(60_000) as i32,
+    }
+}
+
+/// Whether a kernel thread polls.
+pub(crate) fn is_polling() -> bool {
+    POLLER.load(Ordering::SeqCst) != NOBODY
+}
+
+/// Closes the descriptors of the parent in a child process.
+pub(crate) fn reset() {
+    for descriptor in [&EPOLL, &EVENT] {
+        let number = descriptor.swap(-1, Ordering::SeqCst);
+        if number >= 0 {
+            sys::call(sys::SYS_CLOSE, [number as usize, 0, 0, 0, 0, 0]);
+        }
+    }
+    POLLER.store(NOBODY, Ordering::SeqCst);
+}

@@ -1,0 +1,131 @@
+//! A thread's way from its home to the carriers and back.
+//!
+//! # Safety
+//!
+//! A thread runs on one kernel thread at a time. It leaves a stack before any other kernel thread can continue it: the
+//! action that makes it runnable executes on the stack of the carrier, or on the home's waiting stack.
+
+use core::ptr::null_mut;
+use core::sync::atomic::Ordering;
+
+use crate::schedule::wake;
+use crate::stats;
+use crate::system::{real, sys};
+use crate::thread::switch::{leave, switch};
+use crate::thread::{ARRIVED, AT_HOME, Action, CANCEL, SIGNAL, Thread, state};
+
+/// Size of the stack on which a home waits. glibc's handler for changes of credentials may run on it.
+pub(crate) const HOME_STACK_BYTES: usize = 16 * 1024;
+
+/// Makes the home wait while the thread continues on carriers. Returns when the thread runs again, anywhere; at once
+/// if the thread is summoned.
+pub(crate) fn leave_home(thread: &Thread, action: Action) {
+    let depart = |summons| (summons & (CANCEL | SIGNAL) == 0).then_some(summons & !AT_HOME);
+    if thread.summons.fetch_update(Ordering::AcqRel, Ordering::Acquire, depart).is_err() {
+        return;
+    }
+    thread.home_tid();
+    thread.mask.set(sys::set_signal_mask(sys::HOME_MASK));
+    thread.is_masked.set(true);
+    thread.action.set(action);
+    thread.home.store(0, Ordering::Relaxed);
+    unsafe { leave(thread.sp.as_ptr(), thread.home_stack.get(), thread, wait_at_home) };
+    after_resume(thread);
+}
+
+/// Runs on the waiting stack, and returns the stack pointer with which the thread continues at home.
+pub(crate) unsafe extern "C" fn wait_at_home(thread: *const Thread) -> usize {
+    let thread = unsafe { &*thread };
+    finish(thread);
+    while thread.home.load(Ordering::Acquire) == 0 {
+        sys::futex_wait(&thread.home, 0, None);
+    }
+    thread.sp.get()
+}
+
+/// Executes the action of a thread that has left its stack. Afterwards the thread may run elsewhere.
+pub(crate) fn finish(thread: &Thread) {
+    match thread.action.get() {
+        Action::Park => {
+            stats::suspended(thread);
+            if !state::suspend(&thread.state) {
+                wake::make_runnable(thread);
+            }
+        }
+        Action::Yield => wake::make_runnable(thread),
+        Action::GoHome => send_home(thread),
+    }
+}
+
+/// Makes a runnable thread, which is in no queue, continue at home.
+pub(crate) fn send_home(thread: &Thread) {
+    thread.carrier.set(null_mut());
+    let word = &raw const thread.home;
+    thread.home.store(1, Ordering::Release);
+    sys::futex_wake(word, 1);
+}
+
+/// Leaves the carrier. Returns when the thread runs again, anywhere.
+pub(crate) fn leave_carrier(thread: &Thread, action: Action) {
+    let carrier = unsafe { &*thread.carrier.get() };
+    thread.action.set(action);
+    unsafe { switch(thread.sp.as_ptr(), carrier.sp.get(), carrier.fs.get()) };
+    after_resume(thread);
+}
+
+/// At home, restores the program's signal mask. Pending signals are delivered here.
+fn after_resume(thread: &Thread) {
+    if !thread.is_hollow() {
+        thread.summons.fetch_or(AT_HOME, Ordering::AcqRel);
+        thread.is_masked.set(false);
+        sys::set_signal_mask(thread.mask.get());
+    }
+}
+
+/// Brings the thread home for a call. It leaves again when it next waits, unless it stays.
+pub(crate) fn go_home(thread: &Thread) {
+    if thread.is_hollow() {
+        stats::count(&stats::HOME_CALLS);
+        leave_carrier(thread, Action::GoHome);
+    }
+}
+
+/// Brings the thread home until its end. A cancellation that was requested before takes effect at the next cancellation
+/// point.
+pub(crate) fn stay_home(thread: &Thread) {
+    go_home(thread);
+    if !thread.stays_home.replace(true) {
+        stats::count(&stats::HOME_FOR_GOOD);
+        receive_cancellation(thread.summons.fetch_or(ARRIVED | AT_HOME, Ordering::AcqRel), thread);
+    }
+}
+
+fn receive_cancellation(summons: u32, thread: &Thread) {
+    // The flag is set only here: libc's own cancellation points would otherwise end the thread on a carrier.
+    if summons & CANCEL != 0 && thread.summons.fetch_and(!CANCEL, Ordering::AcqRel) & CANCEL != 0 {
+        unsafe { real::pthread_cancel(real::fs_base()) };
+    }
+}
+
+/// Returns home for good if the thread was asked to. Returns whether it was.
+#[inline]
+pub(crate) fn obey(thread: &Thread) -> bool {
+    let summons = thread.summons.load(Ordering::Acquire);
+    if summons & (CANCEL | SIGNAL) == 0 { false } else { obey_summons(thread) }
+}
+
+#[cold]
+fn obey_summons(thread: &Thread) -> bool {
+    stay_home(thread);
+    receive_cancellation(thread.summons.fetch_and(!SIGNAL, Ordering::AcqRel), thread);
+    true
+}
+
+/// Asks a thread to return home for good. A thread at home gets `SIGNAL` instead of `CANCEL`. Returns whether it was at
+/// home, which it does not leave any more. The caller unparks the thread, whose wait ends as by a spurious wake-up.
+pub(crate) fn summon(thread: &Thread, reason: u32) -> bool {
+    let is_home = |summons| summons & (ARRIVED | AT_HOME) != 0;
+    let add = |summons| Some(summons | if is_home(summons) { SIGNAL } else { reason });
+    let was = thread.summons.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
+    is_home(was.unwrap_or_else(|summons| summons))
+}

@@ -1,0 +1,239 @@
+//! The runnable threads: a lane for each carrier, with a queue for each site.
+//!
+//! A carrier visits the sites of its lane in turn. At each it runs a cohort: the threads that were queued when it came,
+//! up to a bound. So threads that continue at the same place run one after another, and no site waits for more than one
+//! cohort of each other. With `--order fifo`, all threads are in one queue.
+//!
+//! # Safety
+//!
+//! A thread is in the queues at most once, because only the change of its state from parked or running to runnable
+//! inserts it. Queued threads do not run, so their records live.
+
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use crate::limits::{MAX_LANES, SITES};
+use crate::options::is_fifo;
+use crate::stats;
+use crate::system::lock::Lock;
+use crate::thread::{Thread, current};
+
+/// Maximum number of threads of a cohort.
+const MAX_COHORT: u32 = 64;
+
+/// The threads at a site.
+#[derive(Clone, Copy)]
+struct Queue {
+    head: *mut Thread,
+    tail: *mut Thread,
+    length: u32,
+}
+
+impl Queue {
+    const EMPTY: Self = Self { head: null_mut(), tail: null_mut(), length: 0 };
+
+    fn push(&mut self, thread: *mut Thread) {
+        unsafe { (*thread).next.store(null_mut(), Ordering::Relaxed) };
+        match self.tail.is_null() {
+            true => self.head = thread,
+            false => unsafe { (*self.tail).next.store(thread, Ordering::Relaxed) },
+        }
+        self.tail = thread;
+        self.length += 1;
+    }
+
+    fn pop(&mut self) -> Option<&'static Thread> {
+        let thread = unsafe { self.head.as_ref()? };
+        self.head = thread.next.load(Ordering::Relaxed);
+        if self.head.is_null() {
+            self.tail = null_mut();
+        }
+        self.length -= 1;
+        Some(thread)
+    }
+}
+
+/// The queues of a carrier.
+struct Queues {
+    sites: [Queue; SITES],
+    /// A bit for each site that has threads.
+    occupied: u64,
+    /// The site of the present cohort, and how many of its threads are left.
+    site: usize,
+    left: u32,
+}
+
+impl Queues {
+    const EMPTY: Self = Self { sites: [Queue::EMPTY; SITES], occupied: 0, site: 0, left: 0 };
+
+    fn push(&mut self, site: usize, thread: *mut Thread) {
+        self.sites[site].push(thread);
+        self.occupied |= 1 << site;
+    }
+
+    fn pop_at(&mut self, site: usize) -> Option<&'static Thread> {
+        let thread = self.sites[site].pop();
+        if self.sites[site].length == 0 {
+            self.occupied &= !(1 << site);
+        }
+        thread
+    }
+
+    /// The next thread of the cohort, or of the next one.
+    fn pop(&mut self, lane: usize) -> Option<&'static Thread> {
+        if self.left == 0 || self.sites[self.site].length == 0 {
+            if self.occupied == 0 {
+                return None;
+            }
+            let next = (self.site as u32 + 1) % SITES as u32;
+            let distance = self.occupied.rotate_right(next).trailing_zeros();
+            self.site = ((next + distance) % SITES as u32) as usize;
+            let queued = self.sites[self.site].length;
+            self.left = queued.min(MAX_COHORT);
+            stats::cohort(lane, self.site, queued, self.left);
+        }
+        self.left -= 1;
+        self.pop_at(self.site)
+    }
+}
+
+#[repr(align(128))]
+struct Lane {
+    queues: Lock<Queues>,
+    /// The number of threads in the queues.
+    length: AtomicUsize,
+    /// The number of threads that were removed so far.
+    taken: AtomicUsize,
+}
+
+static LANES: [Lane; MAX_LANES] = [const {
+    Lane {
+        queues: Lock::new(Queues::EMPTY),
+        length: AtomicUsize::new(0),
+        taken: AtomicUsize::new(0),
+    }
+}; MAX_LANES];
+/// The number of carriers.
+static COUNT: AtomicU32 = AtomicU32::new(1);
+
+fn lanes() -> &'static [Lane] {
+    &LANES[..count()]
+}
+
+/// The number of lanes.
+pub(crate) fn count() -> usize {
+    COUNT.load(Ordering::Relaxed) as usize
+}
+
+/// Sets the number of lanes, before the carriers start.
+pub(crate) fn set_count(carriers: u32) {
+    COUNT.store(carriers.clamp(1, MAX_LANES as u32), Ordering::Relaxed);
+}
+
+/// The lane of the calling kernel thread, if it is a carrier, whatever it runs.
+pub(crate) fn own_lane() -> Option<usize> {
+    let thread = current();
+    let lane = match unsafe { thread.carrier.get().as_ref() } {
+        Some(carrier) => carrier.lane,
+        None => thread.own_lane.get(),
+    };
+    usize::from(lane).checked_sub(1)
+}
+
+/// Queues a thread: on the lane of the calling carrier, or else on the lane that ran it last. Returns the number of
+/// threads in the lane.
+pub(crate) fn push(thread: &Thread) -> usize {
+    let last = usize::from(thread.last_lane.get()).saturating_sub(1);
+    let lane = &lanes()[own_lane().unwrap_or(last).min(count() - 1)];
+    stats::ready(thread);
+    let site = if is_fifo() { 0 } else { usize::from(thread.site.get()) };
+    let mut queues = lane.queues.lock();
+    queues.push(site, thread.as_ptr());
+    lane.length.fetch_add(1, Ordering::SeqCst) + 1
+}
+
+/// Removes the next thread of a lane.
+pub(crate) fn pop(number: usize) -> Option<&'static Thread> {
+    let lane = &LANES[number];
+    if lane.length.load(Ordering::SeqCst) == 0 {
+        return None;
+    }
+    let mut queues = lane.queues.lock();
+    let thread = queues.pop(number)?;
+    lane.length.fetch_sub(1, Ordering::SeqCst);
+    lane.taken.fetch_add(1, Ordering::Relaxed);
+    Some(thread)
+}
+
+/// Removes the next thread of any lane.
+pub(crate) fn pop_any() -> Option<&'static Thread> {
+    (0..count()).find_map(pop)
+}
+
+/// Moves threads of another lane to this one: all at one site, but not at the site of its cohort, or else half of that.
+/// Returns the next thread.
+pub(crate) fn steal(number: usize) -> Option<&'static Thread> {
+    let others = (1..count()).map(|distance| (number + distance) % count());
+    let victim =
+        others.into_iter().find(|&other| LANES[other].length.load(Ordering::SeqCst) > 0)?;
+    let (mut stolen, site) = take_part(victim);
+    if stolen.length == 0 {
+        return None;
+    }
+    LANES[victim].taken.fetch_add(stolen.length as usize, Ordering::Relaxed);
+    let lane = &LANES[number];
+    let mut queues = lane.queues.lock();
+    let count = stolen.length as usize;
+    while let Some(thread) = stolen.pop() {
+        queues.push(site, thread.as_ptr());
+    }
+    lane.length.fetch_add(count, Ordering::SeqCst);
+    drop(queues);
+    stats::stolen(count);
+    pop(number)
+}
+
+/// Removes the threads that another lane gives away, which are at one site.
+fn take_part(victim: usize) -> (Queue, usize) {
+    let lane = &LANES[victim];
+    let mut queues = lane.queues.lock();
+    let elsewhere = queues.occupied & !(1 << queues.site);
+    let (site, count) = match elsewhere {
+        0 => (queues.site, queues.sites[queues.site].length.div_ceil(2)),
+        _ => {
+            let site = elsewhere.trailing_zeros() as usize;
+            (site, queues.sites[site].length)
+        }
+    };
+    let mut part = Queue::EMPTY;
+    while part.length < count
+        && let Some(thread) = queues.pop_at(site)
+    {
+        part.push(thread.as_ptr());
+    }
+    lane.length.fetch_sub(part.length as usize, Ordering::SeqCst);
+    (part, site)
+}
+
+/// The number of runnable threads.
+pub(crate) fn len() -> usize {
+    lanes().iter().map(|lane| lane.length.load(Ordering::SeqCst)).sum()
+}
+
+/// How many threads have been removed so far.
+pub(crate) fn taken() -> usize {
+    lanes().iter().map(|lane| lane.taken.load(Ordering::Relaxed)).sum()
+}
+
+/// How many threads have been removed from a lane so far.
+pub(crate) fn taken_from(lane: usize) -> usize {
+    LANES[lane].taken.load(Ordering::Relaxed)
+}
+
+/// Empties the queues in a child process.
+pub(crate) unsafe fn reset() {
+    for lane in lanes() {
+        unsafe { lane.queues.reset_with(|queues| *queues = Queues::EMPTY) };
+        lane.length.store(0, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,30 @@
+//! Signals are blocked while a lock of this library is held: a handler may call `sem_post`, which takes one.
+
+use crate::system::sys;
+use crate::thread::current;
+
+/// Blocks signals until it is dropped, if the kernel thread does not block them anyway.
+pub(crate) struct Masked(Option<u64>);
+
+impl Masked {
+    #[inline]
+    pub(crate) fn new() -> Masked {
+        let thread = current();
+        if thread.is_masked.get() {
+            return Masked(None);
+        }
+        let old = sys::set_signal_mask(sys::HOME_MASK);
+        thread.is_masked.set(true);
+        Masked(Some(old))
+    }
+}
+
+impl Drop for Masked {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(old) = self.0 {
+            current().is_masked.set(false);
+            sys::set_signal_mask(old);
+        }
+    }
+}

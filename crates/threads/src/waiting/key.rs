@@ -1,0 +1,15 @@
+//! Keys of the parking table: addresses of objects, and descriptors, with the events for which threads wait.
+
+pub(crate) const IN: u32 = 1;
+pub(crate) const PRI: u32 = 2;
+pub(crate) const OUT: u32 = 4;
+
+/// The key of a descriptor in the parking table, which no address has.
+pub(crate) fn key(descriptor: i32) -> usize {
+    1 << 63 | (descriptor as usize) << 3
+}
+
+/// Whether a key is that of a descriptor.
+pub(crate) fn is_descriptor(key: usize) -> bool {
+    key >> 63 != 0
+}

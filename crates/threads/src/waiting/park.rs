@@ -1,0 +1,70 @@
+//! Parking: a thread waits until it is notified. A notification is remembered, so a park may return at once.
+//!
+//! # Safety
+//!
+//! A thread's record outlives each notification: the notifier found the thread in a queue under its lock, or holds a
+//! `pthread_t` that the program may use.
+
+use core::sync::atomic::Ordering;
+
+use crate::schedule::home::{leave_carrier, leave_home, obey, stay_home};
+use crate::system::sys;
+use crate::thread::state::{self, PARKED, RUNNING};
+use crate::thread::{Action, Thread, site};
+use crate::waiting::{table, timers};
+
+/// The reasons for which a park ends, apart from notifications and spurious wake-ups.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Woken {
+    Normally,
+    /// A signal or a cancellation was sent to the thread, which is at home for good.
+    Summoned,
+    /// A signal interrupted a thread at home, whose handlers do not restart the call.
+    BySignal,
+}
+
+/// After so many captures a thread stays at home: it computes, or spins, for too long to share a carrier.
+const MAX_CAPTURES: u32 = 16;
+
+/// Waits for a notification, at most until `deadline` (monotonic nanoseconds). May return early.
+pub(crate) fn park(thread: &Thread, deadline: Option<u64>) -> Woken {
+    if thread.captures.load(Ordering::Relaxed) >= MAX_CAPTURES && thread.is_convertible() {
+        stay_home(thread);
+    }
+    if !thread.is_convertible() {
+        return park_at_home(thread, deadline);
+    }
+    thread.site.set(site::here(thread, table::kind_of_wait(thread)));
+    if let Some(deadline) = deadline {
+        timers::add(thread, deadline);
+    }
+    match thread.is_hollow() {
+        true => leave_carrier(thread, Action::Park),
+        false => leave_home(thread, Action::Park),
+    }
+    if deadline.is_some() {
+        timers::remove(thread);
+    }
+    state::resume(&thread.state);
+    if obey(thread) { Woken::Summoned } else { Woken::Normally }
+}
+
+fn park_at_home(thread: &Thread, deadline: Option<u64>) -> Woken {
+    let parked =
+        thread.state.compare_exchange(RUNNING, PARKED, Ordering::AcqRel, Ordering::Acquire);
+    let mut error = 0;
+    if parked.is_ok() {
+        while thread.state.load(Ordering::Acquire) == PARKED
+            && error != sys::EINTR
+            && error != sys::ETIMEDOUT
+        {
+            error = sys::futex_wait(&thread.state, PARKED, deadline);
+        }
+    }
+    state::resume(&thread.state);
+    match obey(thread) {
+        true => Woken::Summoned,
+        false if error == sys::EINTR => Woken::BySignal,
+        false => Woken::Normally,
+    }
+}

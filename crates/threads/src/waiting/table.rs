@@ -1,0 +1,236 @@
+//! The parking table: threads that wait for an address or a descriptor, in order of arrival.
+//!
+//! The table holds only the waiting. The state of a lock or semaphore stays in its own memory, where glibc keeps it. A
+//! waiter inserts itself, tries again, and then parks; a thread that releases the object does so first, and then looks
+//! for waiters. Both are full barriers, so one of them sees the other.
+//!
+//! # Safety
+//!
+//! A node is accessed under the lock of its bucket. A thread removes its node before it continues past its wait.
+
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
+
+use crate::schedule::notify::unpark;
+use crate::system::lock::Lock;
+use crate::thread::masked::Masked;
+use crate::thread::site::Kind;
+use crate::thread::{Node, Thread};
+use crate::waiting::key;
+
+const BUCKETS: usize = 1024;
+
+struct List {
+    head: *mut Node,
+    tail: *mut Node,
+}
+
+#[repr(align(64))]
+struct Bucket {
+    count: AtomicU32,
+    list: Lock<List>,
+}
+
+static TABLE: [Bucket; BUCKETS] = [const {
+    Bucket {
+        count: AtomicU32::new(0),
+        list: Lock::new(List { head: null_mut(), tail: null_mut() }),
+    }
+}; BUCKETS];
+
+fn bucket(key: usize) -> &'static Bucket {
+    &TABLE[(key >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 54]
+}
+
+unsafe fn node<'a>(node: *mut Node) -> &'a mut Node {
+    unsafe { &mut *node }
+}
+
+/// Inserts a thread's own node. `armed` runs under the lock with the union of the interests of all waiters for `key`; if
+/// it returns false, the node is removed again.
+pub(crate) fn insert(
+    thread: &Thread,
+    key: usize,
+    interest: u32,
+    armed: impl FnOnce(u32) -> bool,
+) -> bool {
+    let own = thread.node.get();
+    unsafe { own.write(Node::new(thread, key, interest)) };
+    unsafe { insert_node(own, armed) }
+}
+
+/// Inserts a node, which is removed before it is dropped. See [`insert`].
+pub(crate) unsafe fn insert_node(new: *mut Node, armed: impl FnOnce(u32) -> bool) -> bool {
+    let _masked = Masked::new();
+    let Node { key, interest, .. } = *unsafe { node(new) };
+    let bucket = bucket(key);
+    let mut list = bucket.list.lock();
+    match list.tail.is_null() {
+        true => list.head = new,
+        false => unsafe { node(list.tail).next = new },
+    }
+    list.tail = new;
+    bucket.count.fetch_add(1, Ordering::SeqCst);
+    let mut union = 0;
+    let mut at = list.head;
+    while interest != 0 && !at.is_null() {
+        let waiter = unsafe { node(at) };
+        union |= if waiter.key == key { waiter.interest } else { 0 };
+        at = waiter.next;
+    }
+    let done = armed(union);
+    if !done {
+        unlink(bucket, &mut list, |other, _| other == new, 1);
+    }
+    done
+}
+
+/// The kind of event for which the calling thread waits.
+pub(crate) fn kind_of_wait(thread: &Thread) -> Kind {
+    // Other threads do not write these fields.
+    let node = unsafe { node(thread.node.get()) };
+    match node.key {
+        0 => Kind::Time,
+        key if !key::is_descriptor(key) => Kind::Object,
+        _ if node.interest & key::OUT != 0 => Kind::Writable,
+        _ => Kind::Readable,
+    }
+}
+
+/// Calls a function under the lock with the only thread that waits for `key`, and its interest. `None` if there is no such
+/// thread, or several.
+pub(crate) fn with_only_waiter<R>(
+    key: usize,
+    function: impl FnOnce(&Thread, u32) -> R,
+) -> Option<R> {
+    let bucket = bucket(key);
+    if bucket.count.load(Ordering::SeqCst) == 0 {
+        return None;
+    }
+    let _masked = Masked::new();
+    let list = bucket.list.lock();
+    let (mut at, mut only) = (list.head, null_mut::<Node>());
+    while !at.is_null() {
+        let waiter = unsafe { node(at) };
+        if waiter.key == key {
+            if !only.is_null() {
+                return None;
+            }
+            only = at;
+        }
+        at = waiter.next;
+    }
+    let waiter = unsafe { only.as_ref() }?;
+    Some(function(unsafe { &*waiter.thread }, waiter.interest))
+}
+
+/// Removes a thread's own node. Returns whether it has been woken.
+pub(crate) fn remove(thread: &Thread) -> bool {
+    let woken = unsafe { remove_node(thread.node.get()) };
+    unsafe { node(thread.node.get()) }.key = 0;
+    woken
+}
+
+/// Removes a node. Returns whether it has been woken.
+pub(crate) unsafe fn remove_node(old: *mut Node) -> bool {
+    let _masked = Masked::new();
+    let bucket = bucket(unsafe { node(old) }.key);
+    let mut list = bucket.list.lock();
+    let woken = unsafe { node(old) }.is_woken();
+    if !woken {
+        unlink(bucket, &mut list, |other, _| other == old, 1);
+    }
+    woken
+}
+
+/// Whether a thread waits for `key` with an interest.
+pub(crate) fn has_waiter(key: usize, interest: u32) -> bool {
+    let bucket = bucket(key);
+    if bucket.count.load(Ordering::SeqCst) == 0 {
+        return false;
+    }
+    let _masked = Masked::new();
+    let list = bucket.list.lock();
+    let mut at = list.head;
+    while !at.is_null() {
+        let waiter = unsafe { node(at) };
+        if waiter.key == key && waiter.interest & interest != 0 {
+            return true;
+        }
+        at = waiter.next;
+    }
+    false
+}
+
+/// Wakes up to `count` waiters for `key`, the oldest first. Returns how many.
+///
+/// The caller has released the object, or the lock that guards a condition, by a locked instruction, which is a full
+/// barrier on x86-64. So either this finds a waiter's insertion, or the waiter's next attempt finds the release.
+#[inline]
+pub(crate) fn wake(key: usize, count: usize) -> usize {
+    compiler_fence(Ordering::SeqCst);
+    if bucket(key).count.load(Ordering::SeqCst) == 0 { 0 } else { wake_slowly(key, count) }
+}
+
+#[cold]
+fn wake_slowly(key: usize, count: usize) -> usize {
+    let _masked = Masked::new();
+    let bucket = bucket(key);
+    let mut list = bucket.list.lock();
+    let (mut woken, mut number) =
+        (unlink(bucket, &mut list, |_, waiter| waiter.key == key, count), 0);
+    // A woken thread takes the lock before it ends its wait, so its node and its record live until the lock is released.
+    while let Some(waiter) = unsafe { woken.as_ref() } {
+        woken = waiter.next;
+        waiter.woken.store(true, Ordering::Release);
+        unpark(unsafe { &*waiter.thread });
+        number += 1;
+    }
+    number
+}
+
+/// Unlinks up to `count` matching waiters and returns them as a list.
+fn unlink(
+    bucket: &Bucket,
+    list: &mut List,
+    matches: impl Fn(*mut Node, &Node) -> bool,
+    count: usize,
+) -> *mut Node {
+    let (mut first, mut last) = (null_mut(), null_mut::<Node>());
+    let (mut previous, mut at, mut found) = (null_mut::<Node>(), list.head, 0);
+    while !at.is_null() && found < count {
+        let next = unsafe { node(at) }.next;
+        if !matches(at, unsafe { node(at) }) {
+            previous = at;
+            at = next;
+            continue;
+        }
+        match previous.is_null() {
+            true => list.head = next,
+            false => unsafe { node(previous).next = next },
+        }
+        if next.is_null() {
+            list.tail = previous;
+        }
+        unsafe { node(at).next = null_mut() };
+        match last.is_null() {
+            true => first = at,
+            false => unsafe { node(last).next = at },
+        }
+        last = at;
+        at = next;
+        found += 1;
+    }
+    bucket.count.fetch_sub(found as u32, Ordering::SeqCst);
+    first
+}
+
+/// Empties the table in a child process.
+pub(crate) unsafe fn reset() {
+    for bucket in &TABLE {
+        bucket.count.store(0, Ordering::SeqCst);
+        unsafe {
+            bucket.list.reset_with(|list| *list = List { head: null_mut(), tail: null_mut() })
+        };
+    }
+}
