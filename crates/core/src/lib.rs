@@ -45,6 +45,10 @@ mod sync;
 mod world;
 
 pub use crate::control::placement::{Candidate, MAX_ARRIVING, place_connection};
+pub use crate::control::profile::{
+    Guide, GuideReason, GuideStep, Indicators, Measured, Mix, Point, Sample, Setting,
+    TrafficProfile, pareto,
+};
 pub use crate::control::relocation::{Relocation, relocate_connections};
 pub use crate::control::scaling::{ProcessorLoad, Scaling, ScalingReason, ScalingStep};
 pub use crate::error::{CallError, MoveError};

@@ -7,5 +7,6 @@ pub(crate) mod credits;
 pub(crate) mod ingress;
 pub(crate) mod interval_min;
 pub(crate) mod placement;
+pub(crate) mod profile;
 pub(crate) mod relocation;
 pub(crate) mod scaling;

@@ -1,0 +1,355 @@
+//! The law: chooses a setting by a profile, and corrects the profile by comparisons.
+//!
+//! 1. **Recognise.** A mix counts as recognised after [`AGREEING`] samples in a row, and the profile's choice for it
+//!    applies. Traffic that no mix resembles gets the *peak* setting, all processors. If it persists, it becomes a mix.
+//! 2. **Verify.** The choice is compared with the peak. If the peak takes less processor time, or if the choice has a
+//!    much higher p99, then the choice is undone.
+//! 3. **Refine.** From time to time the setting is compared with one in which one thing differs. That one is kept if
+//!    it takes less processor time than any sample of the other, and its p99 is near the peak's. Otherwise it is
+//!    undone, and the pause before the next comparison doubles. After a setting was kept, it halves.
+//! 4. **Saturation** of a processor leads to the peak at once, and to a pause before the mix's choice applies again.
+
+use super::indicators::Indicators;
+use super::mixes::{MAX_P99, Measured, Mix, Point, TrafficProfile};
+use super::setting::{DIRECTIONS, Setting};
+use super::trial::{Progress, Seen, Trial};
+
+/// Samples in a row that show another mix before the setting changes.
+const AGREEING: u32 = 3;
+/// Samples in a row of unknown traffic before it becomes a mix.
+const PERSISTENT: u32 = 20;
+/// The largest number of mixes.
+const MAX_MIXES: usize = 64;
+/// The first pause between two comparisons, and the longest, in nanoseconds.
+const PAUSES: (u64, u64) = (10_000_000_000, 1_280_000_000_000);
+
+/// What was seen in an interval.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sample {
+    /// The traffic.
+    pub indicators: Indicators,
+    /// The cost of the setting in force. None if there were too few operations to tell.
+    pub measured: Option<Measured>,
+    /// Whether a processor was not idle for long, and others cannot help it.
+    pub is_saturated: bool,
+}
+
+/// Why the guide chose a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuideReason {
+    /// Nothing changed.
+    Steady,
+    /// No mix resembles the traffic.
+    Unknown,
+    /// The traffic resembles a mix.
+    Recognised,
+    /// A processor is saturated.
+    Saturated,
+    /// A comparison needs this setting.
+    Trial,
+    /// The compared setting is better.
+    Kept,
+    /// The compared setting is not better, or the profile's choice is not.
+    Undone,
+    /// The traffic changed during a comparison.
+    Invalid,
+}
+
+impl GuideReason {
+    /// The reason as one lower-case word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            GuideReason::Steady => "steady",
+            GuideReason::Unknown => "unknown",
+            GuideReason::Recognised => "recognised",
+            GuideReason::Saturated => "saturated",
+            GuideReason::Trial => "trial",
+            GuideReason::Kept => "kept",
+            GuideReason::Undone => "undone",
+            GuideReason::Invalid => "invalid",
+        }
+    }
+}
+
+/// A decision of the guide.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GuideStep {
+    /// The setting from now on.
+    pub setting: Setting,
+    /// Why.
+    pub reason: GuideReason,
+    /// The index of the mix in the profile, and its distance.
+    pub mix: Option<(usize, f64)>,
+    /// The cost of this setting in the profile, if the profile has it.
+    pub predicted: Option<Measured>,
+    /// The measured cost: of the setting that was compared, else of the last sample.
+    pub measured: Option<Measured>,
+}
+
+/// What the guide has learned about a mix.
+#[derive(Clone, Copy)]
+struct Learned {
+    setting: Setting,
+    /// Whether the setting was compared with the peak, and the p99 of the peak then.
+    peak_p99: Option<f64>,
+    /// The next comparison is due at this time.
+    next_trial: u64,
+    pause: u64,
+    direction: usize,
+    /// The peak applies until this time.
+    peak_until: u64,
+}
+
+/// The law, with its state.
+pub struct Guide {
+    profile: TrafficProfile,
+    learned: Vec<Learned>,
+    min: usize,
+    peak: Setting,
+    setting: Setting,
+    mix: Option<usize>,
+    /// The mix that the last samples showed, and their number.
+    shown: (Option<usize>, u32),
+    /// Unknown traffic, and the number of samples that resembled it.
+    stranger: (Indicators, u32),
+    trial: Option<Trial>,
+}
+
+impl Guide {
+    /// A law with at least `min` active processors that begins with `peak`, the setting with all processors. Settings of
+    /// the profile with a number of processors outside of these are changed to the nearest.
+    pub fn new(mut profile: TrafficProfile, min: usize, peak: Setting) -> Self {
+        let min = min.clamp(1, peak.active);
+        profile.mixes.truncate(MAX_MIXES);
+        for mix in &mut profile.mixes {
+            for point in mix.points.iter_mut().chain([&mut mix.peak]) {
+                point.setting.active = point.setting.active.clamp(min, peak.active);
+            }
+        }
+        let learned = profile.mixes.iter().map(|mix| Learned::new(mix, 0)).collect();
+        let stranger = (Indicators::default(), 0);
+        let (mix, shown, trial) = (None, (None, 0), None);
+        Self { profile, learned, min, peak, setting: peak, mix, shown, stranger, trial }
+    }
+
+    /// The setting in force.
+    pub fn setting(&self) -> Setting {
+        self.setting
+    }
+
+    /// The profile, with what was learned.
+    pub fn profile(&self) -> &TrafficProfile {
+        &self.profile
+    }
+
+    /// Takes the sample of the interval that ended at `now`, in nanoseconds.
+    pub fn sampled(&mut self, now: u64, sample: &Sample) -> GuideStep {
+        if sample.is_saturated && self.setting.active < self.peak.active {
+            return self.saturated(now, sample);
+        }
+        if sample.measured.is_none() {
+            // Too little traffic to say anything.
+            return self.end_trial(sample);
+        }
+        let seen = self.profile.recognise(&sample.indicators, self.mix);
+        let shown = seen.map(|(mix, _)| mix);
+        let number = if self.shown.0 == shown { self.shown.1.saturating_add(1) } else { 1 };
+        self.shown = (shown, number);
+        if shown != self.mix {
+            return match number >= AGREEING {
+                true => self.changed(now, sample, seen),
+                false => self.end_trial(sample),
+            };
+        }
+        let Some((mix, distance)) = seen else { return self.meet(now, sample) };
+        self.compare(now, sample, mix, distance)
+    }
+
+    fn step(&mut self, setting: Setting, reason: GuideReason, sample: &Sample) -> GuideStep {
+        self.setting = setting;
+        let mix = self.mix.map(|mix| (mix, self.profile.recognise(&sample.indicators, self.mix)));
+        let mix =
+            mix.map(|(mix, seen)| (mix, seen.map_or(f64::INFINITY, |(_, distance)| distance)));
+        let known = mix.and_then(|(mix, _)| self.profile.mixes[mix].point(setting));
+        let predicted = known.map(|point| point.measured);
+        GuideStep { setting, reason, mix, predicted, measured: sample.measured }
+    }
+
+    fn saturated(&mut self, now: u64, sample: &Sample) -> GuideStep {
+        self.trial = None;
+        if let Some(mix) = self.mix {
+            let learned = &mut self.learned[mix];
+            learned.peak_until = now.saturating_add(learned.pause);
+            learned.wait(now, true);
+        }
+        self.step(self.peak, GuideReason::Saturated, sample)
+    }
+
+    /// The traffic has changed to another mix, or to none.
+    fn changed(&mut self, now: u64, sample: &Sample, seen: Option<(usize, f64)>) -> GuideStep {
+        (self.mix, self.trial) = (seen.map(|(mix, _)| mix), None);
+        match self.mix {
+            Some(mix) => {
+                let setting = self.learned[mix].setting_at(now, self.peak);
+                self.step(setting, GuideReason::Recognised, sample)
+            }
+            None => {
+                self.stranger = (sample.indicators, 0);
+                self.step(self.peak, GuideReason::Unknown, sample)
+            }
+        }
+    }
+
+    /// Ends a comparison, if there is one, and keeps its first setting.
+    fn end_trial(&mut self, sample: &Sample) -> GuideStep {
+        match self.trial.take() {
+            Some(trial) => self.step(trial.first, GuideReason::Invalid, sample),
+            None => self.step(self.setting, GuideReason::Steady, sample),
+        }
+    }
+
+    /// Unknown traffic becomes a mix if it persists.
+    fn meet(&mut self, now: u64, sample: &Sample) -> GuideStep {
+        let (indicators, number) = &mut self.stranger;
+        if indicators.demand_distance(&sample.indicators) > 0.3 {
+            (*indicators, *number) = (sample.indicators, 0);
+        }
+        *number += 1;
+        if *number >= PERSISTENT
+            && self.profile.mixes.len() < MAX_MIXES
+            && let Some(measured) = sample.measured
+        {
+            let peak = Point { setting: self.peak, indicators: sample.indicators, measured };
+            let name = format!("seen {}", self.profile.mixes.len() + 1);
+            let mix = Mix { name, peak, points: Vec::new() };
+            self.learned.push(Learned::new(&mix, now));
+            self.profile.mixes.push(mix);
+        }
+        self.step(self.peak, GuideReason::Steady, sample)
+    }
+
+    /// Goes on with a comparison, or begins one that is due.
+    fn compare(&mut self, now: u64, sample: &Sample, mix: usize, distance: f64) -> GuideStep {
+        let learned = &mut self.learned[mix];
+        let Some(trial) = &mut self.trial else {
+            let setting = learned.setting_at(now, self.peak);
+            if setting != self.setting {
+                return self.step(setting, GuideReason::Recognised, sample);
+            }
+            if now >= learned.next_trial && now >= learned.peak_until {
+                self.trial = learned.trial(self.peak, self.min);
+            }
+            return self.step(setting, GuideReason::Steady, sample);
+        };
+        let (first, second) = (trial.first, trial.second);
+        let (first_seen, second_seen) = match trial.add(sample) {
+            Progress::Continues(setting) if setting == self.setting => {
+                return self.step(setting, GuideReason::Steady, sample);
+            }
+            Progress::Continues(setting) => return self.step(setting, GuideReason::Trial, sample),
+            Progress::Invalid => {
+                learned.wait(now, false);
+                return self.end_trial(sample);
+            }
+            Progress::Complete(first, second) => (first, second),
+        };
+        self.trial = None;
+        let is_verification = learned.peak_p99.is_none() && second == self.peak;
+        let is_kept = match is_verification {
+            true => learned.verified(now, &first_seen, &second_seen, self.peak),
+            false => learned.refined(now, &first_seen, &second_seen, second),
+        };
+        let reason = match is_verification != is_kept {
+            true => GuideReason::Kept,
+            false => GuideReason::Undone,
+        };
+        let setting = learned.setting;
+        let compared = if is_verification { first } else { second };
+        let measured = if is_verification { first_seen.mean() } else { second_seen.mean() };
+        let predicted = self.profile.mixes[mix].point(compared).map(|point| point.measured);
+        if is_kept && !is_verification {
+            let point = Point { setting, indicators: sample.indicators, measured };
+            self.profile.mixes[mix].learn(point);
+        }
+        self.setting = setting;
+        let mix = Some((mix, distance));
+        GuideStep { setting, reason, mix, predicted, measured: Some(measured) }
+    }
+}
+
+impl Learned {
+    fn new(mix: &Mix, now: u64) -> Self {
+        Self {
+            setting: mix.choice().setting,
+            peak_p99: None,
+            next_trial: now,
+            pause: PAUSES.0,
+            direction: 0,
+            peak_until: 0,
+        }
+    }
+
+    fn setting_at(&self, now: u64, peak: Setting) -> Setting {
+        if now < self.peak_until { peak } else { self.setting }
+    }
+
+    /// Sets the time of the next comparison.
+    fn wait(&mut self, now: u64, longer: bool) {
+        self.next_trial = now.saturating_add(self.pause);
+        self.pause = if longer { (2 * self.pause).min(PAUSES.1) } else { self.pause };
+    }
+
+    /// The next comparison: with the peak if there was none, else with a setting beside this one.
+    fn trial(&mut self, peak: Setting, min: usize) -> Option<Trial> {
+        if self.peak_p99.is_none() && self.setting != peak {
+            return Some(Trial::new(self.setting, peak));
+        }
+        (0..DIRECTIONS).find_map(|_| {
+            let direction = self.direction;
+            self.direction = (direction + 1) % DIRECTIONS;
+            let beside = self.setting.beside(direction, min, peak.active)?;
+            Some(Trial::new(self.setting, beside))
+        })
+    }
+
+    /// Compares the choice with the peak. True if the peak is better.
+    fn verified(&mut self, now: u64, choice: &Seen, peak: &Seen, setting: Setting) -> bool {
+        let (chosen, other) = (choice.mean(), peak.mean());
+        let is_late =
+            chosen.p99_ns > MAX_P99 * other.p99_ns && choice.least().p99_ns > peak.largest_p99();
+        let is_undone = other.cost_ns < choice.least().cost_ns || is_late;
+        self.peak_p99 = Some(other.p99_ns);
+        if is_undone {
+            self.setting = setting;
+        }
+        self.wait(now, is_undone);
+        is_undone
+    }
+
+    /// Compares the setting with one beside it, `setting`. True if that one is better.
+    fn refined(&mut self, now: u64, this: &Seen, other: &Seen, setting: Setting) -> bool {
+        let p99 = *self.peak_p99.get_or_insert(this.mean().p99_ns);
+        let mean = other.mean();
+        let is_better = mean.cost_ns < this.least().cost_ns && mean.p99_ns <= MAX_P99 * p99;
+        if is_better {
+            self.setting = setting;
+            self.pause = (self.pause / 2).max(PAUSES.0);
+        }
+        self.wait(now, !is_better);
+        is_better
+    }
+}
+
+impl Mix {
+    fn point(&self, setting: Setting) -> Option<&Point> {
+        self.points.iter().chain([&self.peak]).find(|point| point.setting == setting)
+    }
+
+    /// Adds a point, or replaces that of the same setting.
+    fn learn(&mut self, point: Point) {
+        match self.points.iter_mut().find(|known| known.setting == point.setting) {
+            Some(known) => *known = point,
+            None => self.points.push(point),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The indicators of traffic.
+
+/// The amounts below which a difference of each indicator means little.
+const FLOORS: Indicators = Indicators {
+    operations_per_second: 50.0,
+    bytes_in_per_operation: 32.0,
+    bytes_out_per_operation: 64.0,
+    bytes_per_receive: 64.0,
+    opens_per_operation: 0.05,
+    sockets: 8.0,
+};
+
+/// A description of the traffic in an interval, independent of the protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Indicators {
+    /// Completed operations of all stages, per second.
+    pub operations_per_second: f64,
+    /// Bytes received from connections, per operation.
+    pub bytes_in_per_operation: f64,
+    /// Bytes sent on connections, per operation.
+    pub bytes_out_per_operation: f64,
+    /// Bytes in one receive. It shows whether clients send many small pieces or few large ones.
+    pub bytes_per_receive: f64,
+    /// Connections opened, per operation.
+    pub opens_per_operation: f64,
+    /// Open connections and other sockets.
+    pub sockets: f64,
+}
+
+impl Indicators {
+    fn all(&self) -> [f64; 6] {
+        [
+            self.operations_per_second,
+            self.bytes_in_per_operation,
+            self.bytes_out_per_operation,
+            self.bytes_per_receive,
+            self.opens_per_operation,
+            self.sockets,
+        ]
+    }
+
+    /// The distance to `other`: the logarithm of the ratio of the indicator that differs most. Amounts that are too
+    /// small to matter count as equal. Infinite if an indicator is not a number.
+    ///
+    /// ```
+    /// use phalanx_core::Indicators;
+    ///
+    /// let calm = Indicators { operations_per_second: 10_000.0, ..Indicators::default() };
+    /// let twice = Indicators { operations_per_second: 20_000.0, ..calm };
+    /// assert!((calm.distance(&twice) - f64::ln(2.0)).abs() < 0.01);
+    /// ```
+    pub fn distance(&self, other: &Self) -> f64 {
+        let pairs = self.all().into_iter().zip(other.all()).zip(FLOORS.all());
+        pairs.map(|((this, other), floor)| ratio(this, other, floor)).fold(0.0, f64::max)
+    }
+
+    /// The distance of what clients ask for. The bytes of a receive and the number of connections follow the setting
+    /// as well, so comparisons of two settings leave them out.
+    pub(super) fn demand_distance(&self, other: &Self) -> f64 {
+        let neutral = |of: &Self| Self { bytes_per_receive: 0.0, sockets: 0.0, ..*of };
+        neutral(self).distance(&neutral(other))
+    }
+}
+
+fn ratio(this: f64, other: f64, floor: f64) -> f64 {
+    let distance = ((this + floor) / (other + floor)).ln().abs();
+    if distance.is_nan() { f64::INFINITY } else { distance }
+}

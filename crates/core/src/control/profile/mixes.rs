@@ -1,0 +1,120 @@
+//! The mixes of traffic that were measured, and the choice of a setting.
+
+use super::indicators::Indicators;
+use super::setting::Setting;
+
+/// The largest distance at which a mix is recognised: one indicator differs by a factor of 1.6.
+const RECOGNISED: f64 = 0.47;
+/// Another mix replaces the current one only if its distance is smaller by this factor.
+const NEARER: f64 = 0.8;
+/// The p99 of a setting over that of all processors, up to which the setting may be chosen.
+pub(super) const MAX_P99: f64 = 1.15;
+/// The processor time of a setting over that of all processors, from which it is not worth choosing.
+const WORTH: f64 = 0.95;
+
+/// The cost of a setting.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// Processor time per operation, in nanoseconds.
+    pub cost_ns: f64,
+    /// The 99th percentile of a time, in nanoseconds: of the same time in all settings that are compared.
+    pub p99_ns: f64,
+}
+
+/// A setting as measured under a mix.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// The setting.
+    pub setting: Setting,
+    /// The indicators with this setting.
+    pub indicators: Indicators,
+    /// Its cost.
+    pub measured: Measured,
+}
+
+/// A mix of traffic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mix {
+    /// Its name for people.
+    pub name: String,
+    /// All processors with the program's own dials.
+    pub peak: Point,
+    /// The settings that are worth choosing.
+    pub points: Vec<Point>,
+}
+
+impl Mix {
+    /// The setting with the least processor time among those whose p99 is near that of all processors.
+    pub fn choice(&self) -> &Point {
+        let peak = self.peak.measured;
+        let is_good = |point: &&Point| {
+            let Measured { cost_ns, p99_ns } = point.measured;
+            p99_ns <= MAX_P99 * peak.p99_ns && cost_ns <= WORTH * peak.cost_ns
+        };
+        let good = self.points.iter().filter(is_good);
+        let cost = |point: &&Point| point.measured.cost_ns;
+        good.min_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap_or(&self.peak)
+    }
+
+    /// The distance of the nearest point.
+    fn distance(&self, indicators: &Indicators) -> f64 {
+        let points = self.points.iter().chain([&self.peak]);
+        let distances = points.map(|point| point.indicators.distance(indicators));
+        distances.fold(f64::INFINITY, f64::min)
+    }
+}
+
+/// The measured mixes of a program.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TrafficProfile {
+    /// The mixes, in any order.
+    pub mixes: Vec<Mix>,
+}
+
+impl TrafficProfile {
+    /// The index and the distance of the mix that these indicators show, if it is known. `current` is the index of the
+    /// last one, which is kept unless another one is clearly nearer.
+    pub fn recognise(
+        &self,
+        indicators: &Indicators,
+        current: Option<usize>,
+    ) -> Option<(usize, f64)> {
+        let distances = self.mixes.iter().map(|mix| mix.distance(indicators)).enumerate();
+        let known = distances.filter(|(_, distance)| *distance <= RECOGNISED);
+        let nearest = known.min_by(|(_, a), (_, b)| a.total_cmp(b))?;
+        let kept = current.and_then(|index| {
+            let distance = self.mixes.get(index)?.distance(indicators);
+            (distance <= RECOGNISED && nearest.1 > NEARER * distance).then_some((index, distance))
+        });
+        Some(kept.unwrap_or(nearest))
+    }
+}
+
+/// The points for which no other point has both a lower cost and a lower p99, by rising cost.
+///
+/// ```
+/// use phalanx_core::{Indicators, Measured, Point, Setting, pareto};
+///
+/// let point = |active, cost_ns, p99_ns| Point {
+///     setting: Setting { active, spin_ns: 0, coalesce_ns: 0 },
+///     indicators: Indicators::default(),
+///     measured: Measured { cost_ns, p99_ns },
+/// };
+/// let best = pareto(&[point(4, 9.0, 3.0), point(1, 5.0, 8.0), point(2, 6.0, 9.0)]);
+/// assert_eq!(best.iter().map(|point| point.setting.active).collect::<Vec<_>>(), [1, 4]);
+/// ```
+pub fn pareto(points: &[Point]) -> Vec<Point> {
+    let mut sorted = points.to_vec();
+    let key = |point: &Point| (point.measured.cost_ns, point.measured.p99_ns);
+    sorted.sort_by(|a, b| {
+        let ((cost, p99), (other_cost, other_p99)) = (key(a), key(b));
+        cost.total_cmp(&other_cost).then(p99.total_cmp(&other_p99))
+    });
+    let mut least = f64::INFINITY;
+    sorted.retain(|point| {
+        let is_better = point.measured.p99_ns < least;
+        least = least.min(point.measured.p99_ns);
+        is_better
+    });
+    sorted
+}

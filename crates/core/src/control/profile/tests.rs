@@ -1,0 +1,182 @@
+//! The law against the model, and its single rules.
+
+use proptest::prelude::*;
+
+use super::model::{INTERVAL, LOADS, Noise, PEAK, PROCESSORS, Traffic, profile};
+use super::*;
+
+/// The law under traffic of the model.
+struct Run {
+    guide: Guide,
+    noise: Noise,
+    now: u64,
+}
+
+impl Run {
+    fn new(profile: TrafficProfile) -> Self {
+        Self { guide: Guide::new(profile, 1, PEAK), noise: Noise(9), now: 0 }
+    }
+
+    /// Runs for some seconds. Returns the mean cost in that time, and the decisions that changed something.
+    fn run(&mut self, traffic: &Traffic, seconds: u64) -> (f64, Vec<GuideStep>) {
+        let (mut costs, mut steps) = (Vec::new(), Vec::new());
+        for _ in 0..seconds * 1_000_000_000 / INTERVAL {
+            let before = self.guide.setting();
+            costs.push(traffic.measured(before).cost_ns);
+            let sample = self.noise.sample(traffic, before);
+            self.now += INTERVAL;
+            let step = self.guide.sampled(self.now, &sample);
+            assert_eq!(step.setting, self.guide.setting());
+            if step.setting != before || step.reason != GuideReason::Steady {
+                steps.push(step);
+            }
+        }
+        (costs.iter().sum::<f64>() / costs.len() as f64, steps)
+    }
+}
+
+#[test]
+fn three_loads_are_told_apart_and_get_nearly_the_best_setting() {
+    let mut run = Run::new(profile(&LOADS));
+    for (index, load) in LOADS.iter().enumerate().chain(LOADS.iter().enumerate()) {
+        let (_, steps) = run.run(load, 2);
+        let recognised = steps.iter().find(|step| step.reason == GuideReason::Recognised);
+        assert_eq!(recognised.expect("the mix is recognised").mix.unwrap().0, index);
+        let picked = load.measured(run.guide.setting()).cost_ns / load.least_cost();
+        assert!(picked <= 1.05, "{load:?}: {picked} of the best");
+        let (mean, _) = run.run(load, 60);
+        let mean = mean / load.least_cost();
+        assert!(mean <= 1.10, "{load:?}: {mean} of the best, with comparisons");
+    }
+}
+
+/// The mix of a load, with a point that promises much.
+fn planted(load: &Traffic, setting: Setting) -> TrafficProfile {
+    let mut mix = load.mix();
+    let Measured { cost_ns, p99_ns } = mix.peak.measured;
+    let promised = Measured { cost_ns: cost_ns / 2.0, p99_ns: p99_ns / 2.0 };
+    mix.points.push(Point { measured: promised, ..load.point(setting) });
+    TrafficProfile { mixes: vec![mix] }
+}
+
+#[test]
+fn a_planted_bad_setting_is_undone_within_fifteen_seconds() {
+    let dear = Setting { active: 1, spin_ns: 50_000, coalesce_ns: 0 };
+    let late = Setting { active: 8, spin_ns: 0, coalesce_ns: 10_000_000 };
+    for (load, setting) in [(LOADS[2], dear), (LOADS[0], late), (LOADS[0], dear)] {
+        let mut run = Run::new(planted(&load, setting));
+        let (_, steps) = run.run(&load, 2);
+        assert_eq!(steps[0].setting, setting, "it was chosen");
+        let (_, steps) = run.run(&load, 13);
+        let reasons = [GuideReason::Undone, GuideReason::Saturated];
+        let undone = steps.iter().find(|step| reasons.contains(&step.reason));
+        assert!(undone.is_some(), "{load:?}, {setting}: {steps:?}");
+        assert_eq!(run.guide.setting(), PEAK);
+        run.run(&load, 600);
+        let after = load.measured(run.guide.setting());
+        assert!(after.p99_ns < 1.3 * load.measured(PEAK).p99_ns, "{setting}");
+    }
+}
+
+#[test]
+fn unknown_traffic_gets_all_processors_and_is_learned() {
+    for unseen in [
+        Traffic { rate: 25_000.0, bytes: 2_000.0, service: 9_000.0, crowding: 0.0 },
+        Traffic { rate: 500.0, bytes: 1e6, service: 900_000.0, crowding: 0.02 },
+    ] {
+        let mut run = Run::new(profile(&LOADS));
+        run.run(&LOADS[0], 4);
+        let (_, steps) = run.run(&unseen, 2);
+        assert_eq!(steps.last().unwrap().reason, GuideReason::Unknown, "{steps:?}");
+        assert_eq!(run.guide.setting(), PEAK);
+        run.run(&unseen, 1_200);
+        let reached = unseen.measured(run.guide.setting()).cost_ns / unseen.least_cost();
+        assert!(reached <= 1.10, "{unseen:?}: {reached} of the best");
+        let late = unseen.measured(run.guide.setting()).p99_ns / unseen.measured(PEAK).p99_ns;
+        assert!(late <= 1.2, "{late}");
+        assert_eq!(run.guide.profile().mixes.len(), 4, "one more mix");
+    }
+}
+
+#[test]
+fn saturation_leads_to_all_processors_at_once() {
+    let calm = Traffic { rate: 20_000.0, ..LOADS[0] };
+    let burst = Traffic { rate: 400_000.0, ..calm };
+    let mut run = Run::new(profile(&[calm]));
+    run.run(&calm, 30);
+    let chosen = run.guide.setting();
+    assert!(chosen.active < PROCESSORS, "{chosen}");
+    let sample = run.noise.sample(&burst, Setting { active: 1, ..chosen });
+    assert!(sample.is_saturated);
+    let step = run.guide.sampled(run.now + 1, &sample);
+    assert_eq!((step.setting, step.reason), (PEAK, GuideReason::Saturated));
+}
+
+#[test]
+fn comparisons_become_rare_under_steady_traffic() {
+    let load = LOADS[1];
+    let mut run = Run::new(profile(&[load]));
+    run.run(&load, 60);
+    let steps = [600, 600, 600, 600].map(|seconds| run.run(&load, seconds).1.len());
+    // A comparison takes up to three steps.
+    assert!(steps.iter().all(|steps| *steps <= 24) && steps[3] <= 6, "{steps:?}");
+}
+
+#[test]
+fn a_comparison_ends_when_the_traffic_changes() {
+    let mut run = Run::new(profile(&LOADS));
+    let (_, steps) = run.run(&LOADS[0], 5);
+    assert_eq!(steps.last().unwrap().reason, GuideReason::Trial, "{steps:?}");
+    let chosen = steps[0].setting;
+    let (_, steps) = run.run(&LOADS[1], 1);
+    assert_eq!((steps[0].reason, steps[0].setting), (GuideReason::Invalid, chosen));
+}
+
+#[test]
+fn silence_changes_nothing() {
+    let mut run = Run::new(profile(&LOADS));
+    run.run(&LOADS[0], 3);
+    let setting = run.guide.setting();
+    for _ in 0..100 {
+        run.now += INTERVAL;
+        assert_eq!(run.guide.sampled(run.now, &Sample::default()).setting, setting);
+    }
+}
+
+#[test]
+fn a_mix_is_left_only_for_one_that_is_clearly_nearer() {
+    let at = |rate| Traffic { rate, ..LOADS[0] };
+    let profile = profile(&[at(10_000.0), at(15_000.0)]);
+    let seen =
+        |rate, current| profile.recognise(&at(rate).indicators(), current).map(|(mix, _)| mix);
+    assert_eq!(seen(12_500.0, None), Some(1));
+    assert_eq!(seen(12_500.0, Some(0)), Some(0));
+    assert_eq!(seen(14_000.0, Some(0)), Some(1));
+    assert_eq!(seen(40_000.0, Some(1)), None);
+}
+
+proptest! {
+    /// Whatever is measured, the setting stays within its bounds.
+    #[test]
+    fn settings_stay_within_bounds(
+        samples in prop::collection::vec(
+            (0usize..4, prop::option::of((any::<f64>(), any::<f64>())), any::<bool>(), any::<bool>()),
+            0..200,
+        ),
+        min in 1usize..=8,
+    ) {
+        let mut guide = Guide::new(profile(&LOADS), min, PEAK);
+        for (at, (load, measured, is_saturated, is_wild)) in samples.into_iter().enumerate() {
+            let mut indicators =
+                LOADS.get(load).map_or(Indicators::default(), Traffic::indicators);
+            if is_wild {
+                indicators.bytes_out_per_operation = f64::NAN;
+            }
+            let measured = measured.map(|(cost_ns, p99_ns)| Measured { cost_ns, p99_ns });
+            let sample = Sample { indicators, measured, is_saturated };
+            let step = guide.sampled(at as u64 * INTERVAL * 20, &sample);
+            prop_assert!((min..=PROCESSORS).contains(&step.setting.active));
+            prop_assert!(step.setting.coalesce_ns <= 1_000_000);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A comparison of two settings under the same traffic: the first, the second, and the first again.
+
+use super::guide::Sample;
+use super::indicators::Indicators;
+use super::mixes::Measured;
+use super::setting::Setting;
+
+/// Samples of each of the three parts, after one that is left out because the setting has just changed.
+const SAMPLES: usize = 3;
+/// The largest distance from the indicators of the first sample. If it is exceeded, the comparison is invalid.
+const EQUAL: f64 = 0.3;
+
+/// The samples of one setting.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen(Vec<Measured>);
+
+impl Seen {
+    fn of(&self, figure: impl Fn(&Measured) -> f64) -> impl Iterator<Item = f64> {
+        self.0.iter().map(figure)
+    }
+
+    /// The means of cost and p99.
+    pub(super) fn mean(&self) -> Measured {
+        let mean = |sum: f64| sum / self.0.len().max(1) as f64;
+        Measured {
+            cost_ns: mean(self.of(|seen| seen.cost_ns).sum()),
+            p99_ns: mean(self.of(|seen| seen.p99_ns).sum()),
+        }
+    }
+
+    pub(super) fn least(&self) -> Measured {
+        let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
+        Measured {
+            cost_ns: least(&mut self.of(|seen| seen.cost_ns)),
+            p99_ns: least(&mut self.of(|seen| seen.p99_ns)),
+        }
+    }
+
+    pub(super) fn largest_p99(&self) -> f64 {
+        self.of(|seen| seen.p99_ns).fold(0.0, f64::max)
+    }
+}
+
+/// The state of a comparison after a sample.
+pub(super) enum Progress {
+    /// It needs more samples, with this setting.
+    Continues(Setting),
+    /// The traffic changed.
+    Invalid,
+    /// All samples of the first and of the second setting.
+    Complete(Seen, Seen),
+}
+
+/// A comparison.
+pub(super) struct Trial {
+    pub(super) first: Setting,
+    pub(super) second: Setting,
+    indicators: Option<Indicators>,
+    samples: usize,
+    seen: (Seen, Seen),
+}
+
+impl Trial {
+    /// Begins with `first`, which is in force.
+    pub(super) fn new(first: Setting, second: Setting) -> Self {
+        Self { first, second, indicators: None, samples: 0, seen: Default::default() }
+    }
+
+    /// Takes the next sample, of the setting that is in force.
+    pub(super) fn add(&mut self, sample: &Sample) -> Progress {
+        let Some(measured) = sample.measured else { return Progress::Invalid };
+        let reference = self.indicators.get_or_insert(sample.indicators);
+        if reference.demand_distance(&sample.indicators) > EQUAL {
+            return Progress::Invalid;
+        }
+        let (part, within) = (self.samples / (SAMPLES + 1), self.samples % (SAMPLES + 1));
+        if within > 0 {
+            let seen = if part == 1 { &mut self.seen.1 } else { &mut self.seen.0 };
+            seen.0.push(measured);
+        }
+        self.samples += 1;
+        match self.samples / (SAMPLES + 1) {
+            1 => Progress::Continues(self.second),
+            0 | 2 => Progress::Continues(self.first),
+            _ => {
+                let (first, second) = std::mem::take(&mut self.seen);
+                Progress::Complete(first, second)
+            }
+        }
+    }
+}
