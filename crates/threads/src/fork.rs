@@ -8,10 +8,15 @@ use crate::calls::locks::barriers;
 use crate::calls::threads::creation;
 use crate::carriers::monitor;
 use crate::lifecycle::activation;
-use crate::readiness::poller;
+use crate::readiness::{poller, records};
 use crate::schedule::{run_queue, wake};
 use crate::waiting::{table, timers};
 use crate::{admin, thread};
+
+/// The child shares the descriptors that other threads have opened meanwhile.
+pub(crate) extern "C" fn end_in_parent() {
+    records::share_all();
+}
 
 /// The child has one thread, which is at home, and no carriers until it creates a thread.
 pub(crate) extern "C" fn reset_in_child() {

@@ -46,7 +46,7 @@ pub(crate) extern "C" fn initialize() {
         for name in OWN_VARIABLES {
             real::unsetenv(name.as_ptr().cast());
         }
-        real::pthread_atfork(None, None, Some(fork::reset_in_child));
+        real::pthread_atfork(None, Some(fork::end_in_parent), Some(fork::reset_in_child));
     }
 }
 

@@ -5,7 +5,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::limits::MAX_LANES;
-use crate::readiness::poller;
+use crate::readiness::{poller, watch};
 use crate::schedule::home::send_home;
 use crate::schedule::{run_queue, wake};
 use crate::stats;
@@ -15,6 +15,8 @@ use crate::thread::current;
 const TICK_NANOSECONDS: u64 = 1_000_000;
 /// Ticks after which threads of a queue that did not move are sent home.
 const PATIENCE_TICKS: u32 = 3;
+/// Ticks after which waits that rely on records of descriptors are confirmed.
+const CONFIRM_TICKS: u32 = 32;
 /// Ticks without work after which the monitor sleeps.
 const IDLE_TICKS: u32 = 50;
 
@@ -40,10 +42,13 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
     let (mut taken, mut stuck, mut idle) = (0, 0, 0);
     let never = AtomicU32::new(0);
     let mut blocked = Blocked { taken: [0; MAX_LANES], ticks: [0; MAX_LANES] };
+    let mut ticks = 0_u32;
     loop {
         sys::futex_wait(&never, 0, Some(sys::now() + TICK_NANOSECONDS));
+        ticks = ticks.wrapping_add(1);
+        let is_unconfirmed = ticks.is_multiple_of(CONFIRM_TICKS) && watch::confirm();
         if wake::busy() == 0 && run_queue::len() == 0 {
-            idle += 1;
+            idle = if is_unconfirmed { 0 } else { idle + 1 };
             if idle >= IDLE_TICKS {
                 ASLEEP.store(1, Ordering::SeqCst);
                 stats::BLOCKED.store(0, Ordering::Relaxed);

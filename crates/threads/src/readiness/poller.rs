@@ -1,5 +1,6 @@
 //! Readiness of descriptors: one epoll for the process, which any carrier may drain. Registrations are for one event,
-//! so a descriptor that has been closed and reused needs no bookkeeping.
+//! so a descriptor that has been closed and reused needs no bookkeeping. Those of sockets with trusted records remain
+//! (`records.rs`).
 //!
 //! # Safety
 //!
@@ -7,11 +8,11 @@
 
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-use crate::readiness::transfer;
+use crate::readiness::{records, transfer};
 use crate::schedule::run_queue;
 use crate::schedule::wake::{EVENT, SLEEPING};
 use crate::system::sys;
-use crate::waiting::key::{IN, OUT, key};
+use crate::waiting::key::{IN, OUT, PRI, key};
 use crate::waiting::{table, timers};
 
 const RDHUP: u32 = 0x2000;
@@ -28,6 +29,13 @@ struct Event {
     data: u64,
 }
 
+/// Operations of `epoll_ctl`.
+const ADD: usize = 1;
+const REMOVE: usize = 2;
+const MODIFY: usize = 3;
+
+/// The process that has opened the epoll.
+static OWNER: AtomicU32 = AtomicU32::new(0);
 static EPOLL: AtomicI32 = AtomicI32::new(-1);
 /// The thread that polls: none, a kernel thread that will not sleep, or a carrier that may sleep.
 static POLLER: AtomicU32 = AtomicU32::new(NOBODY);
@@ -40,8 +48,9 @@ pub(crate) fn open() -> bool {
     let epoll = sys::call(sys::SYS_EPOLL_CREATE1, [0x80000, 0, 0, 0, 0, 0]) as i32;
     let bell = sys::call(sys::SYS_EVENTFD2, [0, 0x80800, 0, 0, 0, 0]) as i32;
     EPOLL.store(epoll, Ordering::SeqCst);
+    OWNER.store(sys::process(), Ordering::Relaxed);
     EVENT.store(bell, Ordering::SeqCst);
-    epoll >= 0 && bell >= 0 && control(1, bell, IN | ET) == 0
+    epoll >= 0 && bell >= 0 && control(ADD, bell, IN | ET) == 0
 }
 
 fn control(operation: usize, descriptor: i32, events: u32) -> i32 {
@@ -51,13 +60,36 @@ fn control(operation: usize, descriptor: i32, events: u32) -> i32 {
     -sys::call(sys::SYS_EPOLL_CTL, [epoll, operation, descriptor as usize, event, 0, 0]) as i32
 }
 
+/// Requests every edge from now on, and one for what has come already.
+pub(super) fn register(descriptor: i32) -> bool {
+    match control(MODIFY, descriptor, IN | PRI | RDHUP | ET) {
+        0 => true,
+        sys::ENOENT => control(ADD, descriptor, IN | PRI | RDHUP | ET) == 0,
+        _ => false,
+    }
+}
+
+/// Likewise for a descriptor that has been registered. Returns false if it has not.
+pub(super) fn renew(descriptor: i32) -> bool {
+    control(MODIFY, descriptor, IN | PRI | RDHUP | ET) == 0
+}
+
+/// Ends the registration of a descriptor, if this process is the one that has opened the epoll. A child of `vfork` shares
+/// the memory and the epoll.
+pub(super) fn remove(descriptor: i32) {
+    if OWNER.load(Ordering::Relaxed) == sys::process() {
+        control(REMOVE, descriptor, 0);
+    }
+}
+
 /// Requests one event. Returns false for files that have no readiness.
 pub(crate) fn arm(descriptor: i32, interest: u32) -> bool {
+    records::clear_registered(descriptor);
     let events = interest | RDHUP | ONESHOT;
     let events = if interest & IN == 0 { events & !RDHUP } else { events };
-    match control(3, descriptor, events) {
+    match control(MODIFY, descriptor, events) {
         0 => true,
-        sys::ENOENT => control(1, descriptor, events) == 0,
+        sys::ENOENT => control(ADD, descriptor, events) == 0,
         _ => false,
     }
 }
@@ -89,6 +121,7 @@ pub(crate) fn poll(sleep: bool) -> bool {
         let descriptor = event.data as i32;
         // The bell is edge-triggered and needs no reset.
         let is_bell = descriptor == EVENT.load(Ordering::Relaxed);
+        records::note_event(descriptor, event.events);
         let continues = || {
             event.events == OUT
                 && transfer::proceed(key(descriptor), descriptor, |interest| {
@@ -125,4 +158,5 @@ pub(crate) fn reset() {
         }
     }
     POLLER.store(NOBODY, Ordering::SeqCst);
+    records::reset();
 }

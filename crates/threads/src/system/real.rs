@@ -90,6 +90,15 @@ functions! {
     sendmsg(descriptor: i32, message: *const u8, flags: i32) -> isize;
     accept4(descriptor: i32, address: *mut u8, size: *mut u32, flags: i32) -> i32;
     close(descriptor: i32) -> i32;
+    socket(family: i32, kind: i32, protocol: i32) -> i32;
+    dup(descriptor: i32) -> i32;
+    dup2(descriptor: i32, new: i32) -> i32;
+    dup3(descriptor: i32, new: i32, flags: i32) -> i32;
+    fdopen(descriptor: i32, mode: *const u8) -> *mut u8;
+    ioctl(descriptor: i32, request: usize, argument: usize) -> i32;
+    setsockopt(descriptor: i32, level: i32, option: i32, value: *const u8, size: u32) -> i32;
+    close_range(first: u32, last: u32, flags: i32) -> i32;
+    closefrom(first: i32) -> ();
     fcntl(descriptor: i32, command: i32, argument: usize) -> i32;
     prctl(option: i32, a: usize, b: usize, c: usize, d: usize) -> i32;
     sendfile(socket: i32, file: i32, offset: *mut i64, length: usize) -> isize;

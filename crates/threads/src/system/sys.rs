@@ -17,6 +17,7 @@ pub(crate) const SYS_RT_SIGACTION: usize = 13;
 pub(crate) const SYS_RT_SIGPROCMASK: usize = 14;
 pub(crate) const SYS_SCHED_YIELD: usize = 24;
 pub(crate) const SYS_ACCEPT: usize = 43;
+pub(crate) const SYS_GETPID: usize = 39;
 pub(crate) const SYS_SENDMSG: usize = 46;
 pub(crate) const SYS_SENDTO: usize = 44;
 pub(crate) const SYS_RECVFROM: usize = 45;
@@ -86,6 +87,11 @@ pub(crate) fn timespec(nanoseconds: u64) -> Timespec {
 unsafe extern "C" {
     fn clock_gettime(clock: i32, time: *mut Timespec) -> i32;
     fn __errno_location() -> *mut i32;
+}
+
+/// The identity of the calling process.
+pub(crate) fn process() -> u32 {
+    call(SYS_GETPID, [0; 6]) as u32
 }
 
 /// The time of a clock in nanoseconds: 0 is real time, 1 monotonic time. The vDSO needs no thread-local storage.

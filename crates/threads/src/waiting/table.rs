@@ -124,6 +124,13 @@ pub(crate) fn with_only_waiter<R>(
     Some(function(unsafe { &*waiter.thread }, waiter.interest))
 }
 
+/// Calls a function under the lock of the waiters for `key`.
+pub(crate) fn under_lock<R>(key: usize, function: impl FnOnce() -> R) -> R {
+    let _masked = Masked::new();
+    let _list = bucket(key).list.lock();
+    function()
+}
+
 /// Removes a thread's own node. Returns whether it has been woken.
 pub(crate) fn remove(thread: &Thread) -> bool {
     let woken = unsafe { remove_node(thread.node.get()) };

@@ -67,6 +67,11 @@ fn sockets_and_pipes() {
 }
 
 #[test]
+fn descriptors_whose_flags_and_names_change() {
+    runs_as_natively("descriptors");
+}
+
+#[test]
 fn identity_cancellation_signals_and_children() {
     runs_as_natively("identity");
 }

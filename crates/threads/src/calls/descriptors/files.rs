@@ -4,8 +4,9 @@
 //!
 //! The caller passes memory that the C library may read and write.
 
-use crate::calls::descriptors::repeat::{quiet, repeat, repeat_until_sent};
-use crate::calls::descriptors::wait::{SO_RCVTIMEO, convertible};
+use crate::calls::descriptors::repeat::{quiet, receive_part, repeat, repeat_until_sent};
+use crate::calls::descriptors::wait::convertible;
+use crate::readiness::{records, watch};
 use crate::schedule::home::{go_home, stay_home};
 use crate::system::{real, sys};
 use crate::thread::current;
@@ -25,7 +26,7 @@ pub(super) unsafe extern "C" fn read(descriptor: i32, buffer: *mut u8, length: u
     let preadv =
         [descriptor as usize, vector.as_ptr() as usize, 1, usize::MAX, usize::MAX, RWF_NOWAIT];
     let mut result =
-        repeat(thread, descriptor, IN, SO_RCVTIMEO, || sys::call(sys::SYS_RECVFROM, receive));
+        receive_part(thread, descriptor, length, || sys::call(sys::SYS_RECVFROM, receive));
     if result == Some(NOT_A_SOCKET) {
         result = repeat(thread, descriptor, IN, 0, || sys::call(sys::SYS_PREADV2, preadv));
         // The file supports no attempts.
@@ -67,11 +68,15 @@ unsafe extern "C" fn write(descriptor: i32, buffer: *const u8, length: usize) ->
 /// Threads that wait for the descriptor try again and find it closed.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn close(descriptor: i32) -> i32 {
+    watch::close(descriptor);
     let result = unsafe { real::close(descriptor) };
     table::wake(key(descriptor), usize::MAX);
     result
 }
 
+const F_DUPFD: i32 = 0;
+const F_SETFL: i32 = 4;
+const F_DUPFD_CLOEXEC: i32 = 1030;
 const F_SETLKW: i32 = 7;
 const F_OFD_SETLKW: i32 = 38;
 
@@ -81,7 +86,14 @@ unsafe extern "C" fn fcntl(descriptor: i32, command: i32, argument: usize) -> i3
     if command == F_SETLKW || command == F_OFD_SETLKW {
         go_home(current());
     }
-    unsafe { real::fcntl(descriptor, command, argument) }
+    if matches!(command, F_DUPFD | F_DUPFD_CLOEXEC) {
+        watch::share(descriptor);
+    }
+    let result = unsafe { real::fcntl(descriptor, command, argument) };
+    if command == F_SETFL {
+        records::forget_flags(descriptor);
+    }
+    result
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]

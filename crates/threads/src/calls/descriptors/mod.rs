@@ -2,6 +2,7 @@
 
 mod files;
 mod fortified;
+mod names;
 mod polls;
 mod repeat;
 mod sockets;

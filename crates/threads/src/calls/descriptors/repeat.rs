@@ -1,11 +1,14 @@
 //! Repeated attempts: a call is tried without blocking, and then waits for readiness.
 
-use crate::calls::descriptors::wait::{Ready, SO_SNDTIMEO, is_nonblocking, socket_deadline, wait};
-use crate::readiness::transfer;
+use crate::calls::descriptors::wait::{Ready, deadline, wait};
+use crate::readiness::{records, transfer};
+use crate::system::flags::{self, SO_RCVTIMEO, SO_SNDTIMEO, is_nonblocking};
 use crate::system::sys;
 use crate::thread::Thread;
-use crate::waiting::key::OUT;
+use crate::waiting::key::{IN, OUT, key};
+use crate::waiting::table;
 
+const AGAIN: isize = -(sys::EAGAIN as isize);
 const MSG_NOSIGNAL: i32 = 0x4000;
 const SIGPIPE: u32 = 13;
 
@@ -18,13 +21,69 @@ pub(super) fn repeat(
     timeout: usize,
     attempt: impl Fn() -> isize,
 ) -> Option<isize> {
-    let mut result = attempt();
-    if result != -(sys::EAGAIN as isize) || is_nonblocking(descriptor) {
-        return Some(result);
-    }
-    let deadline = if timeout == 0 { None } else { socket_deadline(descriptor, timeout) };
-    while result == -(sys::EAGAIN as isize) {
-        match wait(thread, descriptor, interest, deadline) {
+    let attempt = || {
+        records::begin_attempt(descriptor);
+        attempt()
+    };
+    wait_for(thread, descriptor, interest, timeout, Some(attempt()), attempt)
+}
+
+/// Likewise for an attempt to receive up to `length` bytes from a stream. It is omitted where the last one took all bytes
+/// and no others have been reported.
+pub(super) fn receive_part(
+    thread: &Thread,
+    descriptor: i32,
+    length: usize,
+    attempt: impl Fn() -> isize,
+) -> Option<isize> {
+    let attempt = || {
+        records::begin_attempt(descriptor);
+        let result = attempt();
+        match result {
+            part if part > 0 && (part as usize) < length => records::drained(descriptor),
+            // Other threads that wait for the bytes find the rest.
+            part if part > 0 && records::is_plain(descriptor) => {
+                table::wake(key(descriptor), usize::MAX);
+            }
+            _ => {}
+        }
+        result
+    };
+    let first = if records::is_drained(descriptor) { None } else { Some(attempt()) };
+    wait_for(thread, descriptor, IN, SO_RCVTIMEO, first, attempt)
+}
+
+/// Waits for readiness and repeats the attempt while its result is `EAGAIN`. `first` is the result of the first one, unless
+/// that was omitted.
+fn wait_for(
+    thread: &Thread,
+    descriptor: i32,
+    interest: u32,
+    timeout: usize,
+    first: Option<isize>,
+    attempt: impl Fn() -> isize,
+) -> Option<isize> {
+    let mut is_omitted = first.is_none();
+    let mut result = first.unwrap_or(AGAIN);
+    let mut limit = None;
+    while result == AGAIN {
+        if limit.is_none() && !records::is_plain(descriptor) {
+            if is_omitted {
+                is_omitted = false;
+                result = attempt();
+                continue;
+            }
+            let own = records::own(descriptor);
+            if is_nonblocking(descriptor) {
+                break;
+            }
+            limit = Some(deadline(descriptor, timeout));
+            if let Some(own) = own {
+                records::set_plain(descriptor, own, flags::is_plain_tcp(descriptor));
+            }
+        }
+        is_omitted = false;
+        match wait(thread, descriptor, interest, limit.flatten()) {
             Ready::Retry => result = attempt(),
             Ready::TimedOut => break,
             Ready::Interrupted => return Some(-(sys::EINTR as isize)),
@@ -45,24 +104,25 @@ pub(super) fn repeat_until_sent(
 ) -> Option<isize> {
     let mut sent = 0;
     let mut result = attempt(0);
-    let blocks = result == -(sys::EAGAIN as isize) || (result >= 0 && (result as usize) < length);
-    if !blocks || is_nonblocking(descriptor) {
+    let blocks = result == AGAIN || (result >= 0 && (result as usize) < length);
+    if !blocks || (!records::is_plain(descriptor) && is_nonblocking(descriptor)) {
         return Some(result);
     }
     loop {
         if result > 0 {
             sent += result as usize;
         }
-        if (result >= 0 && sent >= length) || (result < 0 && result != -(sys::EAGAIN as isize)) {
+        if (result >= 0 && sent >= length) || (result < 0 && result != AGAIN) {
             break;
         }
-        let deadline = socket_deadline(descriptor, SO_SNDTIMEO);
+        let deadline =
+            if records::is_plain(descriptor) { None } else { deadline(descriptor, SO_SNDTIMEO) };
         if let Some(flags) = flags {
             transfer::begin(thread, data.wrapping_add(sent), length - sent, flags);
         }
         let ready = wait(thread, descriptor, OUT, deadline);
         sent = length - transfer::end(thread, length - sent);
-        result = -(sys::EAGAIN as isize);
+        result = AGAIN;
         match ready {
             _ if sent == length => break,
             Ready::Retry => result = attempt(sent),

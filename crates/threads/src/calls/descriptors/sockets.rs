@@ -4,16 +4,18 @@
 //!
 //! The caller passes memory that the C library may read and write.
 
-use crate::calls::descriptors::repeat::{quiet, repeat, repeat_until_sent};
+use crate::calls::descriptors::repeat::{quiet, receive_part, repeat, repeat_until_sent};
 use crate::calls::descriptors::vectors::receive_all;
-use crate::calls::descriptors::wait::{
-    Ready, SO_RCVTIMEO, convertible, is_nonblocking, socket_deadline, wait,
-};
+use crate::calls::descriptors::wait::{Ready, convertible, deadline, wait};
+use crate::readiness::records;
 use crate::schedule::home::go_home;
+use crate::system::flags::{SO_RCVTIMEO, is_nonblocking};
 use crate::system::{real, sys};
 use crate::waiting::key::IN;
 
 const MSG_DONTWAIT: i32 = 0x40;
+/// The flags of a call of the program without flags.
+const PLAIN: usize = MSG_DONTWAIT as usize;
 const MSG_WAITALL: i32 = 0x100;
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
@@ -46,7 +48,11 @@ pub(super) unsafe extern "C" fn recvfrom(
     let arguments =
         [descriptor as usize, buffer as usize, length, flags, from as usize, size as usize];
     let attempt = || sys::call(sys::SYS_RECVFROM, arguments);
-    repeat(thread, descriptor, IN, SO_RCVTIMEO, attempt).map_or_else(native, sys::result)
+    let result = match flags {
+        PLAIN => receive_part(thread, descriptor, length, attempt),
+        _ => repeat(thread, descriptor, IN, SO_RCVTIMEO, attempt),
+    };
+    result.map_or_else(native, sys::result)
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
@@ -91,7 +97,11 @@ unsafe extern "C" fn accept(descriptor: i32, address: *mut u8, size: *mut u32) -
 /// Another thread may take the connection in between; the carrier then blocks, and the monitor sends others home.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn accept4(descriptor: i32, address: *mut u8, size: *mut u32, flags: i32) -> i32 {
-    let native = || unsafe { real::accept4(descriptor, address, size, flags) };
+    let native = || {
+        let accepted = unsafe { real::accept4(descriptor, address, size, flags) };
+        records::open(accepted);
+        accepted
+    };
     let Some(thread) = convertible() else { return native() };
     if is_nonblocking(descriptor) {
         return native();
@@ -102,7 +112,7 @@ unsafe extern "C" fn accept4(descriptor: i32, address: *mut u8, size: *mut u32, 
         if ready != 0 {
             return native();
         }
-        match wait(thread, descriptor, IN, socket_deadline(descriptor, SO_RCVTIMEO)) {
+        match wait(thread, descriptor, IN, deadline(descriptor, SO_RCVTIMEO)) {
             Ready::Retry => {}
             Ready::TimedOut => return sys::fail(sys::EAGAIN) as i32,
             Ready::Interrupted => return sys::fail(sys::EINTR) as i32,

@@ -5,10 +5,10 @@
 //! The caller passes buffers and descriptions that the C library may read and write.
 
 use crate::calls::descriptors::repeat::{quiet, repeat, repeat_until_sent};
-use crate::calls::descriptors::wait::{
-    SO_RCVTIMEO, SO_TYPE, convertible, is_nonblocking, socket_option,
-};
+use crate::calls::descriptors::wait::convertible;
+use crate::readiness::watch;
 use crate::schedule::home::{go_home, stay_home};
+use crate::system::flags::{self, SO_RCVTIMEO, SO_TYPE, is_nonblocking};
 use crate::system::{real, sys};
 use crate::waiting::key::IN;
 
@@ -43,6 +43,17 @@ struct Message {
     flags: i32,
 }
 
+/// The head of a part of the ancillary data (`struct cmsghdr`).
+#[repr(C)]
+struct Control {
+    length: usize,
+    level: i32,
+    kind: i32,
+}
+
+/// Level and kind of descriptors (`SOL_SOCKET`, `SCM_RIGHTS`).
+const RIGHTS: (i32, i32) = (1, 1);
+
 impl Message {
     fn of(buffers: *const u8, count: i32) -> Message {
         let empty = core::ptr::null_mut();
@@ -63,6 +74,23 @@ impl Message {
         (0..self.count)
             .map(|at| unsafe { (*self.buffers.add(at)).length })
             .fold(0, usize::saturating_add)
+    }
+
+    /// Distrusts the descriptors that the message passes to another process.
+    fn share_passed(&self) {
+        let mut at = 0;
+        while self.control_length.saturating_sub(at) >= size_of::<Control>() {
+            let header = unsafe { self.control.add(at).cast::<Control>().read_unaligned() };
+            let length = header.length.min(self.control_length - at);
+            if length < size_of::<Control>() {
+                return;
+            }
+            let passed = if (header.level, header.kind) == RIGHTS { length } else { 0 };
+            for entry in (at + size_of::<Control>()..at + passed).step_by(size_of::<i32>()) {
+                watch::share(unsafe { self.control.add(entry).cast::<i32>().read_unaligned() });
+            }
+            at += length.next_multiple_of(size_of::<usize>());
+        }
     }
 
     /// Sends what is left after `sent` bytes. Ancillary data belongs to the first part.
@@ -122,6 +150,7 @@ unsafe extern "C" fn writev(descriptor: i32, buffers: *const u8, count: i32) -> 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn sendmsg(descriptor: i32, message: *const u8, flags: i32) -> isize {
     let parts = unsafe { message.cast::<Message>().as_ref() };
+    parts.inspect(|parts| parts.share_passed());
     let sent = parts.and_then(|parts| unsafe { send_all(descriptor, parts, flags) });
     sent.map_or_else(|| unsafe { real::sendmsg(descriptor, message, flags) }, sys::result)
 }
@@ -169,7 +198,7 @@ pub(super) fn receive_all(
     flags: i32,
 ) -> Option<isize> {
     let thread = convertible()?;
-    if flags & MSG_PEEK != 0 || socket_option(descriptor, SO_TYPE) != Some(SOCK_STREAM) {
+    if flags & MSG_PEEK != 0 || flags::option(descriptor, SO_TYPE) != Some(SOCK_STREAM) {
         go_home(thread);
         return None;
     }

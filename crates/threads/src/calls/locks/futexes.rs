@@ -7,6 +7,7 @@
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
 use crate::calls::threads::signals::must_return;
+use crate::readiness::{records, watch};
 use crate::schedule::home::{go_home, obey, stay_home};
 use crate::system::deadline;
 use crate::system::real;
@@ -37,6 +38,12 @@ const SEPARATES: [usize; 22] = [
     308, 314, 317,
 ];
 
+/// Calls that may change the flags of a descriptor, or give its file another one: ioctl, dup, setsockopt, fcntl.
+const CHANGES_ONE: [usize; 4] = [16, 32, 54, 72];
+/// Calls that may do this to any descriptor, or create a process: dup2, dup3, sendmsg, sendmmsg, clone, fork, vfork, clone3,
+/// close_range, io_uring.
+const SHARES_ALL: [usize; 12] = [33, 292, 46, 307, 56, 57, 58, 435, 436, 425, 426, 427];
+
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn syscall(
     number: isize,
@@ -56,12 +63,19 @@ unsafe extern "C" fn syscall(
         }
         sys::SYS_GETTID if thread.is_hollow() => return thread.tid.get() as isize,
         SYS_RSEQ => return sys::fail(sys::ENOSYS),
+        sys::SYS_CLOSE => watch::close(a as i32),
         number if ANYWHERE.contains(&number) => {}
         number if SEPARATES.contains(&number) => {
             thread.is_separate.set(true);
             stay_home(thread);
         }
-        _ => {
+        number => {
+            if CHANGES_ONE.contains(&number) {
+                watch::share(a as i32);
+            }
+            if SHARES_ALL.contains(&number) {
+                records::share_all();
+            }
             obey(thread);
             go_home(thread);
         }

@@ -9,6 +9,7 @@
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::readiness::records;
 use crate::schedule::home::{go_home, obey, stay_home};
 use crate::system::real;
 use crate::thread::current;
@@ -23,6 +24,12 @@ unsafe extern "C" fn go_home_then(address: &AtomicUsize, name: *const u8) -> usi
     obey(thread);
     go_home(thread);
     unsafe { look_up(address, name) }
+}
+
+/// Likewise before a call that may share descriptors with another process.
+unsafe extern "C" fn share_then(address: &AtomicUsize, name: *const u8) -> usize {
+    records::share_all();
+    unsafe { go_home_then(address, name) }
 }
 
 /// Brings the thread home for good, and returns the address of the function.
@@ -90,13 +97,17 @@ macro_rules! stubs {
     };
 }
 
+stubs! { share_then:
+    fork _Fork vfork posix_spawn posix_spawnp clone daemon forkpty system popen sendmmsg
+}
+
 stubs! { go_home_then:
-    fork _Fork vfork posix_spawn posix_spawnp clone raise tgkill daemon forkpty
+    raise tgkill
     execl execle execlp execv execve execvp execvpe fexecve
     setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups initgroups
     pthread_setname_np pthread_getcpuclockid pthread_testcancel
-    system popen pclose wait wait3 wait4 waitid waitpid
-    pselect epoll_pwait2 recvmmsg sendmmsg
+    pclose wait wait3 wait4 waitid waitpid
+    pselect epoll_pwait2 recvmmsg
     fsync fdatasync sync syncfs flock lockf lockf64
     msgrcv msgsnd semop semtimedop mq_receive mq_send mq_timedreceive mq_timedsend
     sigaltstack getaddrinfo getnameinfo gethostbyname gethostbyname_r

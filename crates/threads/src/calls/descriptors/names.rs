@@ -1,0 +1,106 @@
+//! Calls that give a file another descriptor, or change flags of a descriptor. They change nothing else, but the records of
+//! descriptors must not be trusted after them.
+//!
+//! # Safety
+//!
+//! The caller passes arguments that the C library accepts.
+
+use crate::readiness::{records, watch};
+use crate::system::real;
+use crate::waiting::key::key;
+use crate::waiting::table;
+
+const AF_INET: i32 = 2;
+const AF_INET6: i32 = 10;
+const SOCK_STREAM: i32 = 1;
+const TYPE_MASK: i32 = 15;
+const FIONBIO: usize = 0x5421;
+/// `setsockopt` with a protocol that changes how bytes are received, such as TLS.
+const UPPER_PROTOCOL: (i32, i32) = (6, 31);
+/// `close_range` then closes nothing yet.
+const CLOSE_RANGE_CLOEXEC: i32 = 4;
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn socket(family: i32, kind: i32, protocol: i32) -> i32 {
+    let opened = unsafe { real::socket(family, kind, protocol) };
+    if matches!(family, AF_INET | AF_INET6) && kind & TYPE_MASK == SOCK_STREAM {
+        records::open(opened);
+    }
+    opened
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn dup(descriptor: i32) -> i32 {
+    watch::share(descriptor);
+    unsafe { real::dup(descriptor) }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn dup2(descriptor: i32, new: i32) -> i32 {
+    replace(descriptor, new);
+    let result = unsafe { real::dup2(descriptor, new) };
+    table::wake(key(new), usize::MAX);
+    result
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn dup3(descriptor: i32, new: i32, flags: i32) -> i32 {
+    replace(descriptor, new);
+    let result = unsafe { real::dup3(descriptor, new, flags) };
+    table::wake(key(new), usize::MAX);
+    result
+}
+
+/// Distrusts both descriptors; the new one is closed.
+fn replace(descriptor: i32, new: i32) {
+    watch::share(descriptor);
+    if new != descriptor {
+        watch::close(new);
+    }
+}
+
+/// `fclose` will close the descriptor without this library.
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn fdopen(descriptor: i32, mode: *const u8) -> *mut u8 {
+    watch::share(descriptor);
+    unsafe { real::fdopen(descriptor, mode) }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn ioctl(descriptor: i32, request: usize, argument: usize) -> i32 {
+    let result = unsafe { real::ioctl(descriptor, request, argument) };
+    if request == FIONBIO {
+        records::forget_flags(descriptor);
+    }
+    result
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn setsockopt(
+    descriptor: i32,
+    level: i32,
+    option: i32,
+    value: *const u8,
+    size: u32,
+) -> i32 {
+    if (level, option) == UPPER_PROTOCOL {
+        watch::share(descriptor);
+    }
+    let result = unsafe { real::setsockopt(descriptor, level, option, value, size) };
+    records::forget_flags(descriptor);
+    result
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn close_range(first: u32, last: u32, flags: i32) -> i32 {
+    if flags & CLOSE_RANGE_CLOEXEC == 0 {
+        watch::close_range(first, last);
+    }
+    unsafe { real::close_range(first, last, flags) }
+}
+
+#[cfg_attr(phalanx_shim, unsafe(no_mangle))]
+unsafe extern "C" fn closefrom(first: i32) {
+    watch::close_range(first.max(0) as u32, u32::MAX);
+    unsafe { real::closefrom(first) };
+}

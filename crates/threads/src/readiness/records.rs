@@ -1,0 +1,249 @@
+//! What is known of the program's sockets without a call to the kernel, in a word per descriptor.
+//!
+//! A record is trusted for a stream socket that this process has opened by `socket` or `accept`, and that no other
+//! descriptor or process shares. Everything that may end this, or change the socket's flags, clears the record: `close`,
+//! `dup`, `fcntl`, `ioctl`, `setsockopt`, `fdopen`, passing the descriptor in a message, and, for all descriptors, the
+//! creation of a process. A change that this library does not see is found by the monitor, which confirms every long wait
+//! that relies on a record.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::waiting::key::{IN, OUT};
+
+/// Descriptors from here on have no records.
+const MAX_RECORDS: usize = 1 << 16;
+
+/// This process has opened the socket and nothing shares it.
+const OPENED: u32 = 1;
+/// It is a TCP socket, blocking, without timeouts.
+const PLAIN: u32 = 2;
+/// The epoll reports its edges.
+const REGISTERED: u32 = 4;
+/// An edge has been reported since the last attempt began.
+const EVENT: u32 = 8;
+/// The last attempt took all bytes.
+const DRAINED: u32 = 16;
+/// More than bytes has arrived, such as the end of the stream: an attempt precedes each wait.
+const ENDED: u32 = 32;
+/// A thread began to wait after the last attempt, and the monitor has not confirmed the registration.
+const WAITING: u32 = 64;
+/// The monitor has seen this wait before.
+const SEEN: u32 = 128;
+/// The low bits of the number of processes that had been created when the socket was opened.
+const EPOCH: u32 = 0xffff00;
+const EPOCH_SHIFT: u32 = 8;
+/// The rest counts changes of flags and options, so that a change between their reading and its note is not missed.
+const CHANGE: u32 = 1 << 24;
+
+static RECORDS: [AtomicU32; MAX_RECORDS] = [const { AtomicU32::new(0) }; MAX_RECORDS];
+/// The number of records that have been in use.
+static USED: AtomicU32 = AtomicU32::new(0);
+/// The number of processes that this one may have created.
+static PROCESSES: AtomicU32 = AtomicU32::new(0);
+
+/// How a thread is to wait for a socket.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Wait {
+    /// The edge that the epoll reports ends it.
+    Registered,
+    /// The edges are to be requested first.
+    Unregistered,
+    /// Not at all: an edge has been reported since the last attempt.
+    Ready,
+    /// One event is to be requested.
+    Untrusted,
+}
+
+fn record(descriptor: i32) -> Option<&'static AtomicU32> {
+    RECORDS.get(usize::try_from(descriptor).ok()?)
+}
+
+fn epoch() -> u32 {
+    PROCESSES.load(Ordering::Relaxed) << EPOCH_SHIFT & EPOCH
+}
+
+fn load(descriptor: i32) -> u32 {
+    record(descriptor).map_or(0, |record| record.load(Ordering::SeqCst))
+}
+
+/// Whether a record with these bits is of the present epoch.
+fn has(value: u32, bits: u32) -> bool {
+    value & bits == bits && value & EPOCH == epoch()
+}
+
+/// Notes that the process has opened a socket.
+pub(crate) fn open(descriptor: i32) {
+    if let Some(record) = record(descriptor) {
+        USED.fetch_max(descriptor as u32 + 1, Ordering::Relaxed);
+        record.store(OPENED | epoch(), Ordering::SeqCst);
+    }
+}
+
+/// How the epoll knows a descriptor whose record is cleared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Cleared {
+    Unregistered,
+    /// The registration ends with the descriptor, which nothing shares.
+    Registered,
+    /// The registration may outlive the descriptor, because another process has the socket as well.
+    Shared,
+}
+
+/// Distrusts a descriptor until it is opened again.
+pub(super) fn clear(descriptor: i32) -> Cleared {
+    let Some(record) = record(descriptor).filter(|record| record.load(Ordering::Relaxed) != 0)
+    else {
+        return Cleared::Unregistered;
+    };
+    let old = record.swap(0, Ordering::SeqCst);
+    match old & REGISTERED != 0 {
+        false => Cleared::Unregistered,
+        true if has(old, REGISTERED) => Cleared::Registered,
+        true => Cleared::Shared,
+    }
+}
+
+/// Notes that the flags or options of a socket may have changed.
+pub(crate) fn forget_flags(descriptor: i32) {
+    if load(descriptor) != 0
+        && let Some(record) = record(descriptor)
+    {
+        record.fetch_add(CHANGE, Ordering::SeqCst);
+        record.fetch_and(!(PLAIN | DRAINED), Ordering::SeqCst);
+    }
+}
+
+/// Notes that a process may have been created, which shares all descriptors.
+pub(crate) fn share_all() {
+    PROCESSES.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The record of a socket that the process has opened and that nothing shares, before its flags are read.
+pub(crate) fn own(descriptor: i32) -> Option<u32> {
+    Some(load(descriptor)).filter(|value| has(*value, OPENED))
+}
+
+/// Whether the socket is known as a blocking one without timeouts.
+pub(crate) fn is_plain(descriptor: i32) -> bool {
+    has(load(descriptor), OPENED | PLAIN)
+}
+
+/// Notes whether the socket is a blocking TCP socket without timeouts, unless its record has changed since [`own`].
+pub(crate) fn set_plain(descriptor: i32, own: u32, is_plain: bool) {
+    let new = if is_plain { own | PLAIN } else { own & !OPENED };
+    if let Some(record) = record(descriptor) {
+        let _ = record.compare_exchange(own, new, Ordering::SeqCst, Ordering::SeqCst);
+    }
+}
+
+/// Notes that a thread is about to receive.
+pub(crate) fn begin_attempt(descriptor: i32) {
+    const PASSING: u32 = EVENT | DRAINED | WAITING | SEEN;
+    if load(descriptor) & PASSING != 0
+        && let Some(record) = record(descriptor)
+    {
+        record.fetch_and(!PASSING, Ordering::SeqCst);
+    }
+}
+
+/// The number of descriptors that may have records.
+pub(super) fn used() -> i32 {
+    USED.load(Ordering::Relaxed) as i32
+}
+
+/// Notes that a thread has received fewer bytes than it asked for, so all that had arrived.
+pub(crate) fn drained(descriptor: i32) {
+    if let Some(record) = record(descriptor).filter(|_| is_plain(descriptor)) {
+        record.fetch_or(DRAINED, Ordering::SeqCst);
+    }
+}
+
+/// Whether an attempt to receive would find nothing.
+pub(crate) fn is_drained(descriptor: i32) -> bool {
+    let value = load(descriptor);
+    value & (EVENT | ENDED) == 0 && has(value, OPENED | PLAIN | REGISTERED | DRAINED)
+}
+
+/// Notes that a thread begins to wait, under the lock of the descriptor's bucket.
+pub(super) fn begin_wait(descriptor: i32, interest: u32) -> Wait {
+    let value = load(descriptor);
+    let Some(record) = record(descriptor) else { return Wait::Untrusted };
+    if interest != IN || value & ENDED != 0 || !has(value, OPENED | PLAIN) {
+        return Wait::Untrusted;
+    }
+    if value & REGISTERED == 0 {
+        return Wait::Unregistered;
+    }
+    // An edge is noted before its waiters are looked up, so either is seen.
+    match record.fetch_or(WAITING, Ordering::SeqCst) & EVENT == 0 {
+        true => Wait::Registered,
+        false => Wait::Ready,
+    }
+}
+
+/// Notes that the epoll reports edges of the socket, under the lock of the bucket.
+pub(super) fn set_registered(descriptor: i32) {
+    if let Some(record) = record(descriptor) {
+        let old = record.load(Ordering::SeqCst);
+        let new = old | REGISTERED | WAITING;
+        let _ = record.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst);
+    }
+}
+
+/// Notes that the epoll will report one event only, under the lock of the bucket.
+pub(super) fn clear_registered(descriptor: i32) {
+    if load(descriptor) & REGISTERED != 0
+        && let Some(record) = record(descriptor)
+    {
+        record.fetch_and(!(REGISTERED | WAITING | SEEN), Ordering::SeqCst);
+    }
+}
+
+/// Notes an event of the epoll.
+pub(super) fn note_event(descriptor: i32, events: u32) {
+    if load(descriptor) & REGISTERED != 0
+        && let Some(record) = record(descriptor)
+    {
+        let ends = if events & !(IN | OUT) == 0 { 0 } else { ENDED };
+        record.fetch_or(EVENT | ends, Ordering::SeqCst);
+    }
+}
+
+/// Calls `confirm` with the descriptors whose waits have lasted since the last call. Returns whether other waits are to be
+/// confirmed later.
+pub(super) fn confirm_old(mut confirm: impl FnMut(i32)) -> bool {
+    let used = USED.load(Ordering::Relaxed) as usize;
+    let mut is_pending = false;
+    for (descriptor, record) in RECORDS.iter().enumerate().take(used) {
+        let value = record.load(Ordering::Relaxed);
+        if value & WAITING == 0 {
+            continue;
+        }
+        if value & SEEN != 0 {
+            confirm(descriptor as i32);
+        } else {
+            let seen = value | SEEN;
+            let _ = record.compare_exchange(value, seen, Ordering::SeqCst, Ordering::SeqCst);
+            is_pending = true;
+        }
+    }
+    is_pending
+}
+
+/// Whether a wait has lasted since the last call of [`confirm_old`].
+pub(super) fn is_old_wait(descriptor: i32) -> bool {
+    load(descriptor) & (REGISTERED | WAITING | SEEN) == REGISTERED | WAITING | SEEN
+}
+
+/// Notes that a wait is confirmed.
+pub(super) fn confirmed(descriptor: i32) {
+    if let Some(record) = record(descriptor) {
+        record.fetch_and(!(WAITING | SEEN), Ordering::SeqCst);
+    }
+}
+
+/// Forgets the sockets of the parent in a child process.
+pub(super) fn reset() {
+    let used = USED.swap(0, Ordering::Relaxed) as usize;
+    RECORDS.iter().take(used).for_each(|record| record.store(0, Ordering::Relaxed));
+}

@@ -1,0 +1,85 @@
+//! Requests for readiness: by an edge-triggered registration that remains, where the record of the descriptor is trusted,
+//! and else by one event at a time.
+
+use crate::readiness::poller;
+use crate::readiness::records::{self, Cleared};
+use crate::system::flags;
+use crate::waiting::key::{IN, key};
+use crate::waiting::table;
+
+/// The result of a request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Armed {
+    /// An event will come.
+    Waits,
+    /// An event has come already.
+    Ready,
+    /// The file has no readiness.
+    Refused,
+}
+
+/// Requests an event for a thread that is about to wait, under the lock of the descriptor's bucket. `interest` is that of
+/// all its waiters.
+pub(crate) fn arm(descriptor: i32, interest: u32) -> Armed {
+    let is_armed = match records::begin_wait(descriptor, interest) {
+        records::Wait::Registered => true,
+        records::Wait::Ready => return Armed::Ready,
+        records::Wait::Unregistered => {
+            let is_registered = poller::register(descriptor);
+            if is_registered {
+                records::set_registered(descriptor);
+            }
+            is_registered
+        }
+        records::Wait::Untrusted => poller::arm(descriptor, interest),
+    };
+    if is_armed { Armed::Waits } else { Armed::Refused }
+}
+
+/// Distrusts a descriptor that is about to be closed.
+pub(crate) fn close(descriptor: i32) {
+    if records::clear(descriptor) == Cleared::Shared {
+        poller::remove(descriptor);
+    }
+}
+
+/// Likewise for all descriptors from `first` to `last`.
+pub(crate) fn close_range(first: u32, last: u32) {
+    let end = last.saturating_add(1).min(records::used() as u32);
+    (first..end).for_each(|descriptor| close(descriptor as i32));
+}
+
+/// Distrusts a descriptor whose file gets another descriptor, which may outlive it.
+pub(crate) fn share(descriptor: i32) {
+    if records::own(descriptor).is_some() {
+        table::under_lock(key(descriptor), || {
+            if records::clear(descriptor) != Cleared::Unregistered {
+                poller::arm(descriptor, IN);
+            }
+        });
+    }
+}
+
+/// Confirms the waits that have lasted since the last call. Returns whether there are others.
+pub(crate) fn confirm() -> bool {
+    records::confirm_old(|descriptor| {
+        let at = key(descriptor);
+        let is_valid =
+            table::under_lock(at, || !records::is_old_wait(descriptor) || confirm_one(descriptor));
+        if !is_valid {
+            records::clear(descriptor);
+            table::wake(at, usize::MAX);
+        }
+    })
+}
+
+/// Whether a descriptor is as its record says. An edge that has been lost is reported again.
+fn confirm_one(descriptor: i32) -> bool {
+    let is_valid = !flags::is_nonblocking(descriptor)
+        && flags::is_plain_tcp(descriptor)
+        && poller::renew(descriptor);
+    if is_valid {
+        records::confirmed(descriptor);
+    }
+    is_valid
+}
