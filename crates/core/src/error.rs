@@ -30,6 +30,11 @@ impl Rejection {
         Self { owner: stage.into(), bound: bound.try_into().unwrap_or(u32::MAX) }
     }
 
+    /// Whether a bound was reached.
+    pub(crate) fn is_full(self) -> bool {
+        self.owner != Self::NO_OWNER
+    }
+
     /// Converts the reason to an error. `stage_name` returns the name of a stage of the processor that
     /// rejected the invocation.
     #[cold]

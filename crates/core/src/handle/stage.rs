@@ -56,7 +56,10 @@ impl<P> Stage<P> {
     /// # Panics
     /// Outside of a processor.
     pub fn has_capacity(&self) -> bool {
-        processor::current(|p| p.has_capacity(self.key))
+        processor::current(|p| {
+            p.check(self.key);
+            p.stage(usize::from(self.key.stage())).queue.has_room()
+        })
     }
 
     /// Waits until the stage has capacity on this processor; see [`WaitForCapacity`].

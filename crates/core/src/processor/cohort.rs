@@ -139,7 +139,7 @@ impl Processor {
         local.starvation_guard.cohort_ended(left);
         local.runtime.remote_since.set(None);
         if local.runtime.capacity.is_some() {
-            self.wake_capacity_waiters(local);
+            local.wake_capacity_waiters();
         }
         if left == 0 && self.link.mailbox().stages[stage].len() == 0 {
             self.stages.clear_ready(stage);

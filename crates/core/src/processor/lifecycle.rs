@@ -169,29 +169,6 @@ impl Processor {
         Some(slot)
     }
 
-    /// Counts a rejection and returns its reason. The invocation is dropped. A panic in its destructor is
-    /// caught, since a turn of the processor may be the caller.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn reject<F>(&self, stage: u8, invocation: F) -> Rejection {
-        self.stage_counters(stage).rejected.add(1);
-        let ended = self.waiting.sessions.has_ended(self.waiting.sessions.current());
-        let local = &self.stages[usize::from(stage)];
-        let reason = match self.slab().bound() {
-            0 => Rejection::CANCELLED,
-            _ if ended => Rejection::CANCELLED,
-            bound => {
-                self.stage_counters(stage).shed_full.add(1);
-                match local.queue.has_room() {
-                    true => Rejection::full(bound),
-                    false => Rejection::stage_full(stage, local.runtime.capacity.bound),
-                }
-            }
-        };
-        catch_panic(|| drop(invocation));
-        reason
-    }
-
     #[inline(always)]
     pub(crate) fn stage(&self, stage: usize) -> &LocalStage {
         debug_assert!(stage < self.stages.len());

@@ -4,12 +4,12 @@
 //! into.
 
 pub(crate) mod build;
-pub(crate) mod capacity;
 pub(crate) mod cohort;
 pub(crate) mod cohort_stats;
 pub(crate) mod enter;
 pub(crate) mod harness;
 pub(crate) mod home;
+pub(crate) mod ingress;
 pub(crate) mod lifecycle;
 pub(crate) mod notify;
 pub(crate) mod observe;

@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use crate::control::interval_min::IntervalMin;
 use crate::operation::slot::{Slot, VTable};
+use crate::panic::catch_panic;
 use crate::queue::local::{StageQueue, StarvationGuard};
 use crate::stage::capacity::CapacityLimit;
 use crate::stage::declaration::{EndOfCohort, LocalState, StageDeclaration};
@@ -67,5 +68,14 @@ impl LocalStage {
     /// Whether the queue is below half of its capacity.
     pub(crate) fn has_recovered(&self) -> bool {
         self.queue.len() < self.runtime.capacity.bound.div_ceil(2)
+    }
+
+    /// Wakes the futures that wait for capacity, after a cohort, if there is enough again.
+    #[cold]
+    pub(crate) fn wake_capacity_waiters(&self) {
+        if self.has_recovered() {
+            let waiting = self.runtime.capacity.waiting.take();
+            waiting.into_iter().for_each(|waker| catch_panic(|| waker.wake()));
+        }
     }
 }

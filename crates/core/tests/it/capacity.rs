@@ -165,6 +165,8 @@ fn the_bound_applies_to_remote_invocations() {
                         counter.fetch_add(1, Ordering::Relaxed);
                     }
                 }
+                let sink = &control.profile().processors[0].stages[1];
+                assert_eq!((sink.rejected, sink.shed.full), (12, 12));
                 control.drain();
             })
             .unwrap();

@@ -158,7 +158,7 @@ impl Processor {
         self.leave_inline(caller_context);
         self.waiting.sessions.enter(session);
         if local.runtime.capacity.is_some() {
-            self.wake_capacity_waiters(local);
+            local.wake_capacity_waiters();
         }
     }
 

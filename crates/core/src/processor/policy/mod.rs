@@ -5,7 +5,6 @@ pub(crate) mod cache_affinity;
 pub(crate) mod cohort_tuner;
 pub(crate) mod hold;
 pub(crate) mod holders;
-pub(crate) mod ingress;
 pub(crate) mod inline;
 pub(crate) mod interleave;
 pub(crate) mod interleave_ring;

@@ -103,7 +103,8 @@ impl Processor {
         if capacity.is_some() {
             let there = self.program().mailboxes[target].stages[usize::from(key.stage())].len();
             if there + capacity.outbound.get() >= capacity.bound {
-                return Err(self.reject_at_stage(key.stage(), invocation));
+                let full = Rejection::stage_full(key.stage(), capacity.bound);
+                return Err(self.reject_for(full, key.stage(), invocation));
             }
         }
         let Some(slot) = self.reserve::<EnvelopePayload<Sent<F>, T>>() else {
