@@ -41,6 +41,7 @@ pub(crate) struct Counters {
     pub(crate) queued_bytes: Family<Gauge>,
     pub(crate) inflight: Family<Gauge>,
     pub(crate) listeners: ListenerFamilies,
+    pub(crate) bridges: ListenerFamilies,
 }
 
 impl Counters {
@@ -83,6 +84,7 @@ impl Counters {
                 "Messages sent to clients and not completed by them, by partition of the sessions.",
             ),
             listeners: ListenerFamilies::new(),
+            bridges: ListenerFamilies::of_bridges(),
         }
     }
 
@@ -104,6 +106,7 @@ impl Counters {
         let Self { bytes_received, bytes_sent, .. } = self;
         let Self { connected, sessions, subscriptions, subscription_bytes, retained, .. } = self;
         let Self { retained_bytes, queued, queued_bytes, inflight, listeners, .. } = self;
+        let Self { bridges, .. } = self;
         let runtime =
             [connections, logins_rejected, received, delivered, bytes_received, bytes_sent]
                 .into_iter()
@@ -115,6 +118,6 @@ impl Counters {
                 .fold(runtime, Runtime::register_gauge);
         let runtime =
             [queued, queued_bytes, inflight].into_iter().fold(runtime, Runtime::register_gauges);
-        listeners.show(runtime)
+        bridges.show(listeners.show(runtime))
     }
 }

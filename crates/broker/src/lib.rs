@@ -21,6 +21,7 @@
 
 mod access;
 mod admin;
+mod bridge;
 mod config;
 mod connection;
 mod content;
@@ -29,6 +30,7 @@ mod counters;
 mod durable;
 mod events;
 mod limits;
+mod link;
 mod listen;
 mod model;
 mod requests;
@@ -43,7 +45,8 @@ mod transport;
 mod wire;
 
 pub use config::{
-    Config, ConfigError, Limits, LogConfig, Origins, RuntimeConfig, Security, Tls, WhenFull,
+    Bridge, BridgeTls, BridgeTopic, Config, ConfigError, Direction, Limits, LogConfig, Origins,
+    Remote, RuntimeConfig, Security, Tls, WhenFull,
 };
 pub use events::{EventClass, LogFormat};
 pub use listen::{Listen, Scheme};

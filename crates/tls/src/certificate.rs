@@ -134,7 +134,7 @@ pub(crate) fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Certifi
     Ok(chain)
 }
 
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificateError> {
+pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificateError> {
     PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|why| match why {
         pem::Error::NoItemsFound => CertificateError::NoKey { path: path.into() },
         why => not_pem(path, &why),

@@ -8,7 +8,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::{RootCertStore, ServerConnection};
+use rustls::{CommonState, RootCertStore};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
@@ -109,7 +109,7 @@ fn verifier(path: &Path) -> Result<Arc<dyn ClientCertVerifier>, CertificateError
 }
 
 /// The common name in the client's certificate.
-pub(crate) fn name(session: &ServerConnection) -> Option<String> {
+pub(crate) fn name(session: &CommonState) -> Option<String> {
     name_in(session.peer_certificates()?.first()?)
 }
 

@@ -1,4 +1,4 @@
-//! TLS for servers: certificates, handshakes and encrypted streams.
+//! TLS for servers and their outgoing connections: certificates, handshakes and encrypted streams.
 //!
 //! | file | idea |
 //! |---|---|
@@ -7,6 +7,7 @@
 //! | `names.rs` | selection of a certificate by server name |
 //! | `clients.rs` | client certificates |
 //! | `handshake.rs` | the handshake stage |
+//! | `connector.rs` | handshakes with other servers |
 //! | `session.rs` | an encrypted stream |
 //! | `polled.rs` | the same for poll functions |
 //! | `wire.rs` | a plain or encrypted stream |
@@ -18,6 +19,7 @@
 mod certificate;
 mod certificates;
 mod clients;
+mod connector;
 mod handshake;
 mod names;
 mod polled;
@@ -27,6 +29,7 @@ mod wire;
 pub use certificate::{CertificateError, check, warnings};
 pub use certificates::{Certificates, Source};
 pub use clients::Clients;
+pub use connector::Connector;
 pub use handshake::TlsStages;
 pub use polled::PolledTls;
 pub use session::{Failed, TlsStream};

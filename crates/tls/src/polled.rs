@@ -5,7 +5,7 @@ use std::io::{self, BufRead, IoSlice, Read, Write};
 use std::task::{Context, Poll, ready};
 
 use phalanx::net::{PollStream, Polled, Stream};
-use rustls::ServerConnection;
+use rustls::Connection;
 
 /// The most encrypted bytes that one read takes.
 const MAX_READ: usize = 16 * 1024;
@@ -13,7 +13,7 @@ const MAX_READ: usize = 16 * 1024;
 /// A [`TlsStream`](crate::TlsStream) for poll functions, made by [`into_polled`](crate::TlsStream::into_polled).
 pub struct PolledTls {
     socket: Polled,
-    session: ServerConnection,
+    session: Connection,
     /// Plaintext before that of the session: what arrived with the end of the handshake, and what the session had no
     /// room for.
     opened: Vec<u8>,
@@ -25,7 +25,7 @@ pub struct PolledTls {
 }
 
 impl PolledTls {
-    pub(crate) fn new(stream: Stream, session: ServerConnection, opened: Vec<u8>) -> Self {
+    pub(crate) fn new(stream: Stream, session: Connection, opened: Vec<u8>) -> Self {
         let (socket, sealed) = (Polled::new(stream), Vec::new());
         Self { socket, session, opened, sealed, sent: 0, is_closed: false }
     }
@@ -84,7 +84,7 @@ impl PolledTls {
 
 /// Processes received bytes; an empty slice is the end. Moves plaintext to `opened` while the session has no room for
 /// more: about one record.
-fn open(session: &mut ServerConnection, mut raw: &[u8], opened: &mut Vec<u8>) -> io::Result<()> {
+fn open(session: &mut Connection, mut raw: &[u8], opened: &mut Vec<u8>) -> io::Result<()> {
     loop {
         session.read_tls(&mut raw)?;
         let state = session

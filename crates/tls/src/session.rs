@@ -15,15 +15,16 @@ use std::sync::Arc;
 
 use phalanx::net::{Bytes, IoTimeout, Payload, Stream};
 use phalanx::time::now;
-use rustls::{ServerConfig, ServerConnection};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
 use crate::clients;
 use crate::polled::PolledTls;
 
-/// The server's side of a TLS connection.
+/// One side of a TLS connection.
 pub struct TlsStream {
     stream: Stream,
-    session: RefCell<ServerConnection>,
+    session: RefCell<Connection>,
     /// Plaintext that arrived with the end of the handshake and was not read yet.
     early: RefCell<Vec<u8>>,
     /// An operation is sending, and will also send records encrypted meanwhile.
@@ -48,12 +49,7 @@ impl TlsStream {
         let Ok(session) = ServerConnection::new(config) else {
             return Err(Failed { stream, plain: false });
         };
-        let tls = Self {
-            stream,
-            session: RefCell::new(session),
-            early: RefCell::default(),
-            writing: Cell::new(false),
-        };
+        let tls = Self::new(stream, session.into());
         match tls.handshake(timeout).await {
             Ok(None) => Ok(tls),
             Ok(Some(plain)) => Err(Failed { stream: tls.stream, plain }),
@@ -61,7 +57,31 @@ impl TlsStream {
         }
     }
 
-    /// Returns `None` once the handshake is complete; otherwise whether the client speaks plain HTTP.
+    /// Performs a handshake with the server `name`, for at most `timeout`.
+    pub(crate) async fn connect(
+        stream: Stream,
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+        timeout: IoTimeout,
+    ) -> io::Result<Self> {
+        let session = ClientConnection::new(config, name).map_err(invalid)?;
+        let (tls, begun) = (Self::new(stream, session.into()), now());
+        tls.flush(timeout).await?;
+        match tls.handshake(timeout.remaining(now() - begun)).await? {
+            None => Ok(tls),
+            Some(true) => {
+                Err(io::Error::new(io::ErrorKind::InvalidData, "the server does not speak TLS"))
+            }
+            Some(false) => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    fn new(stream: Stream, session: Connection) -> Self {
+        let (early, writing) = (RefCell::default(), Cell::new(false));
+        Self { stream, session: RefCell::new(session), early, writing }
+    }
+
+    /// Returns `None` once the handshake is complete; otherwise whether the peer speaks plain HTTP.
     async fn handshake(&self, timeout: IoTimeout) -> io::Result<Option<bool>> {
         let begun = now();
         let mut raw = Vec::new();

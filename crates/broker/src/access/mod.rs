@@ -17,6 +17,9 @@ use crate::config::{Security, weak_passwords};
 use crate::events::Origin;
 use crate::events::drops::Dropped;
 
+/// The prefix of the client identifiers of bridges. No other client may have such an identifier.
+pub(crate) const BRIDGE_CLIENTS: &str = "$bridge/";
+
 /// The owner of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
@@ -34,6 +37,11 @@ impl Identity {
     ) -> Dropped<'a> {
         let (client, user) = (Some(&*self.client), self.user.as_deref());
         Dropped { topic, client, user, is_publisher: true, origin: Some(origin) }
+    }
+
+    /// Whether this is a bridge of this broker, which access rules do not restrict.
+    pub(crate) fn is_bridge(&self) -> bool {
+        self.client.starts_with(BRIDGE_CLIENTS)
     }
 
     fn subject(&self) -> Subject<'_> {
@@ -95,7 +103,7 @@ impl Policy {
         }
         match &self.rules {
             None => true,
-            Some(rules) => rules.may_publish(identity.subject(), topic),
+            Some(rules) => rules.may_publish(identity.subject(), topic) || identity.is_bridge(),
         }
     }
 
@@ -104,6 +112,7 @@ impl Policy {
         let Some(rules) = &self.rules else { return Some(Covered(0)) };
         match rules.may_subscribe(identity.subject(), filter) {
             Coverage::All => Some(Covered(self.version)),
+            _ if identity.is_bridge() => Some(Covered(self.version)),
             Coverage::Some => Some(Covered::UNKNOWN),
             Coverage::None => None,
         }
@@ -117,7 +126,8 @@ impl Policy {
 
     #[cold]
     fn check_rules(&self, identity: &Identity, topic: &str) -> bool {
-        self.rules.as_ref().is_none_or(|rules| rules.may_receive(identity.subject(), topic))
+        let may = |rules: &Rules| rules.may_receive(identity.subject(), topic);
+        self.rules.as_ref().is_none_or(may) || identity.is_bridge()
     }
 
     /// Authenticates a client by the user name and password of its CONNECT. Returns `None` for a client without a user

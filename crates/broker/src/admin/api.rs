@@ -1,6 +1,7 @@
 //! Authentication, and the handlers by path.
 
 use phalanx::runtime::{AdminRequest, AdminResponse};
+use phalanx::time::now;
 use serde_json::{Value, json};
 
 use crate::admin::failure::{Failure, Outcome};
@@ -49,6 +50,7 @@ async fn handle(context: &Context, request: &AdminRequest) -> Outcome {
         ("GET", "/api/clients") => clients::list(context, &query).await,
         ("GET", "/api/client") => clients::describe(context, &query).await,
         ("DELETE", "/api/client") => clients::disconnect(context, &query).await,
+        ("GET", "/api/bridges") => Ok(json!({ "bridges": context.bridges.views(now()) })),
         ("GET", "/api/bans") => Ok(clients::bans(context)),
         ("POST", "/api/bans") => clients::ban(context, &request.body).await,
         ("DELETE", "/api/bans") => clients::unban(context, &query),

@@ -58,6 +58,7 @@ impl Config {
         let range = 128..=phalanx_mqtt::Frame::MAX_BODY;
         let large = range.contains(&limits.packet_size) && limits.packet_size > most;
         wrong(self.persistence_dir.is_some() && large, "max-packet-size", &what);
+        errors.extend(self.check_bridges());
         errors.extend(self.runtime.check());
         errors
     }

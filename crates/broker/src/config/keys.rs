@@ -5,7 +5,7 @@ use std::time::Duration;
 use phalanx_config::{Keys, Pass, Size};
 
 use crate::config::values::{DropOldest, Expiry, KeepAlive};
-use crate::config::{Config, Limits, LogConfig, Security, Tls};
+use crate::config::{Bridge, Config, Limits, LogConfig, Security, Tls};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -19,6 +19,7 @@ impl Keys for Config {
             persistence_dir,
             ephemeral,
             limits,
+            bridges,
             system_interval,
             log,
             runtime,
@@ -43,6 +44,7 @@ impl Keys for Config {
         security.keys(pass);
         limits.keys(pass);
         log.keys(pass);
+        pass.list("bridge", bridges, Bridge::default);
         pass.table("runtime", runtime);
     }
 }

@@ -1,5 +1,6 @@
 //! The configuration of a broker, as plain data.
 
+pub(crate) mod bridge;
 mod check;
 mod keys;
 mod reload;
@@ -9,6 +10,7 @@ mod values;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use bridge::{Bridge, BridgeTls, BridgeTopic, Direction, Remote};
 pub use phalanx_config::{ConfigError, Origins};
 pub use phalanx_service::RuntimeConfig;
 use phalanx_tls::Source;
@@ -50,6 +52,8 @@ pub struct Config {
     pub ephemeral: bool,
     /// Limits on the resources that clients use.
     pub limits: Limits,
+    /// Connections to other brokers.
+    pub bridges: Vec<Bridge>,
     /// Interval between publications below `$SYS/broker`; zero disables them.
     pub system_interval: Duration,
     /// The event log.
@@ -242,6 +246,7 @@ impl Config {
             accept_loss: false,
             ephemeral: false,
             limits: Limits::default(),
+            bridges: Vec::new(),
             system_interval: Duration::from_secs(10),
             log: LogConfig::default(),
             runtime: RuntimeConfig::default(),

@@ -33,7 +33,8 @@ impl Config {
         };
         let security = self.security.over(&running.security);
         let (listen, log) = (self.listen.clone(), self.log.clone());
-        Self { listen, security, limits, log, ..running.clone() }
+        let bridges = self.bridges.clone();
+        Self { listen, security, limits, bridges, log, ..running.clone() }
     }
 }
 
@@ -73,6 +74,7 @@ mod tests {
         new.limits.queued_messages = 5;
         new.limits.keep_alive = 7;
         new.log.rate = 7;
+        new.bridges.push(crate::Bridge::default());
         new.security.acl_file = Some("rules".into());
         new.listen.clear();
         let followed = new.over(&running);

@@ -35,6 +35,11 @@ impl Config {
                 wrong(error.to_string());
             }
         }
+        for bridge in &self.bridges {
+            if let Err(error) = bridge.credentials() {
+                wrong(format!("bridge {}: {error}", bridge.name));
+            }
+        }
         if let Some(data) = &self.persistence_dir
             && let Err(error) = directory(data)
         {

@@ -11,16 +11,17 @@ use phalanx_mqtt::{
     Version, topic,
 };
 
-use crate::access::{Identity, Login};
+use crate::access::{BRIDGE_CLIENTS, Identity, Login};
 use crate::config::Limits;
 use crate::connection::logging;
 use crate::connection::sender::send;
 use crate::context::Context;
+use crate::events::Line;
 use crate::limits::peer::Peer;
 use crate::model::client_key::ClientKey;
 use crate::model::message::{self, Message};
 use crate::model::trie::is_shallow;
-use crate::session::open::Opening;
+use crate::session::open::{Opened, Opening};
 use crate::transport::Transport;
 use crate::transport::outbox::Outbox;
 
@@ -221,33 +222,16 @@ pub(super) async fn accept_client(
             return None;
         }
     };
-    context.counters.connections.add(1);
-    context.counters.connected.add(1);
-    peer.listener.accepted.add(1);
-    peer.listener.connections.add(1);
-    logging::connected(context, (&identity, &peer.origin), opened.taken_over, |line| {
+    let peer = Rc::new(peer);
+    let outbox = begin(&stream, context, (&identity, &opened), (version, most), &peer, |line| {
         line.plain("version", logging::version(version));
         line.number("keep_alive", keep_alive.into());
         line.flag("clean_start", clean_start);
         line.flag("session_present", opened.present);
     });
-    let outbox = Rc::new(Outbox::new(version, most));
-    stream.has_sender(&outbox);
     ack.session_present = opened.present;
     outbox.push(&Packet::ConnAck(ack));
-    let peer = Rc::new(peer);
-    let peer_of_sender = peer.clone();
-    let sent = context.counters.bytes_sent.clone();
-    let (of_sender, key, connection_id) = (outbox.clone(), opened.key, opened.connection_id);
-    let (to, sessions, timeout) =
-        (stream.clone(), context.stages.sessions, IoTimeout::after(limits.send));
-    let sender = context.stages.control.dispatch(move |_| {
-        send(to, of_sender, sessions, (key, connection_id), timeout, (sent, peer_of_sender))
-    });
-    if sender.is_err() {
-        // The processor is full: the client has to reconnect, and takes its session over.
-        outbox.close();
-    }
+    let (key, connection_id) = (opened.key, opened.connection_id);
     let persistent = expiry > 0;
     let durable_id = opened.durable_id;
     Some(Accepted {
@@ -263,6 +247,36 @@ pub(super) async fn accept_client(
         persistent,
         peer,
     })
+}
+
+/// Counts and logs an accepted connection, and starts its sender.
+pub(super) fn begin(
+    stream: &Rc<Transport>,
+    context: &Context,
+    (identity, opened): (&Identity, &Opened),
+    (version, most): (Version, usize),
+    peer: &Rc<Peer>,
+    fields: impl FnOnce(&mut Line),
+) -> Rc<Outbox> {
+    context.counters.connections.add(1);
+    context.counters.connected.add(1);
+    peer.listener.accepted.add(1);
+    peer.listener.connections.add(1);
+    logging::connected(context, (identity, &peer.origin), opened.taken_over, fields);
+    let outbox = Rc::new(Outbox::new(version, most));
+    stream.has_sender(&outbox);
+    let sent = context.counters.bytes_sent.clone();
+    let (of_sender, key, connection_id) = (outbox.clone(), opened.key, opened.connection_id);
+    let (to, sessions) = (stream.clone(), context.stages.sessions);
+    let (timeout, peer) = (IoTimeout::after(context.config.limits.send), peer.clone());
+    let sender = context.stages.control.dispatch(move |_| {
+        send(to, of_sender, sessions, (key, connection_id), timeout, (sent, peer))
+    });
+    if sender.is_err() {
+        // The processor is full: the client has to reconnect, and takes its session over.
+        outbox.close();
+    }
+    outbox
 }
 
 /// The contents of a CONNECT.
@@ -303,6 +317,12 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRequest, Refu
         return refuse(
             Reason::CLIENT_IDENTIFIER_NOT_VALID,
             "the client identifier is longer than 1024 bytes",
+        );
+    }
+    if connect.client_id.starts_with(BRIDGE_CLIENTS) {
+        return refuse(
+            Reason::CLIENT_IDENTIFIER_NOT_VALID,
+            "client identifiers that begin with $bridge/ are those of bridges",
         );
     }
     let assigned = connect.client_id.is_empty();

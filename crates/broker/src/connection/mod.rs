@@ -15,6 +15,7 @@
 //! | `logging.rs` | events of connections for the event log |
 
 pub(crate) mod accept;
+pub(crate) mod bridged;
 mod client;
 mod connect;
 #[cfg(test)]

@@ -34,9 +34,20 @@ pub(crate) async fn serve(stream: Transport, context: Context, peer: Peer) {
     let mut input = Vec::new();
     // Boxed, so that the state of CONNECT is freed before the connection is served.
     let accepted = Box::pin(accept_client(stream, &context, &mut input, peer)).await;
-    let Some(accepted) = accepted else {
-        return;
-    };
+    if let Some(accepted) = accepted {
+        let rate = context.config.limits.message_rate;
+        let rate_limit = rate.map(|rate| Box::new(RateLimit::new(rate)));
+        serve_accepted(accepted, context, &mut input, rate_limit).await;
+    }
+}
+
+/// Serves an accepted client to the end of the connection. `input` was received already.
+pub(super) async fn serve_accepted(
+    accepted: Accepted,
+    context: Context,
+    input: &mut Vec<u8>,
+    rate_limit: Option<Box<RateLimit>>,
+) {
     let Accepted { stream, version, key, connection_id, durable_id, identity, outbox, .. } =
         accepted;
     let Accepted { keep_alive, wants_reasons, persistent, peer, .. } = accepted;
@@ -46,7 +57,6 @@ pub(crate) async fn serve(stream: Transport, context: Context, peer: Peer) {
         seconds => IoTimeout::after(Duration::from_millis(1500 * u64::from(seconds))),
     };
     let most_aliases = context.config.limits.topic_alias;
-    let rate_limit = context.config.limits.message_rate.map(|rate| Box::new(RateLimit::new(rate)));
     let mut connection = Connection {
         stream,
         version,
@@ -66,7 +76,7 @@ pub(crate) async fn serve(stream: Transport, context: Context, peer: Peer) {
         rate_limit,
         context,
     };
-    let end = connection.listen(&mut input).await;
+    let end = connection.listen(input).await;
     // Boxed, so that connections do not reserve memory for their end.
     Box::pin(connection.end(end)).await;
 }

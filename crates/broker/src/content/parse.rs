@@ -52,6 +52,11 @@ pub(crate) struct PacketFilter<'a> {
 }
 
 impl<'a> PacketFilter<'a> {
+    /// A filter of the configuration.
+    pub(crate) fn configured(text: Option<&'a str>, json: bool) -> Self {
+        Self { text, json }
+    }
+
     /// # Errors
     /// A description of the error.
     pub(crate) fn of(properties: Properties<'a>) -> Result<Self, String> {

@@ -21,6 +21,7 @@ use crate::events::traces::Traces;
 use crate::limits::delivery_limiter::DeliveryLimiter;
 use crate::limits::peer::Guard;
 use crate::limits::refused_logins::RefusedLogins;
+use crate::link::status::Bridges;
 
 /// State shared by all connections.
 #[derive(Clone)]
@@ -43,6 +44,7 @@ pub(crate) struct Context {
     pub(crate) tls: Option<TlsStages>,
     pub(crate) wal: Wal,
     pub(crate) delivery_limiter: DeliveryLimiter,
+    pub(crate) bridges: Arc<Bridges>,
 }
 
 impl Context {
@@ -66,6 +68,11 @@ pub(crate) struct Names {
 impl Names {
     pub(crate) fn new() -> Self {
         Self { secret: [RandomState::new(), RandomState::new()], next: AtomicU64::new(0) }
+    }
+
+    /// An identifier of this broker, for as long as it runs.
+    pub(crate) fn broker_id(&self) -> Arc<str> {
+        format!("{:016x}", self.secret[0].hash_one(u64::MAX)).into()
     }
 
     pub(crate) fn next(&self) -> String {

@@ -99,6 +99,12 @@ reasons! {
     NotAuthorized = "not_authorized", Messages, "the access list does not allow the client to publish them";
     PayloadFormat = "payload_format", Messages, "declared as UTF-8, but not valid";
     Busy = "busy", Messages, "the broker has no capacity for another operation";
+    BridgeLoop = "bridge_loop", Messages, "a bridge's message that passed this broker before";
+    BridgeUnmapped = "bridge_unmapped", Messages,
+        "from a remote broker, to a topic that its bridge does not forward";
+    BridgeRefused = "bridge_refused", Messages, "of a bridge, and refused by the remote broker";
+    BridgeInvalid = "bridge_invalid", Messages,
+        "of a bridge, with a topic or content that the receiving broker rejects";
     Will = "will", Messages, "the broker had no capacity to publish a will";
     ConnectionLimit = "connection_limit", Connections,
         "closed without a response, because the limit is reached (max-connections)";

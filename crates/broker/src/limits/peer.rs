@@ -24,7 +24,8 @@ pub(crate) struct Guard(Option<(Arc<Addresses>, RandomState)>);
 
 /// A connection, counted until it is dropped.
 pub(crate) struct Peer {
-    _permit: ConnectionPermit,
+    /// `None` for the connection of a bridge.
+    _permit: Option<ConnectionPermit>,
     _open: Option<Open>,
     pub(crate) origin: Origin,
     pub(crate) listener: Arc<ListenerMetrics>,
@@ -45,11 +46,17 @@ impl Peer {
         Self { refused, ..Self::new(stream, listener, permit) }
     }
 
+    /// The connection of a bridge to a remote broker.
+    pub(crate) fn of_bridge(origin: Origin, metrics: ListenerMetrics) -> Self {
+        let listener = Arc::new(metrics);
+        Self { _permit: None, _open: None, origin, listener, refused: None, since: now() }
+    }
+
     fn new(stream: &Stream, listener: &Arc<ListenerMetrics>, permit: ConnectionPermit) -> Self {
         // Costs a system call.
         let origin = Origin { address: stream.peer_addr().ok(), listen: listener.listen };
         let listener = listener.clone();
-        Self { _permit: permit, _open: None, origin, listener, refused: None, since: now() }
+        Self { _permit: Some(permit), _open: None, origin, listener, refused: None, since: now() }
     }
 
     /// Time left until CONNECT must have arrived, of `limit` since acceptance.

@@ -1,4 +1,4 @@
-//! Metrics of one listen address.
+//! Metrics of one listen address, or of one bridge.
 
 use phalanx::Runtime;
 use phalanx::metrics::{Counter, Family, Gauge};
@@ -14,7 +14,7 @@ pub(crate) struct ListenerFamilies {
     bytes_sent: Family<Counter>,
 }
 
-/// The metrics of one address.
+/// The metrics of one address, or of one bridge.
 #[derive(Clone, Debug)]
 pub(crate) struct ListenerMetrics {
     pub(crate) listen: Listen,
@@ -26,6 +26,7 @@ pub(crate) struct ListenerMetrics {
 }
 
 impl ListenerFamilies {
+    /// The metrics of listen addresses.
     pub(crate) fn new() -> Self {
         let counters = |name, help| Family::counters(name, help, "listener");
         Self {
@@ -49,15 +50,43 @@ impl ListenerFamilies {
         }
     }
 
+    /// The metrics of bridges.
+    pub(crate) fn of_bridges() -> Self {
+        let counters = |name, help| Family::counters(name, help, "bridge");
+        Self {
+            connections: Family::gauges(
+                "mqtt_bridge_connections",
+                "Current connections to the remote broker, by bridge: 1 or 0.",
+                "bridge",
+            ),
+            accepted: counters(
+                "mqtt_bridge_connections_made",
+                "Connections to the remote broker, by bridge.",
+            ),
+            bytes_received: counters(
+                "mqtt_bridge_bytes_received",
+                "Bytes of packets from the remote broker, with local topics, by bridge.",
+            ),
+            bytes_sent: counters(
+                "mqtt_bridge_bytes_sent",
+                "Bytes of packets for the remote broker, with local topics, by bridge.",
+            ),
+        }
+    }
+
     /// The metrics of an address, which start at zero.
     pub(crate) fn of(&self, listen: Listen) -> ListenerMetrics {
-        let url = listen.to_string();
+        self.named(listen, &listen.to_string())
+    }
+
+    /// The metrics with this label.
+    pub(crate) fn named(&self, listen: Listen, label: &str) -> ListenerMetrics {
         ListenerMetrics {
             listen,
-            connections: self.connections.member(&url),
-            accepted: self.accepted.member(&url),
-            bytes_received: self.bytes_received.member(&url),
-            bytes_sent: self.bytes_sent.member(&url),
+            connections: self.connections.member(label),
+            accepted: self.accepted.member(label),
+            bytes_received: self.bytes_received.member(label),
+            bytes_sent: self.bytes_sent.member(label),
         }
     }
 

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
+use phalanx::blocking::blocking;
 use phalanx::net::Listener;
 use phalanx::runtime::{StartContext, Started};
-use phalanx::{CallError, Graph};
+use phalanx::{CallError, Graph, Runtime};
 use phalanx_access::Passwords;
 use phalanx_service::{
     Inherited, ListenerControl, ListenerManager, Listeners, Operator, Serving, SighupHandler,
@@ -23,6 +24,7 @@ use phalanx_tls::{CertificateError, Certificates, Clients, TlsStages};
 
 use crate::access::{self, Access};
 use crate::admin;
+use crate::bridge::manage;
 use crate::config::Config;
 use crate::connection::accept::accept;
 use crate::context::stages::Stages;
@@ -33,6 +35,7 @@ use crate::events::EventLog;
 use crate::events::drops::DropReason;
 use crate::limits::refused_logins::RefusedLogins;
 use crate::limits::settings::{Settings, SharedSettings};
+use crate::link::status::Bridges;
 use crate::listen::{Listen, Scheme};
 use crate::serve::error::{ServeError, lines};
 use crate::serve::log::log;
@@ -103,6 +106,9 @@ impl Broker {
             Stages::declare(graph, config, &settings, (&access, &counters), store);
         config.log.apply(counters.drops.events());
         let names = Arc::new(Names::new());
+        // Two threads, so that an unreachable name server delays only one bridge.
+        let resolver = blocking(graph, "bridges").threads(2).state(());
+        let bridges = Arc::new(Bridges::new(names.broker_id(), resolver));
         let current = settings.load();
         let (config, guard) = (current.config.clone(), current.guard.clone());
         let connection_limit = Arc::default();
@@ -122,6 +128,7 @@ impl Broker {
             tls,
             wal,
             delivery_limiter,
+            bridges,
         };
         Self { context, settings }
     }
@@ -137,9 +144,13 @@ impl Broker {
         &self.context.delivery_limiter
     }
 
-    /// Starts the maintenance of recovered state. Called on each processor, before [`accept`](Self::accept).
+    /// Starts the maintenance of recovered state, and the bridges. Called on each processor, before [`accept`](Self::accept).
     pub fn begin(&self, start: &StartContext) {
         let Context { stages, config, wal, .. } = &self.context;
+        let (context, settings) = (self.context.clone(), self.settings.clone());
+        let processor = start.processor();
+        // At the start no stage is full.
+        let _ = stages.control.dispatch(move |_| manage(context, settings, processor));
         if start.processor() == 0 && wal.is_enabled() {
             wal.begin();
             for partition in 0..config.runtime.workers {
@@ -245,8 +256,10 @@ fn run(
     let broker = Broker::declare_with(&mut graph, &config, access.clone(), (store, tls.clone()));
     let settings = broker.settings.clone();
     let events = broker.context.events().clone();
+    let bridges = broker.context.bridges.clone();
     let running = config.clone();
-    let hangups = on_reload(Reloader { settings, access, tls, listeners, events, running });
+    let hangups =
+        on_reload(Reloader { settings, access, tls, listeners, events, bridges, running });
     let start = |start: &StartContext| {
         broker.begin(start);
         let ends = hangups.as_ref().filter(|_| start.processor() == 0).map(SighupHandler::handle);
@@ -270,6 +283,8 @@ fn run(
     let of_admin = broker.context.clone();
     let pages = move |request| admin::answer(of_admin.clone(), request);
     let runtime = config.runtime.build().admin_pages("/broker", pages);
+    let runtime =
+        broker.context.bridges.counters().into_iter().fold(runtime, Runtime::register_counters);
     let up = |up: &Started| {
         ready(&Serving { addresses: &addresses, urls: &urls, warnings: &warnings, up });
     };

@@ -15,6 +15,7 @@ use crate::access::{self, Access};
 use crate::config::{Config, Security, Tls};
 use crate::events::EventLog;
 use crate::limits::settings::{Settings, SharedSettings};
+use crate::link::status::Bridges;
 use crate::listen::Scheme;
 use crate::serve::error::ServeError;
 
@@ -25,6 +26,7 @@ pub struct Reloader {
     pub(crate) tls: Option<(Arc<Certificates>, Option<Clients>)>,
     pub(crate) listeners: Listeners<Scheme>,
     pub(crate) events: EventLog,
+    pub(crate) bridges: Arc<Bridges>,
     /// The settings of the start, for those that need a restart.
     pub(crate) running: Config,
 }
@@ -68,6 +70,7 @@ impl Reload for Reloader {
         self.access.store(Arc::new(policy));
         let settings = Settings::new(followed, Some(&self.settings.load()));
         self.settings.store(Arc::new(settings));
+        self.bridges.wake();
         let added = self.listeners.apply(change);
         Ok(Reloaded { added, needs_restart, warnings, version: None, files })
     }

@@ -62,6 +62,14 @@ impl Sessions {
         Err(Reason::RECEIVE_MAXIMUM_EXCEEDED)
     }
 
+    /// Forgets all QoS 2 messages of a client that has lost its state.
+    pub(super) fn forget_received(&mut self, key: ClientKey, connection_id: u64) -> Lsn {
+        let session = self.get(key).filter(|session| session.is_on(connection_id));
+        let ids: Vec<_> =
+            session.map_or_else(Vec::new, |session| session.received.keys().copied().collect());
+        self.release(key, connection_id, &ids).1
+    }
+
     /// Forgets QoS 2 messages that the client will not send again. Returns for each whether it was registered.
     pub(super) fn release(
         &mut self,

@@ -1,5 +1,7 @@
 //! Sessions as the admin pages show them, and the disconnection of clients by an operator.
 
+use std::sync::Arc;
+
 use phalanx::Call;
 use phalanx_mqtt::{Reason, Version};
 use serde::Serialize;
@@ -126,6 +128,19 @@ impl Sessions {
         count
     }
 
+    /// The identifiers of clients with this prefix.
+    fn clients_with(&mut self, prefix: &str) -> Vec<Arc<str>> {
+        let all = self.all_sessions().filter(|session| session.client_id.starts_with(prefix));
+        all.map(|session| session.client_id.clone()).collect()
+    }
+
+    /// The keys of a client's subscriptions.
+    fn subscription_keys(&mut self, client: &str) -> Vec<Box<str>> {
+        let slot = self.names.get(client).copied();
+        let session = slot.and_then(|slot| self.at(slot));
+        session.map_or_else(Vec::new, |session| session.keys.iter().cloned().collect())
+    }
+
     /// Ends a session, connected or not. Returns whether it existed.
     fn end_session(&mut self, client: &str, effects: &mut Effects) -> bool {
         let Some(slot) = self.names.get(client).copied() else { return false };
@@ -176,6 +191,24 @@ impl SessionStage {
     pub(crate) fn kick(self, partition: usize, kick: Kick) -> Call<usize> {
         self.0.call_partition(partition, move |sessions| async move {
             sessions.with(|sessions| sessions.kick(&kick))
+        })
+    }
+
+    /// The identifiers of a partition's clients with this prefix.
+    pub(crate) fn clients_with(
+        self,
+        partition: usize,
+        prefix: &'static str,
+    ) -> Call<Vec<Arc<str>>> {
+        self.0.call_partition(partition, move |sessions| async move {
+            sessions.with(|sessions| sessions.clients_with(prefix))
+        })
+    }
+
+    /// The keys of a client's subscriptions.
+    pub(crate) fn subscription_keys(self, client: Arc<str>) -> Call<Vec<Box<str>>> {
+        self.0.call_partition(partition_of(&client, self.1), move |sessions| async move {
+            sessions.with(|sessions| sessions.subscription_keys(&client))
         })
     }
 

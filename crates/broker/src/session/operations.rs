@@ -166,6 +166,14 @@ impl SessionStage {
         })
     }
 
+    /// Forgets all QoS 2 messages of a client that has lost its state. Returns whether that is on disk.
+    pub(crate) fn forget_received(self, key: ClientKey, connection_id: u64) -> Call<bool> {
+        self.0.call_partition(key.partition.into(), move |sessions| async move {
+            let lsn = sessions.with(|sessions| sessions.forget_received(key, connection_id));
+            durable_within_timeout(&sessions, lsn).await.is_ok()
+        })
+    }
+
     /// Abandons QoS 2 messages of a client: when they are retransmitted, they are new. They were not
     /// recorded, so there is nothing to wait for.
     pub(crate) fn abandon(

@@ -1,4 +1,4 @@
-//! The transport of a connection: TCP or TLS, and WebSocket over either.
+//! The transport of a connection: TCP or TLS, WebSocket over either, and the link of a bridge.
 //!
 //! One operation reads and one writes. The state that TLS and WebSocket need while waiting is boxed, so that
 //! plain connections do not reserve memory for it.
@@ -16,6 +16,7 @@ use phalanx::time::now;
 use phalanx_tls::Wire;
 
 use crate::limits::peer::LINGER;
+use crate::link::Link;
 use crate::transport::outbox::Outbox;
 use crate::transport::websocket::WebSocket;
 
@@ -25,6 +26,8 @@ pub(crate) enum Transport {
     Wire(Wire),
     /// WebSocket over TCP or TLS.
     WebSocket(Box<WebSocket>),
+    /// The connection of a bridge to a remote broker.
+    Link(Box<Link>),
 }
 
 impl Transport {
@@ -33,6 +36,8 @@ impl Transport {
         match self {
             Self::Wire(wire) => wire.read(buffer, timeout).await,
             Self::WebSocket(socket) => Box::pin(socket.read(buffer, timeout)).await,
+            // It has its own keep-alive.
+            Self::Link(link) => Box::pin(link.read(buffer)).await,
         }
     }
 
@@ -41,6 +46,7 @@ impl Transport {
         match self {
             Self::Wire(wire) => wire.write(bytes, timeout).await,
             Self::WebSocket(socket) => Box::pin(socket.write(bytes, timeout)).await,
+            Self::Link(link) => Box::pin(link.write(bytes, timeout)).await,
         }
     }
 
@@ -49,6 +55,7 @@ impl Transport {
         match self {
             Self::Wire(wire) => wire.finish(timeout).await,
             Self::WebSocket(socket) => Box::pin(socket.finish(timeout)).await,
+            Self::Link(link) => Box::pin(link.wire().finish(timeout)).await,
         }
     }
 
@@ -81,13 +88,22 @@ impl Transport {
     /// Whether the transport itself has output, such as WebSocket pongs.
     #[inline]
     pub(crate) fn has_answers(&self) -> bool {
-        matches!(self, Self::WebSocket(socket) if socket.has_answers())
+        match self {
+            Self::Wire(_) => false,
+            Self::WebSocket(socket) => socket.has_answers(),
+            Self::Link(link) => link.has_answers(),
+        }
     }
 
     /// Registers the outbox whose sender writes the transport's own output.
     pub(crate) fn has_sender(&self, outbox: &Rc<Outbox>) {
-        if let Self::WebSocket(socket) = self {
-            socket.has_sender(outbox.clone());
+        match self {
+            Self::Wire(_) => (),
+            Self::WebSocket(socket) => socket.has_sender(outbox.clone()),
+            Self::Link(link) => {
+                let outbox = outbox.clone();
+                link.has_sender(move || outbox.nudge());
+            }
         }
     }
 
@@ -105,6 +121,7 @@ impl Transport {
         match self {
             Self::Wire(wire) => wire,
             Self::WebSocket(socket) => socket.wire(),
+            Self::Link(link) => link.wire(),
         }
     }
 }

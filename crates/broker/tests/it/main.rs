@@ -1,5 +1,6 @@
 //! Tests of the broker in this process, on real sockets and in simulation.
 
+mod bridges;
 mod common;
 mod configuration;
 mod simulation;

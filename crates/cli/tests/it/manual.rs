@@ -70,8 +70,15 @@ fn help_and_reference_agree() {
         let mut flags = 0;
         for (key, row) in rows {
             let name = key.trim_start_matches("runtime.").trim_start_matches("host.");
-            let in_list =
-                ["cache-control", "content-type", "header", "redirect", "rewrite", "auth"];
+            let in_list = [
+                "cache-control",
+                "content-type",
+                "header",
+                "redirect",
+                "rewrite",
+                "auth",
+                "bridge",
+            ];
             let table = name.split_once('.').map_or("", |(table, _)| table);
             let flag = name.replace('.', "-");
             let text = row.rsplit('|').nth(1).unwrap().trim();

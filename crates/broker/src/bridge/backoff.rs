@@ -1,0 +1,58 @@
+//! Delays between attempts to connect: exponential, with jitter.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+/// The delays of one bridge.
+pub(super) struct Backoff {
+    least: Duration,
+    most: Duration,
+    /// Distinguishes bridges, so that those that lost their connections together do not return together.
+    seed: String,
+    failures: u32,
+}
+
+impl Backoff {
+    pub(super) fn new(least: Duration, most: Duration, seed: String) -> Self {
+        Self { least, most, seed, failures: 0 }
+    }
+
+    /// A connection lasted this long. After a long one, the delays begin anew.
+    pub(super) fn lasted(&mut self, duration: Duration) {
+        if duration >= self.most {
+            self.failures = 0;
+        }
+    }
+
+    /// The next delay: between half of the nominal delay and all of it.
+    pub(super) fn next(&mut self, now: Duration) -> Duration {
+        let nominal = self.least.saturating_mul(1 << self.failures.min(20)).min(self.most);
+        self.failures = self.failures.saturating_add(1);
+        let mut hasher = DefaultHasher::new();
+        (&self.seed, self.failures, now).hash(&mut hasher);
+        let part = hasher.finish() % 1024;
+        nominal / 2 + nominal / 2 * part as u32 / 1024
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_the_maximum() {
+        let at = Duration::from_secs;
+        let mut backoff = Backoff::new(at(1), at(30), "a".into());
+        for nominal in [1, 2, 4, 8, 16, 30, 30] {
+            let delay = backoff.next(at(7));
+            assert!(delay >= at(nominal) / 2 && delay <= at(nominal), "{delay:?} of {nominal}");
+        }
+        backoff.lasted(at(29));
+        assert!(backoff.next(at(7)) >= at(15));
+        backoff.lasted(at(30));
+        assert!(backoff.next(at(7)) <= at(1));
+        let mut other = Backoff::new(at(1), at(30), "b".into());
+        let mut one = Backoff::new(at(1), at(30), "a".into());
+        assert_ne!(one.next(at(7)), other.next(at(7)));
+    }
+}

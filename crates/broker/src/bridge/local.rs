@@ -1,0 +1,189 @@
+//! The session of a bridge and its subscriptions at this broker.
+
+use std::cell::Cell;
+use std::num::NonZero;
+use std::sync::Arc;
+
+use phalanx_mqtt::{Reason, RetainHandling, SubscribeOptions, Version};
+
+use crate::access::{BRIDGE_CLIENTS, Identity};
+use crate::config::Bridge;
+use crate::content::parse::{PacketFilter, parse};
+use crate::context::Context;
+use crate::events::Origin;
+use crate::link::topics::{Forwarded, TopicMap};
+use crate::requests::SubscriptionRequest;
+use crate::session::close::Closing;
+use crate::session::open::{Opened, Opening};
+
+/// The side of a bridge at this broker.
+pub(super) struct Local {
+    context: Context,
+    bridge: Arc<Bridge>,
+    map: Arc<TopicMap>,
+    pub(super) client: Arc<str>,
+    /// Whether the session has the retained messages of its topics.
+    has_retained: Cell<bool>,
+}
+
+/// The limits of the connection that a session is opened for.
+#[derive(Clone, Copy)]
+pub(super) struct ConnectionLimits {
+    pub(super) origin: Option<Origin>,
+    pub(super) receive_maximum: u16,
+    /// Maximum packet size, in bytes.
+    pub(super) most: usize,
+}
+
+impl Local {
+    pub(super) fn new(context: Context, bridge: Arc<Bridge>, map: Arc<TopicMap>) -> Self {
+        let client = format!("{BRIDGE_CLIENTS}{}", bridge.name).into();
+        Self { context, bridge, map, client, has_retained: Cell::new(false) }
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        Identity { user: None, client: self.client.clone() }
+    }
+
+    /// Whether the session is kept while the remote broker is away.
+    pub(super) fn is_persistent(&self) -> bool {
+        !self.bridge.local_clean_start
+    }
+
+    /// Opens the session once, so that it queues messages until the remote broker is connected.
+    ///
+    /// # Errors
+    /// A description of the error.
+    pub(super) async fn prepare(&self) -> Result<(), String> {
+        if !self.is_persistent() {
+            return Ok(());
+        }
+        let limits = ConnectionLimits { origin: None, receive_maximum: u16::MAX, most: usize::MAX };
+        let opened = self.attach(limits).await?;
+        let retain_handling = RetainHandling::DoNotSend;
+        let subscribed = match self.unsubscribe_others(&opened).await {
+            Ok(()) => self.subscribe(&opened, retain_handling).await,
+            Err(why) => Err(why),
+        };
+        self.detach(&opened).await;
+        subscribed
+    }
+
+    /// Opens the session for a connection. The first connection gets the retained messages.
+    ///
+    /// # Errors
+    /// A description of the error.
+    pub(super) async fn open(&self, limits: ConnectionLimits) -> Result<Opened, String> {
+        let opened = self.attach(limits).await?;
+        if !opened.present || !self.has_retained.get() {
+            let subscribed = self.subscribe(&opened, RetainHandling::Send).await;
+            if let Err(why) = subscribed {
+                self.detach(&opened).await;
+                return Err(why);
+            }
+        }
+        Ok(opened)
+    }
+
+    /// The connection lasted long enough to send the retained messages.
+    pub(super) fn has_sent_retained(&self) {
+        self.has_retained.set(true);
+    }
+
+    /// Ends the session of a removed bridge.
+    pub(super) async fn end(&self) {
+        let sessions = self.context.stages.sessions;
+        let ended = sessions.end_session(self.client.to_string(), self.context.stages.routing);
+        // While the broker is full, the session stays until the next start.
+        let _ = ended.await;
+    }
+
+    async fn attach(&self, limits: ConnectionLimits) -> Result<Opened, String> {
+        let ConnectionLimits { origin, receive_maximum, most } = limits;
+        let opening = Opening {
+            client_id: self.client.clone(),
+            origin,
+            user: None,
+            version: Version::V5,
+            clean_start: !self.is_persistent(),
+            expiry: if self.is_persistent() { u32::MAX } else { 0 },
+            receive_maximum,
+            most,
+            // The link has its own, of the remote topics.
+            most_aliases: 0,
+            will: None,
+        };
+        let stages = self.context.stages;
+        match stages.sessions.open(opening, stages.routing).await {
+            Ok(Ok(opened)) => Ok(opened),
+            Ok(Err(reason)) => {
+                Err(format!("this broker cannot keep the bridge's session: {reason}"))
+            }
+            Err(error) => Err(format!("this broker is busy: {error}")),
+        }
+    }
+
+    /// Detaches the session from a connection.
+    pub(super) async fn detach(&self, opened: &Opened) {
+        let (stages, closing) = (self.context.stages, Closing { will: false, expiry: None });
+        let (key, number) = (opened.key, opened.connection_id);
+        // If the broker is full, the next connection takes the session over.
+        let _ = stages.sessions.close(key, number, closing, stages.routing).await;
+    }
+
+    /// Removes subscriptions of an earlier configuration.
+    async fn unsubscribe_others(&self, opened: &Opened) -> Result<(), String> {
+        let stages = self.context.stages;
+        let keys = stages.sessions.subscription_keys(self.client.clone());
+        let mut keys = keys.await.map_err(|error| format!("this broker is busy: {error}"))?;
+        let wanted = self.requests(RetainHandling::DoNotSend)?;
+        keys.retain(|key| wanted.iter().all(|own| own.key != *key));
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let reasons = stages.sessions.unsubscribe(opened.key, keys, stages.routing).await;
+        match reasons.unwrap_or_default().iter().find(|reason| reason.is_failure()) {
+            None => Ok(()),
+            Some(reason) => Err(format!("cannot remove earlier subscriptions: {reason}")),
+        }
+    }
+
+    async fn subscribe(&self, opened: &Opened, retained: RetainHandling) -> Result<(), String> {
+        let requests: Vec<_> = self.requests(retained)?.into_iter().map(Ok).collect();
+        if requests.is_empty() {
+            return Ok(());
+        }
+        let (stages, key, number) = (self.context.stages, opened.key, opened.connection_id);
+        let reasons = stages.sessions.subscribe(key, number, requests, stages.routing).await;
+        let reasons = reasons.unwrap_or_else(|_| vec![Reason::SERVER_BUSY]);
+        match reasons.iter().find(|reason| reason.is_failure()) {
+            None => Ok(()),
+            Some(reason) => Err(format!("cannot subscribe to the topics of this broker: {reason}")),
+        }
+    }
+
+    /// The subscriptions of the configuration.
+    fn requests(
+        &self,
+        retain_handling: RetainHandling,
+    ) -> Result<Vec<SubscriptionRequest>, String> {
+        let policy = self.context.access.load();
+        let identity = self.identity();
+        let request = |(id, own): (u32, &Forwarded)| {
+            let filter = own.topic.filter.as_deref();
+            let parsed =
+                parse(&own.local, PacketFilter::configured(filter, own.topic.json_payload))?;
+            let options = SubscribeOptions {
+                qos: own.qos,
+                no_local: self.bridge.no_local,
+                retain_as_published: self.bridge.retain_as_published,
+                retain_handling,
+            };
+            let covered = policy.may_subscribe(&identity, &own.local);
+            let covered = covered.ok_or("the access list excludes it")?;
+            let (key, content, identifier) = (parsed.key, parsed.content, NonZero::new(id));
+            Ok(SubscriptionRequest { key, content, options, identifier, covered })
+        };
+        self.map.outgoing().map(request).collect()
+    }
+}

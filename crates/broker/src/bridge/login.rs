@@ -1,0 +1,262 @@
+//! CONNECT and SUBSCRIBE at the remote broker.
+
+use std::time::Duration;
+
+use phalanx::net::IoTimeout;
+use phalanx::time::now;
+use phalanx_mqtt::{
+    ConnAck, Connect, Delivery, Frame, Kind, Packet, PacketId, Properties, Property,
+    PropertyBuffer, Publish, QoS, Reason, RetainHandling, SubAck, Subscribe, SubscribeOptions,
+    SubscriptionBuffer, Version, Will,
+};
+use phalanx_tls::Wire;
+
+use crate::config::{Bridge, Limits};
+use crate::link::topics::TopicMap;
+
+/// The packet identifier of SUBSCRIBE. Sessions number their messages from 1.
+const SUBSCRIBE_ID: PacketId = PacketId::MAX;
+
+/// What the remote broker grants a bridge.
+pub(super) struct Granted {
+    /// Whether the remote broker has resumed the bridge's session.
+    pub(super) is_present: bool,
+    pub(super) receive_maximum: u16,
+    /// Maximum packet size, in bytes.
+    pub(super) most: usize,
+    pub(super) aliases: u16,
+    /// In seconds; 0 for none.
+    pub(super) keep_alive: u16,
+    pub(super) retain_available: bool,
+    max_qos: QoS,
+    /// Packets that were received already.
+    pub(super) rest: Vec<u8>,
+}
+
+/// A login at a remote broker.
+pub(super) struct Login<'a> {
+    pub(super) wire: &'a Wire,
+    pub(super) bridge: &'a Bridge,
+    pub(super) map: &'a TopicMap,
+    pub(super) limits: &'a Limits,
+    pub(super) password: Option<&'a str>,
+    /// Bytes by which packets of the remote broker may grow.
+    pub(super) growth: usize,
+    begun: Duration,
+    input: Vec<u8>,
+}
+
+impl<'a> Login<'a> {
+    pub(super) fn new(
+        wire: &'a Wire,
+        (bridge, map): (&'a Bridge, &'a TopicMap),
+        limits: &'a Limits,
+        (password, growth): (Option<&'a str>, usize),
+    ) -> Self {
+        Self { wire, bridge, map, limits, password, growth, begun: now(), input: Vec::new() }
+    }
+
+    /// Connects and subscribes.
+    ///
+    /// # Errors
+    /// A description of the error.
+    pub(super) async fn run(mut self) -> Result<Granted, String> {
+        self.say(&self.connect()?).await?;
+        let mut granted = self.connack().await?;
+        if self.map.incoming().next().is_some() {
+            let subscribe = self.subscribe(&granted)?;
+            self.say(&subscribe).await?;
+            self.suback().await?;
+        }
+        if let Some(topic) = &self.bridge.notification_topic {
+            let own = self.state(topic, "1", granted.retain_available);
+            self.say(&encoded(&Packet::Publish(own))?).await?;
+        }
+        granted.rest = self.input;
+        Ok(granted)
+    }
+
+    fn connect(&self) -> Result<Vec<u8>, String> {
+        let Bridge { client_id, username, keep_alive, clean_start, .. } = self.bridge;
+        let mut properties = PropertyBuffer::new();
+        let packet_size = self.limits.packet_size.saturating_sub(self.growth);
+        for property in [
+            Property::SessionExpiry(self.bridge.session_expiry),
+            Property::ReceiveMaximum(self.limits.receive_maximum),
+            Property::MaximumPacketSize(u32::try_from(packet_size.max(128)).unwrap_or(u32::MAX)),
+            Property::TopicAliasMaximum(self.limits.topic_alias),
+        ] {
+            properties.push(property).map_err(|error| error.to_string())?;
+        }
+        let will = self.bridge.notification_topic.as_deref().map(|topic| Will {
+            topic,
+            payload: b"0",
+            qos: QoS::AtMostOnce,
+            retain: true,
+            properties: Properties::NONE,
+        });
+        encoded(&Packet::Connect(Connect {
+            version: Version::V5,
+            client_id,
+            clean_start: *clean_start,
+            keep_alive: *keep_alive,
+            username: username.as_deref(),
+            password: self.password.map(str::as_bytes),
+            will,
+            properties: properties.get(),
+        }))
+    }
+
+    async fn connack(&mut self) -> Result<Granted, String> {
+        let length = loop {
+            if let Some(frame) = self.frame(0)? {
+                break frame.length();
+            }
+            self.read().await?;
+        };
+        let frame = self.frame(0)?.ok_or("CONNACK is incomplete")?;
+        let granted = match Packet::decode(frame, Version::V5).map_err(|error| error.to_string())? {
+            Packet::ConnAck(ack) if ack.reason == Reason::SUCCESS => self.granted(&ack)?,
+            Packet::ConnAck(ack) => return Err(refusal(&ack)),
+            _ => return Err("the remote broker did not answer CONNECT with CONNACK".into()),
+        };
+        self.input.drain(..length);
+        Ok(granted)
+    }
+
+    fn granted(&self, ack: &ConnAck<'_>) -> Result<Granted, String> {
+        let mut granted = Granted {
+            is_present: ack.session_present,
+            receive_maximum: u16::MAX,
+            most: Frame::MAX_BODY,
+            aliases: 0,
+            keep_alive: self.bridge.keep_alive,
+            retain_available: true,
+            max_qos: QoS::ExactlyOnce,
+            rest: Vec::new(),
+        };
+        for property in ack.properties {
+            match property {
+                Property::ReceiveMaximum(number) => granted.receive_maximum = number,
+                Property::MaximumPacketSize(bytes) => granted.most = bytes as usize,
+                Property::TopicAliasMaximum(number) => granted.aliases = number,
+                Property::ServerKeepAlive(seconds) => granted.keep_alive = seconds,
+                Property::RetainAvailable(is) => granted.retain_available = is,
+                Property::MaximumQos(qos) => {
+                    granted.max_qos = QoS::of(qos).map_err(|error| error.to_string())?;
+                }
+                _ => (),
+            }
+        }
+        match self.map.outgoing().find(|(_, own)| own.qos > granted.max_qos) {
+            None => Ok(granted),
+            Some((_, own)) => Err(format!(
+                "the remote broker accepts messages up to QoS {}; set `qos` of the topic {:?} to at most that",
+                granted.max_qos as u8, own.local
+            )),
+        }
+    }
+
+    fn subscribe(&self, granted: &Granted) -> Result<Vec<u8>, String> {
+        let mut filters = SubscriptionBuffer::default();
+        for own in self.map.incoming() {
+            let options = SubscribeOptions {
+                qos: own.qos,
+                no_local: self.bridge.no_local,
+                retain_as_published: self.bridge.retain_as_published,
+                // A resumed session has got them already.
+                retain_handling: RetainHandling::SendIfNew,
+            };
+            filters.push(&own.remote, options).map_err(|error| error.to_string())?;
+        }
+        let filters = filters.to_subscribe();
+        let subscribe = Subscribe { id: SUBSCRIBE_ID, filters, properties: Properties::NONE };
+        let mut bytes = Vec::new();
+        match Packet::Subscribe(subscribe).encode_within(Version::V5, granted.most, &mut bytes) {
+            Ok(()) => Ok(bytes),
+            Err(error) => Err(format!("cannot subscribe to all topics at once: {error}")),
+        }
+    }
+
+    /// Waits for SUBACK. Other packets stay in the input.
+    async fn suback(&mut self) -> Result<(), String> {
+        let mut at = 0;
+        loop {
+            while let Some(frame) = self.frame(at)? {
+                let length = frame.length();
+                if frame.kind() == Kind::SubAck {
+                    let packet = Packet::decode(frame, Version::V5);
+                    let Packet::SubAck(ack) = packet.map_err(|error| error.to_string())? else {
+                        return Err("SUBACK is malformed".into());
+                    };
+                    self.check(&ack)?;
+                    self.input.drain(at..at + length);
+                    return Ok(());
+                }
+                at += length;
+            }
+            self.read().await?;
+        }
+    }
+
+    fn check(&self, ack: &SubAck<'_>) -> Result<(), String> {
+        for (own, reason) in self.map.incoming().zip(ack.reasons) {
+            if Reason(*reason).is_failure() {
+                let why = Reason(*reason);
+                return Err(format!("the subscription to {:?} was refused: {why}", own.remote));
+            }
+        }
+        Ok(())
+    }
+
+    /// The message about the state of the bridge.
+    fn state<'b>(&self, topic: &'b str, payload: &'static str, retain: bool) -> Publish<'b> {
+        Publish {
+            topic,
+            payload: payload.as_bytes(),
+            delivery: Delivery::AtMostOnce,
+            retain,
+            duplicate: false,
+            properties: Properties::NONE,
+        }
+    }
+
+    fn frame(&self, at: usize) -> Result<Option<Frame<'_>>, String> {
+        let most = self.limits.packet_size;
+        Frame::split(&self.input[at..], most).map_err(|error| error.to_string())
+    }
+
+    fn timeout(&self) -> IoTimeout {
+        let left = self.limits.connect.saturating_sub(now() - self.begun);
+        IoTimeout::after(left).until_shutdown()
+    }
+
+    async fn say(&self, bytes: &[u8]) -> Result<(), String> {
+        let written = self.wire.write(bytes.to_vec(), self.timeout()).await;
+        written.map(drop).map_err(|error| error.to_string())
+    }
+
+    async fn read(&mut self) -> Result<(), String> {
+        let timeout = self.timeout();
+        match self.wire.read(&mut self.input, timeout).await {
+            Ok(0) => Err("the remote broker closed the connection during the login".into()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("no answer of the remote broker: {error}")),
+        }
+    }
+}
+
+fn encoded(packet: &Packet<'_>) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    packet.encode(Version::V5, &mut bytes).map_err(|error| error.to_string())?;
+    Ok(bytes)
+}
+
+/// The error of a refused CONNECT.
+fn refusal(ack: &ConnAck<'_>) -> String {
+    let text = ack.properties.iter().find_map(|property| match property {
+        Property::ReasonString(text) => Some(format!(" ({text})")),
+        _ => None,
+    });
+    format!("the remote broker refused the bridge: {}{}", ack.reason, text.unwrap_or_default())
+}

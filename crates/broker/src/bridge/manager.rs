@@ -1,0 +1,92 @@
+//! Starts and stops the bridges of a processor, as the configuration says.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::pin::pin;
+use std::rc::Rc;
+
+use phalanx::select;
+use phalanx::shutdown::draining;
+use phalanx::task::Either;
+
+use crate::access::BRIDGE_CLIENTS;
+use crate::bridge::supervisor::{Handle, supervise};
+use crate::config::Bridge;
+use crate::context::Context;
+use crate::limits::settings::SharedSettings;
+
+/// A bridge that runs, with its configuration.
+type Running = BTreeMap<String, (Bridge, Rc<Handle>)>;
+
+/// Runs the bridges of `processor` until shutdown. Each bridge belongs to one processor.
+pub(crate) async fn manage(context: Context, settings: SharedSettings, processor: usize) {
+    end_removed(&context, &settings, processor).await;
+    let (mut running, mut drained) = (Running::new(), pin!(draining()));
+    loop {
+        let changed = context.bridges.changed(processor);
+        apply(&context, &settings, processor, &mut running);
+        if let Either::Right(()) = select(changed, drained.as_mut()).await {
+            return;
+        }
+    }
+}
+
+/// Starts new bridges, stops removed ones, and replaces changed ones.
+fn apply(context: &Context, settings: &SharedSettings, processor: usize, running: &mut Running) {
+    let config = settings.load().config.clone();
+    let is_own = |bridge: &&Bridge| processor_of(&bridge.name, config.runtime.workers) == processor;
+    let wanted: Vec<_> = config.bridges.iter().filter(is_own).collect();
+    running.retain(|name, (_, handle)| {
+        let stays = wanted.iter().any(|bridge| bridge.name == *name);
+        if !stays {
+            handle.stop(true);
+        }
+        stays
+    });
+    for bridge in wanted {
+        let earlier = match running.get(&bridge.name) {
+            Some((old, _)) if old == bridge => continue,
+            Some((_, handle)) => {
+                handle.stop(false);
+                Some(handle.clone())
+            }
+            None => None,
+        };
+        let handle = Rc::new(Handle::default());
+        let (own, settings, of_bridge) = (context.clone(), settings.clone(), bridge.clone());
+        let handles = (handle.clone(), earlier);
+        let started =
+            context.stages.control.dispatch(move |_| supervise(own, settings, of_bridge, handles));
+        match started {
+            Ok(()) => drop(running.insert(bridge.name.clone(), (bridge.clone(), handle))),
+            Err(error) => {
+                eprintln!(
+                    "phalanx: bridge {}: cannot start: {error}; reload the configuration",
+                    bridge.name
+                );
+                running.remove(&bridge.name);
+            }
+        }
+    }
+}
+
+/// Ends the sessions of bridges that were removed from the configuration while the broker did not run.
+async fn end_removed(context: &Context, settings: &SharedSettings, partition: usize) {
+    let stages = context.stages;
+    let clients = stages.sessions.clients_with(partition, BRIDGE_CLIENTS).await;
+    let config = settings.load().config.clone();
+    for client in clients.unwrap_or_default() {
+        let name = client.strip_prefix(BRIDGE_CLIENTS).unwrap_or_default();
+        if config.bridges.iter().all(|bridge| bridge.name != name) {
+            // If the broker is full, the session stays until the next start.
+            let _ = stages.sessions.end_session(client.to_string(), stages.routing).await;
+        }
+    }
+}
+
+/// The processor that runs the bridge with this name.
+fn processor_of(name: &str, processors: usize) -> usize {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    (hasher.finish() % processors.max(1) as u64) as usize
+}

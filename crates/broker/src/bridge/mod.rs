@@ -1,0 +1,24 @@
+//! Bridges: MQTT clients that connect to other brokers and forward messages in both directions.
+//!
+//! A bridge is a session of this broker with an outgoing connection. Like that of a client, its session has
+//! subscriptions, a bounded queue that is kept while the remote broker is away (on disk, with a persistence
+//! directory), and a window of messages in flight. An operation of the control stage supervises each bridge: it
+//! connects, serves the connection as that of a client (see `link/mod.rs`), and connects again.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `manager.rs` | starts and stops the bridges of a processor, as the configuration says |
+//! | `supervisor.rs` | the life of one bridge |
+//! | `backoff.rs` | delays between attempts to connect |
+//! | `dial.rs` | TCP and TLS connections to the remote broker |
+//! | `login.rs` | CONNECT and SUBSCRIBE at the remote broker |
+//! | `local.rs` | the session and its subscriptions at this broker |
+
+mod backoff;
+mod dial;
+mod local;
+mod login;
+mod manager;
+mod supervisor;
+
+pub(crate) use manager::manage;

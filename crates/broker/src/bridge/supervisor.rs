@@ -1,0 +1,265 @@
+//! The life of one bridge: connect, serve the connection, connect again.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx::shutdown::{draining, is_draining};
+use phalanx::sync::Notify;
+use phalanx::time::now;
+use phalanx::{select, sleep};
+
+use crate::bridge::backoff::Backoff;
+use crate::bridge::dial::dial;
+use crate::bridge::local::{ConnectionLimits, Local};
+use crate::bridge::login::Login;
+use crate::config::bridge::Credentials;
+use crate::config::{Bridge, Remote};
+use crate::connection::bridged::{Bridged, serve_bridged};
+use crate::context::Context;
+use crate::events::Origin;
+use crate::limits::peer::Peer;
+use crate::limits::settings::SharedSettings;
+use crate::link::status::BridgeStatus;
+use crate::link::topics::TopicMap;
+use crate::link::{Link, LinkOptions};
+use crate::listen::Scheme;
+use crate::model::message::Message;
+use crate::requests::Item;
+use crate::transport::Transport;
+
+/// Duration of a connection after which its retained messages count as sent.
+const RETAINED_SENT: Duration = Duration::from_secs(5);
+
+/// What the manager of a processor holds of a running bridge.
+#[derive(Default)]
+pub(super) struct Handle {
+    is_stopped: Cell<bool>,
+    /// The bridge was removed from the configuration: its session ends too.
+    is_removed: Cell<bool>,
+    transport: RefCell<Option<Rc<Transport>>>,
+    wake: Notify,
+    is_done: Cell<bool>,
+    done: Notify,
+}
+
+impl Handle {
+    /// Stops the bridge.
+    pub(super) fn stop(&self, is_removed: bool) {
+        self.is_stopped.set(true);
+        self.is_removed.set(is_removed);
+        if let Some(transport) = &*self.transport.borrow() {
+            transport.shut();
+        }
+        self.wake.notify();
+    }
+
+    async fn finished(&self) {
+        while !self.is_done.get() {
+            self.done.notified().await;
+        }
+    }
+}
+
+/// Marks a bridge as done when its operation ends.
+struct Done(Rc<Handle>);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        self.0.is_done.set(true);
+        self.0.done.notify();
+    }
+}
+
+/// One running bridge.
+struct Supervisor {
+    context: Context,
+    settings: SharedSettings,
+    bridge: Arc<Bridge>,
+    map: Arc<TopicMap>,
+    local: Local,
+    status: Arc<BridgeStatus>,
+    handle: Rc<Handle>,
+}
+
+/// Runs a bridge until it is stopped, after the bridge that it replaces.
+pub(super) async fn supervise(
+    context: Context,
+    settings: SharedSettings,
+    bridge: Bridge,
+    (handle, earlier): (Rc<Handle>, Option<Rc<Handle>>),
+) {
+    let _done = Done(handle.clone());
+    if let Some(earlier) = earlier {
+        earlier.finished().await;
+    }
+    let (bridge, map) = (Arc::new(bridge.clone()), Arc::new(TopicMap::new(&bridge.topics)));
+    let status = context.bridges.status(&bridge.name);
+    let local = Local::new(context.clone(), bridge.clone(), map.clone());
+    let own = Supervisor { context, settings, bridge, map, local, status, handle };
+    own.run().await;
+    if own.handle.is_removed.get() {
+        own.local.end().await;
+        own.context.bridges.forget(&own.bridge.name);
+    }
+}
+
+impl Supervisor {
+    async fn run(&self) {
+        self.tell_state("0");
+        let Bridge { reconnect_delay, max_reconnect_delay, client_id, .. } = &*self.bridge;
+        let mut backoff = Backoff::new(*reconnect_delay, *max_reconnect_delay, client_id.clone());
+        let mut is_prepared = false;
+        while !self.is_ending() {
+            self.status.tries();
+            let prepared = match is_prepared {
+                true => Ok(()),
+                false => self.local.prepare().await,
+            };
+            is_prepared = prepared.is_ok();
+            let result = match prepared {
+                Ok(()) => Box::pin(self.attempt()).await,
+                Err(why) => Err(why),
+            };
+            if self.is_ending() {
+                return;
+            }
+            let (error, what) = match result {
+                Ok(duration) => {
+                    backoff.lasted(duration);
+                    let why = self.status.last_error();
+                    (why.unwrap_or_else(|| "connection lost".into()), "disconnected")
+                }
+                Err(why) => (why, "cannot connect"),
+            };
+            if self.status.failed(error.clone(), now()) || what == "disconnected" {
+                eprintln!("phalanx: bridge {}: {what}: {error}; trying again", self.bridge.name);
+            }
+            let delay = backoff.next(now());
+            select(select(sleep(delay), self.handle.wake.notified()), draining()).await;
+        }
+    }
+
+    fn is_ending(&self) -> bool {
+        self.handle.is_stopped.get() || is_draining()
+    }
+
+    /// Connects to the first available address, and serves the connection. Returns its duration.
+    ///
+    /// # Errors
+    /// A description of why no address is available.
+    async fn attempt(&self) -> Result<Duration, String> {
+        let credentials = self.credentials().await?;
+        let mut last = String::new();
+        for remote in &self.bridge.address {
+            match self.connect(remote, &credentials).await {
+                Ok(bridged) => return Ok(self.serve(bridged, remote).await),
+                Err(why) => last = format!("{remote}: {why}"),
+            }
+            if self.is_ending() {
+                break;
+            }
+        }
+        Err(last)
+    }
+
+    /// Reads the bridge's files anew, which may have been replaced.
+    async fn credentials(&self) -> Result<Credentials, String> {
+        let is_plain = self.bridge.address.iter().all(|remote| !remote.is_tls);
+        if is_plain && self.bridge.password_file.is_none() {
+            return Ok(Credentials { password: None, connector: None });
+        }
+        let bridge = self.bridge.clone();
+        let read = self.context.bridges.blocking.call(move |()| bridge.credentials());
+        read.await.map_err(|error| error.to_string())?
+    }
+
+    async fn connect(&self, remote: &Remote, credentials: &Credentials) -> Result<Bridged, String> {
+        let limits = self.settings.load().limits.clone();
+        let connector = credentials.connector.as_ref();
+        let (wire, address) = dial(&self.context, remote, connector, limits.connect).await?;
+        let of_bridge = (&*self.bridge, &*self.map);
+        let broker_id = self.context.bridges.broker_id.clone();
+        let broker_id = self.bridge.loop_detection.then_some(broker_id);
+        let growth = Link::growth(self.map.growth_to_local(), broker_id.as_deref());
+        let password = credentials.password.as_deref();
+        let login = Login::new(&wire, of_bridge, &limits, (password, growth));
+        let granted = Box::pin(login.run()).await?;
+        let scheme = if remote.is_tls { Scheme::Mqtts } else { Scheme::Mqtt };
+        let origin = Origin { address: Some(address), listen: scheme.at(address) };
+        let growth = Link::growth(self.map.growth_to_remote(), broker_id.as_deref());
+        let own = ConnectionLimits {
+            origin: Some(origin),
+            receive_maximum: granted.receive_maximum,
+            most: granted.most.saturating_sub(growth),
+        };
+        let opened = self.local.open(own).await?;
+        let sessions = self.context.stages.sessions;
+        // The remote broker numbers its messages anew, so an earlier message with the same number is another one.
+        if !granted.is_present {
+            let is_forgotten = sessions.forget_received(opened.key, opened.connection_id).await;
+            if !is_forgotten.unwrap_or(false) {
+                self.local.detach(&opened).await;
+                return Err("the disk makes no progress".into());
+            }
+        }
+        let link = Link::new(
+            wire,
+            granted.rest,
+            LinkOptions {
+                map: self.map.clone(),
+                broker_id,
+                retain_available: granted.retain_available,
+                local_most: limits.packet_size,
+                remote_most: granted.most,
+                local_aliases: limits.topic_alias,
+                remote_aliases: granted.aliases,
+                keep_alive: granted.keep_alive,
+                origin,
+                client: self.local.client.clone(),
+                counters: self.context.counters.clone(),
+                status: self.status.clone(),
+            },
+        );
+        let metrics = self.context.counters.bridges.named(origin.listen, &self.bridge.name);
+        Ok(Bridged {
+            stream: Rc::new(Transport::Link(Box::new(link))),
+            opened,
+            identity: self.local.identity(),
+            peer: Peer::of_bridge(origin, metrics),
+            most: granted.most,
+            persistent: self.local.is_persistent(),
+        })
+    }
+
+    /// Serves a connection to its end. Returns its duration.
+    async fn serve(&self, bridged: Bridged, remote: &Remote) -> Duration {
+        let (begun, name) = (now(), &self.bridge.name);
+        self.status.connected(&remote.to_string(), begun);
+        eprintln!("phalanx: bridge {name}: connected to {remote}");
+        self.tell_state("1");
+        self.handle.transport.replace(Some(bridged.stream.clone()));
+        if self.is_ending() {
+            bridged.stream.shut();
+        }
+        // A reload changes the settings of later connections.
+        let config = self.settings.load().config.clone();
+        Box::pin(serve_bridged(bridged, Context { config, ..self.context.clone() })).await;
+        self.handle.transport.replace(None);
+        self.tell_state("0");
+        let duration = now() - begun;
+        if duration >= RETAINED_SENT {
+            self.local.has_sent_retained();
+        }
+        duration
+    }
+
+    /// Publishes the state of the bridge at this broker, with mosquitto's topic.
+    fn tell_state(&self, state: &str) {
+        let topic = format!("$SYS/broker/connection/{}/state", self.bridge.name);
+        let message = Arc::new(Message::system(&topic, state.to_owned()));
+        // While the broker is full, the topic keeps the earlier state.
+        let _ = self.context.stages.routing.dispatch(Item::System(vec![message]));
+    }
+}

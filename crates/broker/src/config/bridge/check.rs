@@ -1,0 +1,153 @@
+//! Semantic checks of bridges.
+
+use phalanx_config::ConfigError;
+use phalanx_matcher::Filter;
+use phalanx_mqtt::topic;
+
+use crate::config::Config;
+use crate::config::bridge::{Bridge, BridgeTopic};
+
+impl Config {
+    /// Errors of all bridges.
+    pub(in crate::config) fn check_bridges(&self) -> Vec<ConfigError> {
+        let mut errors = Vec::new();
+        for (index, bridge) in self.bridges.iter().enumerate() {
+            let mut wrong = |key: &str, what: String| {
+                errors.push(ConfigError::of(format!("bridge[{index}]{key}"), what));
+            };
+            bridge.check(&mut wrong);
+            if self.bridges[..index].iter().any(|other| other.name == bridge.name) {
+                wrong(".name", format!("{:?} is the name of two bridges", bridge.name));
+            }
+        }
+        errors
+    }
+}
+
+impl Bridge {
+    fn check(&self, wrong: &mut impl FnMut(&str, String)) {
+        let Self { name, client_id, topics, .. } = self;
+        let well = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if name.len() > 64 || !name.bytes().all(well) {
+            let what = "expected at most 64 letters, digits, hyphens, underscores and dots";
+            wrong(".name", format!("found {name:?}, {what}"));
+        }
+        if client_id.len() > usize::from(u16::MAX) || client_id.contains('\0') {
+            wrong(".remote-client-id", "not a client identifier of MQTT".into());
+        }
+        if topics.is_empty() {
+            wrong("", "no topic is forwarded; add [[bridge.topic]]".into());
+        }
+        if self.password_file.is_some() && self.username.is_none() {
+            wrong(".remote-password-file", "requires `remote-username`".into());
+        }
+        if self.max_reconnect_delay < self.reconnect_delay {
+            wrong(".max-reconnect-delay", "is less than `reconnect-delay`".into());
+        }
+        if let Some(own) = &self.notification_topic
+            && !topic::is_name(own)
+        {
+            wrong(".notification-topic", format!("{own:?} is not a topic name"));
+        }
+        if let Some(tls) = &self.tls {
+            if tls.certificate.is_some() != tls.key.is_some() {
+                wrong(".tls", "`certificate` and `key` require each other".into());
+            }
+            if self.address.iter().all(|remote| !remote.is_tls) {
+                wrong(".tls", "no address uses TLS; write mqtts://".into());
+            }
+        }
+        for (index, topic) in topics.iter().enumerate() {
+            topic.check(&mut |key, what| wrong(&format!(".topic[{index}]{key}"), what));
+        }
+    }
+}
+
+impl BridgeTopic {
+    fn check(&self, wrong: &mut impl FnMut(&str, String)) {
+        let Self { pattern, local_prefix, remote_prefix, filter, .. } = self;
+        for (key, prefix) in [(".local-prefix", local_prefix), (".remote-prefix", remote_prefix)] {
+            if !prefix.is_empty() && !topic::is_name(prefix) {
+                wrong(key, format!("found {prefix:?}, expected text without wildcards"));
+            }
+        }
+        for (side, own) in [("local", self.local()), ("remote", self.remote())] {
+            if !topic::is_filter(&own) || own.contains('?') && side == "local" {
+                let what = format!("the {side} topic filter {own:?} is not valid");
+                wrong(".pattern", what);
+            } else if own.starts_with("$share/") || own.starts_with("$where") {
+                wrong(".pattern", format!("{own:?}: use a plain topic filter, and `filter`"));
+            }
+        }
+        if pattern.is_empty() && (local_prefix.is_empty() || remote_prefix.is_empty()) {
+            wrong("", "`pattern` may only be empty with both prefixes".into());
+        }
+        match filter {
+            Some(_) if !self.direction.is_out() => {
+                let what = "applies to messages to the remote broker; set direction = \"out\"";
+                wrong(".filter", what.into());
+            }
+            Some(text) => {
+                if let Err(error) = Filter::parse(text) {
+                    wrong(".filter", format!("invalid filter at {error}"));
+                }
+            }
+            None if self.json_payload => wrong(".json-payload", "requires `filter`".into()),
+            None => (),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> String {
+        let text =
+            format!("[[bridge]]\nname = \"a\"\naddress = \"b\"\nremote-client-id = \"c\"\n{text}");
+        let mut config = Config::new();
+        let read = phalanx_config::read(
+            &mut config,
+            &text,
+            "test",
+            std::path::Path::new(""),
+            &mut phalanx_config::Origins::default(),
+        );
+        assert!(read.is_ok(), "{text}: {read:?}");
+        let errors = config.check();
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn bridges_are_checked() {
+        let topic = |keys: &str| format!("topic = [{{ {keys} }}]\n");
+        assert_eq!(said(&topic("pattern = \"#\", direction = \"both\", qos = 2")), "");
+        assert_eq!(said(&topic("local-prefix = \"a/b\", remote-prefix = \"c\"")), "");
+        let a = topic("pattern = \"#\"");
+        for (text, expected) in [
+            ("".to_owned(), "no topic"),
+            (topic("pattern = \"a#\""), "not valid"),
+            (topic("pattern = \"\""), "both prefixes"),
+            (topic("pattern = \"a\", local-prefix = \"+/\""), "without wildcards"),
+            (topic("pattern = \"a\", qos = 3"), "0 to 2"),
+            (topic("pattern = \"$share/a/b\""), "plain topic filter"),
+            (topic("pattern = \"a\", filter = \"n >> 5\""), "column"),
+            (topic("pattern = \"a\", filter = \"n > 5\", direction = \"in\""), "direction"),
+            (topic("pattern = \"a\", json-payload = true"), "requires `filter`"),
+            (format!("{a}remote-password-file = \"x\"\n"), "remote-username"),
+            (format!("{a}max-reconnect-delay = \"1ms\"\n"), "is less"),
+            (format!("{a}notification-topic = \"#\"\n"), "not a topic name"),
+            (format!("{a}[bridge.tls]\nkey = \"k\"\n"), "require each other"),
+            (format!("{a}[bridge.tls]\nca = \"k\"\n"), "no address uses TLS"),
+            (
+                format!(
+                    "{a}[[bridge]]\nname = \"a\"\naddress = \"b\"\nremote-client-id = \"d\"\n{a}"
+                ),
+                "two bridges",
+            ),
+        ] {
+            let errors = said(&text);
+            assert!(errors.contains(expected), "{text}: {errors:?}");
+        }
+    }
+}

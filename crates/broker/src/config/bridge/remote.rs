@@ -1,0 +1,108 @@
+//! The address of a remote broker.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use phalanx_config::{Given, Value, Written};
+
+/// The address of a remote broker, such as `mqtts://broker.example.org`.
+///
+/// ```
+/// use phalanx_broker::Remote;
+///
+/// let remote: Remote = "mqtts://broker.example.org".parse()?;
+/// assert_eq!((remote.is_tls, remote.port), (true, 8883));
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remote {
+    /// Whether the connection uses TLS.
+    pub is_tls: bool,
+    /// A host name or an IP address.
+    pub host: String,
+    /// The TCP port.
+    pub port: u16,
+}
+
+impl fmt::Display for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_tls { "mqtts" } else { "mqtt" };
+        match self.host.contains(':') {
+            true => write!(f, "{scheme}://[{}]:{}", self.host, self.port),
+            false => write!(f, "{scheme}://{}:{}", self.host, self.port),
+        }
+    }
+}
+
+impl FromStr for Remote {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?}: expected {}", <Self as Value>::expected());
+        let (scheme, rest) = text.split_once("://").unwrap_or(("mqtt", text));
+        let is_tls = match scheme {
+            "mqtt" => false,
+            "mqtts" => true,
+            _ => return Err(wrong()),
+        };
+        let (host, port) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, "")) => (host, None),
+            Some((host, port)) => (host, Some(port.strip_prefix(':').ok_or_else(wrong)?)),
+            None => match rest.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (rest, None),
+            },
+        };
+        let well = host.parse::<IpAddr>().is_ok()
+            || !host.is_empty()
+                && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+        let port = match port {
+            None => Some(if is_tls { 8883 } else { 1883 }),
+            Some(port) => port.parse().ok().filter(|port| *port > 0),
+        };
+        let port = port.filter(|_| well).ok_or_else(wrong)?;
+        Ok(Self { is_tls, host: host.to_owned(), port })
+    }
+}
+
+impl Value for Remote {
+    fn kind() -> String {
+        "url".into()
+    }
+
+    fn expected() -> String {
+        "a URL such as \"mqtt://HOST:1883\", or \"mqtts://HOST\" for TLS; the default ports are 1883 and 8883".into()
+    }
+
+    fn read(value: &Given<'_>) -> Result<Self, String> {
+        value.as_str().and_then(|text| text.parse().ok()).ok_or_else(String::new)
+    }
+
+    fn print(value: &Self) -> Written {
+        value.to_string().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_remote_brokers() {
+        for (text, printed) in [
+            ("mqtt://a", "mqtt://a:1883"),
+            ("a.example.org:7", "mqtt://a.example.org:7"),
+            ("mqtts://[::1]", "mqtts://[::1]:8883"),
+            ("mqtts://[::1]:9", "mqtts://[::1]:9"),
+            ("mqtt://10.0.0.1:1", "mqtt://10.0.0.1:1"),
+        ] {
+            let remote: Remote = text.parse().unwrap();
+            assert_eq!(remote.to_string(), printed);
+            assert_eq!(printed.parse::<Remote>().unwrap(), remote);
+        }
+        for text in ["", "ws://a", "a:0", "a:x", "mqtt://", "a/b", "[::1", "[::1]8", "mqtt://u@a"] {
+            assert!(text.parse::<Remote>().is_err(), "{text}");
+        }
+    }
+}

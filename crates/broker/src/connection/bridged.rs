@@ -1,0 +1,48 @@
+//! The connection of a bridge to a remote broker, served like that of a client.
+
+use std::rc::Rc;
+
+use phalanx_mqtt::Version;
+
+use crate::access::Identity;
+use crate::connection::connect::{Accepted, begin};
+use crate::connection::reader::serve_accepted;
+use crate::context::Context;
+use crate::limits::peer::Peer;
+use crate::session::open::Opened;
+use crate::transport::Transport;
+
+/// A bridge's connection that both brokers have accepted.
+pub(crate) struct Bridged {
+    pub(crate) stream: Rc<Transport>,
+    pub(crate) opened: Opened,
+    pub(crate) identity: Identity,
+    pub(crate) peer: Peer,
+    /// Maximum packet size of the remote broker, in bytes.
+    pub(crate) most: usize,
+    pub(crate) persistent: bool,
+}
+
+/// Serves a bridge's connection to its end.
+pub(crate) async fn serve_bridged(bridged: Bridged, context: Context) {
+    let Bridged { stream, opened, identity, peer, most, persistent } = bridged;
+    let (version, peer) = (Version::V5, Rc::new(peer));
+    let outbox = begin(&stream, &context, (&identity, &opened), (version, most), &peer, |line| {
+        line.flag("session_present", opened.present);
+    });
+    let accepted = Accepted {
+        stream,
+        version,
+        key: opened.key,
+        connection_id: opened.connection_id,
+        identity,
+        durable_id: opened.durable_id,
+        outbox,
+        // The link pings the remote broker.
+        keep_alive: 0,
+        wants_reasons: false,
+        persistent,
+        peer,
+    };
+    serve_accepted(accepted, context, &mut Vec::new(), None).await;
+}

@@ -1,0 +1,83 @@
+//! Topic aliases in both directions of a link.
+
+use std::collections::HashMap;
+
+/// The aliases that the remote broker defines.
+#[derive(Debug, Default)]
+pub(super) struct IncomingAliases {
+    topics: Vec<Option<Box<str>>>,
+    most: usize,
+}
+
+impl IncomingAliases {
+    /// Of a remote broker that may use aliases up to `most`.
+    pub(super) fn new(most: u16) -> Self {
+        Self { topics: Vec::new(), most: most.into() }
+    }
+
+    /// The topic of a message with this topic, which may be empty, and alias. `None` if the alias is invalid or
+    /// undefined.
+    pub(super) fn resolve<'a>(&'a mut self, topic: &'a str, alias: u16) -> Option<&'a str> {
+        let index = usize::from(alias).checked_sub(1).filter(|index| *index < self.most)?;
+        if self.topics.len() <= index {
+            self.topics.resize(index + 1, None);
+        }
+        let known = &mut self.topics[index];
+        if !topic.is_empty() {
+            *known = Some(topic.into());
+        }
+        known.as_deref()
+    }
+}
+
+/// The aliases of topics for the remote broker. The first topics get aliases.
+#[derive(Debug, Default)]
+pub(super) struct OutgoingAliases {
+    topics: HashMap<String, u16>,
+    most: u16,
+}
+
+impl OutgoingAliases {
+    /// For a remote broker that accepts aliases up to `most`.
+    pub(super) fn new(most: u16) -> Self {
+        Self { topics: HashMap::new(), most }
+    }
+
+    /// The alias of a topic, and whether the remote broker does not know it yet.
+    pub(super) fn of(&mut self, topic: &str) -> Option<(u16, bool)> {
+        if let Some(alias) = self.topics.get(topic) {
+            return Some((*alias, false));
+        }
+        let alias = u16::try_from(self.topics.len()).ok().filter(|count| *count < self.most)? + 1;
+        self.topics.insert(topic.to_owned(), alias);
+        Some((alias, true))
+    }
+
+    /// Forgets the alias that was given last, of a message that was not sent.
+    pub(super) fn forget(&mut self, topic: &str) {
+        self.topics.remove(topic);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aliases_are_defined_and_used() {
+        let mut incoming = IncomingAliases::new(2);
+        assert_eq!(incoming.resolve("", 1), None, "undefined");
+        assert_eq!(incoming.resolve("a", 2), Some("a"));
+        assert_eq!(incoming.resolve("", 2), Some("a"));
+        assert_eq!(incoming.resolve("b", 2), Some("b"));
+        assert_eq!(incoming.resolve("c", 3), None);
+        assert_eq!(incoming.resolve("c", 0), None);
+        let mut outgoing = OutgoingAliases::new(2);
+        assert_eq!((outgoing.of("a"), outgoing.of("a")), (Some((1, true)), Some((1, false))));
+        assert_eq!(outgoing.of("b"), Some((2, true)));
+        assert_eq!(outgoing.of("c"), None);
+        outgoing.forget("b");
+        assert_eq!(outgoing.of("c"), Some((2, true)));
+        assert_eq!(OutgoingAliases::new(0).of("a"), None);
+    }
+}

@@ -1,0 +1,165 @@
+//! Packets from the remote broker.
+
+use std::io;
+
+use phalanx_mqtt::{
+    Ack, Delivery, Frame, Kind, Packet, Property, PropertyBuffer, Publish, Reason, Version, topic,
+};
+
+use crate::events::drops::{DropReason, Dropped};
+use crate::link::{Link, via};
+use crate::model::message;
+use crate::model::trie::is_shallow;
+
+impl Link {
+    /// Processes the complete packets in `raw`: appends those for the session to `buffer`. Returns their length.
+    pub(super) fn take(&self, raw: &[u8], buffer: &mut Vec<u8>) -> io::Result<usize> {
+        let mut taken = 0;
+        while let Some(frame) =
+            Frame::split(&raw[taken..], self.options.local_most).map_err(wrong)?
+        {
+            if self.is_ended.get() {
+                break;
+            }
+            let bytes = &raw[taken..taken + frame.length()];
+            taken += frame.length();
+            match frame.kind() {
+                Kind::PubAck | Kind::PubRec | Kind::PubRel | Kind::PubComp => {
+                    self.count_refused(frame);
+                    buffer.extend_from_slice(bytes);
+                }
+                Kind::PingResp | Kind::SubAck | Kind::UnsubAck => (),
+                _ => match Packet::decode(frame, Version::V5).map_err(wrong)? {
+                    Packet::Publish(publish) => self.receive(&publish, buffer)?,
+                    Packet::Disconnect(disconnect) => {
+                        self.options.status.disconnected(disconnect.reason);
+                        self.is_ended.set(true);
+                    }
+                    _ => return Err(invalid("a packet that servers do not send")),
+                },
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Counts a message that the remote broker refuses; the session does not send it again.
+    fn count_refused(&self, frame: Frame<'_>) {
+        let reason = match Packet::decode(frame, Version::V5) {
+            Ok(Packet::PubAck(ack) | Packet::PubRec(ack)) => ack.reason,
+            _ => return,
+        };
+        if reason.is_failure() {
+            let what = || Dropped {
+                client: Some(&self.options.client),
+                origin: Some(self.options.origin),
+                ..Dropped::default()
+            };
+            self.options.counters.drops.add(DropReason::BridgeRefused, 1, what);
+        }
+    }
+
+    /// Appends a message with its local topic, or acknowledges and drops it.
+    fn receive(&self, publish: &Publish<'_>, buffer: &mut Vec<u8>) -> io::Result<()> {
+        let (mut alias, mut properties) = (None, PropertyBuffer::new());
+        if publish.properties.are_user() {
+            properties.append(publish.properties);
+        } else {
+            for property in publish.properties {
+                match property {
+                    Property::TopicAlias(number) => alias = Some(number),
+                    Property::SubscriptionIdentifier(_) => (),
+                    other => properties.push(other).map_err(wrong)?,
+                }
+            }
+        }
+        let mut aliases = self.incoming.borrow_mut();
+        let name = match alias {
+            Some(alias) => aliases.resolve(publish.topic, alias),
+            None => Some(publish.topic).filter(|topic| !topic.is_empty()),
+        };
+        let name = name.ok_or_else(|| invalid("a topic alias that is not defined"))?;
+        let Some(local) = self.options.map.to_local(name) else {
+            self.reject(publish, name, DropReason::BridgeUnmapped);
+            return Ok(());
+        };
+        let own = self.options.broker_id.as_deref();
+        if own.is_some_and(|own| via::has_passed(publish.properties, own)) {
+            self.reject(publish, name, DropReason::BridgeLoop);
+            return Ok(());
+        }
+        if let Some(own) = own {
+            properties.push(Property::User(via::NAME, &via::received(own))).map_err(wrong)?;
+        }
+        let forwarded = Publish { topic: &local, properties: properties.get(), ..*publish };
+        let is_valid = topic::is_name(&local)
+            && is_shallow(&local)
+            && message::check(&local, forwarded.properties, publish.payload).is_ok();
+        let packet = Packet::Publish(forwarded);
+        let most = self.options.local_most;
+        if !is_valid || packet.encode_within(Version::V5, most, buffer).is_err() {
+            self.reject(publish, name, DropReason::BridgeInvalid);
+            return Ok(());
+        }
+        self.options.status.received.add(1);
+        Ok(())
+    }
+
+    /// Drops a message, and acknowledges it, so that the remote broker does not send it again.
+    fn reject(&self, publish: &Publish<'_>, name: &str, reason: DropReason) {
+        self.dropped(name, reason, true);
+        let answer = match publish.delivery {
+            Delivery::AtMostOnce => return,
+            Delivery::AtLeastOnce(id) => Packet::PubAck(Ack::of(id)),
+            // Its PUBREL will be answered with "packet identifier not found", which completes it.
+            Delivery::ExactlyOnce(id) => Packet::PubRec(Ack::of(id)),
+        };
+        // The packet is short.
+        let _ = answer.encode(Version::V5, &mut self.answers.borrow_mut());
+    }
+
+    /// Counts a dropped message.
+    pub(super) fn dropped(&self, topic: &str, reason: DropReason, is_publisher: bool) {
+        let what = || Dropped {
+            topic: Some(topic),
+            client: Some(&self.options.client),
+            user: None,
+            is_publisher,
+            origin: Some(self.options.origin),
+        };
+        self.options.counters.drops.add(reason, 1, what);
+    }
+
+    /// Adds a PINGREQ to the link's own packets.
+    pub(super) fn ping(&self) {
+        // The packet is short.
+        let _ = Packet::PingReq.encode(Version::V5, &mut self.answers.borrow_mut());
+    }
+}
+
+pub(super) fn invalid(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the remote broker sent {what}"))
+}
+
+pub(super) fn wrong(error: phalanx_mqtt::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+/// The reason for the end of a connection that the remote broker gets: a client may not send all of them.
+pub(super) fn for_server(reason: Reason) -> Reason {
+    match reason {
+        Reason::SUCCESS
+        | Reason::DISCONNECT_WITH_WILL
+        | Reason::UNSPECIFIED_ERROR
+        | Reason::MALFORMED_PACKET
+        | Reason::PROTOCOL_ERROR
+        | Reason::IMPLEMENTATION_SPECIFIC_ERROR
+        | Reason::TOPIC_NAME_INVALID
+        | Reason::RECEIVE_MAXIMUM_EXCEEDED
+        | Reason::TOPIC_ALIAS_INVALID
+        | Reason::PACKET_TOO_LARGE
+        | Reason::QUOTA_EXCEEDED
+        | Reason::ADMINISTRATIVE_ACTION
+        | Reason::PAYLOAD_FORMAT_INVALID => reason,
+        _ => Reason::DISCONNECT_WITH_WILL,
+    }
+}

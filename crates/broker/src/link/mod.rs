@@ -1,0 +1,28 @@
+//! The connection of a bridge to a remote broker, as a transport of the bridge's session.
+//!
+//! The session of a bridge is served like that of a client: the reader reads packets of the remote broker, and the
+//! sender writes packets for it. The link between them changes topics and properties of messages, and handles the
+//! packets that only a server sends. Packet identifiers pass unchanged, so an acknowledgement of the remote broker
+//! acknowledges the message of the session, and each side's flow control limits the other.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `topics.rs` | topics of this broker and of the remote one |
+//! | `aliases.rs` | topic aliases in both directions |
+//! | `via.rs` | the path of brokers, by which loops are detected |
+//! | `keep_alive.rs` | when to ping, and when the remote broker is gone |
+//! | `stream.rs` | the transport |
+//! | `incoming.rs` | packets from the remote broker |
+//! | `outgoing.rs` | packets to the remote broker |
+//! | `status.rs` | the states of all bridges |
+
+mod aliases;
+mod incoming;
+mod keep_alive;
+mod outgoing;
+pub(crate) mod status;
+mod stream;
+pub(crate) mod topics;
+mod via;
+
+pub(crate) use stream::{Link, LinkOptions};

@@ -1,0 +1,101 @@
+//! Packets to the remote broker.
+
+use std::io;
+
+use phalanx_mqtt::{
+    Ack, Delivery, Disconnect, Frame, Kind, Packet, Property, PropertyBuffer, Publish, Version,
+    topic,
+};
+
+use crate::events::drops::DropReason;
+use crate::link::incoming::{for_server, wrong};
+use crate::link::{Link, via};
+
+impl Link {
+    /// Bytes by which a packet may grow on the way to a remote broker.
+    pub(crate) fn growth(topics: usize, broker_id: Option<&str>) -> usize {
+        topics + broker_id.map_or(0, via::size)
+    }
+
+    /// Appends the packets in `bytes` to `out`, as the remote broker gets them.
+    pub(super) fn put(&self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        let mut at = 0;
+        while let Some(frame) = Frame::split(&bytes[at..], Frame::MAX_BODY).map_err(wrong)? {
+            let whole = &bytes[at..at + frame.length()];
+            at += frame.length();
+            match frame.kind() {
+                Kind::Publish | Kind::Disconnect => {
+                    match Packet::decode(frame, Version::V5).map_err(wrong)? {
+                        Packet::Publish(publish) => self.send(&publish, out)?,
+                        Packet::Disconnect(end) => {
+                            let end = Disconnect { reason: for_server(end.reason), ..end };
+                            Packet::Disconnect(end).encode(Version::V5, out).map_err(wrong)?;
+                        }
+                        _ => (),
+                    }
+                }
+                _ => out.extend_from_slice(whole),
+            }
+        }
+        debug_assert_eq!(at, bytes.len(), "a session writes whole packets");
+        Ok(())
+    }
+
+    /// Appends a message with its remote topic, or drops it.
+    fn send(&self, publish: &Publish<'_>, out: &mut Vec<u8>) -> io::Result<()> {
+        let own = self.options.broker_id.as_deref();
+        let ids = publish.properties.iter().filter_map(|property| match property {
+            Property::SubscriptionIdentifier(id) => Some(id),
+            _ => None,
+        });
+        let remote = self.options.map.to_remote(publish.topic, ids);
+        let Some(remote) = remote.filter(|remote| topic::is_name(remote)) else {
+            return self.skip(publish, out, DropReason::BridgeInvalid);
+        };
+        if own.is_some_and(|own| via::has_returned(publish.properties, own)) {
+            return self.skip(publish, out, DropReason::BridgeLoop);
+        }
+        let mut properties = PropertyBuffer::new();
+        for property in publish.properties {
+            if !matches!(property, Property::SubscriptionIdentifier(_)) {
+                properties.push(property).map_err(wrong)?;
+            }
+        }
+        if let Some(own) = own {
+            properties.push(Property::User(via::NAME, own)).map_err(wrong)?;
+        }
+        let alias = self.outgoing.borrow_mut().of(&remote);
+        if let Some((alias, _)) = alias {
+            properties.push(Property::TopicAlias(alias)).map_err(wrong)?;
+        }
+        let is_known = alias.is_some_and(|(_, is_new)| !is_new);
+        let packet = Packet::Publish(Publish {
+            topic: if is_known { "" } else { &remote },
+            retain: publish.retain && self.options.retain_available,
+            properties: properties.get(),
+            ..*publish
+        });
+        if packet.encode_within(Version::V5, self.options.remote_most, out).is_err() {
+            if !is_known {
+                self.outgoing.borrow_mut().forget(&remote);
+            }
+            return self.skip(publish, out, DropReason::PacketTooLarge);
+        }
+        self.options.status.sent.add(1);
+        Ok(())
+    }
+
+    /// Drops a message, and acknowledges it in place of the remote broker.
+    fn skip(&self, publish: &Publish<'_>, out: &mut Vec<u8>, reason: DropReason) -> io::Result<()> {
+        self.dropped(publish.topic, reason, false);
+        let answer = match publish.delivery {
+            Delivery::AtMostOnce => return Ok(()),
+            Delivery::AtLeastOnce(id) => Packet::PubAck(Ack::of(id)),
+            // The remote broker answers the PUBREL with "packet identifier not found", which completes it.
+            Delivery::ExactlyOnce(id) => Packet::PubRec(Ack::of(id)),
+        };
+        answer.encode(Version::V5, &mut self.injected.borrow_mut()).map_err(wrong)?;
+        // The response wakes the reader, which takes the acknowledgement.
+        Packet::PingReq.encode(Version::V5, out).map_err(wrong)
+    }
+}

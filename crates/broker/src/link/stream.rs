@@ -1,0 +1,140 @@
+//! The transport between the session of a bridge and the remote broker.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use phalanx::net::IoTimeout;
+use phalanx::time::now;
+use phalanx_tls::Wire;
+
+use crate::counters::Counters;
+use crate::events::Origin;
+use crate::link::aliases::{IncomingAliases, OutgoingAliases};
+use crate::link::keep_alive::KeepAlive;
+use crate::link::status::BridgeStatus;
+use crate::link::topics::TopicMap;
+
+/// Wakes the sender of the connection.
+type WakeSender = Rc<dyn Fn()>;
+
+/// A connection to a remote broker that has accepted the bridge.
+pub(crate) struct Link {
+    wire: Wire,
+    pub(super) options: LinkOptions,
+    pub(super) keep_alive: KeepAlive,
+    /// Bytes of the remote broker that are not processed.
+    raw: RefCell<Vec<u8>>,
+    pub(super) incoming: RefCell<IncomingAliases>,
+    pub(super) outgoing: RefCell<OutgoingAliases>,
+    /// Packets of the link itself for the remote broker.
+    pub(super) answers: RefCell<Vec<u8>>,
+    /// Packets of the link itself for the reader: acknowledgements of messages that the link drops.
+    pub(super) injected: RefCell<Vec<u8>>,
+    sender: RefCell<Option<WakeSender>>,
+    /// The remote broker has sent DISCONNECT.
+    pub(super) is_ended: Cell<bool>,
+}
+
+/// What a link needs to know about the bridge and the remote broker.
+pub(crate) struct LinkOptions {
+    pub(crate) map: Arc<TopicMap>,
+    /// The identifier of this broker, if loops are detected.
+    pub(crate) broker_id: Option<Arc<str>>,
+    /// Whether the remote broker retains messages.
+    pub(crate) retain_available: bool,
+    /// Maximum packet sizes of this broker and the remote one, in bytes.
+    pub(crate) local_most: usize,
+    pub(crate) remote_most: usize,
+    /// Maximum topic aliases of this broker and the remote one.
+    pub(crate) local_aliases: u16,
+    pub(crate) remote_aliases: u16,
+    /// Keep-alive in seconds; 0 for none.
+    pub(crate) keep_alive: u16,
+    pub(crate) origin: Origin,
+    /// The client identifier of the bridge's session.
+    pub(crate) client: Arc<str>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) status: Arc<BridgeStatus>,
+}
+
+impl Link {
+    /// A link over `wire`, on which `raw` was received already.
+    pub(crate) fn new(wire: Wire, raw: Vec<u8>, options: LinkOptions) -> Self {
+        Self {
+            wire,
+            keep_alive: KeepAlive::new(options.keep_alive, now()),
+            raw: RefCell::new(raw),
+            incoming: RefCell::new(IncomingAliases::new(options.local_aliases)),
+            outgoing: RefCell::new(OutgoingAliases::new(options.remote_aliases)),
+            answers: RefCell::default(),
+            injected: RefCell::default(),
+            sender: RefCell::default(),
+            is_ended: Cell::new(false),
+            options,
+        }
+    }
+
+    pub(crate) fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
+    /// Whether the link itself has packets for the remote broker.
+    pub(crate) fn has_answers(&self) -> bool {
+        !self.answers.borrow().is_empty()
+    }
+
+    /// Registers what wakes the sender for the link's own packets.
+    pub(crate) fn has_sender(&self, wake: impl Fn() + 'static) {
+        self.sender.replace(Some(Rc::new(wake)));
+    }
+
+    /// Waits for packets that the session has to process, and appends them to `buffer`.
+    pub(crate) async fn read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        let before = buffer.len();
+        loop {
+            buffer.append(&mut self.injected.borrow_mut());
+            let mut raw = self.raw.take();
+            let taken = self.take(&raw, buffer);
+            raw.drain(..taken?);
+            if self.keep_alive.is_due(now())? {
+                self.ping();
+            }
+            if self.has_answers() {
+                let wake = self.sender.borrow().clone();
+                wake.iter().for_each(|wake| wake());
+            }
+            if buffer.len() > before || self.is_ended.get() {
+                self.raw.replace(raw);
+                return Ok(buffer.len() - before);
+            }
+            let timeout = match self.keep_alive.left(now()) {
+                Some(left) => IoTimeout::after(left).until_shutdown(),
+                None => IoTimeout::NONE.until_shutdown(),
+            };
+            match Box::pin(self.wire.read(&mut raw, timeout)).await {
+                Ok(0) => return Ok(0),
+                Ok(_) => self.keep_alive.heard(),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => (),
+                Err(error) => return Err(error),
+            }
+            self.raw.replace(raw);
+        }
+    }
+
+    /// Sends packets of the session.
+    pub(crate) async fn write(
+        &self,
+        mut bytes: Vec<u8>,
+        timeout: IoTimeout,
+    ) -> io::Result<Vec<u8>> {
+        let mut out = self.answers.take();
+        self.put(&bytes, &mut out)?;
+        bytes.clear();
+        if !out.is_empty() {
+            Box::pin(self.wire.write(out, timeout)).await?;
+        }
+        Ok(bytes)
+    }
+}

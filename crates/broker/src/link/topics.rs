@@ -1,0 +1,131 @@
+//! Topics of this broker and of the remote one.
+
+use phalanx_mqtt::{QoS, topic};
+
+use crate::config::BridgeTopic;
+
+/// The forwarded topics of a bridge, in the order of the configuration. The first that matches counts.
+#[derive(Clone, Debug)]
+pub(crate) struct TopicMap(Vec<Forwarded>);
+
+/// Topics that are forwarded, with the filters of both sides.
+#[derive(Clone, Debug)]
+pub(crate) struct Forwarded {
+    pub(crate) topic: BridgeTopic,
+    pub(crate) qos: QoS,
+    pub(crate) local: String,
+    pub(crate) remote: String,
+}
+
+impl TopicMap {
+    pub(crate) fn new(topics: &[BridgeTopic]) -> Self {
+        let forwarded = |topic: &BridgeTopic| {
+            let qos = match topic.qos {
+                0 => QoS::AtMostOnce,
+                1 => QoS::AtLeastOnce,
+                _ => QoS::ExactlyOnce,
+            };
+            Forwarded { topic: topic.clone(), qos, local: topic.local(), remote: topic.remote() }
+        };
+        Self(topics.iter().map(forwarded).collect())
+    }
+
+    /// Topics forwarded to the remote broker, with their subscription identifiers at this broker.
+    pub(crate) fn outgoing(&self) -> impl Iterator<Item = (u32, &Forwarded)> {
+        let out = self.0.iter().enumerate().filter(|(_, own)| own.topic.direction.is_out());
+        out.map(|(index, own)| (index as u32 + 1, own))
+    }
+
+    /// Topics forwarded from the remote broker.
+    pub(crate) fn incoming(&self) -> impl Iterator<Item = &Forwarded> {
+        self.0.iter().filter(|own| own.topic.direction.is_in())
+    }
+
+    /// The remote topic of a message at this broker, which was received for the subscriptions `ids`. Only these
+    /// identifiers tell which content filter a message has passed.
+    pub(crate) fn to_remote(
+        &self,
+        topic: &str,
+        ids: impl Iterator<Item = u32> + Clone,
+    ) -> Option<String> {
+        let matching = || self.outgoing().filter(|(_, own)| topic::matches(&own.local, topic));
+        let subscribed = matching().find(|(id, _)| ids.clone().any(|other| other == *id));
+        // A message that was queued before the configuration changed has the identifiers of that time.
+        let (_, own) = subscribed.or_else(|| matching().next())?;
+        own.topic.to_remote(topic)
+    }
+
+    /// The local topic of a message at the remote broker.
+    pub(crate) fn to_local(&self, topic: &str) -> Option<String> {
+        let own = self.incoming().find(|own| topic::matches(&own.remote, topic))?;
+        own.topic.to_local(topic)
+    }
+
+    /// Bytes by which a topic may grow on the way to the remote broker.
+    pub(crate) fn growth_to_remote(&self) -> usize {
+        let growth = |own: &Forwarded| {
+            let BridgeTopic { local_prefix, remote_prefix, .. } = &own.topic;
+            remote_prefix.len().saturating_sub(local_prefix.len())
+        };
+        self.outgoing().map(|(_, own)| growth(own)).max().unwrap_or(0)
+    }
+
+    /// Bytes by which a topic may grow on the way from the remote broker.
+    pub(crate) fn growth_to_local(&self) -> usize {
+        let growth = |own: &Forwarded| {
+            let BridgeTopic { local_prefix, remote_prefix, .. } = &own.topic;
+            local_prefix.len().saturating_sub(remote_prefix.len())
+        };
+        self.incoming().map(growth).max().unwrap_or(0)
+    }
+}
+
+impl BridgeTopic {
+    fn to_remote(&self, topic: &str) -> Option<String> {
+        let rest = topic.strip_prefix(&*self.local_prefix)?;
+        Some(format!("{}{rest}", self.remote_prefix))
+    }
+
+    fn to_local(&self, topic: &str) -> Option<String> {
+        let rest = topic.strip_prefix(&*self.remote_prefix)?;
+        Some(format!("{}{rest}", self.local_prefix))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Direction;
+
+    fn topic(pattern: &str, direction: Direction, local: &str, remote: &str) -> BridgeTopic {
+        let (local_prefix, remote_prefix) = (local.to_owned(), remote.to_owned());
+        let pattern = pattern.to_owned();
+        BridgeTopic { pattern, direction, local_prefix, remote_prefix, ..BridgeTopic::default() }
+    }
+
+    #[test]
+    fn prefixes_are_exchanged() {
+        let map = TopicMap::new(&[
+            topic("#", Direction::Out, "site/", "all/1/"),
+            topic("+/set", Direction::In, "", "all/1/"),
+            topic("", Direction::Both, "here", "there/exactly"),
+            topic("#", Direction::In, "rest/", ""),
+        ]);
+        let remote = |topic, id| map.to_remote(topic, [id].into_iter());
+        assert_eq!(remote("site/a/b", 1).as_deref(), Some("all/1/a/b"));
+        assert_eq!(remote("here", 3).as_deref(), Some("there/exactly"));
+        assert_eq!(remote("here", 9).as_deref(), Some("there/exactly"), "an identifier of before");
+        // Another direction, another topic.
+        assert_eq!((remote("a/set", 2), remote("b", 1)), (None, None));
+        let two = [topic("#", Direction::Out, "", "x/"), topic("#", Direction::Out, "", "y/")];
+        let two = TopicMap::new(&two);
+        assert_eq!(two.to_remote("a", [2].into_iter()).as_deref(), Some("y/a"));
+        assert_eq!(two.to_remote("a", [2, 1].into_iter()).as_deref(), Some("x/a"));
+        let local = |topic| map.to_local(topic);
+        assert_eq!(local("all/1/lamp/set").as_deref(), Some("lamp/set"));
+        assert_eq!(local("there/exactly").as_deref(), Some("here"));
+        assert_eq!(local("x").as_deref(), Some("rest/x"));
+        assert_eq!(local("$SYS/x"), None);
+        assert_eq!((map.growth_to_remote(), map.growth_to_local()), (9, 5));
+    }
+}

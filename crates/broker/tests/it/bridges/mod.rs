@@ -1,0 +1,151 @@
+//! Bridges between brokers of this process, and to mosquitto.
+
+mod mosquitto;
+mod pairs;
+mod tls;
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::mpsc::channel;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use phalanx::runtime::Control;
+use phalanx_broker::{Bridge, BridgeTopic, Config, Direction, Scheme, Serving, serve};
+use phalanx_mqtt::{Ack, Delivery, Packet, QoS};
+use phalanx_testkit::mqtt::Client;
+use phalanx_testkit::{TIMEOUT, eventually};
+
+/// A running broker.
+struct Node {
+    address: SocketAddr,
+    control: Control,
+    thread: Option<JoinHandle<Result<(), String>>>,
+}
+
+impl Node {
+    fn start(config: Config) -> Self {
+        let (up, is_up) = channel();
+        let thread = thread::spawn(move || {
+            let ready = |serving: &Serving<'_>| {
+                up.send((serving.addresses[0], serving.up.control.clone())).unwrap();
+            };
+            serve(config, ready).map(drop).map_err(|error| error.to_string())
+        });
+        match is_up.recv_timeout(TIMEOUT) {
+            Ok((address, control)) => Self { address, control, thread: Some(thread) },
+            Err(_) => panic!("{:?}", thread.join().unwrap()),
+        }
+    }
+
+    /// A subscriber to all topics but those of the broker.
+    fn subscriber(&self, filter: &str, qos: QoS) -> Client {
+        let mut client = Client::new(self.address, "subscriber");
+        client.subscribe(filter, qos);
+        client
+    }
+
+    /// Waits until the bridge `name` is connected.
+    fn awaits(&self, name: &str) {
+        await_state(self.address, name, "1");
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.control.drain();
+        let ended = self.thread.take().map(JoinHandle::join);
+        if !thread::panicking() {
+            ended.unwrap().unwrap().unwrap();
+        }
+    }
+}
+
+/// Waits until a topic below `$SYS` of the broker at `address` says that the bridge has this state.
+fn await_state(address: SocketAddr, name: &str, state: &str) {
+    let topic = format!("$SYS/broker/connection/{name}/state");
+    let mut client = Client::new(address, "watcher");
+    client.subscribe(&topic, QoS::AtMostOnce);
+    while client.next().message().payload != state.as_bytes() {}
+}
+
+/// A free port of this machine.
+fn free_port() -> SocketAddr {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
+}
+
+/// A broker's configuration without an address of its own choice.
+fn config(address: SocketAddr, bridges: Vec<Bridge>) -> Config {
+    let mut config = Config::new();
+    config.listen = vec![Scheme::Mqtt.at(address)];
+    // Only the states of bridges are below `$SYS`.
+    config.system_interval = Duration::ZERO;
+    config.runtime.signals = false;
+    config.runtime.workers = 2;
+    config.bridges = bridges;
+    config
+}
+
+fn any() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, 0).into()
+}
+
+/// A bridge that reconnects quickly.
+fn bridge(name: &str, remote: SocketAddr, topics: Vec<BridgeTopic>) -> Bridge {
+    let mut bridge = Bridge::default();
+    bridge.name = name.to_owned();
+    bridge.address = vec![remote.to_string().parse().unwrap()];
+    bridge.client_id = format!("bridge-{name}");
+    bridge.reconnect_delay = Duration::from_millis(20);
+    bridge.max_reconnect_delay = Duration::from_millis(100);
+    bridge.topics = topics;
+    bridge
+}
+
+fn topic(pattern: &str, direction: Direction, qos: u16) -> BridgeTopic {
+    BridgeTopic { pattern: pattern.to_owned(), direction, qos, ..BridgeTopic::default() }
+}
+
+/// The next message, completed with its QoS: topic, payload, QoS and retain flag.
+fn next(client: &mut Client) -> (String, String, QoS, bool) {
+    let came = client.next();
+    let message = came.message();
+    let payload = String::from_utf8(message.payload.to_vec()).unwrap();
+    let found = (message.topic.to_owned(), payload, message.delivery.qos(), message.retain);
+    match message.delivery {
+        Delivery::AtMostOnce => (),
+        Delivery::AtLeastOnce(id) => client.say(&Packet::PubAck(Ack::of(id))),
+        Delivery::ExactlyOnce(id) => {
+            client.say(&Packet::PubRec(Ack::of(id)));
+            assert!(matches!(client.next().packet(), Packet::PubRel(_)));
+            client.say(&Packet::PubComp(Ack::of(id)));
+        }
+    }
+    found
+}
+
+/// Publishes with this QoS, and completes the delivery.
+fn publish(client: &mut Client, topic: &str, payload: &str, qos: QoS, retain: bool) {
+    let id = phalanx_testkit::mqtt::id(9);
+    let delivery = match qos {
+        QoS::AtMostOnce => Delivery::AtMostOnce,
+        QoS::AtLeastOnce => Delivery::AtLeastOnce(id),
+        QoS::ExactlyOnce => Delivery::ExactlyOnce(id),
+    };
+    client.publish_with(topic, payload, delivery, retain, &[]);
+    match qos {
+        QoS::AtMostOnce => (),
+        QoS::AtLeastOnce => assert!(!client.acknowledged().is_failure()),
+        QoS::ExactlyOnce => {
+            assert!(matches!(client.next().packet(), Packet::PubRec(_)));
+            client.say(&Packet::PubRel(Ack::of(id)));
+            assert!(matches!(client.next().packet(), Packet::PubComp(_)));
+        }
+    }
+}
+
+/// Waits until nothing listens at `address`.
+fn await_free(address: SocketAddr) {
+    eventually("the port is free", || TcpListener::bind(address).ok().map(drop));
+}
+
+const ALL_QOS: [QoS; 3] = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];

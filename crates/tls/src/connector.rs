@@ -1,0 +1,85 @@
+//! TLS connections to other servers, such as the remote broker of a bridge.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use phalanx::net::{IoTimeout, Stream};
+use rustls::crypto::ring;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::certificate::{CertificateError, chain, private_key};
+use crate::session::TlsStream;
+
+/// The authorities that a client trusts, and its own certificate.
+#[derive(Clone, Debug)]
+pub struct Connector(Arc<ClientConfig>);
+
+impl Connector {
+    /// Loads the authorities in a PEM file, by default those of the system, and the client's certificate and key, if
+    /// any. The client offers the ALPN protocols in this order. May block.
+    ///
+    /// # Errors
+    /// If a file is unusable.
+    pub fn load(
+        authorities: Option<&Path>,
+        identity: Option<(&Path, &Path)>,
+        protocols: &[&[u8]],
+    ) -> Result<Self, CertificateError> {
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let builder = builder
+            .with_safe_default_protocol_versions()
+            .expect("the provider supports the default versions")
+            .with_root_certificates(roots(authorities)?);
+        let mut config = match identity {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => {
+                // Also checks that they belong together.
+                crate::certificate::check(certificate, key)?;
+                let unusable = |error: rustls::Error| CertificateError::Unusable {
+                    certificate: certificate.into(),
+                    key: key.into(),
+                    why: error.to_string(),
+                };
+                builder
+                    .with_client_auth_cert(chain(certificate)?, private_key(key)?)
+                    .map_err(unusable)?
+            }
+        };
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// Performs a handshake with the server of this host name or IP address, for at most `timeout`.
+    ///
+    /// # Errors
+    /// As [`Stream::read`], and `InvalidData` if the server's certificate is not trusted or has another name.
+    pub async fn connect(
+        &self,
+        stream: Stream,
+        host: &str,
+        timeout: IoTimeout,
+    ) -> io::Result<Box<TlsStream>> {
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        let name = ServerName::try_from(host.to_owned()).map_err(invalid)?;
+        TlsStream::connect(stream, self.0.clone(), name, timeout).await.map(Box::new)
+    }
+}
+
+/// The authorities in a file, or those of the system.
+fn roots(authorities: Option<&Path>) -> Result<RootCertStore, CertificateError> {
+    let mut roots = RootCertStore::empty();
+    let Some(path) = authorities else {
+        // A system may have single unusable certificates.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        return Ok(roots);
+    };
+    for authority in chain(path)? {
+        roots.add(authority).map_err(|error| CertificateError::Authority {
+            path: path.into(),
+            why: error.to_string(),
+        })?;
+    }
+    Ok(roots)
+}
