@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{Advice, fadvise};
 
@@ -38,11 +39,14 @@ impl Site {
     pub(crate) fn of(directory: &Path, sizes: &[usize], alpha: f64) -> io::Result<Self> {
         let (root, paths) = (directory.join("site"), directory.join("paths"));
         fs::create_dir(&root)?;
+        // As on a real site, they have not just changed.
+        let changed = SystemTime::now() - Duration::from_secs(3600);
         let (mut list, mut probe) = (String::new(), Vec::new());
         for (number, &size) in sizes.iter().enumerate() {
             let name = format!("file{number:03}.html");
             let contents = contents(number, size);
             fs::write(root.join(&name), &contents)?;
+            fs::File::options().append(true).open(root.join(&name))?.set_modified(changed)?;
             writeln!(list, "/{name}").expect("writing to a string succeeds");
             if PROBE[1..] == name {
                 probe = contents;

@@ -61,7 +61,8 @@ pub use endpoint::Endpoint;
 pub use files::file::{File, FileKind, Metadata, ReadNow, Space};
 pub use files::read_dir::{DirEntries, DirEntry, DirEntryKind};
 pub use request::{
-    Access, Completion, Datagram, Done, Links, OpenHow, Payload, Request, Socket, Token,
+    Access, Completion, Datagram, Done, FileTransfer, Links, OpenHow, Payload, Request, Socket,
+    Token,
 };
 pub use selection::{DriverChoice, DriverKind, choose, open};
 pub use sockets::address::Address;

@@ -71,6 +71,18 @@ impl From<bool> for Links {
     }
 }
 
+/// How the bytes of a file get into a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum FileTransfer {
+    /// The kernel copies them. A later change of the file does not alter what was sent.
+    #[default]
+    Copy,
+    /// The socket queues the file's own pages, where the system can. If the file is overwritten or truncated before the
+    /// peer has received them, the peer may receive newer contents or zeros. For files that are replaced rather than
+    /// written in place.
+    ZeroCopy,
+}
+
 /// The access mode of an opened file. A created file has mode 0666 less the process's umask, unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
@@ -136,7 +148,8 @@ pub enum Request {
     /// Ends early at the end of the file, and where it would have to wait for a disk; the caller then reads and
     /// sends the missing bytes.
     ///
-    /// It sends the content that the file has at that moment, and never more than its length. It fails with
+    /// It sends the content that the file has at that moment, and never more than its length, unless `transfer` is
+    /// [`FileTransfer::ZeroCopy`]. It fails with
     /// `UnexpectedEof` if the file is truncated during a copy.
     SendFile {
         /// A connected stream socket.
@@ -149,6 +162,8 @@ pub enum Request {
         offset: u64,
         /// The largest number of bytes of the file. Zero sends only the head.
         length: u64,
+        /// Whether the bytes are copied.
+        transfer: FileTransfer,
     },
     /// Sends one datagram: [`Done::SentDatagram`]. Any number may be in flight on a socket; they are not ordered.
     SendTo {

@@ -7,7 +7,7 @@ use std::io;
 use std::net::Shutdown;
 
 use phalanx::fs::File;
-use phalanx::net::{IoTimeout, Payload, SentFile, Stream};
+use phalanx::net::{FileTransfer, IoTimeout, Payload, SentFile, Stream};
 
 use crate::session::TlsStream;
 
@@ -55,10 +55,13 @@ impl Wire {
         &self,
         head: Vec<u8>,
         (file, at, length): (&File, u64, u64),
+        transfer: FileTransfer,
         timeout: IoTimeout,
     ) -> io::Result<SentFile> {
         match self {
-            Self::Plain(stream) => stream.send_file(head, file, at, length, timeout).await,
+            Self::Plain(stream) => {
+                stream.send_file(head, file, at, length, transfer, timeout).await
+            }
             Self::Tls(_) => Ok(SentFile { head: self.write(head, timeout).await?, bytes: 0 }),
         }
     }

@@ -1,7 +1,8 @@
-//! Sends a file to a socket. The kernel copies it, without a buffer of our own.
+//! Sends a file to a socket, without a buffer of our own: the kernel copies it, or queues its pages without a copy
+//! ([`FileTransfer`]).
 //!
 //! A file is sent in steps, so that a large file does not delay other requests. Each step sends only bytes
-//! that are known to be in the page cache, because the copy would otherwise wait for a disk and block the
+//! that are known to be in the page cache, because it would otherwise wait for a disk and block the
 //! processor. If the next bytes are not cached, the request ends early, and the caller reads them like any
 //! other part of a file. Where the kernel does not report what is cached (on systems other than Linux, and on
 //! some file systems), nothing of the file is sent.
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::files::file::Descriptor;
 use crate::files::mmap::Window;
 use crate::files::page_cache;
-use crate::{Done, File};
+use crate::{Done, File, FileTransfer};
 
 /// Bytes of files that a driver sends in one turn, before it handles other requests. This takes some hundred
 /// microseconds. Files that do not get a turn wait, and [`QueueDelays`] measures how long. A file of 512 KiB
@@ -51,6 +52,7 @@ pub(crate) struct FileSend {
     file: Arc<Descriptor>,
     /// The mapped part of the file, once there is one.
     window: Option<Arc<Window>>,
+    transfer: FileTransfer,
     offset: u64,
     left: u64,
     sent: u64,
@@ -70,13 +72,19 @@ pub(crate) enum Step {
 impl FileSend {
     /// # Errors
     /// `EINVAL` for a range that ends beyond 2⁶³ bytes, `EBADF` for a simulated file.
-    pub(crate) fn new(head: Vec<u8>, file: &File, offset: u64, length: u64) -> io::Result<Self> {
+    pub(crate) fn new(
+        head: Vec<u8>,
+        file: &File,
+        (offset, length): (u64, u64),
+        transfer: FileTransfer,
+    ) -> io::Result<Self> {
         check(offset, length)?;
         Ok(Self {
             head,
             begun: 0,
             file: file.shared_fd()?,
             window: None,
+            transfer,
             offset,
             left: length,
             sent: 0,
@@ -120,6 +128,8 @@ impl FileSend {
                 return Ok(if wanted == 0 && self.left > 0 { Step::Paused } else { Step::Over });
             }
             match self.send(socket, cached, calls) {
+                // Without a copy: truncated since the last check.
+                Ok(0) if self.is_zero_copy() => return Ok(Step::Over),
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(sent) => {
                     let of_head = sent.min(self.head.len() - self.begun);
@@ -145,8 +155,8 @@ impl FileSend {
     /// How many of the next `wanted` bytes can be sent without waiting for a disk.
     fn sendable(&mut self, wanted: usize, calls: &mut u64) -> io::Result<usize> {
         let cached = page_cache::resident(self.file.as_fd(), self.offset, wanted, calls)?;
-        if cached == 0 {
-            return Ok(0);
+        if cached == 0 || self.is_zero_copy() {
+            return Ok(cached);
         }
         let held = self.window.as_ref().map_or(0, |window| window.holds(self.offset));
         if cached == wanted && held > 0 {
@@ -164,16 +174,31 @@ impl FileSend {
         Ok(held.min(cached) as usize)
     }
 
+    /// Whether the socket queues the file's own pages.
+    fn is_zero_copy(&self) -> bool {
+        cfg!(target_os = "linux") && self.transfer == FileTransfer::ZeroCopy
+    }
+
     /// The file's current length.
     fn length(&self, calls: &mut u64) -> io::Result<u64> {
         *calls += 1;
         page_cache::metadata(self.file.as_fd()).map(|metadata| metadata.length)
     }
 
-    /// One system call: the rest of the head, and `cached` bytes of the file.
+    /// One system call: the rest of the head, and `cached` bytes of the file. Without a copy, the head and the file are
+    /// a call each; then the head waits in the socket for the file.
     fn send(&self, socket: BorrowedFd<'_>, cached: usize, calls: &mut u64) -> io::Result<usize> {
         *calls += 1;
         let head = &self.head[self.begun..];
+        #[cfg(target_os = "linux")]
+        if cached > 0 && self.is_zero_copy() {
+            return if head.is_empty() {
+                let mut offset = self.offset;
+                Ok(rustix::fs::sendfile(socket, &self.file, Some(&mut offset), cached)?)
+            } else {
+                socket2::SockRef::from(&socket).send_with_flags(head, FLAGS | libc::MSG_MORE)
+            };
+        }
         match &self.window {
             Some(window) if cached > 0 => window.send(socket, head, self.offset, cached),
             _ => socket2::SockRef::from(&socket).send_with_flags(head, FLAGS),
@@ -216,7 +241,8 @@ mod tests {
         std::io::copy(&mut file.try_clone().unwrap(), &mut io::sink()).unwrap();
         let (socket, _peer) = UnixStream::pair().unwrap();
         socket.set_nonblocking(true).unwrap();
-        let mut sending = FileSend::new(Vec::new(), &File::from(file), 0, LENGTH).unwrap();
+        let mut sending =
+            FileSend::new(Vec::new(), &File::from(file), (0, LENGTH), FileTransfer::Copy).unwrap();
         let (mut turn, mut calls) = (LENGTH as usize, 0);
         match sending.advance(socket.as_fd(), &mut turn, &mut calls).unwrap() {
             Step::Full => assert_eq!(turn as u64, LENGTH - sending.sent),

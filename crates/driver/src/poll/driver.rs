@@ -91,8 +91,9 @@ impl Driver for Poll {
             Request::ReceiveFrom { socket, buffer, max } => {
                 self.receive_datagram(token, socket, buffer, max);
             }
-            Request::SendFile { socket, head, file, offset, length } => {
-                self.send_file(token, socket, FileSend::new(head, &file, offset, length));
+            Request::SendFile { socket, head, file, offset, length, transfer } => {
+                let file = FileSend::new(head, &file, (offset, length), transfer);
+                self.send_file(token, socket, file);
             }
             Request::Connect { address } => {
                 self.tokens.insert(token, Pending::Connect);

@@ -96,8 +96,9 @@ impl Driver for Uring {
             Request::ReceiveFrom { socket, buffer, max } => {
                 self.receive_datagram(token, socket, buffer, max);
             }
-            Request::SendFile { socket, head, file, offset, length } => {
-                self.send_file(token, socket, FileSend::new(head, &file, offset, length));
+            Request::SendFile { socket, head, file, offset, length, transfer } => {
+                let file = FileSend::new(head, &file, (offset, length), transfer);
+                self.send_file(token, socket, file);
             }
             Request::Connect { address } => {
                 self.calls += 1;

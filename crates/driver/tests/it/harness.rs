@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use phalanx_driver::{
-    Chunk, Completion, Config, Done, Driver, DriverChoice, Endpoint, File, Payload, Request,
-    Socket, Token, choose, open, sim,
+    Chunk, Completion, Config, Done, Driver, DriverChoice, Endpoint, File, FileTransfer, Payload,
+    Request, Socket, Token, choose, open, sim,
 };
 
 use phalanx_testkit::driver::is_tested;
@@ -31,6 +31,8 @@ pub(crate) struct Harness {
     pub(crate) driver: Box<dyn Driver>,
     pub(crate) kind: DriverKind,
     pub(crate) outside: Outside,
+    /// How [`send_file`](Self::send_file) sends.
+    pub(crate) transfer: FileTransfer,
     next: u64,
     arrived: HashMap<Token, io::Result<Done>>,
 }
@@ -63,7 +65,8 @@ impl Harness {
             (_, Some(world)) => Box::new(world.driver(config).unwrap()),
             _ => open(phalanx_driver::DriverKind::Poll, config).unwrap(),
         };
-        Harness { driver, kind, outside, next: 0, arrived: HashMap::new() }
+        let transfer = FileTransfer::Copy;
+        Harness { driver, kind, outside, transfer, next: 0, arrived: HashMap::new() }
     }
 
     /// Another driver of the same kind and world.
@@ -174,7 +177,8 @@ impl Harness {
         length: u64,
     ) -> Token {
         let (head, file) = (head.into(), file.clone());
-        self.start(Request::SendFile { socket, head, file, offset, length })
+        let transfer = self.transfer;
+        self.start(Request::SendFile { socket, head, file, offset, length, transfer })
     }
 
     /// Waits for the send, and returns the number of bytes of the file that were sent.

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::Duration;
 
-use phalanx_driver::{Config, Done, Request, Socket, Token};
+use phalanx_driver::{Config, Done, FileTransfer, Request, Socket, Token};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Cases, TestRunner};
 
@@ -110,7 +110,8 @@ fn follow(kind: DriverKind, steps: &[(usize, Step)]) {
                 stream.file = content[*from..].to_vec();
                 let (file, length) = (file.clone(), stream.file.len() as u64 + 1);
                 let (socket, offset) = (stream.socket, *from as u64);
-                let request = Request::SendFile { socket, head, file, offset, length };
+                let transfer = FileTransfer::Copy;
+                let request = Request::SendFile { socket, head, file, offset, length, transfer };
                 stream.send = Some(io.start(request));
             }
             Step::Receive if stream.receive.is_none() => {

@@ -20,7 +20,7 @@ mod stream;
 mod udp;
 
 pub use bytes::Bytes;
-pub use phalanx_driver::{Keepalive, Payload};
+pub use phalanx_driver::{FileTransfer, Keepalive, Payload};
 
 pub use self::bind::{bind, bind_udp, bind_unix};
 pub use self::listener::Listener;

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use phalanx_driver::Payload;
+use phalanx_driver::{FileTransfer, Payload};
 
 use super::stream::{SentFile, Stream};
 use crate::fs::File;
@@ -182,9 +182,10 @@ impl OwnedWriteHalf {
         file: &File,
         offset: u64,
         length: u64,
+        transfer: FileTransfer,
         timeout: IoTimeout,
     ) -> io::Result<SentFile> {
-        self.stream.send_file(head, file, offset, length, timeout).await
+        self.stream.send_file(head, file, offset, length, transfer, timeout).await
     }
 
     /// Shuts down the write direction: the peer reads the end of the stream. Dropping the half does the same.

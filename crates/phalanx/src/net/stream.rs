@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use phalanx_core::{now, sleep};
-use phalanx_driver::{Address, Done, Keepalive, Payload, Request};
+use phalanx_driver::{Address, Done, FileTransfer, Keepalive, Payload, Request};
 
 use crate::fs::File;
 use crate::io::{HomeSocket, IoTimeout, request};
@@ -228,16 +228,17 @@ impl Stream {
     }
 
     /// Sends all of `head`, then up to `length` bytes of `file` from `offset`. The kernel copies them from its page
-    /// cache; they do not pass through the program. Ends early at the end of the file, and where it would have to wait
+    /// cache, or with [`FileTransfer::ZeroCopy`] sends its own pages; they do not pass through the program. Ends early at the end of the file, and where it would have to wait
     /// for a disk, possibly at once. The caller then reads and [writes](Self::write) the missing bytes. How much is sent
     /// depends on the system.
     ///
     /// ```no_run
     /// use phalanx::fs::File;
-    /// use phalanx::net::{Bytes, IoTimeout, Stream};
+    /// use phalanx::net::{Bytes, FileTransfer, IoTimeout, Stream};
     ///
     /// async fn serve(stream: &Stream, file: &File, length: u64) -> std::io::Result<()> {
-    ///     let mut sent = stream.send_file(b"here: ".to_vec(), file, 0, length, IoTimeout::NONE).await?.bytes;
+    ///     let (head, copy) = (b"here: ".to_vec(), FileTransfer::Copy);
+    ///     let mut sent = stream.send_file(head, file, 0, length, copy, IoTimeout::NONE).await?.bytes;
     ///     while sent < length {
     ///         let more = file.read_at(sent, (length - sent).min(65536) as usize).await?;
     ///         if more.is_empty() {
@@ -259,10 +260,11 @@ impl Stream {
         file: &File,
         offset: u64,
         length: u64,
+        transfer: FileTransfer,
         timeout: IoTimeout,
     ) -> io::Result<SentFile> {
         let file = file.0.clone();
-        let send = |socket| Request::SendFile { socket, head, file, offset, length };
+        let send = |socket| Request::SendFile { socket, head, file, offset, length, transfer };
         match self.0.send(send, timeout).await? {
             Done::SentFile { head, bytes } => Ok(SentFile { head, bytes }),
             other => unreachable!("sending a file completed with {other:?}"),

@@ -27,6 +27,9 @@ impl Keys for Config {
         pass.key("health", &mut self.health, "path of the health check");
         let help = "memory for file contents, shared by all workers";
         pass.key_as::<Size, _>("cache", &mut self.cache_bytes, help);
+        let help = "how parts of files of 32 to 512 KiB leave without TLS and HTTP/2: zero-copy, unless the file has \
+                    changed within ten seconds, or copy, for files that are written in place";
+        pass.key("send", &mut self.send, help);
         let help = "age at which a cached file is checked for changes";
         pass.key("revalidate-interval", &mut self.timeouts.revalidate, help);
         self.limits(pass);

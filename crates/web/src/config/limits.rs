@@ -69,3 +69,14 @@ pub enum LogTarget {
     /// A file, to which lines are appended.
     File(PathBuf),
 }
+
+/// How large files are sent over connections without TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SendMode {
+    /// Without a copy, unless they have just changed. A client that is still receiving a file when it is truncated or
+    /// overwritten in place may receive zeros or newer contents.
+    #[default]
+    ZeroCopy,
+    /// The kernel copies them when they are sent.
+    Copy,
+}

@@ -14,7 +14,7 @@ use std::time::Duration;
 use phalanx_http::Limits;
 
 pub use host::{HostConfig, Symlinks, Tls, UnknownHost};
-pub use limits::{AccessLog, LogFormat, LogTarget, PerAddress, Timeouts};
+pub use limits::{AccessLog, LogFormat, LogTarget, PerAddress, SendMode, Timeouts};
 pub(crate) use listen::ListenerKind;
 pub use listen::{Listen, Scheme};
 pub use phalanx_config::{ConfigError, Origins};
@@ -47,6 +47,8 @@ pub struct Config {
     /// Whether to accept HTTP/2 without TLS from clients with prior knowledge. Over TLS, clients can always
     /// negotiate HTTP/2.
     pub h2c: bool,
+    /// How large files are sent over connections without TLS.
+    pub send: SendMode,
     /// Limits on the size of requests.
     pub limits: Limits,
     /// Timeouts.
@@ -75,6 +77,7 @@ impl Config {
             max_connections: 100_000,
             max_queue_delay: Some(phalanx::overload::DEFAULT_MAX_QUEUE_DELAY),
             h2c: false,
+            send: SendMode::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
             per_address: PerAddress::default(),

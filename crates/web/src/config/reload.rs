@@ -8,6 +8,7 @@ impl Config {
         Self {
             listen: self.listen.clone(),
             h2c: self.h2c,
+            send: self.send,
             unknown_host: self.unknown_host,
             max_connections: self.max_connections,
             health: self.health.clone(),

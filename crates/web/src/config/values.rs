@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use phalanx_config::{Given, Value, Written, choices, integer};
 
-use crate::config::{LogFormat, LogTarget, RedirectStatus, Symlinks, UnknownHost};
+use crate::config::{LogFormat, LogTarget, RedirectStatus, SendMode, Symlinks, UnknownHost};
 
 /// Error pages by status, such as `404=404.html`.
 pub(super) struct ErrorPages;
@@ -66,6 +66,7 @@ pub(super) struct LogFormats;
 choices! {
     Symlinks as Symlinks: Symlinks::Deny = "deny", Symlinks::OwnerMatches = "owner-matches",
         Symlinks::Follow = "follow";
+    SendMode as SendMode: SendMode::ZeroCopy = "zero-copy", SendMode::Copy = "copy";
     UnknownHost as UnknownHost: UnknownHost::First = "first", UnknownHost::NotFound = "404",
         UnknownHost::Misdirected = "421";
     LogFormats as LogFormat: LogFormat::Common = "common", LogFormat::Combined = "combined",

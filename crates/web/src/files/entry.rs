@@ -16,6 +16,10 @@ pub(crate) const MAX_WHOLE_BYTES: u64 = 64 * 1024;
 /// Age at which generated content expires, in seconds.
 const GENERATED_TTL: u64 = 10;
 
+/// Age, in seconds, at which a file is no longer expected to change at any moment. A log or a download in progress
+/// changes more often.
+const SETTLED_AGE: u64 = 10;
+
 /// Identity of one version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FileId {
@@ -135,6 +139,11 @@ impl Entry {
         (!self.etag.starts_with("W/") || is_fresh(self.modified))
             && (self.until == u64::MAX || unix_seconds() <= self.until)
             && self.others().all(|variant| variant.is_current())
+    }
+
+    /// Whether the file has not changed for [`SETTLED_AGE`], so that it probably does not change while it is sent.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.modified.saturating_add(SETTLED_AGE) <= unix_seconds()
     }
 
     /// The encodings that exist so far.

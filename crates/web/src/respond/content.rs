@@ -1,5 +1,6 @@
 //! Content of files: small content is copied behind its head, larger content is sent from the cache, and large
-//! files over plain connections from the kernel's page cache.
+//! files over plain connections from the kernel's page cache. Those of 32 to 512 KiB are sent without a copy, unless they
+//! have just changed.
 //!
 //! Files that the kernel sends bypass the block cache, because the page cache already holds them. Only bytes that are
 //! not in the page cache are read into a buffer.
@@ -11,9 +12,11 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use phalanx::fs::File;
+use phalanx::net::FileTransfer;
 use phalanx::time::now;
 use phalanx_tls::Wire;
 
+use crate::config::SendMode;
 use crate::files::blocks::{BLOCK, block};
 use crate::files::entry::{Content, Entry, FileId};
 use crate::files::read::read;
@@ -25,11 +28,25 @@ use crate::socket::network::send_file;
 /// connections without a copy.
 const MAX_COPIED_BYTES: u64 = 16 * 1024;
 
+/// Smallest part that is sent without a copy, in bytes. Below it, the system calls cost more than the copy.
+const MIN_ZERO_COPY_BYTES: u64 = 32 * 1024;
+
 /// Bytes of a file that one operation sends. Four blocks amortize the cost of the operation; more would
 /// stretch the time limit, which is [`Timeouts::send`] per block.
 ///
 /// [`Timeouts::send`]: crate::config::Timeouts::send
 const MAX_SEND_BYTES: u64 = 4 * BLOCK;
+
+/// How a part of a file is sent over a plain connection. A part that needs several operations waits longer for its
+/// client, so that a change of the file is more likely meanwhile, and gains nothing: copies of large parts are fast.
+fn transfer(site: &Site, entry: &Entry, part: Part) -> FileTransfer {
+    let fits = (MIN_ZERO_COPY_BYTES..=MAX_SEND_BYTES).contains(&part.length());
+    if fits && site.send == SendMode::ZeroCopy && entry.is_settled() {
+        FileTransfer::ZeroCopy
+    } else {
+        FileTransfer::Copy
+    }
+}
 
 /// Range of a file's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,14 +112,36 @@ impl ResponseWriter {
                 Ok(())
             }
             Content::Blocks(file) => match &self.to {
-                // A smaller part is sent from the server's cache, with one system call less.
-                To::Connection(transport) if part.length() > BLOCK && !transport.is_tls() => {
+                To::Connection(transport) if !transport.is_tls() => {
                     let transport = transport.clone();
-                    self.file(&transport, site, (file, entry.id), part).await
+                    match transfer(site, entry, part) {
+                        transfer if part.length() > BLOCK => {
+                            self.file(&transport, site, (file, entry.id), part, transfer).await
+                        }
+                        FileTransfer::ZeroCopy => {
+                            self.cached_file(&transport, site, (file, entry), part).await
+                        }
+                        // With a copy, the server's cache costs one system call less than the page cache.
+                        FileTransfer::Copy => self.blocks(site, (file, entry), part).await,
+                    }
                 }
                 _ => self.blocks(site, (file, entry), part).await,
             },
         }
+    }
+
+    /// Sends part of a file without a copy if it is in the page cache, and the rest from the server's cache.
+    async fn cached_file(
+        &mut self,
+        transport: &Rc<Wire>,
+        site: &Arc<Site>,
+        (file, entry): (&File, &Entry),
+        part: Part,
+    ) -> io::Result<()> {
+        let (at, length, transfer) = (part.start, part.length(), FileTransfer::ZeroCopy);
+        let sent = self.file_piece(transport, (file, at, length), transfer).await?;
+        let rest = Part { start: at + sent, ..part };
+        if rest.length() > 0 { self.blocks(site, (file, entry), rest).await } else { Ok(()) }
     }
 
     /// Sends part of a large file block by block. Under memory pressure it reads smaller pieces and does not
@@ -154,11 +193,12 @@ impl ResponseWriter {
         site: &Arc<Site>,
         (file, id): (&File, FileId),
         part: Part,
+        transfer: FileTransfer,
     ) -> io::Result<()> {
         let mut at = part.start;
         while at < part.end {
             let piece = (part.end - at).min(MAX_SEND_BYTES);
-            let sent = self.file_piece(transport, file, at, piece).await?;
+            let sent = self.file_piece(transport, (file, at, piece), transfer).await?;
             at += sent;
             if sent < piece {
                 let wanted = site.memory.read_size((piece - sent) as usize);
@@ -178,14 +218,14 @@ impl ResponseWriter {
     async fn file_piece(
         &mut self,
         transport: &Rc<Wire>,
-        file: &File,
-        at: u64,
-        piece: u64,
+        (file, at, piece): (&File, u64, u64),
+        transfer: FileTransfer,
     ) -> io::Result<u64> {
         let head = self.buffer.take();
         let (gathered, begun) = (head.len() as u64, now());
         let timeout = self.pace.timeout(gathered + piece);
-        let sent = send_file(self.stages, transport, head, (file, at, piece), timeout).await?;
+        let sent =
+            send_file(self.stages, transport, head, (file, at, piece), transfer, timeout).await?;
         self.buffer.reuse(sent.head);
         self.pace.sent(gathered + sent.bytes, now() - begun);
         self.buffer.count(sent.bytes);

@@ -29,7 +29,7 @@ pub(crate) use current::CurrentSite;
 pub(crate) use host::{Host, HostId, Root};
 pub(crate) use kind::Kind;
 
-use crate::config::{Config, PerAddress, Timeouts, UnknownHost};
+use crate::config::{Config, PerAddress, SendMode, Timeouts, UnknownHost};
 use crate::floods::Floods;
 use crate::memory::Memory;
 use crate::site::names::{Names, without_port};
@@ -57,6 +57,8 @@ pub(crate) struct Site {
     pub(crate) unknown_host: Status,
     /// Whether HTTP/2 without TLS is accepted.
     pub(crate) h2c: bool,
+    /// How large files are sent.
+    pub(crate) send: SendMode,
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
     /// Limit over all processors.
@@ -153,6 +155,7 @@ impl Site {
                 UnknownHost::First | UnknownHost::Misdirected => Status::MisdirectedRequest,
             },
             h2c: config.h2c,
+            send: config.send,
             limits: config.limits,
             timeouts: config.timeouts,
             max_connections: config.max_connections,

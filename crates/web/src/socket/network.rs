@@ -5,7 +5,7 @@ use std::io;
 use std::rc::Rc;
 
 use phalanx::fs::File;
-use phalanx::net::{Bytes, IoTimeout, Payload, SentFile};
+use phalanx::net::{Bytes, FileTransfer, IoTimeout, Payload, SentFile};
 use phalanx::overload::Permit;
 use phalanx_tls::Wire;
 
@@ -97,11 +97,12 @@ pub(crate) fn send_file(
     transport: &Rc<Wire>,
     head: Vec<u8>,
     (file, at, length): (&File, u64, u64),
+    transfer: FileTransfer,
     timeout: IoTimeout,
 ) -> impl Future<Output = io::Result<SentFile>> + use<> {
     let (transport, file) = (transport.clone(), file.clone());
     let call = stages.network.call(move |_| async move {
-        transport.write_file(head, (&file, at, length), timeout).await
+        transport.write_file(head, (&file, at, length), transfer, timeout).await
     });
     async move { call.await.unwrap_or_else(|error| Err(io::Error::other(error))) }
 }

@@ -8,9 +8,9 @@ use std::path::Path;
 
 use phalanx_testkit::bytes::{noise, same};
 use phalanx_testkit::eventually;
-use phalanx_testkit::http::{Client, get};
+use phalanx_testkit::http::{Client, find, get};
 use phalanx_testkit::procfs::anonymous;
-use phalanx_testkit::site::Site;
+use phalanx_testkit::site::{Site, age as set_age};
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
 
@@ -23,7 +23,9 @@ on_each_driver!(
     uncached_files,
     ranges,
     truncated_anywhere,
-    gone_clients
+    gone_clients,
+    medium_files,
+    fresh_files_are_copied,
 );
 
 const LARGE: usize = 24 << 20;
@@ -122,6 +124,45 @@ fn truncated_anywhere(driver: &'static str) {
         // On a busy machine the truncation may come after the server has read the file.
         let mut attempts = (0..5).map(|attempt| truncated(&format!("{length}-{attempt}"), length));
         assert!(attempts.any(|sent| sent < LARGE), "cut off to {length}");
+    }
+}
+
+/// Files that leave in one send, with a copy and without.
+fn medium_files(driver: &'static str) {
+    for send in ["zero-copy", "copy"] {
+        let site = Site::new();
+        let server = Server::start_with(driver, &site.root(), &["--send", send]);
+        let mut client = Client::connect(server.address);
+        for length in [65_537, 102_400, 131_072, 131_073, 400_000, 524_288, 524_289] {
+            let (name, content) = (format!("{length}"), noise(length as u64, length));
+            let path = site.file(&name, &content);
+            same(&client.get(&format!("/{name}")).body, &content);
+            let part = client.get_with(&format!("/{name}"), "Range: bytes=1-50000\r\n");
+            same(&part.body, &content[1..=50_000]);
+            forget(&path, 70_000);
+            same(&client.get(&format!("/{name}")).body, &content);
+            // Overwritten in place.
+            let other = noise(1, length);
+            std::fs::write(&path, &other).unwrap();
+            same(&client.get(&format!("/{name}")).body, &other);
+        }
+    }
+}
+
+/// A file that has just changed may change again, and what the client receives must not.
+fn fresh_files_are_copied(driver: &'static str) {
+    let site = Site::new();
+    let content = noise(6, 400_000);
+    for (send, age) in [("zero-copy", 0), ("copy", 3600)] {
+        let path = site.file("file", &content);
+        set_age(&path, age);
+        let server = Server::start_with(driver, &site.root(), &["--send", send]);
+        let mut slow = slow_client(server.address, "/file");
+        File::options().write(true).open(&path).unwrap().set_len(1).unwrap();
+        while slow.received().len() < content.len() && slow.more().is_ok_and(|more| more > 0) {}
+        let (bytes, end) = (slow.received(), b"\r\n\r\n");
+        let body = &bytes[find(bytes, end).unwrap() + end.len()..];
+        same(body, &content[..body.len()]);
     }
 }
 

@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use phalanx::fs::Dir;
-use phalanx::net::{Bytes, IoTimeout, Stream};
+use phalanx::net::{Bytes, FileTransfer, IoTimeout, Stream};
 use phalanx::runtime::DriverChoice;
 
 use phalanx_testkit::TIMEOUT;
@@ -39,7 +39,9 @@ fn head_and_file(driver: DriverChoice) {
             let file = dir.open_file(b"file", false).await.unwrap();
             let head = b"head".to_vec();
             let memory = head.as_ptr();
-            let sent = stream.send_file(head, &file, 1, LENGTH as u64 - 1, IoTimeout::NONE).await;
+            let sent = stream
+                .send_file(head, &file, 1, LENGTH as u64 - 1, FileTransfer::Copy, IoTimeout::NONE)
+                .await;
             let sent = sent.unwrap();
             assert!(sent.head.is_empty() && sent.head.as_ptr() == memory, "its memory is returned");
             let mut at = 1 + sent.bytes;
@@ -49,9 +51,14 @@ fn head_and_file(driver: DriverChoice) {
                 stream.write(Bytes::from(more), IoTimeout::NONE).await.unwrap();
             }
             // Beyond the end of the file nothing is sent; a range beyond 2⁶³ bytes is an error.
-            let none = stream.send_file(Vec::new(), &file, at, 1, IoTimeout::NONE).await.unwrap();
+            let none = stream
+                .send_file(Vec::new(), &file, at, 1, FileTransfer::Copy, IoTimeout::NONE)
+                .await
+                .unwrap();
             assert_eq!(none.bytes, 0);
-            let wrong = stream.send_file(Vec::new(), &file, 1, u64::MAX, IoTimeout::NONE).await;
+            let wrong = stream
+                .send_file(Vec::new(), &file, 1, u64::MAX, FileTransfer::Copy, IoTimeout::NONE)
+                .await;
             assert_eq!(wrong.unwrap_err().kind(), ErrorKind::InvalidInput);
         };
         both(reader, sender).await
@@ -90,7 +97,9 @@ fn more_than_there_is(driver: DriverChoice) {
         let file = dir.open_file(b"file", false).await.unwrap();
         let path = tree.path().join("file");
         File::options().write(true).open(path).unwrap().set_len(1000).unwrap();
-        let sent = stream.send_file(Vec::new(), &file, 0, LENGTH as u64, IoTimeout::NONE).await;
+        let sent = stream
+            .send_file(Vec::new(), &file, 0, LENGTH as u64, FileTransfer::Copy, IoTimeout::NONE)
+            .await;
         let sent = sent.unwrap().bytes as usize;
         assert!(sent <= 1000);
         let mut got = vec![0; sent];
@@ -113,7 +122,7 @@ fn a_client_that_does_not_read(driver: DriverChoice) {
             file.read_at(at, 1 << 20).await.unwrap();
         }
         let limit = IoTimeout::after(Duration::from_millis(300));
-        match stream.send_file(Vec::new(), &file, 0, 64 << 20, limit).await {
+        match stream.send_file(Vec::new(), &file, 0, 64 << 20, FileTransfer::Copy, limit).await {
             Err(error) => assert_eq!(error.kind(), ErrorKind::TimedOut),
             Ok(sent) => {
                 assert!(sent.bytes < 64 << 20, "no longer cached, or not reported as cached")
