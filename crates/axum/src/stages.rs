@@ -23,6 +23,7 @@ pub(crate) const DEFAULT_CAPACITY: usize = 1024;
 #[derive(Clone)]
 pub struct Options {
     capacity: usize,
+    cohorts: bool,
     header_timeout: Option<Duration>,
     #[cfg(feature = "tls")]
     certificates: Option<Arc<Certificates>>,
@@ -39,14 +40,26 @@ impl Options {
     pub fn new() -> Self {
         Self {
             capacity: DEFAULT_CAPACITY,
+            cohorts: false,
             header_timeout: None,
             #[cfg(feature = "tls")]
             certificates: None,
         }
     }
 
+    /// Runs handlers in cohorts of the stage *requests*, each of which takes up the requests that have arrived together.
+    /// Otherwise a handler runs inside its connection's operation until it waits for something, which costs less: small
+    /// handlers gain nothing by cohorts, and the stages that they call form cohorts in both cases. Try it if the handlers
+    /// have much code of their own.
+    #[must_use]
+    pub fn cohorts(mut self) -> Self {
+        self.cohorts = true;
+        self
+    }
+
     /// The most requests of one processor that may wait for their turn; those beyond get a response 503. The default is
-    /// 1024. Requests that wait for something else, such as a database, do not count.
+    /// 1024. Requests that wait for something else, such as a database, do not count. Without [`cohorts`](Self::cohorts),
+    /// requests over HTTP/1.1 have no turn to wait for.
     ///
     /// # Panics
     /// If `count` is zero.
@@ -76,6 +89,11 @@ impl Options {
 
     /// Declares the stages as the next of `graph`.
     pub fn declare(self, graph: &mut Graph) -> Stages {
+        let requests = |graph: &mut Graph| {
+            let stage = graph.stage("requests").capacity(self.capacity);
+            let stage = if self.cohorts { stage } else { stage.direct() };
+            stage.shared(())
+        };
         Stages {
             #[cfg(feature = "tls")]
             tls: self.certificates.map(|certificates| {
@@ -83,7 +101,7 @@ impl Options {
             }),
             connections: graph.stage("connections").max_cohort(MAX_COHORT).shared(()),
             streams: OnStage(graph.stage("streams").max_cohort(MAX_COHORT).shared(())),
-            requests: graph.stage("requests").capacity(self.capacity).shared(()),
+            requests: requests(graph),
             header_timeout: self.header_timeout,
         }
     }

@@ -114,7 +114,7 @@ fn a_full_stage_answers_503() {
             }
         };
         let app = Router::new().route("/", get(|| async { "yes" })).route("/block", get(block));
-        let options = Options::new().capacity(1);
+        let options = Options::new().cohorts().capacity(1);
         let server = served_with(app, |server| server.processors(1).options(options));
         let mut clients: Vec<_> = (0..16).map(|_| server.connect()).collect();
         for client in &mut clients {
