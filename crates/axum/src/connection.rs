@@ -11,7 +11,9 @@ use phalanx::select;
 use phalanx::shutdown::draining;
 use phalanx_compat::{Compat, OnStage, Timer, portable};
 
-use crate::io::Io;
+use crate::io::{Io, plain};
+use crate::offered::Offered;
+use crate::progress::Progress;
 use crate::requests::Requests;
 use crate::services::Services;
 use crate::stages::{Stages, peer_of};
@@ -49,10 +51,12 @@ pub(crate) async fn serve_connection<M, V: Services<M>>(
     let Shared { stages, builder, services } = &*connections.0;
     let make = services.borrow_mut().service(peer_of(&stream));
     let service = make.await;
-    let Some(io) = encrypt(stream, *stages).await else { return };
+    let progress = Progress::default();
+    let offers = V::CONNECTIONS_MOVE.then(|| progress.clone());
+    let Some(io) = encrypt(stream, *stages, offers).await else { return };
     // An upgraded connection may move to another thread, for axum spawns a task of tokio for each WebSocket.
     let (io, relay) = portable(io);
-    let requests = Requests { service, stage: stages.requests };
+    let requests = Requests { service, stage: stages.requests, progress };
     {
         let served = builder.serve_connection_with_upgrades(Compat::new(io), requests);
         let (mut served, mut draining, mut drains) = (pin!(served), draining(), false);
@@ -72,18 +76,18 @@ pub(crate) async fn serve_connection<M, V: Services<M>>(
 
 /// The connection's bytes, after the TLS handshake if the server has certificates. None if the handshake failed.
 #[cfg(feature = "tls")]
-async fn encrypt(stream: Stream, stages: Stages) -> Option<Io> {
+async fn encrypt(stream: Stream, stages: Stages, progress: Option<Progress>) -> Option<Io> {
     use phalanx::net::IoTimeout;
 
     const HANDSHAKE: IoTimeout =
         IoTimeout::after(std::time::Duration::from_secs(10)).until_shutdown();
-    let Some(tls) = stages.tls else { return Some(stream.into()) };
+    let Some(tls) = stages.tls else { return Some(plain(Offered::new(stream.into(), progress))) };
     let stream = Box::pin(tls.handshake(stream, HANDSHAKE)).await.ok()?;
     Some(Io::Tls(Box::new(stream.into_polled())))
 }
 
 #[cfg(not(feature = "tls"))]
 #[allow(clippy::unused_async, reason = "the same signature as with TLS")]
-async fn encrypt(stream: Stream, _: Stages) -> Option<Io> {
-    Some(stream.into())
+async fn encrypt(stream: Stream, _: Stages, progress: Option<Progress>) -> Option<Io> {
+    Some(plain(Offered::new(stream.into(), progress)))
 }

@@ -1,22 +1,38 @@
 //! A connection's bytes, plain or encrypted.
 
+use crate::offered::Offered;
+
 #[cfg(feature = "tls")]
 pub(crate) use encrypted::Io;
 #[cfg(not(feature = "tls"))]
-pub(crate) use phalanx::net::Polled as Io;
+pub(crate) type Io = Offered;
+
+/// The bytes of a connection without TLS.
+#[cfg(feature = "tls")]
+pub(crate) fn plain(stream: Offered) -> Io {
+    Io::Plain(stream)
+}
+
+/// The bytes of a connection.
+#[cfg(not(feature = "tls"))]
+pub(crate) fn plain(stream: Offered) -> Io {
+    stream
+}
 
 #[cfg(feature = "tls")]
 mod encrypted {
     use std::io::{self, IoSlice};
     use std::task::{Context, Poll};
 
-    use phalanx::net::{PollStream, Polled, Stream};
+    use phalanx::net::PollStream;
     use phalanx_tls::PolledTls;
+
+    use crate::offered::Offered;
 
     /// A plain or encrypted stream.
     #[allow(clippy::large_enum_variant, reason = "a plain stream, the usual one, needs no box")]
     pub(crate) enum Io {
-        Plain(Polled),
+        Plain(Offered),
         Tls(Box<PolledTls>),
     }
 
@@ -26,12 +42,6 @@ mod encrypted {
                 Self::Plain(stream) => stream,
                 Self::Tls(stream) => &mut **stream,
             }
-        }
-    }
-
-    impl From<Stream> for Io {
-        fn from(stream: Stream) -> Self {
-            Self::Plain(Polled::new(stream))
         }
     }
 

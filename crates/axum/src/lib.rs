@@ -20,8 +20,9 @@
 //! ```
 //!
 //! Each connection is an operation that runs hyper's HTTP/1.1 or HTTP/2. Each request is a call on the stage *requests*,
-//! so the handlers of all requests that arrived together run as one cohort. A handler that panics is answered with 500,
-//! a request that finds the stage full with 503. When the program drains, connections end after their current requests.
+//! which runs inside the connection's operation until it waits for something, or as one cohort with all requests that
+//! arrived together ([`Options::cohorts`]). A handler that panics is answered with 500, a request that finds the stage
+//! full with 503. When the program drains, connections end after their current requests.
 //!
 //! | feature | content |
 //! |---|---|
@@ -37,6 +38,8 @@ mod connection;
 mod docs;
 mod io;
 mod listen;
+mod offered;
+mod progress;
 mod requests;
 mod server;
 mod services;

@@ -12,46 +12,53 @@ use hyper::Request;
 use hyper::body::Incoming;
 use phalanx::{Call, CallError, SharedStage};
 
+use crate::progress::{Answered, Progress};
 use crate::services::HttpService;
 
-/// The service that hyper calls: each request becomes a call on the stage *requests*, so that the handlers of all
-/// connections whose requests arrived together run in one cohort.
+/// The service that hyper calls: each request becomes a call on the stage *requests*.
 pub(crate) struct Requests<S> {
     pub(crate) service: S,
     pub(crate) stage: SharedStage<()>,
+    pub(crate) progress: Progress,
 }
 
 impl<S: HttpService> hyper::service::Service<Request<Incoming>> for Requests<S> {
-    type Response = Response;
+    type Response = Response<Answered>;
     type Error = Infallible;
     type Future = Answer;
 
     fn call(&self, request: Request<Incoming>) -> Answer {
+        self.progress.called(&request);
         let mut service = self.service.clone();
-        Answer(self.stage.call(move |_| async move {
+        let call = self.stage.call(move |_| async move {
             let Ok(()) = poll_fn(|context| service.poll_ready(context)).await;
             let Ok(response) = service.call(request.map(Body::new)).await;
             response
-        }))
+        });
+        Answer { call, progress: self.progress.clone() }
     }
 }
 
 /// The answer to a request. If the client leaves first, the handler is dropped, as it is by other servers.
-pub(crate) struct Answer(Call<Response>);
+pub(crate) struct Answer {
+    call: Call<Response>,
+    progress: Progress,
+}
 
 impl Future for Answer {
-    type Output = Result<Response, Infallible>;
+    type Output = Result<Response<Answered>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let answered = ready!(Pin::new(&mut self.0).poll(context));
-        Poll::Ready(Ok(answered.unwrap_or_else(|error| refusal(&error))))
+        let answered = ready!(Pin::new(&mut self.call).poll(context));
+        let response = answered.unwrap_or_else(|error| refusal(&error));
+        Poll::Ready(Ok(response.map(|body| Answered::new(body, self.progress.clone()))))
     }
 }
 
 impl Drop for Answer {
     fn drop(&mut self) {
         // No effect after the answer.
-        self.0.cancel();
+        self.call.cancel();
     }
 }
 

@@ -34,6 +34,9 @@ pub trait Services<M>: Clone + Send + 'static {
     /// The service of a connection.
     type Service: HttpService;
 
+    /// Whether a connection may move to another processor between two requests, and then gets its service anew.
+    const CONNECTIONS_MOVE: bool;
+
     /// Prepares for many calls of [`service`](Self::service).
     #[must_use]
     fn prepared(self) -> Self {
@@ -55,6 +58,8 @@ pub struct ForConnections(());
 impl<S: HttpService + Send> Services<ForRequests> for S {
     type Service = S;
 
+    const CONNECTIONS_MOVE: bool = true;
+
     fn prepared(mut self) -> Self {
         // Builds the routes now instead of in each request, as `axum::serve` does.
         if let Some(router) = (&mut self as &mut dyn Any).downcast_mut::<Router>() {
@@ -75,6 +80,9 @@ where
     S: HttpService,
 {
     type Service = S;
+
+    // The program may count its calls.
+    const CONNECTIONS_MOVE: bool = false;
 
     fn service(&mut self, peer: SocketAddr) -> Pin<Box<dyn Future<Output = S>>> {
         let mut maker = self.clone();

@@ -144,6 +144,21 @@ impl HomeSocket {
         moved == Some(true)
     }
 
+    /// Lets the connection move when it is offered next, if another processor should serve it.
+    pub(crate) fn prepare_to_leave(&self) {
+        let Some(listener) = self.listener.filter(|_| !self.is_leaving()) else { return };
+        let target = try_with(|io| (io.home == self.home).then(|| io.relocation(listener)));
+        if let Some(target) = target.flatten().flatten() {
+            self.leaves_for.store(target, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the connection moves when it is offered next, if nothing is in flight then.
+    #[inline]
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaves_for.load(Ordering::Relaxed) != STAYS
+    }
+
     /// Whether another processor has served the connection before.
     pub(crate) fn has_moved(&self) -> bool {
         self.has_moved
@@ -155,7 +170,7 @@ impl HomeSocket {
         request: impl FnOnce(Socket) -> Request,
         timeout: IoTimeout,
     ) -> Requested {
-        if self.leaves_for.load(Ordering::Relaxed) != STAYS {
+        if self.is_leaving() {
             let stop = |driver: &mut dyn Driver| {
                 driver.stop_ahead(self.socket);
                 Ok(())

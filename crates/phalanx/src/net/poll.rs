@@ -125,6 +125,34 @@ impl Polled {
         self.stream.as_ref().expect("the stream is taken only by the destructor")
     }
 
+    /// [Offers](Stream::offer) the stream, unless a read has left bytes. If another processor should serve it, waits for
+    /// the end of the last write first. Ready with true if it has moved: then drop it. A read in progress prevents a
+    /// move, so if this [is leaving](Self::is_leaving), do not read before the next offer.
+    ///
+    /// # Errors
+    /// As [`Stream::write`], of the last write.
+    pub fn poll_offer(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        if self.reading.is_some() {
+            // It may have completed.
+            self.socket().prepare_to_leave();
+            return Poll::Ready(Ok(false));
+        }
+        if self.rest.has_remaining() {
+            return Poll::Ready(Ok(false));
+        }
+        match self.is_leaving() {
+            true => ready!(self.poll_written(context))?,
+            false => self.take_written()?,
+        }
+        Poll::Ready(Ok(self.stream().offer()))
+    }
+
+    /// Whether another processor should serve the stream, which could not move when it was offered last. It moves when it
+    /// is offered again and no read is in progress.
+    pub fn is_leaving(&self) -> bool {
+        self.socket().is_leaving()
+    }
+
     fn socket(&self) -> &HomeSocket {
         &self.stream().0
     }
@@ -220,7 +248,7 @@ impl PollStream for Polled {
         }
         let payload = Payload::from(head);
         let send = |socket| Request::Send { socket, payload };
-        let mut writing = self.socket().request(send, IoTimeout::NONE);
+        let mut writing = self.socket().send(send, IoTimeout::NONE);
         // Started without a waker: its end is of interest only to the next write.
         let started = Pin::new(&mut writing).poll(&mut Context::from_waker(Waker::noop()));
         if let Poll::Ready(Err(error)) = started {
