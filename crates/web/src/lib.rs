@@ -36,6 +36,7 @@ mod http2;
 mod listing;
 mod log;
 mod memory;
+mod metrics;
 mod reload;
 mod respond;
 mod serve;

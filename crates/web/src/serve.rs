@@ -72,7 +72,8 @@ impl Server {
         let tls_port = config.listen.iter().find(|listen| listen.is_tls());
         let tls_port = tls_port.map(|listen| listen.address.port());
         let kinds = config.listen.iter().map(|listen| Scheme::kind(*listen, tls_port)).collect();
-        Self { stages, accept_stages, current, kinds, open: Arc::default() }
+        let open = Arc::new(ConnectionLimit::shown(current.load().metrics.open().clone()));
+        Self { stages, accept_stages, current, kinds, open }
     }
 
     /// Accepts connections on this processor until the program shuts down. The listeners correspond to the
@@ -197,7 +198,9 @@ fn run(
     };
     let mut runtime = config.runtime.build();
     let site = server.current.load();
-    for counter in lost.iter().chain(site.memory.counters()).chain(site.floods.counters()) {
+    runtime = runtime.register_gauge(site.metrics.open());
+    let counters = site.metrics.counters().chain(&lost).chain(site.memory.counters());
+    for counter in counters.chain(site.floods.counters()) {
         runtime = runtime.register_counter(counter);
     }
     runtime.run_and(graph, start, up)?;

@@ -242,7 +242,7 @@ pub(super) const CRATES: &[Layers] = &[
         layers: &[
             &["clock", "config", "listing"],
             &["auth", "certificates", "log"],
-            &["error", "floods", "memory"],
+            &["error", "floods", "memory", "metrics"],
             &["site"],
             &["check", "unavailable"],
             &["files"],

@@ -4,7 +4,21 @@
 
 use phalanx_core::Histogram;
 
-use super::snapshot::{Name, ProcessorSnapshot, Snapshot, StageSnapshot};
+use super::snapshot::{CounterSnapshot, Name, ProcessorSnapshot, Snapshot, StageSnapshot};
+
+/// Increases of the program's counters. A counter that is new was zero.
+fn counters_since(before: Option<&Snapshot>, after: &Snapshot) -> Vec<u64> {
+    let increase = |(at, counter): (usize, &CounterSnapshot)| {
+        let same =
+            |other: &&CounterSnapshot| other.name == counter.name && other.label == counter.label;
+        let old = before.and_then(|before| {
+            // Counters keep their places unless members of a family are added.
+            before.counters.get(at).filter(same).or_else(|| before.counters.iter().find(same))
+        });
+        counter.count.saturating_sub(old.map_or(0, |old| old.count))
+    };
+    after.counters.iter().enumerate().map(increase).collect()
+}
 
 /// The difference of two snapshots of a program.
 ///
@@ -25,6 +39,8 @@ pub struct Interval {
     pub processors: Vec<ProcessorInterval>,
     /// Operations that stages started or resumed at each other; only arcs with a count.
     pub arcs: Vec<ArcInterval>,
+    /// Increases of the program's own counters, in the order of [`Snapshot::counters`].
+    pub counters: Vec<u64>,
 }
 
 /// One processor, or the sum of all.
@@ -265,6 +281,7 @@ impl Interval {
             seconds,
             processors: processors.collect(),
             arcs: arcs.collect(),
+            counters: counters_since(before, after),
             stages: after.stages.clone(),
         }
     }

@@ -132,12 +132,14 @@ async fn handshake(
         }
         // A browser displays this to a user who typed `http`.
         Err(Some(Failed { stream, plain: true })) => {
+            site.metrics.handshake_failed();
             // Boxed, so that not every TLS connection reserves its memory.
             Box::pin(
                 Connection::new(stream.into(), stages, current, entry, peer).reject_plain_http(),
             )
             .await;
         }
-        Err(_) => (),
+        Err(Some(_)) => site.metrics.handshake_failed(),
+        Err(None) => (),
     }
 }

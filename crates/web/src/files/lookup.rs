@@ -46,9 +46,9 @@ pub(crate) async fn look_up(
                 stages.index.get(key, is_hit).inspect(|file| file.touch())
             }
         };
-    if let Some(file) = hit
-        && !file.has_changed()
-    {
+    let hit = hit.filter(|file| !file.has_changed());
+    site.metrics.lookup(hit.is_some());
+    if let Some(file) = hit {
         return (path, Ok(Found::File(file)));
     }
     Box::pin(load_or_revalidate(Lookup { stages, site: site.clone(), host, key, path })).await

@@ -168,8 +168,8 @@ impl Connection {
         };
         if let Some(recorder) = recorder {
             recorder.request(&request, begun.unwrap_or_else(now));
-            out.buffer.begin();
         }
+        out.buffer.begin();
         *begun = None;
         let after = *taken + length;
         let reply =
@@ -191,7 +191,7 @@ impl Connection {
         } else {
             out.send_if_full().await
         };
-        out.log(recorder);
+        out.log(recorder, &site.metrics);
         answered?;
         *taken = after;
         if !reply.keep_alive {
@@ -220,7 +220,7 @@ impl Connection {
             recorder.rejected(&[line], self.begun.unwrap_or_else(now));
         }
         page(&mut self.out.buffer, status, Reply::to_refused(input));
-        self.out.log(&mut self.peer.recorder);
+        self.out.log(&mut self.peer.recorder, &self.site.metrics);
         self.out.send().await?;
         Ok(Next::Linger)
     }

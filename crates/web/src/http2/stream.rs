@@ -139,7 +139,7 @@ async fn serve(
             Ok(())
         }
     };
-    out.log(&mut recorder);
+    out.log(&mut recorder, &site.metrics);
     buffers::recycle(out.end(answered).await);
     connection.borrow_mut().recycle(head);
     Flush::submit(recorder.as_mut().and_then(AccessRecorder::take));

@@ -15,6 +15,7 @@ use phalanx_tls::Wire;
 use crate::auth::credentials::Credentials;
 use crate::config::Timeouts;
 use crate::log::AccessRecorder;
+use crate::metrics::HttpMetrics;
 use crate::respond::pace::Pace;
 use crate::socket::network::send;
 use crate::stages::Stages;
@@ -95,8 +96,9 @@ impl ResponseWriter {
         }
     }
 
-    /// Records the latest response, if requests are logged.
-    pub(crate) fn log(&mut self, recorder: &mut Option<AccessRecorder>) {
+    /// Counts the latest response, and records it if requests are logged.
+    pub(crate) fn log(&mut self, recorder: &mut Option<AccessRecorder>, metrics: &HttpMetrics) {
+        metrics.response(self.buffer.status(), self.buffer.content_bytes());
         if let Some(recorder) = recorder {
             if let Some(user) = self.user.take() {
                 recorder.user(user.name());

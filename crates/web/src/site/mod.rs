@@ -32,6 +32,7 @@ pub(crate) use kind::Kind;
 use crate::config::{Config, PerAddress, SendMode, Timeouts, UnknownHost};
 use crate::floods::Floods;
 use crate::memory::Memory;
+use crate::metrics::HttpMetrics;
 use crate::site::names::{Names, without_port};
 
 /// Limits per client address.
@@ -76,6 +77,8 @@ pub(crate) struct Site {
     pub(crate) memory: Memory,
     /// Counters of closed HTTP/2 connections; the same in all versions.
     pub(crate) floods: Floods,
+    /// Metrics of requests and connections; the same in all versions.
+    pub(crate) metrics: HttpMetrics,
     /// Larger files are streamed in blocks that are not cached, in bytes.
     pub(crate) streamed: u64,
     hashing: Hashing,
@@ -167,6 +170,7 @@ impl Site {
             blocking: old.map(|old| old.blocking.clone()).unwrap_or_default(),
             memory: old.map_or_else(|| Memory::new(config.cache_bytes), |old| old.memory.clone()),
             floods: old.map_or_else(Floods::new, |old| old.floods.clone()),
+            metrics: old.map_or_else(HttpMetrics::new, |old| old.metrics.clone()),
             streamed: config.cache_bytes as u64 / 8,
             hashing,
             paths,

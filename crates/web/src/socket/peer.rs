@@ -31,6 +31,7 @@ impl Peer {
     /// Registers a new connection.
     pub(crate) fn of(stream: &Stream, site: &Site, stages: Stages) -> Result<Self, TooMany> {
         if site.addresses.is_none() && stages.log.is_none() {
+            site.metrics.accepted();
             return Ok(Self::default());
         }
         // The call fails if the client has disconnected; then the address does not matter.
@@ -42,6 +43,7 @@ impl Peer {
             }
             None => None,
         };
+        site.metrics.accepted();
         Ok(Self {
             open,
             permit: None,

@@ -13,8 +13,39 @@ use serde_json::Value;
 use crate::on_each_driver;
 use crate::server::Server;
 use crate::web::admin::{STAGES, start};
+use crate::web::openmetrics;
 
-on_each_driver!(pages, hosts, the_picture, the_graph, a_trace);
+on_each_driver!(requests_by_status, pages, hosts, the_picture, the_graph, a_trace);
+
+/// What an operator asks for: in `/metrics`, and first on the page.
+fn requests_by_status(driver: &'static str) {
+    let site = Site::new();
+    site.file("page", "12345");
+    let server = Server::start_with(driver, &site.root(), &["--admin", "127.0.0.1:0"]);
+    let mut client = Client::connect(server.address);
+    for (path, status) in [("/page", 200), ("/page", 200), ("/missing", 404)] {
+        assert_eq!(client.get(path).status, status);
+    }
+    let metrics = get(server.admin(), "/metrics").body;
+    let samples = openmetrics::parse(&String::from_utf8(metrics).unwrap());
+    let value = |name: &str, labels: &[(&str, &str)]| {
+        let labels = labels.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        samples[&(name.to_owned(), labels.collect())]
+    };
+    assert_eq!(value("http_requests_total", &[("code", "200")]), 2.0);
+    assert_eq!(value("http_requests_total", &[("code", "404")]), 1.0);
+    assert_eq!(value("http_requests_total", &[("code", "500")]), 0.0);
+    assert!(value("http_response_bytes_total", &[]) > 10.0);
+    assert_eq!(value("http_cache_lookups_total", &[("result", "hit")]), 1.0);
+    assert_eq!(value("http_connections_accepted_total", &[]), 1.0);
+    assert_eq!(
+        (value("http_connections", &[]), value("tls_handshakes_failed_total", &[])),
+        (1.0, 0.0)
+    );
+    let page = String::from_utf8(get(server.admin(), "/?ms=50").body).unwrap();
+    let own = page.find(">http_requests<").expect("on the page");
+    assert!(own < page.find("<svg").unwrap());
+}
 
 fn pages(driver: &'static str) {
     let site = Site::new();
@@ -123,7 +154,7 @@ fn the_picture(driver: &'static str) {
             // For two processors, in the wide and the narrow layout.
             assert_eq!(page.matches(&format!(">{stage}</text>")).count(), 4, "{stage}");
         }
-        assert!(!page.contains("src=") && !page.contains("http"), "no external resources");
+        assert!(!page.contains("src=") && !page.contains("//"), "no external resources");
         let arcs = ["network on 0 to control on 0", "network on 1 to control on 1"];
         arcs.iter().any(|arc| page.contains(arc)).then_some(())
     });

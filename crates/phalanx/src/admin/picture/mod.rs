@@ -8,6 +8,7 @@ mod arcs;
 mod boxes;
 mod layout;
 mod page;
+mod program;
 mod style;
 
 use std::fmt::Write;

@@ -1,5 +1,8 @@
 //! The HTML page of the picture.
 
+use std::fmt::Write;
+
+use super::program::program;
 use super::{drawing, escape, style};
 use crate::metrics::Interval;
 use crate::metrics::Snapshot;
@@ -35,7 +38,7 @@ if(!answer.ok)throw 0;const next=await answer.text();\
 if(!paused)main.innerHTML=next;document.body.className=''}\
 catch{document.body.className='stale';await wait(1000)}}})();";
 
-/// The part that changes: a line of figures, and the drawing in one or both layouts.
+/// The part that changes: the program's own figures, a line of the runtime's, and the drawing in one or both layouts.
 pub(in crate::admin) fn fragment(
     snapshot: &Snapshot,
     interval: &Interval,
@@ -44,7 +47,10 @@ pub(in crate::admin) fn fragment(
     let total = interval.total();
     let ran: u64 = total.stages.iter().map(|stage| stage.ran).sum();
     let suspended: u64 = total.stages.iter().map(|stage| stage.suspended_now).sum();
-    let mut out = format!(
+    let mut out = String::new();
+    program(&mut out, snapshot, interval);
+    let _ = write!(
+        out,
         "<p class=\"facts\"><b>{}</b> operations/s · <b>{}</b> of {} in cohorts · <b>{}</b> suspended \
          · up {} · driver {} · {}{}</p>",
         count(ran as f64 / interval.seconds.max(1e-9)),
@@ -84,7 +90,7 @@ pub(in crate::admin) fn page(snapshot: &Snapshot, interval: &Interval) -> String
     )
 }
 
-const LEGEND: &str = "<footer><p>A box is a stage on a processor; a warmer color means busier, a red ring \
+const LEGEND: &str = "<footer><p>Above: the program's own counters, as rates over the last second, and its gauges. A box is a stage on a processor; a warmer color means busier, a red ring \
     that it sheds operations. Columns: the queue found by cohorts; operations started and resumed, with \
     their wait; operations completed, with their run time. Rates, means and p99 cover the last second, \
     maxima the time since the start.</p><p>Arcs are operations per second:\

@@ -48,9 +48,14 @@ border-radius:6px;padding:1px 10px;cursor:pointer}\
 button[hidden]{display:none}\
 .facts{color:var(--soft);font-variant-numeric:tabular-nums;margin:0 auto 12px;max-width:1640px}\
 .facts b{color:var(--text);font-weight:600}\
+dl.program{display:grid;grid-template-columns:max-content 1fr;gap:2px 16px;max-width:1640px;margin:0 auto 12px;\
+font-variant-numeric:tabular-nums}\
+.program dt{color:var(--soft)}\
+.program dd{margin:0;display:flex;flex-wrap:wrap;gap:0 16px}\
 .wide,.narrow{display:block;max-width:100%;height:auto;margin:0 auto}\
 .narrow{display:none}\
-@media(max-width:700px){.wide{display:none}.narrow{display:block}body{padding:10px 8px}\
+@media(max-width:700px){dl.program{grid-template-columns:1fr}.program dd{margin-left:10px}\
+.wide{display:none}.narrow{display:block}body{padding:10px 8px}\
 nav{margin-left:0}}\
 footer{color:var(--soft);font-size:12.5px;margin-top:10px}\
 footer p{margin:4px 0}\

@@ -1,7 +1,7 @@
 //! Tests with the picture of an invented program.
 
 use super::*;
-use crate::metrics::{ArcInterval, StageInterval};
+use crate::metrics::{ArcInterval, CounterSnapshot, StageInterval};
 
 fn stage(ran: u64) -> StageInterval {
     StageInterval {
@@ -28,6 +28,7 @@ fn program(processors: usize, stages: &[&'static str]) -> (Snapshot, Interval) {
         stages: stages.iter().map(|name| (*name).into()).collect(),
         processors: (0..processors).map(of).collect(),
         arcs: Vec::new(),
+        counters: Vec::new(),
     };
     let snapshot = Snapshot {
         version: 1,
@@ -154,4 +155,26 @@ fn the_page_needs_nothing_from_outside() {
     }
     let alone = svg(&snapshot, &interval).replace("http://www.w3.org/2000/svg", "");
     assert!(!alone.contains("http"));
+}
+
+#[test]
+fn the_programs_own_figures_come_first() {
+    let (mut snapshot, mut interval) = program(1, &["front"]);
+    let own = |name: &'static str, label: Option<&'static str>, count| CounterSnapshot {
+        name: name.into(),
+        help: "a < b".into(),
+        label: label.map(|value| ["code".into(), value.into()]),
+        count,
+    };
+    snapshot.counters = vec![
+        own("requests", Some("200"), 9),
+        own("requests", Some("500"), 0),
+        own("other", None, 5),
+    ];
+    interval.counters = vec![8, 0, 4];
+    let page = page(&snapshot, &interval);
+    let list = page.split_once("<dl class=\"program\">").unwrap().1.split_once("</dl>").unwrap().0;
+    let wanted = "<dt title=\"a &lt; b\">requests</dt><dd><span>200 <b>8/s</b></span> </dd>\
+                  <dt title=\"a &lt; b\">other</dt><dd><span><b>4/s</b></span> </dd>";
+    assert_eq!(list, wanted);
 }

@@ -1,0 +1,36 @@
+//! The program's own counters and gauges, above the stages: what its operator asks for first.
+
+use std::fmt::Write;
+
+use super::escape;
+use crate::metrics::human::count;
+use crate::metrics::{Interval, Snapshot};
+
+/// A list of all gauges with their values, and of all counters with their rates, by name. Counters that are zero are
+/// left out.
+pub(super) fn program(out: &mut String, snapshot: &Snapshot, interval: &Interval) {
+    let gauges = snapshot
+        .gauges
+        .iter()
+        .map(|gauge| (&gauge.name, &gauge.help, gauge.label.as_ref(), count(gauge.value as f64)));
+    let seconds = interval.seconds.max(1e-9);
+    let counters = snapshot.counters.iter().zip(&interval.counters);
+    let counters = counters.filter(|(counter, _)| counter.count > 0).map(|(counter, more)| {
+        let rate = format!("{}/s", count(*more as f64 / seconds));
+        (&counter.name, &counter.help, counter.label.as_ref(), rate)
+    });
+    let mut before = None;
+    for (name, help, label, value) in gauges.chain(counters) {
+        if before != Some(name) {
+            let (shown, help) = (escape(name), escape(help));
+            out.push_str(if before.is_none() { "<dl class=\"program\">" } else { "</dd>" });
+            let _ = write!(out, "<dt title=\"{help}\">{shown}</dt><dd>");
+            before = Some(name);
+        }
+        let label = label.map_or(String::new(), |[_, value]| escape(value) + " ");
+        let _ = write!(out, "<span>{label}<b>{value}</b></span> ");
+    }
+    if before.is_some() {
+        out.push_str("</dd></dl>");
+    }
+}

@@ -1,0 +1,120 @@
+//! Metrics for operators: requests by status, bytes, cache hits and connections.
+//!
+//! The names follow the conventions of Prometheus, and do not contain the name of the server, so that dashboards
+//! for several servers work.
+
+use std::sync::Arc;
+
+use phalanx::metrics::{Counter, Gauge};
+use phalanx_http::Status;
+
+/// One more than the highest status code.
+const CODES: usize = 600;
+
+/// Index of each status in [`Status::ALL`], by code. Other codes have the index of the first.
+const INDEX: [u8; CODES] = {
+    let (mut index, mut n) = ([0; CODES], 0);
+    while n < Status::ALL.len() {
+        index[Status::ALL[n].code() as usize] = n as u8;
+        n += 1;
+    }
+    index
+};
+
+/// The metrics. Clones share them.
+#[derive(Clone)]
+pub(crate) struct HttpMetrics(Arc<Inner>);
+
+struct Inner {
+    /// In the order of [`Status::ALL`].
+    requests: Vec<Counter>,
+    content: Counter,
+    hits: Counter,
+    misses: Counter,
+    handshakes_failed: Counter,
+    accepted: Counter,
+    open: Gauge,
+}
+
+impl HttpMetrics {
+    pub(crate) fn new() -> Self {
+        let requests = Status::ALL.iter().map(|status| {
+            let code = status.code().to_string();
+            let help = "Answered requests, by status code.";
+            Counter::with_label("http_requests", help, ("code", &code)).per_thread()
+        });
+        let lookup = |result| {
+            let help = "Requests for a path, by whether the file was in the cache.";
+            Counter::with_label("http_cache_lookups", help, ("result", result)).per_thread()
+        };
+        Self(Arc::new(Inner {
+            requests: requests.collect(),
+            content: Counter::new("http_response_bytes", "Bytes of content sent.").per_thread(),
+            hits: lookup("hit"),
+            misses: lookup("miss"),
+            handshakes_failed: Counter::new("tls_handshakes_failed", "Failed TLS handshakes."),
+            accepted: Counter::new("http_connections_accepted", "Accepted connections.")
+                .per_thread(),
+            open: Gauge::new("http_connections", "Open connections."),
+        }))
+    }
+
+    /// Counts a response; a `status` of zero is none.
+    #[inline]
+    pub(crate) fn response(&self, status: u16, content: u64) {
+        if status > 0 {
+            let index = INDEX.get(usize::from(status)).copied().unwrap_or_default();
+            self.0.requests[usize::from(index)].add(1);
+            if content > 0 {
+                self.0.content.add(content);
+            }
+        }
+    }
+
+    /// Counts a lookup of a path.
+    #[inline]
+    pub(crate) fn lookup(&self, hit: bool) {
+        if hit { &self.0.hits } else { &self.0.misses }.add(1);
+    }
+
+    /// Counts a failed TLS handshake.
+    pub(crate) fn handshake_failed(&self) {
+        self.0.handshakes_failed.add(1);
+    }
+
+    /// Counts an accepted connection.
+    pub(crate) fn accepted(&self) {
+        self.0.accepted.add(1);
+    }
+
+    /// All counters.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = &Counter> {
+        let Inner { requests, content, hits, misses, handshakes_failed, accepted, open: _ } =
+            &*self.0;
+        requests.iter().chain([content, hits, misses, handshakes_failed, accepted])
+    }
+
+    /// The number of open connections, which the limit of connections maintains.
+    pub(crate) fn open(&self) -> &Gauge {
+        &self.0.open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responses_count_by_status() {
+        let metrics = HttpMetrics::new();
+        for (status, bytes) in [(200, 5), (200, 0), (404, 7), (0, 9)] {
+            metrics.response(status, bytes);
+        }
+        let count = |status| {
+            let at = Status::ALL.iter().position(|other| *other == status).unwrap();
+            metrics.0.requests[at].count()
+        };
+        assert_eq!((count(Status::Ok), count(Status::NotFound)), (2, 1));
+        assert_eq!((count(Status::Continue), metrics.0.content.count()), (0, 12));
+    }
+}
