@@ -66,6 +66,12 @@ impl Config {
                     wrong(key("server-names"), format!("{what} host {}", other + 1));
                 }
             }
+            for extension in &host.extensions {
+                if extension.is_empty() || extension.starts_with('.') || extension.contains('/') {
+                    let expected = "expected an extension without a dot, such as \"html\"";
+                    wrong(key("extensions"), format!("found {extension:?}, {expected}"));
+                }
+            }
             if let Err(errors) = Rules::new(host) {
                 for (name, what) in errors {
                     wrong(key(&name), what);

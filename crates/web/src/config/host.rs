@@ -18,6 +18,9 @@ pub struct HostConfig {
     pub index: Vec<String>,
     /// Whether directories without an index file are listed.
     pub listing: bool,
+    /// Extensions, without a dot, to try for a path that is neither a file nor a directory: with `html`, `/about`
+    /// serves `about.html`.
+    pub extensions: Vec<String>,
     /// File served with 200 for paths that do not exist, as single-page applications require.
     pub fallback: Option<String>,
     /// Error pages by status, for example 404 and `404.html`.
@@ -59,6 +62,7 @@ impl HostConfig {
             root: root.into(),
             index: vec!["index.html".into()],
             listing: false,
+            extensions: Vec::new(),
             fallback: None,
             error_pages: Vec::new(),
             symlinks: Symlinks::default(),

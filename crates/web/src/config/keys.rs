@@ -118,6 +118,9 @@ impl Keys for HostConfig {
         let help =
             "list directories without an index file, as HTML or, if requested by Accept, as JSON";
         pass.key("listing", &mut self.listing, help);
+        let help = "extensions to try for a path that is neither a file nor a directory: with html, /about sends \
+                    about.html";
+        pass.key("extensions", &mut self.extensions, help);
         let help = "file to send with status 200 for page requests that match no file, for single-page applications \
                     with client-side routing";
         pass.key("fallback", &mut self.fallback, help);

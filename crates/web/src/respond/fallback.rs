@@ -1,5 +1,5 @@
-//! Fallbacks for a path that is not a file: further index files, a directory listing, or the host's fallback
-//! file.
+//! Fallbacks for a path that is not a file: further index files, a directory listing, a file with an extension, or the
+//! host's fallback file.
 
 use phalanx_http::{Status, accepts, names};
 
@@ -36,6 +36,17 @@ pub(super) async fn find_fallback(
         if config.listing {
             *path = name;
             list::name(path, view(ask));
+            if let Some(entry) = file(ask, path).await? {
+                return Ok(entry);
+            }
+        }
+    }
+    if !directory {
+        let length = path.len();
+        for extension in &config.extensions {
+            path.truncate(length);
+            path.push(b'.');
+            path.extend_from_slice(extension.as_bytes());
             if let Some(entry) = file(ask, path).await? {
                 return Ok(entry);
             }

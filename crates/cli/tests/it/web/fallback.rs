@@ -1,6 +1,7 @@
 //! Responses for paths without a file: other indexes, a fallback, error pages.
 
 use std::fs;
+use std::process::Command;
 
 use phalanx_testkit::bytes::{noise, same};
 use phalanx_testkit::eventually;
@@ -13,6 +14,7 @@ use crate::server::Server;
 on_each_driver!(
     the_first_existing_index,
     no_index_at_all,
+    clean_urls,
     a_single_page_application,
     error_pages_of_the_hosts_own,
     missing_error_pages,
@@ -50,6 +52,45 @@ fn no_index_at_all(driver: &'static str) {
     let server = Server::start_with(driver, &site.root(), &["--index", "", "--listing"]);
     let page = String::from_utf8(get(server.address, "/").body).unwrap();
     assert!(page.contains("href=\"./index.html\""), "{page}");
+}
+
+fn clean_urls(driver: &'static str) {
+    let site = Site::new();
+    site.file("about.html", "about");
+    site.file("notes.md", "notes");
+    site.file("both", "without");
+    site.file("both.html", "with");
+    site.file("folder/index.html", "index");
+    site.file("folder.html", "page");
+    site.file("app.html", "app");
+    let arguments = ["--extensions", "html,md", "--fallback", "app.html"];
+    let server = Server::start_with(driver, &site.root(), &arguments);
+    let mut client = Client::connect(server.address);
+    let page = client.get("/about");
+    assert_eq!((page.status, &page.body[..]), (200, &b"about"[..]));
+    assert_eq!(page.field("Content-Type"), Some("text/html; charset=utf-8"));
+    let etag = format!("If-None-Match: {}\r\n", page.field("ETag").unwrap());
+    assert_eq!(client.get_with("/about", &etag).status, 304);
+    for (path, wanted) in [
+        ("/about?a=b", "about"),
+        ("/about.html", "about"),
+        ("/notes", "notes"),
+        ("/both", "without"),
+        ("/folder/", "index"),
+    ] {
+        assert_eq!(client.get(path).body, wanted.as_bytes(), "{path}");
+    }
+    assert_eq!(client.get("/folder").status, 301, "a directory takes precedence");
+    for path in ["/missing", "/about/", "/.about", "/about.htm"] {
+        assert_eq!(client.get(path).status, 404, "{path}");
+    }
+    assert_eq!(client.get_with("/missing", PAGE).body, b"app");
+    let curl =
+        Command::new("curl").args(["-sf", &format!("http://{}/about", server.address)]).output();
+    match curl {
+        Ok(output) => assert_eq!(output.stdout, b"about"),
+        Err(_) => println!("skipped: there is no curl"),
+    }
 }
 
 fn a_single_page_application(driver: &'static str) {
