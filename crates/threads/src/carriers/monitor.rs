@@ -52,7 +52,9 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
             if idle >= IDLE_TICKS {
                 ASLEEP.store(1, Ordering::SeqCst);
                 stats::BLOCKED.store(0, Ordering::Relaxed);
-                if wake::busy() == 0 && run_queue::len() == 0 {
+                // A thread that begins to wait from here on wakes the monitor.
+                let has_work = wake::busy() != 0 || run_queue::len() != 0 || watch::has_waits();
+                if !has_work {
                     sys::futex_wait(&ASLEEP, 1, None);
                 }
                 ASLEEP.store(0, Ordering::SeqCst);

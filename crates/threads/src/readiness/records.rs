@@ -230,6 +230,12 @@ pub(super) fn confirm_old(mut confirm: impl FnMut(i32)) -> bool {
     is_pending
 }
 
+/// Whether a thread waits whose wait has not been confirmed.
+pub(super) fn has_waits() -> bool {
+    let used = USED.load(Ordering::Relaxed) as usize;
+    RECORDS.iter().take(used).any(|record| record.load(Ordering::SeqCst) & WAITING != 0)
+}
+
 /// Whether a wait has lasted since the last call of [`confirm_old`].
 pub(super) fn is_old_wait(descriptor: i32) -> bool {
     load(descriptor) & (REGISTERED | WAITING | SEEN) == REGISTERED | WAITING | SEEN

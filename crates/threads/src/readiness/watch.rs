@@ -73,6 +73,11 @@ pub(crate) fn confirm() -> bool {
     })
 }
 
+/// Whether waits are to be confirmed.
+pub(crate) fn has_waits() -> bool {
+    records::has_waits()
+}
+
 /// Whether a descriptor is as its record says. An edge that has been lost is reported again.
 fn confirm_one(descriptor: i32) -> bool {
     let is_valid = !flags::is_nonblocking(descriptor)
