@@ -9,7 +9,7 @@ use crate::calls::threads::creation;
 use crate::carriers::monitor;
 use crate::lifecycle::activation;
 use crate::readiness::{poller, records};
-use crate::schedule::{run_queue, wake};
+use crate::schedule::{acceptors, run_queue, wake};
 use crate::waiting::{table, timers};
 use crate::{admin, thread};
 
@@ -32,6 +32,7 @@ pub(crate) extern "C" fn reset_in_child() {
     }
     poller::reset();
     wake::reset();
+    acceptors::reset(thread::current());
     monitor::reset();
     creation::reset();
     admin::reset();

@@ -6,6 +6,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use crate::schedule::acceptors;
 use crate::system::real;
 use crate::thread;
 use crate::waiting::ends;
@@ -61,6 +62,7 @@ extern "C" fn count_end(round: *mut u8) {
         };
         return;
     }
+    acceptors::retire(thread::current(), u64::MAX);
     ends::announce(thread::current());
     if LIVE.fetch_sub(1, Ordering::SeqCst) == 1 {
         unsafe { real::exit(0) }

@@ -118,6 +118,9 @@ pub(crate) struct Thread {
     pub(crate) ready_at: Cell<u64>,
     /// The transfer that the polling thread continues, under the lock of the bucket of its descriptor.
     pub(crate) transfer: UnsafeCell<Transfer>,
+    /// Signals of the process that it has unblocked, and those that it accepts at home for others (`acceptors.rs`).
+    pub(crate) unblocked: Cell<u64>,
+    pub(crate) represents: Cell<u64>,
 }
 
 /// See [`Thread::action`].

@@ -7,6 +7,7 @@
 
 use core::sync::atomic::Ordering;
 
+use crate::schedule::acceptors;
 use crate::schedule::home::{leave_carrier, leave_home, obey, stay_home};
 use crate::system::sys;
 use crate::thread::state::{self, PARKED, RUNNING};
@@ -31,6 +32,7 @@ pub(crate) fn park(thread: &Thread, deadline: Option<u64>) -> Woken {
     if thread.captures.load(Ordering::Relaxed) >= MAX_CAPTURES && thread.is_convertible() {
         stay_home(thread);
     }
+    acceptors::replace(thread);
     if !thread.is_convertible() {
         return park_at_home(thread, deadline);
     }

@@ -72,6 +72,11 @@ fn descriptors_whose_flags_and_names_change() {
 }
 
 #[test]
+fn signals_that_converted_threads_accept() {
+    runs_as_natively("acceptors");
+}
+
+#[test]
 fn identity_cancellation_signals_and_children() {
     runs_as_natively("identity");
 }

@@ -133,12 +133,19 @@ stubs! { stay_home_if_mask_is_saved:
 const OF_PROCESS: [i32; 6] = [3, 4, 36, 37, 0x5356_4d41, 0x5961_6d61];
 const PR_SET_NAME: i32 = 15;
 const PR_GET_NAME: i32 = 16;
+/// Options that read an attribute of the kernel thread. libcap calls one when it is loaded.
+const READ: [i32; 14] = [2, 5, 7, 9, 11, 13, 19, 21, 23, 25, 27, 30, 34, 39];
+/// `PR_CAP_AMBIENT`, and its suboption that reads.
+const PR_CAP_AMBIENT: i32 = 47;
+const PR_CAP_AMBIENT_IS_SET: usize = 1;
 
 /// Attributes of a kernel thread are attributes of the home.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn prctl(option: i32, a: usize, b: usize, c: usize, d: usize) -> i32 {
     match option {
         PR_SET_NAME | PR_GET_NAME => go_home(current()),
+        PR_CAP_AMBIENT if a == PR_CAP_AMBIENT_IS_SET => go_home(current()),
+        option if READ.contains(&option) => go_home(current()),
         option if OF_PROCESS.contains(&option) => {}
         _ => {
             current().is_separate.set(true);

@@ -6,6 +6,7 @@
 
 use core::sync::atomic::Ordering;
 
+use crate::schedule::acceptors;
 use crate::schedule::home::{go_home, obey, stay_home, summon};
 use crate::schedule::notify::unpark;
 use crate::system::{real, sys};
@@ -51,7 +52,7 @@ pub(crate) fn must_return(thread: &Thread, restarts: bool) -> bool {
 }
 
 /// A thread may block signals anywhere, and restore its mask. A thread that unblocks others may be the one that is to
-/// receive the signals of the process, so it stays at home.
+/// receive the signals of the process, so it stays at home unless another one does.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn pthread_sigmask(how: i32, set: *const u64, old: *mut u64) -> i32 {
     let thread = current();
@@ -73,8 +74,11 @@ unsafe extern "C" fn pthread_sigmask(how: i32, set: *const u64, old: *mut u64) -
         }
         let opened = !sys::signal_mask() & !thread.open_signals.get() & sys::CARRIER_MASK;
         if opened != 0 {
-            stay_home(thread);
+            acceptors::unblock(thread, opened);
         }
+    }
+    if (thread.unblocked.get() | thread.represents.get()) != 0 && !set.is_null() {
+        acceptors::block(thread, sys::signal_mask());
     }
     result
 }
