@@ -68,8 +68,12 @@ fn compare(root: &Path, options: &Options) -> Result<(usize, Vec<Difference>), S
     Ok((programs.len(), found.into_inner().expect("no thread panics")))
 }
 
+/// Held while a test runs that creates thousands of threads: several at once would exhaust the machine.
+static STRESS: Mutex<()> = Mutex::new(());
+
 fn compare_one(phalanx: &Path, options: &Options, program: &Program) -> Option<Difference> {
     let mut first = None;
+    let _alone = program.is_stress().then(|| STRESS.lock());
     for _ in 0..ATTEMPTS {
         let native = verdict::run(&mut Command::new(&program.path), program);
         let mut command = Command::new(phalanx);

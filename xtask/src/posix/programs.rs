@@ -8,8 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::options::Options;
 
-/// Interfaces whose tests change the machine: its clock.
-const SKIPPED: &[&str] = &["clock_settime"];
+/// Folders whose tests change the machine: its clock.
+const SKIPPED: &[&str] = &["clock_settime", "clocks"];
+/// Folders of the suite: tests of interfaces, whose names begin with a digit, and tests of their interplay.
+const INTERFACES: &str = "conformance/interfaces";
+const OTHERS: [&str; 2] = ["functional", "stress"];
+/// Files that other tests include or that run them, and measurements of scalability, which create as many threads or
+/// processes as the machine permits.
+const PARTS: &[&str] = &["testfrmw", "threads_scenarii", "helper", "s-c", "s-c1", "s-c2"];
 
 /// A test.
 pub(super) struct Program {
@@ -18,14 +24,22 @@ pub(super) struct Program {
     pub(super) path: PathBuf,
     /// An empty folder in which the test runs.
     pub(super) folder: PathBuf,
+    /// Whether the test runs until it receives SIGUSR1.
+    pub(super) is_endless: bool,
+}
+
+impl Program {
+    /// Whether the test is one of those that strain the machine.
+    pub(super) fn is_stress(&self) -> bool {
+        self.name.starts_with("stress/")
+    }
 }
 
 /// Compiles the selected tests that are older than their sources.
 pub(super) fn compile(options: &Options, target: &Path) -> Result<Vec<Program>, String> {
-    let interfaces = options.suite.join("conformance/interfaces");
-    let sources = sources(&interfaces, &options.filters)?;
+    let sources = sources(&options.suite, &options.filters)?;
     if sources.is_empty() {
-        return Err(format!("no test in {} matches", interfaces.display()));
+        return Err(format!("no test in {} matches", options.suite.display()));
     }
     let library = files(&options.suite.join("lib"), "c").unwrap_or_default();
     fs::create_dir_all(target.join("bin"))
@@ -42,7 +56,8 @@ pub(super) fn compile(options: &Options, target: &Path) -> Result<Vec<Program>, 
                         continue;
                     }
                     let folder = target.join("run").join(file);
-                    let program = Program { name: name.clone(), path, folder };
+                    let is_endless = is_endless(source);
+                    let program = Program { name: name.clone(), path, folder, is_endless };
                     compiled.lock().expect("no thread panics").push(program);
                 }
             });
@@ -54,28 +69,51 @@ pub(super) fn compile(options: &Options, target: &Path) -> Result<Vec<Program>, 
 }
 
 /// Names and paths of the selected tests.
-fn sources(interfaces: &Path, filters: &[String]) -> Result<Vec<(String, PathBuf)>, String> {
-    let folders = fs::read_dir(interfaces)
-        .map_err(|error| format!("cannot read {}: {error}", interfaces.display()))?;
+fn sources(suite: &Path, filters: &[String]) -> Result<Vec<(String, PathBuf)>, String> {
     let mut sources = Vec::new();
-    for folder in folders.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()) {
-        let interface = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if SKIPPED.contains(&interface.as_str()) {
-            continue;
-        }
-        for file in files(&folder, "c")? {
-            // Other files are parts of tests.
-            let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let name = format!("{interface}/{stem}");
-            let is_selected =
-                filters.is_empty() || filters.iter().any(|filter| name.starts_with(filter));
-            if is_selected && stem.starts_with(|first: char| first.is_ascii_digit()) {
-                sources.push((name, file));
-            }
-        }
+    collect(&suite.join(INTERFACES), "", &|stem| starts_with_digit(stem), &mut sources)?;
+    for folder in OTHERS {
+        let is_test = |stem: &str| !PARTS.contains(&stem);
+        collect(&suite.join(folder), &format!("{folder}/"), &is_test, &mut sources)?;
     }
+    let is_selected = |name: &str| filters.iter().any(|filter| name.starts_with(filter));
+    sources.retain(|(name, _)| filters.is_empty() || is_selected(name));
     sources.sort();
     Ok(sources)
+}
+
+fn starts_with_digit(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_digit())
+}
+
+/// Adds the tests of a folder and of its subfolders, by names that begin with `prefix`.
+fn collect(
+    folder: &Path,
+    prefix: &str,
+    is_test: &dyn Fn(&str) -> bool,
+    sources: &mut Vec<(String, PathBuf)>,
+) -> Result<(), String> {
+    for file in files(folder, "c")? {
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if is_test(&stem) {
+            sources.push((format!("{prefix}{stem}"), file));
+        }
+    }
+    let entries = fs::read_dir(folder)
+        .map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
+    for inner in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()) {
+        let name = inner.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !SKIPPED.contains(&name.as_str()) {
+            collect(&inner, &format!("{prefix}{name}/"), is_test, sources)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a test of the folder `stress` runs until it receives SIGUSR1.
+fn is_endless(source: &Path) -> bool {
+    let is_stress = source.components().any(|part| part.as_os_str() == "stress");
+    is_stress && fs::read_to_string(source).is_ok_and(|text| text.contains("SIGUSR1"))
 }
 
 fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, String> {

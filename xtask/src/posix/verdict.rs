@@ -10,6 +10,8 @@ use super::programs::Program;
 
 /// A test that runs for longer hangs. The longest one takes some 30 s.
 const LIMIT: Duration = Duration::from_secs(90);
+/// How long a test that runs until it receives SIGUSR1 runs.
+const STRESS: Duration = Duration::from_secs(3);
 const TICK: Duration = Duration::from_millis(10);
 /// How many lines of output are kept.
 const LINES: usize = 5;
@@ -88,10 +90,15 @@ fn execute(command: &mut Command, program: &Program) -> std::io::Result<Verdict>
         .stderr(output)
         .process_group(0)
         .spawn()?;
-    let end = Instant::now() + LIMIT;
-    while Instant::now() < end {
+    let begin = Instant::now();
+    let mut is_endless = program.is_endless;
+    while begin.elapsed() < LIMIT {
         if let Some(status) = child.try_wait()? {
             return Ok(status.into());
+        }
+        if is_endless && begin.elapsed() > STRESS {
+            Command::new("kill").args(["-USR1", &child.id().to_string()]).status()?;
+            is_endless = false;
         }
         std::thread::sleep(TICK);
     }
