@@ -45,3 +45,46 @@ impl From<Stream> for Compat<Polled> {
         Self::new(Polled::new(stream))
     }
 }
+
+/// Implements the writing trait of a crate. The traits are equal except for the name of the function that ends the sending
+/// direction, and functions that some have in addition.
+#[cfg(any(feature = "futures", feature = "hyper", feature = "tokio"))]
+macro_rules! impl_write {
+    ($write:path, $close:ident $(, $($more:tt)*)?) => {
+        impl<S: phalanx::net::PollStream + Unpin> $write for $crate::compat::Compat<S> {
+            fn poll_write(
+                self: std::pin::Pin<&mut Self>,
+                context: &mut std::task::Context<'_>,
+                bytes: &[u8],
+            ) -> std::task::Poll<std::io::Result<usize>> {
+                self.poll_write_vectored(context, &[std::io::IoSlice::new(bytes)])
+            }
+
+            fn poll_write_vectored(
+                mut self: std::pin::Pin<&mut Self>,
+                context: &mut std::task::Context<'_>,
+                parts: &[std::io::IoSlice<'_>],
+            ) -> std::task::Poll<std::io::Result<usize>> {
+                self.here()?.poll_write(context, parts)
+            }
+
+            fn poll_flush(
+                mut self: std::pin::Pin<&mut Self>,
+                context: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                self.here()?.poll_flush(context)
+            }
+
+            fn $close(
+                mut self: std::pin::Pin<&mut Self>,
+                context: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                self.here()?.poll_shutdown(context)
+            }
+
+            $($($more)*)?
+        }
+    };
+}
+#[cfg(any(feature = "futures", feature = "hyper", feature = "tokio"))]
+pub(crate) use impl_write;

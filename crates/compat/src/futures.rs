@@ -1,13 +1,13 @@
 //! The traits of futures.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_io::{AsyncRead, AsyncWrite};
 use phalanx::net::PollStream;
 
-use crate::compat::Compat;
+use crate::compat::{Compat, impl_write};
 
 impl<S: PollStream + Unpin> AsyncRead for Compat<S> {
     fn poll_read(
@@ -21,28 +21,4 @@ impl<S: PollStream + Unpin> AsyncRead for Compat<S> {
     }
 }
 
-impl<S: PollStream + Unpin> AsyncWrite for Compat<S> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_write_vectored(context, &[IoSlice::new(bytes)])
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        parts: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.here()?.poll_write(context, parts)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.here()?.poll_flush(context)
-    }
-
-    fn poll_close(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.here()?.poll_shutdown(context)
-    }
-}
+impl_write!(AsyncWrite, poll_close);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::sync::OnceLock;
 use std::task::{Context, Poll, ready};
@@ -12,7 +12,7 @@ use hyper::rt::{Executor, Read, ReadBufCursor, Sleep, Write};
 use phalanx::SharedStage;
 use phalanx::net::PollStream;
 
-use crate::compat::Compat;
+use crate::compat::{Compat, impl_write};
 
 impl<S: PollStream + Unpin> Read for Compat<S> {
     fn poll_read(
@@ -26,35 +26,13 @@ impl<S: PollStream + Unpin> Read for Compat<S> {
     }
 }
 
-impl<S: PollStream + Unpin> Write for Compat<S> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_write_vectored(context, &[IoSlice::new(bytes)])
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        parts: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.here()?.poll_write(context, parts)
-    }
-
+impl_write!(
+    Write,
+    poll_shutdown,
     fn is_write_vectored(&self) -> bool {
         true
     }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.here()?.poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.here()?.poll_shutdown(context)
-    }
-}
+);
 
 /// An executor for hyper: each future becomes an operation of a stage, on the processor that hyper runs on. The future
 /// need not be `Send`. If the stage is full, the future is dropped; hyper then resets its stream.
