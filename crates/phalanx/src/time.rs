@@ -23,8 +23,11 @@
 //! # Ok::<(), phalanx::runtime::RunError>(())
 //! ```
 
+mod interval;
+
 use std::time::Duration;
 
+pub use self::interval::{Interval, interval};
 #[doc(inline)]
 pub use phalanx_core::{Sleep, TimedOut, now, sleep, timeout};
 

@@ -1,0 +1,89 @@
+//! A timer that fires repeatedly.
+
+use std::time::Duration;
+
+use super::{now, sleep};
+
+/// Makes a timer that fires now, and then once in each `period`.
+///
+/// ```
+/// use phalanx::time::{interval, now};
+/// use std::time::Duration;
+///
+/// # phalanx::Runtime::new().processors(1).block_on(|_| (), |()| async {
+/// let period = Duration::from_millis(5);
+/// let (begin, mut interval) = (now(), interval(period));
+/// for _ in 0..3 {
+///     interval.tick().await;
+/// }
+/// assert!(now() - begin >= 2 * period);
+/// # })?;
+/// # Ok::<(), phalanx::runtime::RunError>(())
+/// ```
+///
+/// # Panics
+/// If `period` is zero, or outside of a processor.
+pub fn interval(period: Duration) -> Interval {
+    assert!(!period.is_zero(), "an interval has a period above zero");
+    Interval { period, next: now() }
+}
+
+/// A timer that fires repeatedly, made by [`interval`]. It keeps its rhythm: times that have passed while nobody waited
+/// are skipped, except for the first of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Interval {
+    period: Duration,
+    next: Duration,
+}
+
+impl Interval {
+    /// Waits until the timer fires, and returns the time at which it was due, as [`now`] counts it. Nothing is lost if the
+    /// future is dropped.
+    ///
+    /// # Panics
+    /// Outside of a processor.
+    pub async fn tick(&mut self) -> Duration {
+        loop {
+            let (due, now) = (self.next, now());
+            if due <= now {
+                self.next = following(due, now, self.period);
+                return due;
+            }
+            sleep(due - now).await;
+        }
+    }
+
+    /// The time between two ticks.
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// Lets the timer fire one period from now.
+    ///
+    /// # Panics
+    /// Outside of a processor.
+    pub fn reset(&mut self) {
+        self.next = now() + self.period;
+    }
+}
+
+/// The first time after `now` that is a whole number of periods after `due`.
+fn following(due: Duration, now: Duration, period: Duration) -> Duration {
+    let late = (now - due).as_nanos() % period.as_nanos();
+    // Less than the period: a number of 64 bits for 584 years.
+    now + period - Duration::from_nanos(u64::try_from(late).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missed_times_are_skipped() {
+        let ms = Duration::from_millis;
+        assert_eq!(following(ms(10), ms(10), ms(5)), ms(15));
+        assert_eq!(following(ms(10), ms(14), ms(5)), ms(15));
+        assert_eq!(following(ms(10), ms(15), ms(5)), ms(20));
+        assert_eq!(following(ms(10), ms(112), ms(5)), ms(115));
+    }
+}
