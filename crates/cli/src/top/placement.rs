@@ -1,9 +1,23 @@
-//! The line about automatic placement.
+//! The line about placement: active processors, and what has moved.
 
 use phalanx::metrics::Snapshot;
 
-/// The active processors and their load. None if automatic placement is off.
+/// The active processors and their load, and the connections and partitions that have moved. None if automatic placement
+/// is off and nothing has moved.
 pub(super) fn placement(snapshot: &Snapshot) -> Option<String> {
+    let parts: Vec<_> = [active(snapshot), moved(snapshot)].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("  "))
+}
+
+fn moved(snapshot: &Snapshot) -> Option<String> {
+    let named = snapshot.counters.iter().filter(|one| one.name == "phalanx_connections_moved");
+    let connections: u64 = named.map(|counter| counter.count).sum();
+    let partitions: u64 = snapshot.processors.iter().map(|processor| processor.take_overs).sum();
+    (connections + partitions > 0)
+        .then(|| format!("moved: {connections} connections, {partitions} partitions"))
+}
+
+fn active(snapshot: &Snapshot) -> Option<String> {
     let gauge = |name: &str| {
         let mut gauges = snapshot.gauges.iter();
         gauges.find(|gauge| gauge.name == name).map(|gauge| gauge.value)

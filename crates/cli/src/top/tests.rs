@@ -193,3 +193,19 @@ fn active_processors_are_shown_if_placement_is_automatic() {
     let interval = app.interval.as_ref().unwrap();
     assert!(plain::table("a", &snapshot, interval, true).contains(line));
 }
+
+#[test]
+fn what_has_moved_is_shown() {
+    let mut app = app();
+    let mut snapshot = snapshot(3);
+    let counters = serde_json::json!([
+        {"name": "phalanx_connections_moved", "help": "", "label": ["reason", "placed"], "count": 2},
+        {"name": "phalanx_connections_moved", "help": "", "label": ["reason", "spread"], "count": 3},
+        {"name": "others", "help": "", "count": 9},
+    ]);
+    snapshot.counters = serde_json::from_value(counters).unwrap();
+    snapshot.processors[0].take_overs = 4;
+    app.take(Ok(snapshot));
+    let line = "moved: 5 connections, 4 partitions";
+    assert!(screen(&app, 160, 10)[1].contains(line), "{:?}", screen(&app, 160, 10));
+}

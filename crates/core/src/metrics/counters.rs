@@ -79,6 +79,7 @@ pub(crate) struct ProcessorCounters {
     pub(crate) pooled: Counter,
     pub(crate) objects: Counter,
     pub(crate) overflow: Counter,
+    pub(crate) take_overs: Counter,
     pub(crate) cohort_tuner: TunerCounters,
     pub(crate) watch: Watch,
     pub(crate) types: OperationTypes,
@@ -197,7 +198,7 @@ impl ProcessorCounters {
     pub(crate) fn view(&self) -> ProcessorView {
         let stages = self.stages.len();
         read!(self, ProcessorView {
-            turns, parks, wakes_sent, operations;
+            turns, parks, wakes_sent, operations, take_overs;
             stages: (0..stages).map(|n| self.stages[n].view(self.direct(n))).collect(),
             arcs: (0..if stages > 0 { stages + 1 } else { 0 })
                 .map(|from| (0..stages).map(|to| self.arc(from * stages + to)).collect())

@@ -127,6 +127,8 @@ pub struct ProcessorView {
     pub pooled_objects: u64,
     /// Bytes of both outside the processor's [`Region`](crate::Region); zero without a region.
     pub overflow_bytes: u64,
+    /// Partitions of [migrating](crate::StageOptions::migrating) stages taken over from sleeping processors.
+    pub take_overs: u64,
     /// The tuner of cohort sizes, for stages that declare none.
     pub cohort_tuner: CohortTunerView,
 }

@@ -78,6 +78,13 @@ const PROCESSOR: &[(&str, &str, &str, &str, PerProcessor)] = &[
     ("busy_seconds", "counter", "seconds", "Time in cohorts.", |p| seconds(p.busy_ns)),
     ("wakes_sent", "counter", "", "Wake-ups of other processors.", |p| p.wakes_sent as f64),
     ("system_calls", "counter", "", "System calls of the driver.", |p| p.system_calls as f64),
+    (
+        "partitions_taken_over",
+        "counter",
+        "",
+        "Partitions taken over from sleeping processors.",
+        |p| p.take_overs as f64,
+    ),
     ("operations", "gauge", "", "Live operations.", |p| p.operations as f64),
     ("pooled_bytes", "gauge", "bytes", "Memory of the pools.", |p| p.pooled_bytes as f64),
     ("overflow_bytes", "gauge", "bytes", "Memory outside the region of huge pages.", |p| {

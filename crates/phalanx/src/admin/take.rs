@@ -81,6 +81,7 @@ fn processor(source: &Source, names: &[&'static str], index: usize) -> Processor
         pooled_bytes: view.pooled_bytes,
         pooled_objects: view.pooled_objects,
         overflow_bytes: view.overflow_bytes,
+        take_overs: view.take_overs,
         cohort_tuner: view.cohort_tuner.into(),
         stages: names
             .iter()

@@ -14,7 +14,9 @@ use std::sync::atomic::Ordering;
 
 use phalanx_driver::{Endpoint, Socket};
 
+use super::moves::Move;
 use super::placement::{Arrived, Placement};
+use super::relocation::Target;
 use super::{Io, try_with, with};
 
 /// Counts a connection on its way.
@@ -87,7 +89,7 @@ impl Io {
             return Placed::Here { served: false };
         };
         let target = place.choose(address);
-        match target != place.index && self.send_to(target, address, connection, false) {
+        match target != place.index && self.send_to(target, address, connection, Move::Placed) {
             true => Placed::Away,
             false => Placed::Here { served: false },
         }
@@ -99,20 +101,24 @@ impl Io {
         target: usize,
         address: SocketAddr,
         connection: Socket,
-        served: bool,
+        reason: Move,
     ) -> bool {
         let detached = self.try_driver(|driver| Ok(driver.detach(connection)));
         let Ok(Some(connection)) = detached else { return false };
-        let to = Arriving::at(&self.place.shared, target);
-        Handover { connection, address, from: Some(self.place.index), to, served }.send();
+        self.place.shared.moves.count(reason);
+        let (from, to) = (Some(self.place.index), Arriving::at(&self.place.shared, target));
+        let served = reason != Move::Placed;
+        Handover { connection, address, from, to, served }.send();
         true
     }
 
     /// Hands over `connection`, which `listener` has accepted and whose program offers it, to the processor `target`.
     /// False if it cannot be detached.
-    pub(super) fn relocate(&self, listener: Socket, connection: Socket, target: usize) -> bool {
+    pub(super) fn relocate(&self, listener: Socket, connection: Socket, target: Target) -> bool {
         let Some(address) = self.place.address(listener) else { return false };
-        !self.drain_announced.get() && self.send_to(target, address, connection, true)
+        let reason = if target.spreads { Move::Spread } else { Move::Gathered };
+        !self.drain_announced.get()
+            && self.send_to(target.processor.into(), address, connection, reason)
     }
 
     /// Takes over a connection that another processor has accepted, or returns it.

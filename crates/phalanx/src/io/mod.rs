@@ -29,6 +29,7 @@ mod expiry;
 mod handover;
 mod io_timeout;
 mod load_sample;
+mod moves;
 mod placement;
 mod relocation;
 mod request;

@@ -16,8 +16,11 @@ use phalanx_driver::Socket;
 
 use super::handover::Arriving;
 use super::load_sample::LoadSample;
+use super::moves::Moves;
 use super::relocation::{Offers, Relocations};
 use crate::cores::{ActiveProcessors, IdleCores};
+#[cfg(feature = "admin")]
+use crate::metrics::Registered;
 
 /// The time between two measurements of a processor's load.
 pub(super) const LOAD_INTERVAL: Duration = Duration::from_millis(20);
@@ -31,6 +34,7 @@ pub(crate) struct Placement {
     pub(super) loads: Loads,
     listening: Mutex<HashMap<SocketAddr, Listening>>,
     pub(super) relocations: Relocations,
+    pub(super) moves: Moves,
 }
 
 /// The listeners of an address.
@@ -128,9 +132,18 @@ impl Placement {
             arriving: AtomicUsize::new(0),
             load: AtomicU64::new(0),
         });
-        let (listening, relocations) = Default::default();
+        let (listening, relocations, moves) = Default::default();
         let members = members.collect();
-        Arc::new(Self { members, cores, active, loads, listening, relocations })
+        Arc::new(Self { members, cores, active, loads, listening, relocations, moves })
+    }
+
+    /// Adds the counters of moved connections to `metrics`, if there is a processor to which they can move.
+    #[cfg(feature = "admin")]
+    pub(crate) fn register(&self, mut metrics: Registered) -> Registered {
+        if self.members.len() > 1 {
+            self.moves.register(&mut metrics);
+        }
+        metrics
     }
 
     /// The open sockets of a processor other than listeners.

@@ -56,14 +56,35 @@ pub(super) struct Offers {
 #[derive(Clone, Copy)]
 struct Plan {
     address: SocketAddr,
-    to: usize,
+    to: Target,
     left: usize,
+}
+
+/// Where a connection should move.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    pub(super) processor: u16,
+    /// Whether it moves to an idle core, instead of to the other connections.
+    pub(super) spreads: bool,
+}
+
+impl Target {
+    const SPREADS: u16 = 1 << 14;
+
+    /// As a number below 2¹⁵.
+    pub(super) fn pack(self) -> u16 {
+        self.processor | if self.spreads { Self::SPREADS } else { 0 }
+    }
+
+    pub(super) fn unpack(packed: u16) -> Self {
+        Self { processor: packed & !Self::SPREADS, spreads: packed & Self::SPREADS != 0 }
+    }
 }
 
 impl Io {
     /// The processor to which a connection of `listener` that is offered now should move.
     #[inline]
-    pub(super) fn relocation(&self, listener: Socket) -> Option<u16> {
+    pub(super) fn relocation(&self, listener: Socket) -> Option<Target> {
         let place = &self.place;
         if place.shared.members.len() == 1 {
             return None;
@@ -78,13 +99,14 @@ impl Io {
 
 impl Place {
     /// Takes a connection from the plan, if `listener` has its address.
-    fn follow(&self, plan: Plan, listener: Socket) -> Option<u16> {
-        if self.address(listener) != Some(plan.address) || self.is_crowded(plan.to) {
+    fn follow(&self, plan: Plan, listener: Socket) -> Option<Target> {
+        if self.address(listener) != Some(plan.address) || self.is_crowded(plan.to.processor.into())
+        {
             return None;
         }
         let left = plan.left - 1;
         self.offers.plan.set((left > 0).then_some(Plan { left, ..plan }));
-        u16::try_from(plan.to).ok()
+        Some(plan.to)
     }
 
     /// Measures this processor's load, and makes a plan for the connections of `listener`.
@@ -115,7 +137,11 @@ impl Place {
         } else {
             left = left.min((connections / FRACTION_PER_INTERVAL).max(MIN_PER_INTERVAL));
         }
-        offers.plan.set((left > 0).then_some(Plan { address, to, left }));
+        let to = u16::try_from(to).ok().filter(|to| *to < Target::SPREADS);
+        offers.plan.set(to.filter(|_| left > 0).map(|processor| {
+            let to = Target { processor, spreads };
+            Plan { address, to, left }
+        }));
     }
 
     fn relocation(&self, address: SocketAddr, now: Duration) -> Option<Relocation> {

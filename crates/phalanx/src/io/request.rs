@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 use phalanx_core::ProcessorId;
 use phalanx_driver::{Done, Driver, Request, Socket};
 
+use super::relocation::Target;
 use super::{Io, IoTimeout, try_with, with};
 
 /// No processor.
@@ -84,7 +85,7 @@ pub(crate) struct HomeSocket {
     listener: Option<Socket>,
     /// Whether another processor has served it before.
     has_moved: bool,
-    /// The processor to which the connection moves when it is offered next, or [`STAYS`].
+    /// Where the connection moves when it is offered next ([`Target::pack`]), or [`STAYS`].
     leaves_for: AtomicU16,
 }
 
@@ -132,12 +133,12 @@ impl HomeSocket {
             let prepared = self.leaves_for.swap(STAYS, Ordering::Relaxed);
             let target = match prepared {
                 STAYS => io.relocation(listener),
-                target => Some(target),
+                target => Some(Target::unpack(target)),
             };
             let Some(target) = target else { return false };
-            let moved = io.relocate(listener, self.socket, target.into());
+            let moved = io.relocate(listener, self.socket, target);
             if !moved && prepared == STAYS {
-                self.leaves_for.store(target, Ordering::Relaxed);
+                self.leaves_for.store(target.pack(), Ordering::Relaxed);
             }
             moved
         });
@@ -149,7 +150,7 @@ impl HomeSocket {
         let Some(listener) = self.listener.filter(|_| !self.is_leaving()) else { return };
         let target = try_with(|io| (io.home == self.home).then(|| io.relocation(listener)));
         if let Some(target) = target.flatten().flatten() {
-            self.leaves_for.store(target, Ordering::Relaxed);
+            self.leaves_for.store(target.pack(), Ordering::Relaxed);
         }
     }
 

@@ -128,6 +128,9 @@ pub struct ProcessorSnapshot {
     /// Bytes of slabs and pools outside the region of huge pages.
     #[cfg_attr(feature = "serde", serde(default))]
     pub overflow_bytes: u64,
+    /// Partitions of migrating stages that it has taken over from sleeping processors.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub take_overs: u64,
     /// Automatic cohort sizes of stages that declare no size.
     #[cfg_attr(feature = "serde", serde(default))]
     pub cohort_tuner: CohortTunerSnapshot,

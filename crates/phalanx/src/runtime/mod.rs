@@ -379,7 +379,10 @@ impl Runtime {
                 system_calls: calls.clone(),
                 stalls,
                 pages: self.admin_pages.clone(),
-                metrics: Automatic::register(automatic.as_deref(), self.metrics.clone()),
+                metrics: Automatic::register(
+                    automatic.as_deref(),
+                    placement.register(self.metrics.clone()),
+                ),
                 active: active.clone(),
                 automatic: automatic.clone(),
                 hosts: admin::Hosts::new(self.admin_hosts.clone()),

@@ -108,6 +108,7 @@ fn take_over<S: Send + 'static>(
     here.install(index, state);
     drop(visit);
     take_overs.taken(stage);
+    processor.observe.counters.take_overs.add(1);
     true
 }
 
