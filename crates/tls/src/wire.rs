@@ -74,6 +74,16 @@ impl Wire {
         }
     }
 
+    /// [Offers](Stream::offer) the connection to the other processors. True if it has moved. A TLS stream never moves,
+    /// because its session stays here.
+    #[must_use = "the operation of a connection that has moved must end"]
+    pub fn offer(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.offer(),
+            Self::Tls(_) => false,
+        }
+    }
+
     /// Whether this is a TLS stream, which must be closed with [`finish`](Self::finish) so that the client
     /// can detect truncation. A plain socket signals the end when it is closed.
     pub fn is_tls(&self) -> bool {

@@ -80,9 +80,14 @@ pub(crate) async fn accept(
         stages.control.wait_for_capacity().await;
         let Some(stream) = control.next(&listener).await else { return };
         current.refresh(&mut site);
-        let kind = control.kind();
+        // A connection that another processor has served was admitted there. Only plain ones move, and such a connection
+        // stays plain if a reload has changed its listener.
+        let (kind, most_open) = match stream.has_moved() {
+            true => (ListenerKind::Plain, usize::MAX),
+            false => (control.kind(), site.max_connections),
+        };
         let most = site.max_rejections;
-        let Some(permit) = open.try_acquire(site.max_connections) else {
+        let Some(permit) = open.try_acquire(most_open) else {
             reject_at(kind, stream, refusals, &rejections, most, Status::ServiceUnavailable);
             continue;
         };

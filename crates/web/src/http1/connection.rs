@@ -47,7 +47,7 @@ pub(crate) struct Connection {
     pub(super) path: Vec<u8>,
     peer: Peer,
     /// If set, every request is redirected to this TLS port.
-    https: Option<u16>,
+    pub(super) https: Option<u16>,
 }
 
 /// Next step of the connection.

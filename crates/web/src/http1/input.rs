@@ -21,6 +21,7 @@ const LINGER_BYTES: usize = 256 * 1024;
 impl Connection {
     /// Sends the gathered responses, then waits for input.
     pub(super) async fn receive(&mut self) -> io::Result<Next> {
+        let has_answered = self.taken > 0;
         self.input.drain(..self.taken);
         self.taken = 0;
         buffers::shrink_idle(&mut self.input);
@@ -31,7 +32,13 @@ impl Connection {
             None => IoTimeout::after(timeouts.idle).until_shutdown(),
             Some(begun) => IoTimeout::after(timeouts.request.saturating_sub(now() - begun)),
         };
-        match self.receive_more(timeout).await {
+        // Between two requests, the connection has no state but its socket.
+        let may_move = has_answered && self.input.is_empty() && self.https.is_none();
+        let received = match may_move {
+            true => self.receive_more::<true>(timeout).await,
+            false => self.receive_more::<false>(timeout).await,
+        };
+        match received {
             Received::Bytes(1..) => {
                 self.begun.get_or_insert_with(now);
                 Ok(Next::Request)
@@ -43,15 +50,17 @@ impl Connection {
         }
     }
 
-    /// Sends the gathered responses, then appends received bytes to the input.
-    async fn receive_more(&mut self, timeout: IoTimeout) -> Received {
+    /// Sends the gathered responses, then appends received bytes to the input. If `MAY_MOVE`, the connection is offered
+    /// to the other processors in between.
+    async fn receive_more<const MAY_MOVE: bool>(&mut self, timeout: IoTimeout) -> Received {
         let out = self.out.buffer.take();
         let (input, permit) = (std::mem::take(&mut self.input), self.permit.take());
         let sending = self.out.pace.timeout(out.len() as u64);
         self.out.pace.rest();
         let buffers = Buffers { out, input, permit, records: self.take_records() };
         let (buffers, received) =
-            send_and_receive(self.stages, &self.transport, buffers, sending, timeout).await;
+            send_and_receive::<MAY_MOVE>(self.stages, &self.transport, buffers, sending, timeout)
+                .await;
         self.input = buffers.input;
         if matches!(received, Received::Bytes(1..)) {
             self.out.buffer.reuse(buffers::get());
@@ -78,7 +87,10 @@ impl Connection {
             self.input.clear();
             self.taken = 0;
             let limit = self.site.timeouts.body.saturating_sub(now() - begun);
-            if !matches!(self.receive_more(IoTimeout::after(limit)).await, Received::Bytes(1..)) {
+            if !matches!(
+                self.receive_more::<false>(IoTimeout::after(limit)).await,
+                Received::Bytes(1..)
+            ) {
                 self.out.send().await?;
                 return Ok(Next::Linger);
             }
@@ -92,7 +104,9 @@ impl Connection {
         while now() - begun < LINGER && bytes < LINGER_BYTES {
             self.input.clear();
             let timeout = IoTimeout::after(LINGER.saturating_sub(now() - begun)).until_shutdown();
-            let Received::Bytes(more @ 1..) = self.receive_more(timeout).await else { return };
+            let Received::Bytes(more @ 1..) = self.receive_more::<false>(timeout).await else {
+                return;
+            };
             bytes += more;
         }
     }

@@ -19,8 +19,8 @@ pub(crate) enum Received {
     Bytes(usize),
     /// The time limit expired.
     TimedOut,
-    /// The connection broke, or the program is shutting down.
-    Broken,
+    /// The connection broke, or the program is shutting down, or another processor serves the connection now.
+    Ended,
 }
 
 /// A connection's buffers while the network stage uses them.
@@ -38,7 +38,10 @@ pub(crate) struct Buffers {
 
 /// Sends the responses in `buffers`, if any, and then appends received bytes. It is one call because nearly
 /// every response is followed by a wait for the next request.
-pub(crate) async fn send_and_receive(
+///
+/// If `MAY_MOVE`, the connection has no state but its socket once the responses are sent, and it is offered to the other
+/// processors. A constant, because a value would enlarge the future of every connection.
+pub(crate) async fn send_and_receive<const MAY_MOVE: bool>(
     stages: Stages,
     transport: &Rc<Wire>,
     mut buffers: Buffers,
@@ -54,21 +57,24 @@ pub(crate) async fn send_and_receive(
                 Ok(memory) => buffers::recycle(memory),
                 Err(_) => {
                     Flush::submit(records);
-                    return (buffers, Received::Broken);
+                    return (buffers, Received::Ended);
                 }
             }
         }
         // The requests are answered; the wait for the client must not hold a permit.
         drop(permit);
         Flush::submit(records);
+        if MAY_MOVE && transport.offer() {
+            return (buffers, Received::Ended);
+        }
         let received = match transport.read(&mut buffers.input, receiving).await {
             Ok(bytes) => Received::Bytes(bytes),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Received::TimedOut,
-            Err(_) => Received::Broken,
+            Err(_) => Received::Ended,
         };
         (buffers, received)
     };
-    stages.network.run(exchange).await.unwrap_or((Buffers::default(), Received::Broken))
+    stages.network.run(exchange).await.unwrap_or((Buffers::default(), Received::Ended))
 }
 
 /// Sends `payload` and returns the memory of its head. The operation is invoked immediately, so the returned

@@ -28,7 +28,7 @@ pub(crate) struct Peer {
 pub(crate) struct TooMany;
 
 impl Peer {
-    /// Registers a new connection.
+    /// Registers a new connection, or one that another processor has admitted and served.
     pub(crate) fn of(stream: &Stream, site: &Site, stages: Stages) -> Result<Self, TooMany> {
         if site.addresses.is_none() && stages.log.is_none() {
             site.metrics.accepted();
@@ -39,7 +39,11 @@ impl Peer {
             stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip());
         let open = match &site.addresses {
             Some(addresses) => {
-                Some(addresses.open(site.address_key(address), now()).ok_or(TooMany)?)
+                let key = site.address_key(address);
+                Some(match stream.has_moved() {
+                    true => addresses.open_admitted(key, now()),
+                    false => addresses.open(key, now()).ok_or(TooMany)?,
+                })
             }
             None => None,
         };

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 
-use phalanx::runtime::{Control, DriverChoice};
+use phalanx::runtime::{ActiveProcessors, Control, DriverChoice};
 use phalanx_testkit::driver::is_tested;
 use phalanx_testkit::{TIMEOUT, tcp};
 use phalanx_web::{Config, Scheme, Serving, serve};
@@ -20,6 +20,7 @@ pub(crate) const LARGE: usize = 24 << 20;
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) control: Control,
+    pub(crate) active: ActiveProcessors,
     /// Address of its admin pages, if it has any.
     pub(crate) admin: Option<SocketAddr>,
 }
@@ -52,9 +53,9 @@ fn start(driver: DriverChoice, mut config: Config) -> Result<(Server, Served), S
     let (up, is_up) = channel::<Server>();
     let thread = thread::spawn(move || {
         let ready = |serving: &Serving<'_>| {
-            let control = serving.up.control.clone();
+            let (control, active) = (serving.up.control.clone(), serving.up.active.clone());
             let (address, admin) = (serving.addresses[0], serving.up.admin);
-            up.send(Server { address, control, admin }).unwrap();
+            up.send(Server { address, control, active, admin }).unwrap();
         };
         serve(config, ready).map(drop).map_err(|error| error.to_string())
     });

@@ -4,6 +4,7 @@ mod active;
 mod common;
 mod configuration;
 mod guard;
+mod moves;
 mod patience;
 mod simulation;
 mod symlinks;

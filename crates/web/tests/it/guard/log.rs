@@ -164,7 +164,8 @@ fn lost_lines_are_counted() {
             assert!(get(server, "/small").ends_with("small"));
         }
         let admin = server.admin.expect("asked for");
-        let admin = Server { address: admin, control: server.control.clone(), admin: None };
+        let (control, active) = (server.control.clone(), server.active.clone());
+        let admin = Server { address: admin, control, active, admin: None };
         eventually("all of them", || {
             let answer = get(&admin, "/snapshot.json");
             let json = answer.split("\r\n\r\n").nth(1).expect("a body");

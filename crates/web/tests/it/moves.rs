@@ -1,0 +1,78 @@
+//! Connections that move to another worker between two requests.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::Path;
+
+use phalanx_testkit::{eventually, tcp};
+use phalanx_web::Config;
+
+use crate::common::{Server, connect, on_each_driver, small_and_large, until};
+
+const CLIENTS: usize = 24;
+const REQUEST: &[u8] = b"GET /small HTTP/1.1\r\nHost: h\r\n\r\n";
+
+/// Exactly as many connections as there are clients are permitted, in total and from their address.
+fn two_workers(home: &Path) -> Config {
+    let mut config = small_and_large(home);
+    config.max_connections = CLIENTS;
+    config.per_address.connections = Some(CLIENTS as u32);
+    config.runtime.workers = 2;
+    config.runtime.admin = Some((Ipv4Addr::LOCALHOST, 0).into());
+    config
+}
+
+/// Sends `count` requests and the first `more` bytes of another one, and reads the answers.
+fn ask(stream: &mut TcpStream, count: usize, more: usize) {
+    stream.write_all(&[&REQUEST.repeat(count), &REQUEST[..more]].concat()).unwrap();
+    answers(stream, count);
+}
+
+fn answers(stream: &mut TcpStream, count: usize) {
+    for _ in 0..count {
+        // Byte by byte, so that the next answer is not read.
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\nsmall") {
+            let mut byte = [0];
+            assert_eq!(tcp::read(stream, &mut byte).unwrap(), 1, "the connection is not closed");
+            answer.push(byte[0]);
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer));
+    }
+}
+
+/// The number of connections that were handed to another worker for this reason.
+fn moved(server: &Server, reason: &str) -> Option<usize> {
+    let mut admin = tcp::connect(server.admin.unwrap());
+    admin.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let text = until(&mut admin, "# EOF\n");
+    let name = format!("phalanx_connections_moved_total{{reason=\"{reason}\"}} ");
+    text.lines().find_map(|line| line.strip_prefix(&name)).and_then(|count| count.parse().ok())
+}
+
+#[test]
+fn connections_leave_an_inactive_worker_and_lose_nothing() {
+    on_each_driver(two_workers, |server, _| {
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| connect(server)).collect();
+        clients.iter_mut().for_each(|client| ask(client, 1, 0));
+        server.active.set(1);
+        eventually("connections have moved", || {
+            for (number, client) in clients.iter_mut().enumerate() {
+                // Pipelined requests, one that arrives in two parts, and single ones.
+                let more = if number % 3 == 0 { 9 } else { 0 };
+                ask(client, 1 + number % 4, more);
+                if more > 0 {
+                    client.write_all(&REQUEST[more..]).unwrap();
+                    answers(client, 1);
+                }
+            }
+            moved(server, "gathered").filter(|moved| *moved > 0)
+        });
+        // The limits still count each connection once.
+        clients.iter_mut().for_each(|client| ask(client, 2, 0));
+        let mut refused = connect(server);
+        refused.write_all(REQUEST).unwrap();
+        assert!(until(&mut refused, "\r\n\r\n").starts_with("HTTP/1.1 503 "));
+        assert!(moved(server, "placed").is_some() && moved(server, "spread").is_some());
+    });
+}
