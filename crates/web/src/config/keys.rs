@@ -142,7 +142,7 @@ impl Keys for HostConfig {
         pass.optional("cors", &mut self.cors, "cross-origin resource sharing");
         let rule = || CacheRule { path: String::new(), value: String::new() };
         pass.list("cache-control", &mut self.cache_control, rule);
-        let rule = || HeaderRule { path: String::new(), name: String::new(), value: String::new() };
+        let rule = || HeaderRule::default();
         pass.list("header", &mut self.headers, rule);
         let rule = || TypeRule { path: String::new(), value: String::new() };
         pass.list("content-type", &mut self.content_types, rule);
@@ -212,6 +212,8 @@ impl Keys for HeaderRule {
         pass.required("path", &mut self.path, "glob: files that the rule applies to");
         pass.required("name", &mut self.name, "name of a response header");
         pass.required("value", &mut self.value, "its value");
+        let help = "send it with error responses to requests for these paths, too";
+        pass.key("errors", &mut self.errors, help);
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// A header field for responses to some paths.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeaderRule {
     /// Glob of the paths.
     pub path: String,
@@ -15,6 +15,8 @@ pub struct HeaderRule {
     pub name: String,
     /// Value of the field.
     pub value: String,
+    /// Whether error responses to requests for these paths have the field too.
+    pub errors: bool,
 }
 
 /// Content type of some files, where the file extension is missing or misleading.

@@ -31,6 +31,14 @@ impl<'a> Ask<'a> {
         self.file_head(out, status).fields(rules.security.all())
     }
 
+    /// Starts the head of an error response.
+    pub(super) fn error_head(self, out: &mut ResponseWriter, status: Status) -> Head<'_> {
+        match self.host().rules.error_fields(self.request.path) {
+            Some(fields) => self.file_head(out, status).fields(fields.all()),
+            None => self.head(out, status),
+        }
+    }
+
     /// Starts the head of a file's response. Its entity contains the host's fields, except those that depend on
     /// the request or on TLS.
     #[inline]

@@ -3,6 +3,7 @@
 use fast_glob::{glob_match, validate};
 
 /// A path pattern. Most are literal paths or prefixes, which cost one comparison.
+#[derive(Clone)]
 pub(crate) enum Pattern {
     Exact(Box<[u8]>),
     /// A path without a trailing slash, and everything below it.

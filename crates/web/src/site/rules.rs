@@ -18,6 +18,8 @@ pub(crate) struct Rules {
     redirects: Vec<(Pattern, Target, Status)>,
     rewrites: Vec<(Pattern, Target)>,
     headers: Vec<(Pattern, String, String)>,
+    /// Those of error responses.
+    error_headers: Vec<(Pattern, String, String)>,
     cache_control: Vec<(Pattern, String)>,
     /// Paths that require a password, with the challenge of each.
     auth: Vec<(Pattern, FieldBlock)>,
@@ -74,6 +76,7 @@ impl Rules {
             redirects: Vec::new(),
             rewrites: Vec::new(),
             headers: Vec::new(),
+            error_headers: Vec::new(),
             cache_control: Vec::new(),
             auth: Vec::new(),
             security_headers: host.security_headers.as_ref().map(security).unwrap_or_default(),
@@ -95,7 +98,17 @@ impl Rules {
         }
         for (n, rule) in host.headers.iter().enumerate() {
             match (Pattern::new(&rule.path), is_field(&rule.name, &rule.value)) {
+                (Ok(_), Ok(()))
+                    if rule.errors && rule.name.eq_ignore_ascii_case("cache-control") =>
+                {
+                    let what = "errors have a `Cache-Control` of their own; remove `errors = true`";
+                    note(format!("header[{n}].errors"), what.into());
+                }
                 (Ok(pattern), Ok(())) => {
+                    if rule.errors {
+                        let errors = (pattern.clone(), rule.name.clone(), rule.value.clone());
+                        rules.error_headers.push(errors);
+                    }
                     rules.headers.push((pattern, rule.name.clone(), rule.value.clone()));
                 }
                 (Err(what), _) => note(format!("header[{n}].path"), what),
@@ -243,6 +256,35 @@ impl Rules {
             fields.push(("Cache-Control", private(own.as_deref().unwrap_or_default()).into()));
         }
         fields
+    }
+}
+
+impl Rules {
+    /// Fields of error responses to requests for `path`, a path as clients send it, with the security fields. `None` if
+    /// only the security fields apply.
+    pub(crate) fn error_fields(&self, path: &str) -> Option<FieldBlock> {
+        if self.error_headers.is_empty() {
+            return None;
+        }
+        // A path that cannot be resolved has only the fields of all paths.
+        let mut resolved = Vec::new();
+        let path = match path::resolve(path.as_bytes(), &mut resolved) {
+            Ok(target) => absolute(&resolved, target.directory),
+            Err(_) => b"/".to_vec(),
+        };
+        let mut fields: Vec<(&str, &str)> = Vec::new();
+        fields.extend(self.security_headers.iter().map(|(name, value)| (*name, &**value)));
+        for (_, name, value) in
+            self.error_headers.iter().filter(|(pattern, ..)| pattern.matches(&path).is_some())
+        {
+            if !name.eq_ignore_ascii_case("link") && !name.eq_ignore_ascii_case("vary") {
+                fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+            }
+            fields.push((name, value));
+        }
+        let mut block = FieldBlock::default();
+        fields.iter().for_each(|(name, value)| block.push(name, value.as_bytes()));
+        Some(block)
     }
 }
 

@@ -187,7 +187,12 @@ fn host() -> impl Strategy<Value = HostConfig> {
             precompressed: flags[1],
             compress: flags[2],
             headers: paths()
-                .map(|(path, value, _)| HeaderRule { path, name: value.clone(), value })
+                .map(|(path, value, _)| HeaderRule {
+                    path,
+                    name: value.clone(),
+                    value,
+                    errors: false,
+                })
                 .collect(),
             cache_control: paths().map(|(path, value, _)| CacheRule { path, value }).collect(),
             cors: cors.map(|(origins, credentials, age)| Cors {

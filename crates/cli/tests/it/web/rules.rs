@@ -6,7 +6,7 @@ use phalanx_testkit::site::Site;
 use crate::on_each_driver;
 use crate::server::Server;
 
-on_each_driver!(hosts_have_their_own_files, rules_apply);
+on_each_driver!(hosts_have_their_own_files, rules_apply, headers_of_errors);
 
 /// A server with a configuration file, whose relative paths are based beside the served folder.
 fn start(driver: &str, site: &Site, text: &str) -> Server {
@@ -51,6 +51,50 @@ fn hosts_have_their_own_files(driver: &'static str) {
         curl_well(&[&format[..], &[&format!("Host: {host}"), &url]].concat())
     };
     assert_eq!((code("b"), code("other")), ("200".into(), "421".into()));
+}
+
+fn headers_of_errors(driver: &'static str) {
+    let site = Site::new();
+    site.file("own.html", "own page");
+    site.file("api/a.txt", "a");
+    let text = "
+        [[host]]
+        root = 'root'
+        error-pages = ['403=own.html', '405=own.html']
+        security-headers = true
+        [[host.header]]
+        path = '/api/**'
+        name = 'X-Api'
+        value = 'v1'
+        errors = true
+        [[host.header]]
+        path = '/**'
+        name = 'X-Frame-Options'
+        value = 'DENY'
+        errors = true
+        [[host.header]]
+        path = '/**'
+        name = 'X-Files'
+        value = 'only'
+    ";
+    let server = start(driver, &site, text);
+    let head = |arguments: &[&str], path: &str| {
+        let url = format!("http://{}{path}", server.address);
+        let all = [&["-o", "/dev/null", "-D", "-"], arguments, &[&url]].concat();
+        curl_well(&all).to_ascii_lowercase()
+    };
+    let (file, missing) = (head(&[], "/api/a.txt"), head(&[], "/api/missing"));
+    assert!(file.contains("x-api: v1") && file.contains("x-files"), "{file}");
+    assert!(missing.starts_with("http/1.1 404") && missing.contains("x-api: v1"), "{missing}");
+    assert!(!missing.contains("x-files"), "{missing}");
+    let own = head(&["-X", "POST"], "/api/a.txt");
+    assert!(own.starts_with("http/1.1 405") && own.contains("x-api: v1"), "{own}");
+    for head in [&file, &missing, &own, &head(&[], "/missing")] {
+        assert_eq!(head.matches("x-frame-options: deny").count(), 1, "{head}");
+        assert_eq!(head.matches("x-frame-options").count(), 1, "{head}");
+        assert!(head.contains("nosniff"), "{head}");
+    }
+    assert!(!head(&[], "/missing").contains("x-api"));
 }
 
 fn rules_apply(driver: &'static str) {

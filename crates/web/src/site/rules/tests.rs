@@ -94,6 +94,7 @@ fn fields_by_path() {
     let cache = |path: &str, value: &str| CacheRule { path: path.into(), value: value.into() };
     host.cache_control = vec![cache("/assets/**", "immutable"), cache("*.html", "no-cache")];
     let header = |path: &str, name: &str, value: &str| HeaderRule {
+        errors: false,
         path: path.into(),
         name: name.into(),
         value: value.into(),
