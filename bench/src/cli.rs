@@ -125,6 +125,9 @@ struct KernelCommand {
     /// Number of iterations
     #[arg(long, default_value_t = 64)]
     count: usize,
+    /// Bytes of the heap that stay unused, so that the kernel's data is elsewhere
+    #[arg(long, default_value_t = 0)]
+    heap_shift: usize,
 }
 
 /// `phalanx-bench floor-server`.
@@ -214,6 +217,7 @@ impl report::Options {
 
 impl KernelCommand {
     fn execute(self) -> ExitCode {
+        let _unused = std::hint::black_box(vec![0_u8; self.heap_shift]);
         kernel::run(self.kernel, self.count);
         ExitCode::SUCCESS
     }

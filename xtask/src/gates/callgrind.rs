@@ -37,6 +37,22 @@ impl Counts {
             allocations: (self.allocations - few.allocations) / more,
         }
     }
+
+    /// The median of each count.
+    pub(super) fn median(all: &[Self]) -> Self {
+        let of = |count: fn(&Self) -> f64| {
+            let mut values: Vec<f64> = all.iter().map(count).collect();
+            values.sort_by(f64::total_cmp);
+            values[values.len() / 2]
+        };
+        Self {
+            instructions: of(|counts| counts.instructions),
+            i1_misses: of(|counts| counts.i1_misses),
+            d1_misses: of(|counts| counts.d1_misses),
+            ll_misses: of(|counts| counts.ll_misses),
+            allocations: of(|counts| counts.allocations),
+        }
+    }
 }
 
 /// A command that runs `program` under callgrind, and the path of callgrind's output. Valgrind's messages go to
@@ -148,6 +164,13 @@ totals: 100 20 10 5 4 3 2 1 1
         };
         assert_eq!(counts, wanted);
         assert_eq!(counts.beyond(counts, 3.0), Counts::default());
+    }
+
+    #[test]
+    fn the_median_is_taken_of_each_count() {
+        let run = |d1_misses, allocations| Counts { d1_misses, allocations, ..Counts::default() };
+        let median = Counts::median(&[run(3.0, 0.0), run(1.0, 2.0), run(2.0, 1.0)]);
+        assert_eq!(median, run(2.0, 1.0));
     }
 
     #[test]
