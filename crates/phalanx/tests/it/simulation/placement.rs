@@ -16,6 +16,11 @@ const MESSAGE: &[u8] = b"hello to any processor";
 /// Connections that each processor has served.
 type Served = Rc<RefCell<Vec<usize>>>;
 
+thread_local! {
+    /// Connections that the last of all processors has got between two requests. Only a spread moves them upwards.
+    static SPREAD: Cell<usize> = const { Cell::new(0) };
+}
+
 /// A server that echoes, and [offers](phalanx::net::Stream::offer) its connections if there is more than one round.
 /// Clients connect one after another, send a message in each of `rounds`, and stay. Processor 0 closes its listener after
 /// `accepts` connections. Calls `on_start` on each processor. Returns the number of clients that got an answer.
@@ -31,7 +36,7 @@ fn echo(
     let listeners = RefCell::new(world.listen(address));
     let mut graph = Graph::new();
     let stage = graph.shared("echo", ());
-    let (count, offers) = (served.clone(), rounds > 1);
+    let (count, offers, processors) = (served.clone(), rounds > 1, world.processors());
     world.program(graph, move |start| {
         on_start(start.active());
         let listener = Listener::new(listeners.borrow_mut().pop().expect("one for each"))?;
@@ -43,6 +48,9 @@ fn echo(
             {
                 left -= 1;
                 count.borrow_mut()[processor] += 1;
+                if stream.has_moved() && processor > 0 && processor + 1 == processors {
+                    SPREAD.set(SPREAD.get() + 1);
+                }
                 let echo = stage.dispatch(move |_| async move {
                     let mut bytes = Vec::new();
                     while let Ok(1..) =
@@ -189,6 +197,25 @@ fn offered_connections_move_and_lose_nothing() {
         all.set(all.get() + CLIENTS);
     });
     assert!(moved.get() > 0 || all.get() < 10 * CLIENTS, "no connection has moved");
+}
+
+/// A processor whose core is full gives connections to one with an idle core, and every request is answered.
+#[test]
+fn connections_spread_from_a_full_core() {
+    let (spread, all) = (Cell::new(0), Cell::new(0));
+    sim::explore_each(24, |seed| {
+        let (served, answered) = (Served::default(), Cell::new(None));
+        SPREAD.set(0);
+        sim::run(seed, |world| {
+            world.set_processors(2);
+            served.borrow_mut().resize(2, 0);
+            answered.set(Some(echo(world, &served, usize::MAX, 8, |_| ())));
+        });
+        assert_eq!(answered.take().map(|answered| answered.get()), Some(CLIENTS));
+        spread.set(spread.get() + SPREAD.get());
+        all.set(all.get() + CLIENTS);
+    });
+    assert!(spread.get() > 0 || all.get() < 10 * CLIENTS, "no connection has spread");
 }
 
 /// A listener that closes while connections move: a client gets all answers, or is disconnected.
