@@ -6,7 +6,7 @@
 //! thread, reads no clock and draws no random number.
 //!
 //! The folders are layers, from the bottom up: `control`, `queue`, `operation`, `state`, `memory`,
-//! `mailbox`, `session`, `metrics`, `stage`, `program`, `processor`, `future`, `handle`, `sim`. A file
+//! `mailbox`, `session`, `metrics`, `stage`, `program`, `processor`, `future`, `handle`, `sim`, `waits`. A file
 //! imports from its own layer and from those below.
 //!
 //! To follow an operation, read `handle::local` (invoking), `processor::lifecycle` (queueing and
@@ -24,6 +24,7 @@
 mod control;
 mod error;
 mod future;
+mod gate;
 mod handle;
 #[cfg(all(test, loom))]
 mod loom;
@@ -42,6 +43,7 @@ mod stage;
 mod stage_set;
 mod state;
 mod sync;
+mod waits;
 mod world;
 
 pub use crate::control::placement::{Candidate, MAX_ARRIVING, place_connection};
@@ -66,6 +68,7 @@ pub use crate::future::reply::Reply;
 pub use crate::future::select::{SelectAll, select_all};
 pub use crate::future::session::{Session, SessionEnd, SessionGuard};
 pub use crate::future::sleep::{Sleep, TimedOut, now, sleep, timeout, yield_now};
+pub use crate::gate::{Gate, OperationName};
 pub use crate::handle::graph::{Graph, StageOptions, StageSlot};
 pub use crate::handle::local::{ExclusiveStage, LocalAccess, SharedStage};
 pub use crate::handle::partitioned::PartitionedStage;
@@ -111,6 +114,8 @@ pub use crate::stage::declaration::{
     DEFAULT_COHORT_TIME, DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR,
 };
 pub use crate::stage_set::MAX_STAGES;
-pub use crate::state::exclusive::{Exclusive, Gate, Shared};
+pub use crate::state::exclusive::{Exclusive, Shared};
 pub use crate::state::partition::Partition;
+pub use crate::waits::cycle::{WaitCycle, WaitReason, WaitingOperation};
+pub use crate::waits::inspect::Waits;
 pub use crate::world::World;

@@ -9,6 +9,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread;
 
+use crate::gate::Gate;
 use crate::mailbox::mailbox::{Inbox, ReadyMask};
 use crate::mailbox::parking::Parking;
 use crate::operation::cancel_flag::{CancelFlag, RemotePlace};
@@ -17,7 +18,7 @@ use crate::operation::state::Serial;
 use crate::processor::policy::holders::Holders;
 use crate::queue::ring::Ring;
 use crate::session::group_flag::Group;
-use crate::state::exclusive::{ExclusiveState, Gate, LocalExclusive};
+use crate::state::exclusive::{ExclusiveState, LocalExclusive};
 use crate::state::rebuildable::Rebuildable;
 use crate::sync::UnsafeCell;
 

@@ -31,7 +31,7 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/core",
         layers: &[
-            &["error", "open_scopes", "panic", "stage_set", "sync", "world"],
+            &["error", "gate", "open_scopes", "panic", "stage_set", "sync", "world"],
             &["control"],
             &["queue"],
             &["operation"],
@@ -45,7 +45,7 @@ pub(super) const CRATES: &[Layers] = &[
             &["processor"],
             &["future"],
             &["handle"],
-            &["sim"],
+            &["sim", "waits"],
         ],
         exceptions: &[],
     },

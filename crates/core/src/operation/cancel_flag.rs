@@ -11,8 +11,8 @@ use crate::operation::state::Serial;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The operation has not arrived. No location has this value, since a slot's index has 24 bits.
-const NOT_ARRIVED: u64 = u64::MAX;
-const CANCELLED: u64 = u64::MAX - 1;
+pub(crate) const NOT_ARRIVED: u64 = u64::MAX;
+pub(crate) const CANCELLED: u64 = u64::MAX - 1;
 
 /// The location of an operation on the processor it was sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +26,9 @@ pub(crate) struct RemotePlace {
 
 pub(crate) struct CancelFlag {
     /// The processor's index in the upper half, the slot's in the lower half.
-    place: AtomicU64,
+    pub(crate) place: AtomicU64,
     /// Written before the location, read after it.
-    serial: AtomicU64,
+    pub(crate) serial: AtomicU64,
 }
 
 impl Default for CancelFlag {

@@ -14,8 +14,8 @@ use crate::panic::catch_panic;
 /// The id of one wait of one join on this processor; a stale id matches no wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct JoinId {
-    index: u32,
-    generation: u32,
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
 }
 
 impl JoinId {
@@ -33,15 +33,15 @@ impl JoinId {
 /// The counters of one processor's joins.
 #[derive(Default)]
 pub(crate) struct JoinTable {
-    records: RefCell<Vec<Rendezvous>>,
+    pub(crate) records: RefCell<Vec<Rendezvous>>,
     free: RefCell<Vec<u32>>,
 }
 
 #[derive(Default)]
-struct Rendezvous {
+pub(crate) struct Rendezvous {
     countdown: Countdown,
-    generation: u32,
-    parent: Option<Waker>,
+    pub(crate) generation: u32,
+    pub(crate) parent: Option<Waker>,
 }
 
 impl JoinTable {

@@ -3,12 +3,12 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::gate::Gate;
 use crate::panic::{catch_panic, discard_panic};
 use crate::processor::cohort_stats::CohortStats;
 use crate::processor::processor::Processor;
 use crate::queue::local::PopOrder;
 use crate::stage::local::LocalStage;
-use crate::state::exclusive::Gate;
 use crate::world::World;
 
 /// Operations after which a cohort first reads the clock. It then reads it at growing intervals: many

@@ -40,14 +40,14 @@ fn notify_other(waiter: Waker, processor: &Processor) {
     }
 }
 
-static JOIN: RawWakerVTable =
+pub(crate) static JOIN: RawWakerVTable =
     RawWakerVTable::new(|data| RawWaker::new(data, &JOIN), arrive, arrive, |_| ());
 
 fn arrive(data: *const ()) {
     processor::try_current(|processor| child_finished(processor, join_of(data)));
 }
 
-fn join_of(data: *const ()) -> JoinId {
+pub(crate) fn join_of(data: *const ()) -> JoinId {
     JoinId::of_word(data.addr() as u64)
 }
 

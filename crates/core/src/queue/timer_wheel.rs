@@ -14,8 +14,8 @@ const LEVELS: usize = 6;
 const SLOTS: usize = 64;
 const NONE: u32 = u32::MAX;
 
-struct Entry {
-    waker: Option<Waker>,
+pub(crate) struct Entry {
+    pub(crate) waker: Option<Waker>,
     tick: u64,
     generation: u32,
     next: u32,
@@ -32,7 +32,7 @@ pub(crate) struct TimerKey {
 }
 
 pub(crate) struct TimerWheel {
-    entries: Vec<Entry>,
+    pub(crate) entries: Vec<Entry>,
     free: Vec<u32>,
     heads: [u32; LEVELS * SLOTS],
     occupied: [u64; LEVELS],

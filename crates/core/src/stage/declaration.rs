@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::gate::Gate;
 use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::published::Site;
 use crate::stage::batching::Batch;
 use crate::stage::limits::{HoldPolicy, Threshold, nanoseconds};
-use crate::state::exclusive::Gate;
 
 /// The maximum cohort size, in operations, of a stage that declares none, until the cohort tuner finds
 /// a better one ([`Graph::tune_cohorts`](crate::Graph::tune_cohorts)).

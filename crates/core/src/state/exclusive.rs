@@ -11,19 +11,9 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::gate::Gate;
 use crate::state::rebuildable::Rebuildable;
 use crate::sync::{AtomicBool, Ordering};
-
-/// A condition for running a cohort of a stage, such as a lock taken once per cohort.
-///
-/// A processor that may not enter continues with its next stage and tries again in its next turn; it
-/// does not sleep while operations wait at the gate. A panic in either method ends the processor.
-pub trait Gate {
-    /// Enters the gate. True if the cohort may run now; [`leave`](Self::leave) is called after it.
-    fn enter(&self) -> bool;
-    /// Leaves the gate at the end of the cohort.
-    fn leave(&self);
-}
 
 /// The state of a shared stage as its operations access it: `&S`.
 ///

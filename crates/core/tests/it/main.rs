@@ -29,4 +29,5 @@ mod starving;
 mod stepping;
 mod take_over;
 mod thresholds;
+mod waits;
 mod watch;

@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 use crate::error::CallError;
 use crate::future::call::Call;
+use crate::gate::Gate;
 use crate::handle::stage::Stage;
 use crate::processor;
 use crate::processor::processor::Processor;
-use crate::state::exclusive::Gate;
 
 /// How the operations of a stage reach its state. Declared by
 /// [`StageOptions::policy`](crate::StageOptions::policy), invoked through a [`Stage`].

@@ -1,0 +1,30 @@
+//! Gates of stages, and the names of the operations that keep them closed.
+
+/// A condition for running a cohort of a stage, such as a lock taken once per cohort.
+///
+/// A processor that may not enter continues with its next stage and tries again in its next turn; it
+/// does not sleep while operations wait at the gate. A panic in any method ends the processor.
+pub trait Gate {
+    /// Enters the gate. True if the cohort may run now; [`leave`](Self::leave) is called after it.
+    fn enter(&self) -> bool;
+    /// Leaves the gate at the end of the cohort.
+    fn leave(&self);
+    /// The operation that keeps the gate closed; none if it is open, or no single operation does.
+    ///
+    /// Called only while [cycles of waiting operations](crate::WaitCycle) are searched. A gate that names
+    /// its holder takes part in the search.
+    fn holder(&self) -> Option<OperationName> {
+        None
+    }
+}
+
+/// The name of one operation, unique in the process. Made by [`OperationName::current`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OperationName {
+    /// The identity of its processor.
+    pub(crate) processor: u32,
+    /// Its slot there.
+    pub(crate) index: u32,
+    /// The serial of that slot's use.
+    pub(crate) serial: u64,
+}

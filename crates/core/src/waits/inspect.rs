@@ -1,0 +1,247 @@
+//! Inspection of one processor: what its operations wait for, read from its slots and queues.
+//!
+//! - A slot stores the waker of the operation that awaits its result, or of a join.
+//! - A slot that is away stores where its operation arrived, for cancellation.
+//! - A stage stores the wakers of the operations that wait for its capacity.
+//! - A gate names the operation that keeps it closed, if it can.
+//!
+//! An operation with an armed timer is left out, because it continues when the timer fires.
+//!
+//! # Safety
+//! Of a slot that is away, only the [`CancelFlag`](crate::operation::cancel_flag) in its payload is read, which is
+//! atomic and lives as long as the slot is away ([`crate::operation::envelope`]).
+
+use std::collections::HashMap;
+use std::task::Waker;
+
+use crate::gate::OperationName;
+use crate::operation::cancel_flag::CANCELLED;
+use crate::operation::slot::Slot;
+use crate::operation::state::{QUEUED, SlotState};
+use crate::processor;
+use crate::processor::home::send_home;
+use crate::processor::notify::{JOIN, join_of};
+use crate::processor::processor::Processor;
+use crate::processor::waker;
+use crate::program::program::Control;
+use crate::sync::Ordering;
+use crate::waits::cycle::{WaitCycle, WaitReason, WaitingOperation};
+use crate::waits::graph::{Node, WaitGraph, cycles};
+
+/// What the operations of one processor wait for, at one moment. See [`Waits::cycles`].
+#[derive(Debug)]
+pub struct Waits {
+    graph: WaitGraph,
+    /// The operations and the numbers of their stages, without those that are on their way to another
+    /// processor.
+    operations: HashMap<Node, (u8, WaitingOperation)>,
+    /// The stages of the queues.
+    queues: HashMap<Node, &'static str>,
+}
+
+impl Waits {
+    /// The cycles of waiting operations in a program, from what its processors report.
+    ///
+    /// Operations of a processor that is missing here are taken to continue. The processors are not read at
+    /// the same moment, so a program that moves may show a cycle that never existed; one that is found again
+    /// later is real.
+    pub fn cycles(all: &[Self]) -> Vec<WaitCycle> {
+        let graph = all.iter().flat_map(|one| one.graph.clone()).collect();
+        let cycles = cycles(&graph).into_iter();
+        cycles
+            .map(|nodes| Self::describe(all, &nodes))
+            .filter(|cycle| !cycle.operations.is_empty())
+            .collect()
+    }
+
+    /// Describes a cycle, beginning with the first stage in wavefront order.
+    fn describe(all: &[Self], nodes: &[Node]) -> WaitCycle {
+        let operation = |node| all.iter().find_map(|one| one.operations.get(node));
+        let queue = |node| all.iter().find_map(|one| one.queues.get(node));
+        let next = |at: usize| &nodes[(at + 1) % nodes.len()];
+        let reason = |at: usize, it: &WaitingOperation| match queue(next(at)) {
+            Some(stage) if it.reason == WaitReason::Gate(stage) => it.reason,
+            Some(stage) => WaitReason::Capacity(stage),
+            None => WaitReason::Call,
+        };
+        let described = nodes.iter().enumerate().filter_map(|(at, node)| {
+            let (stage, it) = operation(node)?;
+            Some((*stage, WaitingOperation { reason: reason(at, it), ..it.clone() }))
+        });
+        let mut described: Vec<_> = described.collect();
+        let first = (0..described.len()).min_by_key(|at| described[*at].0);
+        described.rotate_left(first.unwrap_or_default());
+        WaitCycle { operations: described.into_iter().map(|(_, operation)| operation).collect() }
+    }
+}
+
+impl OperationName {
+    /// The operation that runs on this thread, if any.
+    ///
+    /// ```
+    /// assert_eq!(phalanx_core::OperationName::current(), None);
+    /// ```
+    pub fn current() -> Option<Self> {
+        processor::try_current(|p| p.current.running().map(|slot| p.name_of(slot))).flatten()
+    }
+}
+
+impl Control {
+    /// Asks each processor what its operations wait for, and calls `deliver` there with the answer. A
+    /// processor answers before its next cohort, and never if it has ended. A sleeping processor wakes up.
+    ///
+    /// A processor visits all its operations for the answer: ask only when something seems to be stuck.
+    ///
+    /// ```
+    /// # use phalanx_core::{Graph, Waits, World};
+    /// # struct Still;
+    /// # impl World for Still {
+    /// #     fn now(&self) -> u64 { 0 }
+    /// #     fn reap(&self) -> bool { false }
+    /// #     fn submit(&self) {}
+    /// #     fn park(&self, _: Option<u64>) {}
+    /// # }
+    /// # let processor = Graph::new().build(1).remove(0).build(Box::new(|| ()));
+    /// let (sender, answers) = std::sync::mpsc::channel();
+    /// processor.control().inspect_waits(move |waits| _ = sender.send(waits));
+    /// processor.turn(&Still);
+    /// assert!(Waits::cycles(&[answers.recv().unwrap()]).is_empty());
+    /// ```
+    pub fn inspect_waits(&self, deliver: impl FnOnce(Waits) + Clone + Send + 'static) {
+        for mailbox in &self.0.mailboxes {
+            let deliver = deliver.clone();
+            send_home(mailbox.identity, move |processor| deliver(processor.waits()));
+        }
+    }
+}
+
+impl Processor {
+    /// What the operations of this processor wait for. Visits every slot.
+    pub fn waits(&self) -> Waits {
+        let mut waits =
+            Waits { graph: HashMap::new(), operations: HashMap::new(), queues: HashMap::new() };
+        let mut joins: HashMap<Node, HashMap<u32, Vec<Node>>> = HashMap::new();
+        let slots = (0..self.slab().capacity()).filter_map(|index| self.slab().get(index));
+        for slot in slots {
+            let node = self.node_of(slot);
+            match slot.state.get() {
+                SlotState::Away => {
+                    waits.graph.entry(node).or_default().push(vec![destination(slot)]);
+                }
+                SlotState::Unstarted | SlotState::Started => {
+                    waits.operations.insert(node, (slot.stage.get(), self.describe(slot)));
+                    if slot.has(QUEUED) {
+                        waits
+                            .graph
+                            .entry(node)
+                            .or_default()
+                            .push(vec![self.queue_of(slot.stage.get())]);
+                    }
+                }
+                SlotState::Taken => (),
+                _ => continue,
+            }
+            let waiter = slot.waiter.take();
+            let join =
+                waiter.as_ref().filter(|waiter| std::ptr::eq(waiter.vtable(), &raw const JOIN));
+            match join.map(|waiter| join_of(waiter.data())) {
+                Some(join) => {
+                    let records = self.waiting.joins.records.borrow();
+                    let record = records.get(join.index as usize);
+                    let record = record.filter(|record| record.generation == join.generation);
+                    let parent =
+                        record.and_then(|record| self.operation_of(record.parent.as_ref()?));
+                    if let Some(parent) = parent {
+                        joins.entry(parent).or_default().entry(join.index).or_default().push(node);
+                    }
+                }
+                None => {
+                    if let Some(parent) =
+                        waiter.as_ref().and_then(|waiter| self.operation_of(waiter))
+                    {
+                        waits.graph.entry(parent).or_default().push(vec![node]);
+                    }
+                }
+            }
+            slot.waiter.set(waiter);
+        }
+        for (parent, joins) in joins {
+            waits.graph.entry(parent).or_default().extend(joins.into_values());
+        }
+        self.inspect_queues(&mut waits);
+        for timer in &self.waiting.timers.borrow().entries {
+            if let Some(node) = timer.waker.as_ref().and_then(|waker| self.operation_of(waker)) {
+                waits.graph.remove(&node);
+            }
+        }
+        waits
+    }
+
+    /// Records which operations wait for the capacity of each stage, and who holds its gate.
+    fn inspect_queues(&self, waits: &mut Waits) {
+        for stage in 0..self.stages.len() {
+            let (local, queue) = (&self.stages[stage], self.queue_of(stage as u8));
+            waits.queues.insert(queue, self.stage_name(stage as u8));
+            for waker in &*local.runtime.capacity.waiting.borrow() {
+                if let Some(node) = self.operation_of(waker) {
+                    waits.graph.entry(node).or_default().push(vec![queue]);
+                }
+            }
+            let holder = local.local.gate.as_ref().and_then(|gate| gate.holder());
+            let mailboxes = &self.program().mailboxes;
+            let place = holder.and_then(|name| {
+                let processor =
+                    mailboxes.iter().position(|there| there.identity == name.processor)?;
+                Some(Node::Operation { processor, index: name.index, serial: name.serial })
+            });
+            if let Some(holder) = place {
+                waits.graph.insert(queue, vec![vec![holder]]);
+            }
+        }
+    }
+
+    /// The operation of this processor that a waker wakes.
+    fn operation_of(&self, waker: &Waker) -> Option<Node> {
+        let name = waker::named(waker, self)?;
+        let slot = self.slab().get(name.index()).filter(|slot| slot.id.get() == name)?;
+        Some(self.node_of(slot))
+    }
+
+    fn describe(&self, slot: Slot) -> WaitingOperation {
+        let stage = self.stage_name(slot.stage.get());
+        let (processor, operation) = (self.index(), slot.operation());
+        let reason = if slot.has(QUEUED) { WaitReason::Gate(stage) } else { WaitReason::Call };
+        WaitingOperation { processor, stage, operation, site: slot.site.get(), reason }
+    }
+
+    fn queue_of(&self, stage: u8) -> Node {
+        Node::Queue { processor: self.index(), stage }
+    }
+
+    fn node_of(&self, slot: Slot) -> Node {
+        let OperationName { index, serial, .. } = self.name_of(slot);
+        Node::Operation { processor: self.index(), index, serial }
+    }
+
+    fn name_of(&self, slot: Slot) -> OperationName {
+        let (index, serial) = (slot.id.get().index(), slot.serial.get().word());
+        OperationName { processor: self.identity(), index, serial }
+    }
+}
+
+/// Where the operation of a slot that is away is: its slot there, or the queue that it was sent to.
+fn destination(slot: Slot) -> Node {
+    // SAFETY: of an envelope in transit only this part is shared, and it is atomic.
+    let cancel = unsafe { &(*slot.transit()).cancel };
+    match cancel.place.load(Ordering::Acquire) {
+        // On its way, or cancelled.
+        CANCELLED.. => {
+            Node::Queue { processor: slot.queued_at.get() as usize, stage: slot.stage.get() }
+        }
+        place => Node::Operation {
+            processor: (place >> 32) as usize,
+            index: place as u32,
+            serial: cancel.serial.load(Ordering::Relaxed),
+        },
+    }
+}
