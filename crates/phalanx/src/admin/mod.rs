@@ -17,6 +17,7 @@ mod pages;
 mod picture;
 mod take;
 mod timeline;
+mod waits;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::AtomicU64;

@@ -6,7 +6,7 @@ use phalanx_core::sleep;
 
 use super::hosts::Hosts;
 use super::http::{Answer, Connection, Method, Request};
-use super::{Source, graph, metrics, picture, timeline};
+use super::{Source, graph, metrics, picture, timeline, waits};
 use crate::metrics::Interval;
 use crate::metrics::Snapshot;
 use crate::scaling::Automatic;
@@ -20,6 +20,7 @@ const INDEX: &str = "\
 /snapshot.json  all metrics since the start
 /metrics        metrics for Prometheus (OpenMetrics)
 /placement.json active processors, and the last decisions of automatic placement
+/waits.json     operations that wait for each other in a cycle
 /graph.dot      stages and arcs for Graphviz
 /trace.json     all cohorts of some seconds, for ui.perfetto.dev; ?seconds=0.01 to 30
 ";
@@ -61,6 +62,9 @@ pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::R
                 let (active, all) = (source.active.count(), source.active.all());
                 let json = Automatic::json(source.automatic.as_deref(), active, all);
                 Answer::new("application/json", json)
+            }
+            (_, "/waits.json") => {
+                Answer::new("application/json", waits::json(&source.control).await)
             }
             (_, "/trace.json") => match timeline::start(&request, source) {
                 Ok(trace) => {

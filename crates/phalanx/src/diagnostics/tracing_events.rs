@@ -55,6 +55,10 @@ mod enabled {
         discard_panic(|| warn!(target: "phalanx", %report, "an operation stalls"));
     }
 
+    pub(crate) fn deadlock(cycle: &dyn std::fmt::Display) {
+        discard_panic(|| error!(target: "phalanx", %cycle, "operations wait for each other"));
+    }
+
     pub(crate) fn stuck(lines: &str) {
         discard_panic(|| error!(target: "phalanx", operations = lines, "the program does not end"));
     }
@@ -127,6 +131,7 @@ mod disabled {
     pub(crate) fn stopped() {}
     pub(crate) fn failed(_why: &RunError) {}
     pub(crate) fn panicked(_report: &PanicReport) {}
+    pub(crate) fn deadlock(_cycle: &dyn std::fmt::Display) {}
     pub(crate) fn stuck(_lines: &str) {}
     pub(crate) fn large_operation(_stage: &str, _operation: &str, _bytes: usize) {}
     pub(crate) fn stalled(_report: &dyn std::fmt::Display) {}

@@ -29,7 +29,7 @@ pub(crate) mod snapshot;
 pub use phalanx_core::{
     ByteTable, COHORT_BUCKETS, CohortRecord, CohortTunerView, Crossings, DurationStats,
     HISTOGRAM_BUCKETS, Histogram, ObjectBytes, OperationBytes, ProcessorView, Profile, Running,
-    ShedView, StageView, Trace, bucket_end_ns,
+    ShedView, StageView, Trace, WaitCycle, WaitReason, WaitingOperation, Waits, bucket_end_ns,
 };
 
 pub use counter::Counter;

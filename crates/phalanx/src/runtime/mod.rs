@@ -34,7 +34,7 @@ pub use crate::admin::{AdminRequest, AdminResponse};
 pub use crate::cores::ActiveProcessors;
 use crate::cores::Seats;
 pub use crate::diagnostics::{DEFAULT_STALL_THRESHOLD, END_LIMIT, EXIT_STUCK};
-use crate::diagnostics::{PanicHook, StallCounts, StallDetector};
+use crate::diagnostics::{DeadlockDetector, PanicHook, StallCounts, StallDetector};
 use crate::io::{Loads, Placement};
 pub use crate::machine::raise_open_files;
 use crate::machine::second_level_cache;
@@ -221,7 +221,10 @@ impl Runtime {
     /// Reports operations that run for longer than `limit` without suspending. A line on stderr names the
     /// processor, the stage and the operation, once while the operation runs and once when it has ended; the
     /// snapshot counts them (`stalled`). The default is [`DEFAULT_STALL_THRESHOLD`]. Detection takes at most
-    /// one and a half times the limit. [`Duration::ZERO`] disables it.
+    /// one and a half times the limit.
+    ///
+    /// Also reports operations that [wait for each other](crate::metrics::WaitCycle) in a cycle: when no cohort has
+    /// run for a second, and when a drain has reached its limit. [`Duration::ZERO`] disables both.
     #[must_use]
     pub fn stall_threshold(mut self, limit: Duration) -> Self {
         self.stall_threshold = limit;
@@ -367,6 +370,7 @@ impl Runtime {
         let stalls = StallCounts::new(&control);
         let watch = (!self.stall_threshold.is_zero())
             .then(|| StallDetector::new(self.stall_threshold, &control, stalls.clone()));
+        let deadlocks = watch.is_some().then(DeadlockDetector::default);
         let automatic = Automatic::new(self.placement, self.min_active, self.processors);
         let is_polled = watch.is_some() || automatic.is_some();
         let idle = is_polled.then(|| SupervisorIdle::new(self.processors));
@@ -432,6 +436,7 @@ impl Runtime {
                 running,
                 drain: self.drain,
                 stalls: watch,
+                deadlocks,
                 scaler,
                 idle,
                 exits: self.signals,

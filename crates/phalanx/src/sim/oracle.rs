@@ -4,6 +4,8 @@ use std::fmt::Write;
 use std::thread;
 use std::time::Duration;
 
+use phalanx_core::Waits;
+
 use super::sim_processor::SimProcessor;
 
 /// Number of checks after the first one before a wake-up counts as lost.
@@ -11,7 +13,8 @@ const RETRIES: u32 = 100;
 /// Time between these checks.
 const RETRY_DELAY: Duration = Duration::from_millis(1);
 
-/// Describes everything that remains on the processors; empty if nothing does.
+/// Describes everything that remains on the processors, and the operations that wait for each other; empty if nothing
+/// remains.
 pub(super) fn describe_remaining(places: &[SimProcessor]) -> String {
     let mut text = String::new();
     for (number, place) in places.iter().enumerate() {
@@ -26,6 +29,10 @@ pub(super) fn describe_remaining(places: &[SimProcessor]) -> String {
             let timer = if until == u64::MAX { "forever".into() } else { format!("until {until}") };
             let _ = writeln!(text, "  processor {number} sleeps {timer}");
         }
+    }
+    let waits: Vec<_> = places.iter().map(|place| place.processor().waits()).collect();
+    for cycle in Waits::cycles(&waits) {
+        let _ = writeln!(text, "{cycle}");
     }
     text
 }

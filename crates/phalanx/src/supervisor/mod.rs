@@ -16,9 +16,9 @@ use phalanx_core::{Control, LARGE_OPERATION, Phase};
 
 pub(crate) use self::idle::SupervisorIdle;
 pub(crate) use self::signals::Signals;
-use crate::diagnostics::StallDetector;
 use crate::diagnostics::stuck::{self, Ending};
 use crate::diagnostics::tracing_events::{self, Sheds};
+use crate::diagnostics::{DeadlockDetector, StallDetector};
 use crate::program::{ExitReport, Leaks, RunError};
 use crate::scaling::Scaler;
 
@@ -55,6 +55,8 @@ pub(crate) struct Watched {
     pub(crate) drain: Duration,
     /// Stall detection, unless disabled.
     pub(crate) stalls: Option<StallDetector>,
+    /// Detection of operations that wait for each other, unless disabled.
+    pub(crate) deadlocks: Option<DeadlockDetector>,
     /// Automatic placement, unless it is off.
     pub(crate) scaler: Option<Scaler>,
     /// Set if there is either.
@@ -83,7 +85,9 @@ pub(crate) fn supervise(
     ready: impl FnOnce(),
 ) -> Result<ExitReport, RunError> {
     let _end = EndOnPanic(control);
-    let Watched { mut starting, mut running, drain, mut stalls, mut scaler, idle, exits } = watched;
+    let Watched { mut starting, mut running, drain, mut stalls, mut scaler, idle, exits, .. } =
+        watched;
+    let mut deadlocks = watched.deadlocks;
     let processors = running;
     let mut ready = Some(ready);
     let mut deadline: Option<Instant> = None;
@@ -101,6 +105,8 @@ pub(crate) fn supervise(
             tracing_events::draining(drain);
         }
         if deadline.is_some_and(|deadline| deadline <= now) {
+            // What has not drained may wait for itself.
+            deadlocks.iter_mut().for_each(|deadlocks| deadlocks.inspect(control));
             tracing_events::ending();
             control.end();
             deadline = Some(now + FOREVER);
@@ -118,6 +124,9 @@ pub(crate) fn supervise(
                 }
             }
             wake = wake.min(ending.next_check());
+        }
+        if let Some(next) = deadlocks.as_mut().and_then(|deadlocks| deadlocks.check(now, control)) {
+            wake = wake.min(next);
         }
         let mut poll = None;
         if let Some(stalls) = &mut stalls {
@@ -176,7 +185,8 @@ pub(crate) fn supervise(
                 }
             }
             Ok(Event::Saturated) => scaler.iter_mut().for_each(Scaler::is_urgent),
-            Ok(Event::Draining | Event::Awake) | Err(RecvTimeoutError::Timeout) => (),
+            Ok(Event::Awake) => deadlocks.iter_mut().for_each(DeadlockDetector::is_awake),
+            Ok(Event::Draining) | Err(RecvTimeoutError::Timeout) => (),
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }

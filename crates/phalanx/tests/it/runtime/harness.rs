@@ -1,6 +1,7 @@
 //! Small programs for tests, without signal handlers and with time limits.
 
 use std::future::Future;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -36,6 +37,20 @@ where
     ran.expect("the program runs");
     let result = result.lock().unwrap().take().expect("the operation has ended");
     result.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs the test `name` of this folder in a child process, and returns its stderr. In the child: none.
+pub(crate) fn output_of(name: &str, driver: DriverChoice) -> Option<String> {
+    const CHILD: &str = "PHALANX_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        return None;
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", &format!("runtime::{name}::{driver}"), "--nocapture"]);
+    let output = child.env(CHILD, "1").output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    Some(stderr)
 }
 
 /// Runs blocking code on a thread. An operation that blocked for its peer would keep the processor from

@@ -5,6 +5,7 @@
 mod active;
 mod blocking;
 mod cancel;
+mod deadlocks;
 mod end;
 mod fibre_scopes;
 mod fibre_streams;

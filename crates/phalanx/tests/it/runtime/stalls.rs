@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use phalanx::{Graph, sleep};
 
 use phalanx_testkit::tcp::patient;
 
-use crate::runtime::harness::runtime;
+use crate::runtime::harness::{output_of, runtime};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
@@ -28,22 +27,8 @@ async fn busy(time: Duration) {
 /// Longer than any pause of the machine in a short operation.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Runs the test in a child process and returns its stderr. In the child: none.
-fn output_of(name: &str, driver: DriverChoice) -> Option<String> {
-    const CHILD: &str = "PHALANX_TEST_CHILD";
-    if std::env::var_os(CHILD).is_some() {
-        return None;
-    }
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", &format!("runtime::stalls::{name}::{driver}"), "--nocapture"]);
-    let output = child.env(CHILD, "1").output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{stderr}");
-    Some(stderr)
-}
-
 fn reported_while_it_runs_and_after(driver: DriverChoice) {
-    if let Some(stderr) = output_of("reported_while_it_runs_and_after", driver) {
+    if let Some(stderr) = output_of("stalls::reported_while_it_runs_and_after", driver) {
         let lines: Vec<_> = stderr.lines().filter(|line| line.contains("phalanx: ")).collect();
         let [first, last] = lines[..] else { panic!("two lines, not {lines:?}") };
         let what = "phalanx: processor 0, stage \"work\": it::runtime::stalls::busy (";
@@ -109,7 +94,7 @@ fn reported_while_it_runs_and_after(driver: DriverChoice) {
 }
 
 fn zero_disables_the_reports(driver: DriverChoice) {
-    if let Some(stderr) = output_of("zero_disables_the_reports", driver) {
+    if let Some(stderr) = output_of("stalls::zero_disables_the_reports", driver) {
         assert!(!stderr.contains("phalanx: "), "{stderr}");
         return;
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use phalanx::sim::{self, Faults, World};
 use phalanx::sync::oneshot;
 use phalanx::time::now;
-use phalanx::{Graph, Session, SharedStage, sleep, yield_now};
+use phalanx::{Call, Graph, Session, SharedStage, sleep, yield_now};
 use phalanx_core::fault_injection::{Fault, clear, inject};
 
 /// A world with calls within a processor and between two, and with sleeps.
@@ -204,6 +204,27 @@ fn waiting_in_a_circle_is_stuck_and_told() {
     });
     let found = found.expect("it is found");
     assert!(found.contains("\"other\", suspended, awaited by \"one\""), "{found}");
+}
+
+#[test]
+fn calls_that_await_each_other_are_told_as_a_cycle() {
+    let found = found(1, |world| {
+        let mut graph = Graph::new();
+        let [one, other] = ["one", "other"].map(|name| graph.shared(name, ()));
+        world.program(graph, move |_| {
+            let (to_other, from_one) = oneshot::local::<Call<()>>();
+            let (to_one, from_other) = oneshot::local::<Call<()>>();
+            to_other.send(one.call(|_| async { _ = from_other.await.unwrap().await }));
+            to_one.send(other.call(|_| async { _ = from_one.await.unwrap().await }));
+            Ok(())
+        });
+    });
+    let found = found.expect("it is found");
+    assert!(
+        found
+            .contains("2 operations wait for each other in a cycle:\n  processor 0, stage \"one\""),
+        "{found}"
+    );
 }
 
 #[test]

@@ -1,0 +1,55 @@
+//! `/waits.json`: the operations that wait for each other in a cycle, found on demand.
+
+use std::sync::mpsc::{TryRecvError, channel};
+use std::time::Duration;
+
+use phalanx_core::{Control, WaitCycle, Waits, now};
+use serde_json::json;
+
+use super::pages::pause;
+
+/// The longest wait for the processors' answers. One that runs a long operation does not answer.
+const ANSWER: Duration = Duration::from_secs(1);
+/// The time between two looks at the answers.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// The content of `/waits.json`. A cycle is listed if it is found twice.
+pub(super) async fn json(control: &Control) -> Vec<u8> {
+    let (mut cycles, answered) = ask(control).await;
+    if !cycles.is_empty() {
+        let again = ask(control).await.0;
+        cycles.retain(|cycle| again.contains(cycle));
+    }
+    let cycles: Vec<_> = cycles.iter().map(cycle).collect();
+    let report =
+        json!({ "processors": control.processors(), "answered": answered, "cycles": cycles });
+    serde_json::to_vec(&report).expect("names and numbers")
+}
+
+fn cycle(cycle: &WaitCycle) -> serde_json::Value {
+    let operations = cycle.operations.iter().map(|it| {
+        json!({
+            "processor": it.processor,
+            "stage": it.stage,
+            "operation": it.operation,
+            "site": it.site.to_string(),
+            "reason": it.reason.to_string(),
+        })
+    });
+    json!({ "operations": operations.collect::<Vec<_>>() })
+}
+
+/// The cycles now, and the number of processors that have answered.
+async fn ask(control: &Control) -> (Vec<WaitCycle>, usize) {
+    let (sender, answers) = channel();
+    control.inspect_waits(move |waits| _ = sender.send(waits));
+    let (until, mut all) = (now() + ANSWER, Vec::new());
+    loop {
+        match answers.try_recv() {
+            Ok(waits) => all.push(waits),
+            Err(TryRecvError::Empty) if now() < until => pause(LOOK).await,
+            // The senders are gone when all processors have answered or ended.
+            Err(_) => return (Waits::cycles(&all), all.len()),
+        }
+    }
+}

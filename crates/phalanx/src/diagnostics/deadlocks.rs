@@ -1,0 +1,88 @@
+//! Deadlock detection: reports operations that wait for each other in a cycle.
+//!
+//! The processors record nothing for it. When no cohort of the program has run for a second, the supervisor asks each
+//! processor once what its operations wait for ([`Control::inspect_waits`]), and asks again to confirm a cycle. It asks
+//! again only after more cohorts have run, so a sleeping program is woken once. At the end of a drain that has not
+//! completed, it asks as well.
+
+use std::io::Write;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use phalanx_core::{Control, WaitCycle, Waits};
+
+use super::tracing_events;
+
+/// The time without a cohort after which the processors are asked.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The longest wait for the processors' answers. One that runs a long operation does not answer.
+const ANSWER: Duration = Duration::from_millis(500);
+
+/// The supervisor's record of the program's progress.
+#[derive(Default)]
+pub(crate) struct DeadlockDetector {
+    next: Option<Instant>,
+    /// The number of cohorts at the last check.
+    seen: u64,
+    /// The number of cohorts when the processors were asked last.
+    asked_at: Option<u64>,
+    /// Whether there is nothing to check before a processor wakes up.
+    is_settled: bool,
+    reported: Vec<WaitCycle>,
+}
+
+impl DeadlockDetector {
+    /// Checks for progress if it is time to, and asks the processors if there was none. Returns the time of the next
+    /// check; none if there is nothing to check before a processor wakes up.
+    pub(crate) fn check(&mut self, now: Instant, control: &Control) -> Option<Instant> {
+        if now >= *self.next.get_or_insert(now + PAUSE) {
+            self.next = Some(now + PAUSE);
+            let cohorts = cohorts(control);
+            self.is_settled = cohorts == std::mem::replace(&mut self.seen, cohorts);
+            if self.is_settled && self.asked_at.replace(cohorts) != Some(cohorts) {
+                self.inspect(control);
+            }
+        }
+        self.next.filter(|_| !self.is_settled)
+    }
+
+    /// Records that a processor is awake again.
+    pub(crate) fn is_awake(&mut self) {
+        if std::mem::take(&mut self.is_settled) {
+            self.next = None;
+        }
+    }
+
+    /// Reports the cycles that exist now and were not reported before.
+    pub(crate) fn inspect(&mut self, control: &Control) {
+        let found = ask(control);
+        if found.is_empty() {
+            return;
+        }
+        let again = ask(control);
+        for cycle in found.into_iter().filter(|cycle| again.contains(cycle)) {
+            if !self.reported.contains(&cycle) {
+                // stderr may be closed.
+                let _ = writeln!(std::io::stderr(), "phalanx: {cycle}");
+                tracing_events::deadlock(&cycle);
+                self.reported.push(cycle);
+            }
+        }
+    }
+}
+
+/// The number of cohorts that the program has run.
+fn cohorts(control: &Control) -> u64 {
+    let processors = (0..control.processors()).map(|index| control.processor(index));
+    processors.flat_map(|view| view.stages).map(|stage| stage.cohorts).sum()
+}
+
+/// The cycles of waiting operations now.
+fn ask(control: &Control) -> Vec<WaitCycle> {
+    let (sender, answers) = channel();
+    control.inspect_waits(move |waits| _ = sender.send(waits));
+    let until = Instant::now() + ANSWER;
+    let next = || answers.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
+    // The senders are gone when all processors have answered or ended.
+    Waits::cycles(&std::iter::from_fn(next).collect::<Vec<_>>())
+}
