@@ -107,7 +107,6 @@ pub(super) async fn supervise(
 
 impl Supervisor {
     async fn run(&self) {
-        self.tell_state("0");
         let Bridge { reconnect_delay, max_reconnect_delay, client_id, .. } = &*self.bridge;
         let mut backoff = Backoff::new(*reconnect_delay, *max_reconnect_delay, client_id.clone());
         let mut is_prepared = false;
@@ -117,7 +116,11 @@ impl Supervisor {
                 true => Ok(()),
                 false => self.local.prepare().await,
             };
-            is_prepared = prepared.is_ok();
+            if prepared.is_ok() && !is_prepared {
+                // From now on, messages are queued.
+                self.tell_state("0");
+                is_prepared = true;
+            }
             let result = match prepared {
                 Ok(()) => Box::pin(self.attempt()).await,
                 Err(why) => Err(why),

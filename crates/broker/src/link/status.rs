@@ -137,7 +137,12 @@ impl BridgeStatus {
 
     /// The remote broker ended the connection with this reason.
     pub(super) fn disconnected(&self, reason: Reason) {
-        lock(&self.state).error = Some(format!("the remote broker disconnected: {reason}"));
+        self.ended(format!("the remote broker disconnected: {reason}"));
+    }
+
+    /// The connection ends for this reason.
+    pub(super) fn ended(&self, why: String) {
+        lock(&self.state).error = Some(why);
     }
 
     /// The reason that the remote broker gave for the end of the connection.

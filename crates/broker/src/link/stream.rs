@@ -92,6 +92,16 @@ impl Link {
 
     /// Waits for packets that the session has to process, and appends them to `buffer`.
     pub(crate) async fn read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        let read = self.read_packets(buffer).await;
+        read.inspect_err(|error| {
+            self.options.status.ended(match error.kind() {
+                io::ErrorKind::TimedOut => "the remote broker does not answer pings".to_owned(),
+                _ => error.to_string(),
+            })
+        })
+    }
+
+    async fn read_packets(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         let before = buffer.len();
         loop {
             buffer.append(&mut self.injected.borrow_mut());

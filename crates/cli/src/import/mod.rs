@@ -5,8 +5,10 @@
 //! | `reader.rs` | the lines of the file and of the files it includes |
 //! | `notes.rs` | options that are not translated, each with the reason |
 //! | `listeners.rs` | listeners and their TLS |
+//! | `bridges.rs` | bridges |
 //! | `translate.rs` | all other options |
 
+mod bridges;
 mod listeners;
 mod notes;
 mod reader;

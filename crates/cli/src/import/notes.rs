@@ -50,8 +50,6 @@ impl Notes {
 /// The reason why an option is never translated, and whether its purpose is fulfilled nevertheless; `None` if it is
 /// unknown.
 pub(super) fn reason(key: &str) -> Option<(bool, &'static str)> {
-    let is_bridge =
-        ["bridge_", "remote_", "local_", "notification", "round_robin", "restart_timeout"];
     let left_out = |why| Some((false, why));
     let unneeded = |why| Some((true, why));
     match key {
@@ -93,12 +91,6 @@ pub(super) fn reason(key: &str) -> Option<(bool, &'static str)> {
         "accept_protocol_versions" => left_out("MQTT 5 and 3.1.1 are accepted, and 3.1 is not"),
         "auto_id_prefix" | "allow_duplicate_messages" | "check_retain_source" | "global_plugin" => {
             left_out("there is no equivalent")
-        }
-        "connection" | "connections" | "address" | "addresses" | "topic" | "cleansession"
-        | "clientid" | "username" | "password" | "keepalive_interval" | "start_type"
-        | "threshold" | "try_private" | "idle_timeout" => left_out("bridges are not supported"),
-        _ if is_bridge.iter().any(|start| key.starts_with(start)) => {
-            left_out("bridges are not supported")
         }
         _ if key.contains("plugin") || key.starts_with("auth_opt_") => {
             left_out("plugins are not supported")

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use phalanx_broker::{Config, EventClass};
 
+use super::bridges::Bridges;
 use super::listeners::Listeners;
 use super::notes::{Notes, reason};
 use super::reader::Setting;
@@ -12,12 +13,13 @@ use super::reader::Setting;
 /// Translates all options.
 pub(super) fn translate(settings: &[Setting]) -> (Config, Notes) {
     let (mut config, mut notes) = (Config::default(), Notes::default());
-    let mut listeners = Listeners::default();
+    let (mut listeners, mut bridges) = (Listeners::default(), Bridges::default());
     let mut logging = Logging { notices: true, connections: true };
     let (mut persists, mut location) = (false, None);
     for setting in settings {
         let value = setting.value.as_str();
         let done = match setting.key.as_str() {
+            _ if bridges.take(setting, &mut notes) => Ok(()),
             _ if listeners.take(setting, &mut notes) => Ok(()),
             "persistence" => flag(value).map(|is| persists = is),
             "persistence_location" => {
@@ -36,6 +38,7 @@ pub(super) fn translate(settings: &[Setting]) -> (Config, Notes) {
         }
     }
     listeners.finish(&mut config, &mut notes);
+    bridges.finish(&mut config, &mut notes);
     config.ephemeral = !persists;
     if persists {
         let folder = location.map_or("/var/lib/mosquitto", |setting| setting.value.as_str());
@@ -153,6 +156,8 @@ fn expiry(value: &str) -> Result<u32, String> {
 mod tests {
     use std::path::Path;
 
+    use phalanx_broker::Direction;
+
     use super::*;
     use crate::import::reader::read;
 
@@ -183,6 +188,60 @@ mod tests {
     }
 
     #[test]
+    fn bridges_are_translated() {
+        let (text, notes) = translated(
+            "connection up\naddresses a.example.org:8883 b.example.org\ntopic # both 2 in/ out/\ntopic x/+ in\n\
+             topic \"\" out 1 here there\nremote_clientid me\nremote_username u\nremote_password p\n\
+             cleansession true\nlocal_cleansession false\nkeepalive_interval 30\nrestart_timeout 2 20\n\
+             bridge_cafile /ca.pem\ntry_private true\nround_robin true\nconnection down\naddress [::1]:1884\n\
+             topic a\n",
+        );
+        let mut config = Config::default();
+        let read = phalanx_config::read(
+            &mut config,
+            &text,
+            "test",
+            Path::new(""),
+            &mut phalanx_config::Origins::default(),
+        );
+        assert!(read.is_ok() && config.check().is_empty(), "{read:?} {:?}", config.check());
+        let [up, down] = &config.bridges[..] else { panic!("{text}") };
+        let addresses: Vec<_> = up.address.iter().map(ToString::to_string).collect();
+        assert_eq!(addresses, ["mqtts://a.example.org:8883", "mqtts://b.example.org:1883"]);
+        let topics =
+            up.topics.iter().map(|own| (own.local(), own.remote(), own.qos, own.direction));
+        let expected = [
+            ("in/#", "out/#", 2, Direction::Both),
+            ("x/+", "x/+", 0, Direction::In),
+            ("here", "there", 1, Direction::Out),
+        ];
+        assert!(topics.eq(expected.map(|(local, remote, qos, way)| (
+            local.into(),
+            remote.into(),
+            qos,
+            way
+        ))));
+        assert_eq!(
+            (up.client_id.as_str(), up.username.as_deref(), up.keep_alive),
+            ("me", Some("u"), 30)
+        );
+        assert!(up.clean_start && !up.local_clean_start && up.password_file.is_some());
+        let delays = (up.reconnect_delay.as_secs(), up.max_reconnect_delay.as_secs());
+        assert_eq!((delays, up.tls.is_some()), ((2, 20), true));
+        assert_eq!((down.name.as_str(), down.client_id.as_str()), ("down", "down"));
+        let kinds = [
+            "8: remote_password p: note",
+            "14: try_private true: not needed",
+            "15: round_robin true: left out",
+            "16: connection down: note",
+        ];
+        assert_eq!(notes.len(), kinds.len(), "{notes:?}");
+        for kind in kinds {
+            assert!(notes.iter().any(|note| note.starts_with(kind)), "{kind}: {notes:?}");
+        }
+    }
+
+    #[test]
     fn the_defaults_of_mosquitto() {
         let (text, notes) = translated("");
         let events = "log-events = [\"connects\", \"disconnects\", \"refusals\"]\n";
@@ -192,8 +251,7 @@ mod tests {
     #[test]
     fn what_is_left_out_is_named_with_its_line() {
         let table = [
-            ("connection bridge", "bridges"),
-            ("bridge_cafile x", "bridges"),
+            ("bridge_cafile x", "no `connection`"),
             ("auth_plugin x.so", "plugins"),
             ("crlfile x", "revocation lists"),
             ("listener 0 /run/m.sock", "Unix sockets"),

@@ -58,6 +58,15 @@ impl Bridge {
             }
         }
         for (index, topic) in topics.iter().enumerate() {
+            let is_same = |other: &BridgeTopic| {
+                other.direction.is_out()
+                    && (other.local(), &other.filter, other.json_payload)
+                        == (topic.local(), &topic.filter, topic.json_payload)
+            };
+            if topic.direction.is_out() && topics[..index].iter().any(is_same) {
+                let what = format!("{:?} is sent twice with the same filter", topic.local());
+                wrong(&format!(".topic[{index}]"), what);
+            }
             topic.check(&mut |key, what| wrong(&format!(".topic[{index}]{key}"), what));
         }
     }
@@ -126,6 +135,11 @@ mod tests {
         let a = topic("pattern = \"#\"");
         for (text, expected) in [
             ("".to_owned(), "no topic"),
+            (
+                "topic = [{ pattern = \"a\" }, { pattern = \"a\", remote-prefix = \"b/\" }]\n"
+                    .to_owned(),
+                "twice",
+            ),
             (topic("pattern = \"a#\""), "not valid"),
             (topic("pattern = \"\""), "both prefixes"),
             (topic("pattern = \"a\", local-prefix = \"+/\""), "without wildcards"),

@@ -107,8 +107,6 @@ fn queued_messages_arrive_when_the_remote_broker_is_back() {
     let mut publisher = Client::new(local.address, "publisher");
     // Until the session exists, nothing is queued for it.
     super::await_state(local.address, "b", "0");
-    let probe = Client::new(local.address, "probe");
-    drop(probe);
     let mut number = 0;
     for round in 0..3 {
         for _ in 0..20 {
@@ -126,6 +124,34 @@ fn queued_messages_arrive_when_the_remote_broker_is_back() {
         await_free(port);
         super::await_state(local.address, "b", "0");
     }
+}
+
+/// With a persistence directory the queue survives a restart of the broker.
+#[test]
+fn the_queue_survives_a_restart() {
+    let (port, home) = (free_port(), tempfile::tempdir().unwrap());
+    let start = || {
+        let own = bridge("b", port, vec![topic("#", Direction::Out, 2)]);
+        let mut own = config(any(), vec![own]);
+        own.persistence_dir = Some(home.path().into());
+        Node::start(own)
+    };
+    let local = start();
+    super::await_state(local.address, "b", "0");
+    let mut publisher = Client::new(local.address, "publisher");
+    for number in 0..20 {
+        let qos = if number % 2 == 0 { QoS::AtLeastOnce } else { QoS::ExactlyOnce };
+        publish(&mut publisher, "a", &number.to_string(), qos, false);
+    }
+    drop(publisher);
+    drop(local);
+    let remote = Node::start(config(port, Vec::new()));
+    let mut there = remote.subscriber("a", QoS::AtLeastOnce);
+    let _local = start();
+    for number in 0..20 {
+        assert_eq!(next(&mut there).1, number.to_string());
+    }
+    there.receives_nothing();
 }
 
 /// The paths of a message: over each bridge in each direction, as far as no-local allows. Each is passed once.

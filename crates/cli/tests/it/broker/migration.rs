@@ -53,23 +53,26 @@ fn a_configuration_of_mosquitto_is_translated() {
     fs::write(&users, USERS).unwrap();
     let own = format!(
         "per_listener_settings false\nlistener 1883\npassword_file {}\npersistence false\n\
-         connection bridge\naddress 192.0.2.1\nmax_keepalive 60\n",
+         connection up\naddress 192.0.2.1\ntopic a/# out\nbridge_psk x\nremote_clientid me\nmax_keepalive 60\n",
         users.display()
     );
     let output = import(&own);
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8(output.stderr).unwrap();
     let left_out: Vec<_> = said.lines().filter(|line| line.contains(": left out: ")).collect();
-    assert!(left_out[0].contains(":5: connection bridge: left out: bridges"), "{said}");
-    assert!(left_out[1].contains(":6: address 192.0.2.1: left out: bridges"), "{said}");
-    assert!(said.ends_with("7 options: 4 translated, 1 not needed, 2 left out\n"), "{said}");
+    assert!(left_out[0].contains(":8: bridge_psk x: left out: pre-shared keys"), "{said}");
+    assert!(said.ends_with("10 options: 8 translated, 1 not needed, 1 left out\n"), "{said}");
     // The broker reads what was printed.
     let new = home.path().join("broker.toml");
     fs::write(&new, output.stdout).unwrap();
     let printed = bare().args(["broker", "--print-config", "--config"]).arg(&new).output().unwrap();
     let printed = String::from_utf8(printed.stdout).unwrap();
-    for line in ["listen = [\"mqtt://[::]:1883\"]", "max-keep-alive = \"60s\"", "ephemeral = true"]
-    {
+    for line in [
+        "address = [\"mqtt://192.0.2.1:1883\"]",
+        "listen = [\"mqtt://[::]:1883\"]",
+        "max-keep-alive = \"60s\"",
+        "ephemeral = true",
+    ] {
         assert!(printed.contains(line), "{printed}");
     }
 }

@@ -3,6 +3,7 @@
 mod access;
 mod admin;
 mod answers;
+mod bridges;
 mod commands;
 mod configuration;
 mod content;

@@ -1,0 +1,212 @@
+//! Bridges of mosquitto.
+
+use std::time::Duration;
+
+use phalanx_broker::{Bridge, BridgeTls, BridgeTopic, Config, Direction};
+
+use super::notes::Notes;
+use super::reader::Setting;
+
+/// The bridges under translation: the options that follow `connection` apply to it.
+#[derive(Default)]
+pub(super) struct Bridges {
+    all: Vec<Translated>,
+}
+
+struct Translated {
+    setting: Setting,
+    bridge: Bridge,
+    addresses: Vec<Setting>,
+    tls: BridgeTls,
+    is_tls: bool,
+}
+
+impl Bridges {
+    /// Takes an option of a bridge. Returns false for other options.
+    pub(super) fn take(&mut self, setting: &Setting, notes: &mut Notes) -> bool {
+        if setting.key == "connection" {
+            let mut bridge = Bridge::default();
+            bridge.name = setting.value.clone();
+            bridge.reconnect_delay = Duration::from_secs(5);
+            let (setting, addresses) = (setting.clone(), Vec::new());
+            let (tls, is_tls) = (BridgeTls::default(), false);
+            self.all.push(Translated { setting, bridge, addresses, tls, is_tls });
+            return true;
+        }
+        if !is_option(&setting.key) {
+            return false;
+        }
+        let done = match self.all.last_mut() {
+            Some(bridge) => bridge.take(setting, notes),
+            None => Err("there is no `connection` before it".to_owned()),
+        };
+        if let Err(why) = done {
+            notes.left_out(setting, &why);
+        }
+        true
+    }
+
+    /// Adds the bridges to the configuration.
+    pub(super) fn finish(self, config: &mut Config, notes: &mut Notes) {
+        config.bridges = self.all.into_iter().map(|own| own.finish(notes)).collect();
+    }
+}
+
+/// Whether an option belongs to bridges.
+fn is_option(key: &str) -> bool {
+    let starts = ["bridge_", "remote_", "local_", "notification"];
+    let whole = [
+        "address",
+        "addresses",
+        "topic",
+        "cleansession",
+        "clientid",
+        "username",
+        "password",
+        "keepalive_interval",
+        "start_type",
+        "threshold",
+        "try_private",
+        "idle_timeout",
+        "round_robin",
+        "restart_timeout",
+    ];
+    whole.contains(&key) || starts.iter().any(|start| key.starts_with(start))
+}
+
+impl Translated {
+    fn take(&mut self, setting: &Setting, notes: &mut Notes) -> Result<(), String> {
+        let Self { bridge, tls, .. } = self;
+        let value = setting.value.as_str();
+        let path = || Some(value.into());
+        match setting.key.as_str() {
+            "address" | "addresses" => self.addresses.push(setting.clone()),
+            "topic" => bridge.topics.push(topic(value)?),
+            "clientid" | "remote_clientid" => bridge.client_id = value.to_owned(),
+            "username" | "remote_username" => bridge.username = Some(value.to_owned()),
+            "password" | "remote_password" => {
+                let file = format!("/etc/phalanx/bridge-{}.password", bridge.name);
+                notes.hint(setting, &format!("write the password to the file {file}"));
+                bridge.password_file = Some(file.into());
+            }
+            "cleansession" => {
+                bridge.clean_start = flag(value)?;
+                bridge.local_clean_start = bridge.clean_start;
+            }
+            "local_cleansession" => bridge.local_clean_start = flag(value)?,
+            "keepalive_interval" => {
+                bridge.keep_alive = value.parse().map_err(|_| "expected seconds".to_owned())?;
+            }
+            "restart_timeout" => self.restart(value)?,
+            "notification_topic" => bridge.notification_topic = Some(value.to_owned()),
+            "bridge_outgoing_retain" => bridge.retain_as_published = flag(value)?,
+            "bridge_cafile" => (tls.authorities, self.is_tls) = (path(), true),
+            "bridge_certfile" => (tls.certificate, self.is_tls) = (path(), true),
+            "bridge_keyfile" => (tls.key, self.is_tls) = (path(), true),
+            "bridge_alpn" => tls.alpn = Some(value.to_owned()),
+            "bridge_insecure" if value == "true" => {
+                return Err("the name in the certificate is always verified".into());
+            }
+            "bridge_capath" => {
+                self.is_tls = true;
+                return Err("join the authorities in one file, and name it in `tls.ca`".into());
+            }
+            "bridge_identity" | "bridge_psk" => {
+                return Err("pre-shared keys are not supported".into());
+            }
+            "start_type" if value != "automatic" => {
+                return Err("bridges always start with the broker".into());
+            }
+            "round_robin" if value == "true" => {
+                return Err("the addresses are tried in their order".into());
+            }
+            "bridge_bind_address" => return Err("the system selects the address".into()),
+            key => notes.unneeded(setting, unneeded(key)),
+        }
+        Ok(())
+    }
+
+    /// `SECONDS`, or the first and the longest delay.
+    fn restart(&mut self, value: &str) -> Result<(), String> {
+        let seconds = |text: &str| {
+            let seconds = text.parse().map_err(|_| "expected one or two numbers".to_owned());
+            seconds.map(|seconds: u64| Duration::from_secs(seconds.clamp(1, 3600)))
+        };
+        let mut parts = value.split_whitespace();
+        let first = seconds(parts.next().unwrap_or_default())?;
+        let longest = parts.next().map_or(Ok(first), seconds)?;
+        let bridge = &mut self.bridge;
+        (bridge.reconnect_delay, bridge.max_reconnect_delay) = (first, longest.max(first));
+        Ok(())
+    }
+
+    fn finish(self, notes: &mut Notes) -> Bridge {
+        let Self { setting, mut bridge, addresses, tls, is_tls } = self;
+        let scheme = if is_tls { "mqtts" } else { "mqtt" };
+        for setting in addresses {
+            for text in setting.value.split_whitespace() {
+                // mosquitto's default port is 1883, also with TLS.
+                let has_port =
+                    text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+                let port = if has_port { "" } else { ":1883" };
+                match format!("{scheme}://{text}{port}").parse() {
+                    Ok(remote) => bridge.address.push(remote),
+                    Err(why) => notes.left_out(&setting, &why),
+                }
+            }
+        }
+        if bridge.client_id.is_empty() {
+            bridge.client_id = bridge.name.clone();
+            let what = "the default client identifier of mosquitto begins with the host name; this one is the name of \
+                        the bridge";
+            notes.hint(&setting, what);
+        }
+        bridge.tls = is_tls.then_some(tls);
+        bridge
+    }
+}
+
+/// Why an option of a bridge is not needed.
+fn unneeded(key: &str) -> &'static str {
+    match key {
+        "try_private" => "bridges use MQTT 5, whose no-local and retain options replace it",
+        "notifications" | "notifications_local_only" => {
+            "the state is below $SYS/broker/connection here, and at the remote broker with \
+             notification-topic"
+        }
+        "local_clientid" | "local_username" | "local_password" => {
+            "the session here is that of the client $bridge/NAME"
+        }
+        "bridge_protocol_version" => "bridges use MQTT 5",
+        _ => "it is the default, or there is nothing to set",
+    }
+}
+
+/// `PATTERN [[[out | in | both] QOS] LOCAL REMOTE]`.
+fn topic(value: &str) -> Result<BridgeTopic, String> {
+    let mut parts = value.split_whitespace();
+    let mut text = || parts.next().map(|part| if part == "\"\"" { "" } else { part });
+    let pattern = text().unwrap_or_default().to_owned();
+    let direction = match text() {
+        None | Some("out") => Direction::Out,
+        Some("in") => Direction::In,
+        Some("both") => Direction::Both,
+        Some(other) => return Err(format!("found {other:?}, expected out, in or both")),
+    };
+    let qos = text().unwrap_or("0");
+    let qos = qos.parse().map_err(|_| format!("found {qos:?}, expected a QoS"))?;
+    let local_prefix = text().unwrap_or_default().to_owned();
+    let remote_prefix = text().unwrap_or_default().to_owned();
+    Ok(BridgeTopic {
+        pattern,
+        direction,
+        qos,
+        local_prefix,
+        remote_prefix,
+        ..BridgeTopic::default()
+    })
+}
+
+fn flag(value: &str) -> Result<bool, String> {
+    value.parse().map_err(|_| "expected true or false".to_owned())
+}
