@@ -73,6 +73,12 @@ pub trait World {
     fn sleep_cost(&self) -> u64 {
         DEFAULT_SLEEP_COST
     }
+    /// The longest time for which an idle processor polls now, in nanoseconds. `initial` is that of
+    /// [`run`](crate::Processor::run), the default. Called while the processor is idle.
+    #[inline]
+    fn spin(&self, initial: u64) -> u64 {
+        initial
+    }
     /// Called while this processor has waited for another one for some time: to leave an exclusive stage, or
     /// to empty its ring. The other one may need this one's core. By default the same as
     /// [`relax`](Self::relax).

@@ -1,6 +1,7 @@
 //! Runtime settings of a server.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use phalanx::Runtime;
@@ -18,6 +19,8 @@ pub struct RuntimeConfig {
     pub min_workers: Option<usize>,
     /// Automatic placement.
     pub placement: PlacementChoice,
+    /// The profile by which automatic placement chooses.
+    pub profile: Option<PathBuf>,
     /// I/O driver.
     pub driver: DriverChoice,
     /// Whether each worker is bound to a core.
@@ -49,6 +52,7 @@ impl Default for RuntimeConfig {
             workers: 1,
             min_workers: None,
             placement: PlacementChoice::Auto,
+            profile: None,
             driver: DriverChoice::Auto,
             pin: false,
             spin: phalanx::runtime::DEFAULT_SPIN,
@@ -67,7 +71,7 @@ impl Default for RuntimeConfig {
 /// Whether the number of active workers follows the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlacementChoice {
-    /// On if `workers` is a range, otherwise off.
+    /// On if `workers` is a range or there is a profile, otherwise off.
     Auto,
     /// No.
     Off,
@@ -98,6 +102,7 @@ impl Keys for RuntimeConfig {
             workers,
             min_workers,
             placement,
+            profile,
             driver,
             pin,
             spin,
@@ -118,8 +123,11 @@ impl Keys for RuntimeConfig {
         pass.default_is("one per core");
         (*min_workers, *workers) = ((range.0 < range.1).then_some(range.0), range.1);
         let help = "whether the number of active workers follows the load: on, off, advise (record what on would do), \
-                    or auto: on if workers is a range";
+                    or auto: on if workers is a range or there is a profile";
         pass.key_as::<Choices, _>("placement", placement, help);
+        let help = "file of `phalanx profile` by which placement chooses the number of active workers, spin and \
+                    batch-delay";
+        pass.key("profile", profile, help);
         let help = "kernel interface: io_uring, or poll (epoll, kqueue); auto uses io_uring unless it is missing or \
                     forbidden, and logs one line in that case";
         pass.key_as::<Choices, _>("driver", driver, help);
@@ -186,12 +194,19 @@ impl RuntimeConfig {
 
     /// The runtime with these settings.
     pub fn build(&self) -> Runtime {
-        let placement = match (self.placement, self.min_workers) {
-            (PlacementChoice::On, _) | (PlacementChoice::Auto, Some(_)) => PlacementMode::On,
-            (PlacementChoice::Advise, _) => PlacementMode::Advise,
-            (PlacementChoice::Off, _) | (PlacementChoice::Auto, None) => PlacementMode::Off,
+        let placement = match self.placement {
+            PlacementChoice::Auto if self.min_workers.is_some() || self.profile.is_some() => {
+                PlacementMode::On
+            }
+            PlacementChoice::On => PlacementMode::On,
+            PlacementChoice::Advise => PlacementMode::Advise,
+            PlacementChoice::Off | PlacementChoice::Auto => PlacementMode::Off,
         };
-        Runtime::new()
+        let runtime = match &self.profile {
+            Some(path) => Runtime::new().profile(path),
+            None => Runtime::new(),
+        };
+        runtime
             .processors(self.workers)
             .placement(placement, self.min_workers.unwrap_or(1))
             .driver(self.driver)
@@ -204,5 +219,6 @@ impl RuntimeConfig {
             .admin(self.admin)
             .admin_hosts(self.admin_hosts.iter().cloned())
             .signals(self.signals)
+            .profiled()
     }
 }

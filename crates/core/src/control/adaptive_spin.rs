@@ -53,9 +53,12 @@ impl AdaptiveSpin {
         }
     }
 
-    /// How long to poll before sleeping, in nanoseconds.
+    /// How long to poll before sleeping, in nanoseconds: at most `longest`. If that has changed, a trial follows.
     #[inline]
-    pub(crate) fn moment(&self) -> u64 {
+    pub(crate) fn moment(&mut self, longest: u64) -> u64 {
+        if longest != self.longest {
+            *self = Self::new(longest);
+        }
         if self.trial > 0 { self.longest } else { self.chosen }
     }
 
@@ -126,7 +129,7 @@ mod tests {
         let mut spinning = AdaptiveSpin::new(LONGEST);
         let mut sum = 0;
         for idle in idle {
-            sum += gain(spinning.moment(), idle, SLEEP);
+            sum += gain(spinning.moment(LONGEST), idle, SLEEP);
             spinning.came(idle, SLEEP);
         }
         (sum, spinning.chosen)
@@ -170,7 +173,7 @@ mod tests {
     fn nobody_polls_without_a_length() {
         let mut spinning = AdaptiveSpin::new(0);
         for idle in [0, 1, 1000].into_iter().cycle().take(1000) {
-            assert_eq!(spinning.moment(), 0);
+            assert_eq!(spinning.moment(0), 0);
             spinning.came(idle, SLEEP);
         }
     }
@@ -182,7 +185,7 @@ mod tests {
             let mut spinning = AdaptiveSpin::new(LONGEST);
             let (mut sum, mut trials) = (0, 1);
             for idle in idle {
-                sum += gain(spinning.moment(), idle, SLEEP);
+                sum += gain(spinning.moment(LONGEST), idle, SLEEP);
                 let before = spinning.trial;
                 spinning.came(idle, SLEEP);
                 trials += i64::from(before == 0 && spinning.trial > 0);

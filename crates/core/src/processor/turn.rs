@@ -71,7 +71,7 @@ impl Processor {
                     // Another processor runs an exclusive stage that is ready here, or its ring is full.
                     waits += 1;
                     if waits > WAITS_BEFORE_YIELD { world.yield_core() } else { world.relax() }
-                } else if self.now().saturating_sub(last_work) < spinning.moment() {
+                } else if self.now().saturating_sub(last_work) < spinning.moment(world.spin(spin)) {
                     idle = Some(self.now());
                     world.relax();
                 } else {

@@ -29,6 +29,7 @@ use phalanx_driver::DriverKind;
 
 use crate::cores::ActiveProcessors;
 use crate::diagnostics::StallCounts;
+use crate::io::Placement;
 use crate::metrics::Registered;
 use crate::net::{Listener, bind};
 use crate::program::{RunError, StartError};
@@ -53,6 +54,7 @@ pub(crate) struct Source {
     /// Pages of the program.
     pub(crate) pages: CustomPages,
     pub(crate) active: ActiveProcessors,
+    pub(crate) placement: Arc<Placement>,
     /// None if automatic placement is off.
     pub(crate) automatic: Option<Arc<Automatic>>,
     /// Accepted host names.

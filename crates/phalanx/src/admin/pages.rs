@@ -9,7 +9,7 @@ use super::http::{Answer, Connection, Method, Request};
 use super::{Source, graph, metrics, picture, timeline, waits};
 use crate::metrics::Interval;
 use crate::metrics::Snapshot;
-use crate::scaling::Automatic;
+use crate::scaling::{Automatic, Totals};
 use crate::shutdown::draining;
 use crate::task::{Either, select};
 
@@ -59,8 +59,10 @@ pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::R
                 Answer::new(metrics::CONTENT_TYPE, text)
             }
             (_, "/placement.json") => {
-                let (active, all) = (source.active.count(), source.active.all());
-                let json = Automatic::json(source.automatic.as_deref(), active, all);
+                let (setting, all) = (source.active.setting(), source.active.all());
+                let uptime_ns = source.epoch.elapsed().as_nanos() as u64;
+                let totals = Totals::of(&source.control, &source.placement, uptime_ns);
+                let json = Automatic::json(source.automatic.as_deref(), setting, all, totals);
                 Answer::new("application/json", json)
             }
             (_, "/waits.json") => {

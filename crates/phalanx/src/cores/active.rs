@@ -1,9 +1,9 @@
-//! The number of active processors.
+//! The number of active processors, and the dials: the setting of a running program.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use phalanx_core::{ProcessorId, gather_partitions};
+use phalanx_core::{ProcessorId, Setting, gather_partitions};
 
 use super::Seats;
 
@@ -26,6 +26,9 @@ struct Shared {
     members: Box<[Member]>,
     /// None in a simulation.
     seats: Option<Seats>,
+    /// The longest times of polling and of batching, in nanoseconds. Processors read them when they are idle.
+    spin: AtomicU64,
+    coalesce: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -36,10 +39,17 @@ struct Member {
 }
 
 impl ActiveProcessors {
-    pub(crate) fn new(ids: impl Iterator<Item = ProcessorId>, seats: Option<Seats>) -> Self {
+    /// All are active. `dials` are the longest times of polling and of batching, in nanoseconds.
+    pub(crate) fn new(
+        ids: impl Iterator<Item = ProcessorId>,
+        seats: Option<Seats>,
+        dials: (u64, u64),
+    ) -> Self {
         let members = ids.map(|id| Member { id, told: AtomicBool::new(false) });
         let members: Box<[Member]> = members.collect();
-        Self(Arc::new(Shared { count: AtomicUsize::new(members.len()), members, seats }))
+        let (count, spin, coalesce) =
+            (AtomicUsize::new(members.len()), AtomicU64::new(dials.0), AtomicU64::new(dials.1));
+        Self(Arc::new(Shared { count, members, seats, spin, coalesce }))
     }
 
     /// The number of active processors, from 1.
@@ -50,6 +60,29 @@ impl ActiveProcessors {
     /// The number of all processors.
     pub fn all(&self) -> usize {
         self.0.members.len()
+    }
+
+    /// The setting: this number, and the dials.
+    pub fn setting(&self) -> Setting {
+        Setting { active: self.count(), spin_ns: self.spin_ns(), coalesce_ns: self.coalesce_ns() }
+    }
+
+    /// Changes the setting. Each processor follows the dials from its next idle moment on; one that sleeps is not woken.
+    /// They replace [`Runtime::spin`](crate::Runtime::spin) and [`Runtime::coalesce`](crate::Runtime::coalesce).
+    pub fn apply(&self, setting: Setting) {
+        self.0.spin.store(setting.spin_ns, Ordering::Relaxed);
+        self.0.coalesce.store(setting.coalesce_ns, Ordering::Relaxed);
+        self.set(setting.active);
+    }
+
+    #[inline]
+    pub(crate) fn spin_ns(&self) -> u64 {
+        self.0.spin.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn coalesce_ns(&self) -> u64 {
+        self.0.coalesce.load(Ordering::Relaxed)
     }
 
     /// Sets the number, limited to 1 to all. It applies to the next connection that is accepted.

@@ -21,6 +21,7 @@
 //! | `relocation` | connections that move to another processor later |
 //! | `handover` | connections on their way to that processor |
 //! | `load_sample` | how busy a processor is |
+//! | `traffic` | counters of bytes, receives and opened sockets |
 //! | `request` | the future of a request, and the handle of a socket, on their processor and on others |
 
 mod deferred;
@@ -33,6 +34,7 @@ mod moves;
 mod placement;
 mod relocation;
 mod request;
+mod traffic;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
@@ -55,6 +57,7 @@ use self::placement::Place;
 pub(crate) use self::placement::{Loads, Placement};
 pub use self::request::Elsewhere;
 pub(crate) use self::request::{HomeSocket, Requested, release, request};
+pub(crate) use self::traffic::Traffic;
 use crate::blocking::{Pools, discard_panic};
 use crate::program::Leaks;
 
@@ -235,6 +238,7 @@ impl Io {
     }
 
     fn complete(&self, key: usize, result: io::Result<Done>) {
+        self.place.traffic().completes(&result);
         let mut requests = self.requests.borrow_mut();
         let entry = requests.get_mut(key).expect("each request completes once");
         match std::mem::replace(&mut entry.state, State::Abandoned) {
@@ -328,6 +332,7 @@ impl Io {
         };
         // Not `try_driver`: a closure would copy the request once more.
         let mut driver = self.driver.try_borrow_mut().map_err(|_| in_driver())?;
+        self.place.traffic().starts(&request);
         let key = self.requests.borrow_mut().insert(entry);
         driver.start(Token(key as u64), request);
         if drained {

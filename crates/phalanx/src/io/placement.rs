@@ -18,6 +18,7 @@ use super::handover::Arriving;
 use super::load_sample::LoadSample;
 use super::moves::Moves;
 use super::relocation::{Offers, Relocations};
+use super::traffic::{Traffic, TrafficCounters};
 use crate::cores::{ActiveProcessors, IdleCores};
 #[cfg(feature = "admin")]
 use crate::metrics::Registered;
@@ -57,6 +58,7 @@ pub(super) struct Member {
     /// Its last measurement of its own load: the time in milliseconds, and below 32 bits the processor time in
     /// thousandths.
     load: AtomicU64,
+    traffic: TrafficCounters,
 }
 
 impl Member {
@@ -131,6 +133,7 @@ impl Placement {
             sockets: AtomicUsize::new(0),
             arriving: AtomicUsize::new(0),
             load: AtomicU64::new(0),
+            traffic: TrafficCounters::default(),
         });
         let (listening, relocations, moves) = Default::default();
         let members = members.collect();
@@ -149,6 +152,15 @@ impl Placement {
     /// The open sockets of a processor other than listeners.
     pub(crate) fn sockets(&self, processor: usize) -> usize {
         self.members[processor].sockets.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn processors(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The traffic of a processor.
+    pub(crate) fn traffic(&self, processor: usize) -> Traffic {
+        self.members[processor].traffic.read(self.sockets(processor))
     }
 
     /// Processors with this number or a larger one get connections only if none with a smaller one listens.
@@ -193,8 +205,13 @@ impl Place {
         self.shared.members[self.index].id
     }
 
+    pub(super) fn traffic(&self) -> &TrafficCounters {
+        &self.shared.members[self.index].traffic
+    }
+
     /// Counts a new socket.
     pub(super) fn opened(&self) {
+        self.traffic().opened();
         self.count_sockets(1);
     }
 

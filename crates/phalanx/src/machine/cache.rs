@@ -11,21 +11,28 @@ const CACHES: &str = "/sys/devices/system/cpu/cpu0/cache";
 
 /// Bytes of second-level cache per core, divided if cores share it; zero if unknown.
 pub(crate) fn second_level_cache() -> usize {
-    second_level_in(Path::new(CACHES)).unwrap_or(0)
+    level_in(Path::new(CACHES), "2", true).unwrap_or(0)
 }
 
-fn second_level_in(caches: &Path) -> Option<usize> {
+/// Bytes of the cache of a level; zero if unknown.
+pub(super) fn cache_bytes(level: u8) -> usize {
+    level_in(Path::new(CACHES), &level.to_string(), false).unwrap_or(0)
+}
+
+/// Bytes of a level; of the share of one core if `divide`.
+fn level_in(caches: &Path, level: &str, divide: bool) -> Option<usize> {
     let entries = fs::read_dir(caches).ok()?.flatten();
     let read = |cache: &Path, name: &str| {
         fs::read_to_string(cache.join(name)).ok().map(|text| text.trim().to_owned())
     };
     entries.map(|entry| entry.path()).find_map(|cache| {
         let is = |name: &str, what: &str| read(&cache, name).is_some_and(|text| text == what);
-        if !is("level", "2") || is("type", "Instruction") {
+        if !is("level", level) || is("type", "Instruction") {
             return None;
         }
         let sharing = read(&cache, "shared_cpu_list").and_then(|list| cores(&list)).unwrap_or(1);
-        Some(bytes(&read(&cache, "size")?)? / sharing.max(1))
+        let sharing = if divide { sharing.max(1) } else { 1 };
+        Some(bytes(&read(&cache, "size")?)? / sharing)
     })
 }
 
@@ -73,13 +80,14 @@ mod tests {
         let of = |level, kind, size, shared| {
             [("level", level), ("type", kind), ("size", size), ("shared_cpu_list", shared)]
         };
-        assert_eq!(second_level_in(machine.path()), None);
+        assert_eq!(level_in(machine.path(), "2", true), None);
         cache("index0", of("1", "Data", "32K", "0-1"));
         cache("index1", of("2", "Instruction", "64K", "0"));
         cache("index3", of("3", "Unified", "32768K", "0-15"));
-        assert_eq!(second_level_in(machine.path()), None);
+        assert_eq!(level_in(machine.path(), "2", true), None);
         cache("index2", of("2", "Unified", "1024K", "0-1"));
-        assert_eq!(second_level_in(machine.path()), Some(512 << 10));
-        assert_eq!(second_level_in(Path::new("/nonexistent")), None);
+        assert_eq!(level_in(machine.path(), "2", true), Some(512 << 10));
+        assert_eq!(level_in(machine.path(), "3", false), Some(32 << 20));
+        assert_eq!(level_in(Path::new("/nonexistent"), "2", true), None);
     }
 }

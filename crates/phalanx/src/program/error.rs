@@ -33,6 +33,14 @@ pub enum RunError {
     /// The handlers for SIGINT and SIGTERM cannot be installed.
     #[error("cannot handle signals: {0}")]
     Signals(#[source] io::Error),
+    /// The profile of [`Runtime::profile`](crate::Runtime::profile) cannot be used.
+    #[error("cannot use the profile {path}: {why}")]
+    Profile {
+        /// The file, or the environment variable of `phalanx profile`.
+        path: String,
+        /// The cause.
+        why: String,
+    },
     /// `start` failed on a processor.
     #[error("{0}")]
     Start(#[from] StartError),

@@ -20,7 +20,9 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 #[doc(inline)]
-pub use phalanx_core::{Control, PanicReport, Phase};
+pub use phalanx_core::{
+    Control, Indicators, Measured, Mix, PanicReport, Phase, Point, Setting, TrafficProfile, pareto,
+};
 use phalanx_core::{Graph, ProcessorBuilder};
 use phalanx_driver::Config;
 #[doc(inline)]
@@ -36,12 +38,15 @@ use crate::cores::Seats;
 pub use crate::diagnostics::{DEFAULT_STALL_THRESHOLD, END_LIMIT, EXIT_STUCK};
 use crate::diagnostics::{DeadlockDetector, PanicHook, StallCounts, StallDetector};
 use crate::io::{Loads, Placement};
+pub use crate::machine::Fingerprint;
 pub use crate::machine::raise_open_files;
 use crate::machine::second_level_cache;
 use crate::metrics::Registered;
 pub use crate::program::{ExitReport, Leaks, RunError, StartContext, StartError, Started};
-pub use crate::scaling::PlacementMode;
-use crate::scaling::{Automatic, Scaler};
+use crate::scaling::{Automatic, Profiled, Scaler};
+pub use crate::scaling::{PROFILE_VARIABLE, PlacementMode, Totals};
+#[cfg(feature = "admin")]
+pub use crate::scaling::{ProfileError, ProfileFile};
 use crate::supervisor::{Signals, SupervisorIdle, Watched, supervise};
 use crate::worker::{ThreadScope, WorkerOptions, WorkerThread};
 
@@ -77,6 +82,9 @@ pub struct Runtime {
     pin: bool,
     placement: PlacementMode,
     min_active: usize,
+    #[cfg(feature = "admin")]
+    profile: Option<std::path::PathBuf>,
+    profiled: Option<Result<Profiled, String>>,
     drain: Duration,
     signals: bool,
     #[cfg(feature = "admin")]
@@ -107,6 +115,9 @@ impl Runtime {
             pin: false,
             placement: PlacementMode::Off,
             min_active: 1,
+            #[cfg(feature = "admin")]
+            profile: None,
+            profiled: None,
             drain: DEFAULT_DRAIN,
             signals: true,
             #[cfg(feature = "admin")]
@@ -162,6 +173,64 @@ impl Runtime {
     pub fn placement(mut self, mode: PlacementMode, min: usize) -> Self {
         (self.placement, self.min_active) = (mode, min);
         self
+    }
+
+    /// Lets [automatic placement](Self::placement) choose the number of active processors, the polling time and the
+    /// batching time by a file that `phalanx profile` has measured. A line on stderr warns if that was on another machine.
+    ///
+    /// # Errors
+    /// Running fails with [`RunError::Profile`] if the file cannot be read.
+    #[cfg(feature = "admin")]
+    #[must_use]
+    pub fn profile(mut self, path: impl Into<std::path::PathBuf>) -> Self {
+        self.profile = Some(path.into());
+        self
+    }
+
+    /// Lets `phalanx profile` measure the program, if it has started it: the environment variable
+    /// [`PROFILE_VARIABLE`] then replaces the address of the admin pages, the number of active processors, the polling
+    /// time and the batching time, and there is no automatic placement.
+    ///
+    /// # Errors
+    /// Running fails with [`RunError::Profile`] if the variable is malformed.
+    #[must_use]
+    pub fn profiled(mut self) -> Self {
+        self.profiled = Profiled::of_environment();
+        #[cfg(feature = "admin")]
+        if let Some(Ok(profiled)) = &self.profiled {
+            self.admin = Some(profiled.admin);
+        }
+        self
+    }
+
+    /// The mixes of the profile, if there is one, and how this machine differs from that of the measurement.
+    #[cfg(feature = "admin")]
+    fn read_profile(&self) -> Result<Option<(TrafficProfile, Vec<String>)>, RunError> {
+        use std::io::Write;
+        let (Some(path), true) = (&self.profile, self.placement != PlacementMode::Off) else {
+            return Ok(None);
+        };
+        let path = path.display();
+        let refused =
+            |why: ProfileError| RunError::Profile { path: path.to_string(), why: why.to_string() };
+        let file =
+            ProfileFile::read(self.profile.as_deref().expect("matched above")).map_err(refused)?;
+        let foreign = file.host.differences(&Fingerprint::of_this_machine());
+        if !foreign.is_empty() {
+            let foreign = foreign.join("; ");
+            // stderr may be closed.
+            let _ = writeln!(
+                std::io::stderr(),
+                "phalanx: the profile {path} was measured on another machine ({foreign}); \
+                 measure it again here with `phalanx profile`"
+            );
+        }
+        Ok(Some((file.profile(), foreign)))
+    }
+
+    #[cfg(not(feature = "admin"))]
+    fn read_profile(&self) -> Result<Option<(TrafficProfile, Vec<String>)>, RunError> {
+        Ok(None)
     }
 
     /// Number of receive buffers per processor, and their size in bytes, which bounds the data of one
@@ -340,6 +409,11 @@ impl Runtime {
         if crate::io::is_entered() {
             return Err(RunError::Nested);
         }
+        let profiled = self.profiled.clone().transpose();
+        let path = PROFILE_VARIABLE.to_owned();
+        let profiled = profiled.map_err(|why| RunError::Profile { path, why })?;
+        let mode = if profiled.is_some() { PlacementMode::Off } else { self.placement };
+        let profile = self.read_profile()?;
         let (kind, fallback) = phalanx_driver::choose(self.driver).map_err(RunError::Driver)?;
         #[cfg(feature = "admin")]
         let admin = self.admin.map(|address| Admin::declare(&mut graph, address)).transpose()?;
@@ -358,7 +432,7 @@ impl Runtime {
         let seats = Seats::new(self.processors, self.pin);
         let up = Started {
             control: control.clone(),
-            active: ActiveProcessors::new(ids(), Some(seats)),
+            active: ActiveProcessors::new(ids(), Some(seats), self.worker.dials()),
             driver: kind,
             fallback,
             #[cfg(feature = "admin")]
@@ -371,7 +445,7 @@ impl Runtime {
         let watch = (!self.stall_threshold.is_zero())
             .then(|| StallDetector::new(self.stall_threshold, &control, stalls.clone()));
         let deadlocks = watch.is_some().then(DeadlockDetector::default);
-        let automatic = Automatic::new(self.placement, self.min_active, self.processors);
+        let automatic = Automatic::new(mode, self.min_active, self.processors, profile);
         let is_polled = watch.is_some() || automatic.is_some();
         let idle = is_polled.then(|| SupervisorIdle::new(self.processors));
         #[cfg(feature = "admin")]
@@ -388,6 +462,7 @@ impl Runtime {
                     placement.register(self.metrics.clone()),
                 ),
                 active: active.clone(),
+                placement: placement.clone(),
                 automatic: automatic.clone(),
                 hosts: admin::Hosts::new(self.admin_hosts.clone()),
             });
@@ -441,7 +516,12 @@ impl Runtime {
                 idle,
                 exits: self.signals,
             };
-            let result = supervise(watched, &inbox, &control, || ready(&up));
+            let result = supervise(watched, &inbox, &control, || {
+                if let Some(setting) = profiled.and_then(|profiled| profiled.setting) {
+                    up.active.apply(setting);
+                }
+                ready(&up);
+            });
             refused.and(result)
         })
     }

@@ -1,13 +1,19 @@
 //! The record of what automatic placement has decided, and on which indicators.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use phalanx_core::{ProcessorLoad, ScalingReason, ScalingStep};
+#[cfg(feature = "admin")]
+use phalanx_core::Setting;
+use phalanx_core::{GuideReason, Measured, ProcessorLoad, ScalingStep, TrafficProfile};
 
 use super::PlacementMode;
+use super::guided::Guidance;
 use super::saturation::{Saturated, SaturationProbe};
+#[cfg(feature = "admin")]
+use super::totals::Totals;
 #[cfg(feature = "admin")]
 use crate::metrics::Registered;
 use crate::metrics::{Counter, Gauge};
@@ -34,6 +40,72 @@ pub(crate) struct Decision {
     saturated: usize,
     /// Processors whose load cannot be divided.
     bottlenecks: usize,
+    /// None without a profile.
+    profile: Option<ByProfile>,
+}
+
+/// The part of a decision that a profile caused.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(not(feature = "admin"), allow(dead_code, reason = "the admin pages show them"))]
+struct ByProfile {
+    /// The settings, as [`Setting`](phalanx_core::Setting) prints them.
+    from: String,
+    to: String,
+    /// The recognised mix, and its distance.
+    mix: Option<String>,
+    distance: Option<f64>,
+    /// By name.
+    indicators: [(&'static str, f64); 6],
+    predicted: Option<Cost>,
+    measured: Option<Cost>,
+}
+
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(not(feature = "admin"), allow(dead_code, reason = "the admin pages show them"))]
+struct Cost {
+    cpu_us_per_operation: f64,
+    p99_us: f64,
+}
+
+impl From<Measured> for Cost {
+    fn from(Measured { cost_ns, p99_ns }: Measured) -> Self {
+        Self { cpu_us_per_operation: cost_ns / 1e3, p99_us: p99_ns / 1e3 }
+    }
+}
+
+impl From<&Guidance> for ByProfile {
+    fn from(guidance: &Guidance) -> Self {
+        let (seen, step) = (guidance.sample.indicators, &guidance.step);
+        Self {
+            from: guidance.from.to_string(),
+            to: step.setting.to_string(),
+            mix: guidance.mix.clone(),
+            distance: step
+                .mix
+                .map(|(_, distance)| distance)
+                .filter(|distance| distance.is_finite()),
+            indicators: [
+                ("operations_per_second", seen.operations_per_second),
+                ("bytes_in_per_operation", seen.bytes_in_per_operation),
+                ("bytes_out_per_operation", seen.bytes_out_per_operation),
+                ("bytes_per_receive", seen.bytes_per_receive),
+                ("opens_per_operation", seen.opens_per_operation),
+                ("sockets", seen.sockets),
+            ],
+            predicted: step.predicted.map(Cost::from),
+            measured: step.measured.map(Cost::from),
+        }
+    }
+}
+
+/// The last decisions, and what the last look found.
+#[derive(Clone, Default)]
+struct Last {
+    reason: &'static str,
+    mix: Option<String>,
+    decisions: VecDeque<Decision>,
 }
 
 /// The automatic placement of one program: what its supervisor, its processors and its admin pages share.
@@ -41,17 +113,29 @@ pub(crate) struct Automatic {
     pub(super) mode: PlacementMode,
     pub(super) min: usize,
     pub(super) saturated: Arc<Saturated>,
-    last: Mutex<(ScalingReason, VecDeque<Decision>)>,
+    /// None without a profile.
+    pub(super) profile: Option<TrafficProfile>,
+    /// Differences of this machine from the one on which the profile was measured.
+    #[cfg_attr(not(feature = "admin"), allow(dead_code, reason = "the admin pages show them"))]
+    foreign: Vec<String>,
+    last: Mutex<Last>,
     active: Gauge,
     needed: Gauge,
     demand: Gauge,
     up: Counter,
     down: Counter,
+    kept: Counter,
+    undone: Counter,
 }
 
 impl Automatic {
     /// None if it is off.
-    pub(crate) fn new(mode: PlacementMode, min: usize, processors: usize) -> Option<Arc<Self>> {
+    pub(crate) fn new(
+        mode: PlacementMode,
+        min: usize,
+        processors: usize,
+        profile: Option<(TrafficProfile, Vec<String>)>,
+    ) -> Option<Arc<Self>> {
         if mode == PlacementMode::Off {
             return None;
         }
@@ -64,6 +148,11 @@ impl Automatic {
             gauge.set(processors as i64);
             gauge
         };
+        let comparisons = |result| {
+            let help = "Comparisons of two settings, by result.";
+            Counter::with_label("phalanx_placement_comparisons", help, ("result", result))
+        };
+        let (profile, foreign) = profile.unzip();
         let active = gauge("phalanx_active_processors", "Processors that get new connections.");
         let help = "Active processors that the load needs.";
         let needed = gauge("phalanx_needed_processors", help);
@@ -72,12 +161,16 @@ impl Automatic {
             mode,
             min: min.clamp(1, processors),
             saturated: Saturated::new(processors),
-            last: Mutex::new((ScalingReason::Steady, VecDeque::new())),
+            profile,
+            foreign: foreign.unwrap_or_default(),
+            last: Mutex::new(Last { reason: "steady", ..Last::default() }),
             active,
             needed,
             demand: Gauge::new("phalanx_placement_demand_thousandths", help),
             up: steps("up"),
             down: steps("down"),
+            kept: comparisons("kept"),
+            undone: comparisons("undone"),
         }))
     }
 
@@ -86,10 +179,11 @@ impl Automatic {
         SaturationProbe::new(self.saturated.clone(), processor)
     }
 
-    fn last(&self) -> MutexGuard<'_, (ScalingReason, VecDeque<Decision>)> {
+    fn last(&self) -> MutexGuard<'_, Last> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Records what the law for the number of processors decided.
     pub(super) fn record(
         &self,
         at: Duration,
@@ -97,37 +191,83 @@ impl Automatic {
         step: &ScalingStep,
         loads: &[ProcessorLoad],
     ) {
-        self.needed.set(step.active as i64);
-        if self.mode == PlacementMode::On {
-            self.active.set(step.active as i64);
+        self.show(from, step.active, step.demand);
+        self.last().reason = step.reason.as_str();
+        if step.active != from {
+            let reason = step.reason.as_str();
+            self.push(Decision::new(at, (from, step.active), reason, loads, step.bottlenecks));
         }
-        self.demand.set((1000.0 * step.demand) as i64);
+    }
+
+    /// Records what the guide decided.
+    pub(super) fn record_guidance(
+        &self,
+        at: Duration,
+        guidance: &Guidance,
+        loads: &[ProcessorLoad],
+    ) {
+        let step = &guidance.step;
+        let (from, to, reason) = (guidance.from.active, step.setting.active, step.reason);
+        let load: u32 = loads.iter().map(|processor| processor.load).sum();
+        self.show(from, to, f64::from(load) / 1000.0);
+        match reason {
+            GuideReason::Kept => self.kept.add(1),
+            GuideReason::Undone => self.undone.add(1),
+            _ => (),
+        }
         let mut last = self.last();
-        last.0 = step.reason;
-        if step.active == from {
-            return;
+        (last.reason, last.mix) = (reason.as_str(), guidance.mix.clone());
+        drop(last);
+        if guidance.is_news() {
+            let decision = Decision::new(at, (from, to), reason.as_str(), loads, 0);
+            self.push(Decision { profile: Some(guidance.into()), ..decision });
         }
-        if step.active > from {
-            self.up.add(1)
-        } else {
-            self.down.add(1)
+    }
+
+    fn show(&self, from: usize, to: usize, demand: f64) {
+        self.needed.set(to as i64);
+        if self.mode == PlacementMode::On {
+            self.active.set(to as i64);
         }
+        self.demand.set((1000.0 * demand) as i64);
+        match to.cmp(&from) {
+            Ordering::Greater => self.up.add(1),
+            Ordering::Less => self.down.add(1),
+            Ordering::Equal => (),
+        }
+    }
+
+    fn push(&self, decision: Decision) {
+        let decisions = &mut self.last().decisions;
+        if decisions.len() == MAX_DECISIONS {
+            decisions.pop_front();
+        }
+        decisions.push_back(decision);
+    }
+}
+
+impl Decision {
+    fn new(
+        at: Duration,
+        (from, to): (usize, usize),
+        reason: &'static str,
+        loads: &[ProcessorLoad],
+        bottlenecks: usize,
+    ) -> Self {
         let sum: u32 = loads.iter().map(|processor| processor.load).sum();
         let max = loads.iter().map(|processor| processor.load).max().unwrap_or(0);
-        if last.1.len() == MAX_DECISIONS {
-            last.1.pop_front();
-        }
-        last.1.push_back(Decision {
+        Self {
             uptime_ms: at.as_millis() as u64,
             from,
-            to: step.active,
-            reason: step.reason.as_str(),
-            demand: step.demand,
+            to,
+            reason,
+            demand: f64::from(sum) / 1000.0,
             mean_load: f64::from(sum) / 1000.0 / loads.len().max(1) as f64,
             max_load: f64::from(max) / 1000.0,
             saturated: loads.iter().filter(|processor| processor.is_saturated).count(),
-            bottlenecks: step.bottlenecks,
-        });
+            bottlenecks,
+            profile: None,
+        }
     }
 }
 
@@ -136,7 +276,9 @@ impl Automatic {
     /// Adds its metrics to `metrics`.
     pub(crate) fn register(automatic: Option<&Self>, mut metrics: Registered) -> Registered {
         if let Some(this) = automatic {
-            [&this.up, &this.down].into_iter().for_each(|counter| metrics.add_counter(counter));
+            [&this.up, &this.down, &this.kept, &this.undone]
+                .into_iter()
+                .for_each(|counter| metrics.add_counter(counter));
             let gauges = [&this.active, &this.needed, &this.demand];
             gauges.into_iter().for_each(|gauge| metrics.add_gauge(gauge));
         }
@@ -144,18 +286,31 @@ impl Automatic {
     }
 
     /// The content of `/placement.json`.
-    pub(crate) fn json(automatic: Option<&Self>, active: usize, processors: usize) -> Vec<u8> {
+    pub(crate) fn json(
+        automatic: Option<&Self>,
+        setting: Setting,
+        processors: usize,
+        totals: Totals,
+    ) -> Vec<u8> {
         let last = automatic.map(|this| this.last().clone());
         let report = Report {
             version: 1,
             mode: automatic.map_or(PlacementMode::Off, |this| this.mode).as_str(),
             min: automatic.map_or(processors, |this| this.min),
             max: processors,
-            active,
+            active: setting.active,
             needed: automatic.map(|this| this.needed.get()),
             demand: automatic.map(|this| this.demand.get() as f64 / 1000.0),
-            reason: last.as_ref().map(|(reason, _)| reason.as_str()),
-            decisions: last.map(|(_, decisions)| decisions).unwrap_or_default(),
+            profile: automatic.and_then(|this| {
+                let mixes = this.profile.as_ref()?.mixes.iter();
+                let mixes = mixes.map(|mix| mix.name.clone()).collect();
+                let mix = last.as_ref().and_then(|last| last.mix.clone());
+                Some(ProfileReport { mixes, mix, foreign: this.foreign.clone() })
+            }),
+            setting: setting.to_string(),
+            totals,
+            reason: last.as_ref().map(|last| last.reason),
+            decisions: last.map(|last| last.decisions).unwrap_or_default(),
         };
         serde_json::to_vec(&report).expect("plain figures")
     }
@@ -174,17 +329,35 @@ struct Report {
     demand: Option<f64>,
     /// The reason of the last look at the loads.
     reason: Option<&'static str>,
+    /// The setting in force, in nanoseconds.
+    setting: String,
+    /// None without a profile.
+    profile: Option<ProfileReport>,
+    totals: Totals,
     /// The oldest first.
     decisions: VecDeque<Decision>,
 }
 
+#[cfg(feature = "admin")]
+#[derive(serde::Serialize)]
+struct ProfileReport {
+    /// The names of the mixes in the file.
+    mixes: Vec<String>,
+    /// The one that the traffic resembles.
+    mix: Option<String>,
+    /// Differences of the machine.
+    foreign: Vec<String>,
+}
+
 #[cfg(test)]
 mod tests {
+    use phalanx_core::ScalingReason;
+
     use super::*;
 
     #[test]
     fn the_last_decisions_are_kept_with_their_indicators() {
-        let decisions = Automatic::new(PlacementMode::Advise, 1, 4).unwrap();
+        let decisions = Automatic::new(PlacementMode::Advise, 1, 4, None).unwrap();
         let load = ProcessorLoad { load: 500, indivisible: 0, is_saturated: true };
         let step = |active, reason| ScalingStep { active, reason, demand: 1.5, bottlenecks: 0 };
         for second in 0..100 {
@@ -194,8 +367,8 @@ mod tests {
         }
         assert_eq!((decisions.up.count(), decisions.down.count()), (0, 100));
         let last = decisions.last();
-        assert_eq!((last.0, last.1.len()), (ScalingReason::Idle, MAX_DECISIONS));
-        let newest = last.1.back().unwrap();
+        assert_eq!((last.reason, last.decisions.len()), ("idle", MAX_DECISIONS));
+        let newest = last.decisions.back().unwrap();
         assert_eq!((newest.uptime_ms, newest.from, newest.to, newest.saturated), (99_000, 4, 2, 4));
         assert_eq!((newest.mean_load, newest.max_load, newest.reason), (0.5, 0.5, "idle"));
     }

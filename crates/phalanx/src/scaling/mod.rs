@@ -3,9 +3,17 @@
 //!
 //! It looks at the loads every 100 ms while a processor is awake, and at once when one is saturated. The processor
 //! itself notices that (`saturation`). Decisions are recorded for the admin pages (`decisions`).
+//!
+//! With a profile (`profile_file`), the law is [`phalanx_core::Guide`] (`guided`), which sees samples of half a second
+//! (`totals`).
 
 mod decisions;
+mod guided;
+#[cfg(feature = "admin")]
+mod profile_file;
+mod profiled;
 mod saturation;
+mod totals;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +21,13 @@ use std::time::{Duration, Instant};
 use phalanx_core::{Control, Phase, ProcessorLoad, Scaling};
 
 pub(crate) use self::decisions::Automatic;
+use self::guided::Guided;
+#[cfg(feature = "admin")]
+pub use self::profile_file::{ProfileError, ProfileFile};
+pub use self::profiled::PROFILE_VARIABLE;
+pub(crate) use self::profiled::Profiled;
 pub(crate) use self::saturation::SaturationProbe;
+pub use self::totals::Totals;
 use crate::cores::ActiveProcessors;
 use crate::io::{LoadSample, Placement};
 
@@ -21,6 +35,9 @@ use crate::io::{LoadSample, Placement};
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The least time between two looks: a shorter interval says little.
 const MIN_INTERVAL: Duration = Duration::from_millis(3);
+
+/// The mean load of the active processors, in thousandths, above which one that is not idle needs the others.
+const SATURATED_LOAD: u32 = 900;
 
 /// Whether the runtime sets the number of [active processors](ActiveProcessors) by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +65,8 @@ impl PlacementMode {
 /// The supervisor's part of automatic placement.
 pub(crate) struct Scaler {
     law: Scaling,
+    /// None without a profile; otherwise it decides instead of the law.
+    guided: Option<Guided>,
     control: Control,
     active: ActiveProcessors,
     placement: Arc<Placement>,
@@ -66,7 +85,11 @@ impl Scaler {
         placement: Arc<Placement>,
     ) -> Self {
         let (epoch, all) = (Instant::now(), active.all());
+        let guided = automatic.profile.clone();
+        let guided =
+            guided.map(|profile| Guided::new(profile, automatic.mode, automatic.min, &active));
         Self {
+            guided,
             law: Scaling::new(automatic.min, all, 0),
             control: control.clone(),
             active,
@@ -81,7 +104,11 @@ impl Scaler {
 
     /// Records that a processor is saturated: the next look is due soon.
     pub(crate) fn is_urgent(&mut self) {
-        self.is_urgent = self.law.active() < self.active.all();
+        let active = match self.guided {
+            Some(_) => self.active.count(),
+            None => self.law.active(),
+        };
+        self.is_urgent = active < self.active.all();
     }
 
     /// The time of the next look.
@@ -100,6 +127,18 @@ impl Scaler {
         (self.looked, self.is_urgent) = (now, false);
         let at = now - self.epoch;
         let loads: Vec<_> = (0..self.samples.len()).map(|index| self.load(index, at)).collect();
+        if let Some(guided) = &mut self.guided {
+            let active = &loads[..self.active.count()];
+            let load: u32 = active.iter().map(|processor| processor.load).sum();
+            let is_saturated = active.iter().any(|processor| processor.is_saturated)
+                && load >= SATURATED_LOAD * active.len() as u32;
+            let (control, placement) = (&self.control, &self.placement);
+            let guidance = guided.look(at, is_saturated, control, placement, &self.active);
+            if let Some(guidance) = guidance {
+                self.automatic.record_guidance(at, &guidance, &loads);
+            }
+            return;
+        }
         let before = self.law.active();
         let step = self.law.interval_over(at.as_nanos() as u64, &loads);
         if self.automatic.mode == PlacementMode::On {

@@ -40,6 +40,13 @@ impl Coalescing {
         Self { limit, window_start, completions_seen: 0, expected: 0.0, waited: false, not_before }
     }
 
+    /// Changes the longest wait. If it differs, the rate is measured anew.
+    pub(crate) fn set_limit(&mut self, limit: Duration) {
+        if limit != self.limit {
+            *self = Self::new(limit);
+        }
+    }
+
     /// Records completions at `now`.
     pub(crate) fn record(&mut self, completions: usize, now: Duration) {
         if std::mem::take(&mut self.waited) && completions < MIN_PER_WAIT {

@@ -30,6 +30,13 @@ pub(crate) struct WorkerOptions {
     pub(crate) scope: ThreadScope,
 }
 
+impl WorkerOptions {
+    /// The longest times of polling and of batching, in nanoseconds.
+    pub(crate) fn dials(&self) -> (u64, u64) {
+        (self.spin.as_nanos() as u64, self.gather.as_nanos() as u64)
+    }
+}
+
 /// The parameters of one processor's thread.
 pub(crate) struct WorkerThread<'a> {
     pub(crate) seed: ProcessorBuilder,
@@ -82,7 +89,7 @@ impl WorkerThread<'_> {
         let supervisor =
             SupervisorLink { processor: index, events: events.clone(), idle, panics, saturation };
         let world =
-            DriverWorld::new(io.clone(), epoch, control.clone(), calls, supervisor, options.gather);
+            DriverWorld::new(io.clone(), epoch, control.clone(), calls, supervisor, active.clone());
         let begin = || {
             if let (0, Some(admin)) = (index, admin) {
                 admin.start()?;

@@ -11,6 +11,7 @@ use phalanx_core::{Control, PanicReport, Phase, World};
 
 use super::coalescing::Coalescing;
 use super::sleep_cost::SleepCost;
+use crate::cores::ActiveProcessors;
 use crate::diagnostics::PanicHook;
 use crate::diagnostics::tracing_events;
 use crate::io::Io;
@@ -24,8 +25,9 @@ pub(crate) struct DriverWorld {
     /// The driver's number of system calls, published for the metrics.
     system_calls: Arc<AtomicU64>,
     supervisor: SupervisorLink,
-    /// None if coalescing is disabled.
-    coalescing: Option<RefCell<Coalescing>>,
+    /// Contains the dials.
+    active: ActiveProcessors,
+    coalescing: RefCell<Coalescing>,
     sleep_cost: SleepCost,
 }
 
@@ -80,11 +82,11 @@ impl DriverWorld {
         control: Control,
         system_calls: Arc<AtomicU64>,
         supervisor: SupervisorLink,
-        gather: Duration,
+        active: ActiveProcessors,
     ) -> Self {
-        let coalescing = (!gather.is_zero()).then(|| RefCell::new(Coalescing::new(gather)));
+        let coalescing = RefCell::new(Coalescing::new(Duration::from_nanos(active.coalesce_ns())));
         let sleep_cost = SleepCost::default();
-        Self { io, epoch, control, system_calls, supervisor, coalescing, sleep_cost }
+        Self { io, epoch, control, system_calls, supervisor, active, coalescing, sleep_cost }
     }
 }
 
@@ -102,8 +104,11 @@ impl World for DriverWorld {
         }
         self.io.expire(phalanx_core::now());
         self.supervisor.turn(phalanx_core::now());
-        if let Some(coalescing) = &self.coalescing {
-            coalescing.borrow_mut().record(completions, phalanx_core::now());
+        let limit = self.active.coalesce_ns();
+        if limit > 0 {
+            let mut coalescing = self.coalescing.borrow_mut();
+            coalescing.set_limit(Duration::from_nanos(limit));
+            coalescing.record(completions, phalanx_core::now());
         }
         completions > 0
     }
@@ -124,16 +129,21 @@ impl World for DriverWorld {
 
     #[inline]
     fn coalesce(&self, timeout: Option<u64>) {
-        let Some(coalescing) = &self.coalescing else { return };
-        let Some((wanted, limit)) = coalescing.borrow_mut().plan(self.epoch.elapsed()) else {
+        if self.active.coalesce_ns() == 0 {
             return;
-        };
+        }
+        let plan = self.coalescing.borrow_mut().plan(self.epoch.elapsed());
+        let Some((wanted, limit)) = plan else { return };
         let expiry = self.io.next_expiry().map(|at| at.saturating_sub(self.epoch.elapsed()));
         let ends = [timeout.map(Duration::from_nanos), expiry];
         let limit = ends.into_iter().flatten().fold(limit, Duration::min);
         self.io.driver(|driver| {
             driver.coalesce(wanted, limit).unwrap_or_else(|error| fail("coalesce", &error));
         });
+    }
+
+    fn spin(&self, _: u64) -> u64 {
+        self.active.spin_ns()
     }
 
     fn thread_cpu_time(&self) -> u64 {

@@ -117,7 +117,9 @@ fn every_key_has_a_flag_and_a_variable() {
         // Another value of the same type.
         let value = match value.trim_matches('"') {
             "false" if flag.ends_with("-rate") || flag.ends_with("-per-address") => "5",
-            "false" if flag.ends_with("-file") || flag.ends_with("-ca") => "file",
+            "false" if flag == "profile" || flag.ends_with("-file") || flag.ends_with("-ca") => {
+                "file"
+            }
             "false" if flag == "admin" => "127.0.0.1:5",
             "false" if flag.starts_with("max-") => "5s",
             "false" => "true",

@@ -113,6 +113,8 @@ pub struct Guide {
     /// Unknown traffic, and the number of samples that resembled it.
     stranger: (Indicators, u32),
     trial: Option<Trial>,
+    /// Whether it may compare settings.
+    tries: bool,
 }
 
 impl Guide {
@@ -129,7 +131,24 @@ impl Guide {
         let learned = profile.mixes.iter().map(|mix| Learned::new(mix, 0)).collect();
         let stranger = (Indicators::default(), 0);
         let (mix, shown, trial) = (None, (None, 0), None);
-        Self { profile, learned, min, peak, setting: peak, mix, shown, stranger, trial }
+        Self {
+            profile,
+            learned,
+            min,
+            peak,
+            setting: peak,
+            mix,
+            shown,
+            stranger,
+            trial,
+            tries: true,
+        }
+    }
+
+    /// Only recognises mixes: its settings are not applied, so it cannot compare them.
+    #[must_use]
+    pub fn without_trials(self) -> Self {
+        Self { tries: false, ..self }
     }
 
     /// The setting in force.
@@ -236,7 +255,7 @@ impl Guide {
             if setting != self.setting {
                 return self.step(setting, GuideReason::Recognised, sample);
             }
-            if now >= learned.next_trial && now >= learned.peak_until {
+            if self.tries && now >= learned.next_trial && now >= learned.peak_until {
                 self.trial = learned.trial(self.peak, self.min);
             }
             return self.step(setting, GuideReason::Steady, sample);

@@ -1,4 +1,4 @@
-//! Processors that rest and return while connections arrive, wait and pipeline.
+//! Processors that rest and return, and dials that change, while connections arrive, wait and pipeline.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use phalanx::Graph;
 use phalanx::net::{IoTimeout, Listeners};
-use phalanx::runtime::{ActiveProcessors, DriverChoice, StartContext};
+use phalanx::runtime::{ActiveProcessors, DriverChoice, Setting, StartContext};
 
 use phalanx_testkit::tcp::patient;
 
@@ -79,7 +79,13 @@ fn drive(active: &ActiveProcessors, address: SocketAddr) {
             }
         });
         for step in 0..STEPS {
-            active.set(1 + step * 5 % PROCESSORS);
+            let setting = Setting {
+                active: 1 + step * 5 % PROCESSORS,
+                spin_ns: [0, 20_000, 200_000][step % 3],
+                coalesce_ns: [0, 1_000_000][step % 2],
+            };
+            active.apply(setting);
+            assert_eq!(active.setting(), setting);
             thread::sleep(Duration::from_millis(10));
         }
         ended.store(true, Ordering::Relaxed);

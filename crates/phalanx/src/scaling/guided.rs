@@ -1,0 +1,87 @@
+//! Automatic placement by a profile: samples the program, and applies what the [`Guide`] chooses.
+
+use std::time::Duration;
+
+use phalanx_core::{Control, Guide, GuideReason, GuideStep, Sample, Setting, TrafficProfile};
+
+use super::PlacementMode;
+use super::totals::Totals;
+use crate::cores::ActiveProcessors;
+use crate::io::Placement;
+
+/// The length of a sample.
+const SAMPLE: Duration = Duration::from_millis(500);
+/// A longer interval contains a time in which the program slept, and is not used.
+const MAX_SAMPLE: Duration = Duration::from_millis(1_500);
+
+/// A decision of the guide, with what it saw.
+pub(super) struct Guidance {
+    pub(super) from: Setting,
+    pub(super) step: GuideStep,
+    pub(super) sample: Sample,
+    /// The name of the mix.
+    pub(super) mix: Option<String>,
+}
+
+impl Guidance {
+    /// Whether it changes the setting, or states the result of a comparison.
+    pub(super) fn is_news(&self) -> bool {
+        self.step.setting != self.from || self.step.reason != GuideReason::Steady
+    }
+}
+
+pub(super) struct Guided {
+    guide: Guide,
+    is_applied: bool,
+    before: Totals,
+}
+
+impl Guided {
+    /// For a program in which all processors are active.
+    pub(super) fn new(
+        profile: TrafficProfile,
+        mode: PlacementMode,
+        min: usize,
+        active: &ActiveProcessors,
+    ) -> Self {
+        let is_applied = mode == PlacementMode::On;
+        let guide = Guide::new(profile, min, active.setting());
+        let guide = if is_applied { guide } else { guide.without_trials() };
+        Self { guide, is_applied, before: Totals::default() }
+    }
+
+    /// Takes a sample if it is time, or if a processor is saturated.
+    pub(super) fn look(
+        &mut self,
+        at: Duration,
+        is_saturated: bool,
+        control: &Control,
+        placement: &Placement,
+        active: &ActiveProcessors,
+    ) -> Option<Guidance> {
+        let is_saturated = is_saturated && self.is_applied && active.count() < active.all();
+        let length = at.saturating_sub(Duration::from_nanos(self.before.uptime_ns));
+        if length < SAMPLE && !is_saturated {
+            return None;
+        }
+        let totals = Totals::of(control, placement, at.as_nanos() as u64);
+        let (indicators, mut measured) = totals.since(&self.before);
+        self.before = totals;
+        if length > MAX_SAMPLE && !is_saturated {
+            return None;
+        }
+        let from = self.guide.setting();
+        if let Some(measured) = &mut measured {
+            // Waiting for a batch delays operations before they are invoked, so their waits do not contain it.
+            measured.p99_ns += active.coalesce_ns() as f64;
+        }
+        let sample = Sample { indicators, measured, is_saturated };
+        let step = self.guide.sampled(at.as_nanos() as u64, &sample);
+        if self.is_applied {
+            active.apply(step.setting);
+        }
+        let mixes = &self.guide.profile().mixes;
+        let mix = step.mix.map(|(mix, _)| mixes[mix].name.clone());
+        Some(Guidance { from, step, sample, mix })
+    }
+}

@@ -1,0 +1,221 @@
+//! The file of a profile.
+
+use std::path::Path;
+use std::{fs, io};
+
+use phalanx_core::{Indicators, Measured, Mix, Point, Setting, TrafficProfile};
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Fingerprint;
+
+/// The version of the format.
+const VERSION: u32 = 1;
+
+/// A profile with the machine on which it was measured, as `phalanx profile` writes it in JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileFile {
+    version: u32,
+    /// The machine.
+    pub host: Fingerprint,
+    mixes: Vec<MixEntry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MixEntry {
+    name: String,
+    peak: PointEntry,
+    points: Vec<PointEntry>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PointEntry {
+    active: usize,
+    spin_us: f64,
+    batch_delay_us: f64,
+    cpu_us_per_operation: f64,
+    p99_us: f64,
+    operations_per_second: f64,
+    bytes_in_per_operation: f64,
+    bytes_out_per_operation: f64,
+    bytes_per_receive: f64,
+    opens_per_operation: f64,
+    sockets: f64,
+}
+
+/// Why a profile cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// The file cannot be read or written.
+    #[error("{0}")]
+    File(#[from] io::Error),
+    /// It is not a profile.
+    #[error("not a profile: {0}; `phalanx profile` writes one")]
+    Format(#[from] serde_json::Error),
+    /// Its version is not supported.
+    #[error(
+        "a profile of version {0}, which this program does not read; measure it again with `phalanx profile`"
+    )]
+    Version(u32),
+    /// A figure is out of range.
+    #[error(
+        "mix {0:?} has a setting or figure that is negative, too large or not a number; measure it again"
+    )]
+    Figure(String),
+}
+
+impl ProfileFile {
+    /// A profile that was measured on this machine.
+    pub fn new(profile: &TrafficProfile) -> Self {
+        let mixes = profile.mixes.iter().map(MixEntry::from).collect();
+        Self { version: VERSION, host: Fingerprint::of_this_machine(), mixes }
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If there is none, or it is not a profile.
+    pub fn read(path: &Path) -> Result<Self, ProfileError> {
+        let file: Self = serde_json::from_slice(&fs::read(path)?)?;
+        if file.version != VERSION {
+            return Err(ProfileError::Version(file.version));
+        }
+        match file.mixes.iter().find(|mix| !mix.is_valid()) {
+            Some(mix) => Err(ProfileError::Figure(mix.name.clone())),
+            None => Ok(file),
+        }
+    }
+
+    /// Writes a file. It replaces an existing one as a whole.
+    ///
+    /// # Errors
+    /// If the system does not permit it.
+    pub fn write(&self, path: &Path) -> Result<(), ProfileError> {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(".new");
+        let new = path.with_file_name(name);
+        fs::write(&new, serde_json::to_vec_pretty(self)?)?;
+        Ok(fs::rename(&new, path)?)
+    }
+
+    /// The profile.
+    pub fn profile(&self) -> TrafficProfile {
+        let mixes = self.mixes.iter().map(|mix| Mix {
+            name: mix.name.clone(),
+            peak: mix.peak.into(),
+            points: mix.points.iter().map(|point| (*point).into()).collect(),
+        });
+        TrafficProfile { mixes: mixes.collect() }
+    }
+}
+
+impl From<&Mix> for MixEntry {
+    fn from(mix: &Mix) -> Self {
+        let points = mix.points.iter().map(|point| (*point).into()).collect();
+        Self { name: mix.name.clone(), peak: mix.peak.into(), points }
+    }
+}
+
+impl MixEntry {
+    fn is_valid(&self) -> bool {
+        self.points.iter().chain([&self.peak]).all(|point| {
+            let figures = [
+                point.cpu_us_per_operation,
+                point.p99_us,
+                point.operations_per_second,
+                point.bytes_in_per_operation,
+                point.bytes_out_per_operation,
+                point.bytes_per_receive,
+                point.opens_per_operation,
+                point.sockets,
+            ];
+            let is_number = |figure: &f64| figure.is_finite() && *figure >= 0.0;
+            (1..=1024).contains(&point.active)
+                && (0.0..=1e6).contains(&point.spin_us)
+                && (0.0..=1e4).contains(&point.batch_delay_us)
+                && figures.iter().all(is_number)
+        })
+    }
+}
+
+impl From<Point> for PointEntry {
+    fn from(Point { setting, indicators, measured }: Point) -> Self {
+        Self {
+            active: setting.active,
+            spin_us: setting.spin_ns as f64 / 1e3,
+            batch_delay_us: setting.coalesce_ns as f64 / 1e3,
+            cpu_us_per_operation: measured.cost_ns / 1e3,
+            p99_us: measured.p99_ns / 1e3,
+            operations_per_second: indicators.operations_per_second,
+            bytes_in_per_operation: indicators.bytes_in_per_operation,
+            bytes_out_per_operation: indicators.bytes_out_per_operation,
+            bytes_per_receive: indicators.bytes_per_receive,
+            opens_per_operation: indicators.opens_per_operation,
+            sockets: indicators.sockets,
+        }
+    }
+}
+
+impl From<PointEntry> for Point {
+    fn from(entry: PointEntry) -> Self {
+        let setting = Setting {
+            active: entry.active,
+            spin_ns: (entry.spin_us * 1e3) as u64,
+            coalesce_ns: (entry.batch_delay_us * 1e3) as u64,
+        };
+        let indicators = Indicators {
+            operations_per_second: entry.operations_per_second,
+            bytes_in_per_operation: entry.bytes_in_per_operation,
+            bytes_out_per_operation: entry.bytes_out_per_operation,
+            bytes_per_receive: entry.bytes_per_receive,
+            opens_per_operation: entry.opens_per_operation,
+            sockets: entry.sockets,
+        };
+        let measured =
+            Measured { cost_ns: entry.cpu_us_per_operation * 1e3, p99_ns: entry.p99_us * 1e3 };
+        Self { setting, indicators, measured }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile() -> TrafficProfile {
+        let point = |active, cost_ns| Point {
+            setting: Setting { active, spin_ns: 20_000, coalesce_ns: 0 },
+            indicators: Indicators { operations_per_second: 7.0, ..Indicators::default() },
+            measured: Measured { cost_ns, p99_ns: 1_000_000.0 },
+        };
+        let mix = Mix { name: "a".into(), peak: point(4, 9e3), points: vec![point(1, 5e3)] };
+        TrafficProfile { mixes: vec![mix] }
+    }
+
+    #[test]
+    fn a_profile_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("profile.json");
+        ProfileFile::new(&profile()).write(&path).unwrap();
+        let file = ProfileFile::read(&path).unwrap();
+        assert_eq!(file.profile(), profile());
+        assert_eq!(file.host, Fingerprint::of_this_machine());
+    }
+
+    #[test]
+    fn what_is_not_a_profile_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("profile.json");
+        let error = |text: &str| {
+            fs::write(&path, text).unwrap();
+            ProfileFile::read(&path).unwrap_err().to_string()
+        };
+        assert!(ProfileFile::read(Path::new("/missing")).is_err());
+        assert!(error("{}").contains("phalanx profile"));
+        let valid = serde_json::to_string(&ProfileFile::new(&profile())).unwrap();
+        assert!(error(&valid.replace("\"version\":1", "\"version\":2")).contains("version 2"));
+        assert!(error(&valid.replace("\"active\":1", "\"active\":0")).contains("mix \"a\""));
+    }
+}

@@ -1,0 +1,117 @@
+//! The totals of a program, and the sample between two of them.
+
+use phalanx_core::{Control, Histogram, Indicators, Measured};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::io::{Placement, Traffic};
+
+/// Fewer operations in an interval say nothing about their cost.
+const MIN_OPERATIONS: u64 = 50;
+
+/// What a program has done since its start.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Totals {
+    /// Nanoseconds since the start.
+    pub uptime_ns: u64,
+    /// Processor time of the process, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Completed operations of all stages.
+    pub operations: u64,
+    /// Bytes received from connections.
+    pub bytes_in: u64,
+    /// Bytes sent on connections.
+    pub bytes_out: u64,
+    /// Receives that returned bytes.
+    pub receives: u64,
+    /// Opened connections and other sockets.
+    pub opens: u64,
+    /// Sockets that are open now.
+    pub sockets: u64,
+    /// Operations by their wait, in the buckets of the snapshot.
+    pub waits: Vec<u64>,
+}
+
+impl Totals {
+    pub(crate) fn of(control: &Control, placement: &Placement, uptime_ns: u64) -> Self {
+        let cpu = clock_gettime(ClockId::ProcessCPUTime);
+        let mut traffic = Traffic::default();
+        let mut totals = Self {
+            uptime_ns,
+            cpu_ns: cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64,
+            waits: vec![0; Histogram::default().0.len()],
+            ..Self::default()
+        };
+        for processor in 0..placement.processors() {
+            traffic += placement.traffic(processor);
+            for stage in control.processor(processor).stages {
+                totals.operations += stage.completed.count;
+                let waits = totals.waits.iter_mut().zip(stage.waits.0);
+                waits.for_each(|(sum, count)| *sum += count);
+            }
+        }
+        let Traffic { bytes_in, bytes_out, receives, opens, sockets } = traffic;
+        Self { bytes_in, bytes_out, receives, opens, sockets, ..totals }
+    }
+
+    /// The traffic since `before`, and the cost of an operation. The p99 is that of the operations' waits in the
+    /// program; none if there were too few operations.
+    pub fn since(&self, before: &Self) -> (Indicators, Option<Measured>) {
+        let operations = self.operations.saturating_sub(before.operations);
+        let of = |now: u64, before: u64| now.saturating_sub(before) as f64;
+        let each = |now, before| of(now, before) / operations.max(1) as f64;
+        let seconds = of(self.uptime_ns, before.uptime_ns).max(1.0) / 1e9;
+        let receives = of(self.receives, before.receives).max(1.0);
+        let indicators = Indicators {
+            operations_per_second: operations as f64 / seconds,
+            bytes_in_per_operation: each(self.bytes_in, before.bytes_in),
+            bytes_out_per_operation: each(self.bytes_out, before.bytes_out),
+            bytes_per_receive: of(self.bytes_in, before.bytes_in) / receives,
+            opens_per_operation: each(self.opens, before.opens),
+            sockets: self.sockets as f64,
+        };
+        if operations < MIN_OPERATIONS {
+            return (indicators, None);
+        }
+        let mut waits = Histogram::default();
+        for (bucket, (now, before)) in waits.0.iter_mut().zip(self.waits.iter().zip(&before.waits))
+        {
+            *bucket = now.saturating_sub(*before);
+        }
+        let cost_ns = each(self.cpu_ns, before.cpu_ns);
+        (indicators, Some(Measured { cost_ns, p99_ns: waits.percentile_ns(99.0) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_describes_the_interval() {
+        let before = Totals { waits: vec![7; 40], ..Totals::default() };
+        let after = Totals {
+            uptime_ns: 2_000_000_000,
+            cpu_ns: 1_000_000,
+            operations: 100,
+            bytes_in: 5_000,
+            bytes_out: 80_000,
+            receives: 50,
+            opens: 10,
+            sockets: 3,
+            waits: vec![8; 40],
+        };
+        let (indicators, measured) = after.since(&before);
+        let expected = Indicators {
+            operations_per_second: 50.0,
+            bytes_in_per_operation: 50.0,
+            bytes_out_per_operation: 800.0,
+            bytes_per_receive: 100.0,
+            opens_per_operation: 0.1,
+            sockets: 3.0,
+        };
+        assert_eq!(indicators, expected);
+        assert_eq!(measured.unwrap().cost_ns, 10_000.0);
+        assert_eq!(before.since(&before).1, None);
+    }
+}
