@@ -2,12 +2,14 @@
 
 #![forbid(unsafe_code)]
 
+mod admin;
 mod broker;
 mod client;
 mod import;
 mod manual;
 mod options;
 mod passwd;
+mod profile;
 mod server;
 mod service;
 mod status;
@@ -38,6 +40,7 @@ enum Command {
     Sub(client::Sub),
     Top(top::Top),
     Passwd(passwd::Passwd),
+    Profile(profile::Profile),
     #[cfg(target_os = "linux")]
     Threads(threads::Threads),
     Stingy(stingy::Stingy),
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Sub(subscribe) => subscribe.run(),
         Command::Top(top) => top.run(),
         Command::Passwd(passwd) => passwd.run(),
+        Command::Profile(profile) => profile.run(),
         #[cfg(target_os = "linux")]
         Command::Threads(threads) => threads.run(),
         Command::Stingy(stingy) => stingy.run(),

@@ -2,14 +2,10 @@
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::time::Duration;
 
 use phalanx::metrics::{SNAPSHOT_VERSION, Snapshot};
 
-/// Timeout for a snapshot.
-const TIMEOUT: Duration = Duration::from_secs(3);
-/// Maximum size of a response; a thousand processors with sixty stages need less.
-const MAX_BODY_BYTES: u64 = 256 << 20;
+use crate::admin::get;
 
 /// Why there is no snapshot.
 #[derive(Debug)]
@@ -67,7 +63,7 @@ impl Target {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "no such address");
         for address in self.0.to_socket_addrs().map_err(unreachable)? {
             // Without the scope of an IPv6 address, which is not part of `Host`.
-            match get(SocketAddr::new(address.ip(), address.port())) {
+            match get(SocketAddr::new(address.ip(), address.port()), "/snapshot.json") {
                 Ok(body) => {
                     return parse(&body).map_err(|why| Failure::Incompatible(self.0.clone(), why));
                 }
@@ -80,13 +76,6 @@ impl Target {
         }
         Err(unreachable(last))
     }
-}
-
-fn get(address: SocketAddr) -> Result<Vec<u8>, ureq::Error> {
-    let config = ureq::config::Config::builder().timeout_global(Some(TIMEOUT)).proxy(None);
-    let agent = ureq::Agent::new_with_config(config.max_redirects(0).build());
-    let mut response = agent.get(format!("http://{address}/snapshot.json")).call()?;
-    response.body_mut().with_config().limit(MAX_BODY_BYTES).read_to_vec()
 }
 
 /// Parses a snapshot.

@@ -27,5 +27,22 @@ fn active(snapshot: &Snapshot) -> Option<String> {
     let load = gauge("phalanx_placement_demand_thousandths")? as f64 / 1000.0;
     let advice = if needed == active { String::new() } else { format!(", {needed} advised") };
     let all = snapshot.processors.len();
-    Some(format!("{active} of {all} processors active{advice}, load {load:.2}"))
+    let comparisons = comparisons(snapshot);
+    Some(format!("{active} of {all} processors active{advice}, load {load:.2}{comparisons}"))
+}
+
+/// The comparisons of two settings, by result. Empty if there were none.
+fn comparisons(snapshot: &Snapshot) -> String {
+    let count = |result: &str| {
+        let mut counters = snapshot.counters.iter();
+        let of = counters.find(|counter| {
+            counter.name == "phalanx_placement_comparisons"
+                && counter.label.as_ref().is_some_and(|[_, value]| value == result)
+        });
+        of.map_or(0, |counter| counter.count)
+    };
+    match (count("kept"), count("undone")) {
+        (0, 0) => String::new(),
+        (kept, undone) => format!("; settings compared: {kept} kept, {undone} undone"),
+    }
 }

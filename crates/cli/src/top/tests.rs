@@ -186,9 +186,16 @@ fn active_processors_are_shown_if_placement_is_automatic() {
         {"name": "phalanx_needed_processors", "help": "", "value": 1},
         {"name": "phalanx_placement_demand_thousandths", "help": "", "value": 420},
     ]);
+    let counter = |result, count| {
+        let (name, label) = ("phalanx_placement_comparisons", ["result", result]);
+        serde_json::json!({"name": name, "help": "", "label": label, "count": count})
+    };
+    let counters = serde_json::json!([counter("kept", 1), counter("undone", 3)]);
     snapshot.gauges = serde_json::from_value(gauges).unwrap();
+    snapshot.counters = serde_json::from_value(counters).unwrap();
     app.take(Ok(snapshot.clone()));
-    let line = "2 of 2 processors active, 1 advised, load 0.42";
+    let line =
+        "2 of 2 processors active, 1 advised, load 0.42; settings compared: 1 kept, 3 undone";
     assert!(screen(&app, 160, 10)[1].contains(line), "{:?}", screen(&app, 160, 10));
     let interval = app.interval.as_ref().unwrap();
     assert!(plain::table("a", &snapshot, interval, true).contains(line));

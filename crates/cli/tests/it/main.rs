@@ -9,6 +9,7 @@ mod broker;
 mod conformance;
 mod manual;
 mod passwd;
+mod profile;
 mod server;
 mod stingy;
 #[cfg(target_os = "linux")]

@@ -28,7 +28,7 @@ pub struct Totals {
     pub opens: u64,
     /// Sockets that are open now.
     pub sockets: u64,
-    /// Operations by their wait, in the buckets of the snapshot.
+    /// Operations that were queued, by their wait, in the buckets of the snapshot.
     pub waits: Vec<u64>,
 }
 
@@ -46,16 +46,21 @@ impl Totals {
             traffic += placement.traffic(processor);
             for stage in control.processor(processor).stages {
                 totals.operations += stage.completed.count;
-                let waits = totals.waits.iter_mut().zip(stage.waits.0);
-                waits.for_each(|(sum, count)| *sum += count);
+                // Those that ran inside their callers have not waited, and count in the first buckets.
+                let mut direct = stage.direct;
+                for (sum, count) in totals.waits.iter_mut().zip(stage.waits.0) {
+                    let queued = count.saturating_sub(direct);
+                    direct -= count - queued;
+                    *sum += queued;
+                }
             }
         }
         let Traffic { bytes_in, bytes_out, receives, opens, sockets } = traffic;
         Self { bytes_in, bytes_out, receives, opens, sockets, ..totals }
     }
 
-    /// The traffic since `before`, and the cost of an operation. The p99 is that of the operations' waits in the
-    /// program; none if there were too few operations.
+    /// The traffic since `before`, and the cost of an operation. The p99 is that of the waits of
+    /// queued operations; none if there were too few operations.
     pub fn since(&self, before: &Self) -> (Indicators, Option<Measured>) {
         let operations = self.operations.saturating_sub(before.operations);
         let of = |now: u64, before: u64| now.saturating_sub(before) as f64;

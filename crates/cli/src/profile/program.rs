@@ -1,0 +1,195 @@
+//! The measured program.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use phalanx::runtime::{Indicators, Measured, PROFILE_VARIABLE, Setting, Totals};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::load;
+use crate::admin;
+
+/// Time between two looks at the totals.
+const LOOK: Duration = Duration::from_millis(250);
+/// Time between two attempts while the program starts or ends.
+const RETRY: Duration = Duration::from_millis(20);
+/// Time for the program to end after SIGTERM.
+const END_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What a load caused.
+pub(super) struct Seen {
+    pub(super) indicators: Indicators,
+    pub(super) measured: Measured,
+}
+
+/// The running program. Dropping it ends it.
+pub(super) struct Program {
+    child: Child,
+    admin: SocketAddr,
+    stderr: File,
+}
+
+impl Program {
+    /// Starts the program with a setting, or with its own.
+    ///
+    /// # Errors
+    /// If it does not start, or has no admin pages.
+    pub(super) fn start(
+        command: &[OsString],
+        setting: Option<Setting>,
+        timeout: Duration,
+    ) -> Result<Self, String> {
+        let shown = command[0].to_string_lossy().into_owned();
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
+        let admin = free.map_err(|error| format!("no free port for the admin pages: {error}"))?;
+        let stderr = tempfile::tempfile().and_then(|file| Ok((file.try_clone()?, file)));
+        let (stderr, child_stderr) =
+            stderr.map_err(|error| format!("no temporary file: {error}"))?;
+        let setting = setting.map(|setting| format!("{setting} ")).unwrap_or_default();
+        let child = Command::new(&command[0])
+            .args(&command[1..])
+            .env(PROFILE_VARIABLE, format!("{setting}admin={admin}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(child_stderr)
+            .spawn()
+            .map_err(|error| format!("cannot start {shown}: {error}"))?;
+        let mut program = Self { child, admin, stderr };
+        let begin = Instant::now();
+        loop {
+            if let Ok(Some(status)) = program.child.try_wait() {
+                return Err(format!("{shown} ended with {status}:\n{}", program.said()));
+            }
+            if admin::get(admin, "/placement.json").is_ok() {
+                return Ok(program);
+            }
+            if begin.elapsed() > timeout {
+                return Err(format!(
+                    "{shown} did not open its admin pages within {timeout:?}. It must be phalanx web, phalanx \
+                     broker, or call Runtime::profiled. It said:\n{}",
+                    program.said()
+                ));
+            }
+            thread::sleep(RETRY);
+        }
+    }
+
+    fn said(&mut self) -> String {
+        let mut text = Vec::new();
+        let read = self.stderr.seek(SeekFrom::Start(0));
+        let _ = read.and_then(|_| self.stderr.read_to_end(&mut text));
+        load::end(&String::from_utf8_lossy(&text)).to_owned()
+    }
+
+    /// The setting in force, and the totals.
+    fn look(&self) -> Result<(Setting, Totals), String> {
+        let page = admin::get(self.admin, "/placement.json")
+            .map_err(|error| format!("the program does not answer at {}: {error}", self.admin))?;
+        let wrong = || {
+            "the program's /placement.json has no setting or totals; it is of another version"
+                .to_owned()
+        };
+        let mut page: serde_json::Value = serde_json::from_slice(&page).map_err(|_| wrong())?;
+        let setting = page["setting"].as_str().and_then(|text| text.parse().ok());
+        let totals = serde_json::from_value(page["totals"].take()).ok();
+        setting.zip(totals).ok_or_else(wrong)
+    }
+
+    /// The setting in force: with all processors, if none was given.
+    pub(super) fn setting(&self) -> Result<Setting, String> {
+        Ok(self.look()?.0)
+    }
+
+    /// Runs the load, and looks at the totals meanwhile.
+    ///
+    /// # Errors
+    /// If the load fails, the program ends, or nothing was done.
+    pub(super) fn measure(&mut self, command: &str) -> Result<Seen, String> {
+        let mut looks = vec![self.look()?.1];
+        let ended = AtomicBool::new(false);
+        let p99 = thread::scope(|scope| {
+            let load = scope.spawn(|| {
+                let p99 = load::run(command);
+                ended.store(true, Ordering::Relaxed);
+                p99
+            });
+            let begin = Instant::now();
+            while !ended.load(Ordering::Relaxed) {
+                let due = LOOK * looks.len() as u32;
+                if begin.elapsed() >= due {
+                    looks.extend(self.look().map(|(_, totals)| totals));
+                }
+                thread::sleep(RETRY);
+            }
+            load.join().expect("the load does not panic")
+        })?;
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Err(format!("the program ended under load with {status}:\n{}", self.said()));
+        }
+        looks.push(self.look()?.1);
+        let (indicators, measured) = evaluate(&looks);
+        let measured = measured.ok_or_else(|| {
+            format!("the load `{command}` caused fewer than 50 operations; does it use the program's address, and is it long enough?")
+        })?;
+        let p99_ns = p99.unwrap_or(measured.p99_ns);
+        Ok(Seen { indicators, measured: Measured { p99_ns, ..measured } })
+    }
+}
+
+/// The sample between the first and the last look under full load: without the load's start and end, if it is long.
+fn evaluate(looks: &[Totals]) -> (Indicators, Option<Measured>) {
+    let worked = |at: &usize| looks[*at + 1].operations > looks[*at].operations;
+    let busy: Vec<usize> = (0..looks.len() - 1).filter(worked).collect();
+    let (begin, end) = match busy[..] {
+        [_, first, .., last, _] => (first, last + 1),
+        _ => (0, looks.len() - 1),
+    };
+    let (mut indicators, measured) = looks[end].since(&looks[begin]);
+    // Those of the middle: at the end all are closed.
+    indicators.sockets = looks[usize::midpoint(begin, end)].sockets as f64;
+    (indicators, measured)
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let begin = Instant::now();
+        while begin.elapsed() < END_TIMEOUT {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            thread::sleep(RETRY);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_and_the_end_of_a_load_are_left_out() {
+        let look = |(at, operations, sockets): (u64, u64, u64)| Totals {
+            uptime_ns: at * 1_000_000_000,
+            operations,
+            sockets,
+            waits: vec![0; 64],
+            ..Totals::default()
+        };
+        let looks =
+            [(0, 0, 0), (1, 10, 4), (2, 1_010, 4), (3, 2_010, 4), (4, 3_010, 4), (5, 3_020, 0)];
+        let (indicators, measured) = evaluate(&looks.map(look));
+        assert_eq!((indicators.operations_per_second, indicators.sockets), (1_000.0, 4.0));
+        assert!(measured.is_some());
+        let (indicators, _) = evaluate(&[(0, 0, 0), (2, 100, 3)].map(look));
+        assert_eq!(indicators.operations_per_second, 50.0);
+    }
+}

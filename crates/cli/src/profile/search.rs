@@ -1,0 +1,201 @@
+//! Which settings are measured, and how often.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use phalanx::runtime::{Indicators, Measured, Mix, Point, Setting, TrafficProfile, pareto};
+
+use super::program::{Program, Seen};
+use super::progress::Progress;
+
+/// Batching times that are measured unless others are given, besides that of the program.
+const COALESCE: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(1)];
+/// The longest name of a mix.
+const NAME: usize = 60;
+
+/// The values of the dials; an empty list means the usual ones.
+pub(super) struct Dials {
+    pub(super) active: Vec<usize>,
+    pub(super) spin: Vec<Duration>,
+    pub(super) coalesce: Vec<Duration>,
+}
+
+impl Dials {
+    /// All combinations, the peak first.
+    fn settings(&self, peak: Setting) -> Vec<Setting> {
+        let nanos = |times: &[Duration]| -> Vec<u64> {
+            times.iter().map(|time| time.as_nanos() as u64).collect()
+        };
+        let doubled = std::iter::successors(Some(1), |active| Some(2 * active));
+        let usual = doubled.take_while(|active| *active < peak.active).chain([peak.active]);
+        let active = if self.active.is_empty() { usual.collect() } else { self.active.clone() };
+        let spin = match &self.spin[..] {
+            [] => vec![0, peak.spin_ns],
+            given => nanos(given),
+        };
+        let coalesce = match &self.coalesce[..] {
+            [] => [vec![peak.coalesce_ns], nanos(&COALESCE)].concat(),
+            given => nanos(given),
+        };
+        let mut settings = vec![peak];
+        for active in active {
+            for &spin_ns in &spin {
+                for &coalesce_ns in &coalesce {
+                    let setting = Setting { active, spin_ns, coalesce_ns };
+                    if (1..=peak.active).contains(&active) && !settings.contains(&setting) {
+                        settings.push(setting);
+                    }
+                }
+            }
+        }
+        settings
+    }
+}
+
+/// A setting with what was seen in each round.
+struct Candidate {
+    setting: Setting,
+    seen: Vec<Seen>,
+}
+
+impl Candidate {
+    /// The medians of all rounds.
+    fn point(&self) -> Point {
+        let of = |figure: &dyn Fn(&Seen) -> f64| {
+            let mut values: Vec<f64> = self.seen.iter().map(figure).collect();
+            values.sort_by(f64::total_cmp);
+            let middle = values.len() / 2;
+            match values.len() % 2 {
+                0 => f64::midpoint(values[middle - 1], values[middle]),
+                _ => values[middle],
+            }
+        };
+        let indicator = |get: fn(&Indicators) -> f64| of(&|seen| get(&seen.indicators));
+        Point {
+            setting: self.setting,
+            indicators: Indicators {
+                operations_per_second: indicator(|of| of.operations_per_second),
+                bytes_in_per_operation: indicator(|of| of.bytes_in_per_operation),
+                bytes_out_per_operation: indicator(|of| of.bytes_out_per_operation),
+                bytes_per_receive: indicator(|of| of.bytes_per_receive),
+                opens_per_operation: indicator(|of| of.opens_per_operation),
+                sockets: indicator(|of| of.sockets),
+            },
+            measured: Measured {
+                cost_ns: of(&|seen| seen.measured.cost_ns),
+                p99_ns: of(&|seen| seen.measured.p99_ns),
+            },
+        }
+    }
+}
+
+/// Keeps the first candidate, the Pareto set, and of the others the cheapest, so that at most half remain unless the
+/// Pareto set is larger.
+fn halve(candidates: &mut Vec<Candidate>) {
+    let points: Vec<Point> = candidates.iter().map(Candidate::point).collect();
+    let best = pareto(&points);
+    let is_best = |setting| best.iter().any(|point| point.setting == setting);
+    let peak = candidates[0].setting;
+    let half = candidates.len().div_ceil(2);
+    candidates.sort_by(|a, b| {
+        let rank = |of: &Candidate| (of.setting != peak, !is_best(of.setting));
+        let cost = |of: &Candidate| of.point().measured.cost_ns;
+        rank(a).cmp(&rank(b)).then(cost(a).total_cmp(&cost(b)))
+    });
+    let best = candidates.iter().filter(|of| of.setting == peak || is_best(of.setting)).count();
+    candidates.truncate(half.max(best));
+}
+
+/// A measurement of all loads.
+pub(super) struct Search<'a> {
+    pub(super) program: &'a [OsString],
+    pub(super) loads: &'a [String],
+    pub(super) rounds: u32,
+    pub(super) start_timeout: Duration,
+}
+
+impl Search<'_> {
+    /// # Errors
+    /// If the program or a load fails.
+    pub(super) fn run(&self, dials: &Dials) -> Result<TrafficProfile, String> {
+        let peak = self.start(None)?.setting()?;
+        let settings = dials.settings(peak);
+        let halved = std::iter::successors(Some(settings.len()), |left| Some(left.div_ceil(2)));
+        let total: usize = halved.take(self.rounds as usize).sum();
+        let mut progress = Progress::new(total * self.loads.len());
+        let mixes = self.loads.iter().map(|load| self.mix(load, &settings, &mut progress));
+        Ok(TrafficProfile { mixes: mixes.collect::<Result<_, _>>()? })
+    }
+
+    fn start(&self, setting: Option<Setting>) -> Result<Program, String> {
+        Program::start(self.program, setting, self.start_timeout)
+    }
+
+    fn mix(
+        &self,
+        load: &str,
+        settings: &[Setting],
+        progress: &mut Progress,
+    ) -> Result<Mix, String> {
+        let name: String = load.chars().take(NAME).collect();
+        let mut candidates: Vec<_> =
+            settings.iter().map(|&setting| Candidate { setting, seen: Vec::new() }).collect();
+        for round in 0..self.rounds {
+            if round > 0 {
+                halve(&mut candidates);
+            }
+            // Every other round goes backwards, so that a drift of the machine favours none.
+            let mut order: Vec<usize> = (0..candidates.len()).collect();
+            if round % 2 == 1 {
+                order.reverse();
+            }
+            for index in order {
+                let setting = candidates[index].setting;
+                progress.begin(&format!("{name}, {setting}"));
+                let seen = self.start(Some(setting))?.measure(load)?;
+                candidates[index].seen.push(seen);
+                progress.done();
+            }
+        }
+        let points: Vec<Point> = candidates.iter().map(Candidate::point).collect();
+        Ok(Mix { name, peak: points[0], points: pareto(&points) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEAK: Setting = Setting { active: 6, spin_ns: 20_000, coalesce_ns: 0 };
+
+    #[test]
+    fn all_combinations_are_measured() {
+        let dials = Dials { active: Vec::new(), spin: Vec::new(), coalesce: Vec::new() };
+        let settings = dials.settings(PEAK);
+        assert_eq!((settings[0], settings.len()), (PEAK, 4 * 2 * 3));
+        let spin = vec![Duration::from_micros(5)];
+        let dials = Dials { active: vec![2, 9], spin, coalesce: vec![Duration::ZERO] };
+        let given = Setting { active: 2, spin_ns: 5_000, coalesce_ns: 0 };
+        assert_eq!(dials.settings(PEAK), [PEAK, given]);
+    }
+
+    #[test]
+    fn the_worse_half_is_left_out() {
+        let candidate = |active, cost_ns, p99_ns| {
+            let seen =
+                Seen { indicators: Indicators::default(), measured: Measured { cost_ns, p99_ns } };
+            Candidate { setting: Setting { active, ..PEAK }, seen: vec![seen] }
+        };
+        let mut candidates = vec![
+            candidate(6, 9.0, 9.0),
+            candidate(1, 5.0, 8.0),
+            candidate(2, 6.0, 8.5),
+            candidate(3, 7.0, 4.0),
+            candidate(4, 8.0, 8.6),
+            candidate(5, 8.5, 8.7),
+        ];
+        halve(&mut candidates);
+        let left: Vec<_> = candidates.iter().map(|of| of.setting.active).collect();
+        assert_eq!(left, [6, 1, 3]);
+    }
+}

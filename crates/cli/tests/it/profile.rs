@@ -1,0 +1,87 @@
+//! `phalanx profile`, and a server that uses what it measured.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use phalanx_testkit::http::get;
+use phalanx_testkit::tcp::own_address;
+use serde_json::Value;
+
+use crate::server::{Server, bare};
+
+const PHALANX: &str = env!("CARGO_BIN_EXE_phalanx");
+
+fn web(command: &mut Command, address: &str, root: &Path) {
+    command.arg("web").arg(root).args(["--workers", "2", "--max-queue-delay", "0"]);
+    command.args(["--listen", &format!("http://{address}")]);
+}
+
+/// Measures one and two workers, once.
+fn profile(load: &str, out: &Path, address: &str, root: &Path) -> Output {
+    let mut command = bare();
+    command.args(["profile", "--load", load, "--rounds", "1", "--spin", "20us"]);
+    command.args(["--batch-delay", "0s", "--out"]).arg(out).arg("--").arg(PHALANX);
+    web(&mut command, address, root);
+    command.output().unwrap()
+}
+
+#[test]
+fn a_load_is_measured_and_its_profile_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("profile.json");
+    let address = format!("{}:8080", own_address());
+    std::fs::write(folder.path().join("file"), "content").unwrap();
+    let load = format!("curl -sf -o /dev/null 'http://{address}/file?[1-300]' && echo p99 2 ms");
+    let output = profile(&load, &out, &address, folder.path());
+    let (said, errors) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{errors}");
+    assert!(said.contains("p99 µs") && errors.contains("2 of 2"), "{said}\n{errors}");
+    let text = std::fs::read_to_string(&out).unwrap();
+    let file: Value = serde_json::from_str(&text).unwrap();
+    let peak = &file["mixes"][0]["peak"];
+    assert_eq!((&peak["active"], &peak["p99_us"]), (&2.into(), &2000.0.into()));
+    assert!(peak["bytes_in_per_operation"].as_f64().unwrap() > 1.0, "{peak}");
+
+    // On another machine it is used as well, with a warning.
+    let kernel = file["host"]["kernel"].as_str().unwrap();
+    std::fs::write(&out, text.replace(kernel, "another")).unwrap();
+    let mut command = bare();
+    command.args(["web", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "2"]);
+    command.arg(folder.path()).arg("--profile").arg(&out);
+    let server = Server::launch(command);
+    let report: Value =
+        serde_json::from_slice(&get(server.admin(), "/placement.json").body).unwrap();
+    assert_eq!((&report["mode"], &report["active"]), (&"on".into(), &2.into()));
+    assert_eq!(report["profile"]["mixes"].as_array().unwrap().len(), 1);
+    assert!(report["profile"]["foreign"][0].as_str().unwrap().contains("another"), "{report}");
+    assert!(server.stderr().contains("measured on another machine"), "{}", server.stderr());
+}
+
+#[test]
+fn failures_say_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, address) = (folder.path().join("profile.json"), format!("{}:8080", own_address()));
+    let error = |output: Output| {
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = error(profile("echo no route >&2; exit 7", &out, &address, folder.path()));
+    assert!(said.contains("no route") && said.contains("exit status: 7"), "{said}");
+    let said = error(profile("true", &out, &address, folder.path()));
+    assert!(said.contains("fewer than 50 operations"), "{said}");
+    let said = error(profile("true", &folder.path().join("missing/file"), &address, folder.path()));
+    assert!(said.contains("its folder does not exist"), "{said}");
+    let mut command = bare();
+    command.args(["profile", "--load", "true", "--out"]).arg(&out).args(["--", "false"]);
+    let said = error(command.output().unwrap());
+    assert!(said.contains("false ended with"), "{said}");
+    assert!(!out.exists(), "nothing was written");
+
+    std::fs::write(&out, "{}").unwrap();
+    let mut command = bare();
+    web(&mut command, &address, folder.path());
+    command.arg("--profile").arg(&out);
+    let said = error(command.output().unwrap());
+    assert!(said.contains("profile.json: not a profile"), "{said}");
+}
