@@ -101,8 +101,8 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/cli",
         layers: &[
-            &["manual", "passwd", "status", "stingy", "threads", "units"],
-            &["client", "import", "options", "server", "service", "top"],
+            &["admin", "manual", "passwd", "status", "stingy", "threads", "units"],
+            &["client", "import", "options", "profile", "server", "service", "top"],
             &["broker", "web"],
         ],
         exceptions: &[],

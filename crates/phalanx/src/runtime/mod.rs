@@ -10,6 +10,7 @@
 
 pub(crate) mod block_on;
 mod observation;
+mod placement;
 
 #[cfg(feature = "admin")]
 use std::net::SocketAddr;
@@ -38,9 +39,8 @@ use crate::cores::Seats;
 pub use crate::diagnostics::{DEFAULT_STALL_THRESHOLD, END_LIMIT, EXIT_STUCK};
 use crate::diagnostics::{DeadlockDetector, PanicHook, StallCounts, StallDetector};
 use crate::io::{Loads, Placement};
-pub use crate::machine::Fingerprint;
-pub use crate::machine::raise_open_files;
 use crate::machine::second_level_cache;
+pub use crate::machine::{Fingerprint, raise_open_files};
 use crate::metrics::Registered;
 pub use crate::program::{ExitReport, Leaks, RunError, StartContext, StartError, Started};
 use crate::scaling::{Automatic, Profiled, Scaler};
@@ -162,75 +162,6 @@ impl Runtime {
     pub fn pin(mut self, pin: bool) -> Self {
         self.pin = pin;
         self
-    }
-
-    /// Whether the runtime sets the number of [active processors](ActiveProcessors) by their loads, from `min`
-    /// to all. It adds processors within milliseconds if one is saturated, and removes them after 4 s in which
-    /// fewer were enough. `/placement.json` of the admin pages lists the last decisions. Off by default.
-    ///
-    /// A connection stays on its processor, so only new connections follow the number.
-    #[must_use]
-    pub fn placement(mut self, mode: PlacementMode, min: usize) -> Self {
-        (self.placement, self.min_active) = (mode, min);
-        self
-    }
-
-    /// Lets [automatic placement](Self::placement) choose the number of active processors, the polling time and the
-    /// batching time by a file that `phalanx profile` has measured. A line on stderr warns if that was on another machine.
-    ///
-    /// # Errors
-    /// Running fails with [`RunError::Profile`] if the file cannot be read.
-    #[cfg(feature = "admin")]
-    #[must_use]
-    pub fn profile(mut self, path: impl Into<std::path::PathBuf>) -> Self {
-        self.profile = Some(path.into());
-        self
-    }
-
-    /// Lets `phalanx profile` measure the program, if it has started it: the environment variable
-    /// [`PROFILE_VARIABLE`] then replaces the address of the admin pages, the number of active processors, the polling
-    /// time and the batching time, and there is no automatic placement.
-    ///
-    /// # Errors
-    /// Running fails with [`RunError::Profile`] if the variable is malformed.
-    #[must_use]
-    pub fn profiled(mut self) -> Self {
-        self.profiled = Profiled::of_environment();
-        #[cfg(feature = "admin")]
-        if let Some(Ok(profiled)) = &self.profiled {
-            self.admin = Some(profiled.admin);
-        }
-        self
-    }
-
-    /// The mixes of the profile, if there is one, and how this machine differs from that of the measurement.
-    #[cfg(feature = "admin")]
-    fn read_profile(&self) -> Result<Option<(TrafficProfile, Vec<String>)>, RunError> {
-        use std::io::Write;
-        let (Some(path), true) = (&self.profile, self.placement != PlacementMode::Off) else {
-            return Ok(None);
-        };
-        let path = path.display();
-        let refused =
-            |why: ProfileError| RunError::Profile { path: path.to_string(), why: why.to_string() };
-        let file =
-            ProfileFile::read(self.profile.as_deref().expect("matched above")).map_err(refused)?;
-        let foreign = file.host.differences(&Fingerprint::of_this_machine());
-        if !foreign.is_empty() {
-            let foreign = foreign.join("; ");
-            // stderr may be closed.
-            let _ = writeln!(
-                std::io::stderr(),
-                "phalanx: the profile {path} was measured on another machine ({foreign}); \
-                 measure it again here with `phalanx profile`"
-            );
-        }
-        Ok(Some((file.profile(), foreign)))
-    }
-
-    #[cfg(not(feature = "admin"))]
-    fn read_profile(&self) -> Result<Option<(TrafficProfile, Vec<String>)>, RunError> {
-        Ok(None)
     }
 
     /// Number of receive buffers per processor, and their size in bytes, which bounds the data of one
@@ -409,9 +340,7 @@ impl Runtime {
         if crate::io::is_entered() {
             return Err(RunError::Nested);
         }
-        let profiled = self.profiled.clone().transpose();
-        let path = PROFILE_VARIABLE.to_owned();
-        let profiled = profiled.map_err(|why| RunError::Profile { path, why })?;
+        let profiled = self.asked()?;
         let mode = if profiled.is_some() { PlacementMode::Off } else { self.placement };
         let profile = self.read_profile()?;
         let (kind, fallback) = phalanx_driver::choose(self.driver).map_err(RunError::Driver)?;

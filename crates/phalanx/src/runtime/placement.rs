@@ -1,0 +1,88 @@
+//! Options of automatic placement.
+
+use phalanx_core::TrafficProfile;
+
+use super::Runtime;
+#[cfg(feature = "admin")]
+use crate::machine::Fingerprint;
+use crate::program::RunError;
+use crate::scaling::{PlacementMode, Profiled};
+#[cfg(feature = "admin")]
+use crate::scaling::{ProfileError, ProfileFile};
+
+impl Runtime {
+    /// Whether the runtime sets the number of [active processors](super::ActiveProcessors) by their loads, from `min`
+    /// to all. It adds processors within milliseconds if one is saturated, and removes them after 4 s in which
+    /// fewer were enough. `/placement.json` of the admin pages lists the last decisions. Off by default.
+    ///
+    /// A connection stays on its processor, so only new connections follow the number.
+    #[must_use]
+    pub fn placement(mut self, mode: PlacementMode, min: usize) -> Self {
+        (self.placement, self.min_active) = (mode, min);
+        self
+    }
+
+    /// Lets [automatic placement](Self::placement) choose the number of active processors, the polling time and the
+    /// batching time by a file that `phalanx profile` has measured. A line on stderr warns if that was on another machine.
+    ///
+    /// # Errors
+    /// Running fails with [`RunError::Profile`] if the file cannot be read.
+    #[cfg(feature = "admin")]
+    #[must_use]
+    pub fn profile(mut self, path: impl Into<std::path::PathBuf>) -> Self {
+        self.profile = Some(path.into());
+        self
+    }
+
+    /// Lets `phalanx profile` measure the program, if it has started it: the environment variable
+    /// [`PROFILE_VARIABLE`](super::PROFILE_VARIABLE) then replaces the address of the admin pages, the number of active processors, the polling
+    /// time and the batching time, and there is no automatic placement.
+    ///
+    /// # Errors
+    /// Running fails with [`RunError::Profile`] if the variable is malformed.
+    #[must_use]
+    pub fn profiled(mut self) -> Self {
+        self.profiled = Profiled::of_environment();
+        #[cfg(feature = "admin")]
+        if let Some(Ok(profiled)) = &self.profiled {
+            self.admin = Some(profiled.admin);
+        }
+        self
+    }
+
+    /// What `phalanx profile` asks for.
+    pub(super) fn asked(&self) -> Result<Option<Profiled>, RunError> {
+        let path = super::PROFILE_VARIABLE.to_owned();
+        self.profiled.clone().transpose().map_err(|why| RunError::Profile { path, why })
+    }
+
+    /// The mixes of the profile, if there is one, and how this machine differs from that of the measurement.
+    #[cfg(feature = "admin")]
+    pub(super) fn read_profile(&self) -> Result<Option<(TrafficProfile, Vec<String>)>, RunError> {
+        use std::io::Write;
+        let (Some(path), true) = (&self.profile, self.placement != PlacementMode::Off) else {
+            return Ok(None);
+        };
+        let path = path.display();
+        let refused =
+            |why: ProfileError| RunError::Profile { path: path.to_string(), why: why.to_string() };
+        let file =
+            ProfileFile::read(self.profile.as_deref().expect("matched above")).map_err(refused)?;
+        let foreign = file.host.differences(&Fingerprint::of_this_machine());
+        if !foreign.is_empty() {
+            let foreign = foreign.join("; ");
+            // stderr may be closed.
+            let _ = writeln!(
+                std::io::stderr(),
+                "phalanx: the profile {path} was measured on another machine ({foreign}); \
+                 measure it again here with `phalanx profile`"
+            );
+        }
+        Ok(Some((file.profile(), foreign)))
+    }
+
+    #[cfg(not(feature = "admin"))]
+    pub(super) fn read_profile(&self) -> Result<Option<(TrafficProfile, Vec<String>)>, RunError> {
+        Ok(None)
+    }
+}
