@@ -1,14 +1,64 @@
-//! Options of a runtime that make it observable: the admin pages, and the program's own metrics.
+//! Options of a runtime that make it observable: reports of stalls and panics, the admin pages, and the program's own
+//! metrics.
 
 #[cfg(feature = "admin")]
 use std::net::SocketAddr;
+use std::time::Duration;
+
+use phalanx_core::PanicReport;
 
 use super::Runtime;
 #[cfg(feature = "admin")]
 use super::{AdminRequest, AdminResponse};
+use crate::diagnostics::PanicHook;
 use crate::metrics::{Counter, Family, Gauge};
 
 impl Runtime {
+    /// Reports operations that run for longer than `limit` without suspending. A line on stderr names the
+    /// processor, the stage and the operation, once while the operation runs and once when it has ended; the
+    /// snapshot counts them (`stalled`). The default is [`DEFAULT_STALL_THRESHOLD`](super::DEFAULT_STALL_THRESHOLD). Detection takes at most
+    /// one and a half times the limit.
+    ///
+    /// Also reports operations that [wait for each other](crate::metrics::WaitCycle) in a cycle: when no cohort has
+    /// run for a second, and when a drain has reached its limit. [`Duration::ZERO`] disables both.
+    #[must_use]
+    pub fn stall_threshold(mut self, limit: Duration) -> Self {
+        self.stall_threshold = limit;
+        self
+    }
+
+    /// Calls `hook` for each panic that ended an operation, a cohort's handler or a stage's hook, on the
+    /// processor's thread after the cohort. A line on stderr and a `tracing` event report the same panic. The
+    /// hook must not block; a panic in the hook is caught.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use phalanx::{Graph, Runtime};
+    ///
+    /// static PANICS: AtomicU64 = AtomicU64::new(0);
+    /// let mut graph = Graph::new();
+    /// let work = graph.shared("work", ());
+    /// let runtime = Runtime::new().processors(1).on_panic(|report| {
+    ///     assert_eq!((report.stage, &*report.message), ("work", "by intent"));
+    ///     PANICS.fetch_add(1, Ordering::Relaxed);
+    /// });
+    /// runtime.run(graph, move |start| {
+    ///     let control = start.control();
+    ///     work.dispatch(move |_| async move {
+    ///         control.drain();
+    ///         panic!("by intent"); // nobody waits for it
+    ///     })?;
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(PANICS.load(Ordering::Relaxed), 1);
+    /// # Ok::<(), phalanx::runtime::RunError>(())
+    /// ```
+    #[must_use]
+    pub fn on_panic(mut self, hook: impl Fn(&PanicReport) + Send + Sync + 'static) -> Self {
+        self.worker.panics = PanicHook::new(hook);
+        self
+    }
+
     /// Serves the admin pages at this address: a live view at `/`, `/snapshot.json`, `/metrics`, `/graph.dot`
     /// and `/trace.json`. They show the program's load to every client that can connect, so use a loopback
     /// address.
