@@ -17,6 +17,9 @@ use crate::link::topics::TopicMap;
 /// The packet identifier of SUBSCRIBE. Sessions number their messages from 1.
 const SUBSCRIBE_ID: PacketId = PacketId::MAX;
 
+/// Maximum size of the complete packets before SUBACK, in bytes. A broker may send retained messages first.
+const MAX_BEFORE_SUBACK: usize = 16 << 20;
+
 /// What the remote broker grants a bridge.
 pub(super) struct Granted {
     /// Whether the remote broker has resumed the bridge's session.
@@ -194,6 +197,9 @@ impl<'a> Login<'a> {
                     return Ok(());
                 }
                 at += length;
+            }
+            if at > MAX_BEFORE_SUBACK {
+                return Err("the remote broker does not answer SUBSCRIBE but sends messages".into());
             }
             self.read().await?;
         }
