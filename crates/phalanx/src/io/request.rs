@@ -130,7 +130,10 @@ impl HomeSocket {
             if io.home != self.home {
                 return false;
             }
-            let prepared = self.leaves_for.swap(STAYS, Ordering::Relaxed);
+            let prepared = self.leaves_for.load(Ordering::Relaxed);
+            if prepared != STAYS {
+                self.leaves_for.store(STAYS, Ordering::Relaxed);
+            }
             let target = match prepared {
                 STAYS => io.relocation(listener),
                 target => Some(Target::unpack(target)),
