@@ -68,7 +68,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     Ok(Report { rows: rows.collect(), rounds, partial, quick: options.quick })
 }
 
-/// The servers and what they need.
+/// The servers and their programs.
 struct Bench {
     program: PathBuf,
     database: Option<Database>,

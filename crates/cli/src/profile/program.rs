@@ -22,7 +22,7 @@ const RETRY: Duration = Duration::from_millis(20);
 /// Time for the program to end after SIGTERM.
 const END_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What a load caused.
+/// The effects of a load.
 pub(super) struct Seen {
     pub(super) indicators: Indicators,
     pub(super) measured: Measured,

@@ -8,7 +8,7 @@ use phalanx::runtime::{Indicators, Measured, Mix, Point, Setting, TrafficProfile
 use super::program::{Program, Seen};
 use super::progress::Progress;
 
-/// Batching times that are measured unless others are given, besides that of the program.
+/// The default batching times to measure. That of the program is measured as well.
 const COALESCE: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(1)];
 /// The longest name of a mix.
 const NAME: usize = 60;

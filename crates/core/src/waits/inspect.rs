@@ -28,7 +28,7 @@ use crate::sync::Ordering;
 use crate::waits::cycle::{WaitCycle, WaitReason, WaitingOperation};
 use crate::waits::graph::{Node, WaitGraph, cycles};
 
-/// What the operations of one processor wait for, at one moment. See [`Waits::cycles`].
+/// The waits of one processor's operations, at one moment. See [`Waits::cycles`].
 #[derive(Debug)]
 pub struct Waits {
     graph: WaitGraph,

@@ -5,7 +5,7 @@ use std::num::NonZero;
 
 use super::cache::{cache_bytes, second_level_cache};
 
-/// What determines how a program runs on a machine. Figures that were measured on another machine may not apply.
+/// The properties of a machine that determine how a program runs. Figures that were measured on another machine may not apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Fingerprint {

@@ -1,4 +1,4 @@
-//! What a program gets when it starts.
+//! The arguments of a program's start function.
 
 use phalanx_core::Control;
 use phalanx_driver::DriverKind;

@@ -8,7 +8,7 @@ use crate::io::{Placement, Traffic};
 /// Fewer operations in an interval say nothing about their cost.
 const MIN_OPERATIONS: u64 = 50;
 
-/// What a program has done since its start.
+/// A program's operations and waits since its start.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Totals {

@@ -60,7 +60,7 @@ fn control(operation: usize, descriptor: i32, events: u32) -> i32 {
     -sys::call(sys::SYS_EPOLL_CTL, [epoll, operation, descriptor as usize, event, 0, 0]) as i32
 }
 
-/// Requests every edge from now on, and one for what has come already.
+/// Requests every later edge, and one if the descriptor is ready already.
 pub(super) fn register(descriptor: i32) -> bool {
     match control(MODIFY, descriptor, IN | PRI | RDHUP | ET) {
         0 => true,

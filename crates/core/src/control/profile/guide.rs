@@ -86,7 +86,7 @@ pub struct GuideStep {
     pub measured: Option<Measured>,
 }
 
-/// What the guide has learned about a mix.
+/// The measurements of a mix.
 #[derive(Clone, Copy)]
 struct Learned {
     setting: Setting,
