@@ -105,7 +105,7 @@ impl Bench {
         let paths = paths(self.folder.path(), scene)?;
         let _bound = Bound::to(&load)?;
         let mut order: Vec<usize> = (0..ARMS.len()).collect();
-        if round % 2 == 0 {
+        if round.is_multiple_of(2) {
             order.reverse();
         }
         let mut taken = [None; ARMS.len()];
