@@ -46,6 +46,7 @@ mod sync;
 mod waits;
 mod world;
 
+pub use crate::control::election::Election;
 pub use crate::control::placement::{Candidate, MAX_ARRIVING, place_connection};
 pub use crate::control::profile::{
     Guide, GuideReason, GuideStep, Indicators, Measured, Mix, Point, Sample, Setting,

@@ -4,6 +4,7 @@
 pub(crate) mod adaptive_spin;
 pub(crate) mod cohort_ladder;
 pub(crate) mod credits;
+pub(crate) mod election;
 pub(crate) mod ingress;
 pub(crate) mod interval_min;
 pub(crate) mod placement;

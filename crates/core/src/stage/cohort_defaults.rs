@@ -1,6 +1,8 @@
 //! The cohort size of stages that declare none: the number of operations that fit the second-level
 //! cache.
 
+use crate::control::election::Election;
+
 /// The assumed size of the second-level cache, in bytes, if the graph does not set it.
 const DEFAULT_CACHE_BYTES: usize = 1 << 20;
 /// The minimum and maximum of the cohort size derived from bytes.
@@ -12,6 +14,8 @@ pub(crate) struct CohortDefaults {
     pub(crate) cache: Option<usize>,
     /// Whether the cohort tuner tries other sizes.
     pub(crate) found: bool,
+    /// Which stages of a graph with entries need room in the cache.
+    pub(crate) election: Election,
 }
 
 impl CohortDefaults {
@@ -19,7 +23,7 @@ impl CohortDefaults {
         self.cache.unwrap_or(DEFAULT_CACHE_BYTES)
     }
 
-    pub(crate) const DEFAULT: Self = Self { cache: None, found: true };
+    pub(crate) const DEFAULT: Self = Self { cache: None, found: true, election: Election::Entries };
 }
 
 /// The number of operations of this size that fit the cache, within the bounds.

@@ -4,7 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::common::{Bench, alone};
-use phalanx_core::{Graph, Processor, SharedStage, oneshot, yield_now};
+use phalanx_core::{Election, Graph, Processor, SharedStage, oneshot, yield_now};
+use proptest::prelude::*;
 
 type Object = [u8; 8192];
 /// Half of it fits seven requests, since their slots take some bytes too.
@@ -161,4 +162,92 @@ fn one_that_never_fits_is_begun_after_a_while_also_where_others_never_rest() {
     world.now.set(world.now.get() + 2_000_000);
     processor.turn(&world);
     assert!(begun.get());
+}
+
+/// The largest number of requests that a cohort of the second stage passed on, of a hundred that return from I/O
+/// there at once, where each needs memory for the third stage.
+fn passed_on_together(election: Election) -> usize {
+    let mut graph = Graph::new();
+    graph.cache_bytes(CACHE);
+    graph.election(election);
+    let first = graph.stage("first").entry().shared(());
+    let second = graph.stage("second").object::<Object>("object").max_cohort(REQUESTS).shared(());
+    let third = graph.stage("third").object::<Object>("object").max_cohort(REQUESTS).shared(());
+    let (processor, world) = (alone(graph), Bench::default());
+    let requests = Rc::new(OnTheirWay::default());
+    let waiting: Rc<RefCell<Vec<oneshot::LocalSender<()>>>> = Rc::default();
+    processor.enter(|| {
+        for _ in 0..REQUESTS {
+            let (requests, waiting) = (requests.clone(), waiting.clone());
+            let work = move |_| async move {
+                let (sender, receiver) = oneshot::local();
+                waiting.borrow_mut().push(sender);
+                receiver.await;
+                requests.begins();
+                third.dispatch(move |_| async move { requests.ends() }).unwrap();
+            };
+            first.dispatch(move |_| async move { second.dispatch(work).unwrap() }).unwrap();
+        }
+    });
+    while processor.turn(&world).ran > 0 {}
+    assert_eq!((requests.begun.get(), waiting.borrow().len()), (0, REQUESTS));
+    processor.enter(|| waiting.take().into_iter().for_each(|sender| sender.send(())));
+    while processor.turn(&world).ran > 0 {}
+    assert_eq!((requests.begun.get(), requests.now.get(), processor.live()), (REQUESTS, 0, 0));
+    requests.most.get()
+}
+
+#[test]
+fn requests_that_return_at_once_are_bounded_at_every_stage() {
+    assert_eq!(passed_on_together(Election::Entries), REQUESTS);
+    let most = passed_on_together(Election::EveryStage);
+    assert!((4..=7).contains(&most), "{most} at a time");
+}
+
+/// Passes a request to the stages of `way` in turn.
+fn pass_on(stages: Rc<Vec<SharedStage<()>>>, mut way: Vec<(usize, u8)>, ended: Rc<Cell<usize>>) {
+    let Some((stage, yields)) = way.pop() else { return ended.set(ended.get() + 1) };
+    let handle = stages[stage];
+    let work = move |_| async move {
+        for _ in 0..yields {
+            yield_now().await;
+        }
+        pass_on(stages, way, ended);
+    };
+    handle.dispatch(work).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// All requests end, whatever their ways, also backwards and through the entry, their sizes and the cache.
+    #[test]
+    fn every_request_ends_with_every_election(
+        ways in prop::collection::vec(prop::collection::vec((0usize..4, 0u8..3), 1..6), 1..60),
+        cache in 1usize..100_000,
+        every in any::<bool>(),
+        step in 0u64..3_000_000,
+    ) {
+        let mut graph = Graph::new();
+        graph.cache_bytes(cache);
+        graph.election(if every { Election::EveryStage } else { Election::Entries });
+        let stages = vec![
+            graph.stage("entry").entry().object::<[u8; 512]>("head").shared(()),
+            graph.stage("large").object::<Object>("body").shared(()),
+            graph.stage("small").shared(()),
+            graph.stage("tail").object::<[u8; 2048]>("tail").max_cohort(3).shared(()),
+        ];
+        let (processor, world) = (alone(graph), Bench::default());
+        let (stages, ended, count) = (Rc::new(stages), Rc::new(Cell::new(0)), ways.len());
+        processor.enter(|| {
+            ways.into_iter().for_each(|way| pass_on(stages.clone(), way, ended.clone()));
+        });
+        let mut turns = 0;
+        while processor.turn(&world).ran > 0 {
+            world.now.set(world.now.get() + step);
+            turns += 1;
+            prop_assert!(turns < 5_000, "{} of {} ended", ended.get(), count);
+        }
+        prop_assert_eq!((ended.get(), processor.live()), (count, 0));
+    }
 }

@@ -1,17 +1,17 @@
-//! Memory budget: the number of requests that begin while others are in progress. After the TUX paper
-//! (§4.5.2), where the scheduler checks the memory of a request before it runs it at any stage; here only
-//! entry stages are checked.
+//! Memory budget: the number of requests that run while others are in progress, after the TUX paper (§4.5.2),
+//! where the scheduler checks the memory of a request before it runs it at any stage. The
+//! [election](crate::Graph::election) says whether only entries are checked or every stage is.
 //!
 //! In a graph with [entries](crate::StageOptions::entry), a turn chooses each next stage by three priorities.
 //! First comes a stage whose cohort is full, since waiting adds nothing to it; of several, the farthest
 //! along, whose operations leave soonest. Then come the other stages, the earlier first, so that cohorts
-//! downstream grow. Entries come last if the requests in progress fill their part of the cache, since new
-//! ones would evict them.
+//! downstream grow. Last come checked stages without room, since their requests would evict others.
 //!
 //! The bound is soft. Only runnable operations count, not those that wait for I/O or a child. If nothing else
-//! can run, or the oldest has waited for [`MAX_ENTRY_WAIT`], an entry runs regardless of the bytes. A hard
-//! bound would stall while requests wait.
+//! can run, or the oldest has waited for [`MAX_WAIT`], a stage runs regardless of the bytes. A hard bound would
+//! stall while requests wait.
 
+use crate::control::election::{Choice, Election};
 use crate::operation::size_class::stride;
 use crate::processor::processor::Processor;
 use crate::stage_set::StageSet;
@@ -22,69 +22,58 @@ use crate::world::World;
 /// as with half (`phalanx-bench concurrency`).
 const CACHE_FRACTION: usize = 2;
 
-/// Nanoseconds after which an entry runs regardless of the budget.
-const MAX_ENTRY_WAIT: u64 = 10_000_000;
-
-/// The candidates for the next visit, as sets of stages.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Choice {
-    /// Stages that have something to run.
-    pub(crate) ready: StageSet,
-    /// Ready stages whose cohort is full.
-    pub(crate) full: StageSet,
-    /// Ready stages that would exceed the budget.
-    pub(crate) over: StageSet,
-}
-
-impl Choice {
-    /// The stage to run next.
-    pub(crate) fn next(self) -> Option<usize> {
-        let Self { ready, full, over } = self;
-        let within = ready.difference(over);
-        full.intersection(within).last().or_else(|| within.first()).or_else(|| ready.first())
-    }
-}
+/// Nanoseconds after which a stage runs regardless of the budget.
+const MAX_WAIT: u64 = 10_000_000;
 
 impl Processor {
-    /// The sweep of a graph with entries: visits each ready stage once, by priority. An entry over the budget
-    /// runs only if nothing else has run in this turn, or its oldest operation has waited for
-    /// [`MAX_ENTRY_WAIT`].
+    /// The sweep of a graph with entries: visits each ready stage once, by priority. A stage over the budget
+    /// runs only if nothing else has run in this turn, or its oldest operation has waited for [`MAX_WAIT`].
     pub(crate) fn sweep_by_priority(
         &self,
         world: &impl World,
         held: &mut StageSet,
         before: usize,
     ) -> usize {
+        let entries = self.stages.entries;
+        let everywhere = self.program().cohorts.election == Election::EveryStage;
         let (mut ran, mut done) = (0, StageSet::EMPTY);
         loop {
             let ready = self.stages.ready().difference(done);
-            let entries = ready.intersection(self.stages.entries);
-            let room = if entries.is_empty() { 0 } else { self.room_in_cache() };
-            let choice = Choice {
-                ready,
-                full: self.full_among(ready),
-                over: self.without_room(entries, room),
-            };
-            let Some(stage) = choice.next() else { return ran };
+            let checked = if everywhere { ready } else { ready.intersection(entries) };
+            let taken = if checked.is_empty() { 0 } else { self.bytes_in_progress() };
+            let mut full = self.full_among(ready);
+            if everywhere {
+                full = full.union(self.at_maximal_flow(ready, taken));
+            }
+            let over = self.without_room(checked, taken);
+            let Some(stage) = (Choice { ready, full, over, entries }).next() else { return ran };
             done.insert(stage);
             if self.holds(stage) {
                 held.insert(stage);
-            } else if !entries.contains(stage) {
+            } else if !checked.contains(stage) {
                 ran += self.visit(stage, world);
-            } else if !choice.over.contains(stage)
-                || ran + before == 0
-                || self.oldest_wait(stage) >= MAX_ENTRY_WAIT
-            {
-                ran += self.visit_entry(stage, room, world);
+            } else if !over.contains(stage) {
+                ran += self.visit_at_most(stage, self.room(stage, taken), world);
+            } else if ran + before == 0 || self.oldest_wait(stage) >= MAX_WAIT {
+                // The requests of other stages have memory already, so that a smaller cohort would free none.
+                let room = if entries.contains(stage) { 0 } else { usize::MAX };
+                ran += self.visit_at_most(stage, room, world);
             } else if before == 0 {
                 self.stage_counters(stage as u8).throttled_turns.add(1);
             }
         }
     }
 
-    /// The stages of a set that would exceed the budget with one more request.
-    fn without_room(&self, stages: StageSet, room: usize) -> StageSet {
-        stages.filter(|stage| self.request_bytes(*stage) > room).collect()
+    /// The stages of a set that would exceed the budget with one request.
+    fn without_room(&self, stages: StageSet, taken: usize) -> StageSet {
+        stages.filter(|stage| self.request_bytes(*stage) > self.room(*stage, taken)).collect()
+    }
+
+    /// The stages of a set whose requests use up the memory that is free for them, so that no more can be
+    /// accumulated with them (TUX paper, §4.5.2).
+    fn at_maximal_flow(&self, stages: StageSet, taken: usize) -> StageSet {
+        let more = |stage: usize| (self.queued(stage) + 1) * self.request_bytes(stage);
+        stages.filter(|stage| more(*stage) > self.room(*stage, taken)).collect()
     }
 
     /// The stages of a set whose cohort would not grow by waiting.
@@ -99,51 +88,30 @@ impl Processor {
         stride(runtime.class.get()) + runtime.beside
     }
 
-    /// The free bytes in the requests' part of the cache, after the runnable requests in progress.
-    fn room_in_cache(&self) -> usize {
+    /// The bytes of the runnable requests in progress, at all stages but the entries.
+    fn bytes_in_progress(&self) -> usize {
         let begun = self.stages.ready().difference(self.stages.entries);
-        let taken: usize = begun.map(|stage| self.queued(stage) * self.request_bytes(stage)).sum();
-        (self.program().cohorts.cache() / CACHE_FRACTION).saturating_sub(taken)
+        begun.map(|stage| self.queued(stage) * self.request_bytes(stage)).sum()
     }
 
-    /// Runs one cohort of an entry, with as many operations as fit, but at least one.
-    fn visit_entry(&self, stage: usize, room: usize, world: &impl World) -> usize {
+    /// The bytes of the requests' part of the cache that a stage's cohort may use: all that the requests of
+    /// other stages leave, of the `taken` bytes of all requests in progress.
+    fn room(&self, stage: usize, taken: usize) -> usize {
+        let own = match self.stages.entries.contains(stage) {
+            true => 0,
+            false => self.queued(stage) * self.request_bytes(stage),
+        };
+        let others = taken.saturating_sub(own);
+        (self.program().cohorts.cache() / CACHE_FRACTION).saturating_sub(others)
+    }
+
+    /// Runs one cohort of a stage, with as many operations as fit into `room`, but at least one.
+    fn visit_at_most(&self, stage: usize, room: usize, world: &impl World) -> usize {
         let local = &self.stages[stage];
         let most = (room / self.request_bytes(stage)).max(1);
         let declared = local.max_cohort.replace(most.min(local.max_cohort.get()));
         let ran = self.visit(stage, world);
         local.max_cohort.set(declared);
         ran
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        /// For all inputs, no stage is chosen while one of a higher priority is ready, the order within a
-        /// priority is as documented, and if anything is ready, something is chosen.
-        #[test]
-        fn the_order_is_by_three_priorities(ready: u64, full: u64, over: u64) {
-            let set = StageSet::from_bits;
-            let chosen = Choice { ready: set(ready), full: set(full), over: set(over) }.next();
-            prop_assert_eq!(chosen.is_some(), ready != 0);
-            let Some(chosen) = chosen else { return Ok(()) };
-            prop_assert!(ready & 1 << chosen != 0);
-            let priority = |stage: usize| match (over >> stage & 1, full >> stage & 1) {
-                (0, 1) => 0,
-                (0, _) => 1,
-                _ => 2,
-            };
-            for other in (0..64).filter(|other| ready & 1 << other != 0) {
-                prop_assert!(priority(chosen) <= priority(other));
-                if priority(chosen) == priority(other) {
-                    let behind = if priority(chosen) == 0 { chosen >= other } else { chosen <= other };
-                    prop_assert!(behind, "{} before {}", chosen, other);
-                }
-            }
-        }
     }
 }

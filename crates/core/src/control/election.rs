@@ -1,0 +1,78 @@
+//! Election: which stages must have memory for a request before they run, in a graph with
+//! [entries](crate::StageOptions::entry), and which stage runs next.
+
+use crate::stage_set::StageSet;
+
+/// The stages whose requests need free memory in the cache to run: see [`Graph::election`](crate::Graph::election).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Election {
+    /// Only the [entries](crate::StageOptions::entry), where requests begin. Requests that have begun run in full
+    /// cohorts.
+    #[default]
+    Entries,
+    /// Every stage, as in the TUX paper (§4.5.2). A cohort of any stage is as large as the memory allows, also
+    /// when many requests return from I/O at once.
+    EveryStage,
+}
+
+/// The candidates for the next visit, as sets of stages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choice {
+    /// Stages that have something to run.
+    pub(crate) ready: StageSet,
+    /// Stages whose cohort is full.
+    pub(crate) full: StageSet,
+    /// Stages that would exceed the budget.
+    pub(crate) over: StageSet,
+    /// Stages where requests begin.
+    pub(crate) entries: StageSet,
+}
+
+impl Choice {
+    /// The stage to run next. Of the stages over the budget, those of requests in progress come first, the
+    /// farthest along before the others, because these free memory soonest.
+    pub(crate) fn next(self) -> Option<usize> {
+        let Self { ready, full, over, entries } = self;
+        let within = ready.difference(over);
+        let full = full.intersection(within).last();
+        full.or_else(|| within.first())
+            .or_else(|| ready.difference(entries).last())
+            .or_else(|| ready.first())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// For all inputs, no stage is chosen while one of a higher priority is ready, the order within a
+        /// priority is as documented, and if anything is ready, something is chosen.
+        #[test]
+        fn the_order_is_by_three_priorities(ready: u64, full: u64, over: u64, entries: u64) {
+            let set = StageSet::from_bits;
+            let (chosen, member) = (
+                Choice { ready: set(ready), full: set(full), over: set(over), entries: set(entries) }.next(),
+                |bits: u64, stage: usize| bits >> stage & 1 != 0,
+            );
+            prop_assert_eq!(chosen.is_some(), ready != 0);
+            let Some(chosen) = chosen else { return Ok(()) };
+            prop_assert!(member(ready, chosen));
+            let priority = |stage: usize| match (member(over, stage), member(full, stage)) {
+                (false, true) => 0,
+                (false, false) => 1,
+                (true, _) => 2 + usize::from(member(entries, stage)),
+            };
+            for other in (0..64).filter(|other| member(ready, *other)) {
+                prop_assert!(priority(chosen) <= priority(other));
+                if priority(chosen) == priority(other) {
+                    let is_last_first = matches!(priority(chosen), 0 | 2);
+                    let behind = if is_last_first { chosen >= other } else { chosen <= other };
+                    prop_assert!(behind, "{} before {}", chosen, other);
+                }
+            }
+        }
+    }
+}
