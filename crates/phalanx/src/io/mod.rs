@@ -386,8 +386,14 @@ impl Io {
         self.closed.set(true);
         let keys: Vec<_> = self.requests.borrow().iter().map(|(key, _)| key).collect();
         keys.into_iter().for_each(|key| self.abandon(key));
+        self.reclaim(timeout)
+    }
+
+    /// Waits up to `timeout` for the completions of all requests whose futures were dropped.
+    pub(crate) fn reclaim(&self, timeout: Duration) -> io::Result<()> {
         let deadline = Instant::now() + timeout;
-        while !self.requests.borrow().is_empty() {
+        let dropped = |entry: &Entry| matches!(entry.state, State::Abandoned | State::Finishing(_));
+        while self.requests.borrow().iter().any(|(_, entry)| dropped(entry)) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;

@@ -338,6 +338,7 @@ impl Run {
         for (number, place) in self.places.iter().enumerate() {
             oracle::check_invariants(number, place)?;
         }
+        self.places.iter().for_each(SimProcessor::reclaim);
         oracle::check_at_rest(&self.places)?;
         self.clients.clear();
         let report = Report {

@@ -9,6 +9,7 @@ use phalanx_core::{Control, Phase, Processor, Steps};
 use phalanx_driver::sim::World;
 
 use crate::io::Io;
+use crate::program::SETTLING;
 
 const NEVER: u64 = u64::MAX;
 
@@ -106,6 +107,13 @@ impl SimProcessor {
         self.waker.wake_at.store(NEVER, Ordering::Relaxed);
         self.asleep = None;
         self.step(|steps, _| steps.wake());
+    }
+
+    /// Takes the completions that its loop has left, as a processor's thread does: those of requests whose futures were
+    /// dropped last.
+    pub(super) fn reclaim(&self) {
+        let _entered = self.io.enter();
+        self.io.reclaim(SETTLING).expect("a simulated driver does not fail as a whole");
     }
 }
 

@@ -4,9 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::Graph;
 use phalanx::net::{IoTimeout, Listener, Stream, UdpSocket};
+use phalanx::shutdown::draining;
 use phalanx::sim::{self, Faults, World};
+use phalanx::{Graph, select};
 
 /// A server of numbers, in which clients repeat their requests: each gets its answer, whatever the network loses,
 /// duplicates and reorders.
@@ -119,5 +120,40 @@ fn connections_by_path() {
             assert_eq!(answer, b"over and over");
             answered.set(true);
         });
+    });
+}
+
+/// The reads that the drain drops are cancelled in the last turn, and the driver returns their completions in parts.
+#[test]
+fn reads_that_the_drain_drops_leave_nothing() {
+    sim::explore(40, |world| {
+        let address = "10.0.0.1:80".parse().unwrap();
+        world.set_processors(1);
+        let mut graph = Graph::new();
+        let stage = graph.shared("stage", ());
+        let endpoints = RefCell::new(world.listen(address));
+        world.program(graph, move |_| {
+            let listener = Listener::new(endpoints.borrow_mut().pop().expect("one processor"))?;
+            stage.dispatch(move |_| {
+                listener.accept_each(move |stream| {
+                    let reads = move |_| async move {
+                        let mut bytes = Vec::new();
+                        select(stream.read(&mut bytes, IoTimeout::NONE), draining()).await;
+                    };
+                    stage.dispatch(reads).expect("there is room");
+                })
+            })?;
+            Ok(())
+        });
+        for _ in 0..6 {
+            let net = world.net();
+            world.client(async move {
+                let Ok(client) = net.connect(address).await else { return };
+                net.sleep(Duration::from_millis(5)).await;
+                net.drain();
+                net.sleep(Duration::from_millis(5)).await;
+                drop(client);
+            });
+        }
     });
 }
