@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `manager.rs` | starts and stops the bridges of a processor, as the configuration says |
 //! | `supervisor.rs` | the life of one bridge |
+//! | `state_topic.rs` | the topic that shows the state of a bridge |
 //! | `backoff.rs` | delays between attempts to connect |
 //! | `dial.rs` | TCP and TLS connections to the remote broker |
 //! | `login.rs` | CONNECT and SUBSCRIBE at the remote broker |
@@ -19,6 +20,7 @@ mod dial;
 mod local;
 mod login;
 mod manager;
+mod state_topic;
 mod supervisor;
 
 pub(crate) use manager::manage;

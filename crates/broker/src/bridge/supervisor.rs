@@ -1,6 +1,7 @@
 //! The life of one bridge: connect, serve the connection, connect again.
 
 use std::cell::{Cell, RefCell};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use crate::bridge::backoff::Backoff;
 use crate::bridge::dial::dial;
 use crate::bridge::local::{ConnectionLimits, Local};
 use crate::bridge::login::Login;
+use crate::bridge::state_topic::StateTopic;
 use crate::config::bridge::Credentials;
 use crate::config::{Bridge, Remote};
 use crate::connection::bridged::{Bridged, serve_bridged};
@@ -25,8 +27,6 @@ use crate::link::status::BridgeStatus;
 use crate::link::topics::TopicMap;
 use crate::link::{Link, LinkOptions};
 use crate::listen::Scheme;
-use crate::model::message::Message;
-use crate::requests::Item;
 use crate::transport::Transport;
 
 /// Duration of a connection after which its retained messages count as sent.
@@ -80,6 +80,7 @@ struct Supervisor {
     map: Arc<TopicMap>,
     local: Local,
     status: Arc<BridgeStatus>,
+    state_topic: StateTopic,
     handle: Rc<Handle>,
 }
 
@@ -97,8 +98,12 @@ pub(super) async fn supervise(
     let (bridge, map) = (Arc::new(bridge.clone()), Arc::new(TopicMap::new(&bridge.topics)));
     let status = context.bridges.status(&bridge.name);
     let local = Local::new(context.clone(), bridge.clone(), map.clone());
-    let own = Supervisor { context, settings, bridge, map, local, status, handle };
-    own.run().await;
+    let state_topic = StateTopic::new(&bridge.name, context.stages.routing);
+    let own = Supervisor { context, settings, bridge, map, local, status, state_topic, handle };
+    let mut publishing = pin!(own.state_topic.publish());
+    select(own.run(), publishing.as_mut()).await;
+    own.state_topic.close();
+    publishing.await;
     if own.handle.is_removed.get() {
         own.local.end().await;
         own.context.bridges.forget(&own.bridge.name);
@@ -118,7 +123,7 @@ impl Supervisor {
             };
             if prepared.is_ok() && !is_prepared {
                 // From now on, messages are queued.
-                self.tell_state("0");
+                self.state_topic.set(false);
                 is_prepared = true;
             }
             let result = match prepared {
@@ -241,7 +246,7 @@ impl Supervisor {
         let (begun, name) = (now(), &self.bridge.name);
         self.status.connected(&remote.to_string(), begun);
         eprintln!("phalanx: bridge {name}: connected to {remote}");
-        self.tell_state("1");
+        self.state_topic.set(true);
         self.handle.transport.replace(Some(bridged.stream.clone()));
         if self.is_ending() {
             bridged.stream.shut();
@@ -250,19 +255,11 @@ impl Supervisor {
         let config = self.settings.load().config.clone();
         Box::pin(serve_bridged(bridged, Context { config, ..self.context.clone() })).await;
         self.handle.transport.replace(None);
-        self.tell_state("0");
+        self.state_topic.set(false);
         let duration = now() - begun;
         if duration >= RETAINED_SENT {
             self.local.has_sent_retained();
         }
         duration
-    }
-
-    /// Publishes the state of the bridge at this broker, with mosquitto's topic.
-    fn tell_state(&self, state: &str) {
-        let topic = format!("$SYS/broker/connection/{}/state", self.bridge.name);
-        let message = Arc::new(Message::system(&topic, state.to_owned()));
-        // While the broker is full, the topic keeps the earlier state.
-        let _ = self.context.stages.routing.dispatch(Item::System(vec![message]));
     }
 }
