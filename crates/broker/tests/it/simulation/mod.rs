@@ -2,6 +2,7 @@
 //! fails, and the clients resume their sessions. Acknowledged messages arrive; QoS 2 messages exactly once;
 //! messages of one publisher and one QoS in order; when all clients are done the broker holds no messages.
 
+mod bridged;
 mod crashes;
 mod crowded;
 mod disk;
@@ -17,6 +18,7 @@ mod wills;
 mod wire;
 
 use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -39,6 +41,8 @@ struct Shared {
     absent: Cell<usize>,
     /// Whether connections break.
     breaks: Cell<bool>,
+    /// The broker of the subscribers, if it is another one.
+    subscribers_at: Cell<Option<SocketAddr>>,
 }
 
 /// The QoS of a publisher's message with this number.

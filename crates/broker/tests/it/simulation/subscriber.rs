@@ -15,7 +15,7 @@ use phalanx_mqtt::{
 };
 
 use crate::simulation::inbox::Inbox;
-use crate::simulation::wire::{Lost, Wire, until};
+use crate::simulation::wire::{Lost, Wire, address, until};
 use crate::simulation::{MESSAGES, PUBLISHERS, Shared, qos};
 
 /// The client's persistent state.
@@ -78,13 +78,14 @@ pub(crate) fn enter(world: &mut World, shared: &Rc<Shared>, all: &[Rc<RefCell<Me
 /// Subscribes, and receives until `errand` is done.
 pub(crate) async fn run(net: Net, shared: Rc<Shared>, errand: Errand, memory: Rc<RefCell<Memory>>) {
     let name = &errand.name;
+    let broker = shared.subscribers_at.get().unwrap_or_else(address);
     let mut breaks = 4;
     let mut done = pin!(async {
         until(|| (errand.is_done)()).await;
         net.sleep(errand.lingers).await;
     });
     loop {
-        let mut wire = Wire::connect(&net, name).await;
+        let mut wire = Wire::connect_at(&net, name, broker).await;
         let fails = shared.breaks.get() && breaks > 0 && net.draw(2) == 0;
         let steps = if fails { net.draw(12) } else { u64::MAX };
         breaks -= u32::from(fails);

@@ -59,16 +59,22 @@ pub(crate) async fn until(is: impl Fn() -> bool) {
 impl Wire {
     /// Connects, with as many attempts as necessary.
     pub(crate) async fn connect(net: &Net, name: &str) -> Self {
+        Self::connect_at(net, name, address()).await
+    }
+
+    /// As [`connect`](Self::connect), to the broker at this address.
+    pub(crate) async fn connect_at(net: &Net, name: &str, broker: SocketAddr) -> Self {
         loop {
-            if let Ok(wire) = Self::try_connect(net, name).await {
+            if let Ok(wire) = Self::try_connect(net, name, broker).await {
                 return wire;
             }
             net.sleep(Duration::from_millis(net.draw(50))).await;
         }
     }
 
-    async fn try_connect(net: &Net, name: &str) -> Result<Self, Lost> {
-        match Self::ask(net, name, u32::MAX).await? {
+    async fn try_connect(net: &Net, name: &str, broker: SocketAddr) -> Result<Self, Lost> {
+        let asking = Asking { name, expiry: u32::MAX, ..Asking::default() };
+        match Self::open_at(net, asking, broker).await? {
             (wire, Reason::SUCCESS) => Ok(wire),
             // The disk is slow.
             (_, Reason::SERVER_UNAVAILABLE) => Err(Lost),
@@ -83,7 +89,15 @@ impl Wire {
 
     /// As [`ask`](Self::ask), with all options.
     pub(crate) async fn open(net: &Net, asking: Asking<'_>) -> Result<(Self, Reason), Lost> {
-        let client = net.connect(address()).await?;
+        Self::open_at(net, asking, address()).await
+    }
+
+    async fn open_at(
+        net: &Net,
+        asking: Asking<'_>,
+        broker: SocketAddr,
+    ) -> Result<(Self, Reason), Lost> {
+        let client = net.connect(broker).await?;
         let mut wire = Self { client, input: Vec::new(), is_present: false };
         let mut properties = PropertyBuffer::new();
         properties.push(Property::SessionExpiry(asking.expiry)).unwrap();

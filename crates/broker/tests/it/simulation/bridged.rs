@@ -1,0 +1,115 @@
+//! Two brokers and a bridge between them, over a network that fails: publishers at one broker, subscribers at the
+//! other. What is guaranteed at one broker is guaranteed over the bridge.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::Graph;
+use phalanx::net::Listener;
+use phalanx::sim::{self, Faults, Net, World};
+use phalanx_broker::{Bridge, BridgeTopic, Broker, Direction};
+use phalanx_mqtt::Packet;
+
+use crate::simulation::subscriber::ask_for;
+use crate::simulation::wire::{Lost, Wire, address, until};
+use crate::simulation::{PUBLISHERS, Shared, config, lives::handles, publisher, subscriber};
+
+/// The address of the subscribers' broker.
+fn other() -> SocketAddr {
+    ([10, 0, 0, 2], 1883).into()
+}
+
+/// The bridge of one broker to `remote`.
+fn bridge(remote: SocketAddr, direction: Direction) -> Bridge {
+    let mut bridge = Bridge::default();
+    bridge.name = "b".into();
+    bridge.client_id = "bridge".into();
+    bridge.address = vec![remote.to_string().parse().unwrap()];
+    bridge.reconnect_delay = Duration::from_millis(50);
+    bridge.max_reconnect_delay = Duration::from_millis(400);
+    let (pattern, qos) = ("from/#".to_owned(), 2);
+    bridge.topics = vec![BridgeTopic { pattern, direction, qos, ..BridgeTopic::default() }];
+    bridge
+}
+
+fn world(world: &mut World) {
+    world.set_most_steps(200_000);
+    let shared = Rc::new(Shared::default());
+    if world.draw(2) == 0 {
+        world.set_faults(Faults { full: 0, ..Faults::drawn(world.seed()) });
+    }
+    shared.breaks.set(world.draw(3) > 0);
+    shared.subscribers_at.set(Some(other()));
+    let (mut publishers, mut subscribers) = (config(world), config(world));
+    // The bridge is at either broker, or at both: then each stops the messages of the other.
+    let sides = world.draw(3);
+    if sides != 1 {
+        let direction = if sides == 2 { Direction::Both } else { Direction::Out };
+        publishers.bridges = vec![bridge(other(), direction)];
+    } else {
+        subscribers.bridges = vec![bridge(address(), Direction::In)];
+    }
+    let mut graph = Graph::new();
+    let brokers = [&publishers, &subscribers].map(|own| Broker::declare(&mut graph, own));
+    let listeners = [address(), other()].map(|own| RefCell::new(world.listen(own)));
+    world.program(graph, move |start| {
+        for (broker, listeners) in brokers.iter().zip(&listeners) {
+            broker.begin(start);
+            let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
+            broker.accept(Listener::new(listener)?)?;
+        }
+        Ok(())
+    });
+    let count = 1 + world.draw(2) as usize;
+    // The publishers also wait for the bridge.
+    shared.absent.set(count + 1);
+    let of_bridge = if sides == 1 { other() } else { address() };
+    world.client(begin(world.net(), shared.clone(), of_bridge));
+    subscriber::enter(world, &shared, &handles(&vec![Default::default(); count]));
+    let publishers = handles(&[(); PUBLISHERS].map(|()| Default::default()));
+    publisher::enter(world, &shared, publisher::number, &publishers);
+    world.client(end(world.net(), shared, of_bridge));
+}
+
+/// Lets the publishers begin when the bridge has connected.
+async fn begin(net: Net, shared: Rc<Shared>, broker: SocketAddr) {
+    await_bridge(&net, broker).await;
+    shared.absent.set(shared.absent.get() - 1);
+}
+
+/// Drains the brokers when all other clients have finished. Without this they would never be at rest, because bridges
+/// ping at intervals.
+async fn end(net: Net, shared: Rc<Shared>, broker: SocketAddr) {
+    // Each of the others holds it.
+    until(|| Rc::strong_count(&shared) == 1).await;
+    await_bridge(&net, broker).await;
+    net.sleep(Duration::from_secs([0, 100][net.draw(2) as usize])).await;
+    net.drain();
+}
+
+/// Waits until the bridge of the broker at this address is connected, as its topic shows.
+async fn await_bridge(net: &Net, broker: SocketAddr) {
+    while watch(net, broker).await.is_err() {
+        net.sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// As [`await_bridge`], over one connection.
+async fn watch(net: &Net, broker: SocketAddr) -> Result<(), Lost> {
+    let mut wire = Wire::connect_at(net, "watcher", broker).await;
+    ask_for(&mut wire, &["$SYS/broker/connection/b/state"]).await?;
+    loop {
+        if let Packet::Publish(publish) = wire.next().await?.packet()
+            && publish.payload == b"1"
+        {
+            return Ok(());
+        }
+    }
+}
+
+#[test]
+fn acknowledged_messages_arrive_over_a_bridge() {
+    sim::explore(40, world);
+}
