@@ -1,4 +1,4 @@
-//! Limits per client address: connections, request rate, and login attempts.
+//! Limits per client address: connections, request rate, and login attempts; lists of networks.
 //!
 //! ```
 //! use std::time::Duration;
@@ -16,6 +16,8 @@
 mod addresses;
 mod failures;
 mod logins;
+mod networks;
 
 pub use addresses::{AddressKey, Addresses, Bounds, Open, client};
 pub use logins::{CLIENT_FAILURES, Login, Logins, PAIR_FAILURES, Refusal};
+pub use networks::{AddressRules, Network, Networks};

@@ -47,8 +47,9 @@ mod unavailable;
 
 pub use config::{
     AccessLog, Auth, CacheRule, Config, ConfigError, Cors, HeaderRule, HostConfig, Listen,
-    LogFormat, LogTarget, Origins, PerAddress, Redirect, RedirectStatus, Rewrite, RuntimeConfig,
-    Scheme, SecurityHeaders, SendMode, Symlinks, Timeouts, Tls, TypeRule, UnknownHost,
+    LogFormat, LogTarget, Network, Origins, PerAddress, Redirect, RedirectStatus, Rewrite,
+    RuntimeConfig, Scheme, SecurityHeaders, SendMode, Symlinks, Timeouts, Tls, TypeRule,
+    UnknownHost,
 };
 pub use error::ServeError;
 pub use phalanx_access::FileError;

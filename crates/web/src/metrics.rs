@@ -21,6 +21,17 @@ const INDEX: [u8; CODES] = {
     index
 };
 
+/// Why a connection is refused.
+#[derive(Clone, Copy)]
+pub(crate) enum Refused {
+    /// The rules about addresses.
+    Address,
+    /// The limit of all connections.
+    MaxConnections,
+    /// The limit of connections per address.
+    MaxConnectionsPerAddress,
+}
+
 /// The metrics. Clones share them.
 #[derive(Clone)]
 pub(crate) struct HttpMetrics(Arc<Inner>);
@@ -33,6 +44,8 @@ struct Inner {
     misses: Counter,
     handshakes_failed: Counter,
     accepted: Counter,
+    /// In the order of [`Refused`].
+    refused: [Counter; 3],
     open: Gauge,
 }
 
@@ -55,6 +68,10 @@ impl HttpMetrics {
             handshakes_failed: Counter::new("tls_handshakes_failed", "Failed TLS handshakes."),
             accepted: Counter::new("http_connections_accepted", "Accepted connections.")
                 .per_thread(),
+            refused: ["address", "max-connections", "max-connections-per-address"].map(|reason| {
+                let help = "Refused connections, by reason.";
+                Counter::with_label("http_connections_refused", help, ("reason", reason))
+            }),
             open: Gauge::new("http_connections", "Open connections."),
         }))
     }
@@ -87,11 +104,25 @@ impl HttpMetrics {
         self.0.accepted.add(1);
     }
 
+    /// Counts a refused connection.
+    pub(crate) fn refused(&self, why: Refused) {
+        self.0.refused[why as usize].add(1);
+    }
+
     /// All counters.
     pub(crate) fn counters(&self) -> impl Iterator<Item = &Counter> {
-        let Inner { requests, content, hits, misses, handshakes_failed, accepted, open: _ } =
-            &*self.0;
-        requests.iter().chain([content, hits, misses, handshakes_failed, accepted])
+        let Inner {
+            requests,
+            content,
+            hits,
+            misses,
+            handshakes_failed,
+            accepted,
+            refused,
+            open: _,
+        } = &*self.0;
+        let others = [content, hits, misses, handshakes_failed, accepted];
+        requests.iter().chain(others).chain(refused)
     }
 
     /// The number of open connections, which the limit of connections maintains.

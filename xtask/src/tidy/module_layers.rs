@@ -120,7 +120,7 @@ pub(super) const CRATES: &[Layers] = &[
     },
     Layers {
         folder: "crates/guard",
-        layers: &[&["addresses", "failures"], &["logins"]],
+        layers: &[&["addresses", "failures", "networks"], &["logins"]],
         exceptions: &[],
     },
     Layers {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use phalanx_config::{Keys, Pass, Size};
 
-use crate::config::values::{ErrorPages, LogFormats, MaxQueueDelay};
+use crate::config::values::{ErrorPages, LogFormats, MaxQueueDelay, Networks};
 use crate::config::{
     AccessLog, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, Redirect, RedirectStatus,
     Rewrite, SecurityHeaders, Tls, TypeRule,
@@ -49,6 +49,10 @@ impl Config {
         pass.section("Limits");
         let help = "number of connections; further ones get 503 and are closed";
         pass.range("max-connections", &mut self.max_connections, 1.., help);
+        let help = "networks whose connections are accepted, such as 10.0.0.0/8 or 2001:db8::/32; if empty, all";
+        pass.key_as::<Networks, _>("allow", &mut self.allow, help);
+        let help = "networks whose connections are closed without a response, even if `allow` contains them";
+        pass.key_as::<Networks, _>("deny", &mut self.deny, help);
         let address = &mut self.per_address;
         let help = "concurrent connections of one address; further ones get 429 and are closed";
         let at_least_one = Some(1)..;

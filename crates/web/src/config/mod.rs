@@ -18,6 +18,7 @@ pub use limits::{AccessLog, LogFormat, LogTarget, PerAddress, SendMode, Timeouts
 pub(crate) use listen::ListenerKind;
 pub use listen::{Listen, Scheme};
 pub use phalanx_config::{ConfigError, Origins};
+pub use phalanx_guard::Network;
 pub use phalanx_service::RuntimeConfig;
 pub use rules::{
     Auth, CacheRule, Cors, HeaderRule, Redirect, RedirectStatus, Rewrite, SecurityHeaders, TypeRule,
@@ -55,6 +56,10 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// Limits per client address.
     pub per_address: PerAddress,
+    /// Networks whose connections are accepted; an empty list accepts all.
+    pub allow: Vec<Network>,
+    /// Networks whose connections are closed, even if `allow` contains them.
+    pub deny: Vec<Network>,
     /// Access log; `None` disables it.
     pub access_log: Option<AccessLog>,
     /// Path of the health check; `None` disables it.
@@ -81,6 +86,8 @@ impl Config {
             limits: Limits::default(),
             timeouts: Timeouts::default(),
             per_address: PerAddress::default(),
+            allow: Vec::new(),
+            deny: Vec::new(),
             access_log: None,
             health: None,
             hash_seed: None,

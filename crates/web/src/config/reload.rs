@@ -15,6 +15,8 @@ impl Config {
             limits: self.limits,
             timeouts: self.timeouts,
             per_address: self.per_address,
+            allow: self.allow.clone(),
+            deny: self.deny.clone(),
             hosts: self.hosts.clone(),
             ..running.clone()
         }
@@ -33,6 +35,8 @@ mod tests {
         let mut new = Config::of("elsewhere");
         new.timeouts.idle *= 2;
         new.per_address.burst = 3;
+        new.allow = vec!["10.0.0.0/8".parse().unwrap()];
+        new.deny = vec!["10.0.0.1".parse().unwrap()];
         assert_eq!(differences(&new, &new.over(&running)), [""; 0]);
         (new.cache_bytes, new.runtime.workers) = (7, 3);
         new.access_log = Some(Default::default());

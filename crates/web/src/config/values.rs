@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use phalanx_config::{Given, Value, Written, choices, integer};
 
-use crate::config::{LogFormat, LogTarget, RedirectStatus, SendMode, Symlinks, UnknownHost};
+use crate::config::{
+    LogFormat, LogTarget, Network, RedirectStatus, SendMode, Symlinks, UnknownHost,
+};
 
 /// Error pages by status, such as `404=404.html`.
 pub(super) struct ErrorPages;
@@ -36,6 +38,29 @@ impl Value<Vec<(u16, String)>> for ErrorPages {
     fn print(pages: &Vec<(u16, String)>) -> Written {
         let page = |(status, file): &(u16, String)| format!("{status}={file}").into();
         Written::Array(pages.iter().map(page).collect())
+    }
+}
+
+/// Networks, such as `10.0.0.0/8`.
+pub(super) struct Networks;
+
+impl Value<Vec<Network>> for Networks {
+    const LIST: bool = true;
+
+    fn kind() -> String {
+        "network".into()
+    }
+
+    fn expected() -> String {
+        "a list of addresses and networks such as [\"10.0.0.0/8\", \"::1\"]".into()
+    }
+
+    fn read(value: &Given<'_>) -> Result<Vec<Network>, String> {
+        Vec::<String>::read(value)?.iter().map(|text| text.parse()).collect()
+    }
+
+    fn print(networks: &Vec<Network>) -> Written {
+        Written::Array(networks.iter().map(|network| network.to_string().into()).collect())
     }
 }
 

@@ -15,7 +15,8 @@ use crate::config::ListenerKind;
 use crate::conn::reject::reject;
 use crate::http1::Connection;
 use crate::http2;
-use crate::site::CurrentSite;
+use crate::metrics::Refused;
+use crate::site::{CurrentSite, Site};
 use crate::socket::peer::Peer;
 use crate::stages::{AcceptStages, HTTP2, Stages};
 
@@ -59,6 +60,14 @@ fn reject_at(
     }
 }
 
+/// Whether the rules about addresses admit the client. A client that is refused gets no response, so that a flood of them
+/// costs little and does not displace responses to others.
+fn is_admitted(stream: &Stream, site: &Site) -> bool {
+    let Some(rules) = &site.address_rules else { return true };
+    // The call fails if the client has disconnected.
+    stream.peer_addr().is_ok_and(|address| rules.admits(address.ip()))
+}
+
 /// Accepts until the program shuts down or the listener closes. Each connection becomes an operation of the
 /// control stage.
 pub(crate) async fn accept(
@@ -86,12 +95,18 @@ pub(crate) async fn accept(
             true => (ListenerKind::Plain, usize::MAX),
             false => (control.kind(), site.max_connections),
         };
+        if !stream.has_moved() && !is_admitted(&stream, &site) {
+            site.metrics.refused(Refused::Address);
+            continue;
+        }
         let most = site.max_rejections;
         let Some(permit) = open.try_acquire(most_open) else {
+            site.metrics.refused(Refused::MaxConnections);
             reject_at(kind, stream, refusals, &rejections, most, Status::ServiceUnavailable);
             continue;
         };
         let Ok(peer) = Peer::of(&stream, &site, stages) else {
+            site.metrics.refused(Refused::MaxConnectionsPerAddress);
             reject_at(kind, stream, refusals, &rejections, most, Status::TooManyRequests);
             continue;
         };

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
-use phalanx_guard::{AddressKey, Addresses, Bounds, client};
+use phalanx_guard::{AddressKey, AddressRules, Addresses, Bounds, client};
 use phalanx_http::{Limits, Status};
 
 pub(crate) use blocking::BlockingStages;
@@ -69,6 +69,8 @@ pub(crate) struct Site {
     pub(crate) max_queue_delay: Option<Duration>,
     /// Limits per client address; `None` without limits.
     pub(crate) addresses: Option<Arc<Addresses>>,
+    /// Addresses that may connect; `None` admits all.
+    pub(crate) address_rules: Option<AddressRules>,
     /// Path of the health check.
     pub(crate) health: Option<Box<str>>,
     /// Blocking stages; the same in all versions. Not in `Stages`, because every request holds one.
@@ -166,6 +168,7 @@ impl Site {
                 .clamp(4, MAX_REJECTIONS),
             max_queue_delay: config.max_queue_delay,
             addresses,
+            address_rules: AddressRules::new(&config.allow, &config.deny),
             health: config.health.as_deref().map(Into::into),
             blocking: old.map(|old| old.blocking.clone()).unwrap_or_default(),
             memory: old.map_or_else(|| Memory::new(config.cache_bytes), |old| old.memory.clone()),

@@ -61,6 +61,8 @@ fn errors_name_their_position() {
             "1:10: listen: found ['127.0.0.1:80', '127.0.0.1', '127.0.0.1… (not \"127.0.0.1\"), ",
             "expected a list",
         ),
+        ("allow = '10.0.0.1/8'", "1:9: allow: ", "did you mean \"10.0.0.0/8\"?"),
+        ("deny = ['::1', 'example.org']", "1:8: deny: ", "\"example.org\" is not an IP address"),
         ("health = 'up'", "1:10: health: ", "slash"),
         ("[host]\nlisting = 'yes'", "2:11: host.listing: ", "true or false"),
         ("[host]\nerror-pages = '200=a'", "2:15: host.error-pages: ", "200"),
@@ -117,6 +119,8 @@ fn keys_are_read() {
     let text = "
         listen = ['127.0.0.1:80', 'https://[::]:443']
         max-queue-delay = '0'
+        allow = '10.0.0.0/8'
+        deny = ['10.0.0.1', '2001:db8::/32']
         [host]
         index = 'home.html'
         security-headers = true
@@ -127,6 +131,7 @@ fn keys_are_read() {
     let config = Config::parse(text).unwrap();
     assert_eq!(config.listen[1], "https://[::]:443".parse().unwrap());
     assert_eq!(config.max_queue_delay, None);
+    assert_eq!((config.allow.len(), config.deny[1].to_string()), (1, "2001:db8::/32".into()));
     let host = &config.hosts[0];
     assert_eq!((&host.root, &host.index[..]), (&PathBuf::from("."), &["home.html".to_owned()][..]));
     assert_eq!(host.security_headers, Some(SecurityHeaders::default()));
@@ -234,6 +239,7 @@ proptest! {
         let scheme = if tls { Scheme::Https } else { Scheme::RedirectHttps };
         config.listen = vec![scheme.at(([127, 0, 0, 1], port)); 2];
         config.per_address.requests_per_second = rate;
+        config.deny = rate.map(|_| "10.0.0.0/8".parse().unwrap()).into_iter().collect();
         config.timeouts.idle = Duration::from_nanos(nanos.into());
         config.max_queue_delay = (nanos % 2 == 0).then_some(Duration::from_millis(nanos.into()));
         config.unknown_host =

@@ -24,6 +24,7 @@ mod http2_limits;
 mod large;
 mod listings;
 mod multipart;
+mod networks;
 mod openmetrics;
 mod overload;
 mod ranges;
