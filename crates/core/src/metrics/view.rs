@@ -66,7 +66,8 @@ pub struct StageView {
     /// ([hold](crate::StageOptions::hold)).
     pub hold_skips: u64,
     /// Turns in which no operation started here because the operations in progress already fill the
-    /// cache ([entry](crate::StageOptions::entry)).
+    /// cache: at an [entry](crate::StageOptions::entry), or at any stage with
+    /// [`Election::EveryStage`](crate::Election::EveryStage).
     pub throttled_turns: u64,
     /// Rebuilds of the state after a panic.
     pub state_rebuilds: u64,
