@@ -87,6 +87,17 @@ impl OperationName {
 }
 
 impl Control {
+    /// The number of cohorts that all processors have run. While it stays the same, no operation has continued.
+    ///
+    /// ```
+    /// let processor = phalanx_core::Graph::new().build(1).remove(0).build(Box::new(|| ()));
+    /// assert_eq!(processor.control().cohorts(), 0);
+    /// ```
+    pub fn cohorts(&self) -> u64 {
+        let stages = self.0.counters.iter().flat_map(|counters| &counters.stages);
+        stages.map(|stage| stage.cohorts.get()).sum()
+    }
+
     /// Asks each processor what its operations wait for, and calls `deliver` there with the answer. A
     /// processor answers before its next cohort, and never if it has ended. A sleeping processor wakes up.
     ///

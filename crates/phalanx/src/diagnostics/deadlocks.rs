@@ -37,7 +37,7 @@ impl DeadlockDetector {
     pub(crate) fn check(&mut self, now: Instant, control: &Control) -> Option<Instant> {
         if now >= *self.next.get_or_insert(now + PAUSE) {
             self.next = Some(now + PAUSE);
-            let cohorts = cohorts(control);
+            let cohorts = control.cohorts();
             self.is_settled = cohorts == std::mem::replace(&mut self.seen, cohorts);
             if self.is_settled && self.asked_at.replace(cohorts) != Some(cohorts) {
                 self.inspect(control);
@@ -69,12 +69,6 @@ impl DeadlockDetector {
             }
         }
     }
-}
-
-/// The number of cohorts that the program has run.
-fn cohorts(control: &Control) -> u64 {
-    let processors = (0..control.processors()).map(|index| control.processor(index));
-    processors.flat_map(|view| view.stages).map(|stage| stage.cohorts).sum()
 }
 
 /// The cycles of waiting operations now.
