@@ -165,6 +165,11 @@ impl Client {
         }));
     }
 
+    /// Whether bytes of a further packet were received.
+    pub fn has_input(&self) -> bool {
+        !self.input.is_empty()
+    }
+
     /// The socket, for reading and writing bytes.
     pub fn into_stream(self) -> TcpStream {
         assert!(self.input.is_empty(), "unparsed bytes: {:?}", self.input);

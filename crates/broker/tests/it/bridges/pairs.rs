@@ -183,7 +183,11 @@ fn brokers_that_bridge_to_each_other_make_no_loop() {
         // A message that circulates would arrive for ever.
         for node in &nodes {
             eventually("no message circulates", || {
-                let mut probe = node.subscriber("a", QoS::AtMostOnce).into_stream();
+                let probe = node.subscriber("a", QoS::AtMostOnce);
+                if probe.has_input() {
+                    return None;
+                }
+                let mut probe = probe.into_stream();
                 probe.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
                 let read = probe.read(&mut [0]);
                 read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock).then_some(())
