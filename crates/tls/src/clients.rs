@@ -97,15 +97,24 @@ impl Clients {
     }
 }
 
-fn verifier(path: &Path) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
-    let unusable = |why: String| CertificateError::Authority { path: path.into(), why };
+/// The authorities in a PEM file.
+pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, CertificateError> {
     let mut roots = RootCertStore::empty();
     for authority in chain(path)? {
-        roots.add(authority).map_err(|error| unusable(error.to_string()))?;
+        roots.add(authority).map_err(|error| unusable(path, &error))?;
     }
+    Ok(roots)
+}
+
+fn unusable(path: &Path, error: &dyn std::error::Error) -> CertificateError {
+    CertificateError::Authority { path: path.into(), why: error.to_string() }
+}
+
+fn verifier(path: &Path) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
     let provider = Arc::new(ring::default_provider());
-    let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build();
-    verifier.map_err(|error| unusable(error.to_string()))
+    let roots = authorities(path)?.into();
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
+    verifier.map_err(|error| unusable(path, &error))
 }
 
 /// The common name in the client's certificate.

@@ -10,6 +10,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::certificate::{CertificateError, chain, private_key};
+use crate::clients;
 use crate::session::TlsStream;
 
 /// The authorities that a client trusts, and its own certificate.
@@ -27,11 +28,12 @@ impl Connector {
         identity: Option<(&Path, &Path)>,
         protocols: &[&[u8]],
     ) -> Result<Self, CertificateError> {
+        let roots = authorities.map_or_else(|| Ok(of_system()), clients::authorities)?;
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
         let builder = builder
             .with_safe_default_protocol_versions()
             .expect("the provider supports the default versions")
-            .with_root_certificates(roots(authorities)?);
+            .with_root_certificates(roots);
         let mut config = match identity {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
@@ -67,19 +69,10 @@ impl Connector {
     }
 }
 
-/// The authorities in a file, or those of the system.
-fn roots(authorities: Option<&Path>) -> Result<RootCertStore, CertificateError> {
+/// The authorities that every program of the system trusts.
+fn of_system() -> RootCertStore {
     let mut roots = RootCertStore::empty();
-    let Some(path) = authorities else {
-        // A system may have single unusable certificates.
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        return Ok(roots);
-    };
-    for authority in chain(path)? {
-        roots.add(authority).map_err(|error| CertificateError::Authority {
-            path: path.into(),
-            why: error.to_string(),
-        })?;
-    }
-    Ok(roots)
+    // A system may have single unusable certificates.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
 }
