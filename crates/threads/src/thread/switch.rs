@@ -9,34 +9,47 @@ use core::arch::naked_asm;
 
 use crate::thread::Thread;
 
+/// Saves the registers that a call preserves on the stack, and stores the stack pointer where the first argument points.
+macro_rules! save {
+    () => {
+        concat!(
+            "push rbp\n",
+            "push rbx\n",
+            "push r12\n",
+            "push r13\n",
+            "push r14\n",
+            "push r15\n",
+            "sub rsp, 8\n",
+            "stmxcsr [rsp]\n",
+            "fnstcw [rsp + 4]\n",
+            "mov [rdi], rsp\n",
+        )
+    };
+}
+
+/// Loads the registers that [`save`] has saved, and returns to the place where that happened.
+macro_rules! restore {
+    () => {
+        concat!(
+            "ldmxcsr [rsp]\n",
+            "fldcw [rsp + 4]\n",
+            "add rsp, 8\n",
+            "pop r15\n",
+            "pop r14\n",
+            "pop r13\n",
+            "pop r12\n",
+            "pop rbx\n",
+            "pop rbp\n",
+            "ret\n",
+        )
+    };
+}
+
 /// Saves the registers that a call preserves on the stack, stores the stack pointer in `save`, loads the FS base, and
 /// continues on the stack `sp`.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn switch(save: *mut usize, sp: usize, fs: usize) {
-    naked_asm!(
-        "push rbp",
-        "push rbx",
-        "push r12",
-        "push r13",
-        "push r14",
-        "push r15",
-        "sub rsp, 8",
-        "stmxcsr [rsp]",
-        "fnstcw [rsp + 4]",
-        "mov [rdi], rsp",
-        "wrfsbase rdx",
-        "mov rsp, rsi",
-        "ldmxcsr [rsp]",
-        "fldcw [rsp + 4]",
-        "add rsp, 8",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbx",
-        "pop rbp",
-        "ret",
-    )
+    naked_asm!(save!(), "wrfsbase rdx", "mov rsp, rsi", restore!(),)
 }
 
 /// Saves the registers likewise, and makes the kernel thread execute `wait` on the stack `park` until the thread
@@ -48,30 +61,5 @@ pub(crate) unsafe extern "C" fn leave(
     thread: *const Thread,
     wait: unsafe extern "C" fn(*const Thread) -> usize,
 ) {
-    naked_asm!(
-        "push rbp",
-        "push rbx",
-        "push r12",
-        "push r13",
-        "push r14",
-        "push r15",
-        "sub rsp, 8",
-        "stmxcsr [rsp]",
-        "fnstcw [rsp + 4]",
-        "mov [rdi], rsp",
-        "mov rsp, rsi",
-        "mov rdi, rdx",
-        "call rcx",
-        "mov rsp, rax",
-        "ldmxcsr [rsp]",
-        "fldcw [rsp + 4]",
-        "add rsp, 8",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbx",
-        "pop rbp",
-        "ret",
-    )
+    naked_asm!(save!(), "mov rsp, rsi", "mov rdi, rdx", "call rcx", "mov rsp, rax", restore!(),)
 }
