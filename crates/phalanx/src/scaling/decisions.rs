@@ -86,14 +86,7 @@ impl From<&Guidance> for ByProfile {
                 .mix
                 .map(|(_, distance)| distance)
                 .filter(|distance| distance.is_finite()),
-            indicators: [
-                ("operations_per_second", seen.operations_per_second),
-                ("bytes_in_per_operation", seen.bytes_in_per_operation),
-                ("bytes_out_per_operation", seen.bytes_out_per_operation),
-                ("bytes_per_receive", seen.bytes_per_receive),
-                ("opens_per_operation", seen.opens_per_operation),
-                ("sockets", seen.sockets),
-            ],
+            indicators: seen.named(),
             predicted: step.predicted.map(Cost::from),
             measured: step.measured.map(Cost::from),
         }

@@ -122,21 +122,14 @@ impl From<&Mix> for MixEntry {
 impl MixEntry {
     fn is_valid(&self) -> bool {
         self.points.iter().chain([&self.peak]).all(|point| {
-            let figures = [
-                point.cpu_us_per_operation,
-                point.p99_us,
-                point.operations_per_second,
-                point.bytes_in_per_operation,
-                point.bytes_out_per_operation,
-                point.bytes_per_receive,
-                point.opens_per_operation,
-                point.sockets,
-            ];
+            let Point { indicators, .. } = (*point).into();
+            let figures = indicators.named().map(|(_, figure)| figure);
+            let costs = [point.cpu_us_per_operation, point.p99_us];
             let is_number = |figure: &f64| figure.is_finite() && *figure >= 0.0;
             (1..=1024).contains(&point.active)
                 && (0.0..=1e6).contains(&point.spin_us)
                 && (0.0..=1e4).contains(&point.batch_delay_us)
-                && figures.iter().all(is_number)
+                && figures.iter().chain(&costs).all(is_number)
         })
     }
 }

@@ -28,14 +28,15 @@ pub struct Indicators {
 }
 
 impl Indicators {
-    fn all(&self) -> [f64; 6] {
+    /// All of them, by name.
+    pub fn named(&self) -> [(&'static str, f64); 6] {
         [
-            self.operations_per_second,
-            self.bytes_in_per_operation,
-            self.bytes_out_per_operation,
-            self.bytes_per_receive,
-            self.opens_per_operation,
-            self.sockets,
+            ("operations_per_second", self.operations_per_second),
+            ("bytes_in_per_operation", self.bytes_in_per_operation),
+            ("bytes_out_per_operation", self.bytes_out_per_operation),
+            ("bytes_per_receive", self.bytes_per_receive),
+            ("opens_per_operation", self.opens_per_operation),
+            ("sockets", self.sockets),
         ]
     }
 
@@ -50,8 +51,10 @@ impl Indicators {
     /// assert!((calm.distance(&twice) - f64::ln(2.0)).abs() < 0.01);
     /// ```
     pub fn distance(&self, other: &Self) -> f64 {
-        let pairs = self.all().into_iter().zip(other.all()).zip(FLOORS.all());
-        pairs.map(|((this, other), floor)| ratio(this, other, floor)).fold(0.0, f64::max)
+        let pairs = self.named().into_iter().zip(other.named()).zip(FLOORS.named());
+        pairs
+            .map(|(((_, this), (_, other)), (_, floor))| ratio(this, other, floor))
+            .fold(0.0, f64::max)
     }
 
     /// The distance of what clients ask for. The bytes of a receive and the number of connections follow the setting
