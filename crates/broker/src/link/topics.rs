@@ -52,44 +52,36 @@ impl TopicMap {
         let subscribed = matching().find(|(id, _)| ids.clone().any(|other| other == *id));
         // A message that was queued before the configuration changed has the identifiers of that time.
         let (_, own) = subscribed.or_else(|| matching().next())?;
-        own.topic.to_remote(topic)
+        exchange(topic, &own.topic.local_prefix, &own.topic.remote_prefix)
     }
 
     /// The local topic of a message at the remote broker.
     pub(crate) fn to_local(&self, topic: &str) -> Option<String> {
         let own = self.incoming().find(|own| topic::matches(&own.remote, topic))?;
-        own.topic.to_local(topic)
+        exchange(topic, &own.topic.remote_prefix, &own.topic.local_prefix)
     }
 
     /// Bytes by which a topic may grow on the way to the remote broker.
     pub(crate) fn growth_to_remote(&self) -> usize {
-        let growth = |own: &Forwarded| {
-            let BridgeTopic { local_prefix, remote_prefix, .. } = &own.topic;
-            remote_prefix.len().saturating_sub(local_prefix.len())
-        };
-        self.outgoing().map(|(_, own)| growth(own)).max().unwrap_or(0)
+        let of = |own: &Forwarded| growth(&own.topic.local_prefix, &own.topic.remote_prefix);
+        self.outgoing().map(|(_, own)| of(own)).max().unwrap_or(0)
     }
 
     /// Bytes by which a topic may grow on the way from the remote broker.
     pub(crate) fn growth_to_local(&self) -> usize {
-        let growth = |own: &Forwarded| {
-            let BridgeTopic { local_prefix, remote_prefix, .. } = &own.topic;
-            local_prefix.len().saturating_sub(remote_prefix.len())
-        };
-        self.incoming().map(growth).max().unwrap_or(0)
+        let of = |own: &Forwarded| growth(&own.topic.remote_prefix, &own.topic.local_prefix);
+        self.incoming().map(of).max().unwrap_or(0)
     }
 }
 
-impl BridgeTopic {
-    fn to_remote(&self, topic: &str) -> Option<String> {
-        let rest = topic.strip_prefix(&*self.local_prefix)?;
-        Some(format!("{}{rest}", self.remote_prefix))
-    }
+/// Replaces the prefix `from` by `to`.
+fn exchange(topic: &str, from: &str, to: &str) -> Option<String> {
+    Some(format!("{to}{}", topic.strip_prefix(from)?))
+}
 
-    fn to_local(&self, topic: &str) -> Option<String> {
-        let rest = topic.strip_prefix(&*self.remote_prefix)?;
-        Some(format!("{}{rest}", self.local_prefix))
-    }
+/// Bytes by which the prefix `to` is longer than `from`.
+fn growth(from: &str, to: &str) -> usize {
+    to.len().saturating_sub(from.len())
 }
 
 #[cfg(test)]
