@@ -34,7 +34,7 @@ pub trait Services<M>: Clone + Send + 'static {
     /// The service of a connection.
     type Service: HttpService;
 
-    /// Whether a connection may move to another processor between two requests, and then gets its service anew.
+    /// Whether a connection may move to another processor between two requests, and then gets another service.
     const CONNECTIONS_MOVE: bool;
 
     /// Prepares for many calls of [`service`](Self::service).

@@ -17,7 +17,7 @@ impl Backoff {
         Self { least, most, seed, failures: 0 }
     }
 
-    /// A connection lasted this long. After a long one, the delays begin anew.
+    /// A connection lasted this long. After a long one, the delays start from the least.
     pub(super) fn lasted(&mut self, duration: Duration) {
         if duration >= self.most {
             self.failures = 0;

@@ -32,7 +32,7 @@ use crate::transport::Transport;
 /// Duration of a connection after which its retained messages count as sent.
 const RETAINED_SENT: Duration = Duration::from_secs(5);
 
-/// What the manager of a processor holds of a running bridge.
+/// A running bridge, as the manager of its processor knows it.
 #[derive(Default)]
 pub(super) struct Handle {
     is_stopped: Cell<bool>,
@@ -172,7 +172,7 @@ impl Supervisor {
         Err(last)
     }
 
-    /// Reads the bridge's files anew, which may have been replaced.
+    /// Reads the bridge's files again, because they may have been replaced.
     async fn credentials(&self) -> Result<Credentials, String> {
         let is_plain = self.bridge.address.iter().all(|remote| !remote.is_tls);
         if is_plain && self.bridge.password_file.is_none() {
@@ -204,7 +204,7 @@ impl Supervisor {
         };
         let opened = self.local.open(own).await?;
         let sessions = self.context.stages.sessions;
-        // The remote broker numbers its messages anew, so an earlier message with the same number is another one.
+        // The remote broker numbers its messages from the start, so an earlier message with the same number is another one.
         if !granted.is_present {
             let is_forgotten = sessions.forget_received(opened.key, opened.connection_id).await;
             if !is_forgotten.unwrap_or(false) {

@@ -85,7 +85,7 @@ impl Link {
         Ok(())
     }
 
-    /// Drops a message, and acknowledges it in place of the remote broker.
+    /// Drops a message, and acknowledges it for the remote broker.
     fn skip(&self, publish: &Publish<'_>, out: &mut Vec<u8>, reason: DropReason) -> io::Result<()> {
         self.dropped(publish.topic, reason, false);
         let answer = match publish.delivery {

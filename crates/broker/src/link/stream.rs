@@ -37,7 +37,7 @@ pub(crate) struct Link {
     pub(super) is_ended: Cell<bool>,
 }
 
-/// What a link needs to know about the bridge and the remote broker.
+/// The properties of the bridge and of the remote broker.
 pub(crate) struct LinkOptions {
     pub(crate) map: Arc<TopicMap>,
     /// The identifier of this broker, if loops are detected.

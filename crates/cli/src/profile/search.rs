@@ -52,7 +52,7 @@ impl Dials {
     }
 }
 
-/// A setting with what was seen in each round.
+/// A setting with its measurements, one for each round.
 struct Candidate {
     setting: Setting,
     seen: Vec<Seen>,

@@ -1,4 +1,4 @@
-//! The line about placement: active processors, and what has moved.
+//! The line about placement: active processors, moved connections and partitions.
 
 use phalanx::metrics::Snapshot;
 

@@ -88,7 +88,7 @@ impl fmt::Display for WaitingOperation {
     }
 }
 
-/// A line for each operation, and what it waits for.
+/// A line for each operation, with the reason for its wait.
 impl fmt::Display for WaitCycle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(first) = self.operations.first() else { return Ok(()) };

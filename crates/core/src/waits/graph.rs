@@ -9,7 +9,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// What can wait or be waited for.
+/// A node of the graph: it can wait or be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Node {
     /// An operation: the index of its processor and of its slot, and the serial of the slot's use.

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::pages::pause;
 
-/// The longest wait for the processors' answers. One that runs a long operation does not answer.
+/// The longest wait for the processors' answers. A processor that runs a long operation does not answer.
 const ANSWER: Duration = Duration::from_secs(1);
 /// The time between two looks at the answers.
 const LOOK: Duration = Duration::from_millis(2);

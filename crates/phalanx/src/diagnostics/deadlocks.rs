@@ -15,7 +15,7 @@ use super::tracing_events;
 
 /// The time without a cohort after which the processors are asked.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The longest wait for the processors' answers. One that runs a long operation does not answer.
+/// The longest wait for the processors' answers. A processor that runs a long operation does not answer.
 const ANSWER: Duration = Duration::from_millis(500);
 
 /// The supervisor's record of the program's progress.

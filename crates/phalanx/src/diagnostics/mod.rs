@@ -1,4 +1,4 @@
-//! Reports of what goes wrong: panics, operations that stall or wait for each other, and programs that do not end.
+//! Reports of faults: panics, operations that stall or wait for each other, and programs that do not end.
 
 mod deadlocks;
 mod panics;

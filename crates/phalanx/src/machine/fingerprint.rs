@@ -38,7 +38,7 @@ impl Fingerprint {
         }
     }
 
-    /// What differs from `other`, each as a phrase.
+    /// The differences from `other`, each as a phrase.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let pairs = [
             ("cpu", self.cpu.clone(), other.cpu.clone()),

@@ -1,4 +1,4 @@
-//! What the runtime tells a program: at its start, if it fails, and at its end.
+//! Information for a program: at its start, if it fails, and at its end.
 
 mod error;
 mod exit_report;

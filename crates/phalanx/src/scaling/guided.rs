@@ -14,7 +14,7 @@ const SAMPLE: Duration = Duration::from_millis(500);
 /// A longer interval contains a time in which the program slept, and is not used.
 const MAX_SAMPLE: Duration = Duration::from_millis(1_500);
 
-/// A decision of the guide, with what it saw.
+/// A decision of the guide, with the sample that caused it.
 pub(super) struct Guidance {
     pub(super) from: Setting,
     pub(super) step: GuideStep,

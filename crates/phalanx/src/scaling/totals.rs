@@ -46,7 +46,7 @@ impl Totals {
             traffic += placement.traffic(processor);
             for stage in control.processor(processor).stages {
                 totals.operations += stage.completed.count;
-                // Those that ran inside their callers have not waited, and count in the first buckets.
+                // Operations that ran inside their callers have not waited. They count in the first buckets.
                 let mut direct = stage.direct;
                 for (sum, count) in totals.waits.iter_mut().zip(stage.waits.0) {
                     let queued = count.saturating_sub(direct);

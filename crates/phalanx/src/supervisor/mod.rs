@@ -105,7 +105,7 @@ pub(crate) fn supervise(
             tracing_events::draining(drain);
         }
         if deadline.is_some_and(|deadline| deadline <= now) {
-            // What has not drained may wait for itself.
+            // The remaining operations may wait for each other.
             deadlocks.iter_mut().for_each(|deadlocks| deadlocks.inspect(control));
             tracing_events::ending();
             control.end();

@@ -40,7 +40,7 @@ impl Coalescing {
         Self { limit, window_start, completions_seen: 0, expected: 0.0, waited: false, not_before }
     }
 
-    /// Changes the longest wait. If it differs, the rate is measured anew.
+    /// Changes the longest wait. If it differs, the rate is measured again.
     pub(crate) fn set_limit(&mut self, limit: Duration) {
         if limit != self.limit {
             *self = Self::new(limit);

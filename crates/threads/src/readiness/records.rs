@@ -1,4 +1,4 @@
-//! What is known of the program's sockets without a call to the kernel, in a word per descriptor.
+//! The properties of the program's sockets that are known without a call to the kernel, in a word per descriptor.
 //!
 //! A record is trusted for a stream socket that this process has opened by `socket` or `accept`, and that no other
 //! descriptor or process shares. Everything that may end this, or change the socket's flags, clears the record: `close`,

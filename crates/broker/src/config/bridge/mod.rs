@@ -142,7 +142,7 @@ impl Default for Bridge {
     }
 }
 
-/// What a bridge presents to the remote broker, as read from its files.
+/// The credentials of a bridge for the remote broker, as read from its files.
 #[derive(Clone)]
 pub(crate) struct Credentials {
     pub(crate) password: Option<String>,

@@ -104,7 +104,7 @@ fn no_message_is_lost_when_mosquitto_is_killed() {
         }
     }
     local.awaits("m");
-    // What mosquitto had acknowledged before it was killed, it may have lost: it writes its file at intervals.
+    // mosquitto may have lost messages that it acknowledged before it was killed: it writes its file at intervals.
     let mut there = Client::new(address, "subscriber");
     there.subscribe("n/#", QoS::AtLeastOnce);
     while !found.contains(&format!("n/{}", MESSAGES - 1)) {

@@ -1,5 +1,5 @@
 //! Two brokers and a bridge between them, over a network that fails: publishers at one broker, subscribers at the
-//! other. What is guaranteed at one broker is guaranteed over the bridge.
+//! other. The guarantees of one broker hold over the bridge.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;

@@ -17,7 +17,7 @@ use crate::web::openmetrics;
 
 on_each_driver!(requests_by_status, pages, hosts, the_picture, the_graph, a_trace);
 
-/// What an operator asks for: in `/metrics`, and first on the page.
+/// The figures for operators: in `/metrics`, and first on the page.
 fn requests_by_status(driver: &'static str) {
     let site = Site::new();
     site.file("page", "12345");

@@ -156,7 +156,7 @@ fn a_mix_is_left_only_for_one_that_is_clearly_nearer() {
 }
 
 proptest! {
-    /// Whatever is measured, the setting stays within its bounds.
+    /// The setting stays within its bounds for all measurements.
     #[test]
     fn settings_stay_within_bounds(
         samples in prop::collection::vec(
