@@ -238,7 +238,7 @@ impl Io {
     }
 
     fn complete(&self, key: usize, result: io::Result<Done>) {
-        self.place.traffic().completes(&result);
+        self.place.traffic.completes(&result);
         let mut requests = self.requests.borrow_mut();
         let entry = requests.get_mut(key).expect("each request completes once");
         match std::mem::replace(&mut entry.state, State::Abandoned) {
@@ -332,7 +332,7 @@ impl Io {
         };
         // Not `try_driver`: a closure would copy the request once more.
         let mut driver = self.driver.try_borrow_mut().map_err(|_| in_driver())?;
-        self.place.traffic().starts(&request);
+        self.place.traffic.starts(&request);
         let key = self.requests.borrow_mut().insert(entry);
         driver.start(Token(key as u64), request);
         if drained {

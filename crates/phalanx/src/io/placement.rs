@@ -58,7 +58,7 @@ pub(super) struct Member {
     /// Its last measurement of its own load: the time in milliseconds, and below 32 bits the processor time in
     /// thousandths.
     load: AtomicU64,
-    traffic: TrafficCounters,
+    traffic: Arc<TrafficCounters>,
 }
 
 impl Member {
@@ -133,7 +133,7 @@ impl Placement {
             sockets: AtomicUsize::new(0),
             arriving: AtomicUsize::new(0),
             load: AtomicU64::new(0),
-            traffic: TrafficCounters::default(),
+            traffic: Arc::default(),
         });
         let (listening, relocations, moves) = Default::default();
         let members = members.collect();
@@ -177,6 +177,7 @@ impl Placement {
 pub(super) struct Place {
     pub(super) shared: Arc<Placement>,
     pub(super) index: usize,
+    pub(super) traffic: Arc<TrafficCounters>,
     /// Its listeners, the newest last, with the addresses of those that take part.
     listeners: RefCell<Vec<(Socket, Option<SocketAddr>)>>,
     /// Connections of other processors that its accepts have not returned yet.
@@ -197,21 +198,18 @@ pub(super) struct Arrived {
 impl Place {
     pub(super) fn new(shared: Arc<Placement>, index: usize) -> Self {
         let loads = shared.members.iter().map(|_| Cell::default()).collect();
+        let traffic = shared.members[index].traffic.clone();
         let (listeners, arrived, offers) = Default::default();
-        Self { shared, index, listeners, arrived, loads, offers }
+        Self { shared, index, traffic, listeners, arrived, loads, offers }
     }
 
     pub(super) fn id(&self) -> ProcessorId {
         self.shared.members[self.index].id
     }
 
-    pub(super) fn traffic(&self) -> &TrafficCounters {
-        &self.shared.members[self.index].traffic
-    }
-
     /// Counts a new socket.
     pub(super) fn opened(&self) {
-        self.traffic().opened();
+        self.traffic.opened();
         self.count_sockets(1);
     }
 

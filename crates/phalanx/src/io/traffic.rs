@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use phalanx_driver::{Done, Request};
 
-/// Totals since the start. Written by the processor's thread only.
+/// Totals since the start. Written by the processor's thread only, for each request, so they have a cache line of their
+/// own.
 #[derive(Default)]
+#[repr(align(64))]
 pub(super) struct TrafficCounters {
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
