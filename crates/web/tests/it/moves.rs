@@ -41,19 +41,28 @@ fn answers(stream: &mut TcpStream, count: usize) {
     }
 }
 
-/// The number of connections that were handed to another worker for this reason.
-fn moved(server: &Server, reason: &str) -> Option<usize> {
+/// The value of a metric.
+fn metric(server: &Server, name: &str) -> Option<usize> {
     let mut admin = tcp::connect(server.admin.unwrap());
     admin.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let text = until(&mut admin, "# EOF\n");
-    let name = format!("phalanx_connections_moved_total{{reason=\"{reason}\"}} ");
-    text.lines().find_map(|line| line.strip_prefix(&name)).and_then(|count| count.parse().ok())
+    let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
+    text.lines().find_map(value)
+}
+
+/// The number of connections that were handed to another worker for this reason.
+fn moved(server: &Server, reason: &str) -> Option<usize> {
+    metric(server, &format!("phalanx_connections_moved_total{{reason=\"{reason}\"}}"))
 }
 
 #[test]
 fn connections_leave_an_inactive_worker_and_lose_nothing() {
     on_each_driver(two_workers, |server, _| {
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| connect(server)).collect();
+        // A worker takes all connections that it accepts after the first request, since they may move.
+        eventually("all are accepted, by both workers", || {
+            metric(server, "http_connections").filter(|open| *open == CLIENTS)
+        });
         clients.iter_mut().for_each(|client| ask(client, 1, 0));
         server.active.set(1);
         eventually("connections have moved", || {
