@@ -132,8 +132,8 @@ fn medium_files(driver: &'static str) {
     for send in ["zero-copy", "copy"] {
         let site = Site::new();
         let server = Server::start_with(driver, &site.root(), &["--send", send]);
-        let mut client = Client::connect(server.address);
         for length in [65_537, 102_400, 131_072, 131_073, 400_000, 524_288, 524_289] {
+            let mut client = Client::connect(server.address);
             let (name, content) = (format!("{length}"), noise(length as u64, length));
             let path = site.file(&name, &content);
             same(&client.get(&format!("/{name}")).body, &content);
@@ -141,10 +141,11 @@ fn medium_files(driver: &'static str) {
             same(&part.body, &content[1..=50_000]);
             forget(&path, 70_000);
             same(&client.get(&format!("/{name}")).body, &content);
-            // Overwritten in place.
+            // Overwritten in place. The server may close the first connection: it compares the file's time after the
+            // last byte, and cannot tell whether the change came before or after it.
             let other = noise(1, length);
             std::fs::write(&path, &other).unwrap();
-            same(&client.get(&format!("/{name}")).body, &other);
+            same(&get(server.address, &format!("/{name}")).body, &other);
         }
     }
 }
