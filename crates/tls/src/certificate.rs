@@ -72,6 +72,11 @@ pub enum CertificateError {
         /// Description of the error.
         why: String,
     },
+    /// The system has no authorities.
+    #[error(
+        "this system has no certificates of authorities; give a file of them, or install the package ca-certificates"
+    )]
+    NoSystemAuthorities,
     /// The certificate or its key has an unsupported type, or is invalid.
     #[error("cannot use {} with {}: {why}", certificate.display(), key.display())]
     Unusable {

@@ -28,7 +28,7 @@ impl Connector {
         identity: Option<(&Path, &Path)>,
         protocols: &[&[u8]],
     ) -> Result<Self, CertificateError> {
-        let roots = authorities.map_or_else(|| Ok(of_system()), clients::authorities)?;
+        let roots = authorities.map_or_else(of_system, clients::authorities)?;
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
         let builder = builder
             .with_safe_default_protocol_versions()
@@ -53,6 +53,11 @@ impl Connector {
         Ok(Self(Arc::new(config)))
     }
 
+    /// The configuration, for a program that does not use this runtime's sockets.
+    pub fn config(&self) -> Arc<ClientConfig> {
+        self.0.clone()
+    }
+
     /// Performs a handshake with the server of this host name or IP address, for at most `timeout`.
     ///
     /// # Errors
@@ -70,9 +75,9 @@ impl Connector {
 }
 
 /// The authorities that every program of the system trusts.
-fn of_system() -> RootCertStore {
+fn of_system() -> Result<RootCertStore, CertificateError> {
     let mut roots = RootCertStore::empty();
     // A system may have single unusable certificates.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    roots
+    if roots.is_empty() { Err(CertificateError::NoSystemAuthorities) } else { Ok(roots) }
 }

@@ -67,6 +67,7 @@ const ALLOWED: &Table = &[
             "phalanx",
             "service",
             "testkit",
+            "tls",
             "web",
             "websocket",
         ],

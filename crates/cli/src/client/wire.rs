@@ -3,14 +3,12 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use phalanx_tls::Connector;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use super::To;
 use super::failure::Failure;
@@ -23,52 +21,9 @@ pub(super) enum Wire {
 
 /// TLS configuration with the trusted roots and the client certificate.
 pub(super) fn config(to: &To) -> Result<Arc<ClientConfig>, Failure> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| Failure::Broker(error.to_string()))?
-        .with_root_certificates(roots(to.ca.as_deref())?);
-    let config = match (&to.cert, &to.key) {
-        (Some(certificate), Some(key)) => {
-            let chain = certificates(certificate)?;
-            let wrong = |why: String| Failure::Usage(format!("{}: {why}", key.display()));
-            let key = PrivateKeyDer::from_pem_file(key).map_err(|why| wrong(why.to_string()))?;
-            let with = builder.with_client_auth_cert(chain, key);
-            with.map_err(|why| wrong(why.to_string()))?
-        }
-        _ => builder.with_no_client_auth(),
-    };
-    Ok(Arc::new(config))
-}
-
-fn roots(path: Option<&Path>) -> Result<RootCertStore, Failure> {
-    let mut roots = RootCertStore::empty();
-    match path {
-        Some(path) => {
-            for certificate in certificates(path)? {
-                let added = roots.add(certificate);
-                added.map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
-            }
-        }
-        None => {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            if roots.is_empty() {
-                let why = "this system has no root certificates; give one with --ca";
-                return Err(Failure::Usage(why.into()));
-            }
-        }
-    }
-    Ok(roots)
-}
-
-/// The certificates of a PEM file, at least one.
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
-    let wrong = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
-    let all = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    let all: Vec<_> = all.map_err(|why| wrong(why.to_string()))?;
-    match all.is_empty() {
-        true => Err(wrong("contains no certificate".into())),
-        false => Ok(all),
-    }
+    let connector =
+        Connector::load(to.ca.as_deref(), to.cert.as_deref().zip(to.key.as_deref()), &[]);
+    connector.map(|connector| connector.config()).map_err(|why| Failure::Usage(why.to_string()))
 }
 
 impl Wire {
