@@ -122,8 +122,8 @@ impl Search<'_> {
         let settings = dials.settings(peak);
         let halved = std::iter::successors(Some(settings.len()), |left| Some(left.div_ceil(2)));
         let total: usize = halved.take(self.rounds as usize).sum();
-        let mut progress = Progress::new(total * self.loads.len());
-        let mixes = self.loads.iter().map(|load| self.mix(load, &settings, &mut progress));
+        let progress = Progress::new(total * self.loads.len());
+        let mixes = self.loads.iter().map(|load| self.mix(load, &settings, &progress));
         Ok(TrafficProfile { mixes: mixes.collect::<Result<_, _>>()? })
     }
 
@@ -131,12 +131,7 @@ impl Search<'_> {
         Program::start(self.program, setting, self.start_timeout)
     }
 
-    fn mix(
-        &self,
-        load: &str,
-        settings: &[Setting],
-        progress: &mut Progress,
-    ) -> Result<Mix, String> {
+    fn mix(&self, load: &str, settings: &[Setting], progress: &Progress) -> Result<Mix, String> {
         let name: String = load.chars().take(NAME).collect();
         let mut candidates: Vec<_> =
             settings.iter().map(|&setting| Candidate { setting, seen: Vec::new() }).collect();
