@@ -116,6 +116,25 @@ impl Addresses {
         Open { table: self.clone(), key, counted }
     }
 
+    /// Counts a request of an address, which need not have a connection.
+    ///
+    /// # Errors
+    /// If the address exceeds its rate: the time until the next request is admitted.
+    pub fn request(&self, key: AddressKey, now: Duration) -> Result<(), Duration> {
+        let Some((cost, ahead)) = self.rate else { return Ok(()) };
+        let now_ns = now.as_nanos() as u64;
+        let taken = self.with(key, now, |slot| {
+            let paid = slot.paid.max(now_ns);
+            let early = (paid - now_ns).saturating_sub(ahead);
+            if early > 0 {
+                return Err(Duration::from_nanos(early));
+            }
+            slot.paid = paid + cost;
+            Ok(())
+        });
+        taken.unwrap_or(Ok(()))
+    }
+
     /// Calls `f` with the entry of the address. Returns `None` if there is no room for it.
     fn with<R>(&self, key: AddressKey, now: Duration, f: impl FnOnce(&mut Slot) -> R) -> Option<R> {
         let (mut sets, set) = self.set(key);
@@ -146,18 +165,7 @@ impl Open {
     /// # Errors
     /// If the address exceeds its rate: the time until the next request is admitted.
     pub fn request(&self, now: Duration) -> Result<(), Duration> {
-        let Some((cost, ahead)) = self.table.rate else { return Ok(()) };
-        let now_ns = now.as_nanos() as u64;
-        let taken = self.table.with(self.key, now, |slot| {
-            let paid = slot.paid.max(now_ns);
-            let early = (paid - now_ns).saturating_sub(ahead);
-            if early > 0 {
-                return Err(Duration::from_nanos(early));
-            }
-            slot.paid = paid + cost;
-            Ok(())
-        });
-        taken.unwrap_or(Ok(()))
+        self.table.request(self.key, now)
     }
 }
 

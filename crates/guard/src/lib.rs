@@ -1,4 +1,5 @@
-//! Limits per client address: connections, request rate, and login attempts; lists of networks.
+//! Limits per client address: connections, request rate, and login attempts; lists of networks; the clients behind
+//! proxies.
 //!
 //! ```
 //! use std::time::Duration;
@@ -15,9 +16,13 @@
 
 mod addresses;
 mod failures;
+mod forwarded;
 mod logins;
 mod networks;
+pub mod proxy_protocol;
 
 pub use addresses::{AddressKey, Addresses, Bounds, Open, client};
+pub use forwarded::{ForwardedField, TrustedProxies};
 pub use logins::{CLIENT_FAILURES, Login, Logins, PAIR_FAILURES, Refusal};
 pub use networks::{AddressRules, Network, Networks};
+pub use proxy_protocol::ProxyHeaderError;

@@ -79,7 +79,18 @@ const ALLOWED: &Table = &[
     ("log", &["phalanx", "testkit"]),
     (
         "fuzz",
-        &["broker", "config", "http", "http2", "matcher", "mqtt", "store", "web", "websocket"],
+        &[
+            "broker",
+            "config",
+            "guard",
+            "http",
+            "http2",
+            "matcher",
+            "mqtt",
+            "store",
+            "web",
+            "websocket",
+        ],
     ),
     ("xtask", &[]),
     // Tools for servers written in C.

@@ -120,7 +120,10 @@ pub(super) const CRATES: &[Layers] = &[
     },
     Layers {
         folder: "crates/guard",
-        layers: &[&["addresses", "failures", "networks"], &["logins"]],
+        layers: &[
+            &["addresses", "failures", "networks", "proxy_protocol"],
+            &["forwarded", "logins"],
+        ],
         exceptions: &[],
     },
     Layers {

@@ -101,7 +101,10 @@ impl<'a> Request<'a> {
     /// let Ok(Parse::Complete(request, _)) = parse(bytes, &Limits::default()) else { panic!() };
     /// assert_eq!(request.values("dnt").next(), Some(&b"1"[..]));
     /// ```
-    pub fn values<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
+    pub fn values<'n>(
+        &self,
+        name: &'n str,
+    ) -> impl DoubleEndedIterator<Item = &'a [u8]> + use<'a, 'n> {
         // Parsing has verified that each line has a colon and ends with CR LF.
         self.fields.split(|&byte| byte == b'\n').filter_map(move |line| {
             let (found, value) = line.split_at(memchr::memchr(b':', line)?);
