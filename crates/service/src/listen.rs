@@ -15,6 +15,9 @@ pub trait Scheme: Copy + fmt::Debug + Eq + Send + Sync + 'static {
     /// All schemes by name. The first applies to an address without a scheme.
     const ALL: &'static [(&'static str, Self)];
 
+    /// Whether the server reads PROXY headers.
+    const PROXIED: bool = false;
+
     /// Whether connections use TLS.
     fn is_tls(self) -> bool;
 
@@ -34,6 +37,25 @@ pub struct Listen<S> {
     pub address: SocketAddr,
     /// The protocol.
     pub scheme: S,
+    /// Whether a PROXY header precedes the protocol on each connection.
+    pub proxied: bool,
+}
+
+impl<S> Listen<S> {
+    /// Listens at `address`, without PROXY headers.
+    pub fn new(address: impl Into<SocketAddr>, scheme: S) -> Self {
+        Self { address: address.into(), scheme, proxied: false }
+    }
+}
+
+/// The prefix of schemes that expect PROXY headers.
+const PROXIED: &str = "proxy+";
+
+/// The scheme with this name, and whether it expects PROXY headers.
+pub(crate) fn scheme<S: Scheme>(name: &str) -> Option<(S, bool)> {
+    let without = name.strip_prefix(PROXIED).filter(|_| S::PROXIED);
+    let found = S::ALL.iter().find(|(own, _)| *own == without.unwrap_or(name));
+    found.map(|(_, scheme)| (*scheme, without.is_some()))
 }
 
 impl<S: Scheme> Listen<S> {
@@ -46,7 +68,8 @@ impl<S: Scheme> Listen<S> {
 impl<S: Scheme> fmt::Display for Listen<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let own = S::ALL.iter().find(|(_, scheme)| *scheme == self.scheme);
-        write!(f, "{}://{}", own.map_or("", |(name, _)| name), self.address)
+        let proxied = if self.proxied { PROXIED } else { "" };
+        write!(f, "{proxied}{}://{}", own.map_or("", |(name, _)| name), self.address)
     }
 }
 
@@ -57,9 +80,8 @@ impl<S: Scheme> FromStr for Listen<S> {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, address) = text.split_once("://").unwrap_or((S::ALL[0].0, text));
-        let scheme = S::ALL.iter().find(|(own, _)| *own == name).map(|(_, scheme)| *scheme);
-        match (scheme, parse(address)) {
-            (Some(scheme), Some(address)) => Ok(Self { address, scheme }),
+        match (scheme(name), parse(address)) {
+            (Some((scheme, proxied)), Some(address)) => Ok(Self { address, scheme, proxied }),
             _ => Err(format!("{text:?}: expected {}", <Self as Value>::expected())),
         }
     }
@@ -143,6 +165,8 @@ mod tests {
 
         const ALL: &'static [(&'static str, Self)] = &[("a", Self::A), ("b-c", Self::B)];
 
+        const PROXIED: bool = true;
+
         fn is_tls(self) -> bool {
             self == Self::B
         }
@@ -169,6 +193,9 @@ mod tests {
             ("*:8080", None),
             ("localhost:8080", Some("a://127.0.0.1:8080")),
             ("b-c://localhost:8080", Some("b-c://127.0.0.1:8080")),
+            ("proxy+a://8080", Some("proxy+a://127.0.0.1:8080")),
+            ("proxy+proxy+a://8080", None),
+            ("proxy+://8080", None),
             ("localhost", None),
             ("example.org:8080", None),
             ("::1", None),
@@ -202,8 +229,7 @@ mod tests {
 
     #[test]
     fn each_repetition_is_reported() {
-        let list = [1, 0, 2, 0, 1]
-            .map(|port| Listen { address: (Ipv4Addr::LOCALHOST, port).into(), scheme: Plain::A });
+        let list = [1, 0, 2, 0, 1].map(|port| Listen::new((Ipv4Addr::LOCALHOST, port), Plain::A));
         assert_eq!(duplicate_addresses(&list), ["127.0.0.1:1 is listed twice"]);
     }
 }

@@ -23,6 +23,11 @@ impl Config {
             let what = "an address redirects to TLS, but no address uses TLS";
             wrong("listen".into(), what.into());
         }
+        if self.real_ip_from.is_empty() && self.listen.iter().any(|listen| listen.proxied) {
+            let what = "an address expects PROXY headers, but no load balancer is trusted to send them; set \
+                        real-ip-from";
+            wrong("listen".into(), what.into());
+        }
         for what in duplicate_addresses(&self.listen) {
             wrong("listen".into(), what);
         }

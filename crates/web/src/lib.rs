@@ -46,8 +46,8 @@ mod stages;
 mod unavailable;
 
 pub use config::{
-    AccessLog, Auth, CacheRule, Config, ConfigError, Cors, HeaderRule, HostConfig, Listen,
-    LogFormat, LogTarget, Network, Origins, PerAddress, Redirect, RedirectStatus, Rewrite,
+    AccessLog, Auth, CacheRule, Config, ConfigError, Cors, ForwardedField, HeaderRule, HostConfig,
+    Listen, LogFormat, LogTarget, Network, Origins, PerAddress, Redirect, RedirectStatus, Rewrite,
     RuntimeConfig, Scheme, SecurityHeaders, SendMode, Symlinks, Timeouts, Tls, TypeRule,
     UnknownHost,
 };

@@ -26,11 +26,17 @@ const INDEX: [u8; CODES] = {
 pub(crate) enum Refused {
     /// The rules about addresses.
     Address,
+    /// The header of a load balancer: missing, late or malformed, or from one that is not trusted.
+    ProxyProtocol,
     /// The limit of all connections.
     MaxConnections,
     /// The limit of connections per address.
     MaxConnectionsPerAddress,
 }
+
+/// Names of [`Refused`], in order.
+const REASONS: [&str; 4] =
+    ["address", "proxy-protocol", "max-connections", "max-connections-per-address"];
 
 /// The metrics. Clones share them.
 #[derive(Clone)]
@@ -45,7 +51,7 @@ struct Inner {
     handshakes_failed: Counter,
     accepted: Counter,
     /// In the order of [`Refused`].
-    refused: [Counter; 3],
+    refused: [Counter; 4],
     open: Gauge,
 }
 
@@ -68,7 +74,7 @@ impl HttpMetrics {
             handshakes_failed: Counter::new("tls_handshakes_failed", "Failed TLS handshakes."),
             accepted: Counter::new("http_connections_accepted", "Accepted connections.")
                 .per_thread(),
-            refused: ["address", "max-connections", "max-connections-per-address"].map(|reason| {
+            refused: REASONS.map(|reason| {
                 let help = "Refused connections, by reason.";
                 Counter::with_label("http_connections_refused", help, ("reason", reason))
             }),

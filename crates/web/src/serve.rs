@@ -14,8 +14,9 @@ use phalanx_tls::Certificates;
 
 use crate::auth::files;
 use crate::certificates;
-use crate::config::{Config, ListenerKind, LogTarget, Scheme};
-use crate::conn::accept::{AcceptContext, accept};
+use crate::config::{Arrival, Config, LogTarget, Scheme};
+use crate::conn::AcceptContext;
+use crate::conn::accept::accept;
 use crate::error::ServeError;
 use crate::log::{Reopening, Sink};
 use crate::reload::Reloader;
@@ -29,7 +30,7 @@ pub struct Server {
     stages: Stages,
     accept_stages: AcceptStages,
     /// One per entry of [`Config::listen`].
-    kinds: Vec<ListenerKind>,
+    kinds: Vec<Arrival>,
     /// Open connections.
     open: Arc<ConnectionLimit>,
 }
@@ -83,7 +84,7 @@ impl Server {
     /// If the accept operations are refused.
     pub fn accept(&self, listeners: impl IntoIterator<Item = Listener>) -> Result<(), CallError> {
         let context = self.context();
-        let kinds = self.kinds.iter().copied().chain(std::iter::repeat(ListenerKind::Plain));
+        let kinds = self.kinds.iter().copied().chain(std::iter::repeat(Arrival::PLAIN));
         for (listener, kind) in listeners.into_iter().zip(kinds) {
             let (context, control) = (context.clone(), ListenerControl::fixed(kind));
             self.stages.network.dispatch(move |_| accept(listener, control, context))?;

@@ -47,7 +47,7 @@ impl phalanx_service::Scheme for Scheme {
 impl Scheme {
     /// A listen address with this protocol.
     pub fn at(self, address: impl Into<SocketAddr>) -> Listen {
-        Listen { address: address.into(), scheme: self }
+        Listen::new(address, self)
     }
 
     /// Whether connections use WebSocket.

@@ -98,7 +98,7 @@ impl Listeners {
                 (None, true) => Scheme::Ws,
                 (None, false) => Scheme::Mqtt,
             };
-            all.push(Listen { address: (address, listener.port).into(), scheme });
+            all.push(Listen::new((address, listener.port), scheme));
             if listener.is_websocket && config.security.allowed_origins.is_empty() {
                 let what = "`allowed-origins` is \"*\", as in mosquitto; name your origins instead";
                 notes.hint(&listener.setting, what);

@@ -173,6 +173,7 @@ impl DerefMut for Server {
 fn address(schemes: &[&str], line: &str) -> SocketAddr {
     let url = line.strip_prefix("listening on ").expect("the ready line");
     let (scheme, address) = url.split_once("://").expect("a URL");
-    assert!(schemes.contains(&scheme), "{line}");
+    let plain = scheme.strip_prefix("proxy+").unwrap_or(scheme);
+    assert!(schemes.contains(&plain), "{line}");
     address.parse().expect("an address in the ready line")
 }

@@ -20,7 +20,8 @@ struct BoundAddress<S> {
 
 impl<S: Scheme> BoundAddress<S> {
     fn url(&self) -> String {
-        Listen { address: self.address, scheme: self.listen.scheme.for_clients() }.to_string()
+        let scheme = self.listen.scheme.for_clients();
+        Listen { address: self.address, scheme, ..self.listen }.to_string()
     }
 }
 

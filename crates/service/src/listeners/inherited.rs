@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpListener};
 use listenfd::ListenFd;
 use socket2::SockRef;
 
-use crate::listen::{Listen, Scheme};
+use crate::listen::{Listen, Scheme, scheme};
 
 /// Inherited listening sockets.
 #[derive(Debug)]
@@ -48,8 +48,8 @@ impl<S: Scheme> Inherited<S> {
             let address = socket.local_addr().map_err(|error| wrong(error.to_string()))?;
             // Same as for the server's own sockets; accepted connections inherit the option.
             SockRef::from(&socket).set_tcp_nodelay(true)?;
-            let (_, scheme) = *S::ALL.iter().find(|(own, _)| *own == name).unwrap_or(&S::ALL[0]);
-            Ok((Listen { address, scheme }, socket))
+            let (scheme, proxied) = scheme(name).unwrap_or((S::ALL[0].1, false));
+            Ok((Listen { address, scheme, proxied }, socket))
         });
         Ok(Self(sockets.collect::<io::Result<_>>()?))
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use phalanx_config::{Keys, Pass, Size};
 
-use crate::config::values::{ErrorPages, LogFormats, MaxQueueDelay, Networks};
+use crate::config::values::{ErrorPages, ForwardedFields, LogFormats, MaxQueueDelay, Networks};
 use crate::config::{
     AccessLog, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, Redirect, RedirectStatus,
     Rewrite, SecurityHeaders, Tls, TypeRule,
@@ -17,8 +17,8 @@ const DAY: Duration = Duration::from_secs(86_400);
 impl Keys for Config {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
         let help = "listen addresses: http://ADDR:PORT, https:// for TLS, redirect-https:// to redirect clients to TLS; \
-                    port 0 selects a free port, an address alone means http://, and a port alone 127.0.0.1; sockets \
-                    passed by systemd replace this list";
+                    proxy+ in front of the scheme expects a PROXY header on each connection; port 0 selects a free \
+                    port, an address alone means http://, and a port alone 127.0.0.1; sockets passed by systemd replace this list";
         pass.key("listen", &mut self.listen, help);
         let help = "accept HTTP/2 without TLS from clients with prior knowledge";
         pass.key("h2c", &mut self.h2c, help);
@@ -53,6 +53,11 @@ impl Config {
         pass.key_as::<Networks, _>("allow", &mut self.allow, help);
         let help = "networks whose connections are closed without a response, even if `allow` contains them";
         pass.key_as::<Networks, _>("deny", &mut self.deny, help);
+        let help = "networks of the proxies and load balancers that are trusted to name their clients; the address that \
+                    they name counts for the log, limits, allow and deny";
+        pass.key_as::<Networks, _>("real-ip-from", &mut self.real_ip_from, help);
+        let help = "request field in which trusted proxies name their client; the last address that is not trusted counts";
+        pass.key_as::<ForwardedFields, _>("real-ip-field", &mut self.real_ip_field, help);
         let address = &mut self.per_address;
         let help = "concurrent connections of one address; further ones get 429 and are closed";
         let at_least_one = Some(1)..;

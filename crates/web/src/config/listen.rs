@@ -28,7 +28,7 @@ pub type Listen = phalanx_service::Listen<Scheme>;
 impl Scheme {
     /// A listen address with this protocol.
     pub fn at(self, address: impl Into<SocketAddr>) -> Listen {
-        Listen { address: address.into(), scheme: self }
+        Listen::new(address, self)
     }
 }
 
@@ -43,8 +43,24 @@ pub enum ListenerKind {
     RedirectHttps(u16),
 }
 
+/// How connections of a listener begin.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// The protocol.
+    pub kind: ListenerKind,
+    /// Whether a PROXY header comes first.
+    pub proxied: bool,
+}
+
+impl Arrival {
+    /// Plain HTTP.
+    pub(crate) const PLAIN: Self = Self { kind: ListenerKind::Plain, proxied: false };
+}
+
 impl phalanx_service::Scheme for Scheme {
-    type Kind = ListenerKind;
+    type Kind = Arrival;
+
+    const PROXIED: bool = true;
 
     const ALL: &'static [(&'static str, Self)] =
         &[("http", Self::Http), ("https", Self::Https), ("redirect-https", Self::RedirectHttps)];
@@ -57,11 +73,12 @@ impl phalanx_service::Scheme for Scheme {
         if self == Self::RedirectHttps { Self::Http } else { self }
     }
 
-    fn kind(listen: Listen, tls_port: Option<u16>) -> ListenerKind {
-        match (listen.scheme, tls_port) {
+    fn kind(listen: Listen, tls_port: Option<u16>) -> Arrival {
+        let kind = match (listen.scheme, tls_port) {
             (Self::Https, _) => ListenerKind::Tls,
             (Self::RedirectHttps, Some(port)) => ListenerKind::RedirectHttps(port),
             _ => ListenerKind::Plain,
-        }
+        };
+        Arrival { kind, proxied: listen.proxied }
     }
 }

@@ -15,10 +15,10 @@ use phalanx_http::Limits;
 
 pub use host::{HostConfig, Symlinks, Tls, UnknownHost};
 pub use limits::{AccessLog, LogFormat, LogTarget, PerAddress, SendMode, Timeouts};
-pub(crate) use listen::ListenerKind;
+pub(crate) use listen::{Arrival, ListenerKind};
 pub use listen::{Listen, Scheme};
 pub use phalanx_config::{ConfigError, Origins};
-pub use phalanx_guard::Network;
+pub use phalanx_guard::{ForwardedField, Network};
 pub use phalanx_service::RuntimeConfig;
 pub use rules::{
     Auth, CacheRule, Cors, HeaderRule, Redirect, RedirectStatus, Rewrite, SecurityHeaders, TypeRule,
@@ -60,6 +60,10 @@ pub struct Config {
     pub allow: Vec<Network>,
     /// Networks whose connections are closed, even if `allow` contains them.
     pub deny: Vec<Network>,
+    /// Networks of proxies and load balancers that are trusted to name their clients.
+    pub real_ip_from: Vec<Network>,
+    /// The request field in which they name them.
+    pub real_ip_field: ForwardedField,
     /// Access log; `None` disables it.
     pub access_log: Option<AccessLog>,
     /// Path of the health check; `None` disables it.
@@ -88,6 +92,8 @@ impl Config {
             per_address: PerAddress::default(),
             allow: Vec::new(),
             deny: Vec::new(),
+            real_ip_from: Vec::new(),
+            real_ip_field: ForwardedField::default(),
             access_log: None,
             health: None,
             hash_seed: None,

@@ -17,6 +17,8 @@ impl Config {
             per_address: self.per_address,
             allow: self.allow.clone(),
             deny: self.deny.clone(),
+            real_ip_from: self.real_ip_from.clone(),
+            real_ip_field: self.real_ip_field,
             hosts: self.hosts.clone(),
             ..running.clone()
         }
@@ -28,6 +30,7 @@ mod tests {
     use phalanx_config::differences;
 
     use super::*;
+    use crate::config::ForwardedField;
 
     #[test]
     fn unchangeable_keys_are_reported() {
@@ -37,6 +40,8 @@ mod tests {
         new.per_address.burst = 3;
         new.allow = vec!["10.0.0.0/8".parse().unwrap()];
         new.deny = vec!["10.0.0.1".parse().unwrap()];
+        new.real_ip_from = new.deny.clone();
+        new.real_ip_field = ForwardedField::Forwarded;
         assert_eq!(differences(&new, &new.over(&running)), [""; 0]);
         (new.cache_bytes, new.runtime.workers) = (7, 3);
         new.access_log = Some(Default::default());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use phalanx_config::{Given, Value, Written, choices, integer};
 
 use crate::config::{
-    LogFormat, LogTarget, Network, RedirectStatus, SendMode, Symlinks, UnknownHost,
+    ForwardedField, LogFormat, LogTarget, Network, RedirectStatus, SendMode, Symlinks, UnknownHost,
 };
 
 /// Error pages by status, such as `404=404.html`.
@@ -88,12 +88,17 @@ impl Value<Option<Duration>> for MaxQueueDelay {
 /// Formats of the access log.
 pub(super) struct LogFormats;
 
+/// Fields in which proxies name their clients.
+pub(super) struct ForwardedFields;
+
 choices! {
     Symlinks as Symlinks: Symlinks::Deny = "deny", Symlinks::OwnerMatches = "owner-matches",
         Symlinks::Follow = "follow";
     SendMode as SendMode: SendMode::ZeroCopy = "zero-copy", SendMode::Copy = "copy";
     UnknownHost as UnknownHost: UnknownHost::First = "first", UnknownHost::NotFound = "404",
         UnknownHost::Misdirected = "421";
+    ForwardedFields as ForwardedField: ForwardedField::XForwardedFor = "x-forwarded-for",
+        ForwardedField::Forwarded = "forwarded";
     LogFormats as LogFormat: LogFormat::Common = "common", LogFormat::Combined = "combined",
         LogFormat::Json = "json";
 }

@@ -1,165 +1,62 @@
-//! Accept loops, and the first steps of a connection.
+//! Accept loops.
 
-use std::cell::Cell;
-use std::rc::Rc;
-use std::sync::Arc;
-
-use phalanx::SharedStage;
-use phalanx::net::{IoTimeout, Listener, Stream};
-use phalanx::overload::Admission;
+use phalanx::net::Listener;
 use phalanx_http::Status;
-use phalanx_service::{ConnectionLimit, ListenerControl};
-use phalanx_tls::{Failed, TlsStages, Wire};
+use phalanx_service::ListenerControl;
 
-use crate::config::ListenerKind;
-use crate::conn::reject::reject;
-use crate::http1::Connection;
-use crate::http2;
+use crate::config::Arrival;
+use crate::conn::begin::{AcceptContext, Arrived};
+use crate::conn::proxied::proxied;
 use crate::metrics::Refused;
-use crate::site::{CurrentSite, Site};
-use crate::socket::peer::Peer;
-use crate::stages::{AcceptStages, HTTP2, Stages};
-
-/// State shared by the listeners of one processor.
-#[derive(Clone)]
-pub(crate) struct AcceptContext {
-    stages: Stages,
-    accept_stages: AcceptStages,
-    current: CurrentSite,
-    entry: Option<Admission>,
-    /// Open connections of all processors.
-    open: Arc<ConnectionLimit>,
-    /// Connections of this processor that are being rejected.
-    rejections: Rc<Cell<usize>>,
-}
-
-impl AcceptContext {
-    pub(crate) fn new(
-        stages: Stages,
-        accept_stages: AcceptStages,
-        current: CurrentSite,
-        open: Arc<ConnectionLimit>,
-    ) -> Self {
-        let entry = current.load().max_queue_delay.map(Admission::with_target);
-        Self { stages, accept_stages, current, entry, open, rejections: Rc::default() }
-    }
-}
-
-/// Rejects a connection with `status`. On a TLS listener the connection is closed without a response,
-/// which would require a handshake that the server has no capacity for.
-fn reject_at(
-    kind: ListenerKind,
-    stream: Stream,
-    refusals: SharedStage<()>,
-    rejections: &Rc<Cell<usize>>,
-    most: usize,
-    status: Status,
-) {
-    if !matches!(kind, ListenerKind::Tls) {
-        reject(stream, refusals, rejections, most, status);
-    }
-}
-
-/// Whether the rules about addresses admit the client. A client that is refused gets no response, so that a flood of them
-/// costs little and does not displace responses to others.
-fn is_admitted(stream: &Stream, site: &Site) -> bool {
-    let Some(rules) = &site.address_rules else { return true };
-    // The call fails if the client has disconnected.
-    stream.peer_addr().is_ok_and(|address| rules.admits(address.ip()))
-}
+use crate::socket::peer;
 
 /// Accepts until the program shuts down or the listener closes. Each connection becomes an operation of the
 /// control stage.
 pub(crate) async fn accept(
     listener: Listener,
-    mut control: ListenerControl<ListenerKind>,
+    mut control: ListenerControl<Arrival>,
     context: AcceptContext,
 ) {
-    let AcceptContext {
-        stages,
-        accept_stages: AcceptStages { refusals, tls },
-        current,
-        entry,
-        open,
-        rejections,
-    } = context;
-    let mut site = current.load();
+    let mut site = context.current.load();
     loop {
         // Do not accept while the queue is full.
-        stages.control.wait_for_capacity().await;
+        context.stages.control.wait_for_capacity().await;
         let Some(stream) = control.next(&listener).await else { return };
-        current.refresh(&mut site);
+        context.current.refresh(&mut site);
         // A connection that another processor has served was admitted there. Only plain ones move, and such a connection
         // stays plain if a reload has changed its listener.
-        let (kind, most_open) = match stream.has_moved() {
-            true => (ListenerKind::Plain, usize::MAX),
+        let has_moved = stream.has_moved();
+        let (Arrival { kind, proxied: is_proxied }, most_open) = match has_moved {
+            true => (Arrival::PLAIN, usize::MAX),
             false => (control.kind(), site.max_connections),
         };
-        if !stream.has_moved() && !is_admitted(&stream, &site) {
-            site.metrics.refused(Refused::Address);
+        let Some(address) = peer::address(&stream, &site, context.stages) else { continue };
+        let is_trusted = site.trusts(address);
+        // The clients that a trusted proxy names are admitted or refused later, one by one. A client that is refused gets no response,
+        // so that a flood of them costs little and does not displace responses to others.
+        let refusal = match is_proxied {
+            true => (!is_trusted).then_some(Refused::ProxyProtocol),
+            false => {
+                (!has_moved && !is_trusted && !site.admits(address)).then_some(Refused::Address)
+            }
+        };
+        if let Some(refusal) = refusal {
+            site.metrics.refused(refusal);
             continue;
         }
-        let most = site.max_rejections;
-        let Some(permit) = open.try_acquire(most_open) else {
+        let Some(permit) = context.open.try_acquire(most_open) else {
             site.metrics.refused(Refused::MaxConnections);
-            reject_at(kind, stream, refusals, &rejections, most, Status::ServiceUnavailable);
+            context.reject(kind, stream, &site, Status::ServiceUnavailable);
             continue;
         };
-        let Ok(peer) = Peer::of(&stream, &site, stages) else {
-            site.metrics.refused(Refused::MaxConnectionsPerAddress);
-            reject_at(kind, stream, refusals, &rejections, most, Status::TooManyRequests);
-            continue;
-        };
-        let peer = Peer { permit: Some(permit), ..peer };
-        let (current, entry) = (current.clone(), entry.clone());
-        // If the operation limit is reached, the connection closes; a later one may fit.
-        let _ = match kind {
-            ListenerKind::Plain => {
-                let connection = Connection::new(stream.into(), stages, current, entry, peer);
-                stages.control.dispatch(move |_| connection.serve())
+        let arrived = Arrived { stream, kind, address, permit, is_named: false };
+        match is_proxied {
+            true => {
+                let (control, context) = (context.stages.control, context.clone());
+                // If the operation limit is reached, the connection closes; a later one may fit.
+                let _ = control.dispatch(move |_| proxied(arrived, context));
             }
-            // A separate future, so that connections without TLS do not reserve its memory.
-            ListenerKind::Tls => stages
-                .control
-                .dispatch(move |_| handshake(stream, tls, stages, current, entry, peer)),
-            ListenerKind::RedirectHttps(port) => {
-                let connection = Connection::new(stream.into(), stages, current, entry, peer);
-                stages.control.dispatch(move |_| connection.redirecting_to_https(port).serve())
-            }
-        };
-    }
-}
-
-/// Performs the TLS handshake, then serves the negotiated protocol.
-async fn handshake(
-    stream: Stream,
-    tls: Option<TlsStages>,
-    stages: Stages,
-    current: CurrentSite,
-    entry: Option<Admission>,
-    peer: Peer,
-) {
-    let Some(tls) = tls else { return };
-    let site = current.load();
-    match tls.handshake(stream, IoTimeout::after(site.timeouts.handshake).until_shutdown()).await {
-        Ok(stream) if stream.speaks(HTTP2) => {
-            let transport = Rc::new(Wire::Tls(stream));
-            http2::connection::dispatch(transport, stages, current, entry, peer, Vec::new());
+            false => context.begin(arrived, &site),
         }
-        Ok(stream) => {
-            let transport = Wire::Tls(stream);
-            Connection::new(transport, stages, current, entry, peer).serve().await;
-        }
-        // A browser displays this to a user who typed `http`.
-        Err(Some(Failed { stream, plain: true })) => {
-            site.metrics.handshake_failed();
-            // Boxed, so that not every TLS connection reserves its memory.
-            Box::pin(
-                Connection::new(stream.into(), stages, current, entry, peer).reject_plain_http(),
-            )
-            .await;
-        }
-        Err(Some(_)) => site.metrics.handshake_failed(),
-        Err(None) => (),
     }
 }

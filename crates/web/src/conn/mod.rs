@@ -1,4 +1,8 @@
 //! New connections: accepting, the TLS handshake, and the choice of the protocol.
 
 pub(crate) mod accept;
+mod begin;
+mod proxied;
 mod reject;
+
+pub(crate) use begin::AcceptContext;

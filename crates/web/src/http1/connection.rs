@@ -21,7 +21,7 @@ use crate::respond::refusal::{error_page, plain_http_page};
 use crate::respond::respond;
 use crate::respond::writer::ResponseWriter;
 use crate::site::{CurrentSite, Site};
-use crate::socket::peer::Peer;
+use crate::socket::peer::{Peer, named};
 use crate::stages::Stages;
 
 /// A client's HTTP/1.1 connection.
@@ -45,7 +45,7 @@ pub(crate) struct Connection {
     pub(super) out: ResponseWriter,
     /// Buffer for the decoded path, reused between requests.
     pub(super) path: Vec<u8>,
-    peer: Peer,
+    pub(super) peer: Peer,
     /// If set, every request is redirected to this TLS port.
     pub(super) https: Option<u16>,
 }
@@ -146,7 +146,7 @@ impl Connection {
             path,
             entry,
             permit,
-            peer: Peer { open, recorder, .. },
+            peer: Peer { open, recorder, proxy, .. },
             https,
             ..
         } = self;
@@ -166,8 +166,9 @@ impl Connection {
             }
             Err(reject) => return self.refuse(reject.status, error_page).await,
         };
+        let named = named(proxy.as_deref(), &request, site);
         if let Some(recorder) = recorder {
-            recorder.request(&request, begun.unwrap_or_else(now));
+            recorder.request(&request, named, begun.unwrap_or_else(now));
         }
         out.buffer.begin();
         *begun = None;
@@ -185,8 +186,11 @@ impl Connection {
         };
         let expects = body.is_some() && request.expect_continue;
         let reply = if expects { reply.closing() } else { reply };
-        let context = RequestContext { site, entry, open: open.as_ref(), https: *https };
-        let answered = if admit(&mut out.buffer, &context, permit, &request, reply) {
+        let is_admitted = {
+            let context = RequestContext { site, entry, open: open.as_ref(), named, https: *https };
+            admit(&mut out.buffer, &context, permit, &request, reply)
+        };
+        let answered = if is_admitted {
             respond(out, *stages, site, path, &request, reply).await
         } else {
             out.send_if_full().await

@@ -33,7 +33,8 @@ impl Connection {
             Some(begun) => IoTimeout::after(timeouts.request.saturating_sub(now() - begun)),
         };
         // Between two requests, the connection has no state but its socket.
-        let may_move = has_answered && self.input.is_empty() && self.https.is_none();
+        let may_move =
+            has_answered && self.input.is_empty() && self.https.is_none() && !self.peer.is_named;
         let received = match may_move {
             true => self.receive_more::<true>(timeout).await,
             false => self.receive_more::<false>(timeout).await,

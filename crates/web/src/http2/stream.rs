@@ -21,7 +21,7 @@ use crate::respond::writer::ResponseWriter;
 use crate::site::{CurrentSite, Site};
 use crate::socket::buffers;
 use crate::socket::gauge_guard::GaugeGuard;
-use crate::socket::peer::Peer;
+use crate::socket::peer::{Peer, named};
 use crate::stages::Stages;
 
 /// State shared by a connection's streams.
@@ -117,11 +117,12 @@ async fn serve(
     };
     let answered = match parsed {
         Ok(request) => {
+            let named = named(peer.proxy.as_deref(), &request, &site);
             if let Some(recorder) = &mut recorder {
-                recorder.request(&request, began);
+                recorder.request(&request, named, began);
             }
             let (reply, open) = (Reply::to(&request), peer.open.as_ref());
-            let context = RequestContext { site: &site, entry, open, https: None };
+            let context = RequestContext { site: &site, entry, open, named, https: None };
             if admit(&mut out.buffer, &context, &mut permit, &request, reply) {
                 respond(&mut out, *stages, &site, &mut path, &request, reply).await
             } else {

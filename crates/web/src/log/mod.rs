@@ -65,11 +65,18 @@ impl AccessRecorder {
         Self::new(self.log, self.address)
     }
 
-    /// Records a request before it is answered. Its first byte arrived at `began`.
-    pub(crate) fn request(&mut self, request: &Request<'_>, began: Duration) {
+    /// Records a request before it is answered. Its first byte arrived at `began`. A trusted proxy has `named` its
+    /// client.
+    pub(crate) fn request(
+        &mut self,
+        request: &Request<'_>,
+        named: Option<IpAddr>,
+        began: Duration,
+    ) {
         let host = request.host.unwrap_or_default().as_bytes();
         let [referer, agent] = [request.referer, request.user_agent].map(Option::unwrap_or_default);
-        self.records().push(began, &request.line().map(str::as_bytes), [host, referer, agent]);
+        let (address, line) = (named.unwrap_or(self.address), request.line().map(str::as_bytes));
+        self.records().push(address, began, &line, [host, referer, agent]);
         self.is_open = true;
     }
 
@@ -77,7 +84,8 @@ impl AccessRecorder {
     /// recorded request is not finished.
     pub(crate) fn rejected(&mut self, line: &[&[u8]], began: Duration) {
         if !self.is_open {
-            self.records().push(began, line, [b"", b"", b""]);
+            let address = self.address;
+            self.records().push(address, began, line, [b"", b"", b""]);
             self.is_open = true;
         }
     }
@@ -99,7 +107,7 @@ impl AccessRecorder {
     }
 
     fn records(&mut self) -> &mut LogRecords {
-        self.records.get_or_insert_with(|| LogRecords::of(self.address))
+        self.records.get_or_insert_with(LogRecords::pooled)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Records of answered requests. The text of several requests is stored in one pooled buffer.
 
 use std::cell::RefCell;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use phalanx_http::{Access, LogFormat, LogTime};
@@ -15,7 +15,6 @@ const MAX_POOLED_TEXT_BYTES: usize = 8 * 1024;
 
 /// Records of a connection's requests.
 pub(crate) struct LogRecords {
-    address: IpAddr,
     requests: Vec<LogRecord>,
     text: Vec<u8>,
     /// Time when the responses were sent.
@@ -24,6 +23,7 @@ pub(crate) struct LogRecords {
 
 /// Record of one request.
 struct LogRecord {
+    address: IpAddr,
     began: Duration,
     bytes: u64,
     status: u16,
@@ -36,18 +36,11 @@ thread_local! {
 }
 
 impl LogRecords {
-    /// Takes empty records from the pool, for a connection from `address`.
-    pub(super) fn of(address: IpAddr) -> Box<Self> {
-        let mut records = POOL.with_borrow_mut(Vec::pop).unwrap_or_else(|| {
-            Box::new(Self {
-                address: Ipv4Addr::UNSPECIFIED.into(),
-                requests: Vec::new(),
-                text: Vec::new(),
-                left: Duration::ZERO,
-            })
-        });
-        records.address = address;
-        records
+    /// Takes empty records from the pool.
+    pub(super) fn pooled() -> Box<Self> {
+        POOL.with_borrow_mut(Vec::pop).unwrap_or_else(|| {
+            Box::new(Self { requests: Vec::new(), text: Vec::new(), left: Duration::ZERO })
+        })
     }
 
     /// Returns the memory to the pool.
@@ -66,13 +59,19 @@ impl LogRecords {
         self.requests.len()
     }
 
-    /// Adds a request with the pieces of its line, and the other texts.
-    pub(super) fn push(&mut self, began: Duration, line: &[&[u8]], texts: [&[u8]; TEXTS - 2]) {
+    /// Adds a request from `address` with the pieces of its line, and the other texts.
+    pub(super) fn push(
+        &mut self,
+        address: IpAddr,
+        began: Duration,
+        line: &[&[u8]],
+        texts: [&[u8]; TEXTS - 2],
+    ) {
         let [host, referer, agent] = texts.map(|text| [text]);
         let lengths = [line, &host, &referer, &agent].map(|pieces| self.push_text(pieces));
         let [line, host, referer, agent] = lengths;
         let lengths = [line, host, referer, agent, 0];
-        self.requests.push(LogRecord { began, bytes: 0, status: 0, lengths });
+        self.requests.push(LogRecord { address, began, bytes: 0, status: 0, lengths });
     }
 
     /// Appends a text in pieces, truncated to what its length field can represent.
@@ -116,7 +115,7 @@ impl LogRecords {
             };
             let [line, host, referer, agent, user] = std::array::from_fn(&mut next);
             let access = Access {
-                address: self.address,
+                address: record.address,
                 user,
                 host,
                 line,
@@ -136,13 +135,15 @@ impl LogRecords {
 mod tests {
     use super::*;
 
+    const LOCALHOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
     #[test]
     fn lines_of_a_connection() {
-        let mut records = LogRecords::of(Ipv4Addr::LOCALHOST.into());
+        let mut records = LogRecords::pooled();
         let second = Duration::from_secs(1);
-        records.push(second, &[b"GET", b" /a HTTP/1.1"], [b"h", b"", b"agent"]);
+        records.push(LOCALHOST, second, &[b"GET", b" /a HTTP/1.1"], [b"h", b"", b"agent"]);
         records.finish(200, 5);
-        records.push(2 * second, &[b"GET /b HTTP/1.1"], [b"h", b"from", b""]);
+        records.push(LOCALHOST, 2 * second, &[b"GET /b HTTP/1.1"], [b"h", b"from", b""]);
         records.user(b"eve");
         records.finish(401, 0);
         records.left = 3 * second;
@@ -153,13 +154,18 @@ mod tests {
              127.0.0.1 - eve [01/Jan/1970:00:00:02 +0000] \"GET /b HTTP/1.1\" 401 0 \"from\" \"-\"\n";
         assert_eq!(String::from_utf8(out).unwrap(), wanted);
         records.recycle();
-        assert_eq!(LogRecords::of(Ipv4Addr::LOCALHOST.into()).len(), 0);
+        assert_eq!(LogRecords::pooled().len(), 0);
     }
 
     #[test]
     fn long_text_is_truncated() {
-        let mut records = LogRecords::of(Ipv4Addr::LOCALHOST.into());
-        records.push(Duration::ZERO, &[b"GET ", &[b'x'; 70_000], b" "], [b"h", b"", b"end"]);
+        let mut records = LogRecords::pooled();
+        records.push(
+            LOCALHOST,
+            Duration::ZERO,
+            &[b"GET ", &[b'x'; 70_000], b" "],
+            [b"h", b"", b"end"],
+        );
         let mut out = Vec::new();
         records.write(LogFormat::Combined, Duration::ZERO, &mut LogTime::default(), &mut out);
         assert!(out.ends_with(b"\"-\" \"end\"\n"));

@@ -1,6 +1,8 @@
 //! Admission of one request, for both versions of HTTP.
 
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use phalanx::overload::{Admission, Permit};
 use phalanx::time::now;
@@ -9,7 +11,7 @@ use phalanx_http::{Reply, Request, ResponseBuffer, Status};
 
 use crate::respond::health;
 use crate::respond::redirect::redirect_to_https;
-use crate::respond::refusal::{refuse, refuse_for};
+use crate::respond::refusal::{error_page, refuse, refuse_for};
 use crate::site::Site;
 
 /// Inputs of the admission decision, except the request.
@@ -17,10 +19,26 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) site: &'a Arc<Site>,
     /// Overload control; `None` admits every request.
     pub(crate) entry: &'a Option<Admission>,
-    /// Limits of the client's address.
+    /// Limits of the connection's address.
     pub(crate) open: Option<&'a Open>,
+    /// The client that a trusted proxy has named.
+    pub(crate) named: Option<IpAddr>,
     /// If set, every request is redirected to this TLS port.
     pub(crate) https: Option<u16>,
+}
+
+impl RequestContext<'_> {
+    /// Counts the request for the limit of its client.
+    ///
+    /// # Errors
+    /// If there are too many: the time until the next one is admitted.
+    fn count(&self) -> Result<(), Duration> {
+        match (self.named, &self.site.addresses, self.open) {
+            (Some(named), Some(limits), _) => limits.request(self.site.address_key(named), now()),
+            (None, _, Some(open)) => open.request(now()),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Decides whether to admit a request. Returns true if it is admitted, with a permit in `permit` where
@@ -40,7 +58,11 @@ pub(crate) fn admit(
         health::answer(out, reply);
         return false;
     }
-    if let Some(Err(wait)) = context.open.map(|open| open.request(now())) {
+    if context.named.is_some_and(|named| !context.site.admits(named)) {
+        error_page(out, Status::Forbidden, reply);
+        return false;
+    }
+    if let Err(wait) = context.count() {
         refuse_for(out, wait, reply);
         return false;
     }

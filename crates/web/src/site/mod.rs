@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
-use phalanx_guard::{AddressKey, AddressRules, Addresses, Bounds, client};
+use phalanx_guard::{AddressKey, AddressRules, Addresses, Bounds, TrustedProxies, client};
 use phalanx_http::{Limits, Status};
 
 pub(crate) use blocking::BlockingStages;
@@ -71,6 +71,8 @@ pub(crate) struct Site {
     pub(crate) addresses: Option<Arc<Addresses>>,
     /// Addresses that may connect; `None` admits all.
     pub(crate) address_rules: Option<AddressRules>,
+    /// Proxies that name their clients; `None` if none is trusted.
+    pub(crate) proxies: Option<TrustedProxies>,
     /// Path of the health check.
     pub(crate) health: Option<Box<str>>,
     /// Blocking stages; the same in all versions. Not in `Stages`, because every request holds one.
@@ -169,6 +171,7 @@ impl Site {
             max_queue_delay: config.max_queue_delay,
             addresses,
             address_rules: AddressRules::new(&config.allow, &config.deny),
+            proxies: TrustedProxies::new(&config.real_ip_from, config.real_ip_field),
             health: config.health.as_deref().map(Into::into),
             blocking: old.map(|old| old.blocking.clone()).unwrap_or_default(),
             memory: old.map_or_else(|| Memory::new(config.cache_bytes), |old| old.memory.clone()),
@@ -223,6 +226,21 @@ impl Site {
     /// Cache key of a host's path.
     pub(crate) fn key(&self, host: HostId, path: &[u8]) -> u64 {
         self.paths.hash_one((host, path))
+    }
+
+    /// Whether a client with this address is admitted.
+    pub(crate) fn admits(&self, address: IpAddr) -> bool {
+        self.address_rules.as_ref().is_none_or(|rules| rules.admits(address))
+    }
+
+    /// Whether this is the address of a proxy that is trusted to name its clients.
+    pub(crate) fn trusts(&self, address: IpAddr) -> bool {
+        self.proxies.as_ref().is_some_and(|proxies| proxies.trusts(address))
+    }
+
+    /// Whether the address of a connection has an effect, apart from the log.
+    pub(crate) fn needs_addresses(&self) -> bool {
+        self.addresses.is_some() || self.address_rules.is_some() || self.proxies.is_some()
     }
 
     /// Key of a client address.

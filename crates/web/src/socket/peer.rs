@@ -1,11 +1,13 @@
-//! Information about a connection's client, for the access log and for limits per address. Without either,
-//! the address is not requested from the kernel.
+//! Information about a connection's client, for the access log and for limits per address. Without
+//! need, the address is not requested from the kernel.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
 use phalanx::net::Stream;
 use phalanx::time::now;
 use phalanx_guard::Open;
+use phalanx_http::Request;
 use phalanx_service::ConnectionPermit;
 
 use crate::log::AccessRecorder;
@@ -22,25 +24,50 @@ pub(crate) struct Peer {
     pub(crate) permit: Option<ConnectionPermit>,
     /// Log records of its requests.
     pub(crate) recorder: Option<AccessRecorder>,
+    /// The address of a trusted proxy, which names the client of each request.
+    pub(crate) proxy: Option<Box<IpAddr>>,
+    /// Whether a PROXY header has named the client. Another processor could not know it, so the connection stays.
+    pub(crate) is_named: bool,
 }
 
 /// The client's address has reached its connection limit.
 pub(crate) struct TooMany;
 
-impl Peer {
-    /// Registers a new connection, or one that another processor has admitted and served.
-    pub(crate) fn of(stream: &Stream, site: &Site, stages: Stages) -> Result<Self, TooMany> {
-        if site.addresses.is_none() && stages.log.is_none() {
-            site.metrics.accepted();
-            return Ok(Self::default());
+/// The address of a connection's client, or of the proxy that has opened it; none if it has disconnected. A process that
+/// connects to a Unix socket counts as one of this machine. Without need the kernel is not asked.
+pub(crate) fn address(stream: &Stream, site: &Site, stages: Stages) -> Option<IpAddr> {
+    if !site.needs_addresses() && stages.log.is_none() {
+        return Some(Ipv4Addr::UNSPECIFIED.into());
+    }
+    match stream.peer_addr() {
+        Ok(address) => Some(address.ip()),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            Some(Ipv4Addr::LOCALHOST.into())
         }
-        // The call fails if the client has disconnected; then the address does not matter.
-        let address =
-            stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip());
-        let open = match &site.addresses {
+        Err(_) => None,
+    }
+}
+
+/// The client that the trusted `proxy` names in a request; `None` if the connection is the client's own.
+pub(crate) fn named(proxy: Option<&IpAddr>, request: &Request<'_>, site: &Site) -> Option<IpAddr> {
+    let (proxy, proxies) = (proxy?, site.proxies.as_ref()?);
+    Some(proxies.client(*proxy, request.values(proxies.field.name())))
+}
+
+impl Peer {
+    /// Registers a new connection from `address`, or one that another processor has admitted and served. The connections
+    /// of a trusted proxy are not limited, since they are those of many clients.
+    pub(crate) fn of(
+        address: IpAddr,
+        has_moved: bool,
+        site: &Site,
+        stages: Stages,
+    ) -> Result<Self, TooMany> {
+        let is_proxy = site.trusts(address);
+        let open = match site.addresses.as_ref().filter(|_| !is_proxy) {
             Some(addresses) => {
                 let key = site.address_key(address);
-                Some(match stream.has_moved() {
+                Some(match has_moved {
                     true => addresses.open_admitted(key, now()),
                     false => addresses.open(key, now()).ok_or(TooMany)?,
                 })
@@ -52,6 +79,8 @@ impl Peer {
             open,
             permit: None,
             recorder: stages.log.map(|log| AccessRecorder::new(log, address)),
+            proxy: is_proxy.then(|| Box::new(address)),
+            is_named: false,
         })
     }
 }

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use phalanx::runtime::{ActiveProcessors, Control, DriverChoice};
 use phalanx_testkit::driver::is_tested;
 use phalanx_testkit::{TIMEOUT, tcp};
-use phalanx_web::{Config, Scheme, Serving, serve};
+use phalanx_web::{Config, Listen, Scheme, Serving, serve};
 
 /// Length of `large` from [`small_and_large`]: more than any socket buffer.
 pub(crate) const LARGE: usize = 24 << 20;
@@ -47,7 +47,8 @@ type Served = JoinHandle<Result<(), String>>;
 
 /// Starts a server on a thread.
 fn start(driver: DriverChoice, mut config: Config) -> Result<(Server, Served), String> {
-    config.listen = vec![Scheme::Http.at((Ipv4Addr::LOCALHOST, 0))];
+    let proxied = config.listen[0].proxied;
+    config.listen = vec![Listen { proxied, ..Scheme::Http.at((Ipv4Addr::LOCALHOST, 0)) }];
     let runtime = &mut config.runtime;
     (runtime.driver, runtime.signals) = (driver, false);
     let (up, is_up) = channel::<Server>();

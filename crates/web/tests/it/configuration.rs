@@ -63,6 +63,9 @@ fn errors_name_their_position() {
         ),
         ("allow = '10.0.0.1/8'", "1:9: allow: ", "did you mean \"10.0.0.0/8\"?"),
         ("deny = ['::1', 'example.org']", "1:8: deny: ", "\"example.org\" is not an IP address"),
+        ("real-ip-from = '10.0.0.1/8'", "1:16: real-ip-from: ", "did you mean"),
+        ("real-ip-field = 'via'", "1:17: real-ip-field: ", "\"forwarded\""),
+        ("listen = 'proxy+http://[::]:80'", "1:10: listen: ", "set real-ip-from"),
         ("health = 'up'", "1:10: health: ", "slash"),
         ("[host]\nlisting = 'yes'", "2:11: host.listing: ", "true or false"),
         ("[host]\nerror-pages = '200=a'", "2:15: host.error-pages: ", "200"),
@@ -117,10 +120,11 @@ fn errors_name_their_position() {
 #[test]
 fn keys_are_read() {
     let text = "
-        listen = ['127.0.0.1:80', 'https://[::]:443']
+        listen = ['127.0.0.1:80', 'proxy+https://[::]:443']
         max-queue-delay = '0'
         allow = '10.0.0.0/8'
         deny = ['10.0.0.1', '2001:db8::/32']
+        real-ip-from = '10.0.0.0/8'
         [host]
         index = 'home.html'
         security-headers = true
@@ -129,7 +133,8 @@ fn keys_are_read() {
         cache-control = [{ path = '*.css', value = 'no-cache' }]
     ";
     let config = Config::parse(text).unwrap();
-    assert_eq!(config.listen[1], "https://[::]:443".parse().unwrap());
+    assert_eq!(config.listen[1], "proxy+https://[::]:443".parse().unwrap());
+    assert!(config.listen[1].proxied && config.listen[1].is_tls());
     assert_eq!(config.max_queue_delay, None);
     assert_eq!((config.allow.len(), config.deny[1].to_string()), (1, "2001:db8::/32".into()));
     let host = &config.hosts[0];

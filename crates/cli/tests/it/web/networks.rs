@@ -1,4 +1,4 @@
-//! `allow` and `deny`: which addresses may connect.
+//! `allow` and `deny`: which addresses may connect. `real-ip-from`: which may name their clients.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,7 +13,12 @@ use crate::on_each_driver;
 use crate::server::{Server, bare};
 use crate::web::openmetrics::parse;
 
-on_each_driver!(lists_apply_to_new_connections, refused_before_tls, mapped_addresses_are_ipv4);
+on_each_driver!(
+    lists_apply_to_new_connections,
+    refused_before_tls,
+    mapped_addresses_are_ipv4,
+    named_by_load_balancers,
+);
 
 /// Requests `/file` with curl from a loopback address. Returns the body, or curl's exit status if there is no response.
 fn ask(server: SocketAddr, from: &str) -> Result<String, i32> {
@@ -108,4 +113,40 @@ fn mapped_addresses_are_ipv4(driver: &'static str) {
     is_refused(server.address, "127.0.0.2");
     let url = format!("http://[::1]:{}/file", server.address.port());
     assert!(!curl(&[&url]).status.success(), "::1 is not allowed");
+}
+
+/// A load balancer names a proxy in a PROXY header, and the proxy a client in a field, over TLS and HTTP/2.
+fn named_by_load_balancers(driver: &'static str) {
+    let site = Site::new();
+    site.file("file", "content");
+    let authority = Authority::new();
+    let pair = authority.sign("a", &["a.test"]);
+    let [_, certificate, _, key] = pair.arguments();
+    let config = |trusted| {
+        format!(
+            "listen = 'proxy+https://127.0.0.1:0'\nreal-ip-from = '{trusted}'\ndeny = '192.0.2.0/24'\n\
+             runtime.admin = '127.0.0.1:0'\n[host]\nroot = 'root'\n\
+             tls = {{ certificate = '{certificate}', key = '{key}' }}\n"
+        )
+    };
+    let server = Server::configured(driver, site.outside(), &config("127.0.0.0/8"), &[]);
+    let url = format!("https://127.0.0.1:{}/file", server.address.port());
+    let ask = |more: &[&str]| {
+        let own = ["--insecure", "-w", " %{http_code} %{http_version}", &url];
+        let output = curl(&[&own, more].concat());
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let header = "--haproxy-protocol";
+    assert_eq!(ask(&[header]), "content 200 2");
+    assert_eq!(ask(&[header, "-H", "X-Forwarded-For: 192.0.2.1, 198.51.100.1"]), "content 200 2");
+    let denied = ask(&[header, "-H", "X-Forwarded-For: 192.0.2.1"]);
+    assert!(denied.ends_with(" 403 2"), "{denied}");
+    assert_eq!(refused(&server, "proxy-protocol"), 0.0);
+    assert_eq!(ask(&[]), " 000 0");
+    assert_eq!(refused(&server, "proxy-protocol"), 1.0);
+    fs::write(site.outside().join("web.toml"), config("10.0.0.0/8")).unwrap();
+    server.signal(Signal::HUP);
+    eventually("the reload", || server.stderr().contains("phalanx: reloaded").then_some(()));
+    assert_eq!(ask(&[header]), " 000 0");
+    assert_eq!(refused(&server, "proxy-protocol"), 2.0);
 }

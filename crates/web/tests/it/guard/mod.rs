@@ -5,4 +5,5 @@ mod addresses;
 mod harness;
 mod health;
 mod log;
+mod proxies;
 mod slow;

@@ -1,0 +1,130 @@
+//! The first steps of a connection whose client is known: limits, the TLS handshake, and the choice of the protocol.
+
+use std::cell::Cell;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use phalanx::net::{IoTimeout, Stream};
+use phalanx::overload::Admission;
+use phalanx_http::Status;
+use phalanx_service::{ConnectionLimit, ConnectionPermit};
+use phalanx_tls::{Failed, TlsStages, Wire};
+
+use crate::config::ListenerKind;
+use crate::conn::reject::reject;
+use crate::http1::Connection;
+use crate::http2;
+use crate::metrics::Refused;
+use crate::site::{CurrentSite, Site};
+use crate::socket::peer::Peer;
+use crate::stages::{AcceptStages, HTTP2, Stages};
+
+/// State shared by the listeners of one processor.
+#[derive(Clone)]
+pub(crate) struct AcceptContext {
+    pub(super) stages: Stages,
+    accept_stages: AcceptStages,
+    pub(super) current: CurrentSite,
+    entry: Option<Admission>,
+    /// Open connections of all processors.
+    pub(super) open: Arc<ConnectionLimit>,
+    /// Connections of this processor that are being rejected.
+    rejections: Rc<Cell<usize>>,
+}
+
+/// A connection before its first byte.
+pub(super) struct Arrived {
+    pub(super) stream: Stream,
+    pub(super) kind: ListenerKind,
+    /// The address of its client, as far as known.
+    pub(super) address: IpAddr,
+    pub(super) permit: ConnectionPermit,
+    /// Whether a PROXY header has named the client.
+    pub(super) is_named: bool,
+}
+
+impl AcceptContext {
+    pub(crate) fn new(
+        stages: Stages,
+        accept_stages: AcceptStages,
+        current: CurrentSite,
+        open: Arc<ConnectionLimit>,
+    ) -> Self {
+        let entry = current.load().max_queue_delay.map(Admission::with_target);
+        Self { stages, accept_stages, current, entry, open, rejections: Rc::default() }
+    }
+
+    /// Rejects a connection with `status`. On a TLS listener the connection is closed without a response,
+    /// which would require a handshake that the server has no capacity for.
+    pub(super) fn reject(&self, kind: ListenerKind, stream: Stream, site: &Site, status: Status) {
+        if !matches!(kind, ListenerKind::Tls) {
+            let (refusals, most) = (self.accept_stages.refusals, site.max_rejections);
+            reject(stream, refusals, &self.rejections, most, status);
+        }
+    }
+
+    /// Starts the operation that serves a connection.
+    pub(super) fn begin(&self, arrived: Arrived, site: &Site) {
+        let Arrived { stream, kind, address, permit, is_named } = arrived;
+        let stages = self.stages;
+        let Ok(peer) = Peer::of(address, stream.has_moved(), site, stages) else {
+            site.metrics.refused(Refused::MaxConnectionsPerAddress);
+            return self.reject(kind, stream, site, Status::TooManyRequests);
+        };
+        let peer = Peer { permit: Some(permit), is_named, ..peer };
+        let (current, entry) = (self.current.clone(), self.entry.clone());
+        // If the operation limit is reached, the connection closes; a later one may fit.
+        let _ = match kind {
+            ListenerKind::Plain => {
+                let connection = Connection::new(stream.into(), stages, current, entry, peer);
+                stages.control.dispatch(move |_| connection.serve())
+            }
+            // A separate future, so that connections without TLS do not reserve its memory.
+            ListenerKind::Tls => {
+                let tls = self.accept_stages.tls;
+                stages
+                    .control
+                    .dispatch(move |_| handshake(stream, tls, stages, current, entry, peer))
+            }
+            ListenerKind::RedirectHttps(port) => {
+                let connection = Connection::new(stream.into(), stages, current, entry, peer);
+                stages.control.dispatch(move |_| connection.redirecting_to_https(port).serve())
+            }
+        };
+    }
+}
+
+/// Performs the TLS handshake, then serves the negotiated protocol.
+async fn handshake(
+    stream: Stream,
+    tls: Option<TlsStages>,
+    stages: Stages,
+    current: CurrentSite,
+    entry: Option<Admission>,
+    peer: Peer,
+) {
+    let Some(tls) = tls else { return };
+    let site = current.load();
+    match tls.handshake(stream, IoTimeout::after(site.timeouts.handshake).until_shutdown()).await {
+        Ok(stream) if stream.speaks(HTTP2) => {
+            let transport = Rc::new(Wire::Tls(stream));
+            http2::connection::dispatch(transport, stages, current, entry, peer, Vec::new());
+        }
+        Ok(stream) => {
+            let transport = Wire::Tls(stream);
+            Connection::new(transport, stages, current, entry, peer).serve().await;
+        }
+        // A browser displays this to a user who typed `http`.
+        Err(Some(Failed { stream, plain: true })) => {
+            site.metrics.handshake_failed();
+            // Boxed, so that not every TLS connection reserves its memory.
+            Box::pin(
+                Connection::new(stream.into(), stages, current, entry, peer).reject_plain_http(),
+            )
+            .await;
+        }
+        Err(Some(_)) => site.metrics.handshake_failed(),
+        Err(None) => (),
+    }
+}

@@ -1,0 +1,55 @@
+//! Connections of a load balancer that names the client in a PROXY header.
+
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use phalanx::net::{IoTimeout, Stream};
+use phalanx::time::now;
+use phalanx_guard::proxy_protocol::{missing, source};
+
+use crate::conn::begin::{AcceptContext, Arrived};
+use crate::metrics::Refused;
+
+/// Reads the header of a connection from a trusted load balancer, then serves the client that it names. A connection
+/// without a valid header is closed without a response.
+pub(super) async fn proxied(arrived: Arrived, context: AcceptContext) {
+    let mut site = context.current.load();
+    let named = read(&arrived.stream, site.timeouts.handshake).await;
+    context.current.refresh(&mut site);
+    match named {
+        Ok(named) => {
+            let address = named.unwrap_or(arrived.address);
+            if !site.trusts(address) && !site.admits(address) {
+                return site.metrics.refused(Refused::Address);
+            }
+            context.begin(Arrived { address, is_named: true, ..arrived }, &site);
+        }
+        Err(Bad::Header) => site.metrics.refused(Refused::ProxyProtocol),
+        Err(Bad::Left) => (),
+    }
+}
+
+/// Why there is no header.
+enum Bad {
+    /// It is malformed, or did not arrive in time.
+    Header,
+    /// The load balancer has closed the connection at once, as some do to see whether the server is alive.
+    Left,
+}
+
+/// The client that the header names, if it names one.
+async fn read(stream: &Stream, limit: Duration) -> Result<Option<IpAddr>, Bad> {
+    let (mut header, began) = (Vec::new(), now());
+    while let more @ 1.. = missing(&header).map_err(|_| Bad::Header)? {
+        let length = header.len();
+        header.resize(length + more, 0);
+        let timeout = IoTimeout::after(limit.saturating_sub(now() - began)).until_shutdown();
+        if let Err(error) = stream.read_exact(&mut header[length..], timeout).await {
+            let is_first = length == 0 && error.kind() != io::ErrorKind::TimedOut;
+            return Err(if is_first { Bad::Left } else { Bad::Header });
+        }
+    }
+    let client = source(&header).map_err(|_| Bad::Header)?;
+    Ok(client.map(|client| client.ip()))
+}
