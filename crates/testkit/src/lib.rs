@@ -14,6 +14,7 @@ pub mod driver;
 pub mod http;
 #[cfg(feature = "mqtt")]
 pub mod mqtt;
+pub mod nats;
 pub mod postgres;
 pub mod process;
 pub mod procfs;

@@ -8,6 +8,8 @@
 //! | `clients.rs` | client certificates |
 //! | `handshake.rs` | the handshake stage |
 //! | `connector.rs` | handshakes with other servers |
+//! | `dial.rs` | connections to other servers by name |
+//! | `backoff.rs` | delays between attempts to connect |
 //! | `session.rs` | an encrypted stream |
 //! | `polled.rs` | the same for poll functions |
 //! | `wire.rs` | a plain or encrypted stream |
@@ -16,20 +18,24 @@
 
 #![forbid(unsafe_code)]
 
+mod backoff;
 mod certificate;
 mod certificates;
 mod clients;
 mod connector;
+mod dial;
 mod handshake;
 mod names;
 mod polled;
 mod session;
 mod wire;
 
+pub use backoff::Backoff;
 pub use certificate::{CertificateError, check, warnings};
 pub use certificates::{Certificates, Source};
 pub use clients::Clients;
 pub use connector::Connector;
+pub use dial::dial;
 pub use handshake::TlsStages;
 pub use polled::PolledTls;
 pub use session::{Failed, TlsStream};

@@ -32,6 +32,7 @@ const ALLOWED: &Table = &[
     ("service", &["config", "phalanx"]),
     ("websocket", &[]),
     ("tls", &["phalanx"]),
+    ("nats", &["phalanx", "testkit", "tls"]),
     (
         "web",
         &["access", "config", "guard", "http", "http2", "phalanx", "service", "testkit", "tls"],
@@ -87,6 +88,7 @@ const ALLOWED: &Table = &[
             "http2",
             "matcher",
             "mqtt",
+            "nats",
             "store",
             "web",
             "websocket",

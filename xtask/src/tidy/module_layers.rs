@@ -231,13 +231,19 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/tls",
         layers: &[
-            &["certificate", "names", "polled"],
+            &["backoff", "certificate", "names", "polled"],
             &["certificates"],
             &["clients"],
             &["session"],
             &["wire"],
             &["connector", "handshake"],
+            &["dial"],
         ],
+        exceptions: &[],
+    },
+    Layers {
+        folder: "crates/nats",
+        layers: &[&["address", "codec", "subject"], &["options"], &["login"], &["client", "model"]],
         exceptions: &[],
     },
     Layers {

@@ -10,13 +10,9 @@
 //! | `manager.rs` | starts and stops the bridges of a processor, as the configuration says |
 //! | `supervisor.rs` | the life of one bridge |
 //! | `state_topic.rs` | the topic that shows the state of a bridge |
-//! | `backoff.rs` | delays between attempts to connect |
-//! | `dial.rs` | TCP and TLS connections to the remote broker |
 //! | `login.rs` | CONNECT and SUBSCRIBE at the remote broker |
 //! | `local.rs` | the session and its subscriptions at this broker |
 
-mod backoff;
-mod dial;
 mod local;
 mod login;
 mod manager;

@@ -10,9 +10,8 @@ use phalanx::shutdown::{draining, is_draining};
 use phalanx::sync::Notify;
 use phalanx::time::now;
 use phalanx::{select, sleep};
+use phalanx_tls::{Backoff, dial};
 
-use crate::bridge::backoff::Backoff;
-use crate::bridge::dial::dial;
 use crate::bridge::local::{ConnectionLimits, Local};
 use crate::bridge::login::Login;
 use crate::bridge::state_topic::StateTopic;
@@ -185,8 +184,10 @@ impl Supervisor {
 
     async fn connect(&self, remote: &Remote, credentials: &Credentials) -> Result<Bridged, String> {
         let limits = self.settings.load().limits.clone();
-        let connector = credentials.connector.as_ref();
-        let (wire, address) = dial(&self.context, remote, connector, limits.connect).await?;
+        let connector = credentials.connector.as_ref().filter(|_| remote.is_tls);
+        let resolver = &self.context.bridges.blocking;
+        let host = (&*remote.host, remote.port);
+        let (wire, address) = dial(resolver, host, connector, limits.connect).await?;
         let of_bridge = (&*self.bridge, &*self.map);
         let broker_id = self.context.bridges.broker_id.clone();
         let broker_id = self.bridge.loop_detection.then_some(broker_id);

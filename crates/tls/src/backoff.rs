@@ -3,29 +3,30 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-/// The delays of one bridge.
-pub(super) struct Backoff {
+/// The delays between the attempts of one client, such as a bridge.
+pub struct Backoff {
     least: Duration,
     most: Duration,
-    /// Distinguishes bridges, so that those that lost their connections together do not return together.
+    /// Distinguishes clients, so that those that lost their connections together do not return together.
     seed: String,
     failures: u32,
 }
 
 impl Backoff {
-    pub(super) fn new(least: Duration, most: Duration, seed: String) -> Self {
+    /// Delays from `least` to `most`. Clients with different seeds have different delays.
+    pub fn new(least: Duration, most: Duration, seed: String) -> Self {
         Self { least, most, seed, failures: 0 }
     }
 
     /// A connection lasted this long. After a long one, the delays start from the least.
-    pub(super) fn lasted(&mut self, duration: Duration) {
+    pub fn lasted(&mut self, duration: Duration) {
         if duration >= self.most {
             self.failures = 0;
         }
     }
 
-    /// The next delay: between half of the nominal delay and all of it.
-    pub(super) fn next(&mut self, now: Duration) -> Duration {
+    /// The delay at time `now`: between half of the nominal delay and all of it.
+    pub fn next(&mut self, now: Duration) -> Duration {
         let nominal = self.least.saturating_mul(1 << self.failures.min(20)).min(self.most);
         self.failures = self.failures.saturating_add(1);
         let mut hasher = DefaultHasher::new();

@@ -1,0 +1,122 @@
+//! Serves one connection: reads frames, sends what is appended, and pings.
+
+use std::io;
+
+use phalanx::net::IoTimeout;
+use phalanx::select;
+use phalanx::shutdown::is_draining;
+use phalanx::task::Either;
+use phalanx_tls::Wire;
+
+use super::{Message, Shared};
+use crate::codec::{Bounds, Frame};
+use crate::login::Session;
+
+/// Capacity that the buffer of unsent frames keeps, in bytes.
+const KEPT: usize = 256 * 1024;
+
+/// Pings without an answer after which the server is lost.
+const MAX_PINGS: u32 = 2;
+
+impl Shared {
+    /// Serves a connection to its end. Returns the reason.
+    pub(super) async fn serve(&self, session: Session) -> String {
+        let Session { wire, info, rest } = session;
+        let metrics = &self.options.metrics;
+        metrics.connections.add(1);
+        self.max_payload.set(Some(info.max_payload));
+        for (id, own) in &*self.subscriptions.borrow() {
+            let (subject, queue) = (&*own.filter, own.queue.as_deref());
+            self.append(Frame::Subscribe { subject, queue, id: *id });
+        }
+        self.connected.notify();
+        let bounds = Bounds::of_payload(info.max_payload);
+        let why = match select(self.read(&wire, rest, bounds), self.send(&wire)).await {
+            Either::Left(why) | Either::Right(why) => why,
+        };
+        self.max_payload.set(None);
+        self.out.borrow_mut().clear();
+        // Those in flight are counted as sent: nobody knows how many arrived.
+        metrics.dropped.add(self.out_messages.take());
+        why
+    }
+
+    async fn read(&self, wire: &Wire, mut input: Vec<u8>, bounds: Bounds) -> String {
+        let mut pings = 0;
+        loop {
+            let mut done = 0;
+            loop {
+                match Frame::decode(&input[done..], bounds) {
+                    Ok(None) => break,
+                    Ok(Some((frame, length))) => {
+                        match frame {
+                            Frame::Message { subject, id, reply, headers, payload } => {
+                                self.receive(id, Message { subject, reply, headers, payload });
+                            }
+                            Frame::Ping => self.append(Frame::Pong),
+                            Frame::Error(what) if is_final(what) => return what.to_owned(),
+                            // A subject that is not allowed, for example.
+                            Frame::Error(what) => (self.options.on_error)(what),
+                            _ => (),
+                        }
+                        done += length;
+                    }
+                    Err(error) => return error.to_string(),
+                }
+            }
+            input.drain(..done);
+            let timeout = IoTimeout::after(self.options.ping_interval).until_shutdown();
+            match wire.read(&mut input, timeout).await {
+                Ok(0) => return "the server closed the connection".into(),
+                Ok(_) => pings = 0,
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    if pings == MAX_PINGS {
+                        return "the server does not answer pings".into();
+                    }
+                    pings += 1;
+                    self.append(Frame::Ping);
+                }
+                Err(error) => return error.to_string(),
+            }
+        }
+    }
+
+    /// Passes a message to its subscription, if that exists still.
+    fn receive(&self, id: u64, message: Message<'_>) {
+        self.options.metrics.received.add(1);
+        let handler = self.subscriptions.borrow().get(&id).map(|own| own.handler.clone());
+        if let Some(handler) = handler {
+            // No other operation calls it: there is one reader.
+            handler.borrow_mut()(message);
+        }
+    }
+
+    async fn send(&self, wire: &Wire) -> String {
+        let mut spare = Vec::new();
+        loop {
+            if self.out.borrow().is_empty() {
+                if self.is_stopped.get() || is_draining() {
+                    return "stopped".into();
+                }
+                self.filled.notified().await;
+                continue;
+            }
+            let bytes = self.out.replace(spare);
+            let messages = self.out_messages.take();
+            // The ping interval also bounds the time in which a server reads nothing.
+            let timeout = IoTimeout::after(self.options.ping_interval * (MAX_PINGS + 1));
+            match wire.write(bytes, timeout).await {
+                Ok(memory) => spare = memory,
+                Err(error) => return error.to_string(),
+            }
+            self.options.metrics.sent.add(messages);
+            spare.clear();
+            spare.shrink_to(KEPT);
+        }
+    }
+}
+
+/// Whether the server closes the connection after this error.
+fn is_final(what: &str) -> bool {
+    !what.to_ascii_lowercase().starts_with("permissions violation")
+}

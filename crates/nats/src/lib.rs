@@ -1,0 +1,42 @@
+//! A client of [NATS](https://nats.io) on Phalanx's own I/O, without another runtime.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `codec` | the frames of the protocol, of both sides, as functions on bytes |
+//! | `subject` | valid subjects, and how filters match them |
+//! | `address` | the URL of a server |
+//! | `options` | the settings and the metrics of a client |
+//! | `login` | the exchange at the start of a connection |
+//! | `client` | a connection that is opened again when it is lost |
+//! | `model` | a small server for simulations |
+//!
+//! NATS delivers at most once. A client drops messages that it cannot send: without a connection, or when its bounded
+//! memory of unsent messages is full. It counts them, and the publisher learns of it.
+//!
+//! The protocol's authentication by user and password or by token is supported; JWT and keys are not.
+
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "client")]
+mod address;
+#[cfg(feature = "client")]
+mod client;
+mod codec;
+#[cfg(feature = "client")]
+mod login;
+#[cfg(feature = "client")]
+mod model;
+#[cfg(feature = "client")]
+mod options;
+mod subject;
+
+#[cfg(feature = "client")]
+pub use address::ServerAddress;
+#[cfg(feature = "client")]
+pub use client::{Client, Message, Rejected};
+pub use codec::{Bounds, DecodeError, Frame};
+#[cfg(feature = "client")]
+pub use model::ModelServer;
+#[cfg(feature = "client")]
+pub use options::{Credentials, Metrics, OnState, Options};
+pub use subject::{is_filter, is_subject, matches};

@@ -1,0 +1,184 @@
+//! The start of a connection: the server's INFO, TLS, the client's CONNECT, and the first PING and PONG.
+
+use std::io;
+use std::time::Duration;
+
+use phalanx::blocking::BlockingStage;
+use phalanx::net::IoTimeout;
+use phalanx::time::now;
+use phalanx_tls::{Wire, dial};
+use serde::{Deserialize, Serialize};
+
+use crate::address::ServerAddress;
+use crate::codec::{Bounds, Frame};
+use crate::options::{Credentials, Options};
+
+/// The part of INFO that a client uses.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(crate) struct Info {
+    pub(crate) version: String,
+    pub(crate) headers: bool,
+    pub(crate) max_payload: usize,
+    pub(crate) tls_required: bool,
+    pub(crate) auth_required: bool,
+}
+
+/// The properties of a client.
+#[derive(Serialize)]
+struct Connect<'a> {
+    verbose: bool,
+    pedantic: bool,
+    tls_required: bool,
+    lang: &'a str,
+    version: &'a str,
+    name: &'a str,
+    protocol: u8,
+    echo: bool,
+    headers: bool,
+    no_responders: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pass: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    auth_token: Option<&'a str>,
+}
+
+/// A connection that the server has accepted.
+pub(crate) struct Session {
+    pub(crate) wire: Wire,
+    pub(crate) info: Info,
+    /// Input that followed the first PONG.
+    pub(crate) rest: Vec<u8>,
+}
+
+/// Maximum length of INFO, which comes before the server's own bound is known.
+const FIRST: Bounds = Bounds { line: 256 * 1024, payload: 0 };
+
+/// Connects to a server.
+///
+/// # Errors
+/// A description of the error.
+pub(crate) async fn login(
+    resolver: &BlockingStage<()>,
+    server: &ServerAddress,
+    options: &Options,
+) -> Result<Session, String> {
+    let (begun, limit) = (now(), options.connect_timeout);
+    let host = (&*server.host, server.port);
+    let (wire, _) = dial(resolver, host, None, limit).await?;
+    let mut stage = Stage { wire, input: Vec::new(), begun, limit };
+    let info: Info = loop {
+        let info = stage.next(FIRST, |frame| match frame {
+            Frame::Info(json) => Ok(Some(serde_json::from_str(json))),
+            Frame::Error(what) => Err(what.to_owned()),
+            _ => Ok(None),
+        });
+        if let Some(info) = info.await? {
+            break info.map_err(|error| format!("its INFO is not JSON: {error}"))?;
+        }
+    };
+    if server.is_tls || info.tls_required {
+        stage = stage.encrypt(server, options).await?;
+    }
+    let (user, pass, token) = options.credentials.of(server);
+    let connect = Connect {
+        verbose: false,
+        pedantic: false,
+        tls_required: server.is_tls,
+        lang: "rust",
+        version: env!("CARGO_PKG_VERSION"),
+        name: &options.name,
+        protocol: 1,
+        echo: true,
+        headers: info.headers,
+        no_responders: false,
+        user,
+        pass,
+        auth_token: token,
+    };
+    let json = serde_json::to_string(&connect).map_err(|error| error.to_string())?;
+    let mut out = Vec::new();
+    Frame::Connect(&json).encode(&mut out);
+    Frame::Ping.encode(&mut out);
+    stage.wire.write(out, stage.timeout()).await.map_err(|error| error.to_string())?;
+    loop {
+        let pong = stage.next(Bounds::of_payload(info.max_payload), |frame| match frame {
+            Frame::Pong => Ok(Some(())),
+            Frame::Error(what) => Err(what.to_owned()),
+            _ => Ok(None),
+        });
+        if pong.await?.is_some() {
+            return Ok(Session { wire: stage.wire, info, rest: stage.input });
+        }
+    }
+}
+
+/// A connection that is being established.
+struct Stage {
+    wire: Wire,
+    input: Vec<u8>,
+    begun: Duration,
+    limit: Duration,
+}
+
+impl Stage {
+    fn timeout(&self) -> IoTimeout {
+        IoTimeout::after(self.limit).remaining(now() - self.begun).until_shutdown()
+    }
+
+    /// Waits for the next frame, and returns what `take` makes of it.
+    async fn next<T>(
+        &mut self,
+        bounds: Bounds,
+        take: impl FnOnce(Frame<'_>) -> Result<Option<T>, String>,
+    ) -> Result<Option<T>, String> {
+        loop {
+            let decoded = Frame::decode(&self.input, bounds).map_err(|error| error.to_string())?;
+            if let Some((frame, length)) = decoded {
+                let taken = take(frame);
+                self.input.drain(..length);
+                return taken;
+            }
+            let timeout = self.timeout();
+            match self.wire.read(&mut self.input, timeout).await {
+                Ok(0) => return Err("the server closed the connection".into()),
+                Ok(_) => (),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    return Err("the server does not answer".into());
+                }
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+
+    async fn encrypt(self, server: &ServerAddress, options: &Options) -> Result<Self, String> {
+        let timeout = self.timeout();
+        let Self { wire, input, begun, limit } = self;
+        let connector = options.connector.as_ref().ok_or("the server requires TLS")?;
+        if !input.is_empty() {
+            return Err("the server sent data before TLS".into());
+        }
+        let Wire::Plain(stream) = wire else { return Err("TLS in TLS".into()) };
+        let made = connector.connect(stream, &server.host, timeout).await;
+        let wire = Wire::Tls(made.map_err(|error| format!("TLS: {error}"))?);
+        Ok(Self { wire, input, begun, limit })
+    }
+}
+
+impl Credentials {
+    /// User, password and token for a server; those in its URL come first.
+    fn of<'a>(
+        &'a self,
+        server: &'a ServerAddress,
+    ) -> (Option<&'a str>, Option<&'a str>, Option<&'a str>) {
+        match (&server.login, self) {
+            (Some((user, Some(password))), _) | (None, Self::User(user, password)) => {
+                (Some(user), Some(password), None)
+            }
+            (Some((token, None)), _) | (None, Self::Token(token)) => (None, None, Some(token)),
+            (None, Self::None) => (None, None, None),
+        }
+    }
+}

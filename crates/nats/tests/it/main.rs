@@ -1,0 +1,5 @@
+//! Tests of the NATS client.
+
+mod codec;
+mod server;
+mod simulation;

@@ -1,0 +1,189 @@
+//! The client with a real server.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::blocking::{BlockingStage, blocking};
+use phalanx::{Graph, Runtime, SharedStage, sleep};
+use phalanx_nats::{Client, Credentials, OnState, Options, Rejected};
+use phalanx_testkit::authority::Authority;
+use phalanx_testkit::nats::NatsServer;
+use phalanx_tls::Connector;
+
+/// The stages of a test.
+type Stages = (SharedStage<()>, BlockingStage<()>);
+
+fn stages(graph: &mut Graph) -> Stages {
+    let resolver = blocking(graph, "resolver").threads(1).state(());
+    (graph.stage("clients").shared(()), resolver)
+}
+
+/// Runs a test on one processor.
+fn run<F: Future<Output = ()> + 'static>(test: impl FnOnce(Stages) -> F + Send + 'static) {
+    Runtime::new().signals(false).block_on(stages, test).unwrap();
+}
+
+/// Starts a client.
+fn start((stage, resolver): Stages, options: Options) -> Client {
+    let reconnect_delay = (Duration::from_millis(10), Duration::from_millis(50));
+    let client = Client::new(Options { reconnect_delay, ..options }, resolver);
+    let running = client.clone();
+    stage.dispatch(move |_| async move { running.run().await }).unwrap();
+    client
+}
+
+fn options(url: &str) -> Options {
+    Options { servers: vec![url.parse().unwrap()], ..Options::default() }
+}
+
+/// Waits until `is` is true.
+async fn until(is: impl Fn() -> bool) {
+    while !is() {
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// The payloads that a subscription receives.
+fn received(client: &Client, filter: &str, queue: Option<&str>) -> Rc<RefCell<Vec<Vec<u8>>>> {
+    let all = Rc::new(RefCell::new(Vec::new()));
+    let own = all.clone();
+    client.subscribe(filter, queue, move |message| own.borrow_mut().push(message.payload.to_vec()));
+    all
+}
+
+#[test]
+fn messages_pass_by_filter_and_group() {
+    let Some(server) = NatsServer::start("") else { return };
+    let url = server.url();
+    run(|stages| async move {
+        let client = start(stages, options(&url));
+        assert_eq!(client.publish("a", None, None, b""), Err(Rejected::Disconnected));
+        let (all, none) = (received(&client, "a.>", None), received(&client, "b", None));
+        let groups = [0, 1].map(|_| received(&client, "a.*", Some("group")));
+        let answers = received(&client, "answers", None);
+        let own = client.clone();
+        client.subscribe("questions", None, move |message| {
+            assert_eq!(message.headers, Some(&b"NATS/1.0\r\nA: b\r\n\r\n"[..]));
+            own.publish(message.reply.unwrap(), None, None, b"answer").unwrap();
+        });
+        client.connected().await;
+        for n in 0..100 {
+            client.publish("a.x", None, None, format!("{n}").as_bytes()).unwrap();
+        }
+        client.publish("a.x.y", None, None, &vec![7; 1 << 20]).unwrap();
+        let headers = Some(&b"NATS/1.0\r\nA: b\r\n\r\n"[..]);
+        client.publish("questions", Some("answers"), headers, b"question").unwrap();
+        until(|| answers.borrow().len() == 1).await;
+        assert_eq!(all.borrow().len(), 101);
+        assert!((0..100).all(|n| all.borrow()[n] == n.to_string().into_bytes()), "in order");
+        assert_eq!(groups.each_ref().map(|own| own.borrow().len()).iter().sum::<usize>(), 100);
+        assert!(none.borrow().is_empty());
+        let too_large = vec![0; client.max_payload().unwrap() + 1];
+        assert_eq!(client.publish("a", None, None, &too_large), Err(Rejected::TooLarge));
+        assert_eq!(client.publish("a b", None, None, b""), Err(Rejected::Subject));
+        client.stop();
+    });
+}
+
+#[test]
+fn the_client_returns_after_a_restart_of_the_server() {
+    let Some(mut server) = NatsServer::start("") else { return };
+    let url = server.url();
+    run(|stages| async move {
+        let options = options(&url);
+        let metrics = options.metrics.clone();
+        let client = start(stages, options);
+        let all = received(&client, "a", None);
+        client.connected().await;
+        server.stop();
+        until(|| !client.is_connected()).await;
+        server.restart();
+        client.connected().await;
+        client.publish("a", None, None, b"again").unwrap();
+        until(|| all.borrow().len() == 1).await;
+        assert_eq!(metrics.connections.count(), 2);
+        client.stop();
+    });
+}
+
+#[test]
+fn memory_of_unsent_messages_is_bounded() {
+    let Some(server) = NatsServer::start("") else { return };
+    let url = server.url();
+    run(move |stages| async move {
+        let options = Options { max_pending: 1000, ..options(&url) };
+        let metrics = options.metrics.clone();
+        let client = start(stages, options);
+        client.connected().await;
+        let results: Vec<_> = (0..3).map(|_| client.publish("a", None, None, &[0; 400])).collect();
+        assert_eq!(results, [Ok(()), Ok(()), Err(Rejected::Full)]);
+        assert_eq!(metrics.dropped.count(), 1);
+        until(|| client.unsent() == 0).await;
+        client.publish("a", None, None, &[0; 400]).unwrap();
+        client.stop();
+    });
+}
+
+#[test]
+fn passwords_tokens_and_permissions() {
+    let lines = "authorization { users: [ { user: u, password: p, permissions: { subscribe: \"a.>\" } } ] }";
+    let Some(server) = NatsServer::start(lines) else { return };
+    let Some(of_token) = NatsServer::start("authorization { token: secret }") else { return };
+    let (address, url, of_token_url) = (server.address, server.url(), of_token.url());
+    run(move |stages| async move {
+        let errors = Rc::new(RefCell::new(Vec::new()));
+        let own = errors.clone();
+        let on_error: Rc<dyn Fn(&str)> =
+            Rc::new(move |what| own.borrow_mut().push(what.to_owned()));
+        let credentials = Credentials::User("u".into(), "p".into());
+        let client = start(stages, Options { credentials, on_error, ..options(&url) });
+        client.connected().await;
+        received(&client, "b", None);
+        until(|| !errors.borrow().is_empty()).await;
+        assert!(errors.borrow()[0].contains("Permissions Violation"), "{errors:?}");
+        assert!(client.is_connected());
+        client.stop();
+        let client = start(stages, options(&format!("nats://u:p@{address}")));
+        client.connected().await;
+        client.stop();
+        let credentials = Credentials::Token("secret".into());
+        let client = start(stages, Options { credentials, ..options(&of_token_url) });
+        client.connected().await;
+        client.stop();
+        let failed = Rc::new(RefCell::new(None));
+        let own = failed.clone();
+        let on_state: OnState = Rc::new(move |state| {
+            if let Err(why) = state {
+                own.replace(Some(why));
+            }
+        });
+        let client = start(stages, Options { on_state, ..options(&of_token_url) });
+        until(|| failed.borrow().is_some()).await;
+        assert!(
+            failed.borrow().as_ref().unwrap().contains("Authorization Violation"),
+            "{failed:?}"
+        );
+        client.stop();
+    });
+    drop((server, of_token));
+}
+
+#[test]
+fn connections_are_encrypted() {
+    let authority = Authority::new();
+    let pair = authority.sign("server", &["localhost"]);
+    let (certificate, key) = (pair.certificate.display(), pair.key.display());
+    let lines = format!("tls {{ cert_file: \"{certificate}\", key_file: \"{key}\" }}");
+    let Some(server) = NatsServer::start(&lines) else { return };
+    let connector = Connector::load(Some(&authority.certificate()), None, &[]).unwrap();
+    let url = format!("tls://localhost:{}", server.address.port());
+    run(|stages| async move {
+        let client = start(stages, Options { connector: Some(connector), ..options(&url) });
+        let all = received(&client, "a", None);
+        client.connected().await;
+        client.publish("a", None, None, b"secret").unwrap();
+        until(|| all.borrow().len() == 1).await;
+        client.stop();
+    });
+}

@@ -1,0 +1,80 @@
+//! The client with a model of the server, in simulation: connections break, and the client returns. What arrives
+//! is in order and arrives once; at the end, what is published arrives.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::blocking::blocking;
+use phalanx::net::Listener;
+use phalanx::sim::{self, Faults, World};
+use phalanx::{Graph, sleep};
+use phalanx_nats::{Client, ModelServer, Options};
+
+const LAST: u64 = u64::MAX;
+
+fn address() -> SocketAddr {
+    ([10, 0, 0, 9], 4222).into()
+}
+
+fn world(world: &mut World) {
+    world.set_processors(1);
+    if world.draw(2) == 0 {
+        world.set_faults(Faults { full: 0, ..Faults::drawn(world.seed()) });
+    }
+    let cuts = world.draw(4);
+    let mut graph = Graph::new();
+    let resolver = blocking(&mut graph, "resolver").threads(1).state(());
+    let stage = graph.stage("control").shared(());
+    let listeners = RefCell::new(world.listen(address()));
+    let net = world.net();
+    world.program(graph, move |_| {
+        let listener = Listener::new(listeners.borrow_mut().pop().expect("one"))?;
+        let model = ModelServer::default();
+        let own = model.clone();
+        stage.dispatch(move |_| own.accept(listener, stage))?;
+        let options = |name: &str| Options {
+            servers: vec![address().to_string().parse().unwrap()],
+            name: name.into(),
+            reconnect_delay: (Duration::from_millis(5), Duration::from_millis(50)),
+            ..Options::default()
+        };
+        let received = Rc::new(RefCell::new(Vec::new()));
+        let (subscriber, publisher) =
+            (Client::new(options("s"), resolver), Client::new(options("p"), resolver));
+        let all = received.clone();
+        subscriber.subscribe("a.*", None, move |message| {
+            all.borrow_mut().push(u64::from_be_bytes(message.payload.try_into().unwrap()));
+        });
+        for client in [&subscriber, &publisher] {
+            let client = client.clone();
+            stage.dispatch(move |_| async move { client.run().await })?;
+        }
+        let net = net.clone();
+        stage.dispatch(move |_| async move {
+            for number in 0..50u64 {
+                // Without a connection it is dropped.
+                let _ = publisher.publish("a.b", None, None, &number.to_be_bytes());
+                if cuts > 0 && number % 20 == cuts {
+                    model.cut();
+                }
+                sleep(Duration::from_millis(number % 7)).await;
+            }
+            while received.borrow().last() != Some(&LAST) {
+                let _ = publisher.publish("a.b", None, None, &LAST.to_be_bytes());
+                sleep(Duration::from_millis(20)).await;
+            }
+            let mut all = received.borrow().clone();
+            all.retain(|number| *number != LAST);
+            assert!(all.is_sorted_by(|one, other| one < other), "{all:?}");
+            net.drain();
+        })?;
+        Ok(())
+    });
+}
+
+#[test]
+fn the_client_returns_and_messages_stay_in_order() {
+    sim::explore(100, world);
+}

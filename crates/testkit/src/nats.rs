@@ -1,0 +1,67 @@
+//! NATS servers (Debian's `nats-server`).
+
+use std::fs;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::eventually;
+use crate::process::Process;
+
+/// A running NATS server. Dropping it kills it.
+pub struct NatsServer {
+    /// Its address.
+    pub address: SocketAddr,
+    process: Option<Process>,
+    folder: TempDir,
+    program: &'static str,
+}
+
+impl NatsServer {
+    /// Starts a server with further lines of configuration. `None` if it is not installed; then prints a message past
+    /// the test harness, which hides the output of passing tests.
+    pub fn start(lines: &str) -> Option<Self> {
+        let program =
+            ["/usr/sbin/nats-server", "/usr/local/bin/nats-server", "/root/go/bin/nats-server"]
+                .into_iter()
+                .find(|path| Path::new(path).exists());
+        let Some(program) = program else {
+            let said =
+                "LEFT OUT: nats-server is not installed (Debian: apt-get install nats-server)\n";
+            let _ = std::io::stderr().write_all(said.as_bytes());
+            return None;
+        };
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!(
+            "listen: \"{address}\"\njetstream {{ store_dir: \"{}\" }}\n{lines}\n",
+            folder.path().join("streams").display()
+        );
+        fs::write(folder.path().join("nats.conf"), text).unwrap();
+        let mut own = Self { address, process: None, folder, program };
+        own.restart();
+        Some(own)
+    }
+
+    /// The URL.
+    pub fn url(&self) -> String {
+        format!("nats://{}", self.address)
+    }
+
+    /// Kills the server, and starts it again at the same address.
+    pub fn restart(&mut self) {
+        self.stop();
+        let mut command = Command::new(self.program);
+        command.arg("-c").arg(self.folder.path().join("nats.conf"));
+        self.process = Some(Process::start(command));
+        eventually("nats-server listens", || TcpStream::connect(self.address).ok().map(drop));
+    }
+
+    /// Kills the server.
+    pub fn stop(&mut self) {
+        self.process = None;
+    }
+}
