@@ -15,6 +15,7 @@ use crate::measure::machine::Machine;
 use crate::measure::partial::{self, Partial};
 use crate::measure::record::record;
 use crate::measure::stats::{Spread, median, spread};
+use crate::runner::events::EventRow;
 use crate::runner::server::Server;
 use crate::runner::servers::ours;
 use crate::runner::site::Site;
@@ -86,6 +87,8 @@ record! {
         think: f64 => "minimum pause in seconds", 3;
         /// Size of the site in bytes.
         site_bytes: u64 => "bytes of the site", 0;
+        /// What the processor counted, if it counts.
+        hardware_events: Vec<EventRow> | "hardware events per request", 0;
         /// The machine and cores of the measurement.
         machine: Machine;
         /// Progress, if the run was interrupted.
@@ -211,6 +214,7 @@ impl Report {
             think: options.think.as_secs_f64(),
             site_bytes,
             partial: None,
+            hardware_events: runner.events(),
             machine: runner.machine.clone(),
             quick: options.quick,
         }

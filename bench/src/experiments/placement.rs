@@ -12,6 +12,7 @@ use crate::measure::machine::Machine;
 use crate::measure::partial::{self, Partial};
 use crate::measure::record::record;
 use crate::measure::stats::{Spread, median, spread};
+use crate::runner::events::EventRow;
 use crate::runner::servers::ours;
 use crate::runner::slice::Shot;
 use crate::runner::{Plan, Runner, RunnerOptions};
@@ -71,6 +72,8 @@ record! {
         capacity: f64 => "requests/s in closed loop", 0;
         /// The driver of Phalanx.
         driver: Option<&'static str>;
+        /// What the processor counted, if it counts.
+        hardware_events: Vec<EventRow> | "hardware events per request", 0;
         /// The machine and cores of the measurement.
         machine: Machine;
         /// Progress, if the run was interrupted.
@@ -150,6 +153,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         capacity,
         driver: runner.servers[0].driver,
         partial,
+        hardware_events: runner.events(),
         machine: runner.machine.clone(),
         quick: options.quick,
     })

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::counts::{Counts, Errors, Statuses};
 use super::options::Options;
 use super::phases::Measured;
+use crate::system::hardware::Events;
 
 /// The report of a run. Unless stated otherwise, figures cover the requests with an intended start within the
 /// measured interval; `offered = completed + errors + backlog`, except that `errors.connect` counts connections
@@ -67,6 +68,9 @@ pub struct Report {
     pub client_busy: f64,
     /// Processor time of the watched processes per answer.
     pub server_cpu_us_per_request: Option<f64>,
+    /// Hardware events of the watched processes per answer, if the machine counts them.
+    #[serde(default)]
+    pub server_events_per_request: Option<Events>,
     /// Histogram of the latencies.
     #[serde(skip)]
     pub(crate) histogram: Option<Histogram<u64>>,
@@ -135,6 +139,7 @@ impl Report {
             client_cpu_us_per_request: 0.0,
             client_busy: 0.0,
             server_cpu_us_per_request: None,
+            server_events_per_request: None,
             histogram: None,
         }
     }
@@ -169,6 +174,9 @@ impl Report {
         self.client_cpu_us_per_request = each(measured.client_cpu);
         self.client_busy = measured.client_busy / measured.seconds.max(1e-9);
         self.server_cpu_us_per_request = measured.server_cpu.map(each);
+        let answered = measured.answered.max(1) as f64;
+        self.server_events_per_request =
+            measured.server_events.map(|events| events.divided_by(answered));
         self.histogram = Some(counts.latency);
     }
 

@@ -51,6 +51,9 @@ impl fmt::Display for Report {
             Some(server) => writeln!(f, "; server {server:.2} µs")?,
             None => writeln!(f)?,
         }
+        if let Some(events) = &self.server_events_per_request {
+            writeln!(f, "  hardware   {events} per request, server")?;
+        }
         self.write_faults(f)?;
         if let Some(histogram) = self.histogram.as_ref().filter(|histogram| !histogram.is_empty()) {
             let latency = &self.latency;

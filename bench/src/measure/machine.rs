@@ -6,6 +6,7 @@ use std::fs;
 use serde::{Deserialize, Serialize};
 
 use crate::system::cores::Cores;
+use crate::system::hardware;
 
 /// Properties of a machine that affect figures.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -24,6 +25,9 @@ pub struct Machine {
     pub server_cores: Vec<usize>,
     /// Cores of the load.
     pub load_cores: Vec<usize>,
+    /// Whether instructions, cycles and misses are counted.
+    #[serde(default)]
+    pub hardware_counters: bool,
 }
 
 impl Machine {
@@ -39,6 +43,7 @@ impl Machine {
             processors,
             server_cores: cores.server.clone(),
             load_cores: cores.load.clone(),
+            hardware_counters: hardware::are_available(),
         }
     }
 }
@@ -53,7 +58,11 @@ impl fmt::Display for Machine {
         write!(
             f,
             "servers with {processors} processor{plural} on cores {server_cores:?}, load on {load_cores:?}"
-        )
+        )?;
+        match self.hardware_counters {
+            true => Ok(()),
+            false => f.write_str("; no hardware counters"),
+        }
     }
 }
 

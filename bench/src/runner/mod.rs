@@ -2,6 +2,7 @@
 
 pub(crate) mod cachegrind;
 mod certificate;
+pub(crate) mod events;
 pub(crate) mod features;
 pub(crate) mod peers;
 pub(crate) mod server;
@@ -9,6 +10,7 @@ pub(crate) mod servers;
 pub(crate) mod site;
 pub(crate) mod slice;
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,6 +27,7 @@ use crate::system::interrupt::install_signal_handlers;
 use crate::system::programs;
 
 use certificate::Certificate;
+use events::{EventLog, EventRow};
 use features::Features;
 use server::{Server, ServerSpec};
 use servers::{Selection, Versions, web};
@@ -98,6 +101,7 @@ pub(crate) struct Runner {
     check_noise: bool,
     cold: bool,
     certificate: Option<Certificate>,
+    events: RefCell<EventLog>,
     _bound: Bound,
 }
 
@@ -168,6 +172,7 @@ impl Runner {
             check_noise,
             cold: false,
             certificate: None,
+            events: RefCell::default(),
         })
     }
 
@@ -258,6 +263,7 @@ impl Runner {
             let nothing = report.requests_per_second == 0.0;
             let again = nothing || short || disturbed && (self.check_noise || failed);
             if !again || left == 0 {
+                self.events.borrow_mut().add(&server.name, shot, &report);
                 return Ok((report, disturbed && self.check_noise));
             }
             match disturbed {
@@ -270,6 +276,18 @@ impl Runner {
             }
             left -= 1;
         }
+    }
+
+    /// Hardware events per request of each server and load; none if the machine does not count them.
+    pub(crate) fn events(&self) -> Vec<EventRow> {
+        self.events.borrow().rows()
+    }
+
+    /// The same, with the name of a scene before each server.
+    pub(crate) fn events_of(&self, scene: &str) -> impl Iterator<Item = EventRow> {
+        let named =
+            move |row: EventRow| EventRow { server: format!("{scene}: {}", row.server), ..row };
+        self.events().into_iter().map(named)
     }
 
     /// Successful answers per second in closed loop.

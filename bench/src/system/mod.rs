@@ -2,6 +2,7 @@
 
 pub(crate) mod cachegrind;
 pub(crate) mod cores;
+pub mod hardware;
 pub(crate) mod interrupt;
 pub(crate) mod process;
 pub mod procfs;

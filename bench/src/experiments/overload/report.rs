@@ -10,6 +10,7 @@ use crate::measure::partial::Partial;
 use crate::measure::record::record;
 use crate::measure::stats::{Spread, median, spread};
 use crate::runner::Runner;
+use crate::runner::events::EventRow;
 
 /// One slice: a server under one load.
 #[derive(Clone, Debug)]
@@ -141,6 +142,8 @@ record! {
         objective_ms: u64 => "objective in ms", 0;
         /// --max-queue-delay of Phalanx in milliseconds.
         max_queue_delay_ms: u64 => "--max-queue-delay of Phalanx in ms", 0;
+        /// What the processor counted, if it counts.
+        hardware_events: Vec<EventRow> | "hardware events per request", 0;
         /// The machine and cores of the measurement.
         machine: Machine;
         /// Versions of the peers; `None` if not installed.
@@ -174,6 +177,7 @@ impl Report {
             connections: options.connections,
             objective_ms: OBJECTIVE.as_millis() as u64,
             max_queue_delay_ms: options.max_queue_delay(),
+            hardware_events: runner.events(),
             machine: runner.machine.clone(),
             peers,
             partial: None,

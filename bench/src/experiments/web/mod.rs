@@ -29,6 +29,7 @@ const SLICE_OVERHEAD: Duration = Duration::from_millis(150);
 /// When a measurement fails, or on a signal before the first result; all child processes are ended.
 pub fn run(options: &Options) -> Result<Report, Error> {
     let mut rows = Vec::new();
+    let mut hardware_events = Vec::new();
     let mut place = None;
     for &scene in options.scenes() {
         let wants =
@@ -43,7 +44,9 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         };
         let measured = Runner::start(&options.runner, &plan).and_then(|runner| {
             place = Some((runner.machine.clone(), runner.versions.clone()));
-            measure(&runner, scene, options, &mut rows)
+            let measured = measure(&runner, scene, options, &mut rows);
+            hardware_events.extend(runner.events_of(&scene.to_string()));
+            measured
         });
         match measured {
             Err(Error::Interrupted) if !rows.is_empty() => break,
@@ -60,6 +63,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         missing: missing(options, &rows),
         rows,
         ratios,
+        hardware_events,
         machine,
         peers,
         quick: options.quick,

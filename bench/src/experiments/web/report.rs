@@ -6,6 +6,7 @@ use super::options::Options;
 use super::scene::Scene;
 use crate::measure::record::record;
 use crate::measure::stats::{Spread, median, minimum, spread};
+use crate::runner::events::EventRow;
 use crate::runner::slice::Figures;
 
 record! {
@@ -26,6 +27,8 @@ record! {
         growth: Vec<Growth> | "growth of the minima with the number of connections", 0;
         /// Planned measurements missing because of an interruption.
         missing: Vec<Missing> | "interrupted; measured slices of those planned", 0;
+        /// What the processor counted, if it counts.
+        hardware_events: Vec<EventRow> | "hardware events per request", 0;
         /// The machine and cores of the measurement.
         machine: crate::measure::machine::Machine;
         /// Versions of the peers; `None` if not installed.

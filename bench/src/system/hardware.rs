@@ -1,0 +1,220 @@
+//! Hardware counters of processes: instructions, cycles, and misses of caches and branches.
+//!
+//! The kernel offers them by `perf_event_open`. Virtual machines often have none.
+
+use std::fmt;
+use std::io;
+
+use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware};
+use perf_event::{Builder, Counter};
+use serde::{Deserialize, Serialize};
+
+/// The counted events. More than the processor counts at once are counted in turn, and scaled.
+const EVENTS: usize = 6;
+
+/// Numbers of events; those that the processor does not count are `None`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Events {
+    /// Executed instructions.
+    pub instructions: Option<f64>,
+    /// Cycles in which the threads ran.
+    pub cycles: Option<f64>,
+    /// Misses of the first-level instruction cache.
+    pub l1_instruction_misses: Option<f64>,
+    /// Read misses of the first-level data cache.
+    pub l1_data_misses: Option<f64>,
+    /// Read misses of the last-level cache. The kernel has no event for the level in between that is the same on all
+    /// processors.
+    pub last_level_misses: Option<f64>,
+    /// Mispredicted branches.
+    pub branch_misses: Option<f64>,
+}
+
+impl Events {
+    fn from_array(counts: [Option<f64>; EVENTS]) -> Self {
+        let [
+            instructions,
+            cycles,
+            l1_instruction_misses,
+            l1_data_misses,
+            last_level_misses,
+            branch_misses,
+        ] = counts;
+        Self {
+            instructions,
+            cycles,
+            l1_instruction_misses,
+            l1_data_misses,
+            last_level_misses,
+            branch_misses,
+        }
+    }
+
+    fn to_array(self) -> [Option<f64>; EVENTS] {
+        [
+            self.instructions,
+            self.cycles,
+            self.l1_instruction_misses,
+            self.l1_data_misses,
+            self.last_level_misses,
+            self.branch_misses,
+        ]
+    }
+
+    /// The numbers with the names of their fields.
+    fn named(self) -> impl Iterator<Item = (&'static str, f64)> {
+        let names = [
+            "instructions",
+            "cycles",
+            "L1 instruction misses",
+            "L1 data misses",
+            "last-level misses",
+            "branch misses",
+        ];
+        names.into_iter().zip(self.to_array()).filter_map(|(name, count)| Some((name, count?)))
+    }
+
+    /// Each number divided by `divisor`.
+    pub(crate) fn divided_by(self, divisor: f64) -> Self {
+        Self::from_array(self.to_array().map(|count| Some(count? / divisor)))
+    }
+
+    /// Combines the same events of several measurements, which count the same ones.
+    pub(crate) fn combine(all: &[Self], with: impl Fn(&[f64]) -> f64) -> Self {
+        Self::from_array(std::array::from_fn(|event| {
+            let counts: Option<Vec<f64>> = all.iter().map(|one| one.to_array()[event]).collect();
+            counts.filter(|counts| !counts.is_empty()).map(|counts| with(&counts))
+        }))
+    }
+}
+
+impl fmt::Display for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, (name, count)) in self.named().enumerate() {
+            write!(f, "{}{count:.1} {name}", if n == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+/// Running counters of the threads of processes, in the kernel and outside of it.
+pub(crate) struct HardwareCounters([Vec<Counter>; EVENTS]);
+
+impl HardwareCounters {
+    /// Starts the counters of all threads that these processes have now.
+    ///
+    /// # Errors
+    /// If the processor or the kernel counts no instructions, or does not permit it.
+    pub(crate) fn start(processes: &[u32]) -> io::Result<Self> {
+        Self::start_events(&threads(processes)?, builders())
+    }
+
+    fn start_events(threads: &[i32], builders: [Builder<'static>; EVENTS]) -> io::Result<Self> {
+        let mut counters = [const { Vec::new() }; EVENTS];
+        for (event, mut builder) in builders.into_iter().enumerate() {
+            builder.include_kernel().enabled(true);
+            let start = |thread: &i32| builder.observe_pid(*thread).build();
+            match threads.iter().map(start).collect::<io::Result<Vec<_>>>() {
+                Ok(started) => counters[event] = started,
+                Err(error) if event == 0 => return Err(error),
+                // This processor does not count the event.
+                Err(_) => (),
+            }
+        }
+        Ok(Self(counters))
+    }
+
+    /// The numbers of events since the start. Those of threads that have exited since are included.
+    ///
+    /// # Errors
+    /// If a counter cannot be read.
+    pub(crate) fn read(&mut self) -> io::Result<Events> {
+        let mut counts = [None; EVENTS];
+        for (count, counters) in counts.iter_mut().zip(&mut self.0) {
+            for counter in counters {
+                let read = counter.read_count_and_time()?;
+                let scale = read.time_enabled as f64 / read.time_running.max(1) as f64;
+                *count = Some(count.unwrap_or(0.0) + read.count as f64 * scale);
+            }
+        }
+        Ok(Events::from_array(counts))
+    }
+}
+
+/// Whether this processor has counters that this process may read.
+pub(crate) fn are_available() -> bool {
+    HardwareCounters::start(&[std::process::id()]).is_ok()
+}
+
+fn threads(processes: &[u32]) -> io::Result<Vec<i32>> {
+    let mut threads = Vec::new();
+    for process in processes {
+        for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
+            threads.extend(thread?.file_name().to_str().and_then(|id| id.parse::<i32>().ok()));
+        }
+    }
+    Ok(threads)
+}
+
+/// One for each event, in the order of [`Events`].
+fn builders() -> [Builder<'static>; EVENTS] {
+    let misses =
+        |which| Builder::new(Cache { which, operation: CacheOp::READ, result: CacheResult::MISS });
+    [
+        Builder::new(Hardware::INSTRUCTIONS),
+        Builder::new(Hardware::CPU_CYCLES),
+        misses(CacheId::L1I),
+        misses(CacheId::L1D),
+        misses(CacheId::LL),
+        Builder::new(Hardware::BRANCH_MISSES),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use perf_event::events::Software;
+
+    use super::*;
+
+    /// Where the processor counts nothing, the kernel still counts events of its own.
+    #[test]
+    fn counters_count_the_threads_of_a_process() {
+        let software = |event| Builder::new(event);
+        let builders = [
+            software(Software::TASK_CLOCK),
+            software(Software::PAGE_FAULTS),
+            Builder::new(Cache {
+                which: CacheId::NODE,
+                operation: CacheOp::PREFETCH,
+                result: CacheResult::MISS,
+            }),
+            software(Software::DUMMY),
+            software(Software::CONTEXT_SWITCHES),
+            software(Software::TASK_CLOCK),
+        ];
+        let threads = threads(&[std::process::id()]).unwrap();
+        assert!(threads.len() > 1, "the test's own and the main one: {threads:?}");
+        let mut counters = match HardwareCounters::start_events(&threads, builders) {
+            Ok(counters) => counters,
+            Err(error) => return println!("skipped: no counters are permitted: {error}"),
+        };
+        let touched: Vec<u8> = (0..4 << 20).map(|n| n as u8).collect();
+        let counted = counters.read().unwrap();
+        assert!(!std::hint::black_box(touched).is_empty());
+        assert!(counted.instructions.is_some_and(|nanos| nanos > 0.0), "{counted:?}");
+        assert!(counted.cycles.is_some_and(|faults| faults > 0.0), "{counted:?}");
+        assert_eq!(counted.l1_data_misses, Some(0.0));
+        let half = counted.divided_by(2.0);
+        assert_eq!(half.cycles.map(|cycles| 2.0 * cycles), counted.cycles);
+        let both = Events::combine(&[half, half], |counts| counts.iter().sum());
+        assert_eq!(both.cycles, counted.cycles);
+    }
+
+    #[test]
+    fn a_machine_counts_instructions_or_reports_that_it_does_not() {
+        match HardwareCounters::start(&[std::process::id()]) {
+            Ok(mut counters) => assert!(counters.read().unwrap().instructions > Some(0.0)),
+            Err(_) => assert!(!are_available()),
+        }
+    }
+}
