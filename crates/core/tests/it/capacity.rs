@@ -71,6 +71,26 @@ fn re_enabled_operations_are_not_rejected() {
     assert_eq!((done.get(), processor.live()), (200, 0));
 }
 
+/// The last cohort leaves the queue empty and wakes the operation that waits, which makes the stage ready again.
+#[test]
+fn an_operation_waits_for_the_capacity_of_its_own_stage() {
+    let mut graph = Graph::new();
+    let small = graph.stage("small").capacity(2).shared(());
+    let (processor, world, ran) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
+    let counted = ran.clone();
+    settle(&processor, &world, || {
+        let produces = move |_| async move {
+            for _ in 0..20 {
+                small.wait_for_capacity().await;
+                let counted = counted.clone();
+                small.dispatch(move |_| async move { counted.set(counted.get() + 1) }).unwrap();
+            }
+        };
+        small.dispatch(produces).unwrap();
+    });
+    assert_eq!((ran.get(), processor.live()), (20, 0));
+}
+
 #[test]
 fn a_producer_that_waits_for_capacity_is_never_rejected() {
     let mut graph = Graph::new();
