@@ -59,11 +59,12 @@
 //! | [`runtime`] | running a program: options, errors, the exit report |
 //! | [`stage`] | handles, policies and options of stages |
 //! | [`task`] | operations: calls, replies, joins, sessions |
-//! | [`sync`] | events between operations, and from other threads |
+//! | [`sync`] | events and queues between operations, and from other threads |
 //! | [`time`] | clocks and timers |
 //! | [`net`], [`fs`] | sockets and files |
 //! | [`fibre`] | operations written as blocking code |
 //! | [`blocking`] | blocking calls on a thread pool |
+//! | [`foreign`] | operations that other threads start |
 //! | [`shutdown`] | graceful shutdown |
 //! | [`overload`] | admission, load shedding, backpressure |
 //! | [`metrics`] | counters, profiles and snapshots |
@@ -97,6 +98,7 @@ mod docs;
 pub mod embed;
 #[cfg(feature = "fibre")]
 pub mod fibre;
+pub mod foreign;
 pub mod fs;
 mod io;
 mod machine;

@@ -175,7 +175,7 @@ pub(super) const CRATES: &[Layers] = &[
             &["program"],
             &["blocking", "io"],
             &["diagnostics", "fs", "shutdown", "time"],
-            &["net"],
+            &["foreign", "net"],
             &["fibre", "scaling"],
             &["admin", "supervisor"],
             &["worker"],

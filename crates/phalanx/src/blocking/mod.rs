@@ -7,10 +7,12 @@
 //! | file | contents |
 //! |---|---|
 //! | `call` | one call, from the caller to a thread and back |
+//! | `per_thread` | states that each thread has for itself |
 //! | `pool` | the threads and their bounded queue |
 //! | `workers` | simulated threads |
 
 mod call;
+mod per_thread;
 mod pool;
 #[cfg_attr(not(feature = "sim"), path = "workers_disabled.rs")]
 pub(crate) mod workers;
@@ -20,6 +22,7 @@ use std::sync::Arc;
 use phalanx_core::{CallError, Graph, SharedStage};
 
 pub use self::call::BlockingCall;
+pub use self::per_thread::PerThread;
 use self::pool::Pool;
 pub(crate) use self::pool::{Pools, awaited_stages, discard_panic};
 
@@ -92,7 +95,7 @@ impl BlockingOptions<'_> {
         self
     }
 
-    /// Declares the stage. All threads access `state` as `&S`, concurrently.
+    /// Declares the stage. All threads access `state` as `&S`, concurrently. [`PerThread`] gives each a state of its own.
     pub fn state<S: Send + Sync + 'static>(self, state: S) -> BlockingStage<S> {
         let pool = Pool::new(self.name, self.threads, self.queue);
         let inner = Inner { pool, state: Arc::new(state), name: self.name };

@@ -5,6 +5,7 @@
 //! | [`Stream`] | a TCP or Unix connection; [`Stream::into_split`] makes two owned halves of it |
 //! | [`Listener`], [`Listeners`] | listening sockets of one processor, and of all |
 //! | [`UdpSocket`] | datagrams |
+//! | [`Resolver`] | addresses of host names |
 //! | [`Polled`], [`PollStream`] | streams for poll functions, the base of adaptors such as `phalanx-compat` |
 //!
 //! Every socket belongs to the processor that made it; using it on another one fails with [`Elsewhere`]. Every wait
@@ -15,6 +16,7 @@ mod bind;
 mod listener;
 mod listeners;
 mod poll;
+mod resolver;
 mod split;
 mod stream;
 mod udp;
@@ -26,6 +28,7 @@ pub use self::bind::{bind, bind_udp, bind_unix};
 pub use self::listener::Listener;
 pub use self::listeners::Listeners;
 pub use self::poll::{PollStream, Polled};
+pub use self::resolver::Resolver;
 pub use self::split::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
 pub use self::stream::{SentFile, Stream};
 pub use self::udp::{Received, UdpSocket};

@@ -2,7 +2,7 @@
 //!
 //! [`Stage`](crate::Stage) handles start operations. `call` returns a [`Call`], a future of the result; `dispatch`
 //! returns nothing. [`join`] runs several calls at once and waits for all of them; [`select`] waits for the first of
-//! two futures. A [`Session`] is a group of operations that end together.
+//! two futures, [`select_many`] for that of many. A [`Session`] is a group of operations that end together.
 //!
 //! ```
 //! use phalanx::task::Either;
@@ -33,4 +33,4 @@ pub use phalanx_core::{
     SessionEnd, SessionGuard, join, select_all, yield_now,
 };
 
-pub use self::select::{Either, select};
+pub use self::select::{Either, select, select_many};

@@ -1,12 +1,13 @@
 //! Blocking stages: calls on threads.
 
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use phalanx::blocking::{BlockingError, BlockingStage, blocking};
+use phalanx::blocking::{BlockingError, BlockingStage, PerThread, blocking};
 use phalanx::runtime::DriverChoice;
 use phalanx::{Graph, Session, SharedStage, join, sleep, timeout, yield_now};
 
@@ -21,6 +22,7 @@ on_each_driver!(
     a_session_waits_for_its_threads,
     the_end_waits_for_threads,
     used_again_by_another_program,
+    each_thread_has_a_state,
 );
 
 /// Runs an operation in a program with a blocking stage of one thread and a queue of two.
@@ -272,4 +274,54 @@ fn used_again_by_another_program(driver: DriverChoice) {
         scope.spawn(program);
         scope.spawn(program);
     });
+}
+
+/// Made, dropped, and used after a panic in a call.
+fn each_thread_has_a_state(driver: DriverChoice) {
+    const THREADS: usize = 2;
+
+    /// A state that may not leave its thread.
+    struct Own(thread::ThreadId, Arc<AtomicUsize>, PhantomData<*const ()>);
+
+    impl Drop for Own {
+        fn drop(&mut self) {
+            assert_eq!(self.0, thread::current().id());
+            self.1.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    let (alive, made) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (count, counted) = (alive.clone(), made.clone());
+    let own = PerThread::new(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        count.fetch_add(1, Ordering::SeqCst);
+        Own(thread::current().id(), count.clone(), PhantomData)
+    });
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let work = blocking(&mut graph, "work").threads(THREADS).state(own);
+    let checked = made.clone();
+    let ran = runtime(driver, 1).run(graph, move |start| {
+        let (control, made) = (start.control(), checked.clone());
+        stage.dispatch(move |_| async move {
+            let call = move || work.call(|own| own.with(|own| own.0 == thread::current().id()));
+            let calls: Vec<_> =
+                (0..50).map(|_| stage.call(move |_| async move { call().await })).collect();
+            for result in join(calls).await {
+                assert_eq!(result.unwrap(), Ok(true));
+            }
+            let before = made.load(Ordering::SeqCst);
+            assert!((1..=THREADS).contains(&before), "{before} states");
+            let panicked = work.call(|own| own.with(|_| panic!("by intent")));
+            assert!(matches!(panicked.await, Err::<(), _>(BlockingError::Panicked { .. })));
+            for _ in 0..4 {
+                assert_eq!(call().await, Ok(true));
+            }
+            control.drain();
+        })?;
+        Ok(())
+    });
+    ran.unwrap();
+    assert!(made.load(Ordering::SeqCst) <= THREADS + 1);
+    assert_eq!(alive.load(Ordering::SeqCst), 0, "every state was dropped on its thread");
 }

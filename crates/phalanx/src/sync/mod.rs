@@ -1,7 +1,9 @@
 //! Channels between operations: on one processor, and between processors and threads.
 //!
 //! [`oneshot::local`] connects two operations of one processor without atomic operations. [`oneshot::shared`] carries a
-//! value from any thread to an operation. [`Notify`] wakes an operation of the same processor repeatedly.
+//! value from any thread to an operation. [`Notify`] wakes an operation of the same processor repeatedly. A [`mailbox`]
+//! is a bounded queue of values from any threads to one operation. Other threads start operations through a
+//! [`Foreign`](crate::foreign::Foreign) handle.
 //!
 //! ```
 //! use phalanx::sync::oneshot;
@@ -21,6 +23,8 @@
 //! })?;
 //! # Ok::<(), phalanx::runtime::RunError>(())
 //! ```
+
+pub mod mailbox;
 
 #[doc(inline)]
 pub use phalanx_core::{Notified, Notify, oneshot};

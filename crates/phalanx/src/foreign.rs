@@ -1,0 +1,219 @@
+//! Operations that other threads start: those of a library, of another runtime, or of the program itself.
+//!
+//! An operation of a processor makes the handle, [`Foreign::new`]. Other threads use it.
+//!
+//! ```
+//! use phalanx::foreign::Foreign;
+//! use phalanx::{Graph, Runtime};
+//!
+//! let mut graph = Graph::new();
+//! let imports = graph.shared("imports", ());
+//! let counts = graph.partitioned("counts", |_partition| 0);
+//! Runtime::new().processors(2).run(graph, move |start| {
+//!     if start.processor() > 0 {
+//!         return Ok(());
+//!     }
+//!     let imports = Foreign::new(imports, 100)?;
+//!     let control = start.control();
+//!     std::thread::spawn(move || {
+//!         let counted = imports.call(move |_| async move {
+//!             // An operation as any other. It can call stages.
+//!             counts.call(7, |count| async move { count.with(|count| *count += 1) }).await
+//!         });
+//!         counted.unwrap().wait().unwrap().unwrap();
+//!         assert_eq!(imports.refused(), 0);
+//!         control.drain();
+//!     });
+//!     Ok(())
+//! })?;
+//! # Ok::<(), phalanx::runtime::RunError>(())
+//! ```
+
+use std::fmt;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use phalanx_core::{CallError, ProcessorId, Shared, SharedStage, oneshot, yield_now};
+
+use crate::shutdown::draining;
+use crate::sync::mailbox::{self, Receiver, SendError, Sender};
+use crate::task::{Either, select};
+
+/// The most operations that one run of the receiving operation starts.
+const MAX_BATCH: usize = 64;
+
+type Job<S> = Box<dyn FnOnce(SharedStage<S>) + Send>;
+
+/// A handle by which any thread starts operations of one stage on one processor.
+///
+/// The operations that have not reached the stage wait in a bounded queue; those that a thread starts together form a
+/// cohort. If the stage has a [capacity](crate::stage::StageOptions::capacity) and is full, they stay in the queue.
+/// Operations start in the order in which one thread has started them.
+pub struct Foreign<S: Send + Sync + 'static>(Sender<Job<S>>);
+
+impl<S: Send + Sync + 'static> Foreign<S> {
+    /// Makes a handle for operations of `stage` on this processor, of which at most `capacity` wait in its queue. An
+    /// operation of the stage receives them. It ends when all clones of the handle are dropped, or when the program
+    /// drains, after it has started those that wait.
+    ///
+    /// # Errors
+    /// As [`SharedStage::dispatch`].
+    ///
+    /// # Panics
+    /// Outside of a processor, or if `capacity` is zero.
+    pub fn new(stage: SharedStage<S>, capacity: usize) -> Result<Self, CallError> {
+        let (sender, receiver) = mailbox::bounded(capacity);
+        stage.dispatch(move |_| start_operations(stage, receiver))?;
+        Ok(Self(sender))
+    }
+
+    /// Starts an operation whose result nobody awaits. If the processor holds as many operations as it
+    /// [may](crate::Graph::max_operations), it is dropped.
+    ///
+    /// # Errors
+    /// [`ForeignError`]; the operation does not start.
+    pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), ForeignError>
+    where
+        F: FnOnce(Shared<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + 'static,
+    {
+        self.send(Box::new(move |stage| drop(stage.dispatch(operation))))
+    }
+
+    /// Starts an operation. Wait or await the result. A call that is dropped leaves its operation running.
+    ///
+    /// # Errors
+    /// [`ForeignError`]; the operation does not start.
+    pub fn call<F, Fut, T>(&self, operation: F) -> Result<ForeignCall<T>, ForeignError>
+    where
+        F: FnOnce(Shared<S>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        let (sender, receiver) = oneshot::shared();
+        self.send(Box::new(move |stage: SharedStage<S>| {
+            // An operation of its own awaits the call, because only that sees a panic.
+            let awaiting = move |_| async move { sender.send(stage.call(operation).await) };
+            // If it is rejected, the receiver finds the sender dropped.
+            let _ = stage.dispatch(awaiting);
+        }))?;
+        Ok(ForeignCall(receiver))
+    }
+
+    fn send(&self, job: Job<S>) -> Result<(), ForeignError> {
+        self.0.try_send(job).map_err(|refused| match refused {
+            SendError::Full(_) => ForeignError::Full { capacity: self.0.capacity() },
+            SendError::Closed(_) => ForeignError::Ended,
+        })
+    }
+
+    /// How many operations the full queue has refused, from all clones.
+    pub fn refused(&self) -> u64 {
+        self.0.refused()
+    }
+}
+
+impl<S: Send + Sync + 'static> Clone for Foreign<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S: Send + Sync + 'static> fmt::Debug for Foreign<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Foreign").field(&self.0).finish()
+    }
+}
+
+/// Why an operation of another thread was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForeignError {
+    /// The queue is full.
+    #[error(
+        "{capacity} operations of other threads wait already; retry later, or raise the capacity of the handle"
+    )]
+    Full {
+        /// The most operations that wait.
+        capacity: usize,
+    },
+    /// The processor starts no more operations of other threads.
+    #[error("the program drains or has ended, and starts no operations of other threads")]
+    Ended,
+}
+
+/// The operation that starts those of other threads, until the program drains or the last handle is dropped.
+async fn start_operations<S: Send + Sync>(stage: SharedStage<S>, mut jobs: Receiver<Job<S>>) {
+    let (mut batch, mut draining) = (Vec::new(), draining());
+    let mut drains = false;
+    loop {
+        if !drains {
+            let received = select(jobs.receive_many(&mut batch, MAX_BATCH), &mut draining).await;
+            drains = matches!(received, Either::Right(()));
+            if drains {
+                jobs.close();
+            }
+        }
+        if drains {
+            jobs.receive_many(&mut batch, MAX_BATCH).await;
+        }
+        if batch.is_empty() {
+            return;
+        }
+        for job in batch.drain(..) {
+            stage.wait_for_capacity().await;
+            job(stage);
+        }
+        // Others of the stage first.
+        yield_now().await;
+    }
+}
+
+/// The result of [`Foreign::call`]: a future for code of any runtime. [`wait`](Self::wait) blocks a thread.
+#[must_use = "nobody sees the result of a call that is dropped"]
+pub struct ForeignCall<T: Send>(oneshot::Receiver<Result<T, CallError>>);
+
+impl<T: Send> ForeignCall<T> {
+    /// Blocks this thread until the operation has ended.
+    ///
+    /// # Errors
+    /// As those of [`Call`](crate::Call). [`CallError::Cancelled`] also if the processor had no room for the operation.
+    ///
+    /// # Panics
+    /// On a processor, which must not block. Await the call there.
+    pub fn wait(self) -> Result<T, CallError> {
+        assert!(
+            ProcessorId::current().is_none(),
+            "`ForeignCall::wait` blocks its thread, which is a processor; await the call instead"
+        );
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let (mut call, mut context) = (pin!(self), Context::from_waker(&waker));
+        loop {
+            match call.as_mut().poll(&mut context) {
+                Poll::Ready(result) => return result,
+                Poll::Pending => thread::park(),
+            }
+        }
+    }
+}
+
+impl<T: Send> Future for ForeignCall<T> {
+    type Output = Result<T, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let result = Pin::new(&mut self.0).poll(context);
+        result.map(|result| result.unwrap_or(Err(CallError::Cancelled)))
+    }
+}
+
+/// Wakes a thread that is parked.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

@@ -1,0 +1,113 @@
+//! Addresses of host names: the system's resolver, which blocks, on a blocking stage.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+use phalanx_core::{Graph, now, timeout};
+
+use super::{IoTimeout, Stream};
+use crate::blocking::{BlockingStage, blocking};
+
+/// Threads of the stage. More than one, so that an unreachable name server does not delay all lookups.
+const THREADS: usize = 4;
+
+type Lookup = Box<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
+
+/// Finds the addresses of hosts, on a blocking stage named `resolver`. Nothing is cached: the system's resolver does so
+/// where it is configured to.
+///
+/// ```no_run
+/// use phalanx::net::{IoTimeout, Resolver};
+/// use phalanx::Runtime;
+/// use std::time::Duration;
+///
+/// let connected = Runtime::new().processors(1).block_on(Resolver::declare, |resolver| async move {
+///     let limit = IoTimeout::after(Duration::from_secs(5));
+///     let stream = resolver.connect("example.com", 80, limit).await?;
+///     stream.peer_addr()
+/// })?;
+/// println!("connected to {}", connected?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Resolver(BlockingStage<Lookup>);
+
+impl Resolver {
+    /// Declares the stage as the next of `graph`, with the system's resolver (`getaddrinfo(3)`).
+    pub fn declare(graph: &mut Graph) -> Self {
+        Self::with(graph, |host| Ok((host, 0).to_socket_addrs()?.map(|found| found.ip()).collect()))
+    }
+
+    /// Declares the stage with another resolver, which may block: a table in tests, and in simulations, which must not
+    /// depend on the network.
+    ///
+    /// ```
+    /// use phalanx::net::Resolver;
+    /// use phalanx::Runtime;
+    /// use std::io;
+    ///
+    /// let found = Runtime::new().processors(1).block_on(
+    ///     |graph| Resolver::with(graph, |host| match host {
+    ///         "db" => Ok(vec!["10.0.0.7".parse().expect("an address")]),
+    ///         _ => Err(io::ErrorKind::NotFound.into()),
+    ///     }),
+    ///     |resolver| async move { resolver.resolve("db", 5432).await },
+    /// )?;
+    /// assert_eq!(found?, ["10.0.0.7:5432".parse()?]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with(
+        graph: &mut Graph,
+        lookup: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static,
+    ) -> Self {
+        Self(blocking(graph, "resolver").threads(THREADS).state(Box::new(lookup)))
+    }
+
+    /// The addresses of `host`, in the order of the resolver, with `port`; at least one. An IP address is returned
+    /// without a lookup.
+    ///
+    /// A lookup cannot be stopped: after the future is dropped it may occupy a thread until the resolver gives up.
+    ///
+    /// # Errors
+    /// That of the resolver, with the name; or if too many lookups wait.
+    pub async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        if let Ok(address) = host.parse::<IpAddr>() {
+            return Ok(vec![(address, port).into()]);
+        }
+        let name = host.to_owned();
+        let found = self.0.call(move |lookup| lookup(&name)).await.map_err(io::Error::other);
+        let found = found.flatten().map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot resolve {host}: {error}"))
+        })?;
+        if found.is_empty() {
+            let what = format!("the host name {host} has no address");
+            return Err(io::Error::new(io::ErrorKind::NotFound, what));
+        }
+        Ok(found.into_iter().map(|address| (address, port).into()).collect())
+    }
+
+    /// Connects to the first address of `host` that accepts, trying one after the other. `limit` is that of all
+    /// attempts together, with the lookup.
+    ///
+    /// # Errors
+    /// As [`resolve`](Self::resolve), or that of the last attempt.
+    pub async fn connect(&self, host: &str, port: u16, limit: IoTimeout) -> io::Result<Stream> {
+        let begun = now();
+        let lookup = self.resolve(host, port);
+        let found = match limit.duration() {
+            std::time::Duration::MAX => lookup.await,
+            duration => timeout(duration, lookup).await.unwrap_or_else(|_| {
+                let what = format!("cannot resolve {host} within {duration:?}");
+                Err(io::Error::new(io::ErrorKind::TimedOut, what))
+            }),
+        };
+        let mut last = None;
+        for address in found? {
+            match Stream::connect(address, limit.remaining(now() - begun)).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.expect("at least one address"))
+    }
+}

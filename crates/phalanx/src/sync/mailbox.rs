@@ -1,0 +1,337 @@
+//! A bounded queue of values from any threads to one receiver.
+//!
+//! A sender that finds the mailbox full either gets its value back ([`Sender::try_send`], counted by
+//! [`Sender::refused`]), or waits for its turn ([`Sender::send`]). Both ends work on processors and on other threads.
+//!
+//! ```
+//! use phalanx::sync::mailbox;
+//! use phalanx::{Graph, Runtime};
+//!
+//! let mut graph = Graph::new();
+//! let stage = graph.shared("stage", ());
+//! Runtime::new().processors(1).run(graph, move |start| {
+//!     let control = start.control();
+//!     let (sender, mut receiver) = mailbox::bounded(64);
+//!     let sensor = std::thread::spawn(move || (1..=3).try_for_each(|value| sender.try_send(value)));
+//!     stage.dispatch(move |_| async move {
+//!         let (mut batch, mut sum) = (Vec::new(), 0);
+//!         // As many as have arrived; none after the last sender was dropped.
+//!         while receiver.receive_many(&mut batch, 16).await > 0 {
+//!             sum += batch.drain(..).sum::<u32>();
+//!         }
+//!         assert_eq!(sum, 6);
+//!         sensor.join().unwrap().unwrap();
+//!         control.drain();
+//!     })?;
+//!     Ok(())
+//! })?;
+//! # Ok::<(), phalanx::runtime::RunError>(())
+//! ```
+//!
+//! One lock guards the queue. No waker, destructor or other foreign code runs under it.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use phalanx_core::wake_contained;
+
+/// Makes a mailbox for at most `capacity` values.
+///
+/// # Panics
+/// If `capacity` is zero.
+pub fn bounded<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    assert!(capacity > 0, "a mailbox has room for at least one value");
+    let state = State {
+        values: VecDeque::new(),
+        waiting: VecDeque::new(),
+        next_ticket: 0,
+        receiver: None,
+        senders: 1,
+        closed: false,
+    };
+    let mailbox = Mailbox { capacity, refused: AtomicU64::new(0), state: Mutex::new(state) };
+    let mailbox = Arc::new(mailbox);
+    (Sender(mailbox.clone()), Receiver(mailbox))
+}
+
+/// A value that was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError<T> {
+    /// The mailbox is full.
+    #[error("the mailbox is full; send later, or raise its capacity")]
+    Full(T),
+    /// The receiver is closed or dropped.
+    #[error("the receiver of the mailbox is gone")]
+    Closed(T),
+}
+
+struct Mailbox<T> {
+    capacity: usize,
+    refused: AtomicU64,
+    state: Mutex<State<T>>,
+}
+
+struct State<T> {
+    values: VecDeque<T>,
+    /// Senders that wait, by ascending ticket. While there are any, `values` is full, or the mailbox is closed.
+    waiting: VecDeque<Waiting<T>>,
+    next_ticket: u64,
+    receiver: Option<Waker>,
+    senders: usize,
+    closed: bool,
+}
+
+struct Waiting<T> {
+    ticket: u64,
+    value: T,
+    waker: Waker,
+}
+
+impl<T> Mailbox<T> {
+    /// Runs `act` under the lock. It must neither drop nor wake anything.
+    fn locked<R>(&self, act: impl FnOnce(&mut State<T>) -> R) -> R {
+        act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<T> State<T> {
+    /// Adds a value, or returns it. With the value comes the receiver's waker.
+    fn add(&mut self, value: T, capacity: usize) -> Result<Option<Waker>, SendError<T>> {
+        if self.closed {
+            return Err(SendError::Closed(value));
+        }
+        if self.values.len() >= capacity {
+            return Err(SendError::Full(value));
+        }
+        self.values.push_back(value);
+        Ok(self.receiver.take())
+    }
+
+    fn place_of(&self, ticket: u64) -> Option<usize> {
+        self.waiting.binary_search_by_key(&ticket, |waiting| waiting.ticket).ok()
+    }
+}
+
+/// A sending end of a mailbox.
+pub struct Sender<T: Send>(Arc<Mailbox<T>>);
+
+impl<T: Send> Sender<T> {
+    /// Sends a value without waiting.
+    ///
+    /// # Errors
+    /// [`SendError`] with the value. A refusal of a full mailbox is counted.
+    pub fn try_send(&self, value: T) -> Result<(), SendError<T>> {
+        let sent = self.0.locked(|state| state.add(value, self.0.capacity));
+        if matches!(sent, Err(SendError::Full(_))) {
+            self.0.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        sent?.into_iter().for_each(wake_contained);
+        Ok(())
+    }
+
+    /// Sends a value, and waits while the mailbox is full. Values are received in the order in which their senders have
+    /// begun to wait. A value whose future is dropped while it waits is not sent.
+    ///
+    /// Its error is [`SendError::Closed`].
+    pub fn send(&self, value: T) -> Sending<'_, T> {
+        Sending { mailbox: &self.0, progress: Progress::New(value) }
+    }
+
+    /// How many values [`try_send`](Self::try_send) has refused because the mailbox was full, from all senders.
+    pub fn refused(&self) -> u64 {
+        self.0.refused.load(Ordering::Relaxed)
+    }
+
+    /// Whether the receiver is closed or dropped.
+    pub fn is_closed(&self) -> bool {
+        self.0.locked(|state| state.closed)
+    }
+
+    /// The most values that wait in the mailbox.
+    pub fn capacity(&self) -> usize {
+        self.0.capacity
+    }
+}
+
+impl<T: Send> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        self.0.locked(|state| state.senders += 1);
+        Self(self.0.clone())
+    }
+}
+
+impl<T: Send> Drop for Sender<T> {
+    fn drop(&mut self) {
+        let receiver = self.0.locked(|state| {
+            state.senders -= 1;
+            state.receiver.take_if(|_| state.senders == 0)
+        });
+        receiver.into_iter().for_each(wake_contained);
+    }
+}
+
+impl<T: Send> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("capacity", &self.0.capacity).finish_non_exhaustive()
+    }
+}
+
+/// The future of [`Sender::send`].
+#[must_use = "futures do nothing unless awaited"]
+pub struct Sending<'s, T: Send> {
+    mailbox: &'s Mailbox<T>,
+    progress: Progress<T>,
+}
+
+enum Progress<T> {
+    New(T),
+    /// The value waits in the mailbox, with this ticket.
+    Waiting(u64),
+    Over,
+}
+
+// The value is moved, never pinned.
+impl<T: Send> Unpin for Sending<'_, T> {}
+
+impl<T: Send> Future for Sending<'_, T> {
+    type Output = Result<(), SendError<T>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mailbox = self.mailbox;
+        let mut waker = Some(context.waker().clone());
+        match std::mem::replace(&mut self.progress, Progress::Over) {
+            Progress::New(value) => {
+                let sent = mailbox.locked(|state| match state.add(value, mailbox.capacity) {
+                    Err(SendError::Full(value)) => {
+                        let ticket = state.next_ticket;
+                        state.next_ticket += 1;
+                        let waker = waker.take().expect("set above");
+                        state.waiting.push_back(Waiting { ticket, value, waker });
+                        Err(Ok(ticket))
+                    }
+                    other => other.map_err(Err),
+                });
+                match sent {
+                    Ok(receiver) => receiver.into_iter().for_each(wake_contained),
+                    Err(Err(closed)) => return Poll::Ready(Err(closed)),
+                    Err(Ok(ticket)) => {
+                        self.progress = Progress::Waiting(ticket);
+                        return Poll::Pending;
+                    }
+                }
+                Poll::Ready(Ok(()))
+            }
+            Progress::Waiting(ticket) => {
+                let polled = mailbox.locked(|state| {
+                    let Some(place) = state.place_of(ticket) else { return Poll::Ready(None) };
+                    if state.closed {
+                        return Poll::Ready(state.waiting.remove(place));
+                    }
+                    let current = waker.as_mut().expect("set above");
+                    std::mem::swap(&mut state.waiting[place].waker, current);
+                    Poll::Pending
+                });
+                match polled {
+                    Poll::Pending => {
+                        self.progress = Progress::Waiting(ticket);
+                        Poll::Pending
+                    }
+                    Poll::Ready(None) => Poll::Ready(Ok(())),
+                    Poll::Ready(Some(unsent)) => Poll::Ready(Err(SendError::Closed(unsent.value))),
+                }
+            }
+            Progress::Over => panic!("a send is awaited once"),
+        }
+    }
+}
+
+impl<T: Send> Drop for Sending<'_, T> {
+    fn drop(&mut self) {
+        if let Progress::Waiting(ticket) = self.progress {
+            let unsent = self.mailbox.locked(|state| {
+                state.place_of(ticket).and_then(|place| state.waiting.remove(place))
+            });
+            drop(unsent);
+        }
+    }
+}
+
+/// The receiving end of a mailbox. Dropping it closes the mailbox and drops the values in it.
+pub struct Receiver<T: Send>(Arc<Mailbox<T>>);
+
+impl<T: Send> Receiver<T> {
+    /// Waits for a value. Returns none when the mailbox is empty and no sender is left, or it is
+    /// [closed](Self::close). Nothing is lost if the future is dropped.
+    pub async fn receive(&mut self) -> Option<T> {
+        let mut received = None;
+        self.wait(1, |value| received = Some(value)).await;
+        received
+    }
+
+    /// Waits for a value, and appends it and those that have arrived with it to `batch`, `max` at most. Returns their
+    /// number: zero where [`receive`](Self::receive) returns none. Nothing is lost if the future is dropped.
+    ///
+    /// # Panics
+    /// If `max` is zero.
+    pub async fn receive_many(&mut self, batch: &mut Vec<T>, max: usize) -> usize {
+        assert!(max > 0, "a batch has room for at least one value");
+        self.wait(max, |value| batch.push(value)).await
+    }
+
+    async fn wait(&mut self, max: usize, mut put: impl FnMut(T)) -> usize {
+        poll_fn(|context| {
+            let mut waker = Some(context.waker().clone());
+            let (mut received, mut admitted) = (VecDeque::new(), Vec::new());
+            let polled = self.0.locked(|state| {
+                let count = max.min(state.values.len());
+                if count == 0 && !state.closed && state.senders > 0 {
+                    std::mem::swap(&mut state.receiver, &mut waker);
+                    return Poll::Pending;
+                }
+                match count == state.values.len() {
+                    true => std::mem::swap(&mut received, &mut state.values),
+                    false => received.extend(state.values.drain(..count)),
+                }
+                while !state.closed
+                    && state.values.len() < self.0.capacity
+                    && let Some(Waiting { value, waker, .. }) = state.waiting.pop_front()
+                {
+                    state.values.push_back(value);
+                    admitted.push(waker);
+                }
+                Poll::Ready(count)
+            });
+            admitted.into_iter().for_each(wake_contained);
+            received.into_iter().for_each(&mut put);
+            polled
+        })
+        .await
+    }
+
+    /// Refuses further values. Those in the mailbox can still be received; senders that wait get theirs back.
+    pub fn close(&mut self) {
+        let waiting: Vec<_> = self.0.locked(|state| {
+            state.closed = true;
+            state.waiting.iter().map(|waiting| waiting.waker.clone()).collect()
+        });
+        waiting.into_iter().for_each(wake_contained);
+    }
+}
+
+impl<T: Send> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        self.close();
+        drop(self.0.locked(|state| (std::mem::take(&mut state.values), state.receiver.take())));
+    }
+}
+
+impl<T: Send> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").field("capacity", &self.0.capacity).finish_non_exhaustive()
+    }
+}

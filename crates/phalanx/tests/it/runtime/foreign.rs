@@ -1,0 +1,122 @@
+//! Operations that other threads start.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use phalanx::foreign::{Foreign, ForeignError};
+use phalanx::runtime::DriverChoice;
+use phalanx::{CallError, Graph, PartitionedStage, sleep};
+
+use crate::runtime::harness::{elsewhere, one, runtime};
+use crate::runtime::on_each_driver;
+
+on_each_driver!(
+    threads_call_stages,
+    a_full_queue_refuses,
+    panics_reach_their_callers,
+    the_rest_runs_when_the_program_drains,
+);
+
+fn threads_call_stages(driver: DriverChoice) {
+    const THREADS: u64 = 4;
+    const CALLS: u64 = 50;
+    let mut graph = Graph::new();
+    let entry = graph.shared("entry", ());
+    let sums: PartitionedStage<u64> = graph.partitioned("sums", |_| 0);
+    let ended = Arc::new(AtomicUsize::new(0));
+    let seen = ended.clone();
+    let ran = runtime(driver, 2).run(graph, move |start| {
+        for _ in 0..THREADS / 2 {
+            let entry = Foreign::new(entry, 1_000)?;
+            let (control, ended) = (start.control(), ended.clone());
+            thread::spawn(move || {
+                // Both waiting forms, and operations that nobody waits for.
+                for call in 0..CALLS {
+                    let add = move |_| async move {
+                        let added =
+                            sums.call(call % 8, |sum| async move { sum.with(|sum| *sum += 1) });
+                        added.await.unwrap();
+                    };
+                    match call % 2 {
+                        0 => entry.call(add).unwrap().wait().unwrap(),
+                        _ => entry.dispatch(add).unwrap(),
+                    }
+                }
+                let last = entry.call(|_| async { 7 }).unwrap();
+                assert_eq!(last.wait(), Ok(7));
+                if ended.fetch_add(1, Ordering::SeqCst) + 1 == THREADS as usize {
+                    control.drain();
+                }
+            });
+        }
+        Ok(())
+    });
+    ran.unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), THREADS as usize);
+}
+
+fn a_full_queue_refuses(driver: DriverChoice) {
+    one(driver, |stage| async move {
+        let handle = Foreign::new(stage, 3).unwrap();
+        let other = handle.clone();
+        // This processor is blocked meanwhile, so nothing leaves the queue.
+        let refused = thread::spawn(move || {
+            let results: Vec<_> = (0..5).map(|_| other.dispatch(|_| async {})).collect();
+            results.into_iter().filter_map(Result::err).collect::<Vec<_>>()
+        });
+        let refused = refused.join().unwrap();
+        assert_eq!(refused, [ForeignError::Full { capacity: 3 }; 2]);
+        assert_eq!(handle.refused(), 2);
+        // There is room again, for an operation of this processor too.
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(handle.call(|_| async { 5 }).unwrap().await, Ok(5));
+    });
+}
+
+fn panics_reach_their_callers(driver: DriverChoice) {
+    one(driver, |stage| async move {
+        let handle = Foreign::new(stage, 3).unwrap();
+        let result = elsewhere(move || {
+            let call = handle.call(|_| async { panic!("by intent") }).unwrap();
+            let next = handle.call(|_| async { 1 }).unwrap();
+            (call.wait(), next.wait())
+        });
+        let (panicked, next): (Result<(), _>, _) = result.await;
+        assert!(matches!(panicked, Err(CallError::Panicked { .. })), "{panicked:?}");
+        assert_eq!(next, Ok(1));
+        // A handle without clones ends its operation.
+        sleep(Duration::from_millis(1)).await;
+    });
+}
+
+fn the_rest_runs_when_the_program_drains(driver: DriverChoice) {
+    let mut graph = Graph::new();
+    let stage = graph.stage("bounded").capacity(2).shared(());
+    let started = Arc::new(AtomicUsize::new(0));
+    let counted = started.clone();
+    let (sender, handles) = std::sync::mpsc::channel();
+    let blocked = AtomicBool::new(false);
+    let ran = runtime(driver, 1).run(graph, move |start| {
+        assert!(!blocked.swap(true, Ordering::SeqCst), "one processor");
+        let handle = Foreign::new(stage, 100)?;
+        // More than the stage has capacity for.
+        for _ in 0..50 {
+            let counted = counted.clone();
+            let counts = move |_| async move {
+                sleep(Duration::from_millis(1)).await;
+                counted.fetch_add(1, Ordering::SeqCst);
+            };
+            handle.dispatch(counts).unwrap();
+        }
+        sender.send(handle).unwrap();
+        start.control().drain();
+        Ok(())
+    });
+    ran.unwrap();
+    assert_eq!(started.load(Ordering::SeqCst), 50);
+    let handle = handles.recv().unwrap();
+    assert_eq!(handle.dispatch(|_| async {}), Err(ForeignError::Ended));
+    assert_eq!(handle.refused(), 0);
+}
