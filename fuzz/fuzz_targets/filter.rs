@@ -1,5 +1,5 @@
 //! A filter that parses is printed so that it parses to the same, is within its bounds, and matches in an index
-//! exactly when it matches by itself.
+//! exactly when it matches by itself, or also otherwise if it has conditions that no index decides.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -37,7 +37,9 @@ fuzz_target!(|data: &[u8]| {
                 let mut matches = Matches::new();
                 index.matches(&index.event(&event), &mut matches);
                 let found = matches.subscriptions() == [subscription];
-                assert_eq!(found, filter.matches(&event), "{written} for {event:?}");
+                let holds = filter.matches(&event);
+                assert!(found || !holds, "{written} for {event:?}");
+                assert!(found == holds || filter.is_computed(), "{written} for {event:?}");
             }
         }
         assert!(index.remove(subscription));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::condition::Conjunction;
-use crate::language::error::FilterError;
+use crate::language::error::{FilterError, Reason};
 use crate::language::evaluate::evaluate;
 use crate::language::expr::{Expr, Operator, Predicate, Test};
 use crate::language::{parse, query};
@@ -16,7 +16,8 @@ use crate::value::Value;
 /// A condition on events, parsed from text.
 ///
 /// The language is a subset of SQL's conditions: `=`, `<>` (or `!=`), `<`, `<=`, `>`, `>=`, `BETWEEN`, `IN`,
-/// `LIKE 'prefix%'`, `IS NULL`, joined by `AND`, `OR`, `NOT` and parentheses. Names are case-sensitive,
+/// `LIKE` with the wildcard `%`, `CONTAINS 'part'`, `IS NULL`, joined by `AND`, `OR`, `NOT` and parentheses.
+/// Comparisons may have attributes and arithmetic (`+`, `-`, `*`, `/`) on both sides. Names are case-sensitive,
 /// keywords are not. A name that is a keyword, or that has characters other than letters, digits, `_`, `$`
 /// and `.`, must be in double quotes.
 ///
@@ -34,13 +35,14 @@ use crate::value::Value;
 ///
 /// let wrong = Filter::parse("price > 'a' AND").unwrap_err();
 /// assert_eq!(wrong.column(), 16);
-/// assert_eq!(wrong.to_string(), "column 16: expected the name of an attribute, found the end");
+/// assert_eq!(wrong.to_string(), "column 16: expected an attribute or a value like 5, 'text' or TRUE, found the end");
 /// # Ok::<(), phalanx_matcher::FilterError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Filter {
     expr: Expr,
     alternatives: Vec<Conjunction>,
+    is_computed: bool,
 }
 
 impl Filter {
@@ -53,6 +55,13 @@ impl Filter {
     pub const MAX_ALTERNATIVES: usize = limits::MAX_ALTERNATIVES;
     /// Maximum number of conditions in a conjunction.
     pub const MAX_CONDITIONS: usize = limits::MAX_CONDITIONS;
+    /// Maximum number of conditions that [no index can decide](Filter::is_computed).
+    pub const MAX_COMPUTED: usize = limits::MAX_COMPUTED;
+    /// Maximum number of arithmetic operators.
+    pub const MAX_OPERATORS: usize = limits::MAX_OPERATORS;
+    /// Maximum length in bytes of a text that `CONTAINS`, or `LIKE` with more than a prefix, searches. A longer
+    /// text counts as missing there.
+    pub const MAX_SEARCHED: usize = limits::MAX_SEARCHED;
 
     /// Parses a filter. The work is bounded: linear in the length of the text and in the number of
     /// conjunctions.
@@ -88,7 +97,11 @@ impl Filter {
         // The limits concern the whole text, not one place in it.
         let whole = |reason| FilterError::new(1, reason);
         let alternatives = normal::alternatives(&expr).map_err(whole)?;
-        Ok(Filter { expr, alternatives })
+        let computed = expr.computed();
+        if computed > limits::MAX_COMPUTED {
+            return Err(whole(Reason::Computed));
+        }
+        Ok(Filter { expr, alternatives, is_computed: computed > 0 })
     }
 
     /// This filter, combined with the condition that the attribute `name` equals `value`. The limits apply to
@@ -107,7 +120,8 @@ impl Filter {
         let alternatives = normal::with_equal(&self.alternatives, name, &value);
         let test = Test::Compare(Operator::Equal, value);
         let equal = Expr::Test(Predicate { name: name.into(), test });
-        Filter { expr: Expr::join(true, vec![equal, self.expr.clone()]), alternatives }
+        let expr = Expr::join(true, vec![equal, self.expr.clone()]);
+        Filter { expr, alternatives, is_computed: self.is_computed }
     }
 
     /// Whether an event with these attributes satisfies this filter, evaluated directly. If a name has
@@ -119,7 +133,29 @@ impl Filter {
         let look_up = |name: &str| {
             attributes.iter().rev().find(|(other, _)| *other == name).map(|(_, value)| *value)
         };
-        evaluate(&self.expr, &look_up) == Some(true)
+        self.matches_by(&look_up)
+    }
+
+    /// As [`matches`](Filter::matches), for an event whose attributes `look_up` finds by name.
+    #[must_use]
+    pub fn matches_by<'a>(&'a self, look_up: &dyn Fn(&str) -> Option<Value<'a>>) -> bool {
+        evaluate(&self.expr, look_up) == Some(true)
+    }
+
+    /// Whether the filter has conditions that no index can decide: arithmetic, comparisons of two attributes,
+    /// `CONTAINS`, and `LIKE` with more than a prefix. An [`Index`](crate::Index) then finds candidates, with the
+    /// other conditions and the presence of the attributes, and [`matches`](Filter::matches) decides.
+    ///
+    /// ```
+    /// use phalanx_matcher::Filter;
+    ///
+    /// let filter = Filter::parse("symbol = 'ACME' AND price * quantity > 10000 AND note CONTAINS 'late'")?;
+    /// assert!(filter.is_computed());
+    /// # Ok::<(), phalanx_matcher::FilterError>(())
+    /// ```
+    #[must_use]
+    pub fn is_computed(&self) -> bool {
+        self.is_computed
     }
 
     /// The number of conjunctions, without those that cannot be satisfied.

@@ -8,3 +8,9 @@ pub(crate) const MAX_DEPTH: usize = 32;
 pub(crate) const MAX_ALTERNATIVES: usize = 256;
 /// Maximum number of conditions in a conjunction.
 pub(crate) const MAX_CONDITIONS: usize = 64;
+/// Maximum number of conditions that no index can decide.
+pub(crate) const MAX_COMPUTED: usize = 16;
+/// Maximum number of arithmetic operators.
+pub(crate) const MAX_OPERATORS: usize = 64;
+/// Maximum length in bytes of a text that is searched.
+pub(crate) const MAX_SEARCHED: usize = 16 * 1024;

@@ -3,11 +3,14 @@
 //! `NOT` is pushed down to the predicates. Three-valued logic allows this, because a comparison and its
 //! opposite are both unknown for a missing value. Each predicate then becomes one of five plain conditions,
 //! and conditions on the same attribute are merged or found to be contradictory.
+//!
+//! A condition that the index cannot decide becomes those that it implies: its attributes are present and have
+//! the right type. The conjunctions are then necessary, and the filter has to be evaluated as well.
 
 use crate::condition::{Condition, Conjunction, Plain};
-use crate::constant::{Constant, Cut, Range};
+use crate::constant::{Constant, Cut, Kind, Range};
 use crate::language::error::Reason;
-use crate::language::expr::{Expr, Operator, Predicate, Test};
+use crate::language::expr::{Comparison, Expr, Operator, Predicate, Test};
 use crate::limits::{MAX_ALTERNATIVES, MAX_CONDITIONS};
 use crate::value::Literal;
 
@@ -37,6 +40,7 @@ fn expand(expr: &Expr, negated: bool) -> Result<Vec<Conjunction>, Reason> {
             Ok(all)
         }
         (Expr::Test(predicate), _) => plain(predicate, negated),
+        (Expr::Compare(comparison), _) => implied(comparison).map(|all| vec![all]),
     }
 }
 
@@ -101,13 +105,35 @@ fn plain(predicate: &Predicate, negated: bool) -> Result<Vec<Conjunction>, Reaso
             }
             Ok(vec![values.iter().map(|value| equal(value, false)).collect()])
         }
-        Test::Like { prefix, open: true, negated: not } => {
-            one(inside(Range::prefix(prefix), *not == negated))
+        Test::Like { pattern, negated: not } if pattern.is_text() => {
+            one(Some(equal(&Literal::String(pattern.prefix().into()), *not == negated)))
         }
-        Test::Like { prefix, open: false, negated: not } => {
-            one(Some(equal(&Literal::String(prefix.clone()), *not == negated)))
+        Test::Like { pattern, negated: not } if pattern.is_searched() => {
+            let prefix = if *not == negated { pattern.prefix() } else { "" };
+            one(inside(Range::prefix(prefix), true))
+        }
+        Test::Like { pattern, negated: not } => {
+            one(inside(Range::prefix(pattern.prefix()), *not == negated))
         }
     }
+}
+
+/// The conditions that a comparison and its opposite imply: their attributes are present, and numbers if the comparison
+/// computes.
+fn implied(Comparison { left, right, .. }: &Comparison) -> Result<Conjunction, Reason> {
+    let plain = match left.is_computed() || right.is_computed() {
+        true => Plain::Inside(Range { kind: Kind::Number, low: None, high: None }),
+        false => Plain::Present(true),
+    };
+    let mut all = Conjunction::new();
+    let mut add = |name: &str| {
+        if !all.iter().any(|known| *known.name == *name) {
+            all.push(Condition { name: name.into(), plain: plain.clone() });
+        }
+    };
+    left.names(&mut add);
+    right.names(&mut add);
+    if all.len() > MAX_CONDITIONS { Err(Reason::Conditions) } else { Ok(all) }
 }
 
 /// The conjunctions with one additional equality, without those that contradict it.

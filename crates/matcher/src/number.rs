@@ -170,6 +170,64 @@ impl Number {
     }
 }
 
+/// Arithmetic. Products and quotients are rounded towards zero to 18 digits after the point.
+impl Number {
+    pub(crate) fn plus(self, other: Number) -> Option<Number> {
+        bounded(self.0 + other.0)
+    }
+
+    pub(crate) fn minus(self, other: Number) -> Option<Number> {
+        bounded(self.0 - other.0)
+    }
+
+    pub(crate) fn times(self, other: Number) -> Option<Number> {
+        self.scaled(other.0, ONE)
+    }
+
+    /// `None` if `other` is zero.
+    pub(crate) fn over(self, other: Number) -> Option<Number> {
+        self.scaled(ONE, other.0)
+    }
+
+    /// `self * factor / divisor`, with a product of up to 256 bits.
+    fn scaled(self, factor: i128, divisor: i128) -> Option<Number> {
+        let is_negative = (self.0 < 0) ^ (factor < 0) ^ (divisor < 0);
+        let (own, factor, divisor) =
+            (self.0.unsigned_abs(), factor.unsigned_abs(), divisor.unsigned_abs());
+        let value = match own.checked_mul(factor) {
+            Some(product) => product.checked_div(divisor)?,
+            None => long_scaled(own, factor, divisor)?,
+        };
+        let value = i128::try_from(value).ok()?;
+        bounded(if is_negative { -value } else { value })
+    }
+}
+
+fn bounded(value: i128) -> Option<Number> {
+    (-BOUND..=BOUND).contains(&value).then_some(Number(value))
+}
+
+/// `own * factor / divisor` by doubling: the quotient and remainder of `own * n / divisor`, where `n` is made of
+/// the upper bits of `factor`. Both remainders are below 10³⁸, so their sums fit.
+fn long_scaled(own: u128, factor: u128, divisor: u128) -> Option<u128> {
+    let once = (own.checked_div(divisor)?, own % divisor);
+    let add = |(quotient, remainder): (u128, u128), (more, part): (u128, u128)| {
+        let (quotient, remainder) = (quotient.checked_add(more)?, remainder + part);
+        match remainder.checked_sub(divisor) {
+            Some(remainder) => Some((quotient.checked_add(1)?, remainder)),
+            None => Some((quotient, remainder)),
+        }
+    };
+    let mut sum = (0, 0);
+    for bit in (0..u128::BITS - factor.leading_zeros()).rev() {
+        sum = add(sum, sum)?;
+        if factor >> bit & 1 == 1 {
+            sum = add(sum, once)?;
+        }
+    }
+    Some(sum.0)
+}
+
 impl From<i64> for Number {
     fn from(value: i64) -> Number {
         Number(i128::from(value) * ONE)
@@ -218,6 +276,49 @@ mod tests {
         ];
         for (text, means) in same {
             assert_eq!(number(text).as_deref(), Ok(means), "{text}");
+        }
+    }
+
+    #[test]
+    fn arithmetic_is_exact_up_to_18_digits() {
+        let of = |text: &str| Number::parse(text).unwrap();
+        let shown = |result: Option<Number>| result.map(|number| number.to_string());
+        let most = "99999999999999999999.999999999999999999";
+        for (left, right, product, quotient) in [
+            ("0.1", "3", Some("0.3"), Some("0.033333333333333333")),
+            ("-7.5", "2", Some("-15"), Some("-3.75")),
+            ("101.5", "-20000.25", Some("-2030025.375"), Some("-0.005074936563292958")),
+            ("99999999999", "99999999.5", Some("9999999949900000000.5"), Some("1000.00000499")),
+            (most, "1", Some(most), Some(most)),
+            (most, most, None, Some("1")),
+            ("0.000000000000000001", "0.1", Some("0"), Some("0.00000000000000001")),
+            ("1", "0", Some("0"), None),
+            (most, "0.5", Some("49999999999999999999.999999999999999999"), None),
+        ] {
+            let (a, b) = (of(left), of(right));
+            assert_eq!(shown(a.times(b)).as_deref(), product, "{left} * {right}");
+            assert_eq!(a.times(b), b.times(a));
+            let over = shown(a.over(b));
+            match quotient {
+                Some(quotient) => assert!(over.is_some_and(|over| over.starts_with(quotient))),
+                None => assert_eq!(over, None, "{left} / {right}"),
+            }
+        }
+        assert_eq!(shown(of(most).plus(of("0.000000000000000001"))), None);
+        assert_eq!(shown(of("-0.3").minus(of("0.4"))).as_deref(), Some("-0.7"));
+    }
+
+    /// The doubling agrees with the division that the processor has.
+    #[test]
+    fn long_division_agrees_with_short_division() {
+        let mut rng = fastrand::Rng::with_seed(1);
+        for _ in 0..1000 {
+            let mut some = |bits: u32| rng.u128(..1 << bits) + 1;
+            let (own, factor, divisor) = (some(63), some(60), some(62));
+            assert_eq!(long_scaled(own, factor, divisor), Some(own * factor / divisor));
+            // A common factor of product and divisor does not change the quotient.
+            let (wide, of) = (own << 50, divisor << 50);
+            assert_eq!(long_scaled(wide, factor, of), Some(own * factor / divisor));
         }
     }
 

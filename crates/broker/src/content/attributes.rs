@@ -2,6 +2,7 @@
 //! the fields of a JSON payload. The name of a nested field is its path: `position.lat`.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use phalanx_matcher::{Event, Number, Value};
 use serde::Deserializer;
@@ -24,6 +25,9 @@ pub(crate) struct Attributes<'m> {
     properties: Vec<(&'m str, Value<'m>)>,
     fields: Fields<'m>,
 }
+
+/// The attributes of a message by name, for filters that are evaluated one by one.
+pub(crate) type ByName<'a> = HashMap<&'a str, Value<'a>, foldhash::fast::RandomState>;
 
 /// The fields of a payload; empty unless the payload is a JSON object.
 #[derive(Default)]

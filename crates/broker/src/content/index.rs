@@ -4,13 +4,19 @@
 //! Each topic filter that has content filters is assigned a number, and each of its content filters in the
 //! index also requires that number. A message becomes one event per matching topic filter. All events of a
 //! cohort are matched together.
+//!
+//! For filters with conditions that the index cannot decide, it finds candidates. Those are evaluated on the
+//! attributes of the message, which are read once per message.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
-use phalanx_matcher::{Attribute, Event, Index, Matches, Options, Snapshot, Value};
+use phalanx_matcher::{Attribute, Event, Filter, Index, Matches, Options, Snapshot, Value};
 
+use crate::content::attributes::{Attributes, ByName};
 use crate::content::parse::{Content, NUMBER};
+use crate::model::message::Message;
 use crate::model::subscribers::{ClientIndex, Group, Subscription};
 
 /// The identity of a filter: its client and its subscription's key. The members of a group share one filter.
@@ -23,11 +29,17 @@ pub(crate) enum Owner {
     Group(Group),
 }
 
+/// An owner, and what its filter's candidates must satisfy if the index does not decide.
+struct Filed {
+    owner: Owner,
+    check: Option<Box<Content>>,
+}
+
 /// The content filters of all clients.
 pub(crate) struct ContentIndex {
     index: Index,
     /// The owner of each filter, by its number in the index.
-    owners: Vec<Option<Owner>>,
+    owners: Vec<Option<Filed>>,
     /// The filters by key, and whether they test the payload.
     known: Known,
     numbers: i64,
@@ -35,6 +47,8 @@ pub(crate) struct ContentIndex {
     /// The message of each event.
     messages: Vec<u32>,
     matches: Matches,
+    /// Messages and filters that are to be evaluated.
+    candidates: Vec<(u32, u32)>,
     names: Names,
     /// Whether the index is being adapted.
     is_arranging: bool,
@@ -56,6 +70,7 @@ impl ContentIndex {
             events: Vec::new(),
             messages: Vec::new(),
             matches: Matches::new(),
+            candidates: Vec::new(),
             names: Names::default(),
             is_arranging: false,
         }
@@ -79,25 +94,30 @@ impl ContentIndex {
         let key: Key = (group.is_none().then_some(client), key.into());
         let of_key = self.known.of(&key);
         if let Some((known, _)) = of_key.get(&key) {
-            let owner = &mut self.owners[known.index()];
-            if let Some(Owner::Group(group)) = owner {
-                return (group.add(client, own), false);
-            }
-            *owner = Some(Owner::Client(client, own));
-            return (true, false);
+            return match self.owners[known.index()].as_mut().map(|filed| &mut filed.owner) {
+                Some(Owner::Group(group)) => (group.add(client, own), false),
+                Some(owner) => {
+                    // The key contains the filter, so the check stays.
+                    *owner = Owner::Client(client, own);
+                    (true, false)
+                }
+                None => (false, false),
+            };
         }
         let subscription = self.index.insert(&content.numbered(number));
         if self.owners.len() <= subscription.index() {
             self.owners.resize_with(subscription.index() + 1, || None);
         }
-        self.owners[subscription.index()] = Some(match group {
+        let owner = match group {
             None => Owner::Client(client, own),
             Some(name) => {
                 let mut group = Group::new(name);
                 group.add(client, own);
                 Owner::Group(group)
             }
-        });
+        };
+        let check = content.filter.is_computed().then(|| Box::new(content.clone()));
+        self.owners[subscription.index()] = Some(Filed { owner, check });
         of_key.insert(key, (subscription, content.json));
         self.is_arranging = self.index.adapt_some(ADAPT_PER_CHANGE);
         (false, true)
@@ -112,7 +132,7 @@ impl ContentIndex {
         let key: Key = ((!is_shared).then_some(client), key.into());
         let of_key = self.known.of(&key);
         let (known, _) = of_key.get(&key)?;
-        if let Some(Owner::Group(group)) = &mut self.owners[known.index()]
+        if let Some(Filed { owner: Owner::Group(group), .. }) = &mut self.owners[known.index()]
             && !group.remove(client)
         {
             return None;
@@ -155,21 +175,58 @@ impl ContentIndex {
         self.messages.push(message);
     }
 
-    /// Matches all events, and calls `found` for each message and filter that it satisfies.
-    pub(crate) fn answer(&mut self, mut found: impl FnMut(u32, &Owner)) {
+    /// Matches all events, and calls `found` for each of the `messages` and each filter that it satisfies.
+    pub(crate) fn answer(&mut self, messages: &[Arc<Message>], mut found: impl FnMut(u32, &Owner)) {
         if self.events.is_empty() {
             return;
         }
         self.matches.clear();
         self.index.match_cohort(&self.events, &mut self.matches);
         for matched in self.matches.all() {
-            if let Some(owner) = &self.owners[matched.subscription.index()] {
-                found(self.messages[matched.event as usize], owner);
+            let (message, at) =
+                (self.messages[matched.event as usize], matched.subscription.index());
+            match &self.owners[at] {
+                Some(Filed { owner, check: None }) => found(message, owner),
+                Some(_) => self.candidates.push((message, at as u32)),
+                None => (),
             }
         }
         self.events.clear();
         self.messages.clear();
+        if !self.candidates.is_empty() {
+            self.evaluate(messages, found);
+        }
     }
+
+    /// Evaluates the candidates, one message at a time.
+    #[cold]
+    fn evaluate(&mut self, messages: &[Arc<Message>], mut found: impl FnMut(u32, &Owner)) {
+        // The order does not depend on how the index is arranged.
+        self.candidates.sort_unstable();
+        for of_one in self.candidates.chunk_by(|(one, _), (other, _)| one == other) {
+            let message = &messages[of_one[0].0 as usize];
+            let filed = |at: &u32| self.owners[*at as usize].as_ref();
+            let checks = |(_, at): &(u32, u32)| filed(at).and_then(|filed| filed.check.as_deref());
+            let json = of_one.iter().filter_map(checks).any(|content| content.json);
+            let properties = Attributes::of(message, false);
+            let with_fields = json.then(|| Attributes::of(message, true));
+            let lists =
+                [properties.list(), with_fields.as_ref().map(Attributes::list).unwrap_or_default()];
+            let by_name = lists.each_ref().map(|list| list.iter().copied().collect::<ByName<'_>>());
+            for (n, at) in of_one {
+                if let Some(Filed { owner, check: Some(content) }) = filed(at)
+                    && holds(&content.filter, &by_name[usize::from(content.json)])
+                {
+                    found(*n, owner);
+                }
+            }
+        }
+        self.candidates.clear();
+    }
+}
+
+fn holds<'a>(filter: &'a Filter, attributes: &ByName<'a>) -> bool {
+    filter.matches_by(&|name| attributes.get(name).copied())
 }
 
 type KnownShard = HashMap<Key, (phalanx_matcher::Subscription, bool), foldhash::fast::RandomState>;

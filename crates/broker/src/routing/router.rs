@@ -180,7 +180,7 @@ impl Router {
         }
         if asked > 0 {
             let before = found.len() + alone.len();
-            content.answer(|n, owner| match owner {
+            content.answer(messages, |n, owner| match owner {
                 Owner::Client(client, own) => found.push((n, *client, *own)),
                 Owner::Group(group) => {
                     let chosen = choose(group, &messages[n as usize], clients, policy);

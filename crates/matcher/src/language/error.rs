@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use crate::limits::{MAX_ALTERNATIVES, MAX_CONDITIONS, MAX_DEPTH, MAX_TEXT};
+use crate::limits::{
+    MAX_ALTERNATIVES, MAX_COMPUTED, MAX_CONDITIONS, MAX_DEPTH, MAX_OPERATORS, MAX_TEXT,
+};
 use crate::number::NumberError;
-
-/// The hint for an arithmetic operator.
-pub(super) const ARITHMETIC: &str = "there is no arithmetic; compute the value before publishing, or move the constant to the other side";
 
 /// The reason why a text is not a valid filter. Its display names the column and the remedy, so it can be
 /// shown to the author of the filter.
@@ -34,6 +33,8 @@ pub(crate) enum Reason {
     Deep,
     Wide,
     Conditions,
+    Computed,
+    Operators,
 }
 
 impl FilterError {
@@ -55,7 +56,6 @@ impl fmt::Display for FilterError {
             Reason::Expected { what, found } => write!(f, "expected {what}, found {found}"),
             Reason::Character('&') => f.write_str("conditions are joined by AND here"),
             Reason::Character('|') => f.write_str("alternatives are joined by OR here"),
-            Reason::Character('*' | '/') => f.write_str(ARITHMETIC),
             Reason::Character(c) => {
                 write!(f, "unexpected character {c:?}; names with it must be in double quotes")
             }
@@ -64,29 +64,33 @@ impl fmt::Display for FilterError {
             Reason::Hint(hint) => f.write_str(hint),
             Reason::Unordered => f.write_str("TRUE and FALSE have no order; use = or <>"),
             Reason::Pattern => f.write_str(
-                "LIKE supports a prefix followed by one %; escape other wildcards with ESCAPE, or use =",
+                "the only wildcard of LIKE is %, any text; write a literal _ with ESCAPE",
             ),
             Reason::Escape => {
                 f.write_str("ESCAPE takes one character, which may precede only %, _ and itself")
             }
             Reason::Long => write!(f, "longer than {} bytes", MAX_TEXT),
             Reason::Deep => {
-                write!(
-                    f,
-                    "more than {} nested parentheses and NOTs",
-                    MAX_DEPTH
-                )
+                write!(f, "more than {} nested parentheses and NOTs", MAX_DEPTH)
             }
             Reason::Wide => write!(
                 f,
                 "expands to more than {} alternatives; split it into several filters",
                 MAX_ALTERNATIVES
             ),
-            Reason::Conditions => write!(
+            Reason::Computed => write!(
                 f,
-                "an alternative has more than {} conditions; remove some",
-                MAX_CONDITIONS
+                "more than {MAX_COMPUTED} conditions with arithmetic, two attributes, CONTAINS or LIKE '%…'; remove some",
             ),
+            Reason::Operators => {
+                write!(
+                    f,
+                    "more than {MAX_OPERATORS} arithmetic operators; compute values before publishing"
+                )
+            }
+            Reason::Conditions => {
+                write!(f, "an alternative has more than {} conditions; remove some", MAX_CONDITIONS)
+            }
         }
     }
 }

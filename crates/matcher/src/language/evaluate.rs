@@ -3,25 +3,26 @@
 
 use std::cmp::Ordering;
 
-use super::expr::{Expr, Operator, Predicate, Test};
+use super::expr::{Comparison, Expr, Predicate, Test};
 use crate::value::{Literal, Value};
 
 /// True, false, or unknown (`None`).
 pub(crate) type Truth = Option<bool>;
 
 /// Whether `expr` holds for an event; `look_up` returns the value of an attribute.
-pub(crate) fn evaluate<'a>(expr: &Expr, look_up: &dyn Fn(&str) -> Option<Value<'a>>) -> Truth {
+pub(crate) fn evaluate<'a>(expr: &'a Expr, look_up: &dyn Fn(&str) -> Option<Value<'a>>) -> Truth {
     match expr {
         Expr::And(parts) => decide(parts, false, look_up),
         Expr::Or(parts) => decide(parts, true, look_up),
         Expr::Not(inner) => evaluate(inner, look_up).map(|truth| !truth),
         Expr::Test(predicate) => test(predicate, look_up(&predicate.name)),
+        Expr::Compare(comparison) => compared(comparison, look_up),
     }
 }
 
 /// A `decisive` part decides the result; otherwise an unknown part makes it unknown.
 fn decide<'a>(
-    parts: &[Expr],
+    parts: &'a [Expr],
     decisive: bool,
     look_up: &dyn Fn(&str) -> Option<Value<'a>>,
 ) -> Truth {
@@ -39,17 +40,7 @@ fn decide<'a>(
 fn test(predicate: &Predicate, value: Option<Value<'_>>) -> Truth {
     match &predicate.test {
         Test::Null { negated } => Some(value.is_none() != *negated),
-        Test::Compare(operator, literal) => {
-            let order = compare(value?, literal)?;
-            Some(match operator {
-                Operator::Equal => order.is_eq(),
-                Operator::Differs => order.is_ne(),
-                Operator::Less => order.is_lt(),
-                Operator::AtMost => order.is_le(),
-                Operator::Greater => order.is_gt(),
-                Operator::AtLeast => order.is_ge(),
-            })
-        }
+        Test::Compare(operator, literal) => Some(operator.allows(compare(value?, literal)?)),
         Test::Between { low, high, negated } => {
             let inside = compare(value?, low)?.is_ge() && compare(value?, high)?.is_le();
             Some(inside != *negated)
@@ -66,11 +57,7 @@ fn test(predicate: &Predicate, value: Option<Value<'_>>) -> Truth {
             }
             known.then_some(*negated)
         }
-        Test::Like { prefix, open, negated } => {
-            let text = value?.string()?;
-            let is = if *open { text.starts_with(&**prefix) } else { text == &**prefix };
-            Some(is != *negated)
-        }
+        Test::Like { pattern, negated } => Some(pattern.matches(value?.string()?)? != *negated),
     }
 }
 
@@ -82,4 +69,22 @@ fn compare(value: Value<'_>, literal: &Literal) -> Option<Ordering> {
         Literal::Number(literal) => value.number()?.cmp(literal),
         Literal::String(literal) => value.string()?.cmp(literal),
     })
+}
+
+/// Compares two values as numbers if both are numbers, or else as texts, or else as booleans.
+fn compared<'a>(
+    Comparison { left, operator, right }: &'a Comparison,
+    look_up: &dyn Fn(&str) -> Option<Value<'a>>,
+) -> Truth {
+    let (left, right) = (left.value(look_up)?, right.value(look_up)?);
+    let order = if let (Some(left), Some(right)) = (left.number(), right.number()) {
+        left.cmp(&right)
+    } else if let (Some(left), Some(right)) = (left.string(), right.string()) {
+        left.cmp(right)
+    } else if operator.is_ordered() {
+        return None;
+    } else {
+        left.boolean()?.cmp(&right.boolean()?)
+    };
+    Some(operator.allows(order))
 }

@@ -1,5 +1,9 @@
 //! A filter as a tree.
 
+use std::cmp::Ordering;
+
+use super::operand::Operand;
+use super::pattern::Pattern;
 use crate::value::Literal;
 
 /// A condition. `And` and `Or` have at least two parts, and no part is of the same kind as the whole, which
@@ -10,6 +14,15 @@ pub(crate) enum Expr {
     Or(Vec<Expr>),
     Not(Box<Expr>),
     Test(Predicate),
+    Compare(Comparison),
+}
+
+/// A comparison of two operands of which none is a constant, or one is computed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Comparison {
+    pub(crate) left: Operand,
+    pub(crate) operator: Operator,
+    pub(crate) right: Operand,
 }
 
 /// A predicate on one attribute.
@@ -22,24 +35,10 @@ pub(crate) struct Predicate {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Test {
     Compare(Operator, Literal),
-    Between {
-        low: Literal,
-        high: Literal,
-        negated: bool,
-    },
-    In {
-        values: Vec<Literal>,
-        negated: bool,
-    },
-    /// Starts with `prefix`; if not `open`, equals it.
-    Like {
-        prefix: Box<str>,
-        open: bool,
-        negated: bool,
-    },
-    Null {
-        negated: bool,
-    },
+    Between { low: Literal, high: Literal, negated: bool },
+    In { values: Vec<Literal>, negated: bool },
+    Like { pattern: Pattern, negated: bool },
+    Null { negated: bool },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +52,34 @@ pub(crate) enum Operator {
 }
 
 impl Operator {
+    /// Whether `order` satisfies the operator.
+    pub(crate) fn allows(self, order: Ordering) -> bool {
+        match self {
+            Operator::Equal => order.is_eq(),
+            Operator::Differs => order.is_ne(),
+            Operator::Less => order.is_lt(),
+            Operator::AtMost => order.is_le(),
+            Operator::Greater => order.is_gt(),
+            Operator::AtLeast => order.is_ge(),
+        }
+    }
+
+    /// Whether the operator compares the order of values.
+    pub(crate) fn is_ordered(self) -> bool {
+        !matches!(self, Operator::Equal | Operator::Differs)
+    }
+
+    /// The operator for exchanged operands.
+    pub(crate) fn flipped(self) -> Operator {
+        match self {
+            Operator::Less => Operator::Greater,
+            Operator::AtMost => Operator::AtLeast,
+            Operator::Greater => Operator::Less,
+            Operator::AtLeast => Operator::AtMost,
+            same => same,
+        }
+    }
+
     pub(crate) fn text(self) -> &'static str {
         match self {
             Operator::Equal => "=",
@@ -66,6 +93,19 @@ impl Operator {
 }
 
 impl Expr {
+    /// The number of conditions that no index can decide.
+    pub(crate) fn computed(&self) -> usize {
+        match self {
+            Expr::And(parts) | Expr::Or(parts) => parts.iter().map(Expr::computed).sum(),
+            Expr::Not(inner) => inner.computed(),
+            Expr::Compare(_) => 1,
+            Expr::Test(Predicate { test: Test::Like { pattern, .. }, .. }) => {
+                usize::from(pattern.is_searched())
+            }
+            Expr::Test(_) => 0,
+        }
+    }
+
     /// Joins the parts; a part that is a join of the same kind is flattened.
     pub(crate) fn join(and: bool, mut parts: Vec<Expr>) -> Expr {
         if parts.len() == 1

@@ -1,27 +1,22 @@
 //! Parses tokens to a tree by recursive descent, with one token of look-ahead, without backtracking, and with
 //! a bounded depth.
 
-use super::error::{ARITHMETIC, FilterError, Reason};
+use super::error::{FilterError, Reason};
 use super::expr::{Expr, Operator, Predicate, Test};
+use super::name::is_keyword;
+use super::operand::Operand;
+use super::operands::compared;
+use super::pattern::Pattern;
 use super::token::{Placed, Token, tokens};
 use crate::limits::{MAX_DEPTH, MAX_TEXT};
 use crate::value::Literal;
-
-/// Keywords; as names they must be quoted.
-pub(crate) const KEYWORDS: [&str; 11] =
-    ["AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE"];
-
-/// Whether `word` is a keyword, in upper or lower case.
-pub(crate) fn is_keyword(word: &str) -> bool {
-    KEYWORDS.iter().any(|keyword| keyword.eq_ignore_ascii_case(word))
-}
 
 /// Parses `text` to a tree.
 pub(crate) fn parse(text: &str) -> Result<Expr, FilterError> {
     if text.len() > MAX_TEXT {
         return Err(FilterError::new(1, Reason::Long));
     }
-    let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0 };
+    let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0, operators: 0 };
     let expr = parser.any()?;
     match parser.peek() {
         Token::End => Ok(expr),
@@ -30,46 +25,55 @@ pub(crate) fn parse(text: &str) -> Result<Expr, FilterError> {
 }
 
 /// Hints for what other languages have.
-const FIELDS: &str =
-    "a text is in single quotes; two attributes cannot be compared, so publish their difference";
 const DOUBLED: &str = "equality has one =, as in a = 5";
-const CONTAINS: &str = "there is no search within a text; LIKE 'prefix%' finds its beginning, or publish the part as an attribute";
+const SEARCH: &str = "LIKE 'start%', LIKE '%end' and CONTAINS 'part' search in a text; there are no regular expressions";
 /// Operators of other languages that search within a text.
-const SEARCHES: [&str; 6] = ["CONTAINS", "ENDSWITH", "STARTSWITH", "MATCHES", "REGEXP", "RLIKE"];
+const SEARCHES: [&str; 6] = ["ENDSWITH", "STARTSWITH", "MATCHES", "REGEXP", "RLIKE", "ILIKE"];
+const ONLY_COMPARED: &str =
+    "only =, <>, <, <=, >, >= and BETWEEN apply to a computed value or a constant";
 
-struct Parser {
+/// A condition or an operand: an opening parenthesis may begin either.
+enum Unit {
+    Condition(Expr),
+    /// An operand, and the column where it begins.
+    Operand(Operand, usize),
+}
+
+pub(super) struct Parser {
     tokens: Vec<Placed>,
     /// The index of the next token. It never moves past the last token, `End`.
     at: usize,
     depth: usize,
+    /// The number of arithmetic operators so far.
+    pub(super) operators: usize,
 }
 
 impl Parser {
-    fn peek(&self) -> &Token {
+    pub(super) fn peek(&self) -> &Token {
         &self.tokens[self.at].token
     }
 
-    fn column(&self) -> usize {
+    pub(super) fn column(&self) -> usize {
         self.tokens[self.at].column
     }
 
-    fn expected(&self, what: &'static str) -> FilterError {
+    pub(super) fn expected(&self, what: &'static str) -> FilterError {
         let found = self.peek().show();
         FilterError::new(self.column(), Reason::Expected { what, found })
     }
 
-    fn hint(&self, hint: &'static str) -> FilterError {
+    pub(super) fn hint(&self, hint: &'static str) -> FilterError {
         FilterError::new(self.column(), Reason::Hint(hint))
     }
 
-    fn take(&mut self) -> Token {
+    pub(super) fn take(&mut self) -> Token {
         let end = self.at + 1 == self.tokens.len();
         let token = std::mem::replace(&mut self.tokens[self.at].token, Token::End);
         self.at += usize::from(!end);
         token
     }
 
-    fn take_if(&mut self, wanted: &Token) -> bool {
+    pub(super) fn take_if(&mut self, wanted: &Token) -> bool {
         let is = self.peek() == wanted;
         if is {
             self.take();
@@ -77,7 +81,7 @@ impl Parser {
         is
     }
 
-    fn take_word(&mut self, keyword: &str) -> bool {
+    pub(super) fn take_word(&mut self, keyword: &str) -> bool {
         let is = matches!(self.peek(), Token::Word(word) if word.eq_ignore_ascii_case(keyword));
         if is {
             self.take();
@@ -91,103 +95,184 @@ impl Parser {
 
     /// `all OR all …`
     fn any(&mut self) -> Result<Expr, FilterError> {
-        let mut parts = vec![self.all()?];
+        let first = self.one()?;
+        self.any_after(first)
+    }
+
+    /// The rest of `all OR all …` after its first condition.
+    fn any_after(&mut self, first: Expr) -> Result<Expr, FilterError> {
+        let mut parts = vec![self.all_after(first)?];
         while self.take_word("OR") {
-            parts.push(self.all()?);
+            let first = self.one()?;
+            parts.push(self.all_after(first)?);
         }
         Ok(Expr::join(false, parts))
     }
 
-    /// `one AND one …`
-    fn all(&mut self) -> Result<Expr, FilterError> {
-        let mut parts = vec![self.one()?];
+    /// The rest of `one AND one …` after its first condition.
+    fn all_after(&mut self, first: Expr) -> Result<Expr, FilterError> {
+        let mut parts = vec![first];
         while self.take_word("AND") {
             parts.push(self.one()?);
         }
         Ok(Expr::join(true, parts))
     }
 
-    /// `NOT one`, `( any )` or a predicate.
+    /// `NOT one`, `( any )` or a test.
     fn one(&mut self) -> Result<Expr, FilterError> {
-        let column = self.column();
-        let is_negated = self.take_word("NOT");
-        if !is_negated && !self.take_if(&Token::Open) {
-            return Ok(Expr::Test(self.predicate()?));
+        match self.unit()? {
+            Unit::Condition(expr) => Ok(expr),
+            Unit::Operand(first, column) => {
+                let left = self.sum_after(first)?;
+                self.test(left, column)
+            }
         }
+    }
+
+    /// `NOT one`, or something in parentheses, or an operand without operators.
+    fn unit(&mut self) -> Result<Unit, FilterError> {
+        let column = self.column();
+        if self.take_word("NOT") {
+            let inner = self.deeper(column, Self::one)?;
+            return Ok(Unit::Condition(Expr::Not(Box::new(inner))));
+        }
+        if self.take_if(&Token::Open) {
+            return self.deeper(column, Self::inside);
+        }
+        self.factor().map(|operand| Unit::Operand(operand, column))
+    }
+
+    /// Parses with `inner`, one level deeper.
+    pub(super) fn deeper<T>(
+        &mut self,
+        column: usize,
+        inner: impl FnOnce(&mut Self) -> Result<T, FilterError>,
+    ) -> Result<T, FilterError> {
         if self.depth == MAX_DEPTH {
             return Err(FilterError::new(column, Reason::Deep));
         }
         self.depth += 1;
-        let expr = match is_negated {
-            true => Expr::Not(Box::new(self.one()?)),
-            false => {
-                let inner = self.any()?;
-                if !self.take_if(&Token::Close) {
-                    return Err(self.expected("AND, OR or `)`"));
+        let parsed = inner(self)?;
+        self.depth -= 1;
+        Ok(parsed)
+    }
+
+    /// Parses a condition or an operand up to the closing parenthesis.
+    fn inside(&mut self) -> Result<Unit, FilterError> {
+        let first = match self.unit()? {
+            Unit::Condition(expr) => expr,
+            Unit::Operand(first, column) => {
+                let left = self.sum_after(first)?;
+                if self.take_if(&Token::Close) {
+                    return Ok(Unit::Operand(left, column));
                 }
-                inner
+                self.test(left, column)?
             }
         };
-        self.depth -= 1;
-        Ok(expr)
+        let expr = self.any_after(first)?;
+        match self.take_if(&Token::Close) {
+            true => Ok(Unit::Condition(expr)),
+            false => Err(self.expected("AND, OR or `)`")),
+        }
     }
 
-    fn predicate(&mut self) -> Result<Predicate, FilterError> {
-        let name = match self.peek() {
-            Token::Word(word) if !is_keyword(word) => word.clone(),
-            Token::Name(name) => name.clone(),
-            _ => return Err(self.expected("the name of an attribute")),
-        };
-        self.take();
-        let test = self.test()?;
-        Ok(Predicate { name, test })
-    }
-
-    fn test(&mut self) -> Result<Test, FilterError> {
+    /// The test of an operand that began at `column`.
+    fn test(&mut self, left: Operand, column: usize) -> Result<Expr, FilterError> {
         if let Token::Operator(operator) = *self.peek() {
             self.take();
-            let column = self.column();
-            let value = self.literal()?;
-            let ordered = !matches!(operator, Operator::Equal | Operator::Differs);
-            if ordered && matches!(value, Literal::Boolean(_)) {
+            if let Token::Operator(Operator::Equal) = self.peek() {
+                return Err(self.hint(DOUBLED));
+            }
+            let at = self.column();
+            let right = self.sum()?;
+            return compared((left, column), operator, (right, at));
+        }
+        let negated = matches!(self.peek(), Token::Word(word) if word.eq_ignore_ascii_case("NOT"));
+        if negated {
+            self.take();
+        }
+        if self.take_word("BETWEEN") {
+            return self.between(left, negated);
+        }
+        let name = match left {
+            Operand::Attribute(name) => name,
+            Operand::Computed(_) | Operand::Literal(_) => {
+                return Err(match self.peek() {
+                    Token::Word(word) if is_keyword(word) => self.hint(ONLY_COMPARED),
+                    _ => self.expected("=, <>, <, <=, >, >= or BETWEEN"),
+                });
+            }
+        };
+        let test = self.named_test(negated)?;
+        Ok(Expr::Test(Predicate { name, test }))
+    }
+
+    /// `left BETWEEN low AND high`.
+    fn between(&mut self, left: Operand, negated: bool) -> Result<Expr, FilterError> {
+        let at = self.column();
+        let low = self.sum()?;
+        self.word("AND", "AND")?;
+        let column = self.column();
+        let high = self.sum()?;
+        for (bound, column) in [(&low, at), (&high, column)] {
+            if matches!(bound, Operand::Literal(Literal::Boolean(_))) {
                 return Err(FilterError::new(column, Reason::Unordered));
             }
-            return Ok(Test::Compare(operator, value));
         }
-        if self.take_word("IS") {
-            let negated = self.take_word("NOT");
-            self.word("NULL", "NULL")?;
-            return Ok(Test::Null { negated });
-        }
-        let negated = self.take_word("NOT");
-        if self.take_word("BETWEEN") {
-            let low = self.ordered()?;
-            self.word("AND", "AND")?;
-            let column = self.column();
-            let high = self.ordered()?;
-            if std::mem::discriminant(&low) != std::mem::discriminant(&high) {
+        if let (Operand::Attribute(_), Operand::Literal(low), Operand::Literal(high)) =
+            (&left, &low, &high)
+        {
+            if std::mem::discriminant(low) != std::mem::discriminant(high) {
                 let (what, found) = ("a bound of the same type as the first", high.to_string());
                 return Err(FilterError::new(column, Reason::Expected { what, found }));
             }
-            return Ok(Test::Between { low, high, negated });
+            let (low, high) = (low.clone(), high.clone());
+            let Operand::Attribute(name) = left else { unreachable!("matched above") };
+            let test = Test::Between { low, high, negated };
+            return Ok(Expr::Test(Predicate { name, test }));
+        }
+        // Two comparisons, which are written with one more level and with the operators of `left` twice.
+        self.count_operators(left.operators(), at)?;
+        let (above, below) = match negated {
+            false => (Operator::AtLeast, Operator::AtMost),
+            true => (Operator::Less, Operator::Greater),
+        };
+        self.deeper(at, |_| {
+            let above = compared((left.clone(), at), above, (low, at))?;
+            let below = compared((left, at), below, (high, column))?;
+            Ok(Expr::join(!negated, vec![above, below]))
+        })
+    }
+
+    /// The test of an attribute after its name and `NOT`, without comparisons.
+    fn named_test(&mut self, negated: bool) -> Result<Test, FilterError> {
+        if !negated && self.take_word("IS") {
+            let negated = self.take_word("NOT");
+            self.word("NULL", "NULL")?;
+            return Ok(Test::Null { negated });
         }
         if self.take_word("IN") {
             return self.list().map(|values| Test::In { values, negated });
         }
         if self.take_word("LIKE") {
-            return self.pattern(negated);
+            return self.pattern().map(|pattern| Test::Like { pattern, negated });
         }
-        match self.peek() {
-            Token::Word(word) if SEARCHES.iter().any(|own| own.eq_ignore_ascii_case(word)) => {
-                return Err(self.hint(CONTAINS));
-            }
-            // `a -5` and `a +b`
-            Token::Number(_) => return Err(self.hint(ARITHMETIC)),
-            _ => (),
+        if self.take_word("CONTAINS") {
+            let Token::String(part) = self.peek() else {
+                return Err(self.expected("a text like 'part'"));
+            };
+            let pattern = Pattern::contains(part.clone());
+            self.take();
+            return Ok(Test::Like { pattern, negated });
+        }
+        if let Token::Word(word) = self.peek()
+            && SEARCHES.iter().any(|own| own.eq_ignore_ascii_case(word))
+        {
+            return Err(self.hint(SEARCH));
         }
         Err(self.expected(match negated {
-            true => "BETWEEN, IN or LIKE",
-            false => "=, <>, <, <=, >, >=, BETWEEN, IN, LIKE or IS",
+            true => "BETWEEN, IN, LIKE or CONTAINS",
+            false => "=, <>, <, <=, >, >=, BETWEEN, IN, LIKE, CONTAINS or IS",
         }))
     }
 
@@ -205,34 +290,20 @@ impl Parser {
         Ok(values)
     }
 
+    /// A constant in a list.
     fn literal(&mut self) -> Result<Literal, FilterError> {
-        let literal = match self.peek() {
-            Token::Number(number) => Literal::Number(*number),
-            Token::String(text) => Literal::String(text.clone()),
-            Token::Word(word) if word.eq_ignore_ascii_case("TRUE") => Literal::Boolean(true),
-            Token::Word(word) if word.eq_ignore_ascii_case("FALSE") => Literal::Boolean(false),
-            Token::Operator(Operator::Equal) => return Err(self.hint(DOUBLED)),
-            Token::Word(word) if !is_keyword(word) => return Err(self.hint(FIELDS)),
-            Token::Name(_) => return Err(self.hint(FIELDS)),
-            _ => return Err(self.expected("a value like 5, 'text' or TRUE")),
-        };
-        self.take();
-        Ok(literal)
-    }
-
-    fn ordered(&mut self) -> Result<Literal, FilterError> {
-        let column = self.column();
-        match self.literal()? {
-            Literal::Boolean(_) => Err(FilterError::new(column, Reason::Unordered)),
-            literal => Ok(literal),
+        let found = self.expected("a value like 5, 'text' or TRUE");
+        match self.factor() {
+            Ok(Operand::Literal(literal)) => Ok(literal),
+            _ => Err(found),
         }
     }
 
-    /// `'prefix%'`; with `ESCAPE '\'` the prefix may contain wildcard characters.
-    fn pattern(&mut self, negated: bool) -> Result<Test, FilterError> {
+    /// `'start%'`; with `ESCAPE '\'` the texts may contain wildcard characters.
+    fn pattern(&mut self) -> Result<Pattern, FilterError> {
         let column = self.column();
         let Token::String(text) = self.peek() else {
-            return Err(self.expected("a pattern like 'prefix%'"));
+            return Err(self.expected("a pattern like 'start%'"));
         };
         let text = text.clone();
         self.take();
@@ -248,26 +319,23 @@ impl Parser {
                 return Err(FilterError::new(column, Reason::Escape));
             }
         }
-        let mut prefix = String::with_capacity(text.len());
+        let (mut pieces, mut piece) = (Vec::new(), String::new());
         let mut chars = text.chars();
-        let mut open = false;
         while let Some(c) = chars.next() {
-            if open {
-                return Err(FilterError::new(column, Reason::Pattern));
-            }
             if Some(c) == escape {
                 match chars.next() {
-                    Some(c) if Some(c) == escape || matches!(c, '%' | '_') => prefix.push(c),
+                    Some(c) if Some(c) == escape || matches!(c, '%' | '_') => piece.push(c),
                     _ => return Err(FilterError::new(column, Reason::Escape)),
                 }
             } else if c == '_' {
                 return Err(FilterError::new(column, Reason::Pattern));
             } else if c == '%' {
-                open = true;
+                pieces.push(std::mem::take(&mut piece).into());
             } else {
-                prefix.push(c);
+                piece.push(c);
             }
         }
-        Ok(Test::Like { prefix: prefix.into(), open, negated })
+        pieces.push(piece.into());
+        Ok(Pattern::new(pieces))
     }
 }

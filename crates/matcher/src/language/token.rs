@@ -2,6 +2,8 @@
 
 use super::error::{FilterError, Reason};
 use super::expr::Operator;
+use super::name::{begins_name, is_keyword, within_name};
+use super::operand::Sign;
 use crate::number::Number;
 
 /// A token and the column of its first character.
@@ -20,6 +22,7 @@ pub(crate) enum Token {
     String(Box<str>),
     Number(Number),
     Operator(Operator),
+    Sign(Sign),
     Open,
     Close,
     Comma,
@@ -40,6 +43,7 @@ impl Token {
             Token::String(text) => clip(text, "'"),
             Token::Number(number) => format!("`{number}`"),
             Token::Operator(operator) => format!("`{}`", operator.text()),
+            Token::Sign(sign) => format!("`{}`", sign.text()),
             Token::Open => "`(`".to_owned(),
             Token::Close => "`)`".to_owned(),
             Token::Comma => "`,`".to_owned(),
@@ -48,14 +52,15 @@ impl Token {
     }
 }
 
-/// Whether an unquoted name may begin with `c`.
-pub(crate) fn begins_name(c: char) -> bool {
-    c.is_alphabetic() || c == '_' || c == '$'
-}
-
-/// Whether an unquoted name may continue with `c`.
-pub(crate) fn within_name(c: char) -> bool {
-    c.is_alphanumeric() || matches!(c, '_' | '$' | '.')
+impl Token {
+    /// Whether an operand ends with this token, so that a sign after it is an operator.
+    fn ends_operand(&self) -> bool {
+        match self {
+            Token::Word(word) => !is_keyword(word),
+            Token::Name(_) | Token::String(_) | Token::Number(_) | Token::Close => true,
+            _ => false,
+        }
+    }
 }
 
 /// The tokens of `text`; the last one, and no other, is `End`.
@@ -65,7 +70,8 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Placed>, FilterError> {
     loop {
         cutter.take_while(char::is_whitespace);
         let column = cutter.column;
-        let token = cutter.next(column)?;
+        let follows = tokens.last().is_some_and(|last: &Placed| last.token.ends_operand());
+        let token = cutter.next(column, follows)?;
         let end = token == Token::End;
         tokens.push(Placed { token, column });
         if end {
@@ -95,16 +101,20 @@ impl<'a> Cutter<'a> {
         taken
     }
 
-    fn next(&mut self, column: usize) -> Result<Token, FilterError> {
+    /// The next token; a sign is an operator if it `follows` an operand, or if no number follows the sign.
+    fn next(&mut self, column: usize, follows: bool) -> Result<Token, FilterError> {
         let Some(c) = self.rest.chars().next() else { return Ok(Token::End) };
         if begins_name(c) {
             return Ok(Token::Word(self.take_while(within_name).into()));
         }
-        if c.is_ascii_digit() || matches!(c, '+' | '-' | '.') {
+        let is_signed = matches!(c, '+' | '-')
+            && !follows
+            && self.rest[1..].starts_with(|next: char| next.is_ascii_digit() || next == '.');
+        if c.is_ascii_digit() || c == '.' || is_signed {
             return self.number(column);
         }
         self.bump();
-        let follows = |cutter: &mut Self, wanted| {
+        let then = |cutter: &mut Self, wanted| {
             let is = cutter.rest.starts_with(wanted);
             if is {
                 cutter.bump();
@@ -116,14 +126,18 @@ impl<'a> Cutter<'a> {
             ')' => Token::Close,
             ',' => Token::Comma,
             '=' => Token::Operator(Operator::Equal),
-            '<' if follows(self, '>') => Token::Operator(Operator::Differs),
-            '<' if follows(self, '=') => Token::Operator(Operator::AtMost),
+            '<' if then(self, '>') => Token::Operator(Operator::Differs),
+            '<' if then(self, '=') => Token::Operator(Operator::AtMost),
             '<' => Token::Operator(Operator::Less),
-            '>' if follows(self, '=') => Token::Operator(Operator::AtLeast),
+            '>' if then(self, '=') => Token::Operator(Operator::AtLeast),
             '>' => Token::Operator(Operator::Greater),
-            '!' if follows(self, '=') => Token::Operator(Operator::Differs),
+            '!' if then(self, '=') => Token::Operator(Operator::Differs),
             '\'' => Token::String(self.quoted('\'', column, "string")?),
             '"' => Token::Name(self.quoted('"', column, "quoted name")?),
+            '+' => Token::Sign(Sign::Plus),
+            '-' => Token::Sign(Sign::Minus),
+            '*' => Token::Sign(Sign::Times),
+            '/' => Token::Sign(Sign::Over),
             other => return Err(FilterError::new(column, Reason::Character(other))),
         })
     }

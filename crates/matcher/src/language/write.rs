@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use super::expr::{Expr, Predicate, Test};
-use super::parse::is_keyword;
-use super::token::{begins_name, within_name};
-use crate::value::Literal;
+use super::expr::{Comparison, Expr, Predicate, Test};
+use super::name::Name;
 
 impl fmt::Display for Expr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -17,6 +15,7 @@ impl fmt::Display for Expr {
                 return within(inner, true, f);
             }
             Expr::Test(predicate) => return write!(f, "{predicate}"),
+            Expr::Compare(comparison) => return write!(f, "{comparison}"),
         };
         for (at, part) in parts.iter().enumerate() {
             f.write_str(if at == 0 { "" } else { word })?;
@@ -34,15 +33,15 @@ fn within(part: &Expr, tight: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.left, self.operator.text(), self.right)
+    }
+}
+
 impl fmt::Display for Predicate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bare = self.name.starts_with(begins_name)
-            && self.name.chars().all(within_name)
-            && !is_keyword(&self.name);
-        match bare {
-            true => f.write_str(&self.name)?,
-            false => write!(f, "\"{}\"", self.name.replace('"', "\"\""))?,
-        }
+        write!(f, "{}", Name(&self.name))?;
         let not = |negated: &bool| if *negated { " NOT" } else { "" };
         match &self.test {
             Test::Compare(operator, value) => write!(f, " {} {value}", operator.text()),
@@ -56,19 +55,7 @@ impl fmt::Display for Predicate {
                 }
                 f.write_str(")")
             }
-            Test::Like { prefix, open, negated } => {
-                let signs = prefix.contains(['%', '_']);
-                let mut pattern = String::new();
-                for c in prefix.chars() {
-                    if signs && matches!(c, '%' | '_' | '\\') {
-                        pattern.push('\\');
-                    }
-                    pattern.push(c);
-                }
-                pattern.push_str(if *open { "%" } else { "" });
-                write!(f, "{} LIKE {}", not(negated), Literal::String(pattern.into()))?;
-                f.write_str(if signs { " ESCAPE '\\'" } else { "" })
-            }
+            Test::Like { pattern, negated } => write!(f, "{} LIKE {pattern}", not(negated)),
             Test::Null { negated } => write!(f, " IS{} NULL", not(negated)),
         }
     }

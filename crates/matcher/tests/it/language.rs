@@ -15,6 +15,9 @@ fn operators_mean_what_sql_says() {
         ("s", Value::from("abc")),
         ("b", Value::from(true)),
         ("u", Value::Untyped("7")),
+        ("w", Value::Untyped("7.0")),
+        ("t", Value::Untyped("abd")),
+        ("b2", Value::Untyped("TRUE")),
         ("select", Value::from("x")),
         ("twice", number(1)),
         ("twice", number(2)),
@@ -54,6 +57,15 @@ fn operators_mean_what_sql_says() {
         "missing = 1 OR i = 5",
         "NOT (missing = 1 AND i = 4)",
         "i not in (1) And s like 'a%'",
+        "5 = i AND 4 < i AND 'abc' >= s",
+        "s CONTAINS 'b' AND s contains '' AND s NOT CONTAINS 'x'",
+        "s LIKE '%c' AND s LIKE '%b%' AND s LIKE 'a%c' AND s LIKE 'a%b%c' AND s LIKE '%a%b%c%'",
+        "s NOT LIKE 'ab%bc' AND s NOT LIKE '%a'",
+        "i + 1 = 6 AND i - 1 = 4 AND i * 2 = 10 AND i / 2 = 2.5 AND -i = -5 AND i -5 = 0 AND i+-1=4",
+        "(i + 1) * 2 > 11 AND 2 * (1 + i) > 11 AND (i) = (5) AND ((i - 1) * 2 = 8 OR i = 1)",
+        "i * i - 1 > u + 1 AND i < u AND u > i AND NOT i >= u",
+        "i BETWEEN u - 3 AND u AND i + 1 NOT BETWEEN 7 AND u * 2 AND i BETWEEN 10 / 2 AND 5 * 1",
+        "s = s AND s < t AND u = w AND b = b2",
     ];
     for text in holds {
         assert!(Filter::parse(text).expect(text).matches(&event), "{text}");
@@ -82,6 +94,21 @@ fn operators_mean_what_sql_says() {
         "I = 5",
         "missing IS NOT NULL",
         "i IS NULL",
+        "i CONTAINS '5'",
+        "NOT missing CONTAINS 'a'",
+        "missing NOT LIKE '%a'",
+        "s LIKE 'ab%bc'",
+        "s LIKE '%bc%c'",
+        "i + missing = 5",
+        "NOT i + missing = 5",
+        "i + s > 0",
+        "NOT i / (u - w) > 0",
+        "i * 99999999999999999999 > 0",
+        "i < missing",
+        "i = s",
+        "NOT i = s",
+        "b < b2",
+        "b = i",
     ];
     for text in fails {
         assert!(!Filter::parse(text).expect(text).matches(&event), "{text}");
@@ -91,30 +118,46 @@ fn operators_mean_what_sql_says() {
 #[test]
 fn errors_name_their_column() {
     let mistakes = [
-        ("", 1, "expected the name of an attribute, found the end"),
-        ("a", 2, "expected =, <>, <, <=, >, >=, BETWEEN, IN, LIKE or IS, found the end"),
-        ("a = ", 5, "expected a value like 5, 'text' or TRUE, found the end"),
-        (
-            "a = b",
-            5,
-            "a text is in single quotes; two attributes cannot be compared, so publish their difference",
-        ),
+        ("", 1, "expected an attribute or a value like 5, 'text' or TRUE, found the end"),
+        ("a", 2, "expected =, <>, <, <=, >, >=, BETWEEN, IN, LIKE, CONTAINS or IS, found the end"),
+        ("a = ", 5, "expected an attribute or a value like 5, 'text' or TRUE, found the end"),
         ("a == 5", 4, "equality has one =, as in a = 5"),
         (
-            "a CONTAINS 'x'",
+            "a STARTSWITH 'x'",
             3,
-            "there is no search within a text; LIKE 'prefix%' finds its beginning, or publish the part as an attribute",
+            "LIKE 'start%', LIKE '%end' and CONTAINS 'part' search in a text; there are no regular expressions",
+        ),
+        ("a CONTAINS 5", 12, "expected a text like 'part', found `5`"),
+        (
+            "a + 'x' = 1",
+            3,
+            "arithmetic needs numbers; a text is in single quotes, an attribute in none",
         ),
         (
-            "a * 2 > 4",
-            3,
-            "there is no arithmetic; compute the value before publishing, or move the constant to the other side",
+            "a + 1 = 'x'",
+            9,
+            "arithmetic yields a number, so compare it with a number or an attribute",
         ),
         (
-            "a -2 > 4",
-            3,
-            "there is no arithmetic; compute the value before publishing, or move the constant to the other side",
+            "'a' = 'b'",
+            1,
+            "both sides are constants; an attribute is in no quotes, or in double quotes",
         ),
+        (
+            "a > 1 / 0",
+            7,
+            "the constants cannot be computed: a division by zero, or more than 20 digits before the point",
+        ),
+        (
+            "a * 2 IN (1)",
+            7,
+            "only =, <>, <, <=, >, >= and BETWEEN apply to a computed value or a constant",
+        ),
+        ("a + 1", 6, "expected =, <>, <, <=, >, >= or BETWEEN, found the end"),
+        ("(a + 1", 7, "expected =, <>, <, <=, >, >= or BETWEEN, found the end"),
+        ("a > (b + 1", 11, "expected an operator or `)`, found the end"),
+        ("a = b +", 8, "expected an attribute or a value like 5, 'text' or TRUE, found the end"),
+        ("a 5", 3, "expected =, <>, <, <=, >, >=, BETWEEN, IN, LIKE, CONTAINS or IS, found `5`"),
         ("a = 1 b = 2", 7, "expected AND, OR or the end, found `b`"),
         ("(a = 1", 7, "expected AND, OR or `)`, found the end"),
         ("a = 'x", 5, "the string that opens here is not closed"),
@@ -125,26 +168,21 @@ fn errors_name_their_column() {
         ("a = 0.1234567890123456789", 5, "more than 18 digits after the point; round it"),
         ("a < TRUE", 5, "TRUE and FALSE have no order; use = or <>"),
         ("a BETWEEN 1 AND 'x'", 17, "expected a bound of the same type as the first, found 'x'"),
-        ("a NOT = 1", 7, "expected BETWEEN, IN or LIKE, found `=`"),
+        ("a NOT = 1", 7, "expected BETWEEN, IN, LIKE or CONTAINS, found `=`"),
         ("a IN 1", 6, "expected `(`, found `1`"),
         ("a IN (1 2)", 9, "expected `,` or `)`, found `2`"),
         ("a IS 5", 6, "expected NULL, found `5`"),
         (
-            "a LIKE '%x'",
-            8,
-            "LIKE supports a prefix followed by one %; escape other wildcards with ESCAPE, or use =",
-        ),
-        (
             "a LIKE 'x_'",
             8,
-            "LIKE supports a prefix followed by one %; escape other wildcards with ESCAPE, or use =",
+            "the only wildcard of LIKE is %, any text; write a literal _ with ESCAPE",
         ),
         (
             "a LIKE 'x%' ESCAPE 'yy'",
             20,
             "ESCAPE takes one character, which may precede only %, _ and itself",
         ),
-        ("null = 1", 1, "expected the name of an attribute, found `null`"),
+        ("null = 1", 1, "expected an attribute or a value like 5, 'text' or TRUE, found `null`"),
     ];
     for (text, column, what) in mistakes {
         let error = Filter::parse(text).expect_err(text);
@@ -196,6 +234,33 @@ fn limits_are_enforced() {
 }
 
 #[test]
+fn limits_of_computed_conditions_are_enforced() {
+    let error = |text: &str| Filter::parse(text).unwrap_err().to_string();
+    let searches = |n: usize| vec!["a CONTAINS 'x'"; n].join(" OR ");
+    assert!(Filter::parse(&searches(Filter::MAX_COMPUTED)).unwrap().is_computed());
+    assert!(error(&searches(Filter::MAX_COMPUTED + 1)).contains("more than 16 conditions"));
+    let sum = |n: usize| format!("a > {}", vec!["b"; n + 1].join(" + "));
+    assert!(Filter::parse(&sum(Filter::MAX_OPERATORS)).is_ok());
+    let long = sum(Filter::MAX_OPERATORS + 1);
+    assert!(error(&long).contains("more than 64 arithmetic operators"));
+    // The left side of BETWEEN counts twice.
+    let between = format!("{} BETWEEN 1 AND c", vec!["b"; Filter::MAX_OPERATORS / 2 + 2].join("+"));
+    assert!(error(&between).contains("arithmetic operators"));
+    let deep = |n: usize| format!("a > {}b{}", "(".repeat(n), ")".repeat(n));
+    assert!(Filter::parse(&deep(Filter::MAX_DEPTH)).is_ok());
+    assert!(error(&deep(Filter::MAX_DEPTH + 1)).contains("nested parentheses"));
+    assert!(error(&format!("a > {}b", "-".repeat(Filter::MAX_TEXT - 5))).contains("nested"));
+    let text = "x".repeat(Filter::MAX_SEARCHED + 1);
+    let (short, long) = ([("a", Value::from(&text[1..]))], [("a", Value::from(&*text))]);
+    for searches in ["a LIKE '%x'", "a CONTAINS 'x'", "a LIKE 'x%x'"] {
+        let filter = Filter::parse(searches).unwrap();
+        assert!(filter.matches(&short) && !filter.matches(&long));
+        assert!(!Filter::parse(&format!("NOT {searches}")).unwrap().matches(&long));
+    }
+    assert!(Filter::parse("a LIKE 'x%'").unwrap().matches(&long));
+}
+
+#[test]
 fn contradictory_alternatives_are_removed() {
     let come_to = [
         ("a = 1 AND a = 2", 0),
@@ -221,6 +286,8 @@ fn filters_read_back_as_written() {
         "\"a-b\" = 'it''s' AND \"and\" <> TRUE AND \"q\"\"\" = 1",
         "a LIKE '50\\%\\_\\\\%' ESCAPE '\\'",
         "a NOT BETWEEN -1 AND 2 AND b NOT IN (1, 'x', FALSE)",
+        "a LIKE '%x' AND b LIKE '%50\\%%' ESCAPE '\\' AND c LIKE 'a%b%c'",
+        "a + b * 2 > (c - 1) * (d / -2) AND a - (b - c) <> 0 AND \"and\" < b",
     ];
     for text in same {
         assert_eq!(Filter::parse(text).expect(text).to_string(), text);

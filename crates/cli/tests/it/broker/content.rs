@@ -309,6 +309,10 @@ fn retained_messages_are_filtered(driver: &str) {
     reader.subscribe("r/+?v>10&v<20", QoS::AtMostOnce);
     reader.receives("r/2", "15");
     reader.receives_nothing();
+    // By a condition that the index does not decide.
+    reader.subscribe("$where/v * 2 > 40/r/+", QoS::AtMostOnce);
+    reader.receives("r/3", "25");
+    reader.receives_nothing();
 }
 
 fn a_session_keeps_its_filters(driver: &str) {

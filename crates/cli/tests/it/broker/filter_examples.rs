@@ -57,5 +57,5 @@ fn each_filter_receives_the_messages_of_its_row(driver: &str) {
             reader.leave();
         }
     }
-    assert_eq!(filters, 14);
+    assert_eq!(filters, 24);
 }

@@ -133,6 +133,9 @@ impl Index {
 
     /// Adds a subscription. Earlier snapshots do not contain it.
     ///
+    /// Matching finds candidates for a filter that [`is_computed`](Filter::is_computed): events that may satisfy
+    /// the filter.
+    ///
     /// # Panics
     /// When there are 2³¹ subscriptions.
     pub fn insert(&mut self, filter: &Filter) -> Subscription {
