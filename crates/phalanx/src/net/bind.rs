@@ -2,16 +2,13 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// The largest number of connections that the kernel keeps until they are accepted.
-const BACKLOG: i32 = 4096;
+pub(super) const BACKLOG: i32 = 4096;
 
 /// How long [`bind`] waits for the kernel to release a killed process's sockets. It took 5 to 23 ms with up to 2,000
 /// connections on Linux 6.18.
@@ -30,9 +27,14 @@ const RELEASE_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// # Errors
 /// As `bind(2)` and `listen(2)`; also if another process listens there with `SO_REUSEPORT`.
 pub fn bind(address: SocketAddr, processors: usize) -> io::Result<Vec<TcpListener>> {
+    retried(|| bind_once(address, processors))
+}
+
+/// Calls `bind` again for [`RELEASE_TIMEOUT`] while the address is in use.
+pub(super) fn retried<T>(bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
     let start = Instant::now();
     loop {
-        match bind_once(address, processors) {
+        match bind() {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 if start.elapsed() >= RELEASE_TIMEOUT {
                     return Err(still_in_use(&error));
@@ -130,69 +132,6 @@ fn udp(address: SocketAddr) -> io::Result<Socket> {
     Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))
 }
 
-/// Listening Unix sockets at `path`, one for each of `processors`, for [`Listener::new`](super::Listener::new) on that
-/// processor. They are descriptors of one socket, so a connection goes to the first processor that accepts it.
-///
-/// The socket's file is not removed at the end. A file that another process left behind, to which connections are
-/// refused, is replaced. Processes with write permission for the file can connect; its mode is 0777 less the umask.
-///
-/// # Errors
-/// As `bind(2)`: `AddrInUse` if a process listens at `path`, or if the file is not a socket. `InvalidInput` for a path
-/// of more than 107 bytes.
-///
-/// ```
-/// use phalanx::net::{IoTimeout, Listener, Stream, bind_unix};
-/// use phalanx::{Graph, Runtime};
-/// use std::sync::Mutex;
-///
-/// let directory = tempfile::tempdir()?;
-/// let path = directory.path().join("socket");
-/// let sockets = Mutex::new(bind_unix(&path, 1)?);
-/// let mut graph = Graph::new();
-/// let clients = graph.shared("clients", ());
-/// Runtime::new().processors(1).run(graph, |start| {
-///     let listener = Listener::new(sockets.lock().unwrap().pop().expect("one for each processor"))?;
-///     clients.dispatch(move |_| listener.accept_each(move |stream| {
-///         let _ = clients.dispatch(move |_| async move {
-///             let _ = stream.write(b"hello\n".to_vec(), IoTimeout::NONE).await;
-///         });
-///     }))?;
-///     # let (control, path) = (start.control(), path.clone());
-///     clients.dispatch(move |_| async move {
-///         let stream = Stream::connect_unix(path, IoTimeout::NONE).await.unwrap();
-///         let mut greeting = [0; 6];
-///         stream.read_exact(&mut greeting, IoTimeout::NONE).await.unwrap();
-///         assert_eq!(&greeting, b"hello\n");
-///         # control.drain();
-///     })?;
-///     Ok(())
-/// })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn bind_unix(path: impl AsRef<Path>, processors: usize) -> io::Result<Vec<UnixListener>> {
-    let path = path.as_ref();
-    let listener = match UnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_stale(path) => {
-            std::fs::remove_file(path)?;
-            UnixListener::bind(path)?
-        }
-        bound => bound?,
-    };
-    socket2::SockRef::from(&listener).listen(BACKLOG)?;
-    let clones = (1..processors).map(|_| listener.try_clone());
-    let mut listeners = clones.collect::<io::Result<Vec<_>>>()?;
-    listeners.push(listener);
-    Ok(listeners)
-}
-
-/// Whether `path` is a socket on which no process listens any more.
-fn is_stale(path: &Path) -> bool {
-    let is_socket = path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket());
-    is_socket
-        && UnixStream::connect(path)
-            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,21 +155,6 @@ mod tests {
         let error = bind(old.local_addr().unwrap(), 1).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         assert!(error.to_string().contains("another process"), "{error}");
-    }
-
-    #[test]
-    fn a_stale_unix_socket_is_replaced_and_a_live_one_is_not() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("socket");
-        let old = bind_unix(&path, 2).unwrap();
-        assert_eq!(old.len(), 2);
-        assert_eq!(bind_unix(&path, 1).unwrap_err().kind(), io::ErrorKind::AddrInUse);
-        drop(old);
-        assert_eq!(bind_unix(&path, 1).unwrap().len(), 1);
-        let file = directory.path().join("file");
-        std::fs::write(&file, "kept").unwrap();
-        assert_eq!(bind_unix(&file, 1).unwrap_err().kind(), io::ErrorKind::AddrInUse);
-        assert_eq!(std::fs::read(&file).unwrap(), b"kept");
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! two reads or two writes at the same time fail with [`ResourceBusy`](std::io::ErrorKind::ResourceBusy).
 
 mod bind;
+mod bind_unix;
 mod listener;
 mod listeners;
 mod poll;
@@ -24,7 +25,8 @@ mod udp;
 pub use bytes::Bytes;
 pub use phalanx_driver::{FileTransfer, Keepalive, Payload};
 
-pub use self::bind::{bind, bind_udp, bind_unix};
+pub use self::bind::{bind, bind_udp};
+pub use self::bind_unix::{bind_unix, bind_unix_with_mode};
 pub use self::listener::Listener;
 pub use self::listeners::Listeners;
 pub use self::poll::{PollStream, Polled};
