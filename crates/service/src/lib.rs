@@ -6,6 +6,7 @@
 //! | `runtime` | the table `[runtime]` of a configuration |
 //! | `connection_limit` | the limit of concurrent connections |
 //! | `descriptors` | the number of connections that the descriptor limit allows |
+//! | `address` | addresses of the network and paths of Unix sockets |
 //! | `listen` | listen addresses as URLs |
 //! | `listeners` | the bound addresses, on all processors |
 //! | `operator` | readiness, reload and shutdown |
@@ -24,6 +25,7 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod connection_limit;
 mod descriptors;
 mod listen;
@@ -33,10 +35,12 @@ mod runtime;
 mod sighup;
 mod workers;
 
+pub use address::{ListenAddress, UnixAddress};
 pub use connection_limit::{ConnectionLimit, ConnectionPermit};
 pub use listen::{BindError, Listen, Scheme, duplicate_addresses};
 pub use listeners::{
     CommandQueues, Inherited, ListenerChange, ListenerControl, ListenerManager, Listeners,
+    UnixFilesGuard,
 };
 pub use operator::{Operator, Reload, Reloaded, Serving, reload_at_sighup};
 pub use runtime::{PlacementChoice, RuntimeConfig};

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::str::FromStr;
 
 use phalanx_config::{Given, Value, Written};
+
+use crate::address::ListenAddress;
 
 /// The protocols of a server, by their URL schemes.
 pub trait Scheme: Copy + fmt::Debug + Eq + Send + Sync + 'static {
@@ -15,8 +17,8 @@ pub trait Scheme: Copy + fmt::Debug + Eq + Send + Sync + 'static {
     /// All schemes by name. The first applies to an address without a scheme.
     const ALL: &'static [(&'static str, Self)];
 
-    /// Whether the server reads PROXY headers.
-    const PROXIED: bool = false;
+    /// Whether the server listens on Unix sockets, and reads PROXY headers.
+    const BEHIND_PROXIES: bool = false;
 
     /// Whether connections use TLS.
     fn is_tls(self) -> bool;
@@ -33,8 +35,8 @@ pub trait Scheme: Copy + fmt::Debug + Eq + Send + Sync + 'static {
 /// An address to listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen<S> {
-    /// The address; port 0 selects a free port.
-    pub address: SocketAddr,
+    /// The address.
+    pub address: ListenAddress,
     /// The protocol.
     pub scheme: S,
     /// Whether a PROXY header precedes the protocol on each connection.
@@ -44,7 +46,7 @@ pub struct Listen<S> {
 impl<S> Listen<S> {
     /// Listens at `address`, without PROXY headers.
     pub fn new(address: impl Into<SocketAddr>, scheme: S) -> Self {
-        Self { address: address.into(), scheme, proxied: false }
+        Self { address: address.into().into(), scheme, proxied: false }
     }
 }
 
@@ -53,7 +55,7 @@ const PROXIED: &str = "proxy+";
 
 /// The scheme with this name, and whether it expects PROXY headers.
 pub(crate) fn scheme<S: Scheme>(name: &str) -> Option<(S, bool)> {
-    let without = name.strip_prefix(PROXIED).filter(|_| S::PROXIED);
+    let without = name.strip_prefix(PROXIED).filter(|_| S::BEHIND_PROXIES);
     let found = S::ALL.iter().find(|(own, _)| *own == without.unwrap_or(name));
     found.map(|(_, scheme)| (*scheme, without.is_some()))
 }
@@ -73,14 +75,14 @@ impl<S: Scheme> fmt::Display for Listen<S> {
     }
 }
 
-/// Parses `SCHEME://ADDR:PORT`, or an address alone. A bare port is one of 127.0.0.1, as is `localhost`. Other host
-/// names are not resolved.
+/// Parses `SCHEME://ADDR:PORT`, `SCHEME://unix:/PATH`, or an address alone. A bare port is one of 127.0.0.1, as is
+/// `localhost`. Other host names are not resolved.
 impl<S: Scheme> FromStr for Listen<S> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, address) = text.split_once("://").unwrap_or((S::ALL[0].0, text));
-        match (scheme(name), parse(address)) {
+        match (scheme(name), ListenAddress::parse(address, S::BEHIND_PROXIES)) {
             (Some((scheme, proxied)), Some(address)) => Ok(Self { address, scheme, proxied }),
             _ => Err(format!("{text:?}: expected {}", <Self as Value>::expected())),
         }
@@ -96,7 +98,8 @@ impl<S: Scheme> Value for Listen<S> {
         let names: Vec<_> = S::ALL.iter().map(|(name, _)| format!("{name}://")).collect();
         format!(
             "an address and a port such as \"127.0.0.1:8080\", \"[::]:8080\" for all addresses of the machine, \
-             or a port alone or of localhost, which is one of 127.0.0.1; optionally after {}",
+             or a port alone or of localhost, which is one of 127.0.0.1{}; optionally after {}",
+            if S::BEHIND_PROXIES { ", or \"unix:/path\"" } else { "" },
             names.join(", ")
         )
     }
@@ -110,27 +113,20 @@ impl<S: Scheme> Value for Listen<S> {
     }
 }
 
-fn parse(text: &str) -> Option<SocketAddr> {
-    let text = text.strip_prefix("localhost:").unwrap_or(text);
-    // `parse` would also accept a sign.
-    let port = || text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
-    text.parse().ok().or_else(|| Some((Ipv4Addr::LOCALHOST, port()?).into()))
-}
-
 /// A listen address is unavailable: in use, or not one of this machine.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}: {source}{}", port_hint(address, source))]
 pub struct BindError {
     /// The configured address.
-    pub address: SocketAddr,
+    pub address: ListenAddress,
     /// The system's error.
     pub source: io::Error,
 }
 
 /// A hint to append to the error of a refused port below 1024; empty for other errors.
-fn port_hint(address: &SocketAddr, error: &io::Error) -> &'static str {
+fn port_hint(address: &ListenAddress, error: &io::Error) -> &'static str {
     let refused = error.kind() == io::ErrorKind::PermissionDenied;
-    if refused && (1..1024).contains(&address.port()) {
+    if refused && address.port().is_some_and(|port| (1..1024).contains(&port)) {
         "; ports below 1024 require root or the capability CAP_NET_BIND_SERVICE (in a systemd unit \
          AmbientCapabilities=CAP_NET_BIND_SERVICE)"
     } else {
@@ -140,9 +136,9 @@ fn port_hint(address: &SocketAddr, error: &io::Error) -> &'static str {
 
 /// Returns an error for each repeated address. Addresses with port 0 never collide.
 pub fn duplicate_addresses<S>(all: &[Listen<S>]) -> Vec<String> {
-    let (mut seen, mut wrong) = (Vec::new(), Vec::new());
+    let (mut seen, mut wrong) = (Vec::<ListenAddress>::new(), Vec::new());
     for address in all.iter().map(|listen| listen.address) {
-        if address.port() != 0 && seen.contains(&address) {
+        if seen.iter().any(|other| address.collides(*other)) {
             wrong.push(format!("{address} is listed twice"));
         }
         seen.push(address);
@@ -152,6 +148,8 @@ pub fn duplicate_addresses<S>(all: &[Listen<S>]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +163,7 @@ mod tests {
 
         const ALL: &'static [(&'static str, Self)] = &[("a", Self::A), ("b-c", Self::B)];
 
-        const PROXIED: bool = true;
+        const BEHIND_PROXIES: bool = true;
 
         fn is_tls(self) -> bool {
             self == Self::B
@@ -193,6 +191,15 @@ mod tests {
             ("*:8080", None),
             ("localhost:8080", Some("a://127.0.0.1:8080")),
             ("b-c://localhost:8080", Some("b-c://127.0.0.1:8080")),
+            ("unix:/run/a b.sock", Some("a://unix:/run/a b.sock")),
+            ("proxy+b-c://unix:/s?mode=0666", Some("proxy+b-c://unix:/s?mode=666")),
+            ("unix:/s?mode=660", Some("a://unix:/s")),
+            ("unix:/s?mode=1777", None),
+            ("unix:/s?mode=8", None),
+            ("unix:/s?mode=+66", None),
+            ("unix:/s?mode=", None),
+            ("unix:s", None),
+            ("unix:", None),
             ("proxy+a://8080", Some("proxy+a://127.0.0.1:8080")),
             ("proxy+proxy+a://8080", None),
             ("proxy+://8080", None),
@@ -217,7 +224,10 @@ mod tests {
     #[test]
     fn refused_low_ports_are_explained() {
         let hint = |address: &str, kind: io::ErrorKind| {
-            let error = BindError { address: address.parse().unwrap(), source: kind.into() };
+            let error = BindError {
+                address: ListenAddress::Ip(address.parse().unwrap()),
+                source: kind.into(),
+            };
             error.to_string().contains("CAP_NET_BIND_SERVICE")
         };
         assert!(hint("0.0.0.0:80", io::ErrorKind::PermissionDenied));
@@ -231,5 +241,8 @@ mod tests {
     fn each_repetition_is_reported() {
         let list = [1, 0, 2, 0, 1].map(|port| Listen::new((Ipv4Addr::LOCALHOST, port), Plain::A));
         assert_eq!(duplicate_addresses(&list), ["127.0.0.1:1 is listed twice"]);
+        let unix: [Listen<Plain>; 2] =
+            ["unix:/s", "b-c://unix:/s?mode=600"].map(|text| text.parse().unwrap());
+        assert_eq!(duplicate_addresses(&unix), ["unix:/s?mode=600 is listed twice"]);
     }
 }

@@ -11,7 +11,7 @@ use crate::sighup::SighupHandler;
 
 /// A running server.
 pub struct Serving<'a> {
-    /// Bound addresses, in the order of the configuration.
+    /// Bound addresses of the network, in the order of the configuration.
     pub addresses: &'a [SocketAddr],
     /// URLs of the server, such as `https://127.0.0.1:8443`, in the order of the configuration.
     pub urls: &'a [String],

@@ -19,8 +19,9 @@ impl Config {
                         --tls-certificate and --tls-key";
             wrong("listen".into(), what.into());
         }
-        if !tls && self.listen.iter().any(|listen| listen.scheme == Scheme::RedirectHttps) {
-            let what = "an address redirects to TLS, but no address uses TLS";
+        let redirects = self.listen.iter().any(|listen| listen.scheme == Scheme::RedirectHttps);
+        if redirects && self.tls_port().is_none() {
+            let what = "an address redirects to TLS, but no address of the network uses TLS";
             wrong("listen".into(), what.into());
         }
         if self.real_ip_from.is_empty() && self.listen.iter().any(|listen| listen.proxied) {

@@ -70,9 +70,8 @@ impl Server {
     ) -> Self {
         let current = CurrentSite::new(Site::new(config, roots, None));
         let (stages, accept_stages) = Stages::declare(graph, config, &current, log, certificates);
-        let tls_port = config.listen.iter().find(|listen| listen.is_tls());
-        let tls_port = tls_port.map(|listen| listen.address.port());
-        let kinds = config.listen.iter().map(|listen| Scheme::kind(*listen, tls_port)).collect();
+        let kinds =
+            config.listen.iter().map(|listen| Scheme::kind(*listen, config.tls_port())).collect();
         let open = Arc::new(ConnectionLimit::shown(current.load().metrics.open().clone()));
         Self { stages, accept_stages, current, kinds, open }
     }
@@ -173,7 +172,7 @@ fn run(
 
     let mut graph = Graph::new();
     let server = Server::declare_with(&mut graph, &config, roots, log, certificates.clone());
-    let commands = listeners.commands();
+    let (commands, _files) = (listeners.commands(), listeners.unix_files());
     let (addresses, urls) = (listeners.addresses(), listeners.urls());
     let reloader = Reloader {
         current: server.current.clone(),

@@ -187,7 +187,8 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/service",
         layers: &[
-            &["connection_limit", "listen", "sighup", "workers"],
+            &["address", "connection_limit", "sighup", "workers"],
+            &["listen"],
             &["runtime"],
             &["descriptors", "listeners"],
             &["operator"],

@@ -20,7 +20,7 @@ impl Config {
         let named = security.tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
         for listen in listen {
             let address = listen.address;
-            let public = !address.ip().is_loopback();
+            let public = !address.is_local();
             let open = security.password_file.is_none()
                 && !security.allow_anonymous
                 && !(listen.is_tls() && named);

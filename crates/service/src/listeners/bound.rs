@@ -1,13 +1,17 @@
 //! The bound addresses, and the preparation of changes.
 
-use std::net::{SocketAddr, TcpListener};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use phalanx::net::bind;
+use phalanx::net::{bind, bind_unix_with_mode};
 
+use crate::address::ListenAddress;
 use crate::listen::{BindError, Listen, Scheme};
 use crate::listeners::commands::{CommandQueues, ListenerCommand};
 use crate::listeners::inherited::Inherited;
+use crate::listeners::unix_files::{UnixFile, UnixFiles, UnixFilesGuard, set_mode};
 
 /// A bound address, with one socket per processor.
 #[derive(Clone, Copy)]
@@ -15,7 +19,7 @@ struct BoundAddress<S> {
     id: u64,
     listen: Listen<S>,
     /// Actual address; it differs from the configured one if that has port 0.
-    address: SocketAddr,
+    address: ListenAddress,
 }
 
 impl<S: Scheme> BoundAddress<S> {
@@ -33,13 +37,46 @@ pub struct Listeners<S: Scheme> {
     commands: Arc<CommandQueues<S::Kind>>,
     /// Inherited sockets that are not in use yet.
     inherited: Inherited<S>,
+    files: UnixFiles,
 }
 
 /// A prepared change, which cannot fail any more.
 pub struct ListenerChange<S> {
     bound_addresses: Vec<BoundAddress<S>>,
     /// New addresses, each with one socket per processor.
-    bound: Vec<(u64, Vec<TcpListener>)>,
+    bound: Vec<(u64, Bound)>,
+}
+
+/// A newly bound address.
+struct Bound {
+    /// Actual address.
+    address: ListenAddress,
+    /// One for each processor.
+    sockets: Vec<OwnedFd>,
+    /// The file of a Unix socket.
+    file: Option<UnixFile>,
+}
+
+impl Bound {
+    fn new<S: Scheme>(
+        address: ListenAddress,
+        processors: usize,
+        inherited: &mut Inherited<S>,
+    ) -> io::Result<Self> {
+        let address = match address {
+            ListenAddress::Ip(address) => address,
+            ListenAddress::Unix(own) => {
+                let sockets = bind_unix_with_mode(own.path(), own.mode(), processors)?;
+                let file = Some(UnixFile::of(own)?);
+                let sockets = sockets.into_iter().map(OwnedFd::from).collect();
+                return Ok(Self { address, sockets, file });
+            }
+        };
+        let open = inherited.take(address.into(), processors);
+        let sockets = open.unwrap_or_else(|| bind(address, processors))?;
+        let address = sockets[0].local_addr()?.into();
+        Ok(Self { address, sockets: sockets.into_iter().map(OwnedFd::from).collect(), file: None })
+    }
 }
 
 impl<S: Scheme> Listeners<S> {
@@ -53,8 +90,14 @@ impl<S: Scheme> Listeners<S> {
         inherited: Inherited<S>,
     ) -> Result<Self, BindError> {
         let commands = Arc::new(CommandQueues::new(workers));
-        let mut listeners =
-            Self { bound_addresses: Vec::new(), next: 0, workers, commands, inherited };
+        let mut listeners = Self {
+            bound_addresses: Vec::new(),
+            next: 0,
+            workers,
+            commands,
+            inherited,
+            files: UnixFiles::default(),
+        };
         let change = listeners.prepare(listen)?;
         listeners.apply(change);
         Ok(listeners)
@@ -65,9 +108,14 @@ impl<S: Scheme> Listeners<S> {
         self.commands.clone()
     }
 
-    /// Bound addresses, in the order of the configuration.
+    /// Bound addresses of the network, in the order of the configuration.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.bound_addresses.iter().map(|entry| entry.address).collect()
+        self.bound_addresses.iter().filter_map(|entry| entry.address.ip()).collect()
+    }
+
+    /// Removes the files of Unix sockets, also of those that a change adds, when it is dropped.
+    pub fn unix_files(&self) -> UnixFilesGuard {
+        self.files.guard()
     }
 
     /// URLs of the bound addresses, in the order of the configuration.
@@ -84,18 +132,19 @@ impl<S: Scheme> Listeners<S> {
         let mut before = self.bound_addresses.clone();
         let (mut bound_addresses, mut bound) = (Vec::new(), Vec::new());
         for &listen in listen {
-            let known = before.iter().position(|entry| entry.listen.address == listen.address);
+            let known =
+                before.iter().position(|entry| entry.listen.address.is_same(listen.address));
             if let Some(known) = known {
-                bound_addresses.push(BoundAddress { listen, ..before.remove(known) });
+                let known = before.remove(known);
+                let address =
+                    if listen.address.ip().is_some() { known.address } else { listen.address };
+                bound_addresses.push(BoundAddress { listen, address, ..known });
                 continue;
             }
-            let wrong = |source| BindError { address: listen.address, source };
-            let open = self.inherited.take(listen.address, self.workers);
-            let sockets = open.unwrap_or_else(|| bind(listen.address, self.workers));
-            let sockets = sockets.map_err(wrong)?;
-            let address = sockets[0].local_addr().map_err(wrong)?;
-            bound_addresses.push(BoundAddress { id: self.next, listen, address });
-            bound.push((self.next, sockets));
+            let new = Bound::new(listen.address, self.workers, &mut self.inherited)
+                .map_err(|source| BindError { address: listen.address, source })?;
+            bound_addresses.push(BoundAddress { id: self.next, listen, address: new.address });
+            bound.push((self.next, new));
             self.next += 1;
         }
         Ok(ListenerChange { bound_addresses, bound })
@@ -104,8 +153,8 @@ impl<S: Scheme> Listeners<S> {
     /// Applies the change. Returns the URLs of new addresses.
     pub fn apply(&mut self, change: ListenerChange<S>) -> Vec<String> {
         let ListenerChange { bound_addresses, bound } = change;
-        let tls = bound_addresses.iter().find(|entry| entry.listen.is_tls());
-        let tls_port = tls.map(|entry| entry.address.port());
+        let tls = bound_addresses.iter().filter(|entry| entry.listen.is_tls());
+        let tls_port = tls.filter_map(|entry| entry.address.port()).next();
         let mut added = Vec::new();
         let mut bound = bound.into_iter().peekable();
         for entry in &bound_addresses {
@@ -113,17 +162,24 @@ impl<S: Scheme> Listeners<S> {
             let listen = Listen { address: entry.address, ..entry.listen };
             let (id, kind) = (entry.id, S::kind(listen, tls_port));
             match bound.next_if(|(new, _)| *new == id) {
-                Some((_, sockets)) => {
+                Some((_, Bound { sockets, file, .. })) => {
                     added.push(entry.url());
+                    file.into_iter().for_each(|file| self.files.insert(id, file));
                     for (processor, socket) in sockets.into_iter().enumerate() {
                         self.commands.push(processor, ListenerCommand::Open { id, socket, kind });
                     }
                 }
-                None => self.commands.push_all(|| ListenerCommand::SetKind { id, kind }),
+                None => {
+                    if let ListenAddress::Unix(own) = entry.address {
+                        set_mode(own);
+                    }
+                    self.commands.push_all(|| ListenerCommand::SetKind { id, kind });
+                }
             }
         }
         for gone in &self.bound_addresses {
             if bound_addresses.iter().all(|entry| entry.id != gone.id) {
+                self.files.remove(gone.id);
                 self.commands.push_all(|| ListenerCommand::Close { id: gone.id });
             }
         }

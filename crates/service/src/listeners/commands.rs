@@ -1,14 +1,14 @@
 //! Commands to the processors, one queue per processor.
 
 use std::collections::VecDeque;
-use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 
 use phalanx::sync::oneshot;
 
 /// Command to one processor.
 pub(super) enum ListenerCommand<K> {
-    Open { id: u64, socket: TcpListener, kind: K },
+    Open { id: u64, socket: OwnedFd, kind: K },
     SetKind { id: u64, kind: K },
     Close { id: u64 },
 }

@@ -5,11 +5,12 @@
 
 use std::env;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 
 use listenfd::ListenFd;
 use socket2::SockRef;
 
+use crate::address::ListenAddress;
 use crate::listen::{Listen, Scheme, scheme};
 
 /// Inherited listening sockets.
@@ -49,7 +50,7 @@ impl<S: Scheme> Inherited<S> {
             // Same as for the server's own sockets; accepted connections inherit the option.
             SockRef::from(&socket).set_tcp_nodelay(true)?;
             let (scheme, proxied) = scheme(name).unwrap_or((S::ALL[0].1, false));
-            Ok((Listen { address, scheme, proxied }, socket))
+            Ok((Listen { address: address.into(), scheme, proxied }, socket))
         });
         Ok(Self(sockets.collect::<io::Result<_>>()?))
     }
@@ -63,7 +64,7 @@ impl<S: Scheme> Inherited<S> {
     /// accept from one queue.
     pub(super) fn take(
         &mut self,
-        address: SocketAddr,
+        address: ListenAddress,
         processors: usize,
     ) -> Option<io::Result<Vec<TcpListener>>> {
         let at = self.0.iter().position(|(listen, _)| listen.address == address)?;

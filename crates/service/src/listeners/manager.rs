@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -133,7 +133,7 @@ where
         Ok(())
     }
 
-    fn open(&self, socket: TcpListener, kind: K) -> Result<Open<K>, StartError> {
+    fn open(&self, socket: OwnedFd, kind: K) -> Result<Open<K>, StartError> {
         let listener = Listener::new(socket)?;
         let (kind, (sender, close)) = (Rc::new(Cell::new(kind)), oneshot::local());
         let control = ListenerControl { kind: kind.clone(), close: Some(close), last: None };

@@ -22,7 +22,7 @@ pub(crate) fn warnings(config: &Config) -> Vec<String> {
         return warnings;
     }
     for listen in &config.listen {
-        if listen.scheme == Scheme::Http && !listen.address.ip().is_loopback() {
+        if listen.scheme == Scheme::Http && !listen.address.is_local() {
             warnings.push(format!(
                 "passwords are requested at {} without TLS and can be intercepted",
                 listen.address

@@ -60,7 +60,7 @@ impl Arrival {
 impl phalanx_service::Scheme for Scheme {
     type Kind = Arrival;
 
-    const PROXIED: bool = true;
+    const BEHIND_PROXIES: bool = true;
 
     const ALL: &'static [(&'static str, Self)] =
         &[("http", Self::Http), ("https", Self::Https), ("redirect-https", Self::RedirectHttps)];

@@ -100,6 +100,12 @@ impl Config {
         }
     }
 
+    /// The first port with TLS, which other addresses redirect to.
+    pub(crate) fn tls_port(&self) -> Option<u16> {
+        let tls = self.listen.iter().filter(|listen| listen.is_tls());
+        tls.filter_map(|listen| listen.address.port()).next()
+    }
+
     /// As [`Config::new`], with files from `root`.
     pub fn of(root: impl Into<std::path::PathBuf>) -> Self {
         Self { hosts: vec![HostConfig::new(root)], ..Self::new() }

@@ -37,3 +37,4 @@ mod slow_clients;
 mod timeouts;
 mod tls;
 mod top;
+mod unix_sockets;

@@ -1,0 +1,136 @@
+//! Addresses to listen on: of the network, or paths of Unix sockets.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// Mode of a Unix socket: its owner and its group may connect.
+const DEFAULT_MODE: u32 = 0o660;
+/// Longest path of a Unix socket, without the zero that ends it. It is shorter on some systems, whose error tells so.
+const LONGEST_PATH: usize = 107;
+/// The start of a Unix socket's address.
+const UNIX: &str = "unix:";
+/// What separates the path of a Unix socket from its mode.
+const MODE: &str = "?mode=";
+
+/// An address to listen on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenAddress {
+    /// An IP address and a port; port 0 selects a free port.
+    Ip(SocketAddr),
+    /// A Unix socket.
+    Unix(UnixAddress),
+}
+
+/// The path and the mode of a Unix socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnixAddress {
+    path: &'static Path,
+    mode: u32,
+}
+
+impl UnixAddress {
+    /// The path.
+    pub fn path(self) -> &'static Path {
+        self.path
+    }
+
+    /// The permissions of the file, such as `0o660`.
+    pub fn mode(self) -> u32 {
+        self.mode
+    }
+
+    /// Parses a path, and perhaps `?mode=` and an octal number behind it.
+    fn parse(text: &str) -> Option<Self> {
+        let (path, mode) = match text.split_once(MODE) {
+            None => (text, DEFAULT_MODE),
+            Some((path, mode)) => {
+                let octal =
+                    (1..=4).contains(&mode.len()) && mode.bytes().all(|byte| byte.is_ascii_digit());
+                let mode = u32::from_str_radix(mode, 8).ok().filter(|mode| octal && *mode <= 0o777);
+                (path, mode?)
+            }
+        };
+        let is_valid = path.starts_with('/') && path.len() <= LONGEST_PATH && !path.contains('\0');
+        is_valid.then(|| Self { path: interned(path), mode })
+    }
+}
+
+/// A copy of the path that lives as long as the program. Addresses are therefore small and can be copied; each path that
+/// a configuration names is stored once.
+fn interned(path: &str) -> &'static Path {
+    static PATHS: Mutex<BTreeSet<&'static Path>> = Mutex::new(BTreeSet::new());
+    let mut paths = PATHS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = paths.get(Path::new(path)) {
+        return known;
+    }
+    let path: &'static Path = Box::leak(PathBuf::from(path).into_boxed_path());
+    paths.insert(path);
+    path
+}
+
+impl ListenAddress {
+    /// Parses an address of the network, or of a Unix socket if `unix`.
+    pub(crate) fn parse(text: &str, unix: bool) -> Option<Self> {
+        if let Some(path) = text.strip_prefix(UNIX).filter(|_| unix) {
+            return UnixAddress::parse(path).map(Self::Unix);
+        }
+        let text = text.strip_prefix("localhost:").unwrap_or(text);
+        // `parse` would also accept a sign.
+        let port = || text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
+        let local = || Some((std::net::Ipv4Addr::LOCALHOST, port()?).into());
+        text.parse().ok().or_else(local).map(Self::Ip)
+    }
+
+    /// The address of the network.
+    pub fn ip(self) -> Option<SocketAddr> {
+        match self {
+            Self::Ip(address) => Some(address),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// The port, if it has one.
+    pub fn port(self) -> Option<u16> {
+        self.ip().map(|address| address.port())
+    }
+
+    /// Whether only processes of this machine can connect.
+    pub fn is_local(self) -> bool {
+        self.ip().is_none_or(|address| address.ip().is_loopback())
+    }
+
+    /// Whether both cannot be bound at the same time.
+    pub(crate) fn collides(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Ip(own), Self::Ip(other)) => own == other && own.port() != 0,
+            (Self::Unix(own), Self::Unix(other)) => own.path == other.path,
+            _ => false,
+        }
+    }
+
+    /// Whether a socket that is bound to one is bound to the other.
+    pub(crate) fn is_same(self, other: Self) -> bool {
+        self == other || self.collides(other)
+    }
+}
+
+impl From<SocketAddr> for ListenAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self::Ip(address)
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => address.fmt(f),
+            Self::Unix(UnixAddress { path, mode }) => {
+                write!(f, "{UNIX}{}", path.display())?;
+                if *mode == DEFAULT_MODE { Ok(()) } else { write!(f, "{MODE}{mode:o}") }
+            }
+        }
+    }
+}
