@@ -71,7 +71,7 @@
 //! | [`sim`] | deterministic simulation of a whole program |
 //! | [`embed`] | the scheduler without the runtime |
 //!
-//! Features, all enabled by default except `tracing`:
+//! Features, all enabled by default except `metrics` and `tracing`:
 //!
 //! | feature | contents |
 //! |---|---|
@@ -79,6 +79,7 @@
 //! | `fibre` | the module [`fibre`] |
 //! | `serde` | `Serialize` and `Deserialize` for the snapshots in [`metrics`] |
 //! | `sim` | the module [`sim`] |
+//! | `metrics` | [`metrics`]`::Recorder`, for the macros of the crate `metrics` |
 //! | `macros` | the attributes [`macro@main`] and [`macro@test`] |
 //! | `tracing` | events for the crate `tracing` |
 //!

@@ -93,8 +93,9 @@ const PROCESSOR: &[(&str, &str, &str, &str, PerProcessor)] = &[
     ("slab_bytes", "gauge", "bytes", "Memory of the slabs.", |p| p.memory_bytes as f64),
 ];
 
-/// Renders all metrics. Yields between families, because there may be many series.
-pub(super) async fn render(snapshot: &Snapshot) -> String {
+/// Renders all metrics, the series of the program's recorder last. Yields between families, because there may be many
+/// series.
+pub(super) async fn render(snapshot: &Snapshot, recorded: &str) -> String {
     let mut out = String::with_capacity(16 * 1024);
     about(&mut out, snapshot);
     for (name, kind, unit, help, value) in PROCESSOR {
@@ -138,6 +139,7 @@ pub(super) async fn render(snapshot: &Snapshot) -> String {
     );
     yield_now().await;
     arcs(&mut out, snapshot);
+    out.push_str(recorded);
     out.push_str("# EOF\n");
     out
 }

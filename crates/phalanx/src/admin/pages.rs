@@ -55,7 +55,9 @@ pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::R
                 Answer::new("application/json", Snapshot::take(source).await.into_json().await)
             }
             (_, "/metrics") => {
-                let text = metrics::render(&Snapshot::take(source).await).await;
+                let text =
+                    metrics::render(&Snapshot::take(source).await, &source.metrics.recorded())
+                        .await;
                 Answer::new(metrics::CONTENT_TYPE, text)
             }
             (_, "/placement.json") => {

@@ -22,6 +22,8 @@ mod gauge;
 pub mod human;
 mod interval;
 mod operation_sizes;
+#[cfg(feature = "metrics")]
+mod recorder;
 mod registered;
 pub(crate) mod snapshot;
 
@@ -36,6 +38,8 @@ pub use counter::Counter;
 pub use family::{Family, Member};
 pub use gauge::Gauge;
 pub use interval::{ArcInterval, Interval, ProcessorInterval, StageInterval};
+#[cfg(feature = "metrics")]
+pub use recorder::Recorder;
 pub(crate) use registered::Registered;
 
 pub use operation_sizes::{BytesSnapshot, ObjectBytesSnapshot, OperationBytesSnapshot};

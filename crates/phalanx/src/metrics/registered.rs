@@ -9,6 +9,8 @@ pub(crate) struct Registered {
     gauges: Vec<Gauge>,
     counter_families: Vec<Family<Counter>>,
     gauge_families: Vec<Family<Gauge>>,
+    #[cfg(feature = "metrics")]
+    recorder: Option<super::Recorder>,
 }
 
 impl Registered {
@@ -30,6 +32,11 @@ impl Registered {
     pub(crate) fn add_gauges(&mut self, family: &Family<Gauge>) {
         self.gauge_families.push(family.clone());
     }
+
+    #[cfg(feature = "metrics")]
+    pub(crate) fn set_recorder(&mut self, recorder: &super::Recorder) {
+        self.recorder = Some(recorder.clone());
+    }
 }
 
 #[cfg(feature = "admin")]
@@ -44,5 +51,14 @@ impl Registered {
     pub(crate) fn gauges(&self) -> Vec<Gauge> {
         let members = self.gauge_families.iter().flat_map(Family::members);
         self.gauges.iter().cloned().chain(members).collect()
+    }
+
+    /// The series of the recorder, as text.
+    pub(crate) fn recorded(&self) -> String {
+        #[cfg(feature = "metrics")]
+        let text = self.recorder.as_ref().map(super::Recorder::render).unwrap_or_default();
+        #[cfg(not(feature = "metrics"))]
+        let text = String::new();
+        text
     }
 }

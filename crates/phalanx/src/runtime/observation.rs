@@ -115,6 +115,14 @@ impl Runtime {
         self
     }
 
+    /// Adds the series of `recorder` to `/metrics`. See [`Recorder`](crate::metrics::Recorder).
+    #[cfg(feature = "metrics")]
+    #[must_use]
+    pub fn recorder(mut self, recorder: &crate::metrics::Recorder) -> Self {
+        self.metrics.set_recorder(recorder);
+        self
+    }
+
     /// Adds the gauges of `family`, also those that are added later, to `/snapshot.json` and `/metrics`.
     #[must_use]
     pub fn register_gauges(mut self, family: &Family<Gauge>) -> Self {

@@ -1,0 +1,257 @@
+//! The recorder for the crate `metrics`, whose macros many libraries use.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ::metrics::{
+    Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, SharedString, Unit,
+};
+
+/// The most series of a recorder. Further ones are not recorded, and are counted.
+const MAX_SERIES: usize = 10_000;
+
+/// Upper bounds of the buckets of histograms: powers of 4 from a millionth to a million. They suit seconds and bytes.
+const BUCKETS: usize = 21;
+
+/// Records what libraries and the program report through the macros of the crate `metrics` (`counter!`, `gauge!`,
+/// `histogram!`), and publishes it in `/metrics`.
+///
+/// Clones share the series. Names and labels may have any characters: those that OpenMetrics does not permit become
+/// underscores. A histogram has buckets for powers of 4 from a millionth to a million.
+///
+/// ```
+/// use phalanx::Runtime;
+/// use phalanx::metrics::Recorder;
+///
+/// let recorder = Recorder::new();
+/// metrics::set_global_recorder(recorder.clone())?;
+/// let runtime = Runtime::new().recorder(&recorder);
+/// metrics::counter!("orders.placed", "shop" => "north").increment(2);
+/// assert!(recorder.render().contains("orders_placed_total{shop=\"north\"} 2\n"));
+/// # let _ = runtime;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Recorder(Arc<Mutex<Registry>>);
+
+#[derive(Default)]
+struct Registry {
+    families: BTreeMap<String, Family>,
+    series: usize,
+    /// Series that were not recorded: beyond the limit, or with the name of a family of another kind.
+    refused: u64,
+}
+
+#[derive(Default)]
+struct Family {
+    help: String,
+    /// By their labels, as they are rendered. All of one kind.
+    series: BTreeMap<String, Series>,
+}
+
+#[derive(Clone)]
+enum Series {
+    Counter(Arc<AtomicU64>),
+    /// The bits of a float.
+    Gauge(Arc<AtomicU64>),
+    Histogram(Arc<Distribution>),
+}
+
+impl Series {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Counter(_) => "counter",
+            Self::Gauge(_) => "gauge",
+            Self::Histogram(_) => "histogram",
+        }
+    }
+}
+
+/// The values of a histogram.
+#[derive(Default)]
+struct Distribution {
+    buckets: [AtomicU64; BUCKETS],
+    count: AtomicU64,
+    /// The bits of a float.
+    sum: AtomicU64,
+}
+
+/// The upper bound of a bucket.
+fn bound(bucket: usize) -> f64 {
+    4_f64.powi(bucket as i32 - 10)
+}
+
+impl HistogramFn for Distribution {
+    fn record(&self, value: f64) {
+        if let Some(bucket) = (0..BUCKETS).find(|bucket| value <= bound(*bucket)) {
+            self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        }
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let added = |bits| Some((f64::from_bits(bits) + value).to_bits());
+        let _ = self.sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, added);
+    }
+}
+
+impl Recorder {
+    /// A recorder without series.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Registry> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All series as OpenMetrics text, without the end that a page has.
+    pub fn render(&self) -> String {
+        let (registry, mut out) = (self.lock(), String::new());
+        for (name, family) in &registry.families {
+            family.render(&mut out, name);
+        }
+        let name = "phalanx_recorder_series_refused";
+        let help = "Series that were not recorded: too many, or of two kinds.";
+        let _ = writeln!(out, "# TYPE {name} counter\n# HELP {name} {help}");
+        let _ = writeln!(out, "{name}_total {}", registry.refused);
+        out
+    }
+
+    fn describe(&self, key: &KeyName, unit: Option<Unit>, help: &str) {
+        let mut described = help.replace('\\', "\\\\").replace('\n', "\\n");
+        if let Some(unit) = unit {
+            let _ = write!(described, " ({})", unit.as_str());
+        }
+        let mut registry = self.lock();
+        registry.families.entry(family_name(key.as_str())).or_default().help = described;
+    }
+
+    /// The series of this key, made by `make` if it does not exist; none if it cannot be recorded.
+    fn series(&self, key: &Key, make: impl FnOnce() -> Series) -> Option<Series> {
+        let (mut registry, made) = (self.lock(), make());
+        let registry = &mut *registry;
+        let family = registry.families.entry(family_name(key.name())).or_default();
+        let is_other = family.series.values().next().is_some_and(|one| one.kind() != made.kind());
+        let labels = labels(key);
+        if let Some(known) = family.series.get(&labels).filter(|_| !is_other) {
+            return Some(known.clone());
+        }
+        if is_other || registry.series == MAX_SERIES {
+            registry.refused += 1;
+            return None;
+        }
+        registry.series += 1;
+        family.series.insert(labels, made.clone());
+        Some(made)
+    }
+}
+
+impl Family {
+    fn render(&self, out: &mut String, name: &str) {
+        let Some(kind) = self.series.values().next().map(Series::kind) else { return };
+        let _ = writeln!(out, "# TYPE {name} {kind}");
+        if !self.help.is_empty() {
+            let _ = writeln!(out, "# HELP {name} {}", self.help);
+        }
+        for (labels, series) in &self.series {
+            let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+            let _ = match series {
+                Series::Counter(count) => {
+                    writeln!(out, "{name}_total{braced} {}", count.load(Ordering::Relaxed))
+                }
+                Series::Gauge(bits) => {
+                    let value = f64::from_bits(bits.load(Ordering::Relaxed));
+                    writeln!(out, "{name}{braced} {value}")
+                }
+                Series::Histogram(values) => values.render(out, name, labels, &braced),
+            };
+        }
+    }
+}
+
+impl Distribution {
+    fn render(&self, out: &mut String, name: &str, labels: &str, braced: &str) -> fmt::Result {
+        let comma = if labels.is_empty() { "" } else { "," };
+        let mut below = 0;
+        for (bucket, count) in self.buckets.iter().enumerate() {
+            below += count.load(Ordering::Relaxed);
+            let bound = bound(bucket);
+            writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{bound:?}\"}} {below}")?;
+        }
+        // At least as many as in the buckets, which others may increase meanwhile.
+        let count = self.count.load(Ordering::Relaxed).max(below);
+        let sum = f64::from_bits(self.sum.load(Ordering::Relaxed));
+        writeln!(out, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {count}")?;
+        writeln!(out, "{name}_count{braced} {count}\n{name}_sum{braced} {sum}")
+    }
+}
+
+impl ::metrics::Recorder for Recorder {
+    fn describe_counter(&self, key: KeyName, unit: Option<Unit>, help: SharedString) {
+        self.describe(&key, unit, &help);
+    }
+
+    fn describe_gauge(&self, key: KeyName, unit: Option<Unit>, help: SharedString) {
+        self.describe(&key, unit, &help);
+    }
+
+    fn describe_histogram(&self, key: KeyName, unit: Option<Unit>, help: SharedString) {
+        self.describe(&key, unit, &help);
+    }
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        match self.series(key, || Series::Counter(Arc::default())) {
+            Some(Series::Counter(count)) => Counter::from_arc(count),
+            _ => Counter::noop(),
+        }
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        match self.series(key, || Series::Gauge(Arc::default())) {
+            Some(Series::Gauge(bits)) => Gauge::from_arc(bits),
+            _ => Gauge::noop(),
+        }
+    }
+
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        match self.series(key, || Series::Histogram(Arc::default())) {
+            Some(Series::Histogram(values)) => Histogram::from_arc(values),
+            _ => Histogram::noop(),
+        }
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").field("series", &self.lock().series).finish_non_exhaustive()
+    }
+}
+
+/// A name that OpenMetrics permits. `/metrics` adds the suffix of counters.
+fn family_name(name: &str) -> String {
+    permitted(name.strip_suffix("_total").unwrap_or(name))
+}
+
+fn permitted(name: &str) -> String {
+    let permits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let replaced = name.chars().map(|c| if permits(c) { c } else { '_' });
+    let digit = name.starts_with(|first: char| first.is_ascii_digit());
+    if digit || name.is_empty() {
+        "_".chars().chain(replaced).collect()
+    } else {
+        replaced.collect()
+    }
+}
+
+/// The labels of a key in the order of their names, as they are rendered.
+fn labels(key: &Key) -> String {
+    let mut pairs: Vec<_> = key
+        .labels()
+        .map(|label| {
+            let value = label.value().replace('\\', "\\\\").replace('"', "\\\"");
+            format!("{}=\"{}\"", permitted(label.key()), value.replace('\n', "\\n"))
+        })
+        .collect();
+    pairs.sort();
+    pairs.join(",")
+}
