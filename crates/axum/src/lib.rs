@@ -27,6 +27,7 @@
 //! | feature | content |
 //! |---|---|
 //! | `tls` | TLS with reloaded certificates |
+//! | `tracing` | a span for each request, with its method, path, version, stage and status |
 //! | `tokio` | servers within programs of tokio, and tokio as a side runtime for code that needs its reactor |
 //!
 //! [`Stages`] are for programs with other stages, which handlers call, and for [simulations](phalanx::sim).
@@ -43,6 +44,7 @@ mod progress;
 mod requests;
 mod server;
 mod services;
+mod span;
 mod stages;
 #[cfg(feature = "tokio")]
 mod within_tokio;

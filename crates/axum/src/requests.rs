@@ -14,6 +14,7 @@ use phalanx::{Call, CallError, SharedStage};
 
 use crate::progress::{Answered, Progress};
 use crate::services::HttpService;
+use crate::span::RequestSpan;
 
 /// The service that hyper calls: each request becomes a call on the stage *requests*.
 pub(crate) struct Requests<S> {
@@ -29,11 +30,14 @@ impl<S: HttpService> hyper::service::Service<Request<Incoming>> for Requests<S> 
 
     fn call(&self, request: Request<Incoming>) -> Answer {
         self.progress.called(&request);
-        let mut service = self.service.clone();
+        let (mut service, span) = (self.service.clone(), RequestSpan::new(&request));
         let call = self.stage.call(move |_| async move {
-            let Ok(()) = poll_fn(|context| service.poll_ready(context)).await;
-            let Ok(response) = service.call(request.map(Body::new)).await;
-            response
+            let handler = async move {
+                let Ok(()) = poll_fn(|context| service.poll_ready(context)).await;
+                let Ok(response) = service.call(request.map(Body::new)).await;
+                response
+            };
+            span.around(handler).await
         });
         Answer { call, progress: self.progress.clone() }
     }

@@ -5,5 +5,6 @@ mod connections;
 mod harness;
 mod requests;
 mod simulated;
+mod spans;
 mod tokio_inside;
 mod websockets;

@@ -1,0 +1,61 @@
+//! A span of the crate `tracing` for each request. Without the feature `tracing`, it does nothing.
+
+#[cfg(feature = "tracing")]
+pub(crate) use enabled::RequestSpan;
+
+#[cfg(not(feature = "tracing"))]
+pub(crate) use disabled::RequestSpan;
+
+#[cfg(feature = "tracing")]
+mod enabled {
+    use std::future::Future;
+
+    use axum::response::Response;
+    use hyper::Request;
+    use tracing::field::Empty;
+    use tracing::{Instrument, Span, info_span};
+
+    /// The span of one request. Only polls of its handler are inside of it.
+    pub(crate) struct RequestSpan(Span);
+
+    impl RequestSpan {
+        pub(crate) fn new<B>(request: &Request<B>) -> Self {
+            Self(info_span!(
+                target: "phalanx_axum",
+                "request",
+                method = %request.method(),
+                path = request.uri().path(),
+                version = ?request.version(),
+                stage = "requests",
+                status = Empty,
+            ))
+        }
+
+        /// Runs `handler` in the span, and records the status of its response.
+        pub(crate) async fn around(self, handler: impl Future<Output = Response>) -> Response {
+            let response = handler.instrument(self.0.clone()).await;
+            self.0.record("status", response.status().as_u16());
+            response
+        }
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+mod disabled {
+    use std::future::Future;
+
+    use axum::response::Response;
+    use hyper::Request;
+
+    pub(crate) struct RequestSpan;
+
+    impl RequestSpan {
+        pub(crate) fn new<B>(_: &Request<B>) -> Self {
+            Self
+        }
+
+        pub(crate) fn around<F: Future<Output = Response>>(self, handler: F) -> F {
+            handler
+        }
+    }
+}
