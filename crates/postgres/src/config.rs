@@ -28,6 +28,9 @@ pub(crate) enum Address {
 #[derive(Clone)]
 pub struct Config {
     pub(crate) address: Address,
+    /// The authorities that are trusted, and the name that the server's certificate must have.
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<(phalanx_tls::Connector, String)>,
     pub(crate) user: String,
     pub(crate) password: Option<String>,
     pub(crate) database: Option<String>,
@@ -57,6 +60,8 @@ impl Config {
     fn at(address: Address) -> Self {
         Self {
             address,
+            #[cfg(feature = "tls")]
+            tls: None,
             user: "postgres".to_owned(),
             password: None,
             database: None,
@@ -73,6 +78,35 @@ impl Config {
         }
     }
 
+    /// Encrypts TCP connections with TLS. The server's certificate must be trusted by the `connector` and be valid for
+    /// `host`, a name or an IP address. Without TLS on the server no connection is opened. Unix sockets stay plain.
+    ///
+    /// ```no_run
+    /// use phalanx_postgres::Config;
+    /// use phalanx_postgres::tls::Connector;
+    ///
+    /// // The authorities of the system.
+    /// let connector = Connector::load(None, None, &[])?;
+    /// let config = Config::tcp("192.0.2.7:5432".parse()?).tls(connector, "db.example.com");
+    /// # let _ = config;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, connector: phalanx_tls::Connector, host: &str) -> Self {
+        self.tls = Some((connector, host.to_owned()));
+        self
+    }
+
+    /// Whether nobody else can read the connections.
+    pub(crate) fn is_private(&self) -> bool {
+        #[cfg(feature = "tls")]
+        let is_encrypted = self.tls.is_some();
+        #[cfg(not(feature = "tls"))]
+        let is_encrypted = false;
+        is_encrypted || matches!(self.address, Address::Unix(_))
+    }
+
     /// The user.
     #[must_use]
     pub fn user(mut self, user: &str) -> Self {
@@ -80,7 +114,7 @@ impl Config {
         self
     }
 
-    /// The password, for SCRAM-SHA-256 and MD5. A clear-text password is sent over Unix sockets only.
+    /// The password, for SCRAM-SHA-256 and MD5. A clear-text password is sent over TLS and Unix sockets only.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());

@@ -14,6 +14,8 @@
 //! | `pool.rs` | the connections of a processor; attempts to connect |
 //! | `connection/` | one connection: `startup`, then `session`, which prepares statements and exchanges batches |
 //! | `error.rs`, `database_error.rs` | errors |
+//!
+//! The feature `tls`, on by default, encrypts connections ([`Config::tls`]).
 
 #![forbid(unsafe_code)]
 
@@ -29,6 +31,9 @@ mod queue;
 mod row_bytes;
 mod rows;
 mod statement;
+
+#[cfg(feature = "tls")]
+pub use phalanx_tls as tls;
 
 pub use config::Config;
 pub use database::Database;

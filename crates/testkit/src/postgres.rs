@@ -3,7 +3,8 @@
 use std::env;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::chown;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -36,15 +37,52 @@ impl PostgresServer {
     /// # Errors
     /// If the server does not start, with the end of its log.
     pub fn start(settings: &[&str]) -> io::Result<Option<Self>> {
+        Self::start_with(settings, &[])
+    }
+
+    /// Like [`start`](Self::start), with TLS on a free TCP port of this address. It accepts TCP connections only if they
+    /// are encrypted. Its [`socket`](Self::socket) has another name.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_tls(
+        settings: &[&str],
+        (certificate, key): (&Path, &Path),
+    ) -> io::Result<Option<(Self, SocketAddr)>> {
+        const ATTEMPTS: usize = 5;
+        let files = [("ssl_cert_file", certificate), ("ssl_key_file", key)];
+        let mut attempt = 1;
+        loop {
+            let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+            let port = format!("port = {}", address.port());
+            let own = ["listen_addresses = '127.0.0.1'", &port, "ssl = on"];
+            match Self::start_with(&[settings, &own].concat(), &files) {
+                // Another program may have taken the port.
+                Err(_) if attempt < ATTEMPTS => attempt += 1,
+                started => return Ok(started?.map(|server| (server, address))),
+            }
+        }
+    }
+
+    fn start_with(settings: &[&str], files: &[(&str, &Path)]) -> io::Result<Option<Self>> {
         let Some(programs) = find_programs() else { return Ok(None) };
         let folder = tempfile::Builder::new().prefix("phalanx-postgres-").tempdir()?;
         let mut command = Command::new("/bin/sh");
         command.arg("-c").arg(SUPERVISOR).arg("sh").arg(&programs).arg(folder.path());
+        let mut owned = vec![folder.path().to_owned()];
+        for (setting, file) in files {
+            let path = folder.path().join(setting);
+            fs::copy(file, &path)?;
+            // PostgreSQL refuses a key that others can read.
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+            command.arg(format!("{setting} = '{}'", path.display()));
+            owned.push(path);
+        }
         command.args(settings).stdin(Stdio::piped()).stdout(Stdio::piped());
         command.current_dir(folder.path()).process_group(0);
         if rustix::process::getuid().is_root() {
             let (user, group) = unprivileged_user()?;
-            chown(folder.path(), Some(user), Some(group))?;
+            owned.iter().try_for_each(|path| chown(path, Some(user), Some(group)))?;
             command.uid(user).gid(group);
         }
         let mut supervisor = command.spawn()?;

@@ -18,6 +18,8 @@ control() {
     {
         for user in scram-sha-256 md5 password; do echo "local all ${user%%-*} $user"; done
         echo "local all all trust"
+        echo "hostssl all password 127.0.0.1/32 password"
+        echo "hostssl all all 127.0.0.1/32 trust"
     } >"$folder/data/pg_hba.conf" &&
     control start
 answer $?

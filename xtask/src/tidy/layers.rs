@@ -38,7 +38,7 @@ const ALLOWED: &Table = &[
         &["access", "config", "guard", "http", "http2", "phalanx", "service", "testkit", "tls"],
     ),
     ("store", &["phalanx"]),
-    ("postgres", &["phalanx", "testkit"]),
+    ("postgres", &["phalanx", "testkit", "tls"]),
     ("access", &["guard", "phalanx"]),
     (
         "broker",

@@ -2,17 +2,17 @@
 //! is noticed before a query is sent on it.
 
 use std::cell::RefCell;
-use std::net::Shutdown;
 use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use phalanx::net::{IoTimeout, Stream};
+use phalanx::net::IoTimeout;
 use phalanx::sync::Notify;
 use phalanx::{SharedStage, timeout};
 
 use super::inbox::{Frame, Inbox};
-use crate::config::{Address, Config};
+use super::wire::{self, Wire};
+use crate::config::Config;
 use crate::error::Fault;
 
 /// A connected byte stream. Dropping it closes the connection.
@@ -22,7 +22,7 @@ pub(super) struct Link {
 }
 
 struct Shared {
-    stream: Stream,
+    wire: Wire,
     inbox: RefCell<Inbox>,
     /// Why nothing more is received.
     end: RefCell<Option<Fault>>,
@@ -33,14 +33,11 @@ struct Shared {
 impl Link {
     /// Opens a connection, and starts the operation that receives at `stage`.
     pub(super) async fn open(config: &Config, stage: SharedStage<()>) -> Result<Self, Fault> {
-        let Config { address, connect_timeout, query_timeout, max_result_bytes, .. } = config;
-        let limit = IoTimeout::after(*connect_timeout);
-        let stream = match address {
-            Address::Tcp(address) => Stream::connect(*address, limit).await?,
-            Address::Unix(path) => Stream::connect_unix(path, limit).await?,
-        };
+        let Config { query_timeout, max_result_bytes, .. } = config;
+        // The handshake is rare, and its future large.
+        let wire = Box::pin(wire::open(config)).await?;
         let inbox = RefCell::new(Inbox::new(*max_result_bytes));
-        let shared = Shared { stream, inbox, end: RefCell::default(), signal: Rc::default() };
+        let shared = Shared { wire, inbox, end: RefCell::default(), signal: Rc::default() };
         let shared = Rc::new(shared);
         let receiver = shared.clone();
         let started = stage.dispatch(move |_| async move { receiver.receive().await });
@@ -55,7 +52,7 @@ impl Link {
 
     /// Sends all of `message`.
     pub(super) async fn send(&self, message: BytesMut) -> Result<(), Fault> {
-        self.shared.stream.write(Vec::from(message), self.write_timeout).await?;
+        self.shared.wire.write(Vec::from(message), self.write_timeout).await?;
         Ok(())
     }
 
@@ -85,8 +82,8 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // Ends the receiving operation. It fails if the connection has ended already.
-        let _ = self.shared.stream.shutdown(Shutdown::Both);
+        // Ends the receiving operation.
+        wire::close(&self.shared.wire);
     }
 }
 
@@ -95,7 +92,7 @@ impl Shared {
         let mut bytes = Vec::new();
         let end = loop {
             bytes.clear();
-            match self.stream.read(&mut bytes, IoTimeout::NONE).await {
+            match self.wire.read(&mut bytes, IoTimeout::NONE).await {
                 Ok(0) => break Fault::Closed,
                 Ok(_) => {
                     self.inbox.borrow_mut().add(&bytes);

@@ -6,3 +6,4 @@ mod link;
 mod prepared;
 pub(crate) mod session;
 mod startup;
+mod wire;

@@ -10,7 +10,7 @@ use postgres_protocol::message::frontend;
 use super::inbox::Frame;
 use super::link::Link;
 use super::prepared::{error_of, parse, unexpected};
-use crate::config::{Address, Config};
+use crate::config::Config;
 use crate::error::Fault;
 
 /// Starts the session and authenticates, until the server is ready for queries.
@@ -59,9 +59,9 @@ impl<'c> Startup<'c> {
         match parse(frame)? {
             Message::AuthenticationOk => {}
             Message::AuthenticationCleartextPassword => {
-                if matches!(self.config.address, Address::Tcp(_)) {
-                    let what = "the server asks for the password in clear text; it is not sent over TCP: let the \
-                                server use scram-sha-256";
+                if !self.config.is_private() {
+                    let what = "the server asks for the password in clear text; it is not sent over TCP without \
+                                TLS: let the server use scram-sha-256";
                     return Err(Fault::Protocol(what.to_owned()));
                 }
                 frontend::password_message(self.password()?.as_bytes(), &mut self.answer)?;

@@ -5,6 +5,7 @@ mod basics;
 mod bounds;
 mod failing;
 mod lost;
+mod tls;
 
 use std::future::Future;
 use std::sync::OnceLock;

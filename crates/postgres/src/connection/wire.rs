@@ -1,0 +1,67 @@
+//! The byte stream of a connection: plain, or encrypted with the feature `tls`.
+
+use std::net::Shutdown;
+
+use phalanx::net::{IoTimeout, Stream};
+#[cfg(feature = "tls")]
+pub(super) use phalanx_tls::Wire;
+
+use crate::config::{Address, Config};
+use crate::error::Fault;
+
+#[cfg(not(feature = "tls"))]
+pub(super) type Wire = Stream;
+
+/// Opens a connection, and encrypts it if the configuration demands that.
+pub(super) async fn open(config: &Config) -> Result<Wire, Fault> {
+    let limit = IoTimeout::after(config.connect_timeout);
+    match &config.address {
+        Address::Tcp(address) => encrypt(Stream::connect(*address, limit).await?, config).await,
+        Address::Unix(path) => Ok(Stream::connect_unix(path, limit).await?.into()),
+    }
+}
+
+/// Closes the connection in both directions. It fails if the connection has ended already.
+pub(super) fn close(wire: &Wire) {
+    #[cfg(feature = "tls")]
+    let wire = wire.stream();
+    let _ = wire.shutdown(Shutdown::Both);
+}
+
+#[cfg(not(feature = "tls"))]
+#[allow(clippy::unused_async, reason = "the same signature as with TLS")]
+async fn encrypt(stream: Stream, _: &Config) -> Result<Wire, Fault> {
+    Ok(stream)
+}
+
+/// Asks for TLS, and performs the handshake.
+#[cfg(feature = "tls")]
+async fn encrypt(stream: Stream, config: &Config) -> Result<Wire, Fault> {
+    use std::io::ErrorKind::{InvalidData, InvalidInput};
+
+    let Some((connector, host)) = &config.tls else { return Ok(Wire::Plain(stream)) };
+    let limit = IoTimeout::after(config.connect_timeout);
+    let mut request = bytes::BytesMut::new();
+    postgres_protocol::message::frontend::ssl_request(&mut request);
+    stream.write(Vec::from(request), limit).await?;
+    let mut answer = [0];
+    // Exactly one byte: what follows belongs to the handshake, so nobody can insert a message before it.
+    stream.read_exact(&mut answer, limit).await?;
+    match answer[0] {
+        b'S' => {}
+        b'N' => {
+            let what = "the server does not offer TLS (`ssl = on` in postgresql.conf)";
+            return Err(Fault::Protocol(what.to_owned()));
+        }
+        other => {
+            let what = format!("the server answered {:?} to the request of TLS", other as char);
+            return Err(Fault::Protocol(what));
+        }
+    }
+    let encrypted = connector.connect(stream, host, limit).await;
+    encrypted.map(Wire::Tls).map_err(|error| match error.kind() {
+        // The certificate is not trusted, or has another name.
+        InvalidData | InvalidInput => Fault::Protocol(format!("TLS with {host}: {error}")),
+        _ => Fault::Io(error),
+    })
+}
