@@ -65,6 +65,8 @@ fn concurrent_requests_are_served_in_every_arm() {
     assert_eq!(levels, [[64; 6], [512; 6]].concat());
     assert!(report.rows.iter().all(|row| row.ns > 0.0), "{report:?}");
     assert!(report.unbounded_general_over_bounded_pools.is_some_and(|ratio| ratio > 0.0));
+    let loads: Vec<_> = report.elections.iter().map(|row| (row.in_flight, row.wait_ms)).collect();
+    assert_eq!(loads, [(64, 0), (512, 0), (512, 1)]);
     assert!(report.misses.is_empty() && report.bytes_per_request == 10_048, "{report:?}");
 }
 

@@ -87,7 +87,7 @@ record! {
         think: f64 => "minimum pause in seconds", 3;
         /// Size of the site in bytes.
         site_bytes: u64 => "bytes of the site", 0;
-        /// What the processor counted, if it counts.
+        /// Hardware events, if the processor counts them.
         hardware_events: Vec<EventRow> | "hardware events per request", 0;
         /// The machine and cores of the measurement.
         machine: Machine;

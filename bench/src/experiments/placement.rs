@@ -72,7 +72,7 @@ record! {
         capacity: f64 => "requests/s in closed loop", 0;
         /// The driver of Phalanx.
         driver: Option<&'static str>;
-        /// What the processor counted, if it counts.
+        /// Hardware events, if the processor counts them.
         hardware_events: Vec<EventRow> | "hardware events per request", 0;
         /// The machine and cores of the measurement.
         machine: Machine;

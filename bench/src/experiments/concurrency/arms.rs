@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx_core::{Graph, Processor, SharedStage, sleep};
+use phalanx_core::{Election, Graph, Processor, SharedStage, sleep};
 use serde::{Deserialize, Serialize};
 
 use super::request::{
@@ -90,6 +90,17 @@ pub(super) fn waiting(
     Box::new(Stages::<Pools>::new(World::new(kib, requests), cache, wait))
 }
 
+/// As [`waiting`], with a budget and an election.
+pub(super) fn elected(
+    election: Election,
+    cache: usize,
+    kib: u64,
+    requests: usize,
+    wait: Duration,
+) -> Box<dyn Server> {
+    Box::new(Stages::<Pools>::electing(World::new(kib, requests), Some(cache), wait, election))
+}
+
 const NO_WAIT: Duration = Duration::ZERO;
 /// The stage before which requests wait.
 const WAITING: usize = STAGES / 2;
@@ -172,7 +183,12 @@ struct Way<M: Memory> {
 
 impl<M: Memory> Stages<M> {
     fn new(world: World, budget: Option<usize>, wait: Duration) -> Self {
+        Self::electing(world, budget, wait, Election::Entries)
+    }
+
+    fn electing(world: World, budget: Option<usize>, wait: Duration, election: Election) -> Self {
         let mut graph = Graph::new();
+        graph.election(election);
         graph.cache_bytes(budget.unwrap_or(1));
         let names = ["read", "parse", "route", "check", "fetch", "shape", "pack", "send"];
         let stages = std::array::from_fn(|stage| {

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::arms::Server;
+use crate::measure::stats::{median, minimum};
 
 /// Parameters of measuring servers in turn.
 pub(super) struct Turns {
@@ -40,6 +41,23 @@ impl Turns {
             }
         }
         times
+    }
+}
+
+/// Two servers compared.
+pub(super) struct Pair {
+    /// Nanoseconds per request of each, the minima of the rounds.
+    pub(super) ns: [f64; 2],
+    /// Time of the second over that of the first: the median of the rounds' ratios.
+    pub(super) ratio: f64,
+}
+
+impl Turns {
+    /// Compares the servers of two kinds.
+    pub(super) fn compare<K>(&self, kinds: [K; 2], server: impl Fn(K) -> Box<dyn Server>) -> Pair {
+        let [first, second] = self.measure(kinds, server);
+        let ratios = second.iter().zip(&first).map(|(second, first)| second / first);
+        Pair { ns: [minimum(&first), minimum(&second)], ratio: median(&ratios.collect::<Vec<_>>()) }
     }
 }
 

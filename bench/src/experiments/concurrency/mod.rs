@@ -1,10 +1,11 @@
 //! `phalanx-bench concurrency`: the cost of many concurrent requests, and how much of it a budget and pools
 //! save: after the TUX paper's Figures 1(a), 7(b) and 7(c), with synthetic requests.
 //!
-//! Read `request` (the work of a request), `arms` (orders and allocators), `times`, `misses` (under
-//! cachegrind), `waits` (for I/O), `servers` (the real web server compared with others).
+//! Read `request` (the work of a request), `arms` (orders and allocators), `times`, `misses` (under cachegrind), `waits`
+//! (for I/O), `elections` (where memory is checked), `servers` (the real web server compared with others).
 
 mod arms;
+mod elections;
 mod measure;
 mod misses;
 mod options;
@@ -15,6 +16,7 @@ mod times;
 mod waits;
 
 pub use arms::{Allocator, Order};
+pub use elections::ElectionRow;
 pub use misses::{MissRow, WebMissRow};
 pub use options::Options;
 pub use report::{Report, Row};
@@ -42,10 +44,11 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     }
     let (simulated, served) = (!options.without_misses(), !options.no_servers);
     let waits = part(true, || waits::run(options).map_err(Error::Io))?;
+    let elections = part(true, || elections::run(options).map_err(Error::Io))?;
     let misses = part(simulated, || misses::run(options).map_err(Error::Io))?;
     let web = part(served, || servers::run(options))?;
     let web_misses = part(simulated && served, || misses::web(options).map_err(Error::Io))?;
-    Ok(Report::new(options, rows, waits, misses, web, web_misses))
+    Ok(Report::new(options, rows, waits, elections, misses, web, web_misses))
 }
 
 /// Measures a part if it is wanted. After an interruption it is empty.

@@ -14,13 +14,14 @@ use crate::runner::RunnerOptions;
 /// budget of the size of this machine's second-level cache. Each runs with the general allocator and with the
 /// runtime's pools. All take turns in one process, bound to one core; ratios are medians over the rounds.
 ///
-/// Three further measurements follow: requests that all wait for 1 and for 5 ms half-way, as for a disk, with a
-/// budget and without; under valgrind, the misses per request of a second-level cache of 1 MiB; and the
-/// processor time per request of the web server, its threaded twin and nginx with the same numbers of
-/// connections.
+/// Further measurements follow: requests that all wait for 1 and for 5 ms half-way, as for a disk, with a
+/// budget and without; requests whose memory is checked at every stage, and at the entry; under valgrind, the
+/// misses per request of a second-level cache of 1 MiB; and the processor time per request of the web server, its
+/// threaded twin and nginx with the same numbers of connections.
 ///
 /// JSON: `rows[]` (`order`, `allocator`, `in_flight`, `ns`: the minimum of the rounds, per request), `waits[]`
-/// (`wait_ms`, `in_flight`, `unbounded_ns`, `bounded_ns`, `bounded_over_unbounded`), `misses[]` (`order`,
+/// (`wait_ms`, `in_flight`, `unbounded_ns`, `bounded_ns`, `bounded_over_unbounded`), `elections[]` (`wait_ms`, `in_flight`,
+/// `entry_ns`, `every_ns`, `every_over_entry`), `misses[]` (`order`,
 /// `allocator`, `in_flight`, `l2_misses_per_request`), `web[]` (`server`, `connections`, `cpu_us_per_request`,
 /// `requests_per_second`), `web_misses[]` (`connections`, `l2_misses_per_request`);
 /// `unbounded_general_over_bounded_pools`, `bounded_most_over_fewest` (throughput with the most in flight over

@@ -1,6 +1,7 @@
 //! The report and its summary figures.
 
 use super::arms::{Allocator, Order};
+use super::elections::ElectionRow;
 use super::misses::{MissRow, WebMissRow};
 use super::options::Options;
 use super::request::BYTES;
@@ -56,6 +57,8 @@ record! {
         rows: Vec<Row> | "ns per request", 0;
         /// Times of requests that wait for I/O.
         waits: Vec<WaitRow> | "requests that wait for I/O, with pools", 0;
+        /// Times with memory checked at every stage and at the entry.
+        elections: Vec<ElectionRow> | "memory checked at every stage over at the entry, with pools", 0;
         /// Simulated misses; empty without valgrind.
         misses: Vec<MissRow> | "simulated second-level misses (1 MiB) per request", 0;
         /// The real servers.
@@ -83,6 +86,7 @@ impl Report {
         options: &Options,
         rows: Vec<Row>,
         waits: Vec<WaitRow>,
+        elections: Vec<ElectionRow>,
         misses: Vec<MissRow>,
         web: Vec<WebRow>,
         web_misses: Vec<WebMissRow>,
@@ -124,6 +128,7 @@ impl Report {
             web_most_over_fewest: ours(most).zip(ours(fewest)).map(|(most, fewest)| most / fewest),
             rows,
             waits,
+            elections,
             misses,
             web,
             web_misses,

@@ -4,10 +4,9 @@ use std::io;
 use std::time::Duration;
 
 use super::arms::waiting;
-use super::measure::{Turns, second_level};
+use super::measure::{Pair, Turns, second_level};
 use super::options::Options;
 use crate::measure::record::record;
-use crate::measure::stats::{median, minimum};
 use crate::system::cores;
 use crate::system::interrupt::is_interrupted;
 
@@ -41,16 +40,9 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<WaitRow>> {
         let wait = Duration::from_millis(wait_ms);
         // While the other server is measured, all waits of the first one end.
         let turns = Turns { in_flight, rounds, first: in_flight, count: fewest.max(in_flight) };
-        let [unbounded, bounded] = turns
-            .measure([None, Some(cache)], |cache| waiting(cache, options.kib, 2 * in_flight, wait));
-        let pairs = bounded.iter().zip(&unbounded).map(|(bounded, unbounded)| bounded / unbounded);
-        WaitRow {
-            wait_ms,
-            in_flight,
-            unbounded_ns: minimum(&unbounded),
-            bounded_ns: minimum(&bounded),
-            bounded_over_unbounded: median(&pairs.collect::<Vec<_>>()),
-        }
+        let Pair { ns: [unbounded_ns, bounded_ns], ratio: bounded_over_unbounded } = turns
+            .compare([None, Some(cache)], |cache| waiting(cache, options.kib, 2 * in_flight, wait));
+        WaitRow { wait_ms, in_flight, unbounded_ns, bounded_ns, bounded_over_unbounded }
     };
     let waits = WAITS.into_iter().take_while(|_| !is_interrupted());
     cores::bound(&here, || waits.map(each).collect())

@@ -142,7 +142,7 @@ record! {
         objective_ms: u64 => "objective in ms", 0;
         /// --max-queue-delay of Phalanx in milliseconds.
         max_queue_delay_ms: u64 => "--max-queue-delay of Phalanx in ms", 0;
-        /// What the processor counted, if it counts.
+        /// Hardware events, if the processor counts them.
         hardware_events: Vec<EventRow> | "hardware events per request", 0;
         /// The machine and cores of the measurement.
         machine: Machine;

@@ -27,7 +27,7 @@ record! {
         growth: Vec<Growth> | "growth of the minima with the number of connections", 0;
         /// Planned measurements missing because of an interruption.
         missing: Vec<Missing> | "interrupted; measured slices of those planned", 0;
-        /// What the processor counted, if it counts.
+        /// Hardware events, if the processor counts them.
         hardware_events: Vec<EventRow> | "hardware events per request", 0;
         /// The machine and cores of the measurement.
         machine: crate::measure::machine::Machine;
