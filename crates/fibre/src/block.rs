@@ -11,14 +11,15 @@
 //! A block stores its coroutine's yielder as a pointer. The yielder is on the stack of the coroutine, which stores the
 //! pointer before it runs any other code, and which exists while [`CURRENT`] is that block.
 //!
-//! A fibre stores a pointer to its [`Waiting`], which is on its stack too, when it suspends. It remains valid until the
-//! coroutine is resumed, to continue or to unwind.
+//! A block stores the context of the poll that has resumed the fibre. The resumer has borrowed it until the coroutine
+//! suspends or ends, and a fibre uses it between its resumption and its suspension only.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::future::Future;
 use std::ops::Range;
-use std::panic::resume_unwind;
-use std::ptr::NonNull;
+use std::pin::Pin;
+use std::ptr::{self, NonNull};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -28,30 +29,31 @@ use phalanx_core::{OpenScopes, Stage, Stateless};
 use crate::children::Children;
 use crate::stack::{GUARD, RESERVED, Stack, StackSize};
 
-/// Polls the future for which a fibre waits, and stores its output on the fibre's stack.
-pub(crate) type Waiting<'f> = dyn FnMut(&mut Context<'_>) -> Poll<()> + 'f;
-
 /// Waits of an unwinding fibre after which the process ends: its body catches the unwinding and continues.
 const MAX_WAITS_AT_END: u32 = 100;
+
+/// The fibre waits: the code that runs is the future's.
+const WAITS: u8 = 1;
+
+/// A wait needs more than a switch: the fibre is ending, or has scoped fibres.
+const SPECIAL: u8 = 2;
 
 /// The control block of a fibre. A suspension accesses the first three fields, which share a cache line with the end of
 /// the coroutine's stack.
 #[repr(C)]
 pub(crate) struct Block {
     yielder: Cell<*const Yielder<(), ()>>,
-    /// The event for which the suspended fibre waits.
-    pub(crate) waits: Cell<Option<NonNull<Waiting<'static>>>>,
+    /// The context of the poll that has resumed it.
+    context: Cell<*mut Context<'static>>,
     /// The scopes that were open when it was resumed.
     resumed_in: Cell<OpenScopes>,
-    /// Whether a wait needs more than a switch: the fibre is ending, or has scoped fibres.
-    is_special: Cell<bool>,
+    /// [`WAITS`] and [`SPECIAL`].
+    flags: Cell<u8>,
     pub(crate) size: StackSize,
     /// The stage on which it runs.
     pub(crate) stage: Stage<Stateless>,
     /// The number of waits since its operation was dropped; zero while it lives.
     waits_at_end: Cell<u32>,
-    /// The panic of the future for which it waited.
-    pub(crate) panic: Cell<Option<Box<dyn Any + Send>>>,
     /// The stage's name, for the handler of overflows.
     pub(crate) stage_name: &'static str,
     /// The type name of its body.
@@ -71,14 +73,13 @@ impl Block {
     pub(crate) fn new(stage: Stage<Stateless>, body: &'static str, stack: &Stack) -> Self {
         let limit = stack.limit();
         Self {
-            yielder: Cell::new(std::ptr::null()),
-            waits: Cell::default(),
+            yielder: Cell::new(ptr::null()),
+            context: Cell::new(ptr::null_mut()),
             resumed_in: Cell::default(),
-            is_special: Cell::default(),
+            flags: Cell::default(),
             size: stack.size,
             stage,
             waits_at_end: Cell::default(),
-            panic: Cell::default(),
             stage_name: stage.name(),
             body,
             guard: limit..limit + GUARD,
@@ -87,28 +88,47 @@ impl Block {
         }
     }
 
-    /// Suspends the running fibre, which is this, until `waiting` is ready.
+    /// Suspends the running fibre, which is this, until `future` is ready.
     ///
     /// Always inlined, as [`wait`](crate::wait) is. The processor predicts the targets of returns from the calls before
     /// them, and those were made on another stack: each return between here and the caller of `wait` would be
     /// mispredicted, twice per wait.
     #[inline(always)]
     #[track_caller]
-    fn suspend(&self, waiting: &mut Waiting<'_>) {
+    fn wait<F: Future>(&self, mut future: Pin<&mut F>) -> F::Output {
         let may_wait = !std::thread::panicking()
             && OpenScopes::now() == self.resumed_in.get()
-            && !self.is_special.get();
-        if may_wait {
-            self.switch(waiting);
-        } else {
-            self.check_and_suspend(waiting);
+            && self.flags.get() == 0;
+        if !may_wait {
+            self.check();
+        }
+        let _waits = Waits::new(self);
+        loop {
+            // SAFETY: the fibre runs, so its resumer has borrowed the context (top of the file).
+            if let Poll::Ready(output) = future.as_mut().poll(unsafe { &mut *self.context.get() }) {
+                return output;
+            }
+            // A scoped fibre that has finished may be what this one waits for.
+            if self.flags.get() & SPECIAL == 0 || !self.poll_scopes() {
+                self.suspend();
+            }
         }
     }
 
-    /// As [`suspend`](Self::suspend), for a fibre that must not wait, is ending, or has scoped fibres.
+    /// Switches to the resumer. Unwinds the fibre if its operation was dropped meanwhile.
+    #[inline(always)]
+    fn suspend(&self) {
+        // SAFETY: this is the current block, so its yielder exists (top of the file).
+        unsafe { &*self.yielder.get() }.suspend(());
+    }
+
+    /// Reports a wait of a fibre that must not wait, and unwinds one that is ending once more.
     #[cold]
     #[track_caller]
-    fn check_and_suspend(&self, waiting: &mut Waiting<'_>) {
+    fn check(&self) {
+        if self.flags.get() & WAITS != 0 {
+            outside();
+        }
         assert!(
             !std::thread::panicking(),
             "a fibre of stage \"{}\" waits in a destructor while it unwinds; do not wait in destructors, or check \
@@ -130,30 +150,17 @@ impl Block {
             if self.waits_at_end.get() > MAX_WAITS_AT_END {
                 self.does_not_end();
             }
+            self.suspend();
         }
-        let scopes = self.scopes.borrow().clone();
-        self.switch(&mut |context| {
-            loop {
-                if waiting(context).is_ready() {
-                    return Poll::Ready(());
-                }
-                // A child that has finished may be what the fibre waits for.
-                if !scopes.iter().fold(false, |finished, scope| scope.poll(context) | finished) {
-                    return Poll::Pending;
-                }
-            }
-        });
     }
 
-    /// Switches to the resumer, which polls `waiting` and then resumes the fibre.
-    #[inline(always)]
-    fn switch(&self, waiting: &mut Waiting<'_>) {
-        let waiting: NonNull<Waiting<'_>> = NonNull::from(waiting);
-        // SAFETY: only the lifetime changes; the pointer is used while this function waits.
-        let waiting: NonNull<Waiting<'static>> = unsafe { std::mem::transmute(waiting) };
-        self.waits.set(Some(waiting));
-        // SAFETY: this is the current block, so its yielder exists (top of the file).
-        unsafe { &*self.yielder.get() }.suspend(());
+    /// Polls the scoped fibres. Returns whether one has finished.
+    #[cold]
+    fn poll_scopes(&self) -> bool {
+        let scopes = self.scopes.borrow().clone();
+        // SAFETY: as in `wait`, whose use of the context has ended.
+        let context = unsafe { &mut *self.context.get() };
+        scopes.iter().fold(false, |finished, scope| scope.poll(context) | finished)
     }
 
     #[cold]
@@ -172,20 +179,26 @@ impl Block {
     /// Begins the end: from now on the fibre is unwound.
     pub(crate) fn end(&self) {
         self.waits_at_end.set(1);
-        self.is_special.set(true);
+        self.set_flag(SPECIAL, true);
     }
 
     /// Opens a scope of the fibre.
     pub(crate) fn open_scope(&self, scope: &Rc<Children>) {
         self.scopes.borrow_mut().push(scope.clone());
-        self.is_special.set(true);
+        self.set_flag(SPECIAL, true);
     }
 
     /// Closes a scope.
     pub(crate) fn close_scope(&self, scope: &Rc<Children>) {
         let mut scopes = self.scopes.borrow_mut();
         scopes.retain(|each| !Rc::ptr_eq(each, scope));
-        self.is_special.set(self.is_ending() || !scopes.is_empty());
+        self.set_flag(SPECIAL, self.is_ending() || !scopes.is_empty());
+    }
+
+    #[inline(always)]
+    fn set_flag(&self, flag: u8, is: bool) {
+        let others = self.flags.get() & !flag;
+        self.flags.set(if is { others | flag } else { others });
     }
 
     /// Whether the fibre is unwound because its operation was dropped.
@@ -196,6 +209,24 @@ impl Block {
     /// Whether an access to `address` is an overflow of its stack.
     pub(crate) fn overflows_at(&self, address: usize) -> bool {
         self.guard.contains(&address)
+    }
+}
+
+/// The wait of a fibre, until it is dropped.
+struct Waits<'b>(&'b Block);
+
+impl<'b> Waits<'b> {
+    #[inline(always)]
+    fn new(block: &'b Block) -> Self {
+        block.set_flag(WAITS, true);
+        Self(block)
+    }
+}
+
+impl Drop for Waits<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.set_flag(WAITS, false);
     }
 }
 
@@ -236,7 +267,7 @@ pub(crate) fn run<R>(yielder: &Yielder<(), ()>, body: impl FnOnce() -> R) -> R {
     impl Drop for DropLocals {
         fn drop(&mut self) {
             // Outside of the borrow, because a destructor may use another value.
-            while try_current(|block| block.locals.borrow_mut().pop()).flatten().is_some() {}
+            while try_running(|block| block.locals.borrow_mut().pop()).flatten().is_some() {}
         }
     }
     try_current(|block| block.yielder.set(yielder));
@@ -250,7 +281,8 @@ pub(crate) struct Resumed(Option<NonNull<Block>>);
 impl Resumed {
     /// Call it right before the block's coroutine is resumed, and drop the result right after.
     #[inline]
-    pub(crate) fn new(block: &Block) -> Self {
+    pub(crate) fn new(block: &Block, context: &mut Context<'_>) -> Self {
+        block.context.set(ptr::from_mut(context).cast());
         block.resumed_in.set(OpenScopes::now());
         Self(CURRENT.replace(Some(NonNull::from(block))))
     }
@@ -263,7 +295,12 @@ impl Drop for Resumed {
     }
 }
 
-/// Runs `f` with the running fibre's block, if a fibre runs on this thread.
+/// As [`try_current`], if the fibre's own code runs, not that of a future for which it waits.
+pub(crate) fn try_running<R>(f: impl FnOnce(&Block) -> R) -> Option<R> {
+    try_current(|block| (block.flags.get() & WAITS == 0).then(|| f(block))).flatten()
+}
+
+/// Runs `f` with the block of the fibre that has been resumed on this thread, if there is one.
 #[inline]
 pub(crate) fn try_current<R>(f: impl FnOnce(&Block) -> R) -> Option<R> {
     // SAFETY: valid while it is set (top of the file).
@@ -273,17 +310,17 @@ pub(crate) fn try_current<R>(f: impl FnOnce(&Block) -> R) -> Option<R> {
 /// The stage and the stack size of the running fibre.
 #[track_caller]
 pub(crate) fn here() -> (Stage<Stateless>, StackSize) {
-    try_current(|block| (block.stage, block.size))
+    try_running(|block| (block.stage, block.size))
         .expect("fibres are started in the body of a fibre, not in a future for which it waits")
 }
 
-/// Suspends the running fibre until `waiting` is ready, or panics.
+/// Suspends the running fibre until `future` is ready.
 #[inline(always)]
 #[track_caller]
-pub(crate) fn suspend(waiting: &mut Waiting<'_>) {
+pub(crate) fn wait<F: Future>(future: Pin<&mut F>) -> F::Output {
     let Some(block) = CURRENT.get() else { outside() };
     // SAFETY: valid while it is set (top of the file).
-    unsafe { block.as_ref() }.suspend(waiting);
+    unsafe { block.as_ref() }.wait(future)
 }
 
 #[cold]
@@ -293,11 +330,4 @@ fn outside() -> ! {
         "blocking calls of `phalanx::fibre` belong in the body of a fibre; this code runs outside of one, or in a future \
          for which a fibre waits"
     )
-}
-
-/// Continues the panic of the future for which the running fibre has waited.
-#[cold]
-pub(crate) fn resume_panic() -> ! {
-    let panic = try_current(|block| block.panic.take()).flatten();
-    resume_unwind(panic.expect("resumed when the future was ready, or has panicked"))
 }

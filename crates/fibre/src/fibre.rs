@@ -116,8 +116,7 @@ impl Fibre<'_> {
 
 /// Suspends the running fibre until `future` is ready, and returns its output.
 ///
-/// The future is polled on the stack of the processor, so its polls need no room on the fibre's stack. If it panics, the
-/// panic continues in the fibre. If the fibre's session ends first, the fibre is unwound, and the future is dropped.
+/// The future is polled on the fibre's stack. If it panics, the panic continues in the fibre. If the fibre's session ends first, the fibre is unwound, and the future is dropped.
 ///
 /// ```
 /// use std::time::Duration;
@@ -140,8 +139,5 @@ impl Fibre<'_> {
 #[inline(always)]
 #[track_caller]
 pub fn wait<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let mut output = None;
-    block::suspend(&mut |context| future.as_mut().poll(context).map(|value| output = Some(value)));
-    output.unwrap_or_else(|| block::resume_panic())
+    block::wait(pin!(future))
 }

@@ -1,18 +1,16 @@
-//! The future of a fibre: it starts the coroutine, and polls the future for which the coroutine waits.
+//! The future of a fibre: it starts the coroutine, and resumes it whenever it is polled.
 //!
 //! # Safety
 //! A coroutine's closure contains the body of the fibre and may borrow, so it is created with `with_stack_unchecked`.
 //! The coroutine is a part of an [`Operation`] whose type names the body's type, so it is completed or dropped before
 //! the borrows end. A forgotten operation is never resumed, its borrows are never used, and its stack is never reused.
-//!
-//! [`Block::waits`] is set by the coroutine when it suspends, and reset before it is resumed ([`crate::block`]).
 
 use std::future::Future;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use corosensei::{Coroutine, CoroutineResult};
 use phalanx_core::{Stage, Stateless};
@@ -89,21 +87,22 @@ impl<F, B: Body> Future for Operation<F, B> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<B::Output> {
-        if let State::New { .. } = self.state {
-            ready!(self.start(context));
-        }
-        let State::Running(running) = &mut self.state else { panic!("a fibre is awaited once") };
-        let output = ready!(running.poll(context));
+        let output = match &mut self.state {
+            State::Running(running) => ready!(running.poll(context)),
+            _ => ready!(self.start(context)),
+        };
         self.state = State::Over;
         Poll::Ready(output)
     }
 }
 
 impl<F, B: Body> Operation<F, B> {
-    /// Takes a stack and moves the body to it, or waits for a stack.
+    /// Takes a stack, moves the body to it and runs it; or waits for a stack.
     #[inline(never)]
-    fn start(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let State::New { size, position, .. } = &mut self.state else { return Poll::Ready(()) };
+    fn start(&mut self, context: &mut Context<'_>) -> Poll<B::Output> {
+        let State::New { size, position, .. } = &mut self.state else {
+            panic!("a fibre is awaited once")
+        };
         let size = *size;
         let stack = ready!(pool::poll_take(size, position, context));
         let State::New { stage, body, .. } = std::mem::replace(&mut self.state, State::Over) else {
@@ -113,7 +112,8 @@ impl<F, B: Body> Operation<F, B> {
             panic!("no memory for a stack of {} KiB: {error}", size.bytes() >> 10)
         });
         self.state = State::Running(Running::new(stage, stack, std::any::type_name::<F>(), body));
-        Poll::Ready(())
+        let State::Running(running) = &mut self.state else { unreachable!("set above") };
+        running.poll(context)
     }
 }
 
@@ -141,24 +141,12 @@ impl<T> Running<T> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<T> {
         // SAFETY: `coroutine` is dropped after this (top of the file).
         let block = unsafe { self.block.get() };
-        loop {
-            if let Some(waits) = block.waits.get() {
-                // SAFETY: the coroutine has set it and is suspended (top of the file).
-                let poll = || unsafe { &mut *waits.as_ptr() }(context);
-                match catch_unwind(AssertUnwindSafe(poll)) {
-                    Ok(Poll::Pending) => return Poll::Pending,
-                    Ok(Poll::Ready(())) => (),
-                    // It continues where the fibre waits.
-                    Err(panic) => block.panic.set(Some(panic)),
-                }
-                block.waits.set(None);
-            }
-            let resumed = Resumed::new(block);
-            let result = self.coroutine.resume(());
-            drop(resumed);
-            if let CoroutineResult::Return(output) = result {
-                return Poll::Ready(output);
-            }
+        let resumed = Resumed::new(block, context);
+        let result = self.coroutine.resume(());
+        drop(resumed);
+        match result {
+            CoroutineResult::Yield(()) => Poll::Pending,
+            CoroutineResult::Return(output) => Poll::Ready(output),
         }
     }
 }
@@ -170,7 +158,8 @@ impl<T> Drop for Running<T> {
             unsafe { (self.block.get(), ManuallyDrop::take(&mut self.coroutine)) };
         if !coroutine.done() {
             block.end();
-            let resumed = Resumed::new(block);
+            let mut context = Context::from_waker(Waker::noop());
+            let resumed = Resumed::new(block, &mut context);
             // The panic of a destructor, which has been reported. Its payload is foreign and may panic in turn.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| coroutine.force_unwind())) {
                 std::mem::forget(panic);

@@ -7,8 +7,8 @@
 //! A scoped fibre borrows for `'scope`, and [`Scope::spawn`] extends that to `'static` in order to store it. The list is
 //! reached through the scope and through the block of the parent. [`scope`] ends only after [`Finish`] has dropped every
 //! child, also when it unwinds, and nothing can add a child after that: references to the scope have ended. A child that
-//! is being polled is not in the list, but then the parent is suspended, and its stack is not unwound: its operation is
-//! the running one, which the scheduler does not drop. `'scope` includes the whole call of [`scope`].
+//! is being polled is not in the list, but then the parent waits inside [`scope`], whose frame is below the poll on the same
+//! stack: the child is dropped first if the poll unwinds. `'scope` includes the whole call of [`scope`].
 
 use std::any::Any;
 use std::cell::Cell;
@@ -39,7 +39,7 @@ struct Finish<'c>(&'c Rc<Children>);
 impl Drop for Finish<'_> {
     fn drop(&mut self) {
         self.0.drop_all();
-        block::try_current(|block| block.close_scope(self.0));
+        block::try_running(|block| block.close_scope(self.0));
     }
 }
 
@@ -57,7 +57,7 @@ where
         env: PhantomData,
     };
     let finish = Finish(&children);
-    block::try_current(|block| block.open_scope(&children));
+    block::try_running(|block| block.open_scope(&children));
     let result = f(&scope);
     if !children.is_empty() {
         wait(poll_fn(|_| match children.is_empty() {

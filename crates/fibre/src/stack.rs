@@ -31,8 +31,8 @@ const MADV_GUARD_INSTALL: libc::c_int = 102;
 /// Tops of neighbouring stacks differ by this many bytes modulo the page size, so that they do not share the sets of a
 /// cache.
 const STAGGER: usize = 64;
-/// The number of different tops: half a page, so that a fibre which waits near the top touches one page.
-const TOPS: usize = 32;
+/// The number of different tops: three quarters of a page, so that a fibre which waits near the top touches one page.
+const TOPS: usize = 48;
 
 /// The bytes above a coroutine's stack, for the control block of the fibre. The end of the coroutine's stack, which each
 /// switch accesses, shares its cache line with the first 48 of them.

@@ -128,14 +128,13 @@ pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Outp
 }
 
 /// Lets the other queued operations of this stage run first.
-pub async fn yield_now() {
+pub fn yield_now() -> impl Future<Output = ()> {
     let mut yielded = false;
-    std::future::poll_fn(|context| {
+    std::future::poll_fn(move |context| {
         if std::mem::replace(&mut yielded, true) {
             return Poll::Ready(());
         }
         context.waker().wake_by_ref();
         Poll::Pending
     })
-    .await;
 }
