@@ -208,6 +208,17 @@ pub trait Driver {
     /// As `shutdown(2)`.
     fn shutdown(&mut self, socket: Socket, how: std::net::Shutdown) -> io::Result<()>;
 
+    /// Sends the first bytes of `payload` with a system call of its own, if `socket` has room for them and no other send
+    /// is in flight on it. Returns their number, which is zero if nothing was sent. Cheaper than a request and its
+    /// completion if few requests are in flight; more of them share a system call, or at least its code in the cache.
+    ///
+    /// # Errors
+    /// As `send(2)`. `EBADF` for a socket that is not open.
+    fn send_now(&mut self, socket: Socket, payload: &Payload) -> io::Result<usize> {
+        let _ = (socket, payload);
+        Ok(0)
+    }
+
     /// Takes a request. The system call may be deferred to the next [`submit`](Driver::submit) or
     /// [`park`](Driver::park). `token` must not be in flight.
     fn start(&mut self, token: Token, request: Request);

@@ -2,7 +2,7 @@
 //! and let the peer continue), then receives and accepts on sockets that are readable, and finally files,
 //! which take longer.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
@@ -11,13 +11,8 @@ use rustix::net::{RecvFlags, recv};
 use super::Poll;
 use super::sockets::SendingFile;
 use crate::files::sendfile::{Step, TURN_BYTES};
-use crate::user_bytes::MAX_PARTS;
+use crate::sockets::send::send;
 use crate::{Chunk, Done, Socket, Token};
-
-#[cfg(not(target_vendor = "apple"))]
-const SEND_FLAGS: i32 = libc::MSG_NOSIGNAL;
-#[cfg(target_vendor = "apple")]
-const SEND_FLAGS: i32 = 0;
 
 /// The largest number of accepts per listener and attempt, so that a flood of connections does not starve
 /// other sockets.
@@ -121,21 +116,9 @@ impl Poll {
         let state = self.sockets.get_mut(socket).expect("the caller looked");
         let sending = state.sending.as_mut().expect("the caller looked");
         let result = loop {
-            let mut rest = sending.payload.rest(sending.sent);
-            let Some(first) = rest.next() else { break Ok(()) };
+            let rest = sending.payload.rest(sending.sent);
+            let Some(sent) = send(&state.fd, rest) else { break Ok(()) };
             self.calls += 1;
-            let peer = socket2::SockRef::from(&state.fd);
-            let sent = match rest.next() {
-                None => peer.send_with_flags(first, SEND_FLAGS),
-                Some(second) => {
-                    let mut parts = [IoSlice::new(&[]); MAX_PARTS];
-                    let rest = [first, second].into_iter().chain(rest);
-                    let count =
-                        parts.iter_mut().zip(rest).map(|(slot, part)| *slot = IoSlice::new(part));
-                    let count = count.count();
-                    peer.send_vectored_with_flags(&parts[..count], SEND_FLAGS)
-                }
-            };
             match sent {
                 Ok(0) => break Err(io::Error::from(io::ErrorKind::WriteZero)),
                 Ok(sent) => sending.sent += sent,

@@ -10,7 +10,8 @@ use super::datagrams::OutgoingDatagram;
 use super::{Pending, Poll};
 use crate::blocking_pool::{self, Work};
 use crate::files::sendfile::FileSend;
-use crate::{Completion, Done, Driver, Endpoint, Request, Socket, Token, Unpark};
+use crate::sockets::send::send_now;
+use crate::{Completion, Done, Driver, Endpoint, Payload, Request, Socket, Token, Unpark};
 
 impl Driver for Poll {
     fn name(&self) -> &'static str {
@@ -76,6 +77,16 @@ impl Driver for Poll {
         };
         self.calls += 1;
         socket2::SockRef::from(&state.fd).shutdown(how)
+    }
+
+    fn send_now(&mut self, socket: Socket, payload: &Payload) -> io::Result<usize> {
+        let state = self.sockets.get_mut(socket);
+        let state = state.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
+        if state.is_sending() || !state.writable {
+            return Ok(0);
+        }
+        self.calls += 1;
+        send_now(&state.fd, payload)
     }
 
     fn start(&mut self, token: Token, request: Request) {

@@ -2,5 +2,6 @@
 
 pub(crate) mod address;
 pub(crate) mod keepalive;
+pub(crate) mod send;
 pub(crate) mod socket_table;
 pub(crate) mod udp_drops;

@@ -12,7 +12,8 @@ use super::inflight::{Connecting, Operation, cancelled};
 use super::sockets::State;
 use super::{Pending, Uring};
 use crate::files::sendfile::FileSend;
-use crate::{Completion, Done, Driver, Endpoint, Links, Request, Socket, Token, Unpark};
+use crate::sockets::send::send_now;
+use crate::{Completion, Done, Driver, Endpoint, Links, Payload, Request, Socket, Token, Unpark};
 
 impl Driver for Uring {
     fn name(&self) -> &'static str {
@@ -80,6 +81,16 @@ impl Driver for Uring {
         };
         self.calls += 1;
         socket2::SockRef::from(&*state.fd).shutdown(how)
+    }
+
+    fn send_now(&mut self, socket: Socket, payload: &Payload) -> io::Result<usize> {
+        let state = self.sockets.get(socket);
+        let state = state.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
+        if state.is_sending() {
+            return Ok(0);
+        }
+        self.calls += 1;
+        send_now(&state.fd, payload)
     }
 
     fn start(&mut self, token: Token, request: Request) {

@@ -10,6 +10,9 @@ use phalanx_driver::{Done, Payload, Request};
 
 use crate::harness::{Harness, pattern, read_slowly};
 
+// A simulation sends by requests only.
+crate::on_both!(without_a_request, a_full_socket_leaves_the_rest_to_a_request);
+
 crate::on_all!(
     head_and_body_in_every_combination,
     many_parts_in_order,
@@ -30,6 +33,38 @@ fn head_and_body_in_every_combination(io: &mut Harness) {
         peer.read_exact(&mut got).unwrap();
         assert_eq!(got, format!("{head}{body}").into_bytes());
     }
+}
+
+fn without_a_request(io: &mut Harness) {
+    let (socket, mut peer) = io.pair();
+    for (head, body) in [("", ""), ("head", ""), ("", "body"), ("head", "body")] {
+        let payload = Payload { head: head.into(), body: body.into() };
+        let calls = io.driver.system_calls();
+        assert_eq!(io.driver.send_now(socket, &payload).unwrap(), payload.len());
+        assert_eq!(io.driver.system_calls(), calls + 1);
+        let mut got = vec![0; payload.len()];
+        peer.read_exact(&mut got).unwrap();
+        assert_eq!(got, format!("{head}{body}").into_bytes());
+    }
+    io.driver.close(socket);
+    let error = io.driver.send_now(socket, &b"x".to_vec().into()).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+}
+
+fn a_full_socket_leaves_the_rest_to_a_request(io: &mut Harness) {
+    const PART: usize = 16 << 10;
+    let (socket, peer) = io.pair();
+    let part = pattern(PART);
+    let (mut parts, mut sent) = (0, PART);
+    while sent == PART {
+        parts += 1;
+        sent = io.driver.send_now(socket, &part.clone().into()).unwrap();
+    }
+    let rest = io.send(socket, &part[sent..], "");
+    assert_eq!(io.driver.send_now(socket, &part.clone().into()).unwrap(), 0, "one is in flight");
+    let reader = read_slowly(peer, parts * PART);
+    io.sent(rest).unwrap();
+    assert!(reader.join().unwrap() == part.repeat(parts));
 }
 
 /// More parts than fit in one system call, some of them empty.

@@ -22,6 +22,7 @@
 //! | `handover` | connections on their way to that processor |
 //! | `load_sample` | how busy a processor is |
 //! | `traffic` | counters of bytes, receives and opened sockets |
+//! | `sending` | sends that complete at once |
 //! | `request` | the future of a request, and the handle of a socket, on their processor and on others |
 
 mod deferred;
@@ -34,6 +35,7 @@ mod moves;
 mod placement;
 mod relocation;
 mod request;
+mod sending;
 mod traffic;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -84,6 +86,8 @@ pub(crate) struct Io {
     /// The pools of blocking stages that were used on this processor.
     pub(crate) pools: RefCell<Pools>,
     place: Place,
+    /// The number of sends that may still complete at once in this turn.
+    sends_at_once: Cell<u32>,
 }
 
 /// Prefetching pays from this many requests in flight; fewer fit in the cache, with the operations that wait for them.
@@ -175,6 +179,7 @@ impl Io {
             apart: OnceCell::new(),
             pools: RefCell::default(),
             place,
+            sends_at_once: Cell::new(0),
         })
     }
 
@@ -219,6 +224,7 @@ impl Io {
             self.complete(token.0 as usize, result);
         }
         self.completed.replace(completed);
+        self.begin_sends();
         Ok(count)
     }
 
@@ -384,6 +390,7 @@ impl Io {
     /// up to `timeout` for their completions, because until then the kernel uses their buffers.
     pub(crate) fn settle(&self, timeout: Duration) -> io::Result<()> {
         self.closed.set(true);
+        self.sends_at_once.set(0);
         let keys: Vec<_> = self.requests.borrow().iter().map(|(key, _)| key).collect();
         keys.into_iter().for_each(|key| self.abandon(key));
         self.reclaim(timeout)

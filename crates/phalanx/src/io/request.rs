@@ -180,8 +180,10 @@ impl HomeSocket {
                 Ok(())
             };
             try_with(|io| (io.home == self.home).then(|| io.try_driver(stop)));
+            return self.request(request, timeout);
         }
-        self.request(request, timeout)
+        let stage = Stage::New { home: Some(self.home), at_once: true };
+        Requested { request: Some((request(self.socket), timeout)), stage }
     }
 
     /// The socket in its driver.
@@ -196,7 +198,7 @@ impl HomeSocket {
         timeout: IoTimeout,
     ) -> Requested {
         let request = Some((request(self.socket), timeout));
-        Requested { request, stage: Stage::New { home: Some(self.home) } }
+        Requested { request, stage: Stage::New { home: Some(self.home), at_once: false } }
     }
 
     /// Calls the driver with this socket.
@@ -249,7 +251,10 @@ impl Drop for HomeSocket {
 
 /// A request to the driver of the processor that awaits it first.
 pub(crate) fn request(request: Request, timeout: IoTimeout) -> Requested {
-    Requested { request: Some((request, timeout)), stage: Stage::New { home: None } }
+    Requested {
+        request: Some((request, timeout)),
+        stage: Stage::New { home: None, at_once: false },
+    }
 }
 
 /// The future of [`request`] and [`HomeSocket::request`].
@@ -268,8 +273,8 @@ impl fmt::Debug for Requested {
 /// The progress of a request. It is `Copy`, so that a change runs no destructor.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// Not started. If there is a home, only that processor may start it.
-    New { home: Option<ProcessorId> },
+    /// Not started. If there is a home, only that processor may start it. `at_once` if it may complete when it is started.
+    New { home: Option<ProcessorId>, at_once: bool },
     /// In the table of its processor.
     Flying { key: usize, home: ProcessorId },
     /// Completed or abandoned.
@@ -302,12 +307,15 @@ impl Future for Requested {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         with(|io| match self.stage {
-            Stage::New { home } => {
+            Stage::New { home, at_once } => {
                 if let Some(home) = home.filter(|home| *home != io.home) {
                     return self.stray(home);
                 }
-                let (request, timeout) = self.request.take().expect("started once");
+                let (mut request, timeout) = self.request.take().expect("started once");
                 self.stage = Stage::Over;
+                if at_once && let Some(done) = io.send_now(&mut request, timeout)? {
+                    return Poll::Ready(Ok(done));
+                }
                 let key = io.start(request, timeout, context.waker())?;
                 self.stage = Stage::Flying { key, home: io.home };
                 Poll::Pending

@@ -42,6 +42,12 @@ impl TrafficCounters {
             Request::SendTo { datagram, .. } => datagram.len(),
             _ => return,
         };
+        self.sent(bytes);
+    }
+
+    /// Counts bytes that were sent without a request.
+    #[inline]
+    pub(super) fn sent(&self, bytes: usize) {
         add(&self.bytes_out, bytes as u64);
     }
 

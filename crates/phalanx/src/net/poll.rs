@@ -251,10 +251,11 @@ impl PollStream for Polled {
         let mut writing = self.socket().send(send, IoTimeout::NONE);
         // Started without a waker: its end is of interest only to the next write.
         let started = Pin::new(&mut writing).poll(&mut Context::from_waker(Waker::noop()));
-        if let Poll::Ready(Err(error)) = started {
-            return Poll::Ready(Err(error));
+        match started {
+            Poll::Ready(Ok(Done::Sent(memory))) => recycle(memory),
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            _ => self.writing = Some(writing),
         }
-        self.writing = Some(writing);
         Poll::Ready(Ok(taken))
     }
 

@@ -31,6 +31,9 @@ on_each_driver!(
 /// More than the buffers of a connection hold.
 const LARGE: usize = 64 << 20;
 
+/// More than completes at once, and less than the buffers of a connection hold.
+const BATCHED: usize = 20_000;
+
 /// Counts dropped payloads.
 #[derive(Clone, Default)]
 pub(crate) struct Drops(Arc<AtomicUsize>);
@@ -86,11 +89,11 @@ async fn serves() {
 }
 
 /// The peer reads `expected`, and then the end of the stream.
-async fn reads_all(mut peer: TcpStream, expected: &'static [u8]) {
+async fn reads_all(mut peer: TcpStream, expected: impl AsRef<[u8]> + Send + 'static) {
     let reader = thread::spawn(move || {
         let mut bytes = Vec::new();
         peer.read_to_end(&mut bytes).unwrap();
-        assert_eq!(bytes, expected);
+        assert!(bytes == expected.as_ref());
     });
     while !reader.is_finished() {
         sleep(Duration::from_millis(1)).await;
@@ -101,21 +104,25 @@ async fn reads_all(mut peer: TcpStream, expected: &'static [u8]) {
 fn written(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let drops = Drops::default();
-        // They complete in one batch.
+        // They are too large to complete at once, and complete in one batch.
         let mut writes = Vec::new();
         for head in ["head", ""] {
             let (stream, peer) = pair().await;
-            let payload = Payload { head: head.into(), body: drops.bytes(4) };
+            let payload = Payload { head: head.into(), body: drops.bytes(BATCHED) };
             writes.push((begun(stream, payload, IoTimeout::after(TIMEOUT)).await, peer));
         }
-        for ((writing, peer), expected) in writes.into_iter().zip(["headxxxx", "xxxx"]) {
+        for ((writing, peer), head) in writes.into_iter().zip(["head", ""]) {
             assert!(writing.await.0.unwrap().is_empty());
-            reads_all(peer, expected.as_bytes()).await;
+            reads_all(peer, [head.as_bytes(), &[b'x'; BATCHED]].concat()).await;
         }
-        // An empty write completes when it is started.
-        let (stream, _peer) = pair().await;
-        stream.write(drops.bytes(0), IoTimeout::after(TIMEOUT)).await.unwrap();
-        assert_eq!(drops.count(), 3);
+        // These complete at once.
+        let (stream, peer) = pair().await;
+        for length in [0, 4] {
+            stream.write(drops.bytes(length), IoTimeout::after(TIMEOUT)).await.unwrap();
+        }
+        drop(stream);
+        reads_all(peer, b"xxxx").await;
+        assert_eq!(drops.count(), 4);
         serves().await;
     });
 }

@@ -71,9 +71,14 @@ fn connections_leave_an_inactive_processor(driver: DriverChoice) {
 /// Returns the number of clients that another processor served at first.
 fn drive(active: &ActiveProcessors, address: SocketAddr) -> usize {
     let connect = || patient(TcpStream::connect(address).unwrap());
-    let mut clients: Vec<_> = (0..CLIENTS).map(|_| connect()).collect();
-    let elsewhere = clients.iter_mut().map(ask).filter(|number| *number > 0).count();
-    assert!(elsewhere > 0, "many connections are balanced");
+    // Many connections are balanced, but on a busy machine the other processor may look full.
+    let (mut clients, mut elsewhere) = (Vec::new(), 0);
+    while elsewhere == 0 {
+        assert!(clients.len() < 40 * CLIENTS, "many connections are balanced");
+        clients.extend((0..CLIENTS).map(|_| connect()));
+        elsewhere = clients.iter_mut().map(ask).filter(|number| *number > 0).count();
+        thread::sleep(Duration::from_millis(20));
+    }
     active.set(1);
     let deadline = Instant::now() + Duration::from_secs(30);
     while !clients.iter_mut().map(ask).all(|number| number == 0) {

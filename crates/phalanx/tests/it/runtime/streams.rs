@@ -1,7 +1,12 @@
 //! Streams: exact reads, vectored writes, addresses, options, and owned halves.
 
+use std::future::{Future, poll_fn};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use phalanx::net::{Bytes, IoTimeout, Keepalive, ReuniteError, Stream};
@@ -24,6 +29,8 @@ on_each_driver!(
     a_dropped_write_half_ends_the_stream,
     halves_are_reunited,
     two_reads_at_once,
+    a_write_completes_at_once,
+    an_operation_that_only_writes_lets_others_run,
 );
 
 async fn pair() -> (Stream, TcpStream) {
@@ -188,7 +195,7 @@ fn two_reads_at_once(driver: DriverChoice) {
     one(driver, |stage| async move {
         let (stream, mut peer) = pair().await;
         let (read, _write) = stream.into_split();
-        let read = std::sync::Arc::new(read);
+        let read = Arc::new(read);
         let first = stage.call({
             let read = read.clone();
             move |_| async move {
@@ -202,5 +209,40 @@ fn two_reads_at_once(driver: DriverChoice) {
         assert_eq!(error.kind(), ErrorKind::ResourceBusy);
         peer.write_all(b"one").unwrap();
         assert_eq!(&first.await.unwrap(), b"one");
+    });
+}
+
+/// If few requests are in flight. The memory returns, empty.
+fn a_write_completes_at_once(driver: DriverChoice) {
+    one(driver, |_| async {
+        let (stream, mut peer) = pair().await;
+        let mut head = Vec::with_capacity(100);
+        head.extend_from_slice(b"head");
+        let mut write = pin!(stream.write(head, IoTimeout::after(TIMEOUT)));
+        let Poll::Ready(head) = poll_fn(|context| Poll::Ready(write.as_mut().poll(context))).await
+        else {
+            panic!("the write waits");
+        };
+        let head = head.unwrap();
+        assert!(head.is_empty() && head.capacity() == 100);
+        let mut received = [0; 4];
+        peer.read_exact(&mut received).unwrap();
+        assert_eq!(&received, b"head");
+    });
+}
+
+fn an_operation_that_only_writes_lets_others_run(driver: DriverChoice) {
+    one(driver, |stage| async move {
+        let (stream, peer) = pair().await;
+        let reader = std::thread::spawn(move || rest(&peer).len());
+        let has_run = Arc::new(AtomicBool::new(false));
+        let (runs, mut written) = (has_run.clone(), 0);
+        stage.dispatch(move |_| async move { runs.store(true, Ordering::Relaxed) }).unwrap();
+        while !has_run.load(Ordering::Relaxed) {
+            stream.write(Bytes::from_static(b"x"), IoTimeout::after(TIMEOUT)).await.unwrap();
+            written += 1;
+        }
+        drop(stream);
+        assert_eq!(elsewhere(|| reader.join().unwrap()).await, written);
     });
 }
