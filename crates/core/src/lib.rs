@@ -87,7 +87,9 @@ pub use crate::handle::stage::Stage;
 pub use crate::mailbox::fault_injection;
 pub use crate::mailbox::parking::Unpark;
 pub use crate::memory::region::Region;
-pub use crate::metrics::histogram::{COHORT_BUCKETS, HISTOGRAM_BUCKETS, Histogram, bucket_end_ns};
+pub use crate::metrics::histogram::{
+    COHORT_BUCKETS, HISTOGRAM_BUCKETS, Histogram, bucket_end_ns, bucket_of,
+};
 pub use crate::metrics::operation_types::{LARGE_OPERATION, ObjectBytes, OperationBytes};
 pub use crate::metrics::recorder::CohortRecord;
 pub use crate::metrics::tuner::CohortTunerView;

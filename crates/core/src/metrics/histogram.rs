@@ -30,8 +30,9 @@ pub fn bucket_end_ns(bucket: usize) -> Option<u64> {
     (bucket < HISTOGRAM_BUCKETS - 1).then(|| 1 << (FIRST_BUCKET_BITS as usize + bucket))
 }
 
-/// The bucket for a time in nanoseconds.
-fn bucket_of(ns: u64) -> usize {
+/// The bucket for a time in nanoseconds. For the crate `phalanx`.
+#[doc(hidden)]
+pub fn bucket_of(ns: u64) -> usize {
     let bits = u64::BITS - ns.leading_zeros();
     (bits.saturating_sub(FIRST_BUCKET_BITS) as usize).min(HISTOGRAM_BUCKETS - 1)
 }

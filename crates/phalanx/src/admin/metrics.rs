@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use phalanx_core::{COHORT_BUCKETS, HISTOGRAM_BUCKETS, Histogram, bucket_end_ns, yield_now};
 
-use crate::metrics::{CounterSnapshot, GaugeSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot};
+use crate::metrics::{
+    CounterSnapshot, GaugeSnapshot, HistogramSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot,
+};
 
 /// The media type of OpenMetrics.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -121,6 +123,10 @@ pub(super) async fn render(snapshot: &Snapshot, recorded: &str) -> String {
     shed(&mut out, snapshot);
     counters(&mut out, &snapshot.counters);
     gauges(&mut out, &snapshot.gauges);
+    for HistogramSnapshot { name, help, sum_ns, times } in &snapshot.times {
+        family(&mut out, name, "histogram", "seconds", help);
+        histogram(&mut out, name, "", &Histogram(times.buckets), *sum_ns);
+    }
     cohort_sizes(&mut out, snapshot);
     yield_now().await;
     times(
@@ -209,21 +215,25 @@ fn times(
             let (here, total) = of(&processor.stages[index]);
             (times, sum) = (times.plus(&here), sum + total);
         }
-        let (stage, mut below) = (escape(stage), 0);
-        for bucket in 0..HISTOGRAM_BUCKETS {
-            below += times.0[bucket];
-            let bound = match bucket_end_ns(bucket) {
-                None => "+Inf".to_owned(),
-                Some(end) => format!("{:?}", seconds(end)),
-            };
-            let _ = writeln!(out, "{name}_bucket{{stage=\"{stage}\",le=\"{bound}\"}} {below}");
-        }
-        let sum = seconds(sum);
-        let _ = writeln!(
-            out,
-            "{name}_count{{stage=\"{stage}\"}} {below}\n{name}_sum{{stage=\"{stage}\"}} {sum}"
-        );
+        histogram(out, &name, &format!("stage=\"{}\"", escape(stage)), &times, sum);
     }
+}
+
+/// Renders a histogram, whose labels may be empty.
+fn histogram(out: &mut String, name: &str, labels: &str, times: &Histogram, sum: u64) {
+    let comma = if labels.is_empty() { "" } else { "," };
+    let all = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+    let mut below = 0;
+    for bucket in 0..HISTOGRAM_BUCKETS {
+        below += times.0[bucket];
+        let bound = match bucket_end_ns(bucket) {
+            None => "+Inf".to_owned(),
+            Some(end) => format!("{:?}", seconds(end)),
+        };
+        let _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {below}");
+    }
+    let sum = seconds(sum);
+    let _ = writeln!(out, "{name}_count{all} {below}\n{name}_sum{all} {sum}");
 }
 
 fn family(out: &mut String, name: &str, kind: &str, unit: &str, help: &str) {

@@ -10,8 +10,8 @@ use phalanx_core::{
 
 use super::Source;
 use crate::metrics::snapshot::{
-    ArcSnapshot, ColumnSnapshot, CounterSnapshot, GaugeSnapshot, Name, ProcessorSnapshot, Snapshot,
-    StageSnapshot, VERSION,
+    ArcSnapshot, ColumnSnapshot, CounterSnapshot, GaugeSnapshot, HistogramSnapshot, Name,
+    ProcessorSnapshot, Snapshot, StageSnapshot, VERSION,
 };
 use crate::metrics::{BytesSnapshot, ObjectBytesSnapshot, OperationBytesSnapshot};
 
@@ -110,6 +110,7 @@ impl Snapshot {
             time_buckets_ns: (0..).map_while(bucket_end_ns).collect(),
             counters: source.metrics.counters().iter().map(CounterSnapshot::from).collect(),
             gauges: source.metrics.gauges().iter().map(GaugeSnapshot::from).collect(),
+            times: source.metrics.times().iter().map(HistogramSnapshot::from).collect(),
             cache_bytes: source.control.cache_bytes() as u64,
             bytes: operation_sizes(&source.control, &names),
             processors: Vec::with_capacity(source.control.processors()),

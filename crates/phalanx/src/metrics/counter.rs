@@ -31,7 +31,7 @@ pub struct Counter {
 struct Cell(AtomicU64);
 
 /// Cells of a counter for hot paths.
-const CELLS: usize = 16;
+pub(super) const CELLS: usize = 16;
 
 /// Zero in this many cells.
 fn cells(number: usize) -> Arc<[Cell]> {
@@ -39,7 +39,7 @@ fn cells(number: usize) -> Arc<[Cell]> {
 }
 
 /// The cell of this thread. Threads share one only if there are more than [`CELLS`].
-fn own_cell() -> usize {
+pub(super) fn own_cell() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static OWN: usize = NEXT.fetch_add(1, Ordering::Relaxed) % CELLS;

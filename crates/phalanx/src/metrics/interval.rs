@@ -4,7 +4,9 @@
 
 use phalanx_core::Histogram;
 
-use super::snapshot::{CounterSnapshot, Name, ProcessorSnapshot, Snapshot, StageSnapshot};
+use super::snapshot::{
+    CounterSnapshot, HistogramSnapshot, Name, ProcessorSnapshot, Snapshot, StageSnapshot,
+};
 
 /// Increases of the program's counters. A counter that is new was zero.
 fn counters_since(before: Option<&Snapshot>, after: &Snapshot) -> Vec<u64> {
@@ -18,6 +20,16 @@ fn counters_since(before: Option<&Snapshot>, after: &Snapshot) -> Vec<u64> {
         counter.count.saturating_sub(old.map_or(0, |old| old.count))
     };
     after.counters.iter().enumerate().map(increase).collect()
+}
+
+/// Increases of the program's histograms. One that is new was empty.
+fn times_since(before: Option<&Snapshot>, after: &Snapshot) -> Vec<Histogram> {
+    let increase = |own: &HistogramSnapshot| {
+        let old = before.and_then(|old| old.times.iter().find(|old| old.name == own.name));
+        let old = old.map_or(Histogram::default(), |old| Histogram(old.times.buckets));
+        Histogram(own.times.buckets).since(&old)
+    };
+    after.times.iter().map(increase).collect()
 }
 
 /// The difference of two snapshots of a program.
@@ -41,6 +53,8 @@ pub struct Interval {
     pub arcs: Vec<ArcInterval>,
     /// Increases of the program's own counters, in the order of [`Snapshot::counters`].
     pub counters: Vec<u64>,
+    /// Times that the program has counted, in the order of [`Snapshot::times`].
+    pub times: Vec<Histogram>,
 }
 
 /// One processor, or the sum of all.
@@ -282,6 +296,7 @@ impl Interval {
             processors: processors.collect(),
             arcs: arcs.collect(),
             counters: counters_since(before, after),
+            times: times_since(before, after),
             stages: after.stages.clone(),
         }
     }

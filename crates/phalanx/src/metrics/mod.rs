@@ -1,8 +1,8 @@
 //! Metrics: counters of the program, profiles, and snapshots of a running program.
 //!
 //! [`Profile`] is read in the process, from [`Control::profile`](crate::runtime::Control::profile). [`Snapshot`] is
-//! the document of the admin pages (`/snapshot.json`), and [`Interval`] the difference of two. [`Counter`]s and
-//! [`Gauge`]s belong to the program:
+//! the document of the admin pages (`/snapshot.json`), and [`Interval`] the difference of two. [`Counter`]s,
+//! [`Gauge`]s and [`Times`] belong to the program:
 //!
 //! ```
 //! use phalanx::Runtime;
@@ -26,6 +26,7 @@ mod operation_sizes;
 mod recorder;
 mod registered;
 pub(crate) mod snapshot;
+mod times;
 
 #[doc(inline)]
 pub use phalanx_core::{
@@ -43,7 +44,10 @@ pub use recorder::Recorder;
 pub(crate) use registered::Registered;
 
 pub use operation_sizes::{BytesSnapshot, ObjectBytesSnapshot, OperationBytesSnapshot};
+pub use times::Times;
+
 pub use snapshot::{
     ArcSnapshot, CohortTunerSnapshot, ColumnSnapshot, CounterSnapshot, GaugeSnapshot,
-    ProcessorSnapshot, Snapshot, StageSnapshot, TimesSnapshot, VERSION as SNAPSHOT_VERSION,
+    HistogramSnapshot, ProcessorSnapshot, Snapshot, StageSnapshot, TimesSnapshot,
+    VERSION as SNAPSHOT_VERSION,
 };

@@ -1,12 +1,13 @@
 //! The metrics that a program has registered.
 
-use super::{Counter, Family, Gauge};
+use super::{Counter, Family, Gauge, Times};
 
 /// Metrics of the program, in the order of `/metrics`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Registered {
     counters: Vec<Counter>,
     gauges: Vec<Gauge>,
+    times: Vec<Times>,
     counter_families: Vec<Family<Counter>>,
     gauge_families: Vec<Family<Gauge>>,
     #[cfg(feature = "metrics")]
@@ -23,6 +24,10 @@ impl Registered {
 
     pub(crate) fn add_gauge(&mut self, gauge: &Gauge) {
         self.gauges.push(gauge.clone());
+    }
+
+    pub(crate) fn add_times(&mut self, times: &Times) {
+        self.times.push(times.clone());
     }
 
     pub(crate) fn add_counters(&mut self, family: &Family<Counter>) {
@@ -45,6 +50,10 @@ impl Registered {
     pub(crate) fn counters(&self) -> Vec<Counter> {
         let members = self.counter_families.iter().flat_map(Family::members);
         self.counters.iter().cloned().chain(members).collect()
+    }
+
+    pub(crate) fn times(&self) -> &[Times] {
+        &self.times
     }
 
     /// All gauges, including the present members of families.

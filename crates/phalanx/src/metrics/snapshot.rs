@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::counter::Counter;
 use super::gauge::Gauge;
 use super::operation_sizes::BytesSnapshot;
+use super::times::Times;
 
 /// Version of the format. It changes when a field is removed or changes its meaning.
 pub const VERSION: u32 = 1;
@@ -41,6 +42,9 @@ pub struct Snapshot {
     /// Gauges of the program.
     #[cfg_attr(feature = "serde", serde(default))]
     pub gauges: Vec<GaugeSnapshot>,
+    /// Histograms of the program.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub times: Vec<HistogramSnapshot>,
     /// Bytes of a core's second-level cache, configured or from the system. Zero in snapshots of older
     /// programs.
     #[cfg_attr(feature = "serde", serde(default))]
@@ -261,6 +265,28 @@ impl From<Histogram> for TimesSnapshot {
     fn from(times: Histogram) -> Self {
         let (p50_ns, p99_ns) = (times.percentile_ns(50.0), times.percentile_ns(99.0));
         Self { p50_ns, p99_ns, buckets: times.0 }
+    }
+}
+
+/// [`Times`](crate::metrics::Times) of the program.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+pub struct HistogramSnapshot {
+    /// The registered name.
+    pub name: Name,
+    /// The help text.
+    pub help: Name,
+    /// Nanoseconds, summed.
+    pub sum_ns: u64,
+    /// The distribution since the start.
+    pub times: TimesSnapshot,
+}
+
+impl From<&Times> for HistogramSnapshot {
+    fn from(times: &Times) -> Self {
+        let (histogram, sum) = times.counts();
+        let (name, help) = (times.name().into(), times.help().into());
+        Self { name, help, sum_ns: sum.as_nanos() as u64, times: histogram.into() }
     }
 }
 

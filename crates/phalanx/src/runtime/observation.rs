@@ -11,7 +11,7 @@ use super::Runtime;
 #[cfg(feature = "admin")]
 use super::{AdminRequest, AdminResponse};
 use crate::diagnostics::PanicHook;
-use crate::metrics::{Counter, Family, Gauge};
+use crate::metrics::{Counter, Family, Gauge, Times};
 
 impl Runtime {
     /// Reports operations that run for longer than `limit` without suspending. A line on stderr names the
@@ -105,6 +105,13 @@ impl Runtime {
     #[must_use]
     pub fn register_gauge(mut self, gauge: &Gauge) -> Self {
         self.metrics.add_gauge(gauge);
+        self
+    }
+
+    /// Adds `times` to `/snapshot.json` and `/metrics`.
+    #[must_use]
+    pub fn register_times(mut self, times: &Times) -> Self {
+        self.metrics.add_times(times);
         self
     }
 

@@ -1,13 +1,13 @@
-//! The program's own counters and gauges, above the stages: what its operator asks for first.
+//! The program's own times, gauges and counters, above the stages: what its operator asks for first.
 
 use std::fmt::Write;
 
 use super::escape;
-use crate::metrics::human::count;
+use crate::metrics::human::{count, time};
 use crate::metrics::{Interval, Snapshot};
 
-/// A list of all gauges with their values, and of all counters with their rates, by name. Counters that are zero are
-/// left out.
+/// A list of all times with their percentiles in the interval, of all gauges with their values, and of all counters with
+/// their rates, by name. Counters that are zero are left out.
 pub(super) fn program(out: &mut String, snapshot: &Snapshot, interval: &Interval) {
     let gauges = snapshot
         .gauges
@@ -19,8 +19,16 @@ pub(super) fn program(out: &mut String, snapshot: &Snapshot, interval: &Interval
         let rate = format!("{}/s", count(*more as f64 / seconds));
         (&counter.name, &counter.help, counter.label.as_ref(), rate)
     });
+    let times = snapshot.times.iter().zip(&interval.times).map(|(times, more)| {
+        let percentile = |percent| time(more.percentile_ns(percent));
+        let value = match more.count() {
+            0 => "none".to_owned(),
+            _ => format!("p50 {}, p99 {}", percentile(50.0), percentile(99.0)),
+        };
+        (&times.name, &times.help, None, value)
+    });
     let mut before = None;
-    for (name, help, label, value) in gauges.chain(counters) {
+    for (name, help, label, value) in times.chain(gauges).chain(counters) {
         if before != Some(name) {
             let (shown, help) = (escape(name), escape(help));
             out.push_str(if before.is_none() { "<dl class=\"program\">" } else { "</dd>" });

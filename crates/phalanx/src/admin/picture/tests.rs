@@ -29,6 +29,7 @@ fn program(processors: usize, stages: &[&'static str]) -> (Snapshot, Interval) {
         processors: (0..processors).map(of).collect(),
         arcs: Vec::new(),
         counters: Vec::new(),
+        times: Vec::new(),
     };
     let snapshot = Snapshot {
         version: 1,
@@ -39,6 +40,7 @@ fn program(processors: usize, stages: &[&'static str]) -> (Snapshot, Interval) {
         time_buckets_ns: Vec::new(),
         counters: Vec::new(),
         gauges: Vec::new(),
+        times: Vec::new(),
         cache_bytes: 1 << 20,
         bytes: Default::default(),
         processors: Vec::new(),
