@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use phalanx::metrics::{Counter, Gauge};
+use phalanx::metrics::{Counter, Gauge, Times};
 use phalanx_http::Status;
 
 /// One more than the highest status code.
@@ -53,6 +53,7 @@ struct Inner {
     /// In the order of [`Refused`].
     refused: [Counter; 4],
     open: Gauge,
+    latency: Times,
 }
 
 impl HttpMetrics {
@@ -79,6 +80,10 @@ impl HttpMetrics {
                 Counter::with_label("http_connections_refused", help, ("reason", reason))
             }),
             open: Gauge::new("http_connections", "Open connections."),
+            latency: Times::new(
+                "http_request_duration_seconds",
+                "Time from the first byte of a request to the end of the write with its response.",
+            ),
         }))
     }
 
@@ -126,9 +131,15 @@ impl HttpMetrics {
             accepted,
             refused,
             open: _,
+            latency: _,
         } = &*self.0;
         let others = [content, hits, misses, handshakes_failed, accepted];
         requests.iter().chain(others).chain(refused)
+    }
+
+    /// The latency of requests, which the network stage counts.
+    pub(crate) fn latency(&self) -> &Times {
+        &self.0.latency
     }
 
     /// The number of open connections, which the limit of connections maintains.

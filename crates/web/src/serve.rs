@@ -198,7 +198,7 @@ fn run(
     };
     let mut runtime = config.runtime.build();
     let site = server.current.load();
-    runtime = runtime.register_gauge(site.metrics.open());
+    runtime = runtime.register_gauge(site.metrics.open()).register_times(site.metrics.latency());
     let counters = site.metrics.counters().chain(&lost).chain(site.memory.counters());
     for counter in counters.chain(site.floods.counters()) {
         runtime = runtime.register_counter(counter);

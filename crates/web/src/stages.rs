@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use phalanx::blocking::blocking;
+use phalanx::metrics::Times;
 use phalanx::{Graph, SharedStage};
 use phalanx_tls::{Certificates, TlsStages};
 
@@ -44,7 +45,8 @@ const PASSWORD_QUEUE: usize = 64;
 /// Handles to all stages, copied to each operation that invokes others.
 #[derive(Clone, Copy)]
 pub(crate) struct Stages {
-    pub(crate) network: SharedStage<()>,
+    /// Its state is the latency of requests, since they end with a write.
+    pub(crate) network: SharedStage<Times>,
     /// HTTP/2 connections. This stage comes before control: the wavefront first answers the requests of a
     /// turn there and sends their responses together when it returns here.
     pub(crate) http2: SharedStage<()>,
@@ -75,7 +77,8 @@ impl Stages {
     ) -> (Self, AcceptStages) {
         // The driver submits all I/O of a turn together, whichever operation requested it. Network operations
         // therefore run as part of the connection instead of being queued.
-        let network = graph.stage("network").max_cohort(SOCKET_COHORT).direct().shared(());
+        let latency = current.load().metrics.latency().clone();
+        let network = graph.stage("network").max_cohort(SOCKET_COHORT).direct().shared(latency);
         let refusals = graph.stage("refusals").max_cohort(REFUSAL_COHORT).shared(());
         let tls = certificates
             .map(|certificates| TlsStages::declare(graph, certificates, &PROTOCOLS, None));

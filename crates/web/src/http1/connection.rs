@@ -21,6 +21,7 @@ use crate::respond::refusal::{error_page, plain_http_page};
 use crate::respond::respond;
 use crate::respond::writer::ResponseWriter;
 use crate::site::{CurrentSite, Site};
+use crate::socket::answered::Answered;
 use crate::socket::peer::{Peer, named};
 use crate::stages::Stages;
 
@@ -43,6 +44,8 @@ pub(crate) struct Connection {
     /// Arrival time of the first bytes of an incomplete request.
     pub(super) begun: Option<Duration>,
     pub(super) out: ResponseWriter,
+    /// Requests whose responses are in `out`.
+    pub(super) answered: Answered,
     /// Buffer for the decoded path, reused between requests.
     pub(super) path: Vec<u8>,
     pub(super) peer: Peer,
@@ -83,6 +86,7 @@ impl Connection {
             scan: Scan::default(),
             begun: None,
             out,
+            answered: Answered::default(),
             path,
             peer,
             https: None,
@@ -148,6 +152,7 @@ impl Connection {
             permit,
             peer: Peer { open, recorder, proxy, .. },
             https,
+            answered: waiting,
             ..
         } = self;
         if *taken == input.len() {
@@ -167,11 +172,12 @@ impl Connection {
             Err(reject) => return self.refuse(reject.status, error_page).await,
         };
         let named = named(proxy.as_deref(), &request, site);
+        let began = begun.take().unwrap_or_else(now);
         if let Some(recorder) = recorder {
-            recorder.request(&request, named, begun.unwrap_or_else(now));
+            recorder.request(&request, named, began);
         }
+        waiting.add(began);
         out.buffer.begin();
-        *begun = None;
         let after = *taken + length;
         let reply =
             Reply { keep_alive: request.keep_alive && !is_draining(), ..Reply::to(&request) };
@@ -195,11 +201,16 @@ impl Connection {
         } else {
             out.send_if_full().await
         };
-        out.log(recorder, &site.metrics);
+        out.log(recorder.as_deref_mut(), &site.metrics);
         answered?;
         *taken = after;
         if !reply.keep_alive {
             out.send().await?;
+        }
+        if out.buffer.is_empty() {
+            std::mem::take(waiting).sent(site.metrics.latency());
+        }
+        if !reply.keep_alive {
             return Ok(if body.is_none() && self.input.len() == after {
                 Next::Close
             } else {
@@ -224,14 +235,15 @@ impl Connection {
             recorder.rejected(&[line], self.begun.unwrap_or_else(now));
         }
         page(&mut self.out.buffer, status, Reply::to_refused(input));
-        self.out.log(&mut self.peer.recorder, &self.site.metrics);
+        self.out.log(self.peer.recorder.as_deref_mut(), &self.site.metrics);
         self.out.send().await?;
+        std::mem::take(&mut self.answered).sent(self.site.metrics.latency());
         Ok(Next::Linger)
     }
 
     /// Takes the log records of the requests answered so far.
     pub(super) fn take_records(&mut self) -> Option<Flush> {
-        self.peer.recorder.as_mut().and_then(AccessRecorder::take)
+        self.peer.recorder.as_deref_mut().and_then(AccessRecorder::take)
     }
 
     /// Continues as an HTTP/2 connection.

@@ -58,7 +58,8 @@ impl Connection {
         let (input, permit) = (std::mem::take(&mut self.input), self.permit.take());
         let sending = self.out.pace.timeout(out.len() as u64);
         self.out.pace.rest();
-        let buffers = Buffers { out, input, permit, records: self.take_records() };
+        let (answered, records) = (std::mem::take(&mut self.answered), self.take_records());
+        let buffers = Buffers { out, input, permit, records, answered };
         let (buffers, received) =
             send_and_receive::<MAY_MOVE>(self.stages, &self.transport, buffers, sending, timeout)
                 .await;

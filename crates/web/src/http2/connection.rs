@@ -68,7 +68,7 @@ async fn serve(
         is_tls,
     );
     let mut driver = Driver {
-        io: Io::new(transport, stages, IoTimeout::after(timeouts.send)),
+        io: Io::new(transport, stages, IoTimeout::after(timeouts.send), streams.answered()),
         connection,
         streams,
         input: early,

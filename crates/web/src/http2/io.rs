@@ -1,5 +1,6 @@
 //! The byte stream of a connection: reads and writes are calls of the network stage, one of each at a time.
 
+use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -7,11 +8,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use phalanx::Call;
+use phalanx::metrics::Times;
 use phalanx::net::{Bytes, IoTimeout, Payload};
+use phalanx::stage::Shared;
 use phalanx::time::now;
 use phalanx_tls::Wire;
 
 use crate::http2::SharedConnection;
+use crate::socket::answered::Answered;
 use crate::socket::buffers;
 use crate::stages::Stages;
 
@@ -27,13 +31,20 @@ pub(super) struct Io {
     stages: Stages,
     /// Applies to each write.
     timeout: IoTimeout,
+    /// Requests with responses in the output.
+    answered: Rc<Cell<Answered>>,
     reading: Option<Call<(Vec<u8>, io::Result<usize>)>>,
     writing: Option<Call<io::Result<Vec<u8>>>>,
 }
 
 impl Io {
-    pub(super) fn new(transport: Rc<Wire>, stages: Stages, timeout: IoTimeout) -> Self {
-        Self { transport, stages, timeout, reading: None, writing: None }
+    pub(super) fn new(
+        transport: Rc<Wire>,
+        stages: Stages,
+        timeout: IoTimeout,
+        answered: Rc<Cell<Answered>>,
+    ) -> Self {
+        Self { transport, stages, timeout, answered, reading: None, writing: None }
     }
 
     /// Appends received bytes to `input`. Returns how many; zero at the end of the stream.
@@ -77,7 +88,14 @@ impl Io {
             let head = connection.borrow_mut().take_output(buffers::get());
             let (transport, timeout) = (self.transport.clone(), self.timeout);
             let payload = Payload { head, body: Bytes::new() };
-            let send = move |_| async move { transport.write(payload, timeout).await };
+            let answered = self.answered.take();
+            let send = move |latency: Shared<Times>| async move {
+                let sent = transport.write(payload, timeout).await;
+                if sent.is_ok() {
+                    answered.sent(&latency);
+                }
+                sent
+            };
             self.writing = Some(self.stages.network.call(send));
         }
     }

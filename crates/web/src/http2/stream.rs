@@ -19,6 +19,7 @@ use crate::respond::refusal::error_page;
 use crate::respond::respond;
 use crate::respond::writer::ResponseWriter;
 use crate::site::{CurrentSite, Site};
+use crate::socket::answered::Answered;
 use crate::socket::buffers;
 use crate::socket::gauge_guard::GaugeGuard;
 use crate::socket::peer::{Peer, named};
@@ -43,6 +44,8 @@ struct Shared {
     peer: Peer,
     /// Whether the connection uses TLS.
     is_tls: bool,
+    /// Requests with responses in the connection's output.
+    answered: Rc<Cell<Answered>>,
 }
 
 impl Streams {
@@ -54,8 +57,14 @@ impl Streams {
         bound: usize,
         is_tls: bool,
     ) -> Self {
-        let shared = Rc::new(Shared { connection, stages, entry, peer, is_tls });
+        let answered = Rc::default();
+        let shared = Rc::new(Shared { connection, stages, entry, peer, is_tls, answered });
         Self { shared, current, site, open: Rc::default(), bound }
+    }
+
+    /// Requests with responses in the connection's output.
+    pub(super) fn answered(&self) -> Rc<Cell<Answered>> {
+        self.shared.answered.clone()
     }
 }
 
@@ -107,7 +116,7 @@ async fn serve(
     };
     let timeouts = &site.timeouts;
     let mut out = ResponseWriter::stream(Box::new(answer), *stages, timeouts, buffers::get());
-    let mut recorder = peer.recorder.as_ref().map(AccessRecorder::for_stream);
+    let mut recorder = peer.recorder.as_deref().map(AccessRecorder::for_stream);
     // Held until the connection has all of the response.
     let (mut permit, mut path) = (None, Vec::new());
     let parsed = match (parse(&head, &site), refused) {
@@ -140,8 +149,11 @@ async fn serve(
             Ok(())
         }
     };
-    out.log(&mut recorder, &site.metrics);
+    out.log(recorder.as_mut(), &site.metrics);
     buffers::recycle(out.end(answered).await);
+    let mut waiting = shared.answered.get();
+    waiting.add(began);
+    shared.answered.set(waiting);
     connection.borrow_mut().recycle(head);
     Flush::submit(recorder.as_mut().and_then(AccessRecorder::take));
 }

@@ -97,7 +97,7 @@ impl ResponseWriter {
     }
 
     /// Counts the latest response, and records it if requests are logged.
-    pub(crate) fn log(&mut self, recorder: &mut Option<AccessRecorder>, metrics: &HttpMetrics) {
+    pub(crate) fn log(&mut self, recorder: Option<&mut AccessRecorder>, metrics: &HttpMetrics) {
         metrics.response(self.buffer.status(), self.buffer.content_bytes());
         if let Some(recorder) = recorder {
             if let Some(user) = self.user.take() {

@@ -3,10 +3,12 @@
 //! | file | idea |
 //! |---|---|
 //! | `network.rs` | socket I/O as operations of the network stage |
+//! | `answered.rs` | the latency of requests |
 //! | `buffers.rs` | a pool of buffers |
 //! | `peer.rs` | the client of a connection |
 //! | `gauge_guard.rs` | counts live connections |
 
+pub(crate) mod answered;
 pub(crate) mod buffers;
 pub(crate) mod gauge_guard;
 pub(crate) mod network;

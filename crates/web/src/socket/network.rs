@@ -5,11 +5,14 @@ use std::io;
 use std::rc::Rc;
 
 use phalanx::fs::File;
+use phalanx::metrics::Times;
 use phalanx::net::{Bytes, FileTransfer, IoTimeout, Payload, SentFile};
 use phalanx::overload::Permit;
+use phalanx::stage::Shared;
 use phalanx_tls::Wire;
 
 use crate::log::Flush;
+use crate::socket::answered::Answered;
 use crate::socket::buffers;
 use crate::stages::Stages;
 
@@ -34,6 +37,8 @@ pub(crate) struct Buffers {
     pub(crate) permit: Option<Permit>,
     /// Log records to submit once `out` is sent.
     pub(crate) records: Option<Flush>,
+    /// The requests that `out` answers.
+    pub(crate) answered: Answered,
 }
 
 /// Sends the responses in `buffers`, if any, and then appends received bytes. It is one call because nearly
@@ -49,12 +54,15 @@ pub(crate) async fn send_and_receive<const MAY_MOVE: bool>(
     receiving: IoTimeout,
 ) -> (Buffers, Received) {
     let transport = transport.clone();
-    let exchange = move |_| async move {
+    let exchange = move |latency: Shared<Times>| async move {
         let (permit, records) = (buffers.permit.take(), buffers.records.take());
         if !buffers.out.is_empty() {
             let head = std::mem::take(&mut buffers.out);
             match transport.write(Payload { head, body: Bytes::new() }, sending).await {
-                Ok(memory) => buffers::recycle(memory),
+                Ok(memory) => {
+                    buffers.answered.sent(&latency);
+                    buffers::recycle(memory);
+                }
                 Err(_) => {
                     Flush::submit(records);
                     return (buffers, Received::Ended);

@@ -23,7 +23,7 @@ pub(crate) struct Peer {
     #[expect(dead_code, reason = "it counts until it is dropped")]
     pub(crate) permit: Option<ConnectionPermit>,
     /// Log records of its requests.
-    pub(crate) recorder: Option<AccessRecorder>,
+    pub(crate) recorder: Option<Box<AccessRecorder>>,
     /// The address of a trusted proxy, which names the client of each request.
     pub(crate) proxy: Option<Box<IpAddr>>,
     /// Whether a PROXY header has named the client. Another processor could not know it, so the connection stays.
@@ -74,11 +74,13 @@ impl Peer {
             }
             None => None,
         };
-        site.metrics.accepted();
+        if !has_moved {
+            site.metrics.accepted();
+        }
         Ok(Self {
             open,
             permit: None,
-            recorder: stages.log.map(|log| AccessRecorder::new(log, address)),
+            recorder: stages.log.map(|log| Box::new(AccessRecorder::new(log, address))),
             proxy: is_proxy.then(|| Box::new(address)),
             is_named: false,
         })

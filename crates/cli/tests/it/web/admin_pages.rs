@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::{Client, get};
+use phalanx_testkit::process::curl_well;
 use phalanx_testkit::site::Site;
 use serde_json::Value;
 
@@ -15,7 +16,15 @@ use crate::server::Server;
 use crate::web::admin::{STAGES, start};
 use crate::web::openmetrics;
 
-on_each_driver!(requests_by_status, pages, hosts, the_picture, the_graph, a_trace);
+on_each_driver!(
+    requests_by_status,
+    latency_of_each_request,
+    pages,
+    hosts,
+    the_picture,
+    the_graph,
+    a_trace
+);
 
 /// The figures for operators: in `/metrics`, and first on the page.
 fn requests_by_status(driver: &'static str) {
@@ -26,8 +35,12 @@ fn requests_by_status(driver: &'static str) {
     for (path, status) in [("/page", 200), ("/page", 200), ("/missing", 404)] {
         assert_eq!(client.get(path).status, status);
     }
-    let metrics = get(server.admin(), "/metrics").body;
-    let samples = openmetrics::parse(&String::from_utf8(metrics).unwrap());
+    // A client may have its response before the server knows that it was sent.
+    let metrics = eventually("all requests", || {
+        let metrics = String::from_utf8(get(server.admin(), "/metrics").body).unwrap();
+        metrics.contains("http_request_duration_seconds_count 3\n").then_some(metrics)
+    });
+    let samples = openmetrics::parse(&metrics);
     let value = |name: &str, labels: &[(&str, &str)]| {
         let labels = labels.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         samples[&(name.to_owned(), labels.collect())]
@@ -42,9 +55,36 @@ fn requests_by_status(driver: &'static str) {
         (value("http_connections", &[]), value("tls_handshakes_failed_total", &[])),
         (1.0, 0.0)
     );
+    // The latency of requests, each counted once; the last bucket holds all.
+    let name = |suffix| format!("http_request_duration_seconds{suffix}");
+    assert_eq!(value(&name("_bucket"), &[("le", "+Inf")]), 3.0);
+    let sum = value(&name("_sum"), &[]);
+    assert!((0.0..phalanx_testkit::TIMEOUT.as_secs_f64()).contains(&sum), "{sum}");
     let page = String::from_utf8(get(server.admin(), "/?ms=50").body).unwrap();
     let own = page.find(">http_requests<").expect("on the page");
-    assert!(own < page.find("<svg").unwrap());
+    let latency = page.find(">http_request_duration_seconds<").expect("on the page");
+    assert!(latency < own && own < page.find("<svg").unwrap());
+}
+
+/// The requests of an HTTP/2 connection, of a pipeline, and with large responses count, too.
+fn latency_of_each_request(driver: &'static str) {
+    let site = Site::new();
+    site.file("page", "12345");
+    site.file("large", vec![7; 3 << 20]);
+    let server = Server::start_with(driver, &site.root(), &["--admin", "127.0.0.1:0", "--h2c"]);
+    let url = format!("http://{}", server.address);
+    for protocol in ["--http2-prior-knowledge", "--http1.1"] {
+        for path in ["page", "missing", "large"] {
+            curl_well(&[protocol, "-o", "/dev/null", &format!("{url}/{path}")]);
+        }
+    }
+    let mut client = Client::connect(server.address);
+    client.send("GET /page HTTP/1.1\r\nHost: h\r\n\r\n".repeat(5));
+    (0..5).for_each(|_| assert_eq!(client.response().status, 200));
+    eventually("all requests", || {
+        let metrics = String::from_utf8(get(server.admin(), "/metrics").body).unwrap();
+        metrics.contains("http_request_duration_seconds_count 11\n").then_some(())
+    });
 }
 
 fn pages(driver: &'static str) {

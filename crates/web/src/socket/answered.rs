@@ -1,0 +1,37 @@
+//! The latency of requests: from their first byte to the end of the write with their responses.
+
+use std::time::Duration;
+
+use phalanx::metrics::Times;
+use phalanx::time::now;
+
+/// Requests with responses that are not sent yet. In one word, because each connection reserves memory for several: their
+/// number in the lowest 16 bits, and above it the time at which the first byte of the first one was received.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Answered(u64);
+
+const COUNT: u64 = 0xffff;
+/// The unit of the time is 2⁷ ns, the width of the smallest bucket.
+const UNIT_BITS: u32 = 7;
+
+impl Answered {
+    /// Adds a request whose first byte was received at `began`. Requests that are answered together count from the first.
+    #[inline]
+    pub(crate) fn add(&mut self, began: Duration) {
+        match self.0 & COUNT {
+            0 => self.0 = (began.as_nanos() as u64 >> UNIT_BITS) << 16 | 1,
+            COUNT => (),
+            _ => self.0 += 1,
+        }
+    }
+
+    /// Counts the requests, whose responses have just been sent.
+    #[inline]
+    pub(crate) fn sent(self, latency: &Times) {
+        let count = self.0 & COUNT;
+        if count > 0 {
+            let began = Duration::from_nanos(self.0 >> 16 << UNIT_BITS);
+            latency.add(count, now().saturating_sub(began));
+        }
+    }
+}
