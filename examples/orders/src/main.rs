@@ -16,6 +16,8 @@ mod on_phalanx;
 mod on_tokio;
 mod orders;
 mod router;
+#[cfg(test)]
+mod simulated;
 
 use std::error::Error;
 use std::net::{SocketAddr, TcpListener};

@@ -12,7 +12,7 @@ use crate::orders::{FIND, Failure, INSERT, Order, Orders, TABLE};
 use crate::router::router;
 
 #[derive(Clone)]
-struct Batched {
+pub(crate) struct Batched {
     database: Database,
     insert: Statement,
     find: Statement,
@@ -34,18 +34,24 @@ pub(crate) fn serve(listener: &TcpListener, socket: &Path) -> Result<(), Box<dyn
     let processors = std::thread::available_parallelism()?.get();
     let mut graph = Graph::new();
     let http = phalanx_axum::Stages::declare(&mut graph);
-    let orders = Batched {
-        database: Database::declare(&mut graph, Config::unix(socket)),
-        insert: Statement::new(INSERT, &[Type::TEXT, Type::INT8]).batchable(),
-        find: Statement::new(FIND, &[Type::INT8]).batchable().repeatable(),
-    };
-    let app = router(orders);
+    let app = router(Batched::declare(&mut graph, Config::unix(socket)));
     let listeners = Listeners::share(listener, processors)?;
     Runtime::new().processors(processors).run(graph, |start| {
         http.serve(listeners.listener(start)?, app.clone())?;
         Ok(())
     })?;
     Ok(())
+}
+
+impl Batched {
+    /// Declares the stages of the database.
+    pub(crate) fn declare(graph: &mut Graph, config: Config) -> Self {
+        Self {
+            database: Database::declare(graph, config),
+            insert: Statement::new(INSERT, &[Type::TEXT, Type::INT8]).batchable(),
+            find: Statement::new(FIND, &[Type::INT8]).batchable().repeatable(),
+        }
+    }
 }
 
 impl Orders for Batched {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use fastrand::Rng;
 use phalanx::net::{IoTimeout, Stream};
+use phalanx_testkit::postgres_messages::{put, put_error, put_welcome, take};
 
 /// Numbers with this remainder violate a constraint.
 const INVALID: i32 = 3;
@@ -47,7 +48,7 @@ impl Server {
         while let Ok(1..) = stream.read(&mut input, IoTimeout::NONE).await {
             let mut ended = Ok(());
             while ended.is_ok()
-                && let Some((tag, body)) = next(&mut input, &mut has_started)
+                && let Some((tag, body)) = take(&mut input, &mut has_started)
             {
                 ended = self.handle(tag, &body, &mut transaction, &mut output);
             }
@@ -71,12 +72,7 @@ impl Server {
     ) -> Result<(), Ended> {
         let skips = transaction.has_failed;
         match tag {
-            0 => {
-                answer(output, b'R', &0_u32.to_be_bytes());
-                answer(output, b'S', b"server_version\x0015.0\0");
-                answer(output, b'K', &[0; 8]);
-                answer(output, b'Z', b"I");
-            }
+            0 => put_welcome(output),
             b'S' => {
                 if self.breaks() {
                     return Err(Ended);
@@ -88,21 +84,21 @@ impl Server {
                 if self.breaks() {
                     return Err(Ended);
                 }
-                answer(output, b'Z', b"I");
+                put(output, b'Z', b"I");
             }
             b'X' => return Err(Ended),
             _ if skips => {}
-            b'C' => answer(output, b'3', b""),
-            b'P' => answer(output, b'1', b""),
+            b'C' => put(output, b'3', b""),
+            b'P' => put(output, b'1', b""),
             b'D' => {
-                answer(output, b't', b"\0\x01\0\0\0\x17");
-                answer(output, b'n', b"");
+                put(output, b't', b"\0\x01\0\0\0\x17");
+                put(output, b'n', b"");
             }
             b'B' => {
                 // Two numbers precede the parameter: its length, and that of the formats of results.
                 let parameter = body[body.len() - 8..].first_chunk().expect("four bytes");
                 transaction.bound = i32::from_be_bytes(*parameter);
-                answer(output, b'2', b"");
+                put(output, b'2', b"");
             }
             b'E' => return self.execute(transaction, output),
             _ => panic!("the client sent a message {:?}", tag as char),
@@ -115,47 +111,22 @@ impl Server {
         if self.breaks() {
             let fault = self.rng.lock().unwrap().u8(..5);
             match fault {
-                0 => fail(output, "FATAL", "57P01"),
-                1 => fail(output, "FATAL", "XX000"),
+                0 => put_error(output, "FATAL", "57P01"),
+                1 => put_error(output, "FATAL", "XX000"),
                 2 => output.extend(b"garbage"),
-                3 => answer(output, b'G', b"\0\0\0"),
+                3 => put(output, b'G', b"\0\0\0"),
                 _ => {}
             }
             return Err(Ended);
         }
-        answer(output, b'N', b"SNOTICE\0\0");
+        put(output, b'N', b"SNOTICE\0\0");
         if Self::accepts(number) {
             transaction.inserted.push(number);
-            answer(output, b'C', b"INSERT 0 1\0");
+            put(output, b'C', b"INSERT 0 1\0");
         } else {
             transaction.has_failed = true;
-            fail(output, "ERROR", "23514");
+            put_error(output, "ERROR", "23514");
         }
         Ok(())
     }
-}
-
-/// Takes a complete message from `input`: its tag and body. The first message of a connection has no tag.
-fn next(input: &mut Vec<u8>, has_started: &mut bool) -> Option<(u8, Vec<u8>)> {
-    let head = usize::from(*has_started);
-    let length = input.get(head..head + 4)?.first_chunk()?;
-    let end = head + u32::from_be_bytes(*length) as usize;
-    if input.len() < end {
-        return None;
-    }
-    let message: Vec<_> = input.drain(..end).collect();
-    let tag = if *has_started { message[0] } else { 0 };
-    *has_started = true;
-    Some((tag, message[head + 4..].to_vec()))
-}
-
-fn answer(output: &mut Vec<u8>, tag: u8, body: &[u8]) {
-    output.push(tag);
-    output.extend((body.len() as u32 + 4).to_be_bytes());
-    output.extend(body);
-}
-
-fn fail(output: &mut Vec<u8>, severity: &str, code: &str) {
-    let body = format!("S{severity}\0V{severity}\0C{code}\0Mscripted\0\0");
-    answer(output, b'E', body.as_bytes());
 }
