@@ -5,13 +5,13 @@
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use phalanx::runtime::{ActiveProcessors, Control, DriverChoice};
 use phalanx_testkit::driver::is_tested;
 use phalanx_testkit::{TIMEOUT, tcp};
-use phalanx_web::{Config, Listen, Scheme, Serving, serve};
+use phalanx_web::{Config, Listen, Scheme, ServeError, Serving, serve};
 
 /// Length of `large` from [`small_and_large`]: more than any socket buffer.
 pub(crate) const LARGE: usize = 24 << 20;
@@ -45,21 +45,28 @@ pub(crate) fn on_each_driver(change: impl Fn(&Path) -> Config, test: impl Fn(&Se
 /// The result of a server's thread.
 type Served = JoinHandle<Result<(), String>>;
 
+impl Server {
+    pub(crate) fn of(serving: &Serving<'_>) -> Self {
+        let (control, active) = (serving.up.control.clone(), serving.up.active.clone());
+        Self { address: serving.addresses[0], control, active, admin: serving.up.admin }
+    }
+}
+
 /// Starts a server on a thread.
 fn start(driver: DriverChoice, mut config: Config) -> Result<(Server, Served), String> {
     let proxied = config.listen[0].proxied;
     config.listen = vec![Listen { proxied, ..Scheme::Http.at((Ipv4Addr::LOCALHOST, 0)) }];
     let runtime = &mut config.runtime;
     (runtime.driver, runtime.signals) = (driver, false);
-    let (up, is_up) = channel::<Server>();
-    let thread = thread::spawn(move || {
-        let ready = |serving: &Serving<'_>| {
-            let (control, active) = (serving.up.control.clone(), serving.up.active.clone());
-            let (address, admin) = (serving.addresses[0], serving.up.admin);
-            up.send(Server { address, control, active, admin }).unwrap();
-        };
-        serve(config, ready).map(drop).map_err(|error| error.to_string())
-    });
+    run(|up| serve(config, |serving| up.send(Server::of(serving)).unwrap()))
+}
+
+/// Runs `serve` on a thread, which sends the server when it has started.
+pub(crate) fn run(
+    serve: impl FnOnce(Sender<Server>) -> Result<(), ServeError> + Send + 'static,
+) -> Result<(Server, Served), String> {
+    let (up, is_up) = channel();
+    let thread = thread::spawn(move || serve(up).map_err(|error| error.to_string()));
     match is_up.recv_timeout(TIMEOUT) {
         Ok(server) => Ok((server, thread)),
         Err(_) => Err(thread.join().unwrap().unwrap_err()),

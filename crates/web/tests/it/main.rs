@@ -5,6 +5,7 @@ mod common;
 mod configuration;
 mod guard;
 mod moves;
+mod moves_after_reload;
 mod patience;
 mod simulation;
 mod symlinks;
