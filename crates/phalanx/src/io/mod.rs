@@ -23,6 +23,7 @@
 //! | `load_sample` | how busy a processor is |
 //! | `traffic` | counters of bytes, receives and opened sockets |
 //! | `sending` | sends that complete at once |
+//! | `settling` | the end of all requests |
 //! | `request` | the future of a request, and the handle of a socket, on their processor and on others |
 
 mod deferred;
@@ -36,6 +37,7 @@ mod placement;
 mod relocation;
 mod request;
 mod sending;
+mod settling;
 mod traffic;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -43,7 +45,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use phalanx_core::{ProcessorId, Session, SessionGuard, now, prefetch_wakers, wake_contained};
 use phalanx_driver::{Completion, Done, Driver, Request, Token};
@@ -384,31 +386,6 @@ impl Io {
         drop(requests);
         discard_panic(|| drop(waker));
         Poll::Pending
-    }
-
-    /// Cancels all requests after the processor's end, including those whose futures moved to another processor. Waits
-    /// up to `timeout` for their completions, because until then the kernel uses their buffers.
-    pub(crate) fn settle(&self, timeout: Duration) -> io::Result<()> {
-        self.closed.set(true);
-        self.sends_at_once.set(0);
-        let keys: Vec<_> = self.requests.borrow().iter().map(|(key, _)| key).collect();
-        keys.into_iter().for_each(|key| self.abandon(key));
-        self.reclaim(timeout)
-    }
-
-    /// Waits up to `timeout` for the completions of all requests whose futures were dropped.
-    pub(crate) fn reclaim(&self, timeout: Duration) -> io::Result<()> {
-        let deadline = Instant::now() + timeout;
-        let dropped = |entry: &Entry| matches!(entry.state, State::Abandoned | State::Finishing(_));
-        while self.requests.borrow().iter().any(|(_, entry)| dropped(entry)) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            self.driver.borrow_mut().park(Some(left))?;
-            self.reap()?;
-        }
-        Ok(())
     }
 
     /// Requests, waiters and buffers that are left at the end.

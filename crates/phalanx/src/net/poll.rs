@@ -3,7 +3,7 @@
 //! Those traits borrow the caller's buffers, whereas a driver owns the buffers of its requests. So a read copies from
 //! the driver's buffer into the caller's, and a write copies into a buffer that it passes to the driver. A write is
 //! reported as complete when its bytes are with the driver, as `write(2)` reports it when they are with the kernel; the
-//! next write waits for its end. A stream that is dropped meanwhile is closed after the write.
+//! next write waits for its end. A stream that is dropped meanwhile is closed after the write, for which a drain waits.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};

@@ -325,7 +325,7 @@ impl Run {
             steps.flush();
             !received && steps.is_idle()
         });
-        if place.step(|steps, _| steps.settle()) {
+        if place.step(|steps, _| steps.settle()) && !place.is_finishing() {
             place.over = true;
             self.trace.record(Step::Over { processor: number });
         } else if idle && place.step(|steps, _| steps.is_idle()) && place.try_to_sleep() {

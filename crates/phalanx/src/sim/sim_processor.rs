@@ -109,6 +109,11 @@ impl SimProcessor {
         self.step(|steps, _| steps.wake());
     }
 
+    /// Whether its thread would wait for the writes of streams that were dropped.
+    pub(super) fn is_finishing(&self) -> bool {
+        self.world.control.phase() != Phase::Ending && self.io.is_finishing()
+    }
+
     /// Takes the completions that its loop has left, as a processor's thread does: those of requests whose futures were
     /// dropped last.
     pub(super) fn reclaim(&self) {

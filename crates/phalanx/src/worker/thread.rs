@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use phalanx_core::ProcessorBuilder;
+use phalanx_core::{Phase, ProcessorBuilder};
 use phalanx_driver::{Config, DriverKind};
 
 use super::thread_scope::ThreadScope;
@@ -104,7 +104,8 @@ impl WorkerThread<'_> {
         let (operations, timers) = (processor.live(), processor.timers());
         // Drop order: the processor's operations, their requests, the driver.
         drop(processor);
-        let settled = io.settle(SETTLING).map_err(RunError::Driver);
+        let is_ending = || control.phase() == Phase::Ending;
+        let settled = io.settle(is_ending, SETTLING).map_err(RunError::Driver);
         let left = Leaks { operations, timers, ..io.left() };
         started.and(settled).map(|()| left)
     }

@@ -1,0 +1,58 @@
+//! The end of all requests, after the processor's operations.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::{Entry, FINISH_LIMIT, Io, State};
+
+/// The time between two looks at whether a program that drains is ended.
+const REAP_INTERVAL: Duration = Duration::from_millis(100);
+
+fn finishes(state: &State) -> bool {
+    matches!(state, State::Finishing(_))
+}
+
+impl Io {
+    /// Ends all requests after the processor's end, including those whose futures moved to another processor. Writes of
+    /// streams that were dropped complete, unless the program `is_ending`, for at most [`FINISH_LIMIT`]. All others are
+    /// cancelled. Waits up to `timeout` for their completions, because until then the kernel uses their buffers.
+    pub(crate) fn settle(&self, is_ending: impl Fn() -> bool, timeout: Duration) -> io::Result<()> {
+        self.closed.set(true);
+        self.sends_at_once.set(0);
+        self.abandon_each(|state| !finishes(state));
+        self.reap_while(FINISH_LIMIT, |state| finishes(state) && !is_ending())?;
+        self.abandon_each(finishes);
+        self.reclaim(timeout)
+    }
+
+    fn abandon_each(&self, which: impl Fn(&State) -> bool) {
+        let wanted = |(key, entry): (usize, &Entry)| which(&entry.state).then_some(key);
+        let keys: Vec<_> = self.requests.borrow().iter().filter_map(wanted).collect();
+        keys.into_iter().for_each(|key| self.abandon(key));
+    }
+
+    /// Waits up to `timeout` for the completions of all requests whose futures were dropped.
+    pub(crate) fn reclaim(&self, timeout: Duration) -> io::Result<()> {
+        self.reap_while(timeout, |state| matches!(state, State::Abandoned | State::Finishing(_)))
+    }
+
+    /// Takes completions while any request `is_awaited`, for at most `timeout`.
+    fn reap_while(&self, timeout: Duration, is_awaited: impl Fn(&State) -> bool) -> io::Result<()> {
+        let deadline = Instant::now() + timeout;
+        while self.requests.borrow().iter().any(|(_, entry)| is_awaited(&entry.state)) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.driver.borrow_mut().park(Some(left.min(REAP_INTERVAL)))?;
+            self.reap()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the write of a stream that was dropped is in progress.
+    #[cfg(feature = "sim")]
+    pub(crate) fn is_finishing(&self) -> bool {
+        self.requests.borrow().iter().any(|(_, entry)| finishes(&entry.state))
+    }
+}
