@@ -1,14 +1,18 @@
 //! Metrics of messages and clients, in addition to the runtime's metrics of operations.
 
+use std::sync::Arc;
+
 use phalanx::Runtime;
 use phalanx::metrics::{Counter, Family, Gauge};
 
+use crate::access::NODE_CLIENTS;
 use crate::content::path::path;
 use crate::events::EventLog;
 use crate::events::drops::Drops;
 use crate::listen::metrics::ListenerFamilies;
 use crate::model::subscribers::Subscribers;
 use crate::model::trie::Trie;
+use crate::peers::Peers;
 
 /// Approximate memory of a subscription with this key, in bytes, if it shares no topic level: in its session,
 /// in the topic tree, and in the index of filters.
@@ -19,7 +23,7 @@ pub(crate) fn cost(key: &str) -> usize {
 }
 
 /// The broker's counters and gauges. Each is updated once per cohort or per connection.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Counters {
     pub(crate) connections: Counter,
     pub(crate) logins_rejected: Counter,
@@ -42,6 +46,8 @@ pub(crate) struct Counters {
     pub(crate) inflight: Family<Gauge>,
     pub(crate) listeners: ListenerFamilies,
     pub(crate) bridges: ListenerFamilies,
+    /// The state of the cluster, if this broker is a node of one.
+    pub(crate) peers: Option<Arc<Peers>>,
 }
 
 impl Counters {
@@ -85,19 +91,31 @@ impl Counters {
             ),
             listeners: ListenerFamilies::new(),
             bridges: ListenerFamilies::of_bridges(),
+            peers: None,
         }
     }
 
-    /// Counts a new subscription with this key.
-    pub(crate) fn subscribed(&self, key: &str) {
+    /// Counts a new subscription of a client with this key, and announces it to the cluster.
+    pub(crate) fn subscribed(&self, client: &str, key: &str) {
         self.subscriptions.add(1);
         self.subscription_bytes.add(cost(key) as i64);
+        if let Some(peers) = self.peers_of(client) {
+            peers.interest.add(key);
+        }
     }
 
-    /// Counts the end of a subscription with this key.
-    pub(crate) fn unsubscribed(&self, key: &str) {
+    /// Counts the end of a subscription of a client with this key.
+    pub(crate) fn unsubscribed(&self, client: &str, key: &str) {
         self.subscriptions.add(-1);
         self.subscription_bytes.add(-(cost(key) as i64));
+        if let Some(peers) = self.peers_of(client) {
+            peers.interest.remove(key);
+        }
+    }
+
+    /// The cluster, for subscriptions of this node's clients.
+    fn peers_of(&self, client: &str) -> Option<&Peers> {
+        self.peers.as_deref().filter(|_| !client.starts_with(NODE_CLIENTS))
     }
 
     /// Registers all with the runtime's metrics.
@@ -118,6 +136,10 @@ impl Counters {
                 .fold(runtime, Runtime::register_gauge);
         let runtime =
             [queued, queued_bytes, inflight].into_iter().fold(runtime, Runtime::register_gauges);
-        bridges.show(listeners.show(runtime))
+        let runtime = bridges.show(listeners.show(runtime));
+        match &self.peers {
+            Some(peers) => peers.status.show(runtime),
+            None => runtime,
+        }
     }
 }

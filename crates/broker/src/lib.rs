@@ -22,6 +22,7 @@
 mod access;
 mod admin;
 mod bridge;
+mod cluster;
 mod config;
 mod connection;
 mod content;
@@ -29,10 +30,12 @@ mod context;
 mod counters;
 mod durable;
 mod events;
+mod lane;
 mod limits;
 mod link;
 mod listen;
 mod model;
+mod peers;
 mod requests;
 mod routing;
 mod serve;
@@ -45,8 +48,8 @@ mod transport;
 mod wire;
 
 pub use config::{
-    Bridge, BridgeTls, BridgeTopic, Config, ConfigError, Direction, Limits, LogConfig, Origins,
-    Remote, RuntimeConfig, Security, Tls, WhenFull,
+    Bridge, BridgeTls, BridgeTopic, Cluster, Config, ConfigError, Direction, Limits, LogConfig,
+    NatsServer, Origins, Remote, RuntimeConfig, Security, Tls, WhenFull,
 };
 pub use events::{EventClass, LogFormat};
 pub use listen::{Listen, Scheme};

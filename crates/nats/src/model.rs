@@ -2,12 +2,11 @@
 //! between its clients, by filters and queue groups. It has no accounts, no clusters, no streams and no TLS, and does
 //! not close slow clients but drops their messages.
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use phalanx::net::{IoTimeout, Listener, Stream};
-use phalanx::sync::Notify;
+use phalanx::sync::oneshot;
 use phalanx::{SharedStage, select};
 
 use crate::codec::{Bounds, Frame};
@@ -17,22 +16,23 @@ use crate::subject::matches;
 /// Maximum size of unsent frames for a client, in bytes.
 const MAX_UNSENT: usize = 16 << 20;
 
-/// A model of a server. It belongs to one processor.
+/// A model of a server, on all processors.
 #[derive(Clone, Default)]
-pub struct ModelServer(Rc<Model>);
+pub struct ModelServer(Arc<Mutex<Model>>);
 
 #[derive(Default)]
 struct Model {
-    clients: RefCell<BTreeMap<u64, Rc<Peer>>>,
-    next: Cell<u64>,
+    clients: BTreeMap<u64, Peer>,
+    next: u64,
 }
 
+/// A client.
 #[derive(Default)]
 struct Peer {
-    subscriptions: RefCell<BTreeMap<u64, (String, Option<String>)>>,
-    out: RefCell<Vec<u8>>,
-    filled: Notify,
-    cut: Notify,
+    /// Filters and queue groups, by number.
+    subscriptions: BTreeMap<u64, (String, Option<String>)>,
+    out: Vec<u8>,
+    wake: Option<oneshot::Sender<()>>,
 }
 
 impl ModelServer {
@@ -51,17 +51,17 @@ impl ModelServer {
 
     /// Closes the connections of all clients, as a restart does. Returns their number.
     pub fn cut(&self) -> usize {
-        let clients = self.0.clients.borrow().clone();
-        for peer in clients.values() {
-            peer.cut.notify();
-        }
+        let mut model = self.lock();
+        let clients = std::mem::take(&mut model.clients);
+        // Dropping a sender wakes the operation that sends, which finds that its client is gone.
         clients.len()
     }
 
+    fn lock(&self) -> MutexGuard<'_, Model> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn serve(&self, stream: Stream) {
-        let number = self.0.next.get();
-        self.0.next.set(number + 1);
-        let peer = Rc::new(Peer::default());
         let info = Info {
             version: "2.9.0".into(),
             headers: true,
@@ -69,14 +69,20 @@ impl ModelServer {
             ..Info::default()
         };
         let json = serde_json::to_string(&info).unwrap_or_default();
-        Frame::Info(&json).encode(&mut peer.out.borrow_mut());
-        self.0.clients.borrow_mut().insert(number, peer.clone());
-        let both = select(self.read(&stream, &peer), send(&stream, &peer));
-        select(both, peer.cut.notified()).await;
-        self.0.clients.borrow_mut().remove(&number);
+        let mut peer = Peer::default();
+        peer.append(Frame::Info(&json));
+        let number = {
+            let mut model = self.lock();
+            model.next += 1;
+            let number = model.next;
+            model.clients.insert(number, peer);
+            number
+        };
+        select(self.read(&stream, number), self.send(&stream, number)).await;
+        self.lock().clients.remove(&number);
     }
 
-    async fn read(&self, stream: &Stream, peer: &Peer) {
+    async fn read(&self, stream: &Stream, number: u64) {
         let mut input = Vec::new();
         while let Ok(1..) = stream.read(&mut input, IoTimeout::NONE.until_shutdown()).await {
             let (bounds, mut done) = (Bounds::of_payload(Self::MAX_PAYLOAD), 0);
@@ -84,36 +90,66 @@ impl ModelServer {
                 Ok(decoded) => decoded,
                 Err(_) => return,
             } {
-                match frame {
-                    Frame::Ping => peer.append(Frame::Pong),
-                    Frame::Subscribe { subject, queue, id } => {
-                        let own = (subject.to_owned(), queue.map(str::to_owned));
-                        peer.subscriptions.borrow_mut().insert(id, own);
-                    }
-                    Frame::Unsubscribe { id, .. } => {
-                        peer.subscriptions.borrow_mut().remove(&id);
-                    }
-                    Frame::Publish { subject, reply, headers, payload } => {
-                        self.publish(subject, |id| Frame::Message {
-                            subject,
-                            id,
-                            reply,
-                            headers,
-                            payload,
-                        });
-                    }
-                    _ => (),
-                }
+                self.lock().take(number, frame);
                 done += length;
             }
             input.drain(..done);
         }
     }
 
-    fn publish<'a>(&self, subject: &str, frame: impl Fn(u64) -> Frame<'a>) {
+    async fn send(&self, stream: &Stream, number: u64) {
+        loop {
+            let filled = {
+                let mut model = self.lock();
+                let Some(peer) = model.clients.get_mut(&number) else { return };
+                let (sender, receiver) = oneshot::shared();
+                peer.wake = Some(sender);
+                match peer.out.is_empty() {
+                    true => Err(receiver),
+                    false => Ok(std::mem::take(&mut peer.out)),
+                }
+            };
+            match filled {
+                Ok(bytes) => {
+                    let written = stream.write(bytes, IoTimeout::NONE.until_shutdown());
+                    if written.await.is_err() {
+                        return;
+                    }
+                }
+                Err(receiver) => drop(receiver.await),
+            }
+        }
+    }
+}
+
+impl Model {
+    /// Processes a frame of a client.
+    fn take(&mut self, number: u64, frame: Frame<'_>) {
+        match frame {
+            Frame::Publish { subject, reply, headers, payload } => {
+                let message = |id| Frame::Message { subject, id, reply, headers, payload };
+                self.publish(subject, message);
+            }
+            frame => {
+                let Some(peer) = self.clients.get_mut(&number) else { return };
+                match frame {
+                    Frame::Ping => peer.append(Frame::Pong),
+                    Frame::Subscribe { subject, queue, id } => {
+                        let own = (subject.to_owned(), queue.map(str::to_owned));
+                        peer.subscriptions.insert(id, own);
+                    }
+                    Frame::Unsubscribe { id, .. } => drop(peer.subscriptions.remove(&id)),
+                    _ => (),
+                }
+            }
+        }
+    }
+
+    fn publish<'a>(&mut self, subject: &str, frame: impl Fn(u64) -> Frame<'a>) {
         let mut groups = Vec::new();
-        for peer in self.0.clients.borrow().values() {
-            for (id, (filter, queue)) in &*peer.subscriptions.borrow() {
+        for peer in self.clients.values_mut() {
+            let subscriptions = std::mem::take(&mut peer.subscriptions);
+            for (id, (filter, queue)) in &subscriptions {
                 if !matches(filter, subject) {
                     continue;
                 }
@@ -123,30 +159,20 @@ impl ModelServer {
                     }
                     groups.push(queue.clone());
                 }
-                if peer.out.borrow().len() < MAX_UNSENT {
+                if peer.out.len() < MAX_UNSENT {
                     peer.append(frame(*id));
                 }
             }
+            peer.subscriptions = subscriptions;
         }
     }
 }
 
 impl Peer {
-    fn append(&self, frame: Frame<'_>) {
-        frame.encode(&mut self.out.borrow_mut());
-        self.filled.notify();
-    }
-}
-
-async fn send(stream: &Stream, peer: &Peer) {
-    loop {
-        if peer.out.borrow().is_empty() {
-            peer.filled.notified().await;
-            continue;
-        }
-        let bytes = peer.out.take();
-        if stream.write(bytes, IoTimeout::NONE.until_shutdown()).await.is_err() {
-            return;
+    fn append(&mut self, frame: Frame<'_>) {
+        frame.encode(&mut self.out);
+        if let Some(wake) = self.wake.take() {
+            wake.send(());
         }
     }
 }

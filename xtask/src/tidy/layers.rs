@@ -48,6 +48,7 @@ const ALLOWED: &Table = &[
             "guard",
             "matcher",
             "mqtt",
+            "nats",
             "phalanx",
             "service",
             "store",

@@ -20,6 +20,9 @@ use crate::events::drops::Dropped;
 /// The prefix of the client identifiers of bridges. No other client may have such an identifier.
 pub(crate) const BRIDGE_CLIENTS: &str = "$bridge/";
 
+/// The prefix of the client identifiers of other nodes of the cluster. No client may have such an identifier.
+pub(crate) const NODE_CLIENTS: &str = "$cluster/";
+
 /// The owner of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
@@ -39,9 +42,14 @@ impl Identity {
         Dropped { topic, client, user, is_publisher: true, origin: Some(origin) }
     }
 
-    /// Whether this is a bridge of this broker, which access rules do not restrict.
-    pub(crate) fn is_bridge(&self) -> bool {
-        self.client.starts_with(BRIDGE_CLIENTS)
+    /// Whether this is another node of the cluster.
+    pub(crate) fn is_node(&self) -> bool {
+        self.client.starts_with(NODE_CLIENTS)
+    }
+
+    /// Whether this is a bridge of this broker or another node, which access rules do not restrict.
+    fn is_internal(&self) -> bool {
+        self.client.starts_with(BRIDGE_CLIENTS) || self.is_node()
     }
 
     fn subject(&self) -> Subject<'_> {
@@ -103,7 +111,7 @@ impl Policy {
         }
         match &self.rules {
             None => true,
-            Some(rules) => rules.may_publish(identity.subject(), topic) || identity.is_bridge(),
+            Some(rules) => rules.may_publish(identity.subject(), topic) || identity.is_internal(),
         }
     }
 
@@ -112,7 +120,7 @@ impl Policy {
         let Some(rules) = &self.rules else { return Some(Covered(0)) };
         match rules.may_subscribe(identity.subject(), filter) {
             Coverage::All => Some(Covered(self.version)),
-            _ if identity.is_bridge() => Some(Covered(self.version)),
+            _ if identity.is_internal() => Some(Covered(self.version)),
             Coverage::Some => Some(Covered::UNKNOWN),
             Coverage::None => None,
         }
@@ -127,7 +135,7 @@ impl Policy {
     #[cold]
     fn check_rules(&self, identity: &Identity, topic: &str) -> bool {
         let may = |rules: &Rules| rules.may_receive(identity.subject(), topic);
-        self.rules.as_ref().is_none_or(may) || identity.is_bridge()
+        self.rules.as_ref().is_none_or(may) || identity.is_internal()
     }
 
     /// Authenticates a client by the user name and password of its CONNECT. Returns `None` for a client without a user

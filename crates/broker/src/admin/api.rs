@@ -51,6 +51,10 @@ async fn handle(context: &Context, request: &AdminRequest) -> Outcome {
         ("GET", "/api/client") => clients::describe(context, &query).await,
         ("DELETE", "/api/client") => clients::disconnect(context, &query).await,
         ("GET", "/api/bridges") => Ok(json!({ "bridges": context.bridges.views(now()) })),
+        ("GET", "/api/cluster") => match &context.counters.peers {
+            Some(peers) => Ok(json!(peers.status.view(now()))),
+            None => Err(Failure::missing("this broker is not a node of a cluster")),
+        },
         ("GET", "/api/bans") => Ok(clients::bans(context)),
         ("POST", "/api/bans") => clients::ban(context, &request.body).await,
         ("DELETE", "/api/bans") => clients::unban(context, &query),

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use phalanx::time::now;
+use phalanx_mqtt::Reason;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -60,7 +61,8 @@ pub(super) async fn describe(context: &Context, query: &Query) -> Outcome {
 pub(super) async fn disconnect(context: &Context, query: &Query) -> Outcome {
     let client = query.required("client")?.to_owned();
     let found = if query.flag("session") {
-        let ended = context.stages.sessions.end_session(client, context.stages.routing).await;
+        let (stages, reason) = (context.stages, Reason::ADMINISTRATIVE_ACTION);
+        let ended = stages.sessions.end_session(client, reason, stages.routing).await;
         ended.map_err(|_| Failure::busy(BUSY))?
     } else {
         kick(context, Kick::Client(client)).await? > 0

@@ -93,7 +93,8 @@ impl Local {
     /// Ends the session of a removed bridge.
     pub(super) async fn end(&self) {
         let sessions = self.context.stages.sessions;
-        let ended = sessions.end_session(self.client.to_string(), self.context.stages.routing);
+        let (client, routing) = (self.client.to_string(), self.context.stages.routing);
+        let ended = sessions.end_session(client, Reason::ADMINISTRATIVE_ACTION, routing);
         // While the broker is full, the session stays until the next start.
         let _ = ended.await;
     }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use phalanx::select;
 use phalanx::shutdown::draining;
 use phalanx::task::Either;
+use phalanx_mqtt::Reason;
 
 use crate::access::BRIDGE_CLIENTS;
 use crate::bridge::supervisor::{Handle, supervise};
@@ -79,7 +80,8 @@ async fn end_removed(context: &Context, settings: &SharedSettings, partition: us
         let name = client.strip_prefix(BRIDGE_CLIENTS).unwrap_or_default();
         if config.bridges.iter().all(|bridge| bridge.name != name) {
             // If the broker is full, the session stays until the next start.
-            let _ = stages.sessions.end_session(client.to_string(), stages.routing).await;
+            let reason = Reason::ADMINISTRATIVE_ACTION;
+            let _ = stages.sessions.end_session(client.to_string(), reason, stages.routing).await;
         }
     }
 }

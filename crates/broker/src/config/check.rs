@@ -59,6 +59,7 @@ impl Config {
         let large = range.contains(&limits.packet_size) && limits.packet_size > most;
         wrong(self.persistence_dir.is_some() && large, "max-packet-size", &what);
         errors.extend(self.check_bridges());
+        errors.extend(self.cluster.check());
         errors.extend(self.runtime.check());
         errors
     }

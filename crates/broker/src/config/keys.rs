@@ -20,6 +20,7 @@ impl Keys for Config {
             ephemeral,
             limits,
             bridges,
+            cluster,
             system_interval,
             log,
             runtime,
@@ -44,6 +45,7 @@ impl Keys for Config {
         security.keys(pass);
         limits.keys(pass);
         log.keys(pass);
+        cluster.keys(pass);
         pass.list("bridge", bridges, Bridge::default);
         pass.table("runtime", runtime);
     }

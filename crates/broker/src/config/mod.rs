@@ -2,6 +2,7 @@
 
 pub(crate) mod bridge;
 mod check;
+pub(crate) mod cluster;
 mod keys;
 mod reload;
 mod unavailable;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use bridge::{Bridge, BridgeTls, BridgeTopic, Direction, Remote};
+pub use cluster::{Cluster, NatsServer};
 pub use phalanx_config::{ConfigError, Origins};
 pub use phalanx_service::RuntimeConfig;
 use phalanx_tls::Source;
@@ -54,6 +56,8 @@ pub struct Config {
     pub limits: Limits,
     /// Connections to other brokers.
     pub bridges: Vec<Bridge>,
+    /// The cluster that this broker is a node of.
+    pub cluster: Cluster,
     /// Interval between publications below `$SYS/broker`; zero disables them.
     pub system_interval: Duration,
     /// The event log.
@@ -247,6 +251,7 @@ impl Config {
             ephemeral: false,
             limits: Limits::default(),
             bridges: Vec::new(),
+            cluster: Cluster::default(),
             system_interval: Duration::from_secs(10),
             log: LogConfig::default(),
             runtime: RuntimeConfig::default(),

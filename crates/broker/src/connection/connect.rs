@@ -5,18 +5,19 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::net::IoTimeout;
-use phalanx::time::now;
+use phalanx::time::{now, time_of_day};
 use phalanx_mqtt::{
     ConnAck, Connect, Error, Frame, Kind, Packet, Properties, Property, PropertyBuffer, Reason,
     Version, topic,
 };
 
-use crate::access::{BRIDGE_CLIENTS, Identity, Login};
+use crate::access::{BRIDGE_CLIENTS, Identity, Login, NODE_CLIENTS};
 use crate::config::Limits;
 use crate::connection::logging;
 use crate::connection::sender::send;
 use crate::context::Context;
 use crate::events::Line;
+use crate::events::drops::{DropReason, Dropped};
 use crate::limits::peer::Peer;
 use crate::model::client_key::ClientKey;
 use crate::model::message::{self, Message};
@@ -222,6 +223,11 @@ pub(super) async fn accept_client(
             return None;
         }
     };
+    if let Some(peers) = &context.counters.peers
+        && !peers.claims.add(&identity.client, time_of_day())
+    {
+        context.counters.drops.add(DropReason::ClusterClaim, 1, Dropped::default);
+    }
     let peer = Rc::new(peer);
     let outbox = begin(&stream, context, (&identity, &opened), (version, most), &peer, |line| {
         line.plain("version", logging::version(version));
@@ -323,6 +329,12 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRequest, Refu
         return refuse(
             Reason::CLIENT_IDENTIFIER_NOT_VALID,
             "client identifiers that begin with $bridge/ are those of bridges",
+        );
+    }
+    if connect.client_id.starts_with(NODE_CLIENTS) {
+        return refuse(
+            Reason::CLIENT_IDENTIFIER_NOT_VALID,
+            "client identifiers that begin with $cluster/ are those of other nodes",
         );
     }
     let assigned = connect.client_id.is_empty();

@@ -11,7 +11,8 @@ use crate::events::Origin;
 use crate::events::drops::{DropReason, Drops};
 use crate::events::traces::Passing;
 use crate::model::client_key::ClientKey;
-use crate::model::message::{self, Message};
+use crate::model::group_id::SYNC_ID;
+use crate::model::message::{self, Message, Source};
 use crate::model::message_pool;
 use crate::model::trie::is_shallow;
 
@@ -67,7 +68,10 @@ impl Publishing {
         publish: &Publish<'_>,
         (policy, identity, origin, drops): (&Policy, &Identity, Origin, &Drops),
     ) -> Result<(), End> {
-        let mut alias = None;
+        let (mut alias, mut source) = (None, Source::Here);
+        if identity.is_node() {
+            source = Source::Node;
+        }
         // User properties are forwarded without inspection.
         let others = match publish.properties.are_user() {
             true => Properties::NONE,
@@ -76,6 +80,12 @@ impl Publishing {
         for property in others {
             match property {
                 Property::TopicAlias(number) => alias = Some(usize::from(number)),
+                Property::SubscriptionIdentifier(SYNC_ID) if identity.is_node() => {
+                    source = Source::Retained;
+                }
+                Property::SubscriptionIdentifier(group) if identity.is_node() => {
+                    source = Source::Group(group);
+                }
                 Property::SubscriptionIdentifier(_) => {
                     let what = "a PUBLISH from a client has a subscription identifier";
                     return Err(End::Because(Reason::PROTOCOL_ERROR, what));
@@ -141,7 +151,12 @@ impl Publishing {
             let passing = Passing { topic, payload: publish.payload, qos, retain };
             traces.record("received", &identity.client, Some(passing));
         }
-        let message = message_pool::get(publish, topic, self.session, now());
+        let mut message = message_pool::get(publish, topic, self.session, now());
+        if source != Source::Here
+            && let Some(own) = Arc::get_mut(&mut message)
+        {
+            own.source = source;
+        }
         self.bytes += message.size();
         self.messages.push(message);
         self.deliveries.push(publish.delivery);

@@ -88,6 +88,12 @@ impl Connection {
         if !all.is_empty() {
             self.subscribe_chunk(all, &mut reasons).await?;
         }
+        // No message that is published after the response may miss this client.
+        if let Some(peers) =
+            self.context.counters.peers.clone().filter(|_| !self.identity.is_node())
+        {
+            peers.interest.settled(self.context.config.cluster.timeout).await;
+        }
         let mut buffer = PropertyBuffer::new();
         let properties = self.reason(&mut buffer, &why);
         let ack = SubAck { id: subscribe.id, reasons: &reasons, properties };

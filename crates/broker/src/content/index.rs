@@ -16,6 +16,7 @@ use phalanx_matcher::{Attribute, Event, Filter, Index, Matches, Options, Snapsho
 
 use crate::content::attributes::{Attributes, ByName};
 use crate::content::parse::{Content, NUMBER};
+use crate::model::group_id::group_id;
 use crate::model::message::Message;
 use crate::model::subscribers::{ClientIndex, Group, Subscription};
 
@@ -111,7 +112,7 @@ impl ContentIndex {
         let owner = match group {
             None => Owner::Client(client, own),
             Some(name) => {
-                let mut group = Group::new(name);
+                let mut group = Group::new(name, group_id(&key.1));
                 group.add(client, own);
                 Owner::Group(group)
             }

@@ -119,15 +119,22 @@ pub(crate) fn parse(filter: &str, own: PacketFilter<'_>) -> Result<ParsedSubscri
     Ok(ParsedSubscription { key: key(filter, own), content })
 }
 
+/// The parts of a key: the topic filter as written, and the user properties of its SUBSCRIBE: whether the payload is
+/// tested, and the filter.
+pub(crate) fn key_parts(key: &str) -> (&str, bool, Option<&str>) {
+    let mut parts = key.splitn(3, KEY_SEPARATOR);
+    let filter = parts.next().unwrap_or_default();
+    let json = parts.next() == Some(JSON);
+    (filter, json, parts.next())
+}
+
 /// Parses the key of an existing subscription.
 ///
 /// # Errors
 /// As [`parse`].
 pub(crate) fn parse_key(key: &str) -> Result<ParsedSubscription, String> {
-    let mut parts = key.splitn(3, KEY_SEPARATOR);
-    let filter = parts.next().unwrap_or_default();
-    let json = parts.next() == Some(JSON);
-    parse(filter, PacketFilter { text: parts.next(), json })
+    let (filter, json, text) = key_parts(key);
+    parse(filter, PacketFilter { text, json })
 }
 
 #[cfg(test)]

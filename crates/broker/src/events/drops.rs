@@ -105,6 +105,10 @@ reasons! {
     BridgeRefused = "bridge_refused", Messages, "of a bridge, and refused by the remote broker";
     BridgeInvalid = "bridge_invalid", Messages,
         "of a bridge, with a topic or content that the receiving broker rejects";
+    ClusterClaim = "cluster_claim", Messages,
+        "for the other nodes, about clients that connected, because too many of these wait";
+    ClusterNoMember = "cluster_no_member", Messages,
+        "from another node, for a shared subscription that has no member here any more";
     Will = "will", Messages, "the broker had no capacity to publish a will";
     ConnectionLimit = "connection_limit", Connections,
         "closed without a response, because the limit is reached (max-connections)";

@@ -46,11 +46,26 @@ pub(crate) struct Message {
     expires: Option<Duration>,
     /// The publisher; `None` for the broker's own messages and wills.
     pub(crate) from: Option<ClientKey>,
+    /// Where the message came from, as far as it decides who gets it.
+    pub(crate) source: Source,
     /// For a QoS 2 message of a client: the ID of its session in the journal, 0 if not persistent, and its
     /// packet identifier.
     pub(crate) begun: Option<(u64, PacketId)>,
     /// The ID in the journal; 0 if not stored. Written by the router only.
     number: AtomicU64,
+}
+
+/// Where a message came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A client of this node, or this node.
+    Here,
+    /// Another node, which has forwarded it to all that want it: for the subscriptions of this node's clients.
+    Node,
+    /// Another node, for one member of the group with this number.
+    Group(u32),
+    /// Another node, which retains it: for a topic without a retained message.
+    Retained,
 }
 
 /// The stored fields of a message.
@@ -81,6 +96,7 @@ impl Message {
             is_invalid: false,
             expires: None,
             from: None,
+            source: Source::Here,
             begun: None,
             number: AtomicU64::new(0),
         };
@@ -115,6 +131,7 @@ impl Message {
         self.qos = publish.delivery.qos();
         self.retain = publish.retain;
         self.from = Some(from);
+        self.source = Source::Here;
         self.begun = match publish.delivery {
             Delivery::ExactlyOnce(id) => Some((durable_id, id)),
             _ => None,
@@ -139,6 +156,7 @@ impl Message {
             is_invalid: check(stored.topic, stored.properties, stored.payload).is_err(),
             expires,
             from: None,
+            source: Source::Here,
             begun: None,
             number: AtomicU64::new(number),
         }
@@ -194,6 +212,7 @@ impl Message {
             is_invalid: false,
             expires,
             from: None,
+            source: Source::Here,
             begun: None,
             number: AtomicU64::new(0),
         }
@@ -210,6 +229,7 @@ impl Message {
             is_invalid: false,
             expires: None,
             from: None,
+            source: Source::Here,
             begun: None,
             number: AtomicU64::new(0),
         }
@@ -292,7 +312,11 @@ fn pass_on(
     let own = |property: &Property<'_>| {
         matches!(
             property,
-            Property::TopicAlias(_) | Property::MessageExpiry(_) | Property::WillDelay(_)
+            Property::TopicAlias(_)
+                | Property::MessageExpiry(_)
+                | Property::WillDelay(_)
+                // Only other nodes of the cluster send it.
+                | Property::SubscriptionIdentifier(_)
         )
     };
     if !properties.iter().any(|property| own(&property)) {

@@ -26,6 +26,8 @@ type Members = IndexMap<ClientIndex, Subscription, foldhash::fast::RandomState>;
 /// Clients of a shared subscription.
 pub(crate) struct Group {
     name: Box<str>,
+    /// Its number in messages between the nodes of a cluster.
+    pub(crate) id: u32,
     members: Members,
     /// The next member to receive a message.
     next: Cell<usize>,
@@ -52,14 +54,16 @@ impl Subscribers {
     /// Adds a subscription. Returns whether it replaces one of the client.
     pub(crate) fn add(
         &mut self,
-        group: Option<&str>,
+        group: Option<(&str, u32)>,
         client: ClientIndex,
         subscription: Subscription,
     ) -> bool {
-        let Some(name) = group else { return self.each.insert(client, subscription).is_some() };
+        let Some((name, id)) = group else {
+            return self.each.insert(client, subscription).is_some();
+        };
         let at = self.groups.iter().position(|group| *group.name == *name);
         let at = at.unwrap_or_else(|| {
-            self.groups.push(Group::new(name));
+            self.groups.push(Group::new(name, id));
             self.groups.len() - 1
         });
         self.groups[at].add(client, subscription)
@@ -102,8 +106,8 @@ impl Subscribers {
 }
 
 impl Group {
-    pub(crate) fn new(name: &str) -> Self {
-        Self { name: name.into(), members: Members::default(), next: Cell::new(0) }
+    pub(crate) fn new(name: &str, id: u32) -> Self {
+        Self { name: name.into(), id, members: Members::default(), next: Cell::new(0) }
     }
 
     /// Adds a member. Returns whether it existed, so that only its options changed.

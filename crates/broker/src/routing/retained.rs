@@ -67,6 +67,17 @@ impl Retained {
         Ok(())
     }
 
+    /// Whether a topic has a message.
+    pub(crate) fn has(&mut self, topic: &str) -> bool {
+        self.messages.get_mut(topic).is_some()
+    }
+
+    /// Whether `message` decides what its topic retains: it is retained, or has removed the one before.
+    pub(crate) fn is_current(&mut self, message: &Arc<Message>) -> bool {
+        let kept = self.messages.get_mut(&message.topic);
+        kept.is_none_or(|kept| Arc::ptr_eq(kept, message))
+    }
+
     /// Retains a recovered message regardless of limits.
     pub(crate) fn restore(&mut self, message: Arc<Message>) {
         self.put(message);

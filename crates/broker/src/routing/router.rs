@@ -1,5 +1,6 @@
 //! The router: the table of subscriptions and retained messages.
 
+mod receivers;
 mod send_retained;
 
 use std::cell::Cell;
@@ -16,14 +17,16 @@ use crate::content::index::{ContentIndex, Owner};
 use crate::content::path::{has_content, path};
 use crate::durable::recovery::RecoveredRoutes;
 use crate::durable::{Lsn, Wal};
-use crate::events::drops::{DropReason, Dropped, Drops};
+use crate::events::drops::{DropReason, Drops};
 use crate::model::client_key::ClientKey;
-use crate::model::delivery::{DeliveryBatch, How, Identifiers};
-use crate::model::message::Message;
-use crate::model::subscribers::{ClientIndex, Group, Subscribers, Subscription};
+use crate::model::delivery::DeliveryBatch;
+use crate::model::group_id::group_id;
+use crate::model::message::{Message, Source};
+use crate::model::subscribers::{ClientIndex, Subscribers, Subscription};
 use crate::model::trie::Trie;
 use crate::requests::{PendingRetained, Subscriber, SubscriptionRequest};
 use crate::routing::retained::Retained;
+use crate::routing::router::receivers::{RETAINING, choose, dropped, how, is_for};
 use crate::routing::router_wal::RouterWal;
 
 /// The table.
@@ -37,6 +40,8 @@ pub(crate) struct Router {
     content: ContentIndex,
     clients: Vec<Client>,
     free: Vec<ClientIndex>,
+    /// The other nodes of the cluster.
+    nodes: Vec<ClientIndex>,
     indices: HashMap<ClientKey, ClientIndex, foldhash::fast::RandomState>,
     /// The number of messages routed so far; identifies a message in [`Client::last`].
     routed: u64,
@@ -66,6 +71,8 @@ struct Client {
     online: bool,
     /// The ID of its session in the journal; 0 if not persistent.
     durable_id: u64,
+    /// Whether it is another node of the cluster.
+    is_node: bool,
     /// The last message delivered to it, and the index of the delivery: a message is delivered once, even if
     /// several subscriptions match.
     last: Cell<(u64, usize)>,
@@ -88,6 +95,7 @@ impl Router {
             content: ContentIndex::new(),
             clients: Vec::new(),
             free: Vec::new(),
+            nodes: Vec::new(),
             indices: HashMap::default(),
             routed: 0,
             found: Vec::new(),
@@ -134,7 +142,7 @@ impl Router {
         (room, all_reasons): (usize, &mut Vec<Reason>),
     ) -> usize {
         let Self { subscribers, retained, content, clients, found, alone, routed, .. } = self;
-        let Self { wal, durable, events_at_once, drops, .. } = self;
+        let Self { nodes, wal, durable, events_at_once, drops, .. } = self;
         let (keeps, is_full) = (wal.is_on(), wal.is_full());
         let before = all_reasons.len();
         all_reasons.resize(before + messages.len(), Reason::NO_MATCHING_SUBSCRIBERS);
@@ -151,6 +159,9 @@ impl Router {
                 continue;
             }
             if message.retain {
+                if message.source == Source::Retained && retained.has(&message.topic) {
+                    continue;
+                }
                 retained.sweep(now, |message| {
                     wal.forget(message);
                     drops.add(DropReason::RetainedExpired, 1, || dropped(message));
@@ -162,11 +173,20 @@ impl Router {
                 }
             }
             let n = n as u32;
+            let is_own = message.source == Source::Here;
+            if message.source == Source::Retained {
+                continue;
+            }
+            if message.retain && is_own {
+                found.extend(nodes.iter().map(|node| (n, *node, RETAINING)));
+            }
             // Encoded once with and once without the payload's fields, for all topic filters.
             let mut events = [None, None];
             subscribers.matching(&message.topic, |here| {
-                found.extend(here.each.iter().map(|(client, own)| (n, *client, *own)));
-                for group in &here.groups {
+                if !matches!(message.source, Source::Group(_)) {
+                    found.extend(here.each.iter().map(|(client, own)| (n, *client, *own)));
+                }
+                for group in here.groups.iter().filter(|group| is_for(message, group)) {
                     let chosen = choose(group, message, clients, policy);
                     alone.extend(chosen.map(|(client, own)| (n, client, own)));
                 }
@@ -181,9 +201,17 @@ impl Router {
         if asked > 0 {
             let before = found.len() + alone.len();
             content.answer(messages, |n, owner| match owner {
-                Owner::Client(client, own) => found.push((n, *client, *own)),
+                Owner::Client(client, own) => {
+                    if !matches!(messages[n as usize].source, Source::Group(_)) {
+                        found.push((n, *client, *own));
+                    }
+                }
                 Owner::Group(group) => {
-                    let chosen = choose(group, &messages[n as usize], clients, policy);
+                    let message = &messages[n as usize];
+                    if !is_for(message, group) {
+                        return;
+                    }
+                    let chosen = choose(group, message, clients, policy);
                     alone.extend(chosen.map(|(client, own)| (n, client, own)));
                 }
             });
@@ -199,6 +227,10 @@ impl Router {
             while let Some((_, client, own)) = found.next_if(|(at, ..)| *at as usize == n) {
                 let client = &clients[client as usize];
                 if own.options.no_local && message.from == Some(client.key) {
+                    continue;
+                }
+                // What came from a node has reached all that want it.
+                if client.is_node && message.source != Source::Here {
                     continue;
                 }
                 if !policy.may_receive(own.covered, &client.identity, &message.topic) {
@@ -238,8 +270,13 @@ impl Router {
                 }
                 batch.add(client.key, message, how(own, message));
             }
+            if matches!(message.source, Source::Group(_)) && reasons[n] != Reason::SUCCESS {
+                drops.add(DropReason::ClusterNoMember, 1, || dropped(message));
+            }
             if keeps && !reasons[n].is_failure() {
-                if message.retain {
+                if message.retain
+                    && (message.source != Source::Retained || retained.is_current(message))
+                {
                     wal.retain(message);
                 }
                 for (session, partition, at) in durable.drain(..) {
@@ -334,7 +371,10 @@ impl Router {
         let own = Subscription { options, identifier, covered };
         let here = self.subscribers.entry(path.filter, Subscribers::default);
         let existed = match &request.content {
-            None => here.add(path.group, client, own),
+            None => {
+                let group = path.group.map(|group| (group, group_id(&request.key)));
+                here.add(group, client, own)
+            }
             Some(content) => {
                 let numbered = here.number(content.json, || self.content.number());
                 let of = (client, path.group, &*request.key);
@@ -372,6 +412,7 @@ impl Router {
         self.unsubscribe(client, keys);
         if let Some(index) = self.indices.remove(&client) {
             self.free.push(index);
+            self.nodes.retain(|node| *node != index);
         }
     }
 
@@ -385,9 +426,10 @@ impl Router {
     fn index(&mut self, subscriber: Subscriber) -> ClientIndex {
         let Subscriber { key, durable_id, identity } = subscriber;
         *self.indices.entry(key).or_insert_with(|| {
-            let client =
-                Client { key, identity, online: true, durable_id, last: Cell::new((0, 0)) };
-            match self.free.pop() {
+            let is_node = identity.is_node();
+            let last = Cell::new((0, 0));
+            let client = Client { key, identity, online: true, durable_id, is_node, last };
+            let index = match self.free.pop() {
                 Some(index) => {
                     self.clients[index as usize] = client;
                     index
@@ -396,33 +438,11 @@ impl Router {
                     self.clients.push(client);
                     u32::try_from(self.clients.len() - 1).expect("fewer than 2³² clients")
                 }
+            };
+            if is_node {
+                self.nodes.push(index);
             }
+            index
         })
-    }
-}
-
-/// A message's description in the log.
-fn dropped(message: &Message) -> Dropped<'_> {
-    Dropped { topic: Some(&message.topic), ..Dropped::default() }
-}
-
-/// Chooses the member of a group that receives a message.
-fn choose(
-    group: &Group,
-    message: &Message,
-    clients: &[Client],
-    policy: &Policy,
-) -> Option<(ClientIndex, Subscription)> {
-    let client = |client: ClientIndex| &clients[client as usize];
-    let may = |index, covered| policy.may_receive(covered, &client(index).identity, &message.topic);
-    group.choose(group.turn(), may, |index| client(index).online)
-}
-
-/// The options of a delivery through one subscription.
-fn how(own: Subscription, message: &Message) -> How {
-    How {
-        qos: own.options.qos.min(message.qos),
-        retain: own.options.retain_as_published && message.retain,
-        identifiers: Identifiers::of(own.identifier),
     }
 }

@@ -25,6 +25,7 @@ use phalanx_tls::{CertificateError, Certificates, Clients, TlsStages};
 use crate::access::{self, Access};
 use crate::admin;
 use crate::bridge::manage;
+use crate::cluster::serve_cluster;
 use crate::config::Config;
 use crate::connection::accept::accept;
 use crate::context::stages::Stages;
@@ -37,6 +38,7 @@ use crate::limits::refused_logins::RefusedLogins;
 use crate::limits::settings::{Settings, SharedSettings};
 use crate::link::status::Bridges;
 use crate::listen::{Listen, Scheme};
+use crate::peers::Peers;
 use crate::serve::error::{ServeError, lines};
 use crate::serve::log::log;
 use crate::serve::reload::Reloader;
@@ -95,8 +97,10 @@ impl Broker {
         access: Access,
         (store, tls): (Option<(Store, RecoveredState)>, Option<OfTls>),
     ) -> Self {
+        let mut counters = Counters::new(EventLog::default());
+        counters.peers = config.cluster.is_on().then(Peers::new);
         let (counters, settings) = (
-            Arc::new(Counters::new(EventLog::default())),
+            Arc::new(counters),
             Arc::new(ArcSwap::from_pointee(Settings::new(config.clone(), None))),
         );
         let passwords = config.security.password_file.as_ref().map(|_| Passwords::declare(graph));
@@ -151,6 +155,11 @@ impl Broker {
         let processor = start.processor();
         // At the start no stage is full.
         let _ = stages.control.dispatch(move |_| manage(context, settings, processor));
+        if let Some(peers) = self.context.counters.peers.clone().filter(|_| processor == 0) {
+            let own = (self.context.clone(), self.settings.clone());
+            let cluster = (config.cluster.clone(), peers);
+            let _ = stages.control.dispatch(move |_| serve_cluster(own, cluster));
+        }
         if start.processor() == 0 && wal.is_enabled() {
             wal.begin();
             for partition in 0..config.runtime.workers {

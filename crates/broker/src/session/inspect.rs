@@ -142,12 +142,12 @@ impl Sessions {
     }
 
     /// Ends a session, connected or not. Returns whether it existed.
-    fn end_session(&mut self, client: &str, effects: &mut Effects) -> bool {
+    fn end_session(&mut self, client: &str, reason: Reason, effects: &mut Effects) -> bool {
         let Some(slot) = self.names.get(client).copied() else { return false };
         let Some(session) = self.at(slot) else { return false };
         if let Some(attachment) = &mut session.attachment {
             // The session ends with its connection.
-            attachment.ended = Some(Reason::ADMINISTRATIVE_ACTION);
+            attachment.ended = Some(reason);
             attachment.wake();
             session.expiry = 0;
             return true;
@@ -213,10 +213,11 @@ impl SessionStage {
     }
 
     /// Ends a session with its connection. Returns whether it existed.
-    pub(crate) fn end_session(self, client: String, routes: Routes) -> Call<bool> {
+    pub(crate) fn end_session(self, client: String, reason: Reason, routes: Routes) -> Call<bool> {
         self.0.call_partition(partition_of(&client, self.1), move |sessions| async move {
             let mut effects = Effects::default();
-            let existed = sessions.with(|sessions| sessions.end_session(&client, &mut effects));
+            let existed =
+                sessions.with(|sessions| sessions.end_session(&client, reason, &mut effects));
             self.apply_effects(&sessions, effects, routes).await;
             existed
         })

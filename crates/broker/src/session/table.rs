@@ -11,6 +11,7 @@ use phalanx::sync::oneshot;
 use phalanx_mqtt::{PropertyBuffer, Reason};
 use phalanx_store::{Entry as WalEntry, Record, SessionId};
 
+use crate::access::NODE_CLIENTS;
 use crate::counters::{Counters, cost};
 use crate::durable::recovery::RecoveredSessions;
 use crate::durable::{Lsn, Wal};
@@ -112,7 +113,8 @@ impl Sessions {
             let session = session.into_session();
             let number = session.number;
             table.load.change(SessionLoad::default(), session.load());
-            session.keys.iter().for_each(|key| table.counters.subscribed(key));
+            let client = &session.client_id;
+            session.keys.iter().for_each(|key| table.counters.subscribed(client, key));
             let slot = table.add(session);
             let key = Some(table.key(slot));
             pending_wills
@@ -184,7 +186,8 @@ impl Sessions {
         self.load.show();
         self.names.remove(&session.client_id);
         self.counters.sessions.add(-1);
-        session.keys.iter().for_each(|key| self.counters.unsubscribed(key));
+        let client = &session.client_id;
+        session.keys.iter().for_each(|key| self.counters.unsubscribed(client, key));
         if session.routed {
             effects.forget.push((key, session.keys.into_iter().collect()));
         }
@@ -304,6 +307,8 @@ impl Sessions {
             self.refused_subscriptions(key, requests.iter().flatten().count());
             return (vec![Reason::QUOTA_EXCEEDED; requests.len()], None);
         }
+        // A node has the subscriptions of all its clients.
+        let is_node = session.client_id.starts_with(NODE_CLIENTS);
         let (mut places, mut refused) = (HashMap::new(), 0);
         let mut file = |request: Result<SubscriptionRequest, Reason>| {
             let request = match request {
@@ -318,10 +323,10 @@ impl Sessions {
                 }
                 let bytes =
                     counters.subscription_bytes.get().max(0) as u64 + cost(&request.key) as u64;
-                if session.keys.len() >= most || bytes > most_bytes {
+                if session.keys.len() >= most && !is_node || bytes > most_bytes {
                     return Reason::QUOTA_EXCEEDED;
                 }
-                counters.subscribed(&request.key);
+                counters.subscribed(&session.client_id, &request.key);
                 session.shared += usize::from(is_shared(&request.key));
                 session.keys.insert(request.key.clone());
             }
@@ -365,7 +370,7 @@ impl Sessions {
         let mut remove = |key: &str| match session.keys.remove(key) {
             true => {
                 session.shared -= usize::from(is_shared(key));
-                counters.unsubscribed(key);
+                counters.unsubscribed(&session.client_id, key);
                 Reason::SUCCESS
             }
             false => Reason::NO_SUBSCRIPTION_EXISTED,
@@ -404,7 +409,7 @@ impl Sessions {
         for key in keys {
             if !session.keys.contains(&key) {
                 session.shared += usize::from(is_shared(&key));
-                counters.subscribed(&key);
+                counters.subscribed(&session.client_id, &key);
                 session.keys.insert(key);
             }
         }

@@ -15,6 +15,7 @@ use phalanx::net::IoTimeout;
 use phalanx::time::now;
 use phalanx_tls::Wire;
 
+use crate::lane::Lane;
 use crate::limits::peer::LINGER;
 use crate::link::Link;
 use crate::transport::outbox::Outbox;
@@ -28,6 +29,8 @@ pub(crate) enum Transport {
     WebSocket(Box<WebSocket>),
     /// The connection of a bridge to a remote broker.
     Link(Box<Link>),
+    /// The connection to another node of the cluster.
+    Lane(Rc<Lane>),
 }
 
 impl Transport {
@@ -38,6 +41,7 @@ impl Transport {
             Self::WebSocket(socket) => Box::pin(socket.read(buffer, timeout)).await,
             // It has its own keep-alive.
             Self::Link(link) => Box::pin(link.read(buffer)).await,
+            Self::Lane(lane) => Box::pin(lane.read(buffer)).await,
         }
     }
 
@@ -47,6 +51,7 @@ impl Transport {
             Self::Wire(wire) => wire.write(bytes, timeout).await,
             Self::WebSocket(socket) => Box::pin(socket.write(bytes, timeout)).await,
             Self::Link(link) => Box::pin(link.write(bytes, timeout)).await,
+            Self::Lane(lane) => Box::pin(lane.write(bytes)).await,
         }
     }
 
@@ -56,6 +61,7 @@ impl Transport {
             Self::Wire(wire) => wire.finish(timeout).await,
             Self::WebSocket(socket) => Box::pin(socket.finish(timeout)).await,
             Self::Link(link) => Box::pin(link.wire().finish(timeout)).await,
+            Self::Lane(lane) => lane.close("the session ended"),
         }
     }
 
@@ -82,7 +88,7 @@ impl Transport {
 
     /// Whether the connection uses TLS.
     pub(crate) fn is_tls(&self) -> bool {
-        self.wire().is_tls()
+        self.wire().is_some_and(Wire::is_tls)
     }
 
     /// Whether the transport itself has output, such as WebSocket pongs.
@@ -92,6 +98,7 @@ impl Transport {
             Self::Wire(_) => false,
             Self::WebSocket(socket) => socket.has_answers(),
             Self::Link(link) => link.has_answers(),
+            Self::Lane(lane) => lane.has_answers(),
         }
     }
 
@@ -104,24 +111,37 @@ impl Transport {
                 let outbox = outbox.clone();
                 link.has_sender(move || outbox.nudge());
             }
+            Self::Lane(lane) => {
+                let outbox = outbox.clone();
+                lane.has_sender(move || outbox.nudge());
+            }
         }
     }
 
     /// Shuts down both directions: a pending read ends.
     pub(crate) fn shut(&self) {
-        let _ = self.wire().stream().shutdown(Shutdown::Both);
+        match self.wire() {
+            Some(wire) => drop(wire.stream().shutdown(Shutdown::Both)),
+            None => {
+                if let Self::Lane(lane) = self {
+                    lane.close("the session ended");
+                }
+            }
+        }
     }
 
     /// The user name in the client's certificate.
     pub(crate) fn client_name(&self) -> Option<Arc<str>> {
-        self.wire().client_name().map(Into::into)
+        self.wire()?.client_name().map(Into::into)
     }
 
-    fn wire(&self) -> &Wire {
+    /// The connection below; none is below a lane.
+    fn wire(&self) -> Option<&Wire> {
         match self {
-            Self::Wire(wire) => wire,
-            Self::WebSocket(socket) => socket.wire(),
-            Self::Link(link) => link.wire(),
+            Self::Wire(wire) => Some(wire),
+            Self::WebSocket(socket) => Some(socket.wire()),
+            Self::Link(link) => Some(link.wire()),
+            Self::Lane(_) => None,
         }
     }
 }

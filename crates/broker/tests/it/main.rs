@@ -1,6 +1,7 @@
 //! Tests of the broker in this process, on real sockets and in simulation.
 
 mod bridges;
+mod cluster;
 mod common;
 mod configuration;
 mod simulation;

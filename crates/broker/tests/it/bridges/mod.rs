@@ -16,14 +16,14 @@ use phalanx_testkit::mqtt::Client;
 use phalanx_testkit::{TIMEOUT, eventually};
 
 /// A running broker.
-struct Node {
-    address: SocketAddr,
+pub(crate) struct Node {
+    pub(crate) address: SocketAddr,
     control: Control,
     thread: Option<JoinHandle<Result<(), String>>>,
 }
 
 impl Node {
-    fn start(config: Config) -> Self {
+    pub(crate) fn start(config: Config) -> Self {
         let (up, is_up) = channel();
         let thread = thread::spawn(move || {
             let ready = |serving: &Serving<'_>| {
@@ -74,7 +74,7 @@ fn free_port() -> SocketAddr {
 }
 
 /// A broker's configuration without an address of its own choice.
-fn config(address: SocketAddr, bridges: Vec<Bridge>) -> Config {
+pub(crate) fn config(address: SocketAddr, bridges: Vec<Bridge>) -> Config {
     let mut config = Config::new();
     config.listen = vec![Scheme::Mqtt.at(address)];
     // Only the states of bridges are below `$SYS`.
@@ -85,7 +85,7 @@ fn config(address: SocketAddr, bridges: Vec<Bridge>) -> Config {
     config
 }
 
-fn any() -> SocketAddr {
+pub(crate) fn any() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
 }
 
@@ -106,7 +106,7 @@ fn topic(pattern: &str, direction: Direction, qos: u16) -> BridgeTopic {
 }
 
 /// The next message, completed with its QoS: topic, payload, QoS and retain flag.
-fn next(client: &mut Client) -> (String, String, QoS, bool) {
+pub(crate) fn next(client: &mut Client) -> (String, String, QoS, bool) {
     let came = client.next();
     let message = came.message();
     let payload = String::from_utf8(message.payload.to_vec()).unwrap();
@@ -124,7 +124,7 @@ fn next(client: &mut Client) -> (String, String, QoS, bool) {
 }
 
 /// Publishes with this QoS, and completes the delivery.
-fn publish(client: &mut Client, topic: &str, payload: &str, qos: QoS, retain: bool) {
+pub(crate) fn publish(client: &mut Client, topic: &str, payload: &str, qos: QoS, retain: bool) {
     let id = phalanx_testkit::mqtt::id(9);
     let delivery = match qos {
         QoS::AtMostOnce => Delivery::AtMostOnce,
@@ -148,4 +148,4 @@ fn await_free(address: SocketAddr) {
     eventually("the port is free", || TcpListener::bind(address).ok().map(drop));
 }
 
-const ALL_QOS: [QoS; 3] = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
+pub(crate) const ALL_QOS: [QoS; 3] = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];

@@ -3,6 +3,7 @@
 //! messages of one publisher and one QoS in order; when all clients are done the broker holds no messages.
 
 mod bridged;
+mod clustered;
 mod crashes;
 mod crowded;
 mod disk;

@@ -1,0 +1,212 @@
+//! The life of one lane: both nodes open the sessions that they have for each other, and serve them.
+
+use std::collections::HashSet;
+use std::future::pending;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use phalanx::shutdown::{draining, is_draining};
+use phalanx::task::Either;
+use phalanx::time::now;
+use phalanx::{select, sleep};
+use phalanx_mqtt::Version;
+
+use crate::access::{Identity, NODE_CLIENTS};
+use crate::cluster::node::{Node, Other};
+use crate::cluster::retained;
+use crate::config::Config;
+use crate::connection::bridged::{Bridged, serve_bridged};
+use crate::context::Context;
+use crate::events::Origin;
+use crate::lane::frame::{NodeFrame, Side};
+use crate::lane::{Lane, LaneOptions};
+use crate::limits::peer::Peer;
+use crate::listen::Scheme;
+use crate::session::close::Closing;
+use crate::session::open::{Opened, Opening};
+use crate::transport::Transport;
+
+/// Time for which the session of a node that is gone keeps its messages, in seconds.
+const SESSION_EXPIRY: u32 = 3600;
+
+/// Bytes by which a message may grow on a lane: the number of a shared subscription.
+const GROWTH: usize = 16;
+
+/// A session for another node that a lane will serve.
+struct Attached {
+    opened: Opened,
+    client: Arc<str>,
+    side: Side,
+    lane: Rc<Lane>,
+}
+
+/// Opens a lane to another node, and serves it to its end.
+pub(super) async fn open(node: &Rc<Node>, other: &Rc<Other>) {
+    let result = match attach(node, other, node.next_lane()).await {
+        Ok(attached) => {
+            let granted = other.granted();
+            attached.lane.send_frame(&NodeFrame::Open(attached.side.clone()));
+            let granted = select(granted, sleep(node.timeout)).await;
+            other.is_decided();
+            match granted {
+                Either::Left(Some(side)) if !attached.lane.is_closed() => {
+                    serve(node, other, attached, &side).await;
+                    return;
+                }
+                _ => {
+                    attached.lane.close("the node does not grant the lane");
+                    let why = attached.lane.why_closed();
+                    detach(&node.context, &attached.opened).await;
+                    Err(why.unwrap_or_default())
+                }
+            }
+        }
+        Err(why) => Err(why),
+    };
+    show(node, other, result);
+}
+
+/// Grants a lane to another node, and serves it to its end.
+pub(super) async fn accept(node: &Rc<Node>, other: &Rc<Other>, side: Side) {
+    match attach(node, other, side.lane).await {
+        Ok(attached) => {
+            attached.lane.send_frame(&NodeFrame::Accept(attached.side.clone()));
+            serve(node, other, attached, &side).await;
+        }
+        Err(why) => show(node, other, Err(why)),
+    }
+}
+
+fn show(node: &Node, other: &Other, result: Result<(), String>) {
+    let status = node.peers.status.node(&other.name);
+    let text = match &result {
+        Ok(()) => "connected".to_owned(),
+        Err(why) => format!("not connected: {why}"),
+    };
+    if status.changed(result, now()) && !is_draining() {
+        eprintln!("phalanx: cluster: node {}: {text}", other.name);
+    }
+}
+
+/// Opens the session of another node for a lane.
+async fn attach(node: &Rc<Node>, other: &Rc<Other>, id: u64) -> Result<Attached, String> {
+    let hello = other.hello.borrow().clone();
+    let client: Arc<str> = format!("{NODE_CLIENTS}{}", other.name).into();
+    let opening = Opening {
+        client_id: client.clone(),
+        origin: None,
+        user: None,
+        version: Version::V5,
+        clean_start: false,
+        expiry: SESSION_EXPIRY,
+        receive_maximum: hello.receive_maximum,
+        most: hello.packet_size as usize + GROWTH,
+        most_aliases: 0,
+        will: None,
+    };
+    let stages = node.context.stages;
+    let opened = match stages.sessions.open(opening, stages.routing).await {
+        Ok(Ok(opened)) => opened,
+        Ok(Err(reason)) => return Err(format!("cannot keep the node's session: {reason}")),
+        Err(error) => return Err(format!("this broker is busy: {error}")),
+    };
+    let keys = stages.sessions.subscription_keys(client.clone()).await;
+    let Ok(keys) = keys else {
+        detach(&node.context, &opened).await;
+        return Err("this broker is busy".into());
+    };
+    let session = match opened.durable_id {
+        // It ends with this process.
+        0 => format!("{}/{}/{}", node.start, opened.key.slot, opened.key.generation),
+        id => format!("stored/{id}"),
+    };
+    let is_fresh = !opened.present;
+    let side = Side { lane: id, from: node.start.clone(), to: other.start(), is_fresh, session };
+    let (own, to) = (node.clone(), other.name.clone());
+    let lane = Lane::new(LaneOptions {
+        id,
+        node: other.name.clone(),
+        peers: node.peers.clone(),
+        status: node.peers.status.node(&other.name),
+        send: Box::new(move |payload| own.send(&to, payload)),
+        most: node.client.max_payload().unwrap_or_default(),
+        most_packet: node.settings.load().limits.packet_size + GROWTH,
+        timeout: node.timeout,
+        known: keys.into_iter().collect::<HashSet<_>>(),
+    });
+    // From now on, data of the lane arrives.
+    other.lane.replace(Some(lane.clone()));
+    Ok(Attached { opened, client, side, lane })
+}
+
+/// Serves a lane that both nodes agreed on.
+async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &Side) {
+    let Attached { opened, client, side, lane } = attached;
+    let context = &node.context;
+    let before = other.session.replace(Some(theirs.session.clone()));
+    // The packet identifiers of another session are those of other messages.
+    if theirs.is_fresh || before.is_some_and(|before| before != theirs.session) {
+        let sessions = context.stages.sessions;
+        let forgotten = sessions.forget_received(opened.key, opened.connection_id).await;
+        if !forgotten.unwrap_or(false) {
+            lane.close("the disk makes no progress");
+        }
+    }
+    show(node, other, Ok(()));
+    node.peers.interest.begin(&other.name);
+    let config = lane_config(&node.settings.load().config);
+    let origin = Origin { address: None, listen: Scheme::Mqtt.at(([0, 0, 0, 0], 0)) };
+    let metrics = context.counters.bridges.named(origin.listen, &client);
+    // It has nothing from this node if either session is new.
+    let joins = side.is_fresh || theirs.is_fresh;
+    let bridged = Bridged {
+        stream: Rc::new(Transport::Lane(lane.clone())),
+        opened,
+        identity: Identity { user: None, client },
+        peer: Peer::of_bridge(origin, metrics),
+        most: other.hello.borrow().packet_size as usize + GROWTH,
+        persistent: true,
+    };
+    let served = serve_bridged(bridged, Context { config: config.into(), ..context.clone() });
+    let mut beside = pin!(async {
+        if joins {
+            retained::send(context, &lane).await;
+        }
+        loop {
+            let changed = node.peers.interest.changed(&other.name);
+            if node.peers.interest.has_changes(&other.name) {
+                lane.nudge();
+            }
+            if changed.await.is_none() {
+                // The lane is another one's; the session ends with it.
+                pending::<()>().await;
+            }
+        }
+    });
+    let mut ending = pin!(async {
+        draining().await;
+        lane.close("the node shuts down");
+        pending::<()>().await;
+    });
+    let others = select(beside.as_mut(), ending.as_mut());
+    select(Box::pin(served), pin!(others)).await;
+    node.peers.interest.end(&other.name);
+    lane.close("the session ended");
+    let why = lane.why_closed().unwrap_or_default();
+    show(node, other, Err(why));
+}
+
+async fn detach(context: &Context, opened: &Opened) {
+    let (stages, closing) = (context.stages, Closing { will: false, expiry: None });
+    let (key, number) = (opened.key, opened.connection_id);
+    // If the broker is full, the next lane takes the session over.
+    let _ = stages.sessions.close(key, number, closing, stages.routing).await;
+}
+
+/// The configuration of a lane: what applies to clients and not to nodes is changed.
+fn lane_config(config: &Config) -> Config {
+    let mut own = config.clone();
+    own.limits.packet_size = own.limits.packet_size.saturating_add(GROWTH);
+    own
+}

@@ -1,0 +1,200 @@
+//! The cluster: the servers of NATS, and this node's name.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use phalanx_config::{ConfigError, Given, Keys, Pass, Value, Written};
+use phalanx_nats::{Credentials, ServerAddress};
+use phalanx_tls::Connector;
+
+/// The cluster that this broker is a node of. Without servers, it is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cluster {
+    /// The servers of NATS, tried in this order.
+    pub servers: Vec<NatsServer>,
+    /// The name of the cluster. Clusters with different names can share servers of NATS.
+    pub name: String,
+    /// The name of this node, unique in the cluster; empty for the machine's host name.
+    pub node: String,
+    /// The user name at NATS.
+    pub username: Option<String>,
+    /// The file whose first line is the password at NATS; without a user name, it is a token.
+    pub password_file: Option<PathBuf>,
+    /// PEM file: the authorities of the servers' certificates; `None` for those of the system.
+    pub authorities: Option<PathBuf>,
+    /// Time after which a node or a server that is not heard is gone.
+    pub timeout: Duration,
+}
+
+impl Default for Cluster {
+    fn default() -> Self {
+        Self {
+            servers: Vec::new(),
+            name: "mqtt".into(),
+            node: String::new(),
+            username: None,
+            password_file: None,
+            authorities: None,
+            timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The address of a server of NATS, such as `nats://nats.example.org:4222`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NatsServer(pub ServerAddress);
+
+impl std::str::FromStr for NatsServer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let server: ServerAddress = text.parse()?;
+        match server.login {
+            // The addresses are shown.
+            Some(_) => Err(
+                "set cluster-username and cluster-password-file instead of credentials in the URL"
+                    .into(),
+            ),
+            None => Ok(Self(server)),
+        }
+    }
+}
+
+impl Value for NatsServer {
+    fn kind() -> String {
+        "url".into()
+    }
+
+    fn expected() -> String {
+        "a URL such as \"nats://HOST:4222\", or \"tls://HOST\" for TLS; the default port is 4222"
+            .into()
+    }
+
+    fn read(value: &Given<'_>) -> Result<Self, String> {
+        value.as_str().ok_or_else(String::new)?.parse()
+    }
+
+    fn print(value: &Self) -> Written {
+        value.0.to_string().into()
+    }
+}
+
+impl Keys for Cluster {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        let Self { servers, name, node, username, password_file, authorities, timeout } = self;
+        pass.section("Cluster");
+        let help =
+            "be a node of a cluster over these servers of NATS, nats://HOST:PORT or tls:// for TLS";
+        pass.key("cluster", servers, help);
+        let help = "name of the cluster; several can share the servers of NATS";
+        pass.key("cluster-name", name, help);
+        let help = "name of this node, unique in the cluster; empty for the host name";
+        pass.key("node-name", node, help);
+        pass.key("cluster-username", username, "user name at NATS");
+        let help =
+            "file whose first line is the password at NATS, or a token if there is no user name";
+        pass.key("cluster-password-file", password_file, help);
+        let help = "PEM file with the authorities of the certificates of NATS, by default those of the system";
+        pass.key("cluster-ca", authorities, help);
+        let help = "time after which a node or a server of NATS that is not heard is gone";
+        let range = Duration::from_millis(500)..=Duration::from_secs(3600);
+        pass.range("cluster-timeout", timeout, range, help);
+    }
+}
+
+/// What this node needs to connect to NATS, as read from its files.
+pub(crate) struct Access {
+    pub(crate) credentials: Credentials,
+    pub(crate) connector: Option<Connector>,
+    pub(crate) node: Arc<str>,
+}
+
+impl Cluster {
+    /// Whether this broker is a node of a cluster.
+    pub fn is_on(&self) -> bool {
+        !self.servers.is_empty()
+    }
+
+    /// The semantic errors.
+    pub(super) fn check(&self) -> Vec<ConfigError> {
+        let mut errors = Vec::new();
+        let is_word = |text: &str| {
+            text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        };
+        let mut wrong = |is: bool, key: &str, text: &str| {
+            if is {
+                let what = format!("found {text:?}, expected letters, digits, `-` and `_`");
+                errors.push(ConfigError::of(key, &what));
+            }
+        };
+        wrong(self.name.is_empty() || !is_word(&self.name), "cluster-name", &self.name);
+        wrong(!is_word(&self.node), "node-name", &self.node);
+        errors
+    }
+
+    /// Reads the files, and the host name. May block.
+    ///
+    /// # Errors
+    /// A description of what is unusable.
+    pub(crate) fn access(&self) -> Result<Access, String> {
+        let node = match self.node.as_str() {
+            "" => host_name()?,
+            node => node.to_owned(),
+        };
+        let secret = self.password_file.as_deref().map(first_line).transpose()?;
+        let credentials = match (&self.username, secret) {
+            (Some(user), secret) => Credentials::User(user.clone(), secret.unwrap_or_default()),
+            (None, Some(token)) => Credentials::Token(token),
+            (None, None) => Credentials::None,
+        };
+        let connector = Connector::load(self.authorities.as_deref(), None, &[]);
+        let connector = connector.map_err(|error| error.to_string());
+        let connector =
+            match self.authorities.is_some() || self.servers.iter().any(|own| own.0.is_tls) {
+                true => Some(connector?),
+                false => connector.ok(),
+            };
+        Ok(Access { credentials, connector, node: node.into() })
+    }
+}
+
+/// The first line of a file.
+fn first_line(path: &Path) -> Result<String, String> {
+    let text = fs::read_to_string(path);
+    let text = text.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+/// The machine's host name, as a node's name.
+fn host_name() -> Result<String, String> {
+    let name = first_line(Path::new("/proc/sys/kernel/hostname"))?;
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
+    match name.is_empty() {
+        true => Err("the machine has no host name; set node-name".into()),
+        false => Ok(name.chars().map(allowed).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_names_are_checked() {
+        let server: NatsServer = "nats://a".parse().unwrap();
+        assert_eq!(server.0.to_string(), "nats://a:4222");
+        assert!(
+            "nats://u:p@a".parse::<NatsServer>().unwrap_err().contains("cluster-password-file")
+        );
+        let cluster = Cluster { name: "a.b".into(), node: "c d".into(), ..Cluster::default() };
+        let errors: Vec<_> = cluster.check().iter().map(ToString::to_string).collect();
+        assert!(
+            errors[0].contains("cluster-name") && errors[1].contains("node-name"),
+            "{errors:?}"
+        );
+        assert!(!host_name().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,155 @@
+//! SUBSCRIBE and UNSUBSCRIBE of announced filters.
+//!
+//! A lane begins with all filters, followed by PINGREQ. Subscriptions of an earlier lane that were not repeated before
+//! it are then removed. Changes follow in batches; the next one waits until the other node has answered.
+
+use phalanx_mqtt::{
+    Packet, PacketId, Properties, Property, PropertyBuffer, QoS, Reason, RetainHandling, Subscribe,
+    SubscribeOptions, SubscriptionBuffer, Unsubscribe, Version,
+};
+
+use crate::content::parse::{self, PacketFilter};
+use crate::content::path::path;
+use crate::lane::Lane;
+use crate::model::group_id::group_id;
+
+/// Maximum number of filters of one batch, of one packet, and maximum size of a packet's filters in bytes.
+const MAX_BATCH: usize = 1024;
+const MAX_FILTERS: usize = 256;
+const MAX_BYTES: usize = 32 * 1024;
+
+/// The other node decides what its clients get, so it gets messages as they were published.
+const OPTIONS: SubscribeOptions = SubscribeOptions {
+    qos: QoS::ExactlyOnce,
+    no_local: false,
+    retain_as_published: true,
+    retain_handling: RetainHandling::DoNotSend,
+};
+
+/// The packet identifier of announcements; both nodes process packets in order.
+const ID: PacketId = PacketId::MIN;
+
+impl Lane {
+    /// The packet identifier of an UNSUBSCRIBE that the lane sends to the session here.
+    pub(super) const INJECTED: PacketId = PacketId::MAX;
+
+    pub(super) fn has_announcements(&self) -> bool {
+        let interest = &self.options.peers.interest;
+        self.unanswered.get() == 0
+            && (!self.is_announced.get() || interest.has_changes(&self.options.node))
+    }
+
+    /// Appends the next batch of announcements, if the last one was answered.
+    pub(super) fn announce(&self, out: &mut Vec<u8>) {
+        if !self.has_announcements() {
+            return;
+        }
+        let interest = &self.options.peers.interest;
+        let changes = interest.take(&self.options.node, MAX_BATCH);
+        // What replaces a removed filter comes first.
+        let added = packets(&changes.added, true, ID, out);
+        let removed = packets(&changes.removed, false, ID, out);
+        self.unanswered.set(added + removed);
+        self.version.set(changes.version);
+        if changes.version.is_some() && !self.is_announced.replace(true) {
+            // A packet without content fits.
+            let _ = Packet::PingReq.encode(Version::V5, out);
+        }
+        if self.unanswered.get() == 0 {
+            self.complete();
+        }
+    }
+
+    /// The other node has answered a packet.
+    pub(super) fn answered(&self, reasons: &[u8]) {
+        if let Some(refused) = reasons.iter().map(|own| Reason(*own)).find(|own| own.is_failure()) {
+            // Without this subscription the node would not forward messages: try again with the next lane.
+            return self.close(&format!("the node refuses a topic filter: {refused}"));
+        }
+        self.unanswered.set(self.unanswered.get().saturating_sub(1));
+        if self.unanswered.get() == 0 {
+            self.complete();
+            self.nudge();
+        }
+    }
+
+    fn complete(&self) {
+        if let Some(version) = self.version.take() {
+            self.options.peers.interest.has(&self.options.node, version);
+        }
+    }
+
+    /// The other node announces filters.
+    pub(super) fn announced(&self, subscribe: &Subscribe<'_>) {
+        let mut known = self.known.borrow_mut();
+        let Ok(of_packet) = PacketFilter::of(subscribe.properties) else { return };
+        if !known.is_empty() {
+            for (filter, _) in subscribe.filters.iter() {
+                known.remove(&parse::key(filter, of_packet));
+            }
+        }
+    }
+
+    /// The other node has announced all filters: those of an earlier lane end.
+    pub(super) fn all_announced(&self) {
+        let stale: Vec<_> = self.known.take().into_iter().collect();
+        packets(&stale, false, Self::INJECTED, &mut self.injected.borrow_mut());
+    }
+}
+
+/// Appends packets for these keys. Returns their number.
+fn packets(keys: &[Box<str>], is_added: bool, id: PacketId, out: &mut Vec<u8>) -> usize {
+    let (mut count, mut filters, mut bytes) = (0, SubscriptionBuffer::new(), 0);
+    let mut batched = 0;
+    for key in keys {
+        let (filter, json, text) = parse::key_parts(key);
+        let is_shared = path(key).is_some_and(|path| path.group.is_some());
+        let mut properties = PropertyBuffer::new();
+        let mut push = |property| {
+            // They came from a packet.
+            let _ = properties.push(property);
+        };
+        if is_added && is_shared {
+            push(Property::SubscriptionIdentifier(group_id(key)));
+        }
+        if let Some(text) = text {
+            push(Property::User("$where", text));
+        }
+        if json {
+            push(Property::User("$payload", "json"));
+        }
+        if properties.get().is_empty() {
+            // A filter of a packet fits a packet.
+            let _ = filters.push(filter, OPTIONS);
+            (batched, bytes) = (batched + 1, bytes + filter.len());
+            if batched == MAX_FILTERS || bytes > MAX_BYTES {
+                count += packet(&filters, Properties::NONE, is_added, id, out);
+                (filters, batched, bytes) = (SubscriptionBuffer::new(), 0, 0);
+            }
+        } else {
+            let mut only = SubscriptionBuffer::new();
+            let _ = only.push(filter, OPTIONS);
+            count += packet(&only, properties.get(), is_added, id, out);
+        }
+    }
+    match batched {
+        0 => count,
+        _ => count + packet(&filters, Properties::NONE, is_added, id, out),
+    }
+}
+
+fn packet(
+    filters: &SubscriptionBuffer,
+    properties: Properties<'_>,
+    is_added: bool,
+    id: PacketId,
+    out: &mut Vec<u8>,
+) -> usize {
+    let packet = match is_added {
+        true => Packet::Subscribe(Subscribe { id, filters: filters.to_subscribe(), properties }),
+        false => {
+            Packet::Unsubscribe(Unsubscribe { id, filters: filters.to_unsubscribe(), properties })
+        }
+    };
+    usize::from(packet.encode(Version::V5, out).is_ok())
+}

@@ -1,0 +1,124 @@
+//! What nodes send to each other by NATS.
+
+use serde::{Deserialize, Serialize};
+
+/// A payload for one node.
+#[derive(Debug, PartialEq)]
+pub(crate) enum NodeFrame<'a> {
+    /// Asks for a lane.
+    Open(Side),
+    /// Grants it.
+    Accept(Side),
+    /// A lane ends, for this reason.
+    Close { lane: u64, why: &'a str },
+    /// Bytes of a lane, which may be none.
+    Data(Data<'a>),
+}
+
+/// One side of a lane.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub(crate) struct Side {
+    pub(crate) lane: u64,
+    /// The starts of the sender and of the receiver that the lane belongs to.
+    pub(crate) from: String,
+    pub(crate) to: String,
+    /// Whether the sender's session for the receiver is new.
+    pub(crate) is_fresh: bool,
+    /// Identifies that session, of which the packet identifiers of QoS 2 are part.
+    pub(crate) session: String,
+}
+
+/// Bytes of a lane, and how far the sender has got in the other direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Data<'a> {
+    pub(crate) lane: u64,
+    /// The number of the first byte.
+    pub(crate) offset: u64,
+    /// Bytes that arrived at the sender, and those that it has processed.
+    pub(crate) received: u64,
+    pub(crate) processed: u64,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> NodeFrame<'a> {
+    /// Appends the frame.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let json = |out: &mut Vec<u8>, side| {
+            // A structure of texts and numbers is always valid.
+            let _ = serde_json::to_writer(out, side);
+        };
+        match self {
+            Self::Open(side) => {
+                out.push(b'O');
+                json(out, side);
+            }
+            Self::Accept(side) => {
+                out.push(b'A');
+                json(out, side);
+            }
+            Self::Close { lane, why } => {
+                out.push(b'C');
+                out.extend_from_slice(&lane.to_be_bytes());
+                out.extend_from_slice(why.as_bytes());
+            }
+            Self::Data(Data { lane, offset, received, processed, bytes }) => {
+                out.push(b'D');
+                for number in [lane, offset, received, processed] {
+                    out.extend_from_slice(&number.to_be_bytes());
+                }
+                out.extend_from_slice(bytes);
+            }
+        }
+    }
+
+    /// Decodes a payload; `None` if it is not one of this version.
+    pub(crate) fn decode(payload: &'a [u8]) -> Option<Self> {
+        let (kind, rest) = payload.split_first()?;
+        match kind {
+            b'O' => serde_json::from_slice(rest).ok().map(Self::Open),
+            b'A' => serde_json::from_slice(rest).ok().map(Self::Accept),
+            b'C' => {
+                let (lane, why) = number(rest)?;
+                Some(Self::Close { lane, why: std::str::from_utf8(why).ok()? })
+            }
+            b'D' => {
+                let (lane, rest) = number(rest)?;
+                let (offset, rest) = number(rest)?;
+                let (received, rest) = number(rest)?;
+                let (processed, bytes) = number(rest)?;
+                Some(Self::Data(Data { lane, offset, received, processed, bytes }))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk()?;
+    Some((u64::from_be_bytes(*number), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encoded_frames_are_decoded() {
+        let side =
+            Side { lane: 7, from: "a".into(), to: "b".into(), is_fresh: true, session: "s".into() };
+        let data = Data { lane: u64::MAX, offset: 1, received: 2, processed: 3, bytes: b"bytes" };
+        for frame in [
+            NodeFrame::Open(side.clone()),
+            NodeFrame::Accept(side),
+            NodeFrame::Close { lane: 1, why: "" },
+            NodeFrame::Data(data),
+        ] {
+            let mut bytes = Vec::new();
+            frame.encode(&mut bytes);
+            assert_eq!(NodeFrame::decode(&bytes), Some(frame));
+        }
+        for bytes in [&b""[..], b"X", b"D1234567", b"O{}", b"C12345678\xff"] {
+            assert_eq!(NodeFrame::decode(bytes), None);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Packets from the other node, and to it.
+
+use std::io;
+
+use phalanx_mqtt::{Frame, Kind, Packet, Version};
+
+use crate::lane::Lane;
+
+/// Size of the lane's own packets up to which more are added, in bytes.
+const MAX_ANSWERS: usize = 64 * 1024;
+
+impl Lane {
+    /// Waits for packets that the session has to process, and appends them to `buffer`. Returns the number of bytes; 0
+    /// at the end.
+    pub(crate) async fn read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        let before = buffer.len();
+        loop {
+            buffer.append(&mut self.injected.borrow_mut());
+            let input = self.input.take();
+            let taken = self.take(&input, buffer);
+            // More may have arrived, but not while this operation ran.
+            let rest = taken.as_ref().map_or(&[][..], |taken| &input[*taken..]).to_vec();
+            self.input.replace(rest);
+            match taken {
+                Ok(taken) => self.processed(taken),
+                Err(why) => self.close(&why),
+            }
+            if buffer.len() > before {
+                return Ok(buffer.len() - before);
+            }
+            if self.is_closed() {
+                return Ok(0);
+            }
+            if self.injected.borrow().is_empty() {
+                self.reader.notified().await;
+            }
+        }
+    }
+
+    /// Processes the complete packets of the input. Returns their length.
+    fn take(&self, input: &[u8], buffer: &mut Vec<u8>) -> Result<usize, String> {
+        let mut taken = 0;
+        while let Some(frame) =
+            Frame::split(&input[taken..], self.options.most_packet).map_err(|error| error.what())?
+        {
+            let bytes = &input[taken..taken + frame.length()];
+            taken += frame.length();
+            match frame.kind() {
+                Kind::Publish | Kind::PubAck | Kind::PubRec | Kind::PubRel | Kind::PubComp => {
+                    buffer.extend_from_slice(bytes);
+                }
+                kind => {
+                    let packet =
+                        Packet::decode(frame, Version::V5).map_err(|error| error.what())?;
+                    match packet {
+                        Packet::Subscribe(subscribe) => self.announced(&subscribe),
+                        Packet::SubAck(ack) => self.answered(ack.reasons),
+                        Packet::UnsubAck(ack) if ack.id != Self::INJECTED => self.answered(&[]),
+                        Packet::PingReq => self.all_announced(),
+                        Packet::Disconnect(end) => {
+                            return Err(format!("the node disconnected: {}", end.reason));
+                        }
+                        _ => (),
+                    }
+                    if matches!(kind, Kind::Subscribe | Kind::Unsubscribe) {
+                        buffer.extend_from_slice(bytes);
+                    }
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Adds packets of the lane itself, after those before are sent.
+    pub(crate) async fn add(&self, packets: impl Iterator<Item = Vec<u8>>) {
+        for packet in packets {
+            while self.answers.borrow().len() > MAX_ANSWERS && !self.is_closed() {
+                self.drained.notified().await;
+            }
+            self.answers.borrow_mut().extend(packet);
+            self.nudge();
+        }
+    }
+
+    /// Whether the lane itself has packets for the other node.
+    pub(crate) fn has_answers(&self) -> bool {
+        !self.is_closed() && (!self.answers.borrow().is_empty() || self.has_announcements())
+    }
+
+    /// Sends packets of the session, after those of the lane itself.
+    pub(crate) async fn write(&self, mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+        let mut out = self.answers.take();
+        self.drained.notify();
+        self.announce(&mut out);
+        let sent = match self.send(&out).await {
+            Ok(()) => self.send(&bytes).await,
+            Err(why) => Err(why),
+        };
+        bytes.clear();
+        sent.map(|()| bytes).map_err(|why| io::Error::new(io::ErrorKind::BrokenPipe, why))
+    }
+}

@@ -1,0 +1,158 @@
+//! The topic filters that this node announces, and which of the other nodes have them.
+//!
+//! Each node with a lane gets everything when the lane begins, and changes after that. Changes that were not sent yet
+//! are joined by filter, so their memory is bounded by the number of filters.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use phalanx::sync::oneshot;
+use phalanx::{select, sleep};
+
+use super::filters::Filters;
+use super::lock::lock;
+
+/// A topic filter that each node announces, so that the other one's router knows it: it gets all messages that are to be
+/// retained.
+const PRESENT: &str = "$cluster/present";
+
+/// The filters of this node, for all lanes.
+#[derive(Default)]
+pub(crate) struct Interest(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    filters: Filters,
+    /// The number of changes so far.
+    version: u64,
+    lanes: BTreeMap<Arc<str>, Lane>,
+    waiting: Vec<(u64, oneshot::Sender<()>)>,
+}
+
+/// What one node has.
+#[derive(Default)]
+struct Lane {
+    /// Changes that were not sent: whether the filter is announced.
+    changes: IndexMap<Box<str>, bool>,
+    /// The version of the changes that the node has.
+    version: u64,
+    wake: Option<oneshot::Sender<()>>,
+}
+
+/// Changes to be sent to a node.
+pub(crate) struct Changes {
+    pub(crate) added: Vec<Box<str>>,
+    pub(crate) removed: Vec<Box<str>>,
+    /// The version that the node has after them, if these are all.
+    pub(crate) version: Option<u64>,
+}
+
+impl Interest {
+    /// A client of this node has a new subscription.
+    pub(crate) fn add(&self, key: &str) {
+        lock(&self.0).change(|filters, tell| filters.add(key, tell));
+    }
+
+    /// A subscription of a client of this node ended.
+    pub(crate) fn remove(&self, key: &str) {
+        lock(&self.0).change(|filters, tell| filters.remove(key, tell));
+    }
+
+    /// A lane to a node begins: it gets all filters.
+    pub(crate) fn begin(&self, node: &Arc<str>) {
+        let mut table = lock(&self.0);
+        let all = table.filters.all().chain([PRESENT]);
+        let changes = all.map(|key| (Box::from(key), true)).collect();
+        table.lanes.insert(node.clone(), Lane { changes, ..Lane::default() });
+    }
+
+    /// The lane to a node ended: nothing waits for it.
+    pub(crate) fn end(&self, node: &str) {
+        let mut table = lock(&self.0);
+        table.lanes.remove(node);
+        table.wake_waiting();
+    }
+
+    /// Takes up to `most` changes for a node.
+    pub(crate) fn take(&self, node: &str, most: usize) -> Changes {
+        let mut table = lock(&self.0);
+        let version = table.version;
+        let Some(lane) = table.lanes.get_mut(node) else {
+            return Changes { added: Vec::new(), removed: Vec::new(), version: None };
+        };
+        let (mut added, mut removed) = (Vec::new(), Vec::new());
+        let count = most.min(lane.changes.len());
+        for (key, is_added) in lane.changes.drain(..count) {
+            if is_added { &mut added } else { &mut removed }.push(key);
+        }
+        Changes { added, removed, version: lane.changes.is_empty().then_some(version) }
+    }
+
+    /// A node has all changes up to a version.
+    pub(crate) fn has(&self, node: &str, version: u64) {
+        let mut table = lock(&self.0);
+        if let Some(lane) = table.lanes.get_mut(node) {
+            lane.version = lane.version.max(version);
+        }
+        table.wake_waiting();
+    }
+
+    /// Whether there are changes for a node.
+    pub(crate) fn has_changes(&self, node: &str) -> bool {
+        lock(&self.0).lanes.get(node).is_some_and(|lane| !lane.changes.is_empty())
+    }
+
+    /// Completes when there are changes for a node. Called before [`has_changes`](Self::has_changes).
+    pub(crate) fn changed(&self, node: &str) -> oneshot::Receiver<()> {
+        let (sender, receiver) = oneshot::shared();
+        if let Some(lane) = lock(&self.0).lanes.get_mut(node) {
+            lane.wake = Some(sender);
+        }
+        receiver
+    }
+
+    /// Waits until all other nodes with a lane have the filters of this moment, for at most `limit`; a lane that takes
+    /// longer is closed, and the next one begins with all filters.
+    pub(crate) async fn settled(&self, limit: Duration) {
+        let receiver = {
+            let mut table = lock(&self.0);
+            let version = table.version;
+            if table.least() >= version {
+                return;
+            }
+            let (sender, receiver) = oneshot::shared();
+            table.waiting.push((version, sender));
+            receiver
+        };
+        select(receiver, sleep(limit)).await;
+    }
+}
+
+impl Table {
+    fn change(&mut self, make: impl FnOnce(&mut Filters, &mut dyn FnMut(&str, bool))) {
+        let Self { filters, version, lanes, .. } = self;
+        make(filters, &mut |key, is_added| {
+            *version += 1;
+            for lane in lanes.values_mut() {
+                lane.changes.insert(key.into(), is_added);
+                if let Some(wake) = lane.wake.take() {
+                    wake.send(());
+                }
+            }
+        });
+    }
+
+    /// The version that all nodes have.
+    fn least(&self) -> u64 {
+        self.lanes.values().map(|lane| lane.version).min().unwrap_or(u64::MAX)
+    }
+
+    fn wake_waiting(&mut self) {
+        let least = self.least();
+        for (_, sender) in self.waiting.extract_if(.., |(version, _)| *version <= least) {
+            sender.send(());
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What the stages know about the other nodes of a cluster, and what they tell the operation that serves them.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `interest.rs` | the topic filters of this node's clients, and which nodes have them |
+//! | `filters.rs` | the filters that are announced: coarse, where a topic filter has many conditions |
+//! | `claims.rs` | client identifiers that connected here |
+//! | `status.rs` | the states of the other nodes |
+
+mod claims;
+mod filters;
+pub(crate) mod interest;
+mod lock;
+mod status;
+
+use std::sync::Arc;
+
+use crate::peers::claims::Claims;
+use crate::peers::interest::Interest;
+use crate::peers::status::Status;
+pub(crate) use claims::Claim;
+pub(crate) use status::NodeStatus;
+
+/// The state of a cluster, shared by the stages.
+pub(crate) struct Peers {
+    pub(crate) interest: Interest,
+    pub(crate) claims: Claims,
+    pub(crate) status: Status,
+}
+
+impl Peers {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            interest: Interest::default(),
+            claims: Claims::default(),
+            status: Status::new(),
+        })
+    }
+}

@@ -1,0 +1,167 @@
+//! The states of the other nodes, for the admin pages and the metrics.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use phalanx::Runtime;
+use phalanx::metrics::{Counter, Family, Gauge};
+use phalanx_nats::Metrics as NatsMetrics;
+use serde::Serialize;
+
+use super::lock::lock;
+
+/// The states of all nodes.
+pub(crate) struct Status {
+    /// Whether NATS is connected.
+    pub(crate) nats: Gauge,
+    /// The other nodes that are connected.
+    pub(crate) nodes: Gauge,
+    sent: Family<Counter>,
+    received: Family<Counter>,
+    lag: Family<Gauge>,
+    /// Messages of NATS.
+    pub(crate) messages: NatsMetrics,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    server: Option<String>,
+    error: Option<String>,
+    nodes: BTreeMap<Arc<str>, Arc<NodeStatus>>,
+}
+
+/// The state of one node.
+pub(crate) struct NodeStatus {
+    /// Bytes sent to the node, and received.
+    pub(crate) sent: Counter,
+    pub(crate) received: Counter,
+    /// Bytes that were sent and that the node has not processed.
+    pub(crate) lag: Gauge,
+    state: Mutex<NodeState>,
+}
+
+#[derive(Clone, Default)]
+struct NodeState {
+    is_connected: bool,
+    /// Time of the last change, by the runtime's clock.
+    since: Duration,
+    error: Option<String>,
+}
+
+/// The cluster as shown.
+#[derive(Debug, Serialize)]
+pub(crate) struct ClusterView {
+    nats: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nats_error: Option<String>,
+    nodes: Vec<NodeView>,
+}
+
+/// A node as shown.
+#[derive(Debug, Serialize)]
+struct NodeView {
+    name: String,
+    connected: bool,
+    /// Seconds since the last change.
+    seconds: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    lag_bytes: i64,
+    sent_bytes_total: u64,
+    received_bytes_total: u64,
+}
+
+impl Status {
+    pub(super) fn new() -> Self {
+        Self {
+            nats: Gauge::new("mqtt_cluster_nats_connected", "Whether NATS is connected."),
+            nodes: Gauge::new("mqtt_cluster_nodes", "Other nodes that are connected."),
+            sent: Family::counters("mqtt_cluster_bytes_sent", "Bytes sent, by node.", "node"),
+            received: Family::counters(
+                "mqtt_cluster_bytes_received",
+                "Bytes received, by node.",
+                "node",
+            ),
+            lag: Family::gauges(
+                "mqtt_cluster_lag_bytes",
+                "Bytes that were sent to a node, which has not processed them, by node.",
+                "node",
+            ),
+            messages: NatsMetrics::default(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Registers all with the runtime's metrics.
+    pub(crate) fn show(&self, runtime: Runtime) -> Runtime {
+        let runtime = [&self.nats, &self.nodes].into_iter().fold(runtime, Runtime::register_gauge);
+        let runtime =
+            [&self.sent, &self.received].into_iter().fold(runtime, Runtime::register_counters);
+        let NatsMetrics { received, sent, dropped, connections } = &self.messages;
+        [received, sent, dropped, connections]
+            .into_iter()
+            .fold(runtime.register_gauges(&self.lag), Runtime::register_counter)
+    }
+
+    /// The state of the node with this name.
+    pub(crate) fn node(&self, name: &Arc<str>) -> Arc<NodeStatus> {
+        let new = || {
+            Arc::new(NodeStatus {
+                sent: self.sent.member(name),
+                received: self.received.member(name),
+                lag: self.lag.member(name),
+                state: Mutex::default(),
+            })
+        };
+        lock(&self.state).nodes.entry(name.clone()).or_insert_with(new).clone()
+    }
+
+    /// NATS is connected to this server, or not because of this error. Returns whether that is new.
+    pub(crate) fn nats_changed(&self, result: Result<String, String>) -> bool {
+        let mut state = lock(&self.state);
+        let before = (state.server.clone(), state.error.clone());
+        self.nats.set(i64::from(result.is_ok()));
+        (state.server, state.error) = match result {
+            Ok(server) => (Some(server), None),
+            Err(error) => (None, Some(error)),
+        };
+        before != (state.server.clone(), state.error.clone())
+    }
+
+    /// All states at `now`.
+    pub(crate) fn view(&self, now: Duration) -> ClusterView {
+        let state = lock(&self.state);
+        let nodes = state.nodes.iter().map(|(name, status)| status.view(name, now)).collect();
+        ClusterView { nats: state.server.clone(), nats_error: state.error.clone(), nodes }
+    }
+}
+
+impl NodeStatus {
+    /// The node is connected, or not for this reason. Returns whether that is new.
+    pub(crate) fn changed(&self, result: Result<(), String>, now: Duration) -> bool {
+        let mut state = lock(&self.state);
+        let is_connected = result.is_ok();
+        let error = result.err();
+        let is_new = state.is_connected != is_connected || state.error != error;
+        if state.is_connected != is_connected {
+            state.since = now;
+        }
+        (state.is_connected, state.error) = (is_connected, error);
+        is_new
+    }
+
+    fn view(&self, name: &str, now: Duration) -> NodeView {
+        let NodeState { is_connected, since, error } = lock(&self.state).clone();
+        NodeView {
+            name: name.to_owned(),
+            connected: is_connected,
+            seconds: now.saturating_sub(since).as_secs(),
+            error,
+            lag_bytes: self.lag.get(),
+            sent_bytes_total: self.sent.count(),
+            received_bytes_total: self.received.count(),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Who gets a message: members of groups, and other nodes of the cluster.
+
+use phalanx_mqtt::{QoS, RetainHandling, SubscribeOptions};
+
+use crate::access::{Covered, Policy};
+use crate::events::drops::Dropped;
+use crate::model::delivery::{How, Identifiers};
+use crate::model::message::{Message, Source};
+use crate::model::subscribers::{ClientIndex, Group, Subscription};
+use crate::routing::router::Client;
+
+/// The subscription of each other node to all messages that are to be retained.
+pub(super) const RETAINING: Subscription = Subscription {
+    options: SubscribeOptions {
+        qos: QoS::ExactlyOnce,
+        no_local: false,
+        retain_as_published: true,
+        retain_handling: RetainHandling::DoNotSend,
+    },
+    identifier: None,
+    covered: Covered::UNKNOWN,
+};
+
+/// Chooses the member of a group that receives a message.
+pub(super) fn choose(
+    group: &Group,
+    message: &Message,
+    clients: &[Client],
+    policy: &Policy,
+) -> Option<(ClientIndex, Subscription)> {
+    let client = |client: ClientIndex| &clients[client as usize];
+    let is_own = message.source == Source::Here;
+    let may = |index, covered| {
+        (is_own || !client(index).is_node)
+            && policy.may_receive(covered, &client(index).identity, &message.topic)
+    };
+    group.choose(group.turn(), may, |index| client(index).online)
+}
+
+/// Whether a member of the group gets the message: another node has chosen among the members of all nodes.
+pub(super) fn is_for(message: &Message, group: &Group) -> bool {
+    match message.source {
+        Source::Here => true,
+        Source::Group(id) => group.id == id,
+        Source::Node | Source::Retained => false,
+    }
+}
+
+/// The options of a delivery through one subscription.
+pub(super) fn how(own: Subscription, message: &Message) -> How {
+    How {
+        qos: own.options.qos.min(message.qos),
+        retain: own.options.retain_as_published && message.retain,
+        identifiers: Identifiers::of(own.identifier),
+    }
+}
+
+/// A message's description in the log.
+pub(super) fn dropped(message: &Message) -> Dropped<'_> {
+    Dropped { topic: Some(&message.topic), ..Dropped::default() }
+}

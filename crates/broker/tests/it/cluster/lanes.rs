@@ -1,0 +1,213 @@
+//! Messages pass between nodes where they are wanted.
+
+use phalanx_mqtt::{Ack, Delivery, Packet, Property, QoS, Reason};
+use phalanx_testkit::eventually;
+use phalanx_testkit::mqtt::{Client, id, identifiers};
+
+use super::{await_interest, await_lanes, cluster, node_config};
+use crate::bridges::{ALL_QOS, Node, next, publish};
+
+const NOBODY: Reason = Reason::NO_MATCHING_SUBSCRIBERS;
+
+#[test]
+fn messages_pass_with_all_properties() {
+    let Some((_nats, nodes)) = cluster(&["a", "b", "c"]) else { return };
+    let mut subscriber = Client::new(nodes[1].address, "subscriber");
+    subscriber.subscribe("t/#", QoS::ExactlyOnce);
+    let mut publisher = Client::new(nodes[0].address, "publisher");
+    for (n, qos) in ALL_QOS.into_iter().enumerate() {
+        publish(&mut publisher, &format!("t/{n}"), "payload", qos, false);
+        let expected = (format!("t/{n}"), "payload".to_owned(), qos, false);
+        assert_eq!(next(&mut subscriber), expected);
+    }
+    let properties = [
+        Property::PayloadIsText(true),
+        Property::MessageExpiry(1000),
+        Property::ContentType("text/plain"),
+        Property::ResponseTopic("answers"),
+        Property::CorrelationData(b"7"),
+        Property::User("a", "1"),
+        Property::User("a", "2"),
+    ];
+    publisher.publish_with("t/x", "payload", Delivery::AtMostOnce, false, &properties);
+    let came = subscriber.next();
+    let message = came.message();
+    let found: Vec<_> = message.properties.iter().collect();
+    for property in properties.iter().filter(|own| !matches!(own, Property::MessageExpiry(_))) {
+        assert!(found.contains(property), "{property:?} is not in {found:?}");
+    }
+    assert!(found.iter().any(|own| matches!(own, Property::MessageExpiry(990..=1000))));
+    assert!(identifiers(&message).is_empty());
+    assert_eq!(publisher.publish("elsewhere", ""), NOBODY);
+    // The filter ends everywhere with its last subscription.
+    subscriber.unsubscribe("t/#");
+    eventually("the filter ends", || (publisher.publish("t/x", "") == NOBODY).then_some(()));
+    subscriber.receives_nothing();
+    // Large messages consist of several of NATS.
+    subscriber.subscribe("t/#", QoS::AtLeastOnce);
+    let large = "x".repeat(900_000);
+    for n in 0..5 {
+        assert_eq!(publisher.publish(&format!("t/{n}"), &large), Reason::SUCCESS);
+    }
+    (0..5).for_each(|n| subscriber.receives(&format!("t/{n}"), &large));
+}
+
+#[test]
+fn subscribers_get_what_is_published_after_their_suback() {
+    let Some((_nats, nodes)) = cluster(&["a", "b"]) else { return };
+    let mut publishers =
+        [0, 1].map(|n: usize| Client::new(nodes[n].address, &format!("publisher-{n}")));
+    for n in 0..50 {
+        let (topic, at) = (format!("fresh/{n}"), n % 2);
+        let mut subscriber = Client::new(nodes[1 - at].address, &format!("subscriber-{n}"));
+        subscriber.subscribe(&topic, QoS::AtLeastOnce);
+        assert_eq!(publishers[at].publish(&topic, "x"), Reason::SUCCESS);
+        subscriber.receives(&topic, "x");
+    }
+}
+
+#[test]
+fn conditions_are_tested_before_a_message_is_forwarded() {
+    let Some((_nats, nodes)) = cluster(&["a", "b"]) else { return };
+    let mut publisher = Client::new(nodes[0].address, "publisher");
+    let mut say = |value: &str| {
+        let properties = [Property::User("v", value)];
+        publisher.publish_with("t", value, Delivery::AtLeastOnce(id(1)), false, &properties);
+        publisher.acknowledged()
+    };
+    let mut subscriber = Client::new(nodes[1].address, "subscriber");
+    subscriber.subscribe("$where/v > 5/t", QoS::AtLeastOnce);
+    assert_eq!((say("5"), say("6")), (NOBODY, Reason::SUCCESS));
+    subscriber.receives("t", "6");
+    // With many conditions, the subscriber's node alone tests them.
+    for n in 100..200 {
+        subscriber.subscribe(&format!("$where/v = {n}/t"), QoS::AtLeastOnce);
+    }
+    assert_eq!((say("4"), say("7")), (Reason::SUCCESS, Reason::SUCCESS));
+    subscriber.receives("t", "7");
+    subscriber.receives_nothing();
+}
+
+#[test]
+fn one_member_of_a_group_gets_each_message() {
+    let Some((_nats, nodes)) = cluster(&["a", "b", "c"]) else { return };
+    let filters = ["$share/g/t/#", "$share/h/$where/v = 1/t/+"];
+    let mut members = Vec::new();
+    for (n, node) in nodes.iter().enumerate() {
+        for filter in filters {
+            let mut member = Client::new(node.address, &format!("member-{n}-{filter}"));
+            member.subscribe(filter, QoS::AtLeastOnce);
+            members.push((member, filter));
+        }
+    }
+    let mut other = Client::new(nodes[1].address, "other");
+    other.subscribe("t/#", QoS::AtLeastOnce);
+    let mut publisher = Client::new(nodes[0].address, "publisher");
+    for n in 0..60 {
+        let properties = [Property::User("v", "1")];
+        let (topic, delivery) = (format!("t/{n}"), Delivery::AtLeastOnce(id(1)));
+        publisher.publish_with(&topic, "", delivery, false, &properties);
+        assert_eq!(publisher.acknowledged(), Reason::SUCCESS);
+    }
+    // The last message for all shows that nothing else is on the way.
+    publisher.publish("end", "");
+    (0..60).for_each(|n| other.receives(&format!("t/{n}"), ""));
+    for filter in filters {
+        let mut all: Vec<String> = Vec::new();
+        for (member, _) in members.iter_mut().filter(|(_, own)| *own == filter) {
+            let mut count = 0;
+            while count < 20 {
+                let (topic, ..) = next(member);
+                all.push(topic);
+                count += 1;
+            }
+        }
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 60, "each message once, and each member in turn");
+    }
+    for (member, _) in &mut members {
+        member.receives_nothing();
+    }
+}
+
+#[test]
+fn retained_messages_are_at_all_nodes() {
+    let Some((nats, mut nodes)) = cluster(&["a", "b"]) else { return };
+    let mut publisher = Client::new(nodes[0].address, "publisher");
+    publisher.retain("r/1", "one");
+    publisher.retain("r/2", "two");
+    let of = |node: &Node, topic: &str| {
+        let mut client = Client::new(node.address, "reader");
+        client.subscribe(topic, QoS::AtMostOnce);
+        client.subscribe("end", QoS::AtMostOnce);
+        client.publish_with("end", "", Delivery::AtMostOnce, false, &[]);
+        let (topic, payload, ..) = next(&mut client);
+        (topic != "end").then_some(payload)
+    };
+    let becomes = |node: &Node, topic: &str, value: Option<&str>| {
+        eventually("a retained message arrives", || {
+            (of(node, topic).as_deref() == value).then_some(())
+        });
+    };
+    becomes(&nodes[1], "r/1", Some("one"));
+    publisher.retain("r/1", "");
+    publisher.retain("r/2", "zwei");
+    becomes(&nodes[1], "r/1", None);
+    becomes(&nodes[1], "r/2", Some("zwei"));
+    nodes.push(Node::start(node_config(&nats, "c")));
+    becomes(&nodes[2], "r/2", Some("zwei"));
+    assert_eq!(of(&nodes[2], "r/1"), None);
+    Client::new(nodes[2].address, "publisher-c").retain("r/1", "eins");
+    becomes(&nodes[0], "r/1", Some("eins"));
+    becomes(&nodes[1], "r/1", Some("eins"));
+}
+
+#[test]
+fn messages_wait_while_nats_is_away() {
+    let Some((mut nats, nodes)) = cluster(&["a", "b"]) else { return };
+    let mut subscriber = Client::new(nodes[1].address, "subscriber");
+    subscriber.subscribe("t", QoS::ExactlyOnce);
+    let mut publisher = Client::new(nodes[0].address, "publisher");
+    let mut expected = Vec::new();
+    for n in 0..60 {
+        match n {
+            20 => nats.stop(),
+            40 => nats.restart(),
+            _ => (),
+        }
+        publish(&mut publisher, "t", &n.to_string(), QoS::ExactlyOnce, false);
+        expected.push(n.to_string());
+    }
+    let mut found = Vec::new();
+    let mut complete = 0;
+    while complete < expected.len() {
+        let came = subscriber.next();
+        match came.packet() {
+            Packet::Publish(message) => {
+                found.push(String::from_utf8(message.payload.to_vec()).unwrap());
+                subscriber.say(&Packet::PubRec(Ack::of(message.delivery.id().unwrap())));
+            }
+            Packet::PubRel(ack) => {
+                subscriber.say(&Packet::PubComp(Ack::of(ack.id)));
+                complete += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(found, expected);
+    subscriber.receives_nothing();
+    await_lanes(&nodes);
+}
+
+#[test]
+fn a_node_returns() {
+    let Some((nats, mut nodes)) = cluster(&["a", "b"]) else { return };
+    let mut subscriber = Client::new(nodes[0].address, "subscriber");
+    subscriber.subscribe("t", QoS::AtLeastOnce);
+    drop(nodes.pop());
+    nodes.push(Node::start(node_config(&nats, "b")));
+    await_interest(&nodes[1], "t", "publisher");
+    subscriber.receives("t", "");
+    await_lanes(&nodes);
+}

@@ -1,0 +1,134 @@
+//! Three brokers as a cluster over a model of NATS, whose connections break, over a network that fails. Publishers are at
+//! one node, subscribers at another one. The guarantees of one broker hold over the cluster.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use phalanx::net::Listener;
+use phalanx::shutdown::draining;
+use phalanx::sim::{self, Faults, Net, World};
+use phalanx::task::Either;
+use phalanx::{Graph, select, sleep};
+use phalanx_broker::{Broker, Config};
+use phalanx_mqtt::{Delivery, Packet, PacketId, Properties, Publish, Reason};
+use phalanx_nats::ModelServer;
+
+use crate::simulation::lives::handles;
+use crate::simulation::subscriber::ask_for;
+use crate::simulation::wire::{Lost, Wire, address, until};
+use crate::simulation::{PUBLISHERS, Shared, config, publisher, subscriber};
+
+/// The addresses of the nodes; the first is that of the publishers.
+fn nodes() -> [SocketAddr; 3] {
+    [address(), ([10, 0, 0, 2], 1883).into(), ([10, 0, 0, 3], 1883).into()]
+}
+
+/// The address of NATS.
+fn nats() -> SocketAddr {
+    ([10, 0, 0, 9], 4222).into()
+}
+
+/// The configuration of a node.
+fn node(world: &World, name: &str) -> Config {
+    let mut own = config(world);
+    own.cluster.servers = vec![nats().to_string().parse().unwrap()];
+    own.cluster.node = name.to_owned();
+    // In simulation, much time can pass during few steps.
+    own.cluster.timeout = Duration::from_secs(3600);
+    own
+}
+
+fn world(world: &mut World) {
+    world.set_most_steps(1_000_000);
+    let shared = Rc::new(Shared::default());
+    if world.draw(2) == 0 {
+        // Connections to NATS are cut below, and those of clients by the clients: random ones would leave no lane.
+        world.set_faults(Faults { full: 0, reset: 0, ..Faults::drawn(world.seed()) });
+    }
+    shared.breaks.set(world.draw(3) > 0);
+    let at = 1 + world.draw(2) as usize;
+    shared.subscribers_at.set(Some(nodes()[at]));
+    let mut graph = Graph::new();
+    // Either of two nodes may open the lane.
+    let names = [["a", "b", "c"], ["c", "b", "a"]][world.draw(2) as usize];
+    let brokers = names.map(|name| Broker::declare(&mut graph, &node(world, name)));
+    let stage = graph.stage("nats").shared(());
+    let listeners = nodes().map(|own| RefCell::new(world.listen(own)));
+    let of_nats = RefCell::new(world.listen(nats()));
+    let (cuts, net, model) = (world.draw(3), world.net(), ModelServer::default());
+    world.program(graph, move |start| {
+        let listener = of_nats.borrow_mut().pop().expect("one listener for each worker");
+        let (own, listener) = (model.clone(), Listener::new(listener)?);
+        stage.dispatch(move |_| own.accept(listener, stage))?;
+        if start.processor() == 0 {
+            let (model, net) = (model.clone(), net.clone());
+            stage.dispatch(move |_| async move {
+                for _ in 0..cuts {
+                    let delay = Duration::from_millis(net.draw(4000));
+                    if let Either::Right(()) = select(sleep(delay), draining()).await {
+                        return;
+                    }
+                    model.cut();
+                }
+            })?;
+        }
+        for (broker, listeners) in brokers.iter().zip(&listeners) {
+            broker.begin(start);
+            let listener = listeners.borrow_mut().pop().expect("one listener for each worker");
+            broker.accept(Listener::new(listener)?)?;
+        }
+        Ok(())
+    });
+    let count = 1 + world.draw(2) as usize;
+    // The publishers also wait until the subscriptions are known.
+    shared.absent.set(count + 1);
+    world.client(begin(world.net(), shared.clone()));
+    subscriber::enter(world, &shared, &handles(&vec![Default::default(); count]));
+    let publishers = handles(&[(); PUBLISHERS].map(|()| Default::default()));
+    publisher::enter(world, &shared, publisher::number, &publishers);
+    world.client(end(world.net(), shared));
+}
+
+/// Lets the publishers begin when their node knows the subscribers. Its own filter is announced after theirs.
+async fn begin(net: Net, shared: Rc<Shared>) {
+    until(|| shared.absent.get() == 1).await;
+    while probe(&net, &shared).await.is_err() {
+        net.sleep(Duration::from_millis(50)).await;
+    }
+    shared.absent.set(0);
+}
+
+/// Subscribes at the subscribers' node, and waits until the publishers' node has the filter.
+async fn probe(net: &Net, shared: &Shared) -> Result<(), Lost> {
+    let at = shared.subscribers_at.get().unwrap_or_else(address);
+    let mut there = Wire::connect_at(net, "probe", at).await;
+    ask_for(&mut there, &["probe"]).await?;
+    while !matches!(there.next().await?.packet(), Packet::SubAck(_)) {}
+    let mut here = Wire::connect_at(net, "prober", address()).await;
+    loop {
+        let (topic, payload, retain, duplicate) = ("probe", &b""[..], false, false);
+        let delivery = Delivery::AtLeastOnce(PacketId::MIN);
+        let properties = Properties::NONE;
+        let own = Publish { topic, payload, delivery, retain, duplicate, properties };
+        here.say(&Packet::Publish(own)).await?;
+        let came = here.next().await?;
+        match came.packet() {
+            Packet::PubAck(ack) if ack.reason == Reason::SUCCESS => return Ok(()),
+            _ => net.sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// Drains the brokers when all other clients have finished. Without this they would never be at rest.
+async fn end(net: Net, shared: Rc<Shared>) {
+    // Each of the others holds it.
+    until(|| Rc::strong_count(&shared) == 1).await;
+    net.drain();
+}
+
+#[test]
+fn acknowledged_messages_arrive_over_a_cluster() {
+    sim::explore(4, world);
+}
