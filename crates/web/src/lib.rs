@@ -46,10 +46,10 @@ mod stages;
 mod unavailable;
 
 pub use config::{
-    AccessLog, Auth, CacheRule, Config, ConfigError, Cors, ForwardedField, HeaderRule, HostConfig,
-    Listen, LogFormat, LogTarget, Network, Origins, PerAddress, Redirect, RedirectStatus, Rewrite,
-    RuntimeConfig, Scheme, SecurityHeaders, SendMode, Symlinks, Timeouts, Tls, TypeRule,
-    UnknownHost,
+    AccessLog, Alias, Auth, CachePreset, CacheRule, Config, ConfigError, Cors, ForwardedField,
+    HeaderRule, HostConfig, Listen, LogFormat, LogTarget, Network, Origins, PerAddress, Redirect,
+    RedirectStatus, Rewrite, RuntimeConfig, Scheme, SecurityHeaders, SendMode, Symlinks, Timeouts,
+    Tls, TypeRule, UnknownHost,
 };
 pub use error::ServeError;
 pub use phalanx_access::FileError;

@@ -45,15 +45,15 @@ impl Server {
     ///
     /// # Panics
     /// If the numbers of roots and hosts differ, if [`Config::check`] finds an error, or if a host requires
-    /// passwords, which only [`serve`] supports.
+    /// passwords or has an alias, which only [`serve`] supports.
     pub fn declare(
         graph: &mut Graph,
         config: &Config,
         roots: impl IntoIterator<Item = Dir>,
     ) -> Result<Self, ServeError> {
         assert!(
-            config.hosts.iter().all(|host| host.auth.is_empty()),
-            "only `serve` supports passwords"
+            config.hosts.iter().all(|host| host.auth.is_empty() && host.aliases.is_empty()),
+            "only `serve` supports passwords and aliases"
         );
         let roots = roots.into_iter().map(Root::from).collect();
         let log = config.access_log.as_ref().map(|log| open_log(&log.target)).transpose()?;

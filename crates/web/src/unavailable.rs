@@ -71,8 +71,13 @@ fn of_host(host: &HostConfig) -> Vec<String> {
 /// Whether a path below a host's root leads to a file that the host serves.
 fn servable(host: &HostConfig, page: &str) -> Result<(), String> {
     let text = |error: io::Error| error.to_string();
-    let root = fs::canonicalize(&host.root).map_err(text)?;
-    let named: PathBuf = root.join(page.trim_start_matches('/'));
+    let page = page.trim_start_matches('/');
+    let (root, rest) = match host.alias(page.as_bytes()) {
+        Some((number, rest)) => (&host.aliases[number].root, &page[page.len() - rest.len()..]),
+        None => (&host.root, page),
+    };
+    let root = fs::canonicalize(root).map_err(text)?;
+    let named: PathBuf = root.join(rest);
     let found = fs::canonicalize(&named).map_err(text)?;
     if !found.starts_with(&root) {
         return Err("it is outside the root".to_owned());

@@ -29,8 +29,10 @@ pub(crate) fn warnings(config: &Config) -> Vec<String> {
             ));
         }
     }
-    let roots: Vec<_> =
-        config.hosts.iter().filter_map(|host| host.root.canonicalize().ok()).collect();
+    let folders = config.hosts.iter().flat_map(|host| {
+        std::iter::once(&host.root).chain(host.aliases.iter().map(|alias| &alias.root))
+    });
+    let roots: Vec<_> = folders.filter_map(|folder| folder.canonicalize().ok()).collect();
     for rule in rules() {
         let Ok(users) = rule.users.canonicalize() else { continue };
         if roots.iter().any(|root| users.starts_with(root)) {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::config::rules::{
-    Auth, CacheRule, Cors, HeaderRule, Redirect, Rewrite, SecurityHeaders, TypeRule,
+    Alias, Auth, CacheRule, Cors, HeaderRule, Redirect, Rewrite, SecurityHeaders, TypeRule,
 };
 
 /// A virtual host: its names, files and rules.
@@ -14,6 +14,8 @@ pub struct HostConfig {
     pub server_names: Vec<String>,
     /// Root directory of the files. Nothing outside it is ever served.
     pub root: PathBuf,
+    /// Other directories with files; the one with the longest path applies.
+    pub aliases: Vec<Alias>,
     /// Index files of a directory, in order of preference.
     pub index: Vec<String>,
     /// Whether directories without an index file are listed.
@@ -60,6 +62,7 @@ impl HostConfig {
         Self {
             server_names: Vec::new(),
             root: root.into(),
+            aliases: Vec::new(),
             index: vec!["index.html".into()],
             listing: false,
             extensions: Vec::new(),
@@ -79,6 +82,18 @@ impl HostConfig {
             auth: Vec::new(),
             tls: None,
         }
+    }
+
+    /// The number of the alias that contains `path`, and the rest of the path. Neither has a slash in front.
+    pub(crate) fn alias<'p>(&self, path: &'p [u8]) -> Option<(usize, &'p [u8])> {
+        let within = |(number, alias): (usize, &Alias)| match path
+            .strip_prefix(alias.path.trim_matches('/').as_bytes())?
+        {
+            [] => Some((number, &b""[..])),
+            [b'/', rest @ ..] => Some((number, rest)),
+            _ => None,
+        };
+        self.aliases.iter().enumerate().filter_map(within).min_by_key(|(_, rest)| rest.len())
     }
 }
 

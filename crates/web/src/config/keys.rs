@@ -6,8 +6,8 @@ use phalanx_config::{Keys, Pass, Size};
 
 use crate::config::values::{ErrorPages, ForwardedFields, LogFormats, MaxQueueDelay, Networks};
 use crate::config::{
-    AccessLog, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, Redirect, RedirectStatus,
-    Rewrite, SecurityHeaders, Tls, TypeRule,
+    AccessLog, Alias, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, Redirect,
+    RedirectStatus, Rewrite, SecurityHeaders, Tls, TypeRule,
 };
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -149,7 +149,7 @@ impl Keys for HostConfig {
         let help = "send security headers; true sends those with a default below";
         pass.optional("security-headers", &mut self.security_headers, help);
         pass.optional("cors", &mut self.cors, "cross-origin resource sharing");
-        let rule = || CacheRule { path: String::new(), value: String::new() };
+        let rule = || CacheRule { path: String::new(), value: String::new(), preset: None };
         pass.list("cache-control", &mut self.cache_control, rule);
         let rule = || HeaderRule::default();
         pass.list("header", &mut self.headers, rule);
@@ -164,6 +164,16 @@ impl Keys for HostConfig {
         let realm = || "restricted".to_owned();
         let rule = || Auth { path: "/**".into(), realm: realm(), users: Default::default() };
         pass.list("auth", &mut self.auth, rule);
+        pass.section("Files from other directories");
+        pass.list("alias", &mut self.aliases, Alias::default);
+    }
+}
+
+impl Keys for Alias {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        let help = "path below which the files appear, such as /images; the longest path applies";
+        pass.required("path", &mut self.path, help);
+        pass.required("root", &mut self.root, "directory of the files");
     }
 }
 
@@ -203,7 +213,10 @@ impl Keys for Tls {
 impl Keys for CacheRule {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
         pass.required("path", &mut self.path, "glob: files that the rule applies to");
-        pass.required("value", &mut self.value, "value of `Cache-Control`");
+        pass.key("value", &mut self.value, "value of `Cache-Control`, unless `preset` gives it");
+        let help = "a common value: immutable (kept for a year, for files whose names change with their contents), \
+                    revalidate (kept, but checked before each use), day, or never (not stored)";
+        pass.key("preset", &mut self.preset, help);
     }
 }
 

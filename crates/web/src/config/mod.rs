@@ -21,7 +21,8 @@ pub use phalanx_config::{ConfigError, Origins};
 pub use phalanx_guard::{ForwardedField, Network};
 pub use phalanx_service::RuntimeConfig;
 pub use rules::{
-    Auth, CacheRule, Cors, HeaderRule, Redirect, RedirectStatus, Rewrite, SecurityHeaders, TypeRule,
+    Alias, Auth, CachePreset, CacheRule, Cors, HeaderRule, Redirect, RedirectStatus, Rewrite,
+    SecurityHeaders, TypeRule,
 };
 
 /// Configuration of a static file server.

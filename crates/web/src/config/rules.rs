@@ -34,8 +34,44 @@ pub struct TypeRule {
 pub struct CacheRule {
     /// Glob of the paths.
     pub path: String,
-    /// Value of the field: `public, max-age=31536000, immutable`.
+    /// Value of the field: `public, max-age=31536000, immutable`. Empty if there is a preset.
     pub value: String,
+    /// A common value.
+    pub preset: Option<CachePreset>,
+}
+
+/// A common value of `Cache-Control`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CachePreset {
+    /// The file never changes, because a change gives it another name: caches keep it for a year.
+    Immutable,
+    /// Caches keep the file, and ask before each use whether it has changed.
+    Revalidate,
+    /// Caches use the file for a day without asking.
+    Day,
+    /// Nothing stores the file.
+    Never,
+}
+
+impl CachePreset {
+    /// The value of the field.
+    pub(crate) fn value(self) -> &'static str {
+        match self {
+            Self::Immutable => "public, max-age=31536000, immutable",
+            Self::Revalidate => "no-cache",
+            Self::Day => "public, max-age=86400",
+            Self::Never => "no-store",
+        }
+    }
+}
+
+/// A directory outside of the root whose files appear below a path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Alias {
+    /// The path, such as `/images`.
+    pub path: String,
+    /// The directory.
+    pub root: PathBuf,
 }
 
 /// Cross-origin resource sharing: which other origins may read responses of this host.

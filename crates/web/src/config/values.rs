@@ -6,7 +6,8 @@ use std::time::Duration;
 use phalanx_config::{Given, Value, Written, choices, integer};
 
 use crate::config::{
-    ForwardedField, LogFormat, LogTarget, Network, RedirectStatus, SendMode, Symlinks, UnknownHost,
+    CachePreset, ForwardedField, LogFormat, LogTarget, Network, RedirectStatus, SendMode, Symlinks,
+    UnknownHost,
 };
 
 /// Error pages by status, such as `404=404.html`.
@@ -97,6 +98,9 @@ choices! {
     SendMode as SendMode: SendMode::ZeroCopy = "zero-copy", SendMode::Copy = "copy";
     UnknownHost as UnknownHost: UnknownHost::First = "first", UnknownHost::NotFound = "404",
         UnknownHost::Misdirected = "421";
+    CachePreset as CachePreset: CachePreset::Immutable = "immutable",
+        CachePreset::Revalidate = "revalidate", CachePreset::Day = "day",
+        CachePreset::Never = "never";
     ForwardedFields as ForwardedField: ForwardedField::XForwardedFor = "x-forwarded-for",
         ForwardedField::Forwarded = "forwarded";
     LogFormats as LogFormat: LogFormat::Common = "common", LogFormat::Combined = "combined",

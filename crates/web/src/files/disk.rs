@@ -15,16 +15,15 @@ pub(crate) struct Opened {
     pub(crate) metadata: Metadata,
 }
 
-/// Opens `path` below the host's root, as an operation of the disk stage.
+/// Opens `path` below the host's root or an alias, as an operation of the disk stage.
 ///
 /// # Errors
 /// As [`phalanx::fs::Dir::open_file`].
 pub(crate) async fn open(stages: FileStages, host: &Arc<Host>, path: &[u8]) -> io::Result<Opened> {
-    // An empty path cannot be opened; the root itself is `.`.
-    let path = if path.is_empty() { b".".to_vec() } else { path.to_vec() };
-    let host = host.clone();
+    let (host, path) = (host.clone(), path.to_vec());
     let call = stages.disk.call(move |_| async move {
-        let file = host.root.open_file(&path, links(host.config.symlinks)).await?;
+        let (folder, path) = host.locate(&path);
+        let file = folder.open_file(path, links(host.config.symlinks)).await?;
         let metadata = file.metadata()?;
         Ok(Opened { file, metadata })
     });

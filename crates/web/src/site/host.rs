@@ -1,6 +1,7 @@
 //! A compiled host: its root and its rules.
 
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use phalanx::fs::Dir;
@@ -16,12 +17,32 @@ use crate::site::rules::Rules;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HostId(pub(crate) u32);
 
-/// The files of a host: its root directory and its password files.
-pub(crate) struct Root {
+/// An open directory.
+struct Folder {
     dir: Dir,
-    passwords: Vec<Arc<Passwords>>,
-    /// Device and inode of the root, if known.
+    /// Device and inode, if known.
     place: Option<(u64, u64)>,
+}
+
+impl Folder {
+    fn open(path: &Path) -> Result<Self, ServeError> {
+        let dir =
+            Dir::open(path).map_err(|source| ServeError::Root { path: path.into(), source })?;
+        let place = std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+        Ok(Self { dir, place })
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        self.place.is_some() && self.place == other.place
+    }
+}
+
+/// The files of a host: its root directory, those of its aliases, and its password files.
+pub(crate) struct Root {
+    folder: Folder,
+    /// In the order of the configuration.
+    aliases: Vec<Folder>,
+    passwords: Vec<Arc<Passwords>>,
 }
 
 impl Root {
@@ -32,31 +53,33 @@ impl Root {
 
     /// Opens the files of a host. May block.
     pub(crate) fn open(host: &HostConfig) -> Result<Self, ServeError> {
-        let path = &host.root;
-        let dir =
-            Dir::open(path).map_err(|source| ServeError::Root { path: path.clone(), source })?;
-        let place = std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
-        Ok(Self { dir, passwords: files::open(host)?, place })
+        let aliases = host.aliases.iter().map(|alias| Folder::open(&alias.root));
+        Ok(Self {
+            folder: Folder::open(&host.root)?,
+            aliases: aliases.collect::<Result<_, _>>()?,
+            passwords: files::open(host)?,
+        })
     }
 }
 
 impl From<Dir> for Root {
     fn from(dir: Dir) -> Self {
-        Self { dir, passwords: Vec::new(), place: None }
+        let folder = Folder { dir, place: None };
+        Self { folder, aliases: Vec::new(), passwords: Vec::new() }
     }
 }
 
 /// A host in compiled form.
 pub(crate) struct Host {
     pub(crate) id: HostId,
-    /// The root directory, below which all files are opened.
-    pub(crate) root: Dir,
+    /// The root directory, and those of aliases. All files are opened below them.
+    root: Folder,
+    aliases: Vec<Folder>,
     /// Configuration of the host.
     pub(crate) config: HostConfig,
     pub(crate) rules: Rules,
     /// In the order of the rules that require passwords.
     pub(crate) passwords: Vec<Arc<Passwords>>,
-    place: Option<(u64, u64)>,
 }
 
 impl Host {
@@ -66,9 +89,20 @@ impl Host {
     /// If the configuration contains an error.
     pub(crate) fn new(id: HostId, config: HostConfig, root: Root) -> Self {
         let Ok(rules) = Rules::new(&config) else { panic!("the rules of a host were not checked") };
-        let Root { dir, passwords, place } = root;
+        let Root { folder: root, aliases, passwords } = root;
         assert_eq!(config.auth.len(), passwords.len(), "one password file for each rule");
-        Self { id, root: dir, config, rules, passwords, place }
+        assert_eq!(config.aliases.len(), aliases.len(), "one directory for each alias");
+        Self { id, root, aliases, config, rules, passwords }
+    }
+
+    /// The directory in which `path` is found, and its path there.
+    pub(crate) fn locate<'p>(&self, path: &'p [u8]) -> (&Dir, &'p [u8]) {
+        let (folder, path) = match self.config.alias(path) {
+            Some((number, rest)) => (&self.aliases[number], rest),
+            None => (&self.root, path),
+        };
+        // An empty path cannot be opened; the directory itself is `.`.
+        (&folder.dir, if path.is_empty() { b"." } else { path })
     }
 
     /// Whether this host equals one compiled from `config` and `root`. A path that now leads to another
@@ -76,8 +110,8 @@ impl Host {
     pub(crate) fn is(&self, config: &HostConfig, root: &Root) -> bool {
         let own = self.passwords.iter();
         self.config == *config
-            && self.place.is_some()
-            && self.place == root.place
+            && self.root.is(&root.folder)
+            && self.aliases.iter().zip(&root.aliases).all(|(own, other)| own.is(other))
             && own.zip(&root.passwords).all(|(own, other)| own.is_same(other))
     }
 }

@@ -3,6 +3,7 @@
 //! A [`Site`] is immutable. A reload creates another and stores it in [`CurrentSite`]. Each request is served
 //! from one version.
 
+mod aliases;
 mod blocking;
 mod cors;
 mod current;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use phalanx_http::{FieldBlock, Status, path};
 
 use crate::config::{HostConfig, Redirect, RedirectStatus, Rewrite, SecurityHeaders};
+use crate::site::aliases;
 use crate::site::cors::CrossOrigin;
 use crate::site::kind::Kinds;
 use crate::site::pattern::Pattern;
@@ -116,8 +117,16 @@ impl Rules {
             }
         }
         for (n, rule) in host.cache_control.iter().enumerate() {
-            match (Pattern::new(&rule.path), is_value(&rule.value)) {
-                (Ok(pattern), Ok(())) => rules.cache_control.push((pattern, rule.value.clone())),
+            let value = match rule.preset {
+                Some(_) if !rule.value.is_empty() => {
+                    note(format!("cache-control[{n}].preset"), "there is a value, too".into());
+                    continue;
+                }
+                Some(preset) => preset.value(),
+                None => &rule.value,
+            };
+            match (Pattern::new(&rule.path), is_value(value)) {
+                (Ok(pattern), Ok(())) => rules.cache_control.push((pattern, value.to_owned())),
                 (Err(what), _) => note(format!("cache-control[{n}].path"), what),
                 (_, Err(what)) => note(format!("cache-control[{n}].value"), what),
             }
@@ -145,6 +154,7 @@ impl Rules {
                 note(format!("auth[{n}].users"), "expected the path of a file".into());
             }
         }
+        aliases::check(host, &mut note);
         match host.cors.as_ref().map(CrossOrigin::new).transpose() {
             Ok(cors) => rules.cors = cors,
             Err((key, what)) => note(format!("cors.{key}"), what),

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use phalanx_web::{
-    AccessLog, CacheRule, Config, ConfigError, Cors, HeaderRule, HostConfig, LogFormat, LogTarget,
-    Origins, Redirect, RedirectStatus, Rewrite, Scheme, SecurityHeaders, Symlinks, Tls,
-    UnknownHost,
+    AccessLog, Alias, CachePreset, CacheRule, Config, ConfigError, Cors, HeaderRule, HostConfig,
+    LogFormat, LogTarget, Origins, Redirect, RedirectStatus, Rewrite, Scheme, SecurityHeaders,
+    Symlinks, Tls, UnknownHost,
 };
 use proptest::prelude::*;
 
@@ -99,6 +99,19 @@ fn errors_name_their_position() {
             "[[host.cache-control]]\npath = '['\nvalue = 'x'",
             "2:8: host.cache-control[0].path: ",
             "glob",
+        ),
+        (
+            "[[host.cache-control]]\npath = '*'\nvalue = 'no-cache'\npreset = 'day'",
+            "4:10: host.cache-control[0].preset: ",
+            "a value, too",
+        ),
+        ("[[host.cache-control]]\npath = '*'", "1:1: host.cache-control[0].value: ", "field value"),
+        ("[[host.alias]]\npath = 'a'\nroot = 'b'", "2:8: host.alias[0].path: ", "\"/images\""),
+        ("[[host.alias]]\npath = '/.a'\nroot = 'b'", "2:8: host.alias[0].path: ", "a dot"),
+        (
+            "[host]\nalias = [{ path = '/a', root = 'b' }, { path = '/a/', root = 'c' }]",
+            "2:",
+            "\"/a/\" is listed twice",
         ),
         ("[host.cors]\norigins = []", "1:1: host.cors: `origins` is missing", ""),
         (
@@ -205,7 +218,14 @@ fn host() -> impl Strategy<Value = HostConfig> {
                     errors: false,
                 })
                 .collect(),
-            cache_control: paths().map(|(path, value, _)| CacheRule { path, value }).collect(),
+            cache_control: paths()
+                .map(|(path, value, n)| CacheRule {
+                    path,
+                    value,
+                    preset: (n > 1).then_some(CachePreset::Immutable),
+                })
+                .collect(),
+            aliases: paths().map(|(path, root, _)| Alias { path, root: root.into() }).collect(),
             cors: cors.map(|(origins, credentials, age)| Cors {
                 origins: origins.clone(),
                 expose: origins,

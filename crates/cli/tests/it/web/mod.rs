@@ -3,6 +3,7 @@
 mod activation;
 mod admin;
 mod admin_pages;
+mod aliases;
 mod arguments;
 mod auth;
 mod browser;

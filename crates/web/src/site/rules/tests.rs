@@ -91,7 +91,11 @@ fn unsafe_targets_are_rejected() {
 fn fields_by_path() {
     let mut host = HostConfig::new("/");
     host.security_headers = Some(Default::default());
-    let cache = |path: &str, value: &str| CacheRule { path: path.into(), value: value.into() };
+    let cache = |path: &str, value: &str| CacheRule {
+        path: path.into(),
+        value: value.into(),
+        preset: None,
+    };
     host.cache_control = vec![cache("/assets/**", "immutable"), cache("*.html", "no-cache")];
     let header = |path: &str, name: &str, value: &str| HeaderRule {
         errors: false,

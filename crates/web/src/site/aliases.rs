@@ -1,0 +1,24 @@
+//! Checks of aliases.
+
+use phalanx_http::path;
+
+use crate::config::HostConfig;
+
+/// Reports errors in the aliases of a host with `note`.
+pub(super) fn check(host: &HostConfig, note: &mut impl FnMut(String, String)) {
+    for (n, alias) in host.aliases.iter().enumerate() {
+        let path = alias.path.trim_matches('/');
+        let is_plain =
+            alias.path.starts_with('/') && !path.is_empty() && !path.contains(['*', '%', '?', '#']);
+        if !is_plain || path::resolve(alias.path.as_bytes(), &mut Vec::new()).is_err() {
+            let expected = "expected a path such as \"/images\", without a pattern and names that begin with a dot";
+            note(format!("alias[{n}].path"), format!("found {:?}, {expected}", alias.path));
+        }
+        if host.aliases[..n].iter().any(|other| other.path.trim_matches('/') == path) {
+            note(format!("alias[{n}].path"), format!("{:?} is listed twice", alias.path));
+        }
+        if alias.root.as_os_str().is_empty() {
+            note(format!("alias[{n}].root"), "expected the path of a directory".into());
+        }
+    }
+}
