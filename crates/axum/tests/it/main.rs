@@ -3,6 +3,7 @@
 mod clients;
 mod connections;
 mod harness;
+mod idle;
 mod requests;
 mod simulated;
 mod spans;
