@@ -12,13 +12,14 @@ use crate::stats;
 use crate::system::{real, sys};
 use crate::thread::current;
 
-const TICK_NANOSECONDS: u64 = 1_000_000;
+/// A tick interrupts a carrier that shares its core with the monitor.
+const TICK_NANOSECONDS: u64 = 2_000_000;
 /// Ticks after which threads of a queue that did not move are sent home.
-const PATIENCE_TICKS: u32 = 3;
+const PATIENCE_TICKS: u32 = 2;
 /// Ticks after which waits that rely on records of descriptors are confirmed.
-const CONFIRM_TICKS: u32 = 32;
+const CONFIRM_TICKS: u32 = 16;
 /// Ticks without work after which the monitor sleeps.
-const IDLE_TICKS: u32 = 50;
+const IDLE_TICKS: u32 = 25;
 
 static ASLEEP: AtomicU32 = AtomicU32::new(0);
 
@@ -64,12 +65,14 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
         }
         idle = 0;
         blocked.count();
-        if !poller::is_polling() {
+        // A carrier that takes threads polls as well.
+        if taken == run_queue::taken() && !poller::is_polling() {
             poller::poll(false);
         }
         let waiting = run_queue::len();
         if waiting == 0 {
             stuck = 0;
+            taken = run_queue::taken();
             continue;
         }
         wake::call_carrier();

@@ -29,9 +29,11 @@ const ENDED: u32 = 32;
 const WAITING: u32 = 64;
 /// The monitor has seen this wait before.
 const SEEN: u32 = 128;
+/// The program has made it non-blocking.
+const NONBLOCKING: u32 = 256;
 /// The low bits of the number of processes that had been created when the socket was opened.
-const EPOCH: u32 = 0xffff00;
-const EPOCH_SHIFT: u32 = 8;
+const EPOCH: u32 = 0xfffe00;
+const EPOCH_SHIFT: u32 = 9;
 /// The rest counts changes of flags and options, so that a change between their reading and its note is not missed.
 const CHANGE: u32 = 1 << 24;
 
@@ -109,7 +111,7 @@ pub(crate) fn forget_flags(descriptor: i32) {
         && let Some(record) = record(descriptor)
     {
         record.fetch_add(CHANGE, Ordering::SeqCst);
-        record.fetch_and(!(PLAIN | DRAINED), Ordering::SeqCst);
+        record.fetch_and(!(PLAIN | NONBLOCKING | DRAINED), Ordering::SeqCst);
     }
 }
 
@@ -128,9 +130,22 @@ pub(crate) fn is_plain(descriptor: i32) -> bool {
     has(load(descriptor), OPENED | PLAIN)
 }
 
+/// Whether the program is known to have made the socket non-blocking.
+pub(crate) fn is_nonblocking(descriptor: i32) -> bool {
+    has(load(descriptor), OPENED | NONBLOCKING)
+}
+
 /// Notes whether the socket is a blocking TCP socket without timeouts, unless its record has changed since [`own`].
 pub(crate) fn set_plain(descriptor: i32, own: u32, is_plain: bool) {
-    let new = if is_plain { own | PLAIN } else { own & !OPENED };
+    change(descriptor, own, if is_plain { own | PLAIN } else { own & !OPENED });
+}
+
+/// Likewise for a socket that does not block.
+pub(crate) fn set_nonblocking(descriptor: i32, own: u32) {
+    change(descriptor, own, own | NONBLOCKING);
+}
+
+fn change(descriptor: i32, own: u32, new: u32) {
     if let Some(record) = record(descriptor) {
         let _ = record.compare_exchange(own, new, Ordering::SeqCst, Ordering::SeqCst);
     }
@@ -151,24 +166,46 @@ pub(super) fn used() -> i32 {
     USED.load(Ordering::Relaxed) as i32
 }
 
-/// Notes that a thread has received fewer bytes than it asked for, so all that had arrived.
+/// Notes that a thread has received all that had arrived: fewer bytes than it asked for, or nothing.
 pub(crate) fn drained(descriptor: i32) {
-    if let Some(record) = record(descriptor).filter(|_| is_plain(descriptor)) {
+    let is_known = is_plain(descriptor) || is_nonblocking(descriptor);
+    if let Some(record) = record(descriptor).filter(|_| is_known) {
         record.fetch_or(DRAINED, Ordering::SeqCst);
     }
 }
 
-/// Whether an attempt to receive would find nothing.
+/// Whether an attempt to receive would find nothing, unless the socket has been made non-blocking.
 pub(crate) fn is_drained(descriptor: i32) -> bool {
-    let value = load(descriptor);
-    value & (EVENT | ENDED) == 0 && has(value, OPENED | PLAIN | REGISTERED | DRAINED)
+    is_plain(descriptor) && is_quiet(descriptor)
 }
 
-/// Notes that a thread begins to wait, under the lock of the descriptor's bucket.
-pub(super) fn begin_wait(descriptor: i32, interest: u32) -> Wait {
+/// Whether nothing has arrived since the last attempt, which took everything.
+pub(crate) fn is_quiet(descriptor: i32) -> bool {
+    let value = load(descriptor);
+    value & (EVENT | ENDED) == 0 && has(value, OPENED | REGISTERED | DRAINED)
+}
+
+/// Whether bytes have arrived since the last attempt, and nothing else.
+pub(crate) fn has_bytes(descriptor: i32) -> bool {
+    let value = load(descriptor);
+    value & ENDED == 0 && has(value, OPENED | REGISTERED | EVENT)
+}
+
+/// Ends an event before the thread looks at the descriptor. Returns whether there was one.
+pub(crate) fn take_event(descriptor: i32) -> bool {
+    load(descriptor) & EVENT != 0
+        && record(descriptor).is_some_and(|record| {
+            record.fetch_and(!EVENT, Ordering::SeqCst) & (EVENT | REGISTERED) == EVENT | REGISTERED
+        })
+}
+
+/// Notes that a thread begins to wait, under the lock of the descriptor's bucket. A thread that is to receive waits for a
+/// plain socket, and one that calls `poll` for any that the process has opened.
+pub(super) fn begin_wait(descriptor: i32, interest: u32, is_poll: bool) -> Wait {
     let value = load(descriptor);
     let Some(record) = record(descriptor) else { return Wait::Untrusted };
-    if interest != IN || value & ENDED != 0 || !has(value, OPENED | PLAIN) {
+    let known = if is_poll { OPENED } else { OPENED | PLAIN };
+    if interest != IN || value & ENDED != 0 || !has(value, known) {
         return Wait::Untrusted;
     }
     if value & REGISTERED == 0 {
@@ -197,6 +234,11 @@ pub(super) fn clear_registered(descriptor: i32) {
     {
         record.fetch_and(!(REGISTERED | WAITING | SEEN), Ordering::SeqCst);
     }
+}
+
+/// Notes again an event that was taken.
+pub(crate) fn give_event(descriptor: i32) {
+    note_event(descriptor, IN);
 }
 
 /// Notes an event of the epoll.

@@ -19,9 +19,9 @@ pub(crate) enum Armed {
 }
 
 /// Requests an event for a thread that is about to wait, under the lock of the descriptor's bucket. `interest` is that of
-/// all its waiters.
-pub(crate) fn arm(descriptor: i32, interest: u32) -> Armed {
-    let is_armed = match records::begin_wait(descriptor, interest) {
+/// all its waiters. `is_poll`: the thread does not receive by itself.
+pub(crate) fn arm(descriptor: i32, interest: u32, is_poll: bool) -> Armed {
+    let is_armed = match records::begin_wait(descriptor, interest, is_poll) {
         records::Wait::Registered => true,
         records::Wait::Ready => return Armed::Ready,
         records::Wait::Unregistered => {
@@ -80,9 +80,8 @@ pub(crate) fn has_waits() -> bool {
 
 /// Whether a descriptor is as its record says. An edge that has been lost is reported again.
 fn confirm_one(descriptor: i32) -> bool {
-    let is_valid = !flags::is_nonblocking(descriptor)
-        && flags::is_plain_tcp(descriptor)
-        && poller::renew(descriptor);
+    let is_plain = || !flags::is_nonblocking(descriptor) && flags::is_plain_tcp(descriptor);
+    let is_valid = (!records::is_plain(descriptor) || is_plain()) && poller::renew(descriptor);
     if is_valid {
         records::confirmed(descriptor);
     }

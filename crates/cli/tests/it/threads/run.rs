@@ -67,6 +67,24 @@ fn sockets_and_pipes() {
 }
 
 #[test]
+fn polls_of_sockets() {
+    runs_as_natively("polls");
+}
+
+/// A thread that polls a socket is registered for all its later events. One that the monitor has sent home is not.
+#[test]
+fn polled_sockets_remain_registered() {
+    let home = tempfile::tempdir().unwrap();
+    let Some(program) = compile(home.path(), "polls").filter(|_| machine_is_suitable()) else {
+        return;
+    };
+    let found = |_| output(threads(2, &program).arg("where")).stdout;
+    let all: Vec<_> = (0..10).map(found).collect();
+    assert!(all.iter().any(|each| each == b"lasting\n"), "{all:?}");
+    assert!(all.iter().all(|each| each != b"once\n"), "{all:?}");
+}
+
+#[test]
 fn descriptors_whose_flags_and_names_change() {
     runs_as_natively("descriptors");
 }

@@ -4,7 +4,9 @@
 //!
 //! The caller passes memory that the C library may read and write.
 
-use crate::calls::descriptors::repeat::{quiet, receive_part, repeat, repeat_until_sent};
+use crate::calls::descriptors::repeat::{
+    quiet, receive_part, repeat, repeat_until_sent, unless_blocking,
+};
 use crate::calls::descriptors::wait::convertible;
 use crate::readiness::{records, watch};
 use crate::schedule::home::{go_home, stay_home};
@@ -22,11 +24,13 @@ pub(super) unsafe extern "C" fn read(descriptor: i32, buffer: *mut u8, length: u
     let native = || unsafe { real::read(descriptor, buffer, length) };
     let Some(thread) = convertible().filter(|_| length > 0) else { return native() };
     let vector = [buffer as usize, length];
-    let receive = [descriptor as usize, buffer as usize, length, MSG_DONTWAIT, 0, 0];
+    let receive = || {
+        let flag = unless_blocking(descriptor);
+        sys::call(sys::SYS_RECVFROM, [descriptor as usize, buffer as usize, length, flag, 0, 0])
+    };
     let preadv =
         [descriptor as usize, vector.as_ptr() as usize, 1, usize::MAX, usize::MAX, RWF_NOWAIT];
-    let mut result =
-        receive_part(thread, descriptor, length, || sys::call(sys::SYS_RECVFROM, receive));
+    let mut result = receive_part(thread, descriptor, length, receive);
     if result == Some(NOT_A_SOCKET) {
         result = repeat(thread, descriptor, IN, 0, || sys::call(sys::SYS_PREADV2, preadv));
         // The file supports no attempts.

@@ -9,7 +9,9 @@ use core::mem::MaybeUninit;
 
 use crate::calls::descriptors::wait::{Ready, convertible};
 use crate::calls::threads::signals::must_return;
-use crate::readiness::poller;
+use crate::carriers::monitor;
+use crate::readiness::records;
+use crate::readiness::watch::{self, Armed};
 use crate::schedule::home::go_home;
 use crate::system::real;
 use crate::system::sys::{self, Timespec};
@@ -36,21 +38,35 @@ struct Request {
 
 type Set = [u64; SET_BITS / 64];
 
-/// Repeats an attempt that does not block until it does not return 0, or until `deadline`. `None` if the thread has
-/// returned to its kernel thread, to continue there with the time that is left.
+/// Repeats an attempt that does not block until it does not return 0, or until `deadline`. `report` stands for an attempt
+/// after bytes have arrived for the only request, if it can. `None` if the thread has returned to its kernel thread, to
+/// continue there with the time that is left.
 fn repeat(
     thread: &Thread,
     requests: &[Request],
     deadline: Option<u64>,
     attempt: &mut dyn FnMut() -> i32,
+    report: Option<&dyn Fn()>,
 ) -> Option<i32> {
+    let mut is_quiet = is_one_for_bytes(requests) && records::is_quiet(requests[0].descriptor);
     for _ in 0..MAX_EVENTS {
-        let ready = attempt();
-        if ready != 0 {
-            return Some(ready);
+        if !is_quiet {
+            let ready = look(requests, attempt);
+            if ready != 0 {
+                return Some(ready);
+            }
         }
+        is_quiet = false;
         match wait(thread, requests, deadline) {
-            Ready::Retry => {}
+            Ready::Retry => {
+                if let Some(report) = report
+                    && is_one_for_bytes(requests)
+                    && records::has_bytes(requests[0].descriptor)
+                {
+                    report();
+                    return Some(1);
+                }
+            }
             Ready::TimedOut => return Some(attempt()),
             Ready::Interrupted => return Some(sys::fail(sys::EINTR) as i32),
             Ready::Natively | Ready::Unsupported => break,
@@ -60,6 +76,27 @@ fn repeat(
     None
 }
 
+/// Whether the only request is for bytes to receive.
+fn is_one_for_bytes(requests: &[Request]) -> bool {
+    matches!(requests, [request] if u32::from(request.events) == IN)
+}
+
+/// Makes an attempt, which receives nothing. So it gives the events back that it has taken.
+fn look(requests: &[Request], attempt: &mut dyn FnMut() -> i32) -> i32 {
+    let mut taken = 0_u64;
+    for (at, request) in requests.iter().enumerate() {
+        taken |= u64::from(records::take_event(request.descriptor)) << at;
+    }
+    let ready = attempt();
+    if ready != 0 && taken != 0 {
+        for (_, request) in requests.iter().enumerate().filter(|(at, _)| taken >> at & 1 != 0) {
+            records::give_event(request.descriptor);
+            table::wake(key(request.descriptor), usize::MAX);
+        }
+    }
+    ready
+}
+
 /// Waits until one of the descriptors is ready.
 fn wait(thread: &Thread, requests: &[Request], deadline: Option<u64>) -> Ready {
     let mut nodes = [const { MaybeUninit::<Node>::uninit() }; MAX_DESCRIPTORS];
@@ -67,13 +104,18 @@ fn wait(thread: &Thread, requests: &[Request], deadline: Option<u64>) -> Ready {
     for request in requests {
         let at = key(request.descriptor);
         let node = nodes[inserted].write(Node::new(thread, at, u32::from(request.events)));
-        let arm = |union| poller::arm(request.descriptor, union);
+        let mut armed = Armed::Refused;
+        let arm = |union| {
+            armed = watch::arm(request.descriptor, union, true);
+            armed == Armed::Waits
+        };
         if !unsafe { table::insert_node(node, arm) } {
             remove(&mut nodes[..inserted]);
-            return Ready::Unsupported;
+            return if armed == Armed::Ready { Ready::Retry } else { Ready::Unsupported };
         }
         inserted += 1;
     }
+    monitor::wake_up();
     let nodes = &mut nodes[..inserted];
     let mut woken = Woken::Normally;
     while !nodes.iter().any(|node| unsafe { node.assume_init_ref() }.is_woken())
@@ -118,7 +160,13 @@ pub(super) unsafe extern "C" fn poll(requests: *mut u8, count: u64, timeout: i32
         }
     }
     let mut attempt = || unsafe { real::poll(requests, count, 0) };
-    repeat(thread, &used[..length], deadline, &mut attempt)
+    let report = || {
+        for at in 0..count as usize {
+            let request = unsafe { &mut *requests.cast::<Request>().add(at) };
+            request.returned = if request.descriptor < 0 { 0 } else { IN as u16 };
+        }
+    };
+    repeat(thread, &used[..length], deadline, &mut attempt, Some(&report))
         .unwrap_or_else(|| unsafe { real::poll(requests, count, milliseconds_until(deadline)) })
 }
 
@@ -178,7 +226,7 @@ unsafe extern "C" fn select(
         let mut now = Timespec { seconds: 0, nanoseconds: 0 };
         unsafe { real::select(count, read, write, except, &raw mut now) }
     };
-    let result = repeat(thread, &used[..length], deadline, &mut attempt);
+    let result = repeat(thread, &used[..length], deadline, &mut attempt, None);
     // The kernel reports the time that is left.
     if let (Some(time), Some(deadline)) = (unsafe { timeout.as_mut() }, deadline) {
         *time = sys::timespec(deadline.saturating_sub(sys::now()));
@@ -249,7 +297,7 @@ unsafe extern "C" fn epoll_wait(epoll: i32, events: *mut u8, count: i32, timeout
     let deadline = after_milliseconds(timeout);
     let request = Request { descriptor: epoll, events: IN as u16, returned: 0 };
     let mut attempt = || unsafe { real::epoll_wait(epoll, events, count, 0) };
-    repeat(thread, &[request], deadline, &mut attempt).unwrap_or_else(|| unsafe {
+    repeat(thread, &[request], deadline, &mut attempt, None).unwrap_or_else(|| unsafe {
         real::epoll_wait(epoll, events, count, milliseconds_until(deadline))
     })
 }

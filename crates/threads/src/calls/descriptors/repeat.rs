@@ -8,6 +8,14 @@ use crate::thread::Thread;
 use crate::waiting::key::{IN, OUT, key};
 use crate::waiting::table;
 
+const MSG_DONTWAIT: usize = 0x40;
+
+/// The flag of an attempt to receive. A socket that is known not to block needs none, and if the knowledge is outdated, the
+/// kernel decides.
+pub(super) fn unless_blocking(descriptor: i32) -> usize {
+    if records::is_nonblocking(descriptor) { 0 } else { MSG_DONTWAIT }
+}
+
 const AGAIN: isize = -(sys::EAGAIN as isize);
 const MSG_NOSIGNAL: i32 = 0x4000;
 const SIGPIPE: u32 = 13;
@@ -41,6 +49,7 @@ pub(super) fn receive_part(
         let result = attempt();
         match result {
             part if part > 0 && (part as usize) < length => records::drained(descriptor),
+            AGAIN if records::is_nonblocking(descriptor) => records::drained(descriptor),
             // Other threads that wait for the bytes find the rest.
             part if part > 0 && records::is_plain(descriptor) => {
                 table::wake(key(descriptor), usize::MAX);
@@ -74,7 +83,11 @@ fn wait_for(
                 continue;
             }
             let own = records::own(descriptor);
+            if records::is_nonblocking(descriptor) {
+                break;
+            }
             if is_nonblocking(descriptor) {
+                own.inspect(|own| records::set_nonblocking(descriptor, *own));
                 break;
             }
             limit = Some(deadline(descriptor, timeout));

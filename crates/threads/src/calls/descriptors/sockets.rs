@@ -4,7 +4,9 @@
 //!
 //! The caller passes memory that the C library may read and write.
 
-use crate::calls::descriptors::repeat::{quiet, receive_part, repeat, repeat_until_sent};
+use crate::calls::descriptors::repeat::{
+    quiet, receive_part, repeat, repeat_until_sent, unless_blocking,
+};
 use crate::calls::descriptors::vectors::receive_all;
 use crate::calls::descriptors::wait::{Ready, convertible, deadline, wait};
 use crate::readiness::records;
@@ -48,8 +50,13 @@ pub(super) unsafe extern "C" fn recvfrom(
     let arguments =
         [descriptor as usize, buffer as usize, length, flags, from as usize, size as usize];
     let attempt = || sys::call(sys::SYS_RECVFROM, arguments);
+    let receive = || {
+        let mut arguments = arguments;
+        arguments[3] = unless_blocking(descriptor);
+        sys::call(sys::SYS_RECVFROM, arguments)
+    };
     let result = match flags {
-        PLAIN => receive_part(thread, descriptor, length, attempt),
+        PLAIN => receive_part(thread, descriptor, length, receive),
         _ => repeat(thread, descriptor, IN, SO_RCVTIMEO, attempt),
     };
     result.map_or_else(native, sys::result)

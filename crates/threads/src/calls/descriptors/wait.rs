@@ -51,7 +51,7 @@ pub(crate) fn wait(
     let at = key(descriptor);
     let mut armed = Armed::Refused;
     let arm = |union| {
-        armed = watch::arm(descriptor, union);
+        armed = watch::arm(descriptor, union, false);
         armed == Armed::Waits
     };
     if !table::insert(thread, at, interest, arm) {
