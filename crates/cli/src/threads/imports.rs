@@ -43,27 +43,29 @@ impl Treatment {
 
 const CONVERTED: &str = "
     __poll_chk __ppoll_chk __read_chk __recv_chk __recvfrom_chk
-    accept accept4 clock_nanosleep epoll_pwait epoll_wait gettid nanosleep poll ppoll pthread_barrier_destroy
+    accept accept4 clock_nanosleep cnd_broadcast cnd_signal cnd_timedwait cnd_wait epoll_pwait epoll_wait gettid mtx_lock
+    mtx_timedlock mtx_trylock mtx_unlock nanosleep poll ppoll pthread_barrier_destroy
     pthread_barrier_wait pthread_clockjoin_np pthread_cond_broadcast pthread_cond_clockwait
     pthread_cond_signal pthread_cond_timedwait pthread_cond_wait pthread_create pthread_detach pthread_join
     pthread_mutex_clocklock pthread_mutex_lock pthread_mutex_timedlock pthread_mutex_trylock
     pthread_mutex_unlock pthread_rwlock_clockrdlock pthread_rwlock_clockwrlock pthread_rwlock_rdlock
     pthread_rwlock_timedrdlock pthread_rwlock_timedwrlock pthread_rwlock_unlock pthread_rwlock_wrlock
     pthread_timedjoin_np read readv recv recvfrom recvmsg sched_yield select sem_clockwait sem_post
-    sem_timedwait sem_wait send sendmsg sendto sleep usleep write writev";
+    sem_timedwait sem_wait send sendmsg sendto sleep thrd_create thrd_detach thrd_join thrd_sleep
+    thrd_yield usleep write writev";
 
 const HOME: &str = "
-    _Fork __sigpause __sigsetjmp __xpg_sigpause clone cnd_timedwait cnd_wait connect daemon epoll_pwait2 execl
+    _Fork __sigpause __sigsetjmp __xpg_sigpause clone connect daemon epoll_pwait2 execl
     execle execlp execv execve execvp execvpe fdatasync fexecve flock fork forkpty fsync getaddrinfo
     getcontext gethostbyname gethostbyname_r getnameinfo initgroups lockf lockf64 mq_receive mq_send
-    mq_timedreceive mq_timedsend msgrcv msgsnd mtx_lock mtx_timedlock nice pause pclose popen posix_spawn
+    mq_timedreceive mq_timedsend msgrcv msgsnd nice pause pclose popen posix_spawn
     posix_spawnp prctl pselect pthread_cancel pthread_exit pthread_getcpuclockid pthread_kill
     pthread_setaffinity_np pthread_setcanceltype pthread_setname_np pthread_setschedparam pthread_setschedprio
     pthread_sigmask pthread_sigqueue pthread_testcancel raise recvmmsg sched_setaffinity sched_setparam
     sched_setscheduler semop semtimedop sendfile sendfile64 sendmmsg setcontext setegid seteuid setfsgid
     setfsuid setgid setgroups setns setpriority setregid setresgid setresuid setreuid setuid sigaltstack
     sigblock sighold sigpause sigprocmask sigrelse sigset sigsetmask sigsuspend sigtimedwait sigwait
-    sigwaitinfo swapcontext sync syncfs syscall system tgkill thrd_exit thrd_join unshare vfork wait wait3
+    sigwaitinfo swapcontext sync syncfs syscall system tgkill thrd_exit unshare vfork wait wait3
     wait4 waitid waitpid";
 
 const BLOCKS: &str = "
@@ -76,7 +78,7 @@ const BLOCKS: &str = "
     mount msync open openat opendir posix_fadvise posix_fallocate pread preadv preadv2 printf putc puts pwrite
     pwritev pwritev2 readahead readdir readdir_r readlink realpath rename renameat renameat2 res_init
     res_query res_search rmdir scandir scanf sem_open splice stat statx symlink sync_file_range tcdrain tee
-    thrd_sleep truncate umount umount2 unlink unlinkat vfprintf vmsplice vprintf";
+    truncate umount umount2 unlink unlinkat vfprintf vmsplice vprintf";
 
 #[cfg(test)]
 mod tests {

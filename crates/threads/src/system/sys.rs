@@ -39,6 +39,7 @@ pub(crate) const ENOENT: i32 = 2;
 pub(crate) const EINTR: i32 = 4;
 pub(crate) const EBADF: i32 = 9;
 pub(crate) const EAGAIN: i32 = 11;
+pub(crate) const ENOMEM: i32 = 12;
 pub(crate) const EBUSY: i32 = 16;
 pub(crate) const EINVAL: i32 = 22;
 pub(crate) const ENOSYS: i32 = 38;

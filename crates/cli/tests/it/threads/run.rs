@@ -67,6 +67,11 @@ fn sockets_and_pipes() {
 }
 
 #[test]
+fn threads_of_c11() {
+    runs_as_natively("c11");
+}
+
+#[test]
 fn polls_of_sockets() {
     runs_as_natively("polls");
 }
@@ -138,6 +143,17 @@ fn attributes_of_kernel_threads() {
 #[test]
 fn threads_that_occupy_all_carriers_do_not_stop_others() {
     runs_as_natively("captive");
+}
+
+/// Carriers execute the threads of C11.
+#[test]
+fn threads_of_c11_run_on_carriers() {
+    let home = tempfile::tempdir().unwrap();
+    let Some(program) = compile(home.path(), "c11").filter(|_| machine_is_suitable()) else {
+        return;
+    };
+    let run = || output(threads(1, &program).arg("where")).stdout;
+    assert!((0..20).any(|_| run() == b"shared\n"));
 }
 
 /// Carriers execute the threads.

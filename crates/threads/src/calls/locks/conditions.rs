@@ -55,7 +55,7 @@ fn wait(condition: Object, mutex: Object, deadline: Option<u64>) -> i32 {
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn pthread_cond_wait(condition: Object, mutex: Object) -> i32 {
+pub(crate) unsafe extern "C" fn pthread_cond_wait(condition: Object, mutex: Object) -> i32 {
     if is_shared(condition, mutex) {
         go_home(current());
         return unsafe { real::pthread_cond_wait(condition, mutex) };
@@ -64,7 +64,7 @@ unsafe extern "C" fn pthread_cond_wait(condition: Object, mutex: Object) -> i32 
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn pthread_cond_timedwait(
+pub(crate) unsafe extern "C" fn pthread_cond_timedwait(
     condition: Object,
     mutex: Object,
     time: *const Timespec,
@@ -92,7 +92,7 @@ unsafe extern "C" fn pthread_cond_clockwait(
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn pthread_cond_signal(condition: Object) -> i32 {
+pub(crate) unsafe extern "C" fn pthread_cond_signal(condition: Object) -> i32 {
     if flags(condition) & SHARED != 0 {
         unsafe { real::pthread_cond_signal(condition) };
     }
@@ -101,7 +101,7 @@ unsafe extern "C" fn pthread_cond_signal(condition: Object) -> i32 {
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn pthread_cond_broadcast(condition: Object) -> i32 {
+pub(crate) unsafe extern "C" fn pthread_cond_broadcast(condition: Object) -> i32 {
     if flags(condition) & SHARED != 0 {
         unsafe { real::pthread_cond_broadcast(condition) };
     }

@@ -1,8 +1,8 @@
 //! Locks, and other objects in memory for which threads wait.
 
 pub(crate) mod barriers;
-mod conditions;
+pub(crate) mod conditions;
 mod futexes;
-mod mutexes;
+pub(crate) mod mutexes;
 mod rwlocks;
 mod semaphores;

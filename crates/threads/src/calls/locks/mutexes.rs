@@ -46,7 +46,7 @@ fn owner(mutex: Object) -> u32 {
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn pthread_mutex_lock(mutex: Object) -> i32 {
+pub(crate) unsafe extern "C" fn pthread_mutex_lock(mutex: Object) -> i32 {
     lock(current(), mutex)
 }
 
@@ -138,7 +138,7 @@ fn wait(
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn pthread_mutex_trylock(mutex: Object) -> i32 {
+pub(crate) unsafe extern "C" fn pthread_mutex_trylock(mutex: Object) -> i32 {
     let kind = kind(mutex);
     if kind & !(PLAIN_KINDS | SHARED) != 0 {
         stay_home(current());
@@ -147,7 +147,10 @@ unsafe extern "C" fn pthread_mutex_trylock(mutex: Object) -> i32 {
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn pthread_mutex_timedlock(mutex: Object, time: *const Timespec) -> i32 {
+pub(crate) unsafe extern "C" fn pthread_mutex_timedlock(
+    mutex: Object,
+    time: *const Timespec,
+) -> i32 {
     unsafe { pthread_mutex_clocklock(mutex, 0, time) }
 }
 
@@ -183,7 +186,7 @@ fn unlock_normal(mutex: Object) -> i32 {
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn pthread_mutex_unlock(mutex: Object) -> i32 {
+pub(crate) unsafe extern "C" fn pthread_mutex_unlock(mutex: Object) -> i32 {
     // The mutex may be freed as soon as it is unlocked.
     let result = match kind(mutex) {
         NORMAL => unlock_normal(mutex),

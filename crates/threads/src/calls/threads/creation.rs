@@ -67,7 +67,7 @@ pub(crate) fn reset() {
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn pthread_create(
+pub(crate) unsafe extern "C" fn pthread_create(
     out: *mut usize,
     attributes: *const u8,
     start: Start,
@@ -136,7 +136,7 @@ fn run_convertible(start: Start, argument: *mut u8) -> *mut u8 {
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn pthread_exit(value: *mut u8) {
+pub(crate) unsafe extern "C" fn pthread_exit(value: *mut u8) {
     stay_home(current());
     unsafe { real::pthread_exit(value) }
 }

@@ -117,7 +117,6 @@ stubs! { stay_home_then:
     sigwait sigwaitinfo sigtimedwait sigsuspend pause
     sigpause __sigpause __xpg_sigpause sighold sigrelse sigset sigblock sigsetmask getcontext setcontext swapcontext
     pthread_sigqueue pthread_setcanceltype
-    mtx_lock mtx_timedlock cnd_wait cnd_timedwait thrd_join thrd_exit
 }
 
 stubs! { separate_then:

@@ -31,7 +31,7 @@ fn wait(thread: &Thread, target: &Thread, deadline: Option<u64>) {
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn pthread_join(pthread: usize, value: *mut *mut u8) -> i32 {
+pub(crate) unsafe extern "C" fn pthread_join(pthread: usize, value: *mut *mut u8) -> i32 {
     unsafe { join(pthread, None, || real::pthread_join(pthread, value)) }
 }
 
@@ -77,7 +77,7 @@ unsafe extern "C" fn pthread_clockjoin_np(
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn pthread_detach(pthread: usize) -> i32 {
+pub(crate) unsafe extern "C" fn pthread_detach(pthread: usize) -> i32 {
     let result = unsafe { real::pthread_detach(pthread) };
     if result == 0 {
         of(pthread).is_detached.store(true, Ordering::SeqCst);

@@ -5,4 +5,4 @@ pub(crate) mod creation;
 mod home_calls;
 pub(crate) mod joins;
 pub(crate) mod signals;
-mod sleeps;
+pub(crate) mod sleeps;

@@ -13,7 +13,7 @@ use crate::system::sys::{self, Timespec};
 use crate::thread::{Action, Thread, current, site};
 use crate::waiting::park::{Woken, park};
 
-const REALTIME: i32 = 0;
+pub(crate) const REALTIME: i32 = 0;
 const MONOTONIC: i32 = 1;
 const ABSOLUTE: i32 = 1;
 
@@ -35,7 +35,7 @@ fn sleep_until(thread: &Thread, deadline: u64) -> Option<u64> {
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn clock_nanosleep(
+pub(crate) unsafe extern "C" fn clock_nanosleep(
     clock: i32,
     flags: i32,
     time: *const Timespec,
@@ -88,7 +88,7 @@ unsafe extern "C" fn sleep(seconds: u32) -> u32 {
 
 /// Threads that spin with `sched_yield` let the runnable threads of their carrier proceed.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
-unsafe extern "C" fn sched_yield() -> i32 {
+pub(crate) unsafe extern "C" fn sched_yield() -> i32 {
     let thread = current();
     if thread.is_hollow() && run_queue::len() > 0 {
         thread.site.set(site::YIELDED);
