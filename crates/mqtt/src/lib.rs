@@ -25,41 +25,28 @@
 //! # Ok::<(), phalanx_mqtt::Error>(())
 //! ```
 //!
-//! Start with `frame.rs` and `packet.rs`, then read the packets in the order of a session: `connect.rs`,
-//! `subscribe.rs`, `publish.rs`, `content.rs`, `ack.rs`, `end.rs`. `properties.rs` and `property.rs` contain
-//! the properties of MQTT 5, `reason.rs` the reason codes, and [`topic`] topic names and filters.
+//! Start with `frame.rs` and `packet/mod.rs`, then read the packets in the order of a session: `connect.rs`,
+//! `subscribe.rs`, `publish.rs`, `content.rs`, `ack.rs`, `end.rs`. The folder `properties` contains the properties of
+//! MQTT 5, `reason.rs` the reason codes, and [`topic`] topic names and filters.
 
 #![forbid(unsafe_code)]
 
-mod ack;
-mod connect;
-mod content;
-mod end;
 mod error;
 mod frame;
 mod packet;
 mod properties;
-mod property;
-mod publish;
 mod reason;
-mod subscribe;
 pub mod topic;
 mod version;
 mod wire;
 
-pub use ack::Ack;
-pub use connect::{ConnAck, Connect, Will};
-pub use content::check_content;
-pub use end::{Auth, Disconnect};
 pub use error::Error;
 pub use frame::{Frame, Kind};
-pub use packet::Packet;
-pub use properties::{Properties, PropertiesIter, PropertyBuffer};
-pub use property::Property;
-pub use publish::{Delivery, PacketId, Publish, QoS};
-pub use reason::Reason;
-pub use subscribe::{
+pub use packet::{
+    Ack, Auth, ConnAck, Connect, Delivery, Disconnect, Packet, PacketId, Publish, QoS,
     RetainHandling, SubAck, Subscribe, SubscribeOptions, SubscriptionBuffer, Subscriptions,
-    UnsubAck, Unsubscribe,
+    UnsubAck, Unsubscribe, Will, check_content,
 };
+pub use properties::{Properties, PropertiesIter, Property, PropertyBuffer};
+pub use reason::Reason;
 pub use version::Version;

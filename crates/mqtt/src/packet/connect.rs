@@ -1,10 +1,9 @@
 //! CONNECT and CONNACK.
 
+use super::publish::QoS;
 use crate::error::Error;
 use crate::frame::{Frame, Kind, framed};
-use crate::properties::Properties;
-use crate::property::PropertyContext;
-use crate::publish::QoS;
+use crate::properties::{Properties, PropertyContext};
 use crate::reason::Reason;
 use crate::topic;
 use crate::version::Version;

@@ -3,10 +3,15 @@
 //! They are validated once as a whole (allowed kinds, and repetitions) and remain encoded, because most readers
 //! need at most one property, and a broker forwards them unchanged.
 
+mod property;
+
+use self::property::{SUBSCRIPTION_IDENTIFIER, USER};
 use crate::error::Error;
 use crate::frame::Kind;
-use crate::property::{Property, PropertyContext, SUBSCRIPTION_IDENTIFIER, USER};
 use crate::wire::{Reader, put_variable, variable_length};
+
+pub use self::property::Property;
+pub(crate) use self::property::PropertyContext;
 
 /// The properties of a packet, validated and encoded.
 ///

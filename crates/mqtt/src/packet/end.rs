@@ -1,6 +1,6 @@
 //! DISCONNECT and AUTH.
 
-use crate::ack::{put_reason_and_properties, reason_and_properties};
+use super::ack::{put_reason_and_properties, reason_and_properties};
 use crate::error::Error;
 use crate::frame::{Frame, Kind, framed};
 use crate::properties::Properties;

@@ -4,8 +4,7 @@
 //! again, so a single message can keep all strict subscribers of its topic disconnected.
 
 use crate::error::Error;
-use crate::properties::Properties;
-use crate::property::Property;
+use crate::properties::{Properties, Property};
 use crate::reason::Reason;
 use crate::topic;
 use crate::wire::has_disallowed;

@@ -1,10 +1,9 @@
 //! SUBSCRIBE, UNSUBSCRIBE and their responses.
 
+use super::publish::{PacketId, QoS};
 use crate::error::Error;
 use crate::frame::{Frame, Kind, framed};
-use crate::properties::Properties;
-use crate::property::PropertyContext;
-use crate::publish::{PacketId, QoS};
+use crate::properties::{Properties, PropertyContext};
 use crate::reason::Reason;
 use crate::version::Version;
 use crate::wire::{Reader, put_bytes, put_u16};

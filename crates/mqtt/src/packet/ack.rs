@@ -1,10 +1,9 @@
 //! PUBACK, PUBREC, PUBREL and PUBCOMP, the acknowledgements of QoS 1 and 2. They share one format.
 
+use super::publish::PacketId;
 use crate::error::Error;
 use crate::frame::{Frame, Kind, framed};
-use crate::properties::Properties;
-use crate::property::PropertyContext;
-use crate::publish::PacketId;
+use crate::properties::{Properties, PropertyContext};
 use crate::reason::Reason;
 use crate::version::Version;
 use crate::wire::{Reader, put_u16};

@@ -4,8 +4,7 @@ use std::num::NonZero;
 
 use crate::error::Error;
 use crate::frame::{Frame, Kind};
-use crate::properties::Properties;
-use crate::property::PropertyContext;
+use crate::properties::{Properties, PropertyContext};
 use crate::reason::Reason;
 use crate::topic;
 use crate::version::Version;

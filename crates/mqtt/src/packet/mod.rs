@@ -1,17 +1,28 @@
 //! Packets of all kinds, in both versions.
 
-use crate::ack::Ack;
-use crate::connect::{ConnAck, Connect};
-use crate::end::{Auth, Disconnect};
+mod ack;
+mod connect;
+mod content;
+mod end;
+mod publish;
+mod subscribe;
+
 use crate::error::Error;
 use crate::frame::{Frame, Kind, framed};
-use crate::properties::Properties;
-use crate::property::PropertyContext;
-use crate::publish::{PacketId, Publish};
+use crate::properties::{Properties, PropertyContext};
 use crate::reason::Reason;
-use crate::subscribe::{SubAck, Subscribe, UnsubAck, Unsubscribe};
 use crate::version::Version;
 use crate::wire::Reader;
+
+pub use self::ack::Ack;
+pub use self::connect::{ConnAck, Connect, Will};
+pub use self::content::check_content;
+pub use self::end::{Auth, Disconnect};
+pub use self::publish::{Delivery, PacketId, Publish, QoS};
+pub use self::subscribe::{
+    RetainHandling, SubAck, Subscribe, SubscribeOptions, SubscriptionBuffer, Subscriptions,
+    UnsubAck, Unsubscribe,
+};
 
 /// A packet. Its data is borrowed from the decoded bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
