@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use phalanx_mqtt::{Packet, QoS, Reason, Version};
 use phalanx_testkit::eventually;
@@ -17,6 +17,7 @@ crate::on_each_driver!(
     banned_clients_cannot_connect,
     retained_messages_are_browsed_and_changed,
     a_client_and_a_topic_are_traced,
+    bridges_are_listed,
 );
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -30,11 +31,16 @@ struct Operated {
 
 impl Operated {
     fn start(driver: &str) -> Self {
+        Self::start_with(driver, &[])
+    }
+
+    /// A broker with additional arguments.
+    fn start_with(driver: &str, more: &[&str]) -> Self {
         let token = tempfile::NamedTempFile::new().unwrap();
         fs::write(token.path(), TOKEN).unwrap();
         let path = token.path().to_str().unwrap();
         let arguments = ["--admin", "127.0.0.1:0", "--admin-token-file", path];
-        let broker = Broker::start_with(driver, &arguments);
+        let broker = Broker::start_with(driver, &[&arguments, more].concat());
         let admin = broker.admin();
         Self { broker, admin, _token: token }
     }
@@ -221,4 +227,35 @@ fn a_client_and_a_topic_are_traced(driver: &str) {
     assert_eq!(own.call("DELETE", &format!("traces?id={client}"), None).0, 200);
     assert_eq!(own.call("GET", &format!("traces?id={client}"), None).0, 404);
     assert_eq!(own.call("POST", "traces", Some(json!({ "client": "c", "seconds": 0 }))).0, 400);
+}
+
+fn bridges_are_listed(driver: &str) {
+    let (remote, config) = (Broker::start(driver), tempfile::NamedTempFile::new().unwrap());
+    let bridge = |name: &str, address: SocketAddr| {
+        format!(
+            "[[bridge]]\nname = \"{name}\"\naddress = \"mqtt://{address}\"\nremote-client-id = \"{name}\"\n\
+             topic = [{{ pattern = \"a/#\", qos = 1 }}]\n"
+        )
+    };
+    // Nothing listens on an address whose listener was dropped.
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let text = bridge("down", nobody) + &bridge("up", remote.address);
+    fs::write(config.path(), text).unwrap();
+    let own = Operated::start_with(driver, &["--config", config.path().to_str().unwrap()]);
+    let (down, up) = eventually("the states of the bridges", || {
+        let found = own.get("bridges");
+        let [down, up] = &found["bridges"].as_array().unwrap()[..] else { return None };
+        let is_settled = up["connected"] == true && down["error"].is_string();
+        is_settled.then(|| (down.clone(), up.clone()))
+    });
+    assert_eq!((&up["name"], &up["sent_total"]), (&json!("up"), &json!(0)));
+    assert!(up["remote"].as_str().unwrap().contains(&remote.address.to_string()), "{up}");
+    assert_eq!((&down["name"], &down["connected"]), (&json!("down"), &json!(false)));
+    assert!(down["attempts"].as_u64() > Some(0) && down["remote"].is_null(), "{down}");
+    let mut there = Client::new(&remote, "there");
+    there.subscribe("a/x", QoS::AtMostOnce);
+    Client::new(&own.broker, "here").publish("a/x", "over");
+    there.receives("a/x", "over");
+    eventually("the count", || (own.get("bridges")["bridges"][1]["sent_total"] == 1).then_some(()));
+    assert_eq!(own.get("client?client=$bridge/up")["filters"], json!(["a/#"]));
 }
