@@ -6,7 +6,7 @@ use phalanx_mqtt::Version;
 
 use crate::access::Identity;
 use crate::connection::connect::{Accepted, begin};
-use crate::connection::reader::serve_accepted;
+use crate::connection::reader::{connection, serve_accepted};
 use crate::context::Context;
 use crate::limits::peer::Peer;
 use crate::session::open::Opened;
@@ -44,5 +44,5 @@ pub(crate) async fn serve_bridged(bridged: Bridged, context: Context) {
         persistent,
         peer,
     };
-    serve_accepted(accepted, context, &mut Vec::new(), None).await;
+    serve_accepted(connection(accepted, context, None), Vec::new()).await;
 }

@@ -181,7 +181,8 @@ impl Connection {
     async fn acknowledge(&self, delivery: Delivery, reason: Reason) -> Result<(), End> {
         let Some(id) = delivery.id() else { return Ok(()) };
         if reason.is_failure() {
-            self.abandon(exactly_once(&delivery).into_iter().collect()).await;
+            // Boxed: rare.
+            Box::pin(self.abandon(exactly_once(&delivery).into_iter().collect())).await;
         }
         if reason.is_failure() && self.version == Version::V3 {
             // MQTT 3.1.1 has no negative acknowledgement but closing the connection.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use arc_swap::Cache;
 use phalanx::net::IoTimeout;
 use phalanx::shutdown::is_draining;
+use phalanx::stage::Pooled;
 use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx::{CallError, select, sleep};
@@ -30,24 +31,32 @@ use crate::session::outgoing::Answered;
 use crate::transport::Transport;
 
 /// Serves a client from CONNECT to the end of the connection.
-pub(crate) async fn serve(stream: Transport, context: Context, peer: Peer) {
-    let mut input = Vec::new();
+pub(crate) fn serve(
+    stream: Transport,
+    context: Context,
+    peer: Peer,
+) -> impl Future<Output = ()> + 'static {
     // Boxed, so that the state of CONNECT is freed before the connection is served.
-    let accepted = Box::pin(accept_client(stream, &context, &mut input, peer)).await;
-    if let Some(accepted) = accepted {
+    let accepting = Box::pin(async move {
+        let mut input = Vec::new();
+        let accepted = accept_client(stream, &context, &mut input, peer).await?;
         let rate = context.config.limits.message_rate;
         let rate_limit = rate.map(|rate| Box::new(RateLimit::new(rate)));
-        serve_accepted(accepted, context, &mut input, rate_limit).await;
+        Some((connection(accepted, context, rate_limit), input))
+    });
+    async move {
+        if let Some((connection, input)) = accepting.await {
+            serve_accepted(connection, input).await;
+        }
     }
 }
 
-/// Serves an accepted client to the end of the connection. `input` was received already.
-pub(super) async fn serve_accepted(
+/// The connection of an accepted client. Boxed: an operation would reserve memory for it several times.
+pub(super) fn connection(
     accepted: Accepted,
     context: Context,
-    input: &mut Vec<u8>,
     rate_limit: Option<Box<RateLimit>>,
-) {
+) -> Box<Connection> {
     let Accepted { stream, version, key, connection_id, durable_id, identity, outbox, .. } =
         accepted;
     let Accepted { keep_alive, wants_reasons, persistent, peer, .. } = accepted;
@@ -57,7 +66,7 @@ pub(super) async fn serve_accepted(
         seconds => IoTimeout::after(Duration::from_millis(1500 * u64::from(seconds))),
     };
     let most_aliases = context.config.limits.topic_alias;
-    let mut connection = Connection {
+    Box::new(Connection {
         stream,
         version,
         key,
@@ -75,8 +84,12 @@ pub(super) async fn serve_accepted(
         since: now(),
         rate_limit,
         context,
-    };
-    let end = connection.listen(input).await;
+    })
+}
+
+/// Serves an accepted client to the end of the connection. `input` was received already.
+pub(super) async fn serve_accepted(mut connection: Box<Connection>, mut input: Vec<u8>) {
+    let end = connection.listen(&mut input).await;
     // Boxed, so that connections do not reserve memory for their end.
     Box::pin(connection.end(end)).await;
 }
@@ -86,12 +99,9 @@ impl Connection {
     async fn listen(&mut self, input: &mut Vec<u8>) -> End {
         loop {
             let mut taken = 0;
-            let result = self.take(input, &mut taken).await;
-            // Packets before an invalid one are valid.
-            if let Err(end) = self.flush().await {
-                return end;
-            }
-            if let Err(end) = result {
+            // Pooled: an idle connection holds no memory for processing input.
+            let processed = Pooled::pin(self.process(input, &mut taken)).await;
+            if let Err(end) = processed {
                 return end;
             }
             input.drain(..taken);
@@ -133,6 +143,13 @@ impl Connection {
     }
 
     /// Processes all complete packets at the front of `input`, and adds their length to `taken`.
+    async fn process(&mut self, input: &[u8], taken: &mut usize) -> Result<(), End> {
+        let result = self.take(input, taken).await;
+        // Packets before an invalid one are valid.
+        self.flush().await.and(result)
+    }
+
+    /// As [`process`](Self::process), without the last batch.
     async fn take(&mut self, input: &[u8], taken: &mut usize) -> Result<(), End> {
         let most = self.context.config.limits.packet_size;
         while let Some(frame) = Frame::split(&input[*taken..], most)? {

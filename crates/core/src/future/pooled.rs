@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
@@ -67,6 +68,18 @@ impl<T> Pooled<T> {
             unsafe { place.write(value) };
             Self { value: place, pools: pools.clone() }
         })
+    }
+
+    /// Puts `value`, such as a future, into the pools of this processor, where it stays until it is dropped.
+    ///
+    /// # Panics
+    /// Outside of a processor.
+    #[inline]
+    #[track_caller]
+    pub fn pin(value: T) -> Pin<Self> {
+        // SAFETY: the value never leaves its block, and is dropped there before the block is reused. `Pooled` is
+        // `Unpin` whatever the value is, because moving it does not move the value.
+        unsafe { Pin::new_unchecked(Self::new(value)) }
     }
 }
 
