@@ -10,6 +10,8 @@
 //! | `passwords` | the stage that verifies passwords, on threads of its own |
 //! | `memory_pool` | working memory of password checks |
 //! | `token` | the token of operators |
+//! | `jwt` | JSON Web Tokens as passwords |
+//! | `jwks` | the keys that sign them |
 //! | `passwd` | sets passwords in a file |
 //! | `subject` | the client that requests access |
 //! | `pattern` | topic patterns, with `%u` and `%c` for the user and the client |
@@ -23,6 +25,8 @@
 
 mod error;
 mod htpasswd;
+mod jwks;
+mod jwt;
 mod memory_pool;
 mod parse;
 pub mod passwd;
@@ -36,6 +40,7 @@ mod users;
 
 pub use error::{FileError, LineError};
 pub use htpasswd::Htpasswd;
+pub use jwt::{Claims, Jwt};
 pub use passwords::{Attempt, Passwords};
 pub use rules::{Coverage, Rules};
 pub use subject::Subject;

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName,
+    DnType, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber,
     date_time_ymd,
 };
 use tempfile::TempDir;
@@ -41,6 +42,7 @@ impl Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(DnType::CommonName, "an authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap();
         fs::write(place.path().join("authority.pem"), certificate.pem()).unwrap();
@@ -71,12 +73,34 @@ impl Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
+        params.serial_number = Some(serial(name));
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let pair = Pair { certificate: self.path(name, "crt"), key: self.path(name, "key") };
         replace(&pair.key, key.serialize_pem());
         replace(&pair.certificate, certificate.pem());
         pair
+    }
+
+    /// A list, valid until the year `until`, that revokes the client certificates of these users.
+    pub fn revoke(&self, names: &[&str], until: i32) -> PathBuf {
+        let revoked = |name: &&str| RevokedCertParams {
+            serial_number: serial(name),
+            revocation_time: date_time_ymd(2001, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let params = CertificateRevocationListParams {
+            this_update: date_time_ymd(2001, 1, 1),
+            next_update: date_time_ymd(until, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: names.iter().map(revoked).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let path = self.path("revoked", "crl");
+        replace(&path, params.signed_by(&self.issuer).unwrap().pem().unwrap());
+        path
     }
 
     /// A certificate for `names`, valid for a long time.
@@ -87,6 +111,11 @@ impl Authority {
     fn path(&self, file: &str, extension: &str) -> PathBuf {
         self.place.path().join(file).with_extension(extension)
     }
+}
+
+/// The serial number of a user's certificate.
+fn serial(name: &str) -> SerialNumber {
+    SerialNumber::from_slice(name.as_bytes())
 }
 
 /// Atomically replaces a file.

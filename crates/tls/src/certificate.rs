@@ -72,6 +72,14 @@ pub enum CertificateError {
         /// Description of the error.
         why: String,
     },
+    /// Revocation lists are unusable.
+    #[error("cannot use the revocation lists in {}: {why}", path.display())]
+    Revoked {
+        /// Path of the file.
+        path: PathBuf,
+        /// Description of the error.
+        why: String,
+    },
     /// The system has no authorities.
     #[error(
         "this system has no certificates of authorities; give a file of them, or install the package ca-certificates"

@@ -1,11 +1,13 @@
-//! Client certificates: trusted authorities, and the client's name.
+//! Client certificates: trusted authorities, revoked certificates, and the client's name.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustls::crypto::ring;
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{CommonState, RootCertStore};
@@ -16,7 +18,7 @@ use crate::certificate::{CertificateError, chain};
 use crate::certificates::{Stamp, stamp};
 
 /// Authorities that must have signed the clients' certificates; clients without one are rejected. Clones
-/// share the authorities, whose file is reloaded when it changes.
+/// share the authorities, whose files are reloaded when they change.
 #[derive(Clone, Debug)]
 pub struct Clients(Arc<Shared>);
 
@@ -27,23 +29,31 @@ struct Shared {
     held: Mutex<Held>,
 }
 
+/// The files of authorities, and of their revocation lists.
+#[derive(Clone, Debug)]
+struct Files {
+    authorities: PathBuf,
+    revoked: Option<PathBuf>,
+}
+
 #[derive(Clone, Debug)]
 struct Held {
-    path: PathBuf,
-    stamp: Stamp,
+    files: Files,
+    stamps: [Stamp; 2],
     verifier: Arc<dyn ClientCertVerifier>,
 }
 
 impl Clients {
     /// Trusts certificates signed by an authority in a PEM file, directly or through intermediate
-    /// certificates. May block.
+    /// certificates. `revoked` is a PEM file with the current revocation list of each issuer, including those of
+    /// intermediate certificates; a certificate that a list contains is rejected, and so is one without a list. May
+    /// block.
     ///
     /// # Errors
-    /// If the file cannot be read, or contains no usable authority.
-    pub fn of_authorities(path: &Path) -> Result<Self, CertificateError> {
-        // Take the stamp before reading the file, so that the next check detects a change in between.
-        let stamp = stamp(path);
-        let held = Mutex::new(Held { path: path.into(), stamp, verifier: verifier(path)? });
+    /// If a file cannot be read, or contains no usable authority or list.
+    pub fn of_authorities(path: &Path, revoked: Option<&Path>) -> Result<Self, CertificateError> {
+        let files = Files { authorities: path.into(), revoked: revoked.map(Into::into) };
+        let held = Mutex::new(files.load()?);
         Ok(Self(Arc::new(Shared { number: AtomicU32::new(0), held })))
     }
 
@@ -54,20 +64,19 @@ impl Clients {
         self.put(&mut self.held(), new);
     }
 
-    /// Reloads the file if it has changed, and then returns a message. An unusable file is reported once, and
+    /// Reloads the files if one has changed, and then returns a message. An unusable file is reported once, and
     /// the previous authorities stay trusted.
     pub(crate) fn reload_changed(&self) -> Option<String> {
         let mut held = self.held();
-        let path = held.path.clone();
-        let stamp = stamp(&path);
-        if stamp == held.stamp {
+        let stamps = held.files.stamps();
+        if stamps == held.stamps {
             return None;
         }
-        held.stamp = stamp;
-        match verifier(&path) {
-            Ok(verifier) => {
-                let told = format!("the authorities in {} were reloaded", path.display());
-                self.put(&mut held, Held { path, stamp, verifier });
+        held.stamps = stamps;
+        match held.files.load() {
+            Ok(new) => {
+                let told = format!("the authorities in {} were reloaded", new.files);
+                self.put(&mut held, new);
                 Some(told)
             }
             Err(error) => Some(format!("{error}; the previous authorities stay in use")),
@@ -97,6 +106,50 @@ impl Clients {
     }
 }
 
+impl Files {
+    fn stamps(&self) -> [Stamp; 2] {
+        [stamp(&self.authorities), self.revoked.as_deref().and_then(stamp)]
+    }
+
+    fn load(&self) -> Result<Held, CertificateError> {
+        // Take the stamps before reading the files, so that the next check detects a change in between.
+        let stamps = self.stamps();
+        let provider = Arc::new(ring::default_provider());
+        let roots = authorities(&self.authorities)?.into();
+        let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
+        let mut last = &self.authorities;
+        if let Some(revoked) = &self.revoked {
+            // A list that expired does not say whether a certificate was revoked since.
+            builder = builder.with_crls(lists(revoked)?).enforce_revocation_expiration();
+            last = revoked;
+        }
+        let verifier = builder.build().map_err(|error| unusable(last, &error))?;
+        Ok(Held { files: self.clone(), stamps, verifier })
+    }
+}
+
+impl fmt::Display for Files {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.authorities.display())?;
+        match &self.revoked {
+            Some(revoked) => write!(f, " and the revocation lists in {}", revoked.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The revocation lists in a PEM file.
+fn lists(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, CertificateError> {
+    let unusable = |why: String| CertificateError::Revoked { path: path.into(), why };
+    let lists = CertificateRevocationListDer::pem_file_iter(path);
+    let lists = lists.and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let lists = lists.map_err(|error| unusable(error.to_string()))?;
+    match lists.is_empty() {
+        true => Err(unusable("it contains no revocation list in PEM form".into())),
+        false => Ok(lists),
+    }
+}
+
 /// The authorities in a PEM file.
 pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, CertificateError> {
     let mut roots = RootCertStore::empty();
@@ -108,13 +161,6 @@ pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, CertificateError
 
 fn unusable(path: &Path, error: &dyn std::error::Error) -> CertificateError {
     CertificateError::Authority { path: path.into(), why: error.to_string() }
-}
-
-fn verifier(path: &Path) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
-    let provider = Arc::new(ring::default_provider());
-    let roots = authorities(path)?.into();
-    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
-    verifier.map_err(|error| unusable(path, &error))
 }
 
 /// The common name in the client's certificate.
@@ -158,8 +204,21 @@ mod tests {
             ("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n", "cannot use"),
         ] {
             std::fs::write(&path, text).unwrap();
-            let error = Clients::of_authorities(&path).unwrap_err().to_string();
+            let error = Clients::of_authorities(&path, None).unwrap_err().to_string();
             assert!(error.contains("ca.pem") && error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn files_without_lists_are_rejected() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, list) = (home.path().join("ca.pem"), home.path().join("crl.pem"));
+        std::fs::write(&path, authority()).unwrap();
+        let said = || Clients::of_authorities(&path, Some(&list)).unwrap_err().to_string();
+        assert!(said().contains("crl.pem"));
+        for text in ["", "-----BEGIN X509 CRL-----\nAA==\n-----END X509 CRL-----\n"] {
+            std::fs::write(&list, text).unwrap();
+            assert!(said().contains("crl.pem"), "{}", said());
         }
     }
 
@@ -175,7 +234,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let (path, other) = (home.path().join("ca.pem"), home.path().join("other.pem"));
         std::fs::write(&path, authority()).unwrap();
-        let clients = Clients::of_authorities(&path).unwrap();
+        let clients = Clients::of_authorities(&path, None).unwrap();
         let (first, verifier) = clients.verifier();
         assert_eq!((clients.reload_changed(), clients.number()), (None, first));
         // An invalid file is reported once, and changes nothing.
@@ -191,7 +250,7 @@ mod tests {
         // Replaced by another file; clones see the change.
         std::fs::write(&other, authority()).unwrap();
         let clone = clients.clone();
-        clients.follow(&Clients::of_authorities(&other).unwrap());
+        clients.follow(&Clients::of_authorities(&other, None).unwrap());
         assert!(clone.number() != second);
         std::fs::write(&path, "").unwrap();
         assert_eq!(clone.reload_changed(), None, "the first file is no longer checked");

@@ -68,8 +68,8 @@ pub(super) const CRATES: &[Layers] = &[
         folder: "crates/access",
         layers: &[
             &["error", "memory_pool", "subject"],
-            &["htpasswd", "pattern", "stored_hash", "token"],
-            &["users"],
+            &["htpasswd", "jwks", "pattern", "stored_hash", "token"],
+            &["jwt", "users"],
             &["passwd", "passwords", "rules"],
             &["parse"],
         ],

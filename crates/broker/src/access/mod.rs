@@ -6,14 +6,15 @@
 pub(crate) mod bans;
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::{ArcSwap, Cache};
 
-use phalanx_access::{Attempt, Coverage, FileError, Passwords, Rules, Subject, Token, Users};
+use phalanx_access::{Attempt, Coverage, FileError, Jwt, Passwords, Rules, Subject, Token, Users};
 use phalanx_guard::Refusal;
 use phalanx_mqtt::Reason;
 
-use crate::config::{Security, weak_passwords};
+use crate::config::{JwtConfig, Security, weak_passwords};
 use crate::events::Origin;
 use crate::events::drops::Dropped;
 
@@ -64,6 +65,7 @@ pub(crate) struct Policy {
     /// The generation; 0 if there are no rules, so that everything is allowed.
     version: u32,
     users: Option<Arc<Users>>,
+    jwt: Option<Jwt>,
     rules: Option<Rules>,
     anonymous: bool,
     admin_token: Option<Token>,
@@ -83,10 +85,11 @@ impl Policy {
     fn read(security: &Security, generation: u32) -> Result<Self, FileError> {
         let users = security.password_file.as_deref().map(Users::open).transpose()?.map(Arc::new);
         let rules = security.acl_file.as_deref().map(Rules::open).transpose()?;
-        let anonymous = security.allow_anonymous || users.is_none();
+        let jwt = security.jwt.as_ref().map(JwtConfig::open).transpose()?;
+        let anonymous = security.allow_anonymous || users.is_none() && jwt.is_none();
         let admin_token = security.admin_token_file.as_deref().map(Token::open).transpose()?;
         let version = if rules.is_some() { generation } else { 0 };
-        Ok(Self { generation, version, users, rules, anonymous, admin_token })
+        Ok(Self { generation, version, users, jwt, rules, anonymous, admin_token })
     }
 
     /// Whether operators have a token, without which they cannot use the admin API.
@@ -142,24 +145,53 @@ impl Policy {
     /// name, if anonymous clients are allowed.
     ///
     /// # Errors
-    /// The reason code of the rejection.
+    /// The reason code of the rejection, and its explanation.
     pub(crate) async fn authenticate(
         &self,
         passwords: Option<&Passwords>,
         login: Login,
-    ) -> Result<Option<Arc<str>>, Reason> {
+    ) -> Result<Option<Arc<str>>, (Reason, &'static str)> {
+        match &self.jwt {
+            Some(jwt) if Jwt::is_token(&login.password) => by_token(jwt, &login).map(Some),
+            _ => self.by_password(passwords, login).await,
+        }
+    }
+
+    async fn by_password(
+        &self,
+        passwords: Option<&Passwords>,
+        login: Login,
+    ) -> Result<Option<Arc<str>>, (Reason, &'static str)> {
         let (Some(name), Some(users), Some(passwords)) = (login.name, &self.users, passwords)
         else {
-            return if self.anonymous { Ok(None) } else { Err(Reason::NOT_AUTHORIZED) };
+            return match self.anonymous {
+                true => Ok(None),
+                false => Err((Reason::NOT_AUTHORIZED, "no user name")),
+            };
         };
         let user: Arc<str> = name.as_str().into();
         let attempt = Attempt { name, password: login.password, client: login.client };
         match passwords.verify(users, attempt).await {
             Ok(true) => Ok(Some(user)),
-            Ok(false) => Err(Reason::BAD_USER_NAME_OR_PASSWORD),
-            Err(Refusal::Busy) => Err(Reason::SERVER_BUSY),
-            Err(Refusal::LockedOut) => Err(Reason::CONNECTION_RATE_EXCEEDED),
+            Ok(false) => Err((Reason::BAD_USER_NAME_OR_PASSWORD, "")),
+            Err(Refusal::Busy) => Err((Reason::SERVER_BUSY, "too many logins wait")),
+            Err(Refusal::LockedOut) => {
+                Err((Reason::CONNECTION_RATE_EXCEEDED, "locked out after wrong passwords"))
+            }
         }
+    }
+}
+
+/// The user of a token. The user name of CONNECT may be left out, or must be the same.
+fn by_token(jwt: &Jwt, login: &Login) -> Result<Arc<str>, (Reason, &'static str)> {
+    let refused = |why| (Reason::BAD_USER_NAME_OR_PASSWORD, why);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let user = jwt.verify(&login.password, now).map_err(refused)?;
+    match login.name.as_deref() {
+        Some(name) if !name.is_empty() && name != user => {
+            Err(refused("the token is for another user name"))
+        }
+        _ => Ok(user.into()),
     }
 }
 

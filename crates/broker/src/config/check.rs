@@ -18,14 +18,19 @@ impl Config {
         let Self { listen, security, limits, .. } = self;
         wrong(listen.is_empty(), "listen", "no listen address is configured");
         let named = security.tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
+        let revoked = security.tls.as_ref().is_some_and(|tls| tls.client_revoked.is_some());
+        let what =
+            "revocation lists need the authorities that issued the certificates; set tls.client-ca";
+        wrong(revoked && !named, "tls.client-crl", what);
         for listen in listen {
             let address = listen.address;
             let public = !address.is_local();
             let open = security.password_file.is_none()
+                && security.jwt.is_none()
                 && !security.allow_anonymous
                 && !(listen.is_tls() && named);
             let what = format!(
-                "{address} is reachable from other machines, and anyone could connect; set --password-file, listen \
+                "{address} is reachable from other machines, and anyone could connect; set --password-file or jwt, listen \
                  on 127.0.0.1, or set --allow-anonymous"
             );
             wrong(public && open, "listen", &what);

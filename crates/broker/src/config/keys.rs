@@ -60,6 +60,7 @@ impl Keys for Security {
             allowed_origins,
             admin_token_file,
             allow_anonymous,
+            jwt,
         } = self;
         pass.section("Access");
         let help = "require user names and passwords of this file (see phalanx passwd)";
@@ -75,6 +76,7 @@ impl Keys for Security {
                     runtime.admin";
         pass.key("admin-token-file", admin_token_file, help);
         pass.optional("tls", tls, "certificate of the TLS addresses");
+        pass.optional("jwt", jwt, "accept JSON Web Tokens as passwords");
     }
 }
 
@@ -163,12 +165,15 @@ impl Keys for LogConfig {
 
 impl Keys for Tls {
     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        let Self { certificate, key, client_authorities } = self;
+        let Self { certificate, key, client_authorities, client_revoked } = self;
         let help = "PEM file with the certificate and its intermediates; a renewed file is loaded at run time";
         pass.required("certificate", certificate, help);
         pass.required("key", key, "PEM file with the private key of the certificate");
         let help = "PEM file with certificate authorities: TLS clients must present a certificate signed by one of \
                     them, and its common name becomes the user name";
         pass.key("client-ca", client_authorities, help);
+        let help = "PEM file with the current revocation list of each issuer of client certificates; revoked certificates \
+                    are rejected";
+        pass.key("client-crl", client_revoked, help);
     }
 }

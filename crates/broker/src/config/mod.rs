@@ -3,6 +3,7 @@
 pub(crate) mod bridge;
 mod check;
 pub(crate) mod cluster;
+mod jwt;
 mod keys;
 mod reload;
 mod unavailable;
@@ -13,9 +14,10 @@ use std::time::Duration;
 
 pub use bridge::{Bridge, BridgeTls, BridgeTopic, Direction, Remote};
 pub use cluster::{Cluster, NatsServer};
+pub use jwt::JwtConfig;
 pub use phalanx_config::{ConfigError, Origins};
 pub use phalanx_service::RuntimeConfig;
-use phalanx_tls::Source;
+use phalanx_tls::{CertificateError, Clients, Source};
 
 pub(crate) use unavailable::weak_passwords;
 
@@ -112,6 +114,8 @@ pub struct Security {
     /// Whether clients without a user name are accepted: in addition to users, and on addresses that other
     /// machines can reach.
     pub allow_anonymous: bool,
+    /// JSON Web Tokens as passwords. If set, clients have to authenticate.
+    pub jwt: Option<JwtConfig>,
 }
 
 /// A certificate and its key. The broker reloads them when the files change.
@@ -125,9 +129,18 @@ pub struct Tls {
     /// directly or through intermediates. The certificate's common name is the user name; no password is
     /// required.
     pub client_authorities: Option<PathBuf>,
+    /// PEM file: the revocation lists of all issuers of client certificates.
+    pub client_revoked: Option<PathBuf>,
 }
 
 impl Tls {
+    /// Loads the authorities of clients, if configured. May block.
+    pub(crate) fn clients(&self) -> Result<Option<Clients>, CertificateError> {
+        let authorities = self.client_authorities.as_deref();
+        let load = |path| Clients::of_authorities(path, self.client_revoked.as_deref());
+        authorities.map(load).transpose()
+    }
+
     /// The files of the certificate.
     pub(crate) fn source(&self) -> Source {
         let Self { certificate, key, .. } = self.clone();

@@ -98,13 +98,14 @@ mod tests {
         let mut running = Config::new();
         running.security.password_file = Some("a".into());
         running.security.tls =
-            Some(Tls { certificate: "c".into(), key: "k".into(), client_authorities: None });
+            Some(Tls { certificate: "c".into(), key: "k".into(), ..Tls::default() });
         let mut new = running.clone();
         new.security.password_file = Some("b".into());
         new.security.tls = Some(Tls {
             certificate: "d".into(),
             key: "l".into(),
             client_authorities: Some("x".into()),
+            ..Tls::default()
         });
         let followed = new.over(&running);
         assert_eq!(followed.security.password_file, new.security.password_file);

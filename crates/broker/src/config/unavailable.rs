@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use phalanx_access::{Rules, Token, Users};
-use phalanx_tls::{Clients, check, warnings};
+use phalanx_tls::{check, warnings};
 
-use crate::config::{Config, Tls};
+use crate::config::{Config, JwtConfig, Tls};
 
 impl Config {
     /// Errors for files and directories that this configuration names but that cannot be used: password file,
@@ -27,11 +27,14 @@ impl Config {
         if let Some(Err(error)) = security.admin_token_file.as_deref().map(Token::open) {
             wrong(error.to_string());
         }
-        if let Some(Tls { certificate, key, client_authorities }) = &security.tls {
-            if let Err(error) = check(certificate, key) {
+        if let Some(Err(error)) = security.jwt.as_ref().map(JwtConfig::open) {
+            wrong(error.to_string());
+        }
+        if let Some(tls) = &security.tls {
+            if let Err(error) = check(&tls.certificate, &tls.key) {
                 wrong(error.to_string());
             }
-            if let Some(Err(error)) = client_authorities.as_deref().map(Clients::of_authorities) {
+            if let Err(error) = tls.clients() {
                 wrong(error.to_string());
             }
         }

@@ -136,11 +136,11 @@ pub(super) async fn accept_client(
             let address = peer.origin.address.map(|address| address.ip());
             let login = Login { client: address.map_or(0, phalanx_guard::client), ..login };
             let user = policy.authenticate(context.passwords.as_ref(), login).await;
-            if let Err(reason) = user {
+            if let Err((reason, _)) = user {
                 let who = (claimed.as_deref(), address);
                 context.refused_logins.refused(reason, who, context.stages.control);
             }
-            user.map_err(|reason| (reason, why_refused(reason)))
+            user
         }
     };
     let identity = user.map(|user| Identity { user, client: opening.client_id.clone() });
@@ -411,16 +411,6 @@ fn answer_to_malformed(input: &[u8], error: Error) -> Option<Refusal> {
     // MQTT 3.1.1 requires closing the connection without a response (its MQTT-3.1.4-1).
     let is_told = version == Version::V5 || reason == Reason::UNSUPPORTED_PROTOCOL_VERSION;
     is_told.then_some(Refusal { version, most, reason, what })
-}
-
-/// The explanation of a refused login for the log.
-fn why_refused(reason: Reason) -> &'static str {
-    match reason {
-        Reason::NOT_AUTHORIZED => "no user name",
-        Reason::SERVER_BUSY => "too many logins wait",
-        Reason::CONNECTION_RATE_EXCEEDED => "locked out after wrong passwords",
-        _ => "",
-    }
 }
 
 /// Whether the client's address requires a certificate.

@@ -313,7 +313,7 @@ type OfTls = (Arc<Certificates>, Option<Clients>);
 fn certificates(config: &Config) -> Result<(Option<OfTls>, Vec<String>), CertificateError> {
     let Some(tls) = &config.security.tls else { return Ok((None, Vec::new())) };
     let (certificates, warnings) = Certificates::load(vec![tls.source()], SystemTime::now())?;
-    let clients = tls.client_authorities.as_deref().map(Clients::of_authorities).transpose()?;
+    let clients = tls.clients()?;
     Ok((Some((Arc::new(certificates), clients)), warnings))
 }
 

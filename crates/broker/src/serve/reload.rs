@@ -46,21 +46,22 @@ impl Reload for Reloader {
         }
         let security = &followed.security;
         let policy = access::prepare(&self.access, security)?;
-        let Security { password_file, acl_file, admin_token_file, .. } = security;
+        let Security { password_file, acl_file, admin_token_file, jwt, .. } = security;
         let files = [password_file, acl_file, admin_token_file].into_iter().flatten();
+        let files = files.chain(jwt.as_ref().map(|jwt| &jwt.keys_file));
         let mut files: Vec<_> = files.cloned().collect();
         let change = self.listeners.prepare(&followed.listen)?;
         let mut warnings = Vec::new();
         if let (Some((certificates, clients)), Some(tls)) = (&self.tls, &security.tls) {
-            let Tls { certificate, key, client_authorities } = tls;
-            let authorities =
-                client_authorities.as_deref().map(Clients::of_authorities).transpose()?;
+            let Tls { certificate, key, client_authorities, client_revoked } = tls;
+            let authorities = tls.clients()?;
             // The last step that can fail.
             warnings = certificates.replace(vec![tls.source()], SystemTime::now())?;
             if let (Some(clients), Some(authorities)) = (clients, &authorities) {
                 clients.follow(authorities);
             }
-            files.extend([certificate, key].into_iter().chain(client_authorities).cloned());
+            let of_clients = client_authorities.iter().chain(client_revoked);
+            files.extend([certificate, key].into_iter().chain(of_clients).cloned());
         }
         warnings.extend(policy.warning(security));
         let needs_restart = differences(&new, &followed);

@@ -186,7 +186,7 @@ proptest! {
         let security = &mut config.security;
         (security.password_file, security.acl_file, security.allowed_origins) = (passwords, access, origins);
         security.allow_anonymous = flags[1];
-        security.tls = tls.map(|(certificate, key, client_authorities)| Tls { certificate, key, client_authorities });
+        security.tls = tls.map(|(certificate, key, client_authorities)| Tls { certificate, key, client_authorities, client_revoked: None });
         let limits = &mut config.limits;
         [limits.per_address, limits.connection_rate, limits.message_rate] = rates;
         let sizes = amounts.map(|amount| amount as usize);

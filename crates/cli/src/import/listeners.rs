@@ -17,6 +17,7 @@ struct Listener {
     certificate: Option<Setting>,
     key: Option<Setting>,
     authorities: Option<Setting>,
+    revoked: Option<Setting>,
     needs_certificates: bool,
 }
 
@@ -46,6 +47,7 @@ impl Listeners {
             | "certfile"
             | "keyfile"
             | "cafile"
+            | "crlfile"
             | "capath"
             | "require_certificate" => (),
             _ => return false,
@@ -64,6 +66,7 @@ impl Listeners {
             ("certfile", _) => last.certificate = Some(setting.clone()),
             ("keyfile", _) => last.key = Some(setting.clone()),
             ("cafile", _) => last.authorities = Some(setting.clone()),
+            ("crlfile", _) => last.revoked = Some(setting.clone()),
             ("require_certificate", value) => last.needs_certificates = value == "true",
             _ => notes.left_out(setting, "put all authorities in one file, `tls.client-ca`"),
         }
@@ -80,6 +83,7 @@ impl Listeners {
             certificate: None,
             key: None,
             authorities: None,
+            revoked: None,
             needs_certificates: false,
         });
     }
@@ -135,6 +139,10 @@ impl Listener {
             certificate: certificate.value.clone().into(),
             key: self.key.map(|key| key.value).unwrap_or_default().into(),
             client_authorities: client_authorities.map(Into::into),
+            client_revoked: self
+                .revoked
+                .filter(|_| self.needs_certificates)
+                .map(|own| own.value.into()),
         };
         if let Some(authorities) = self.authorities.filter(|_| !self.needs_certificates) {
             let why = "clients without a certificate are accepted, so none is requested";

@@ -80,7 +80,6 @@ pub(super) fn reason(key: &str) -> Option<(bool, &'static str)> {
         "queue_qos0_messages" | "upgrade_outgoing_qos" => left_out(
             "messages of QoS 0 are not queued for disconnected clients, and keep their QoS",
         ),
-        "crlfile" => left_out("revocation lists are not supported"),
         "ciphers" | "ciphers_tls1.3" | "tls_version" | "dhparamfile" | "tls_engine"
         | "tls_keyform" => left_out("TLS 1.2 and 1.3 are offered, with the ciphers of rustls"),
         "psk_file" | "psk_hint" => left_out("pre-shared keys are not supported"),

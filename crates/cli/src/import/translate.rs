@@ -181,7 +181,7 @@ mod tests {
         let expected = "allowed-origins = [\"*\"]\nlisten = [\"mqtt://127.0.0.1:1883\", \"mqtts://[::]:8883\", \
                         \"ws://192.0.2.1:9001\"]\nmax-keep-alive = \"120s\"\nmax-session-expiry = \"1209600s\"\n\
                         password-file = \"/etc/m/users\"\npersistence-dir = \"/var/lib/mosquitto-phalanx\"\n\n\
-                        [tls]\ncertificate = \"/c.pem\"\nclient-ca = false\nkey = \"/k.pem\"\n";
+                        [tls]\ncertificate = \"/c.pem\"\nclient-ca = false\nclient-crl = false\nkey = \"/k.pem\"\n";
         assert_eq!(text, expected);
         assert!(notes[0].starts_with("2: per_listener_settings false: not needed: "), "{notes:?}");
         assert_eq!(notes.len(), 3, "{notes:?}");
@@ -253,7 +253,6 @@ mod tests {
         let table = [
             ("bridge_cafile x", "no `connection`"),
             ("auth_plugin x.so", "plugins"),
-            ("crlfile x", "revocation lists"),
             ("listener 0 /run/m.sock", "Unix sockets"),
             ("listener x", "expected a port"),
             ("listener 1883 example.org", "host name"),

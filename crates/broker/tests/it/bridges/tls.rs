@@ -17,6 +17,7 @@ fn certificates_are_verified_in_both_directions() {
         certificate: pair.certificate,
         key: pair.key,
         client_authorities: Some(authority.certificate()),
+        client_revoked: None,
     });
     let remote = Node::start(own);
     let client = authority.sign_client("site-1");

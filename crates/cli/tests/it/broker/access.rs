@@ -15,6 +15,7 @@ use crate::server::bare;
 crate::on_each_driver!(
     users_need_their_passwords,
     a_crowd_with_wrong_passwords,
+    tokens_are_passwords,
     anonymous_clients_if_allowed,
     a_session_belongs_to_its_user,
     forbidden_publishes_are_rejected,
@@ -22,6 +23,19 @@ crate::on_each_driver!(
     only_the_broker_publishes_system_topics,
     files_are_reloaded,
 );
+
+/// A key set with an RSA key, a token of eve that it signed and that is valid until 2090, and one that expired.
+const KEYS: &str = r#"{"keys":[{"kty":"RSA","kid":"k1","e":"AQAB","n":"vrq5gvi1Ov2Dp8sjX6PpUMcvsctGf_EKCX8VZlQpcb52XiKAljl_VAL3YHrCUEYcuX3qexQii-s96xIaOtf0T_06KLrTVc5yAC1Ldh2SANVNB1n0-W3OGJ7feDg_uf3-aDCAVxhtA2A0V4pzKd0HSlBRJZ_BmIwynU9UWYDFhL3OYlUFqF3-qGIFdwS0_1zfGFokYfVVZv57zNt22ayiuhwD0QdZNgF0CKOTYuaGZBZU1-MxyyVVA6PgyhH3SJoXSGrfKcMiNANRMUzpJTfRzpAXVzN2_YuCf0lbdZozmxNcvXq4HV_VpN8sdfhTXTQPB5KmLCth-Ya2hvrYyeo5jw"}]}"#;
+const TOKEN: &str = "eyJhbGciOiJSUzI1NiIsImtpZCI6ImsxIn0.eyJzdWIiOiJldmUiLCJhdWQiOiJtcXR0IiwiZXhwIjozNzg2OTEyMDAwfQ.LrSd_\
+    fasFj252onPp0fyq6BvnKtav1jtQUnbOyqY4HQfPM2Rn1iEPuQyQWlKCjqMwH92XDBGGmNZw3nVXph13F2qiB_N4mteFlzoG6IQ4\
+    6kzgJwCUYGvDhDooWO2vPMt6JPdw_b9R2c8maOy6ZfXhxDdNtV5oVXtpwT5Ign1U6J1RYf3PC7dlKBBucXpZak4SXItZPbJbxoVB\
+    WodLVZyop-cZHhxeae7Y6eN6rSdGoWCjpYA36El0etSL4P72PB2mQszY9A25jfEw0x-w8FioPEOC44caMuX_PWdzEZTCyAWIVw5n\
+    JrWE395Lt01XtvAXUSWBWpGvHpZ8te6S-JZ1g";
+const EXPIRED: &str = "eyJhbGciOiJSUzI1NiIsImtpZCI6ImsxIn0.eyJzdWIiOiJldmUiLCJhdWQiOiJtcXR0IiwiZXhwIjoxMDAwMDAwMDAwfQ.jPxsw\
+    G3sVb4Xy2cm3zovGNqvsNpK9iva-fH_2ne_dk1rA6q3xkJ63P7UFiguN_aTihIuKeNnlqRyKOfeXxbUhfi_i6u4eRm9QvjtFnnDh\
+    nXhr5H71ycpYNQXzohUT13JlIYri65Oz7wa5G27CX5y_YMzsXQ9cUmjcHSKgbvBdyQOZV1rAQInZ9YNwRIiV6AZt-smeaUw0wc8n\
+    LuGZYq3R9UAmW87jDJYKmqmo-Jpm7UjtPAc753vF8-6LNayU12XGDSYH8YQRpzqPJSwox61_jScEKb9gwPqteVIW5gC46qMCNo_i\
+    IYbO_v4q7H7cBDwTMRmnXiWIyxbqaA54YMrSA";
 
 /// Password and access files of a broker.
 struct Files(TempDir);
@@ -298,4 +312,42 @@ fn missing_files_are_errors() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains("cannot read /no/such/file"), "{said}");
     }
+}
+
+fn tokens_are_passwords(driver: &str) {
+    let files = Files::new("user eve\ntopic write eve/#\nuser adam\n");
+    let (keys, config) = (files.path("keys.json"), files.path("broker.toml"));
+    fs::write(&keys, KEYS).unwrap();
+    let with = |audience: &str| {
+        let jwt = format!("[jwt]\nkeys-file = {keys:?}\naudience = \"{audience}\"\n");
+        fs::write(&config, jwt).unwrap();
+    };
+    with("mqtt");
+    let rules = files.path("rules");
+    let arguments = ["--config", config.to_str().unwrap(), "--acl-file", rules.to_str().unwrap()];
+    let broker = Broker::start_with(driver, &arguments);
+    for version in [Version::V5, Version::V3] {
+        let begin = |login| Begin { login, ..Begin::of(version, "c") };
+        let mut client = Client::begin(&broker, &begin(Some(("eve", TOKEN)))).0;
+        if version == Version::V5 {
+            let reason = client.publish("eve/a", "x");
+            assert_ne!(reason, Reason::NOT_AUTHORIZED, "the token names the user");
+            assert_eq!(client.publish("other", "x"), Reason::NOT_AUTHORIZED);
+        }
+        for login in [("adam", TOKEN), ("eve", EXPIRED), ("eve", &TOKEN[..TOKEN.len() - 4])] {
+            let refused = Client::refused(&broker, &begin(Some(login)));
+            assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD);
+        }
+        for login in [None, Some(("eve", "apple"))] {
+            assert_eq!(Client::refused(&broker, &begin(login)), Reason::NOT_AUTHORIZED);
+        }
+    }
+    // Another audience, and beside users with passwords.
+    with("other");
+    broker.rereads("reloaded: ");
+    let refused = Begin { login: Some(("eve", TOKEN)), ..Begin::of(Version::V5, "c") };
+    assert_eq!(Client::refused(&broker, &refused), Reason::BAD_USER_NAME_OR_PASSWORD);
+    let both = files.broker_with(driver, &["--config", config.to_str().unwrap()]);
+    drop(Client::begin(&both, &eve(Version::V5, "c")));
+    assert_eq!(Client::refused(&both, &refused), Reason::BAD_USER_NAME_OR_PASSWORD);
 }

@@ -104,13 +104,14 @@ fn sources_have_an_order_of_precedence() {
 #[test]
 fn every_key_has_a_flag_and_a_variable() {
     let printed_by = |command: &mut Command| printed(command.args(["--persistence-dir=d"]));
-    let tls = ["--tls-certificate=c", "--tls-key=k"];
-    let before = printed_by(&mut print(&tls));
+    let tables = ["--tls-certificate=c", "--tls-key=k", "--tls-client-ca=c", "--jwt-keys-file=k"];
+    let before = printed_by(&mut print(&tables));
     let mut flags = 0;
     for line in before.lines().filter(|line| !line.starts_with('[') && !line.is_empty()) {
         let (name, value) = line.split_once(" = ").unwrap();
         let flag = match name {
-            "certificate" | "key" | "client-ca" => format!("tls-{name}"),
+            "certificate" | "key" | "client-ca" | "client-crl" => format!("tls-{name}"),
+            "keys-file" | "user-claim" | "audience" | "issuer" => format!("jwt-{name}"),
             // A list of tables has neither.
             "persistence-dir" | "ephemeral" | "bridge" => continue,
             name => name.to_owned(),
@@ -118,7 +119,10 @@ fn every_key_has_a_flag_and_a_variable() {
         // Another value of the same type.
         let value = match value.trim_matches('"') {
             "false" if flag.ends_with("-rate") || flag.ends_with("-per-address") => "5",
-            "false" if flag == "profile" || flag.ends_with("-file") || flag.ends_with("-ca") => {
+            "false"
+                if ["profile", "jwt-audience", "jwt-issuer"].contains(&&*flag)
+                    || ["-file", "-ca", "-crl"].iter().any(|end| flag.ends_with(end)) =>
+            {
                 "file"
             }
             "false" if flag == "admin" => "127.0.0.1:5",
@@ -137,15 +141,9 @@ fn every_key_has_a_flag_and_a_variable() {
             _ => "7",
         };
         let value = if flag == "admin-hosts" { "a" } else { value };
-        let by_flag = printed_by(
-            print(&tls[..if flag.starts_with("tls-") { 0 } else { 2 }])
-                .arg(format!("--{flag}={value}"))
-                .args(
-                    tls.iter().filter(|other| flag.starts_with("tls-") && !other.contains(&flag)),
-                ),
-        );
+        let with: Vec<_> = tables.iter().filter(|other| !other.contains(&flag)).copied().collect();
+        let by_flag = printed_by(print(&with).arg(format!("--{flag}={value}")));
         let variable = format!("PHALANX_BROKER_{}", flag.to_uppercase().replace('-', "_"));
-        let with: Vec<_> = tls.iter().filter(|other| !other.contains(&flag)).copied().collect();
         let by_variable = printed_by(print(&with).env(&variable, value));
         assert_eq!(by_flag, by_variable, "{variable}");
         assert_ne!(by_flag, before, "--{flag}={value}");

@@ -14,6 +14,7 @@ use crate::broker::process::Broker;
 crate::on_each_driver!(
     messages_of_all_sizes,
     users_are_named_by_certificates,
+    revoked_certificates_are_rejected,
     a_certificate_is_renewed,
     clients_without_a_handshake,
 );
@@ -111,6 +112,30 @@ fn users_are_named_by_certificates(driver: &str) {
     assert!(!publish(address, &trusted, Some(&stranger), &more).status.success());
     reader.unsubscribe("#");
     reader.receives_nothing();
+}
+
+fn revoked_certificates_are_rejected(driver: &str) {
+    if !are_here() {
+        return;
+    }
+    let authority = Authority::new();
+    let (trusted, list) = (authority.certificate(), authority.revoke(&["adam"], 2090));
+    let pair = authority.sign("a", &["localhost"]);
+    let (eve, adam) = (authority.sign_client("eve"), authority.sign_client("adam"));
+    let (ca, crl) = (trusted.to_str().unwrap(), list.to_str().unwrap());
+    let more = ["--tls-client-ca", ca, "--tls-client-crl", crl];
+    let (broker, address) = start(driver, &pair, &more);
+    let said = |own| publish(address, &trusted, Some(own), &["-t", "t", "-m", "x"]);
+    assert!(said(&eve).status.success() && !said(&adam).status.success());
+    // SIGHUP loads a new list at once. One that expired rejects all.
+    for (names, until, eve_is_well) in
+        [(&["adam", "eve"][..], 2090, false), (&[], 2002, false), (&["adam"], 2090, true)]
+    {
+        authority.revoke(names, until);
+        broker.rereads("reloaded: ");
+        assert_eq!(said(&eve).status.success(), eve_is_well, "{names:?} {until}");
+    }
+    assert!(!said(&adam).status.success());
 }
 
 /// The name in the certificate in use.

@@ -1,0 +1,204 @@
+//! Public keys and secrets of the services that issue tokens: a JSON Web Key Set (RFC 7517).
+
+use std::fs;
+use std::path::Path;
+
+use base64ct::{Base64UrlUnpadded, Encoding};
+use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
+use ring::{hmac, rsa};
+use serde::Deserialize;
+
+use crate::error::{FileError, LineError};
+
+/// Maximum number of keys, size of the file, and length of a modulus, in bytes.
+const MAX_KEYS: usize = 64;
+const MAX_BYTES: usize = 1 << 20;
+const MAX_MODULUS: usize = 512;
+/// Minimum length of a secret, in bytes: that of the shortest signature made with it (RFC 7518 §3.2).
+const MIN_SECRET: usize = 32;
+
+/// A set of keys.
+#[derive(Debug)]
+pub(crate) struct KeySet(Vec<Key>);
+
+#[derive(Debug)]
+struct Key {
+    id: Option<String>,
+    /// The only algorithm of the key, if it names one.
+    algorithm: Option<String>,
+    material: Material,
+}
+
+#[derive(Debug)]
+enum Material {
+    Rsa(RsaPublicKeyComponents<Vec<u8>>),
+    P256(Vec<u8>),
+    P384(Vec<u8>),
+    Ed25519(Vec<u8>),
+    Secret(Vec<u8>),
+}
+
+#[derive(Deserialize)]
+struct JsonSet {
+    keys: Vec<JsonKey>,
+}
+
+/// A key as the file has it.
+#[derive(Deserialize)]
+struct JsonKey {
+    kty: String,
+    kid: Option<String>,
+    alg: Option<String>,
+    #[serde(rename = "use")]
+    purpose: Option<String>,
+    crv: Option<String>,
+    x: Option<String>,
+    y: Option<String>,
+    n: Option<String>,
+    e: Option<String>,
+    k: Option<String>,
+}
+
+impl KeySet {
+    /// Reads a set. Keys of unknown types and keys that do not sign are left out, as the standard requires. May
+    /// block.
+    ///
+    /// # Errors
+    /// If the file cannot be read, has an invalid key, or none that can be used.
+    pub(crate) fn open(path: &Path) -> Result<Self, FileError> {
+        let text = fs::read(path).map_err(FileError::io("read", path))?;
+        Self::parse(&text).map_err(|what| {
+            let errors = vec![LineError { line: 0, column: 0, what }];
+            FileError::Invalid { path: path.into(), errors }
+        })
+    }
+
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
+        if text.len() > MAX_BYTES {
+            return Err(format!("the key set is longer than {MAX_BYTES} bytes"));
+        }
+        let set: JsonSet = serde_json::from_slice(text)
+            .map_err(|error| format!("expected a JSON Web Key Set, {{\"keys\": […]}}: {error}"))?;
+        if set.keys.len() > MAX_KEYS {
+            return Err(format!("the key set has more than {MAX_KEYS} keys"));
+        }
+        let mut keys = Vec::new();
+        for (at, key) in set.keys.into_iter().enumerate() {
+            let signs = key.purpose.as_deref().is_none_or(|purpose| purpose == "sig");
+            let material = key.material().map_err(|what| format!("key {}: {what}", at + 1))?;
+            if let (true, Some(material)) = (signs, material) {
+                keys.push(Key { id: key.kid, algorithm: key.alg, material });
+            }
+        }
+        match keys.is_empty() {
+            true => Err("the key set has no key for signatures".into()),
+            false => Ok(Self(keys)),
+        }
+    }
+
+    /// Whether the signature of `message` is one of this set's keys: the one named `id`, or else the only one
+    /// for the algorithm. At most one signature is computed.
+    ///
+    /// # Errors
+    /// The reason why it is not.
+    pub(crate) fn verify(
+        &self,
+        (id, algorithm): (Option<&str>, &str),
+        message: &[u8],
+        signature: &[u8],
+    ) -> Result<(), &'static str> {
+        let mut fitting = self.0.iter().filter(|key| {
+            let named = id.is_none() || key.id.as_deref() == id;
+            let allowed = key.algorithm.as_deref().is_none_or(|only| only == algorithm);
+            named && allowed && key.material.has_algorithm(algorithm)
+        });
+        let Some(key) = fitting.next() else {
+            return Err("no key for the token's key identifier and algorithm");
+        };
+        if id.is_none() && fitting.next().is_some() {
+            return Err("the token has no key identifier, and several keys fit");
+        }
+        match key.material.verify(algorithm, message, signature) {
+            true => Ok(()),
+            false => Err("the signature of the token is wrong"),
+        }
+    }
+}
+
+impl JsonKey {
+    /// The key's material; `None` for an unknown type or curve.
+    fn material(&self) -> Result<Option<Material>, String> {
+        let bytes = |name: &str, text: &Option<String>| {
+            let text = text.as_deref().ok_or_else(|| format!("`{name}` is missing"))?;
+            Base64UrlUnpadded::decode_vec(text).map_err(|_| format!("`{name}` is not base64url"))
+        };
+        let point = |size: usize| {
+            let (x, y) = (bytes("x", &self.x)?, bytes("y", &self.y)?);
+            match x.len() == size && y.len() == size {
+                // An uncompressed point.
+                true => Ok([&[4], &x[..], &y].concat()),
+                false => Err(format!("`x` and `y` must have {size} bytes")),
+            }
+        };
+        Ok(Some(match (self.kty.as_str(), self.crv.as_deref()) {
+            ("RSA", _) => {
+                let (n, e) = (bytes("n", &self.n)?, bytes("e", &self.e)?);
+                if n.len() > MAX_MODULUS {
+                    return Err(format!("`n` has more than {} bits", 8 * MAX_MODULUS));
+                }
+                Material::Rsa(rsa::PublicKeyComponents { n, e })
+            }
+            ("EC", Some("P-256")) => Material::P256(point(32)?),
+            ("EC", Some("P-384")) => Material::P384(point(48)?),
+            ("OKP", Some("Ed25519")) => Material::Ed25519(bytes("x", &self.x)?),
+            ("oct", _) => match bytes("k", &self.k)? {
+                secret if secret.len() >= MIN_SECRET => Material::Secret(secret),
+                _ => return Err(format!("`k` must have at least {MIN_SECRET} bytes")),
+            },
+            _ => return Ok(None),
+        }))
+    }
+}
+
+impl Material {
+    fn has_algorithm(&self, name: &str) -> bool {
+        match self {
+            Material::Rsa(_) => matches!(&name.get(..2), Some("RS" | "PS")),
+            Material::P256(_) => name == "ES256",
+            Material::P384(_) => name == "ES384",
+            Material::Ed25519(_) => matches!(name, "EdDSA" | "Ed25519"),
+            Material::Secret(_) => name.starts_with("HS"),
+        }
+    }
+
+    fn verify(&self, algorithm: &str, message: &[u8], own: &[u8]) -> bool {
+        let public = |kind, key: &[u8]| UnparsedPublicKey::new(kind, key).verify(message, own);
+        let verified = match self {
+            Material::Rsa(key) => {
+                let kind = match algorithm {
+                    "RS256" => &signature::RSA_PKCS1_2048_8192_SHA256,
+                    "RS384" => &signature::RSA_PKCS1_2048_8192_SHA384,
+                    "RS512" => &signature::RSA_PKCS1_2048_8192_SHA512,
+                    "PS256" => &signature::RSA_PSS_2048_8192_SHA256,
+                    "PS384" => &signature::RSA_PSS_2048_8192_SHA384,
+                    "PS512" => &signature::RSA_PSS_2048_8192_SHA512,
+                    _ => return false,
+                };
+                key.verify(kind, message, own)
+            }
+            Material::P256(key) => public(&signature::ECDSA_P256_SHA256_FIXED, key),
+            Material::P384(key) => public(&signature::ECDSA_P384_SHA384_FIXED, key),
+            Material::Ed25519(key) => public(&signature::ED25519, key),
+            Material::Secret(secret) => {
+                let kind = match algorithm {
+                    "HS256" => hmac::HMAC_SHA256,
+                    "HS384" => hmac::HMAC_SHA384,
+                    "HS512" => hmac::HMAC_SHA512,
+                    _ => return false,
+                };
+                hmac::verify(&hmac::Key::new(kind, secret), message, own)
+            }
+        };
+        verified.is_ok()
+    }
+}
