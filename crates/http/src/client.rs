@@ -1,9 +1,9 @@
-//! The client side, for load generators and tests.
+//! The client side: for load generators and tests, and for a proxy.
 
 use crate::limits::MAX_FIELDS;
 use crate::request::framing::Body;
 use crate::request::framing::Framing;
-use crate::syntax::bytes::{elements, trim};
+use crate::syntax::bytes::{elements, field_lines, trim};
 use crate::version::Version;
 
 /// Appends a GET request. `host` and `path` are written unchanged; neither may contain white space.
@@ -37,6 +37,18 @@ pub struct Response {
     pub keep_alive: bool,
 }
 
+impl Response {
+    /// Names and values of the field lines, in order. `bytes` starts with the parsed head.
+    pub fn fields<'a>(
+        &self,
+        bytes: &'a [u8],
+    ) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
+        let head = bytes.get(..self.head).unwrap_or_default();
+        let line = memchr::memchr(b'\n', head).map_or(head.len(), |end| end + 1);
+        field_lines(&head[line..])
+    }
+}
+
 /// The input is not an HTTP/1 response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadResponse;
@@ -65,6 +77,7 @@ impl std::error::Error for BadResponse {}
 /// assert_eq!((response.status, response.head), (200, bytes.len() - 2));
 /// assert_eq!(response.content, Content::Framed(Body::Length(2)));
 /// assert!(response.keep_alive);
+/// assert_eq!(response.fields(bytes).next(), Some(("Content-Length", &b"2"[..])));
 /// # Ok::<(), phalanx_http::client::BadResponse>(())
 /// ```
 pub fn parse_response(bytes: &[u8], head_only: bool) -> Result<Option<Response>, BadResponse> {

@@ -1,4 +1,4 @@
-//! Status codes of a static file server (RFC 9110, 15).
+//! Status codes that the server sends, and common ones that it relays (RFC 9110, 15).
 
 use std::fmt;
 
@@ -33,8 +33,14 @@ macro_rules! statuses {
 statuses! {
     /// Interim response: the client should send the body (15.2.1).
     Continue = 100 "Continue",
+    /// Interim response: the connection changes to the protocol that the client has proposed (15.2.2).
+    SwitchingProtocols = 101 "Switching Protocols",
     /// The representation follows (15.3.1).
     Ok = 200 "OK",
+    /// A resource was created (15.3.2).
+    Created = 201 "Created",
+    /// The request is processed later (15.3.3).
+    Accepted = 202 "Accepted",
     /// Success without content (15.3.5).
     NoContent = 204 "No Content",
     /// One or several ranges of the representation follow (15.3.7).
@@ -43,6 +49,8 @@ statuses! {
     MovedPermanently = 301 "Moved Permanently",
     /// The resource has moved temporarily; a client may change POST to GET (15.4.3).
     Found = 302 "Found",
+    /// Another resource answers the request, for GET (15.4.4).
+    SeeOther = 303 "See Other",
     /// The client's copy is current (15.4.5).
     NotModified = 304 "Not Modified",
     /// The resource has moved temporarily; the method is kept (15.4.8).
@@ -63,6 +71,10 @@ statuses! {
     NotAcceptable = 406 "Not Acceptable",
     /// The request was not completed in time (15.5.9).
     RequestTimeout = 408 "Request Timeout",
+    /// The request conflicts with the state of the resource (15.5.10).
+    Conflict = 409 "Conflict",
+    /// The resource was removed for good (15.5.11).
+    Gone = 410 "Gone",
     /// A condition in the request is false (15.5.13).
     PreconditionFailed = 412 "Precondition Failed",
     /// The body exceeds the limit (15.5.14).
@@ -75,6 +87,8 @@ statuses! {
     ExpectationFailed = 417 "Expectation Failed",
     /// The request is for a host that this server does not serve (15.5.20).
     MisdirectedRequest = 421 "Misdirected Request",
+    /// The content is well-formed but cannot be processed (15.5.21).
+    UnprocessableContent = 422 "Unprocessable Content",
     /// The client exceeds its request rate (RFC 6585, 4).
     TooManyRequests = 429 "Too Many Requests",
     /// The head exceeds the limits on its size or number of fields (RFC 6585, 5).
@@ -83,8 +97,12 @@ statuses! {
     InternalServerError = 500 "Internal Server Error",
     /// The server does not support the functionality of the request (15.6.2).
     NotImplemented = 501 "Not Implemented",
+    /// The server behind this one has no usable response (15.6.3).
+    BadGateway = 502 "Bad Gateway",
     /// The server is overloaded (15.6.4).
     ServiceUnavailable = 503 "Service Unavailable",
+    /// The server behind this one has not responded in time (15.6.5).
+    GatewayTimeout = 504 "Gateway Timeout",
     /// The major version of HTTP is not supported (15.6.6).
     VersionNotSupported = 505 "HTTP Version Not Supported",
 }
@@ -102,7 +120,10 @@ impl Status {
 
     /// Whether a response with this status can have content (RFC 9112, 6.3, rule 1).
     pub const fn has_content(self) -> bool {
-        !matches!(self, Status::Continue | Status::NoContent | Status::NotModified)
+        !matches!(
+            self,
+            Status::Continue | Status::SwitchingProtocols | Status::NoContent | Status::NotModified
+        )
     }
 }
 

@@ -1,4 +1,4 @@
-//! Discarding request bodies, in order to find the next request (RFC 9112, 6 and 7.1).
+//! Bodies: their content, and where they end (RFC 9112, 6 and 7.1).
 
 use crate::limits::Limits;
 use crate::reject::Reject;
@@ -7,10 +7,10 @@ use crate::request::framing::Body;
 use crate::status::Status;
 use crate::syntax::bytes::{is_token, is_value};
 
-/// Parser that discards a message body in pieces of any size.
+/// Parser of a message body in pieces of any size, which discards the content or copies it out.
 ///
-/// It stores nothing of the body, so its memory is constant. With an unlimited [`Limits::body`] a load
-/// generator can also use it to read responses.
+/// It stores nothing of the body, so its memory is constant. With an unlimited [`Limits::body`] it also reads the
+/// bodies of responses.
 ///
 /// ```
 /// use phalanx_http::{Body, Discard, Limits};
@@ -110,17 +110,44 @@ impl Discard {
     /// do. 431 if the trailers are too long. The result does not depend on how the bytes are split. The
     /// connection must be closed.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<usize, Reject> {
+        self.pieces(bytes, |_| ())
+    }
+
+    /// As [`feed`](Self::feed), and appends the content to `out`, without the framing of chunks and without
+    /// trailers.
+    ///
+    /// ```
+    /// use phalanx_http::{Body, Discard, Limits};
+    ///
+    /// let mut body = Discard::new(Body::Chunked, &Limits::default())?;
+    /// let mut content = Vec::new();
+    /// assert_eq!(body.copy(b"2\r\nhi\r\n0\r\n\r\nGET", &mut content)?, 12);
+    /// assert_eq!(content, b"hi");
+    /// # Ok::<(), phalanx_http::Reject>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`feed`](Self::feed).
+    pub fn copy(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize, Reject> {
+        self.pieces(bytes, |content| out.extend_from_slice(content))
+    }
+
+    /// Processes bytes, and calls `take` for each piece of content.
+    fn pieces(&mut self, bytes: &[u8], mut take: impl FnMut(&[u8])) -> Result<usize, Reject> {
         let mut at = 0;
         while at < bytes.len() {
             match self.state {
                 State::Done => break,
                 State::Length(left) => {
                     let (taken, left) = skip(&bytes[at..], left);
+                    take(&bytes[at..at + taken]);
                     at += taken;
                     self.state = if left == 0 { State::Done } else { State::Length(left) };
                 }
                 State::Data(left) => {
                     let (taken, left) = skip(&bytes[at..], left);
+                    take(&bytes[at..at + taken]);
                     at += taken;
                     self.state = if left == 0 { State::DataCr } else { State::Data(left) };
                 }

@@ -3,7 +3,7 @@
 use crate::request::framing::Body;
 use crate::request::host::Target;
 use crate::request::line::{Line, Method};
-use crate::syntax::bytes::trim;
+use crate::syntax::bytes::field_lines;
 use crate::version::Version;
 
 /// A parsed request head. It borrows from the parsed bytes.
@@ -105,12 +105,12 @@ impl<'a> Request<'a> {
         &self,
         name: &'n str,
     ) -> impl DoubleEndedIterator<Item = &'a [u8]> + use<'a, 'n> {
-        // Parsing has verified that each line has a colon and ends with CR LF.
-        self.fields.split(|&byte| byte == b'\n').filter_map(move |line| {
-            let (found, value) = line.split_at(memchr::memchr(b':', line)?);
-            let value = trim(value[1..].strip_suffix(b"\r")?);
-            found.eq_ignore_ascii_case(name.as_bytes()).then_some(value)
-        })
+        self.fields().filter_map(|(found, value)| found.eq_ignore_ascii_case(name).then_some(value))
+    }
+
+    /// Names and values of all field lines, in order.
+    pub fn fields(&self) -> impl DoubleEndedIterator<Item = (&'a str, &'a [u8])> + use<'a> {
+        field_lines(self.fields)
     }
 
     /// Whether this is `OPTIONS *`, which concerns the server rather than a resource.

@@ -43,6 +43,8 @@ pub struct ResponseBuffer {
     pub(super) length: Option<u64>,
     /// Content written or sent so far, in bytes.
     pub(super) content: u64,
+    /// Whether the latest response has its content in chunks.
+    pub(super) is_chunked: bool,
 }
 
 impl ResponseBuffer {
@@ -57,7 +59,15 @@ impl ResponseBuffer {
     }
 
     fn new(bytes: Vec<u8>, encoding: Encoding) -> ResponseBuffer {
-        ResponseBuffer { bytes, encoding, status: 0, head: 0, length: None, content: 0 }
+        ResponseBuffer {
+            bytes,
+            encoding,
+            status: 0,
+            head: 0,
+            length: None,
+            content: 0,
+            is_chunked: false,
+        }
     }
 
     /// Appends content of the latest response.
@@ -65,6 +75,26 @@ impl ResponseBuffer {
     pub fn content(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.content += bytes.len() as u64;
+    }
+
+    /// Appends a piece of the content of a [streamed](crate::Head::streamed) response, in a chunk if it has chunks.
+    pub fn piece(&mut self, bytes: &[u8]) {
+        if !self.is_chunked {
+            return self.content(bytes);
+        }
+        // An empty chunk would end the content.
+        if !bytes.is_empty() {
+            self.bytes.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+            self.content(bytes);
+            self.bytes.extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// Ends the content of a [streamed](crate::Head::streamed) response.
+    pub fn end_pieces(&mut self) {
+        if std::mem::take(&mut self.is_chunked) {
+            self.bytes.extend_from_slice(b"0\r\n\r\n");
+        }
     }
 
     /// Appends content of the latest response that `write` writes.

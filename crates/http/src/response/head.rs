@@ -19,12 +19,38 @@ impl ResponseBuffer {
     /// 6.2).
     #[inline]
     pub fn head(&mut self, status: Status, date: &DateLine, reply: Reply) -> Head<'_> {
-        self.status = status.code();
+        self.start(status, status.code(), status.line().as_bytes(), date, reply)
+    }
+
+    /// As [`head`](Self::head), for the response of another server, whose status may be any from 200 to 999, and 101.
+    /// The reason phrase of a status that [`Status`] does not know is empty (RFC 9112, 4).
+    pub fn relayed_head(&mut self, code: u16, date: &DateLine, reply: Reply) -> Head<'_> {
+        match Status::from_code(code) {
+            Some(status) => self.head(status, date, reply),
+            None => {
+                let line = format!("HTTP/1.1 {code} \r\n");
+                // Like nearly all statuses, it has content.
+                self.start(Status::Ok, code, line.as_bytes(), date, reply)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn start(
+        &mut self,
+        status: Status,
+        code: u16,
+        line: &[u8],
+        date: &DateLine,
+        reply: Reply,
+    ) -> Head<'_> {
+        self.status = code;
         self.content = 0;
+        self.is_chunked = false;
         self.length = (reply.head_only || !status.has_content()).then_some(0);
         match self.encoding {
             Encoding::Lines => {
-                self.bytes.extend_from_slice(status.line().as_bytes());
+                self.bytes.extend_from_slice(line);
                 self.bytes.extend_from_slice(date.fields().http1);
                 if !reply.keep_alive {
                     self.bytes.extend_from_slice(b"Connection: close\r\n");
@@ -33,7 +59,7 @@ impl ResponseBuffer {
                 }
             }
             Encoding::Block => {
-                encoder::status(&mut self.bytes, status.code());
+                encoder::status(&mut self.bytes, code);
                 self.bytes.extend_from_slice(date.fields().http2);
             }
         }
@@ -88,6 +114,16 @@ impl<'a> Head<'a> {
         }
         self.buffer.length = self.buffer.length.or(Some(length));
         self.field("Content-Length", itoa::Buffer::new().format(length).as_bytes())
+    }
+
+    /// Announces content of unknown length, for [`ResponseBuffer::piece`]: in chunks over HTTP/1.1 (RFC 9112, 7.1). A
+    /// client with HTTP/1.0 finds the end by the close of the connection.
+    pub fn streamed(self, version: Version) -> Head<'a> {
+        if self.buffer.length.is_some() || version != Version::Http11 {
+            return self;
+        }
+        self.buffer.is_chunked = true;
+        self.field("Transfer-Encoding", b"chunked")
     }
 
     /// Appends `Content-Range` and `Content-Length` for the bytes from `start` to `end` of `length` (RFC

@@ -54,6 +54,15 @@ pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
+/// Names and values of the field lines of a head that a parser has accepted.
+pub(crate) fn field_lines(lines: &[u8]) -> impl DoubleEndedIterator<Item = (&str, &[u8])> {
+    lines.split(|&byte| byte == b'\n').filter_map(|line| {
+        let (name, value) = line.split_at(memchr::memchr(b':', line)?);
+        let value = &value[1..];
+        Some((str::from_utf8(name).ok()?, trim(value.strip_suffix(b"\r").unwrap_or(value))))
+    })
+}
+
 /// The non-empty elements of a comma-separated list (RFC 9110, 5.6.1.2). Only for lists whose elements
 /// contain no quoted strings.
 pub(crate) fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
