@@ -29,6 +29,11 @@ impl Response {
         self.values(name).next()
     }
 
+    /// The body as text.
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).expect("a text")
+    }
+
     /// The value of the only line of a field.
     ///
     /// # Panics

@@ -4,6 +4,7 @@ use phalanx_service::duplicate_addresses;
 
 use crate::config::{Config, ConfigError, Listen, Scheme};
 use crate::site::rules::Rules;
+use crate::upstream::is_prefix;
 
 impl Config {
     /// Returns all semantic errors that can be found without opening a file.
@@ -76,6 +77,13 @@ impl Config {
                 if extension.is_empty() || extension.starts_with('.') || extension.contains('/') {
                     let expected = "expected an extension without a dot, such as \"html\"";
                     wrong(key("extensions"), format!("found {extension:?}, {expected}"));
+                }
+            }
+            for (n, proxy) in host.proxies.iter().enumerate() {
+                if !is_prefix(&proxy.prefix) {
+                    let expected = "expected a path such as \"/api\", without a slash at its end";
+                    let what = format!("found {:?}, {expected}", proxy.prefix);
+                    wrong(key(&format!("proxy[{n}].prefix")), what);
                 }
             }
             if let Err(errors) = Rules::new(host) {

@@ -16,6 +16,7 @@
 //! | file cache | `files/lookup.rs`, `cache.rs`, `blocks.rs` | finds a file, or a block of a large file |
 //! | aggregator | `files/aggregator.rs` | a cohort operation: merges the reads of a cohort |
 //! | disk | `files/disk.rs` | opens a file, or performs a merged read |
+//! | upstream | `proxy/exchange.rs`, `upstream/` | passes a request to another server, and its response back |
 //! | slow | `files/list.rs` | reads a directory on a thread that may block |
 //! | compression | `files/encodings/make.rs` | compresses a file on a thread that may block |
 //! | passwords | `auth/passwords.rs` | verifies a password on a thread that may block |
@@ -37,6 +38,7 @@ mod listing;
 mod log;
 mod memory;
 mod metrics;
+mod proxy;
 mod reload;
 mod respond;
 mod serve;
@@ -44,12 +46,13 @@ mod site;
 mod socket;
 mod stages;
 mod unavailable;
+mod upstream;
 
 pub use config::{
     AccessLog, Alias, Auth, CachePreset, CacheRule, Config, ConfigError, Cors, ForwardedField,
-    HeaderRule, HostConfig, Listen, LogFormat, LogTarget, Network, Origins, PerAddress, Redirect,
-    RedirectStatus, Rewrite, RuntimeConfig, Scheme, SecurityHeaders, SendMode, Symlinks, Timeouts,
-    Tls, TypeRule, UnknownHost,
+    HeaderRule, HostConfig, Listen, LogFormat, LogTarget, Network, Origins, PerAddress, Proxy,
+    Redirect, RedirectStatus, Rewrite, RuntimeConfig, Scheme, SecurityHeaders, SendMode, Symlinks,
+    Timeouts, Tls, TypeRule, UnknownHost, Upstream,
 };
 pub use error::ServeError;
 pub use phalanx_access::FileError;

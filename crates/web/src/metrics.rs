@@ -11,12 +11,20 @@ use phalanx_http::Status;
 /// One more than the highest status code.
 const CODES: usize = 600;
 
-/// Index of each status in [`Status::ALL`], by code. Other codes have the index of the first.
+/// Index of each status in [`Status::ALL`], by code. Other codes, which only a proxy relays, count as the first of their
+/// class: 418 as 400.
 const INDEX: [u8; CODES] = {
-    let (mut index, mut n) = ([0; CODES], 0);
-    while n < Status::ALL.len() {
-        index[Status::ALL[n].code() as usize] = n as u8;
-        n += 1;
+    let (mut index, mut n, mut first, mut code) = ([0; CODES], 0, 0, 0);
+    while code < CODES {
+        if code % 100 == 0 {
+            first = n as u8;
+        }
+        index[code] = first;
+        if n < Status::ALL.len() && Status::ALL[n].code() as usize == code {
+            index[code] = n as u8;
+            n += 1;
+        }
+        code += 1;
     }
     index
 };
@@ -163,6 +171,9 @@ mod tests {
             metrics.0.requests[at].count()
         };
         assert_eq!((count(Status::Ok), count(Status::NotFound)), (2, 1));
+        metrics.response(418, 0);
+        metrics.response(300, 0);
+        assert_eq!((count(Status::BadRequest), count(Status::MovedPermanently)), (1, 1));
         assert_eq!((count(Status::Continue), metrics.0.content.count()), (0, 12));
     }
 }

@@ -200,7 +200,7 @@ fn run(
     let site = server.current.load();
     runtime = runtime.register_gauge(site.metrics.open()).register_times(site.metrics.latency());
     let counters = site.metrics.counters().chain(&lost).chain(site.memory.counters());
-    for counter in counters.chain(site.floods.counters()) {
+    for counter in counters.chain(site.floods.counters()).chain(site.upstreams.all()) {
         runtime = runtime.register_counter(counter);
     }
     runtime.run_and(graph, start, up)?;

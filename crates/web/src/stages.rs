@@ -62,6 +62,8 @@ pub(crate) struct Stages {
 pub(crate) struct AcceptStages {
     /// Rejects connections above a limit.
     pub(crate) refusals: SharedStage<()>,
+    /// Requests that are passed to other servers.
+    pub(crate) upstream: SharedStage<()>,
     /// `None` without certificates.
     pub(crate) tls: Option<TlsStages>,
 }
@@ -88,6 +90,7 @@ impl Stages {
             .max_cohort(SOCKET_COHORT)
             .capacity(CONTROL_QUEUE)
             .shared(current.clone());
+        let upstream = graph.stage("upstream").max_cohort(SOCKET_COHORT).shared(());
         let files = FileStages::declare(graph, config);
         let slow = blocking(graph, "slow").threads(SLOW_THREADS).state(());
         let compression = blocking(graph, "compression")
@@ -104,6 +107,6 @@ impl Stages {
         };
         let stages = Self { network, http2, control, files, log };
         current.load().set_blocking(BlockingStages { slow, compression, passwords });
-        (stages, AcceptStages { refusals, tls })
+        (stages, AcceptStages { refusals, upstream, tls })
     }
 }

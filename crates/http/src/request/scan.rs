@@ -8,7 +8,7 @@ use crate::status::Status;
 use crate::syntax::bytes::is_token;
 
 /// Empty lines skipped before a request line (RFC 9112, 2.2 recommends at least one).
-const LEADING_LINES: usize = 2;
+const LEADING_LINES: u16 = 2;
 
 /// Result of parsing a request head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,16 +59,16 @@ pub fn parse<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Parse<'a>, Reject> 
 pub struct Scan {
     /// There is no unseen line end before this offset.
     searched: usize,
-    /// Start of the request line, after skipped empty lines.
-    start: usize,
+    /// Start of the request line, after skipped empty lines of two bytes each.
+    start: u16,
     /// Start of the current line.
     line: usize,
     /// Start of the field lines, once the request line is complete.
     fields: usize,
-    /// Complete lines so far, without skipped ones.
-    lines: usize,
+    /// Complete lines so far, without skipped ones; at most [`MAX_FIELDS`] and one more.
+    lines: u16,
     /// Empty lines skipped.
-    skipped: usize,
+    skipped: u16,
     /// Whether the request line was already validated.
     checked: bool,
 }
@@ -85,8 +85,9 @@ impl Scan {
         // Take the state out, so that every return except the incomplete one resets it.
         let mut scan = std::mem::take(self);
         if let Some(end) = scan.find_end(bytes, limits)? {
-            let line = &bytes[scan.start..scan.fields - 2];
-            let request = Request::read(line, &bytes[scan.fields..end], scan.lines - 1)?;
+            let line = &bytes[usize::from(scan.start)..scan.fields - 2];
+            let request =
+                Request::read(line, &bytes[scan.fields..end], usize::from(scan.lines) - 1)?;
             return Ok(Parse::Complete(request, end));
         }
         scan.check_early(bytes)?;
@@ -111,13 +112,13 @@ impl Scan {
             if at - 1 > self.line {
                 self.whole_line(at - 1 - self.line, at + 1, limits)?;
             } else if self.lines > 0 {
-                return match at + 1 - self.start > limits.head {
+                return match at + 1 - usize::from(self.start) > limits.head {
                     true => Err(HEAD_TOO_LARGE),
                     false => Ok(Some(at + 1)),
                 };
             } else {
                 self.skipped += 1;
-                self.start = at + 1;
+                self.start = (at + 1) as u16;
                 if self.skipped > LEADING_LINES {
                     return Err(Reject::bad("empty lines before the request"));
                 }
@@ -125,7 +126,7 @@ impl Scan {
             self.line = at + 1;
         }
         self.searched = bytes.len();
-        let held = bytes.len() - self.start;
+        let held = bytes.len() - usize::from(self.start);
         // The last byte may be the CR of the line end.
         if self.lines == 0 && held > limits.request_line + 1 {
             return Err(LINE_TOO_LONG);
@@ -140,7 +141,7 @@ impl Scan {
             if length > limits.request_line {
                 return Err(LINE_TOO_LONG);
             }
-        } else if self.lines - 1 > limits.headers.min(MAX_FIELDS) {
+        } else if usize::from(self.lines) - 1 > limits.headers.min(MAX_FIELDS) {
             return Err(Reject::new(Status::FieldsTooLarge, "too many field lines"));
         }
         Ok(())
@@ -150,14 +151,14 @@ impl Scan {
     /// another protocol's preface.
     fn check_early(&mut self, bytes: &[u8]) -> Result<(), Reject> {
         if self.lines == 0 {
-            let first = bytes.get(self.start).copied();
+            let first = bytes.get(usize::from(self.start)).copied();
             return match first.is_none_or(|byte| is_token(byte) || byte == b'\r') {
                 true => Ok(()),
                 false => Err(Reject::bad("invalid method")),
             };
         }
         if !self.checked {
-            Line::parse(&bytes[self.start..self.fields - 2])?;
+            Line::parse(&bytes[usize::from(self.start)..self.fields - 2])?;
             self.checked = true;
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::config::proxy::Proxy;
 use crate::config::rules::{
     Alias, Auth, CacheRule, Cors, HeaderRule, Redirect, Rewrite, SecurityHeaders, TypeRule,
 };
@@ -50,6 +51,8 @@ pub struct HostConfig {
     pub redirects: Vec<Redirect>,
     /// Rewrites; the first matching rule applies.
     pub rewrites: Vec<Rewrite>,
+    /// Paths that other servers answer; the first matching rule applies.
+    pub proxies: Vec<Proxy>,
     /// Paths that require a password; the first matching rule applies.
     pub auth: Vec<Auth>,
     /// The host's certificate.
@@ -79,6 +82,7 @@ impl HostConfig {
             security_headers: None,
             redirects: Vec::new(),
             rewrites: Vec::new(),
+            proxies: Vec::new(),
             auth: Vec::new(),
             tls: None,
         }

@@ -6,7 +6,7 @@ use phalanx_config::{Keys, Pass, Size};
 
 use crate::config::values::{ErrorPages, ForwardedFields, LogFormats, MaxQueueDelay, Networks};
 use crate::config::{
-    AccessLog, Alias, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, Redirect,
+    AccessLog, Alias, Auth, CacheRule, Config, Cors, HeaderRule, HostConfig, Proxy, Redirect,
     RedirectStatus, Rewrite, SecurityHeaders, Tls, TypeRule,
 };
 
@@ -161,6 +161,7 @@ impl Keys for HostConfig {
         pass.list("redirect", &mut self.redirects, rule);
         let rule = || Rewrite { from: String::new(), to: String::new() };
         pass.list("rewrite", &mut self.rewrites, rule);
+        pass.list("proxy", &mut self.proxies, Proxy::new);
         let realm = || "restricted".to_owned();
         let rule = || Auth { path: "/**".into(), realm: realm(), users: Default::default() };
         pass.list("auth", &mut self.auth, rule);

@@ -4,6 +4,7 @@ mod host;
 mod keys;
 mod limits;
 mod listen;
+mod proxy;
 mod reload;
 mod rules;
 mod values;
@@ -20,6 +21,7 @@ pub use listen::{Listen, Scheme};
 pub use phalanx_config::{ConfigError, Origins};
 pub use phalanx_guard::{ForwardedField, Network};
 pub use phalanx_service::RuntimeConfig;
+pub use proxy::{Proxy, Upstream};
 pub use rules::{
     Alias, Auth, CachePreset, CacheRule, Cors, HeaderRule, Redirect, RedirectStatus, Rewrite,
     SecurityHeaders, TypeRule,

@@ -19,6 +19,7 @@ use crate::metrics::Refused;
 use crate::site::{CurrentSite, Site};
 use crate::socket::peer::Peer;
 use crate::stages::{AcceptStages, HTTP2, Stages};
+use crate::upstream::NamedPools;
 
 /// State shared by the listeners of one processor.
 #[derive(Clone)]
@@ -31,6 +32,8 @@ pub(crate) struct AcceptContext {
     pub(super) open: Arc<ConnectionLimit>,
     /// Connections of this processor that are being rejected.
     rejections: Rc<Cell<usize>>,
+    /// Connections of this processor to other servers.
+    pools: Rc<NamedPools>,
 }
 
 /// A connection before its first byte.
@@ -52,7 +55,8 @@ impl AcceptContext {
         open: Arc<ConnectionLimit>,
     ) -> Self {
         let entry = current.load().max_queue_delay.map(Admission::with_target);
-        Self { stages, accept_stages, current, entry, open, rejections: Rc::default() }
+        let pools = NamedPools::new(accept_stages.upstream);
+        Self { stages, accept_stages, current, entry, open, rejections: Rc::default(), pools }
     }
 
     /// Rejects a connection with `status`. On a TLS listener the connection is closed without a response,
@@ -72,7 +76,11 @@ impl AcceptContext {
             site.metrics.refused(Refused::MaxConnectionsPerAddress);
             return self.reject(kind, stream, site, Status::TooManyRequests);
         };
-        let peer = Peer { permit: Some(permit), is_named, ..peer };
+        let pools = match is_named {
+            true => self.pools.of(address),
+            false => self.pools.clone(),
+        };
+        let peer = Peer { permit: Some(permit), is_named, pools: Some(pools), ..peer };
         let (current, entry) = (self.current.clone(), self.entry.clone());
         // If the operation limit is reached, the connection closes; a later one may fit.
         let _ = match kind {

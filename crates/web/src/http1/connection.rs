@@ -16,6 +16,7 @@ use phalanx_tls::Wire;
 
 use crate::http2;
 use crate::log::{AccessRecorder, Flush};
+use crate::proxy::{Job, Origin, Prepared, prepare};
 use crate::respond::admit::{RequestContext, admit};
 use crate::respond::refusal::{error_page, plain_http_page};
 use crate::respond::respond;
@@ -150,9 +151,10 @@ impl Connection {
             path,
             entry,
             permit,
-            peer: Peer { open, recorder, proxy, .. },
+            peer: Peer { open, recorder, proxy, pools, .. },
             https,
             answered: waiting,
+            transport,
             ..
         } = self;
         if *taken == input.len() {
@@ -181,6 +183,25 @@ impl Connection {
         let after = *taken + length;
         let reply =
             Reply { keep_alive: request.keep_alive && !is_draining(), ..Reply::to(&request) };
+        if site.has_upstreams
+            && let Some(group) = Job::group(site, &request)
+        {
+            *taken = after;
+            let prepared = prepare(
+                (&mut *out, &mut *permit, &mut *path),
+                *stages,
+                RequestContext { site, entry, open: open.as_ref(), named, https: *https },
+                group,
+                (&request, reply),
+                Origin::of(transport, named.or(pools.as_ref().and_then(|pools| pools.named))),
+            );
+            let prepared = prepared.await;
+            if let Ok(Prepared::Job(job)) = prepared {
+                return Box::pin(self.proxied(job, reply)).await;
+            }
+            out.log(recorder.as_deref_mut(), &site.metrics);
+            return Ok(if let Prepared::Last = prepared? { Next::Linger } else { Next::Request });
+        }
         let body = match request.body {
             Body::None => None,
             body => match Discard::new(body, &site.limits) {
@@ -221,6 +242,14 @@ impl Connection {
             None => Ok(Next::Request),
             Some(body) => self.discard_body(body).await,
         }
+    }
+
+    /// Sends the last response. `has_body` means that a part of its request may not have been read.
+    pub(super) async fn last(&mut self, has_body: bool) -> io::Result<Next> {
+        self.out.send().await?;
+        std::mem::take(&mut self.answered).sent(self.site.metrics.latency());
+        let is_all = !has_body && self.input.len() == self.taken;
+        Ok(if is_all { Next::Close } else { Next::Linger })
     }
 
     /// Responds with a protocol error; the connection cannot continue.

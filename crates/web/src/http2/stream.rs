@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use phalanx::overload::Admission;
+use phalanx::overload::{Admission, Permit};
 use phalanx::time::now;
 use phalanx::timeout;
 use phalanx_http::{Reply, Request, Status, Version};
@@ -14,6 +15,7 @@ use phalanx_http2::{Body, Code, Head};
 use crate::http2::SharedConnection;
 use crate::http2::answer::StreamAnswer;
 use crate::log::{AccessRecorder, Flush};
+use crate::proxy::{Exchange, Finished, Job, Origin, Prepared, RequestBody, prepare};
 use crate::respond::admit::{RequestContext, admit};
 use crate::respond::refusal::error_page;
 use crate::respond::respond;
@@ -24,6 +26,7 @@ use crate::socket::buffers;
 use crate::socket::gauge_guard::GaugeGuard;
 use crate::socket::peer::{Peer, named};
 use crate::stages::Stages;
+use crate::upstream::Group;
 
 /// State shared by a connection's streams.
 pub(super) struct Streams {
@@ -42,8 +45,7 @@ struct Shared {
     stages: Stages,
     entry: Option<Admission>,
     peer: Peer,
-    /// Whether the connection uses TLS.
-    is_tls: bool,
+    origin: Origin,
     /// Requests with responses in the connection's output.
     answered: Rc<Cell<Answered>>,
 }
@@ -55,10 +57,10 @@ impl Streams {
         entry: Option<Admission>,
         peer: Peer,
         bound: usize,
-        is_tls: bool,
+        origin: Origin,
     ) -> Self {
         let answered = Rc::default();
-        let shared = Rc::new(Shared { connection, stages, entry, peer, is_tls, answered });
+        let shared = Rc::new(Shared { connection, stages, entry, peer, origin, answered });
         Self { shared, current, site, open: Rc::default(), bound }
     }
 
@@ -80,7 +82,7 @@ pub(super) fn accept(streams: &mut Streams, request: phalanx_http2::Request) {
     let open = GaugeGuard::new(&streams.open);
     streams.current.refresh(&mut streams.site);
     let (site, control) = (streams.site.clone(), shared.stages.control);
-    let answer = StreamAnswer::new(shared.connection.clone(), request.stream, shared.is_tls);
+    let answer = StreamAnswer::new(shared.connection.clone(), request.stream, shared.origin.is_tls);
     // If the operation limit is reached, the answer is dropped, which resets the stream.
     let _ = control.dispatch(move |_| async move {
         let _open = open;
@@ -132,7 +134,29 @@ async fn serve(
             }
             let (reply, open) = (Reply::to(&request), peer.open.as_ref());
             let context = RequestContext { site: &site, entry, open, named, https: None };
-            if admit(&mut out.buffer, &context, &mut permit, &request, reply) {
+            if site.has_upstreams
+                && let Some(group) = Job::group(&site, &request)
+            {
+                let group = (group, has_body);
+                // Boxed, so that streams without such requests do not reserve its memory.
+                let proxied = Box::pin(proxied(
+                    &shared,
+                    &site,
+                    out,
+                    &mut path,
+                    (&request, reply),
+                    (context, &mut permit),
+                    group,
+                ));
+                match proxied.await {
+                    Some((own, answered)) => {
+                        out = own;
+                        answered
+                    }
+                    // The operation limit is reached; the stream was reset.
+                    None => return,
+                }
+            } else if admit(&mut out.buffer, &context, &mut permit, &request, reply) {
                 respond(&mut out, *stages, &site, &mut path, &request, reply).await
             } else {
                 Ok(())
@@ -156,6 +180,36 @@ async fn serve(
     shared.answered.set(waiting);
     connection.borrow_mut().recycle(head);
     Flush::submit(recorder.as_mut().and_then(AccessRecorder::take));
+}
+
+/// Passes a request to another server. Returns the writer; `None` if it is lost.
+async fn proxied(
+    shared: &Shared,
+    site: &Arc<Site>,
+    mut out: ResponseWriter,
+    path: &mut Vec<u8>,
+    (request, reply): (&Request<'_>, Reply),
+    (context, permit): (RequestContext<'_>, &mut Option<Permit>),
+    (group, has_body): (&Arc<Group>, bool),
+) -> Option<(ResponseWriter, io::Result<()>)> {
+    if has_body {
+        error_page(&mut out.buffer, Status::NotImplemented, reply);
+        return Some((out, Ok(())));
+    }
+    let begun = (&mut out, &mut *permit, path);
+    let request = (request, reply);
+    let origin = shared.origin.or(context.named);
+    let job = match prepare(begun, shared.stages, context, group, request, origin).await {
+        Ok(Prepared::Job(job)) => job,
+        Ok(_) => return Some((out, Ok(()))),
+        Err(error) => return Some((out, Err(error))),
+    };
+    // Waiting for a server is no work of this one.
+    *permit = None;
+    let (site, pools) = (site.clone(), shared.peer.pools.as_ref()?.pools.clone());
+    let exchange = Exchange { job, site, pools, out, body: RequestBody::None, reply };
+    let Finished { out, end, .. } = exchange.start().await.ok()?;
+    Some((out, end.map(drop)))
 }
 
 /// The request with this head.

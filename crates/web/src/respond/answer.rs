@@ -20,6 +20,29 @@ use crate::site::Site;
 use crate::site::rules::Route;
 use crate::stages::Stages;
 
+/// Whether the client may access the path of a request that another server answers. If not, the response is already
+/// written.
+///
+/// # Errors
+/// If the response cannot be sent.
+pub(crate) async fn is_permitted(
+    out: &mut ResponseWriter,
+    stages: Stages,
+    site: &Arc<Site>,
+    path: &mut Vec<u8>,
+    request: &Request<'_>,
+    reply: Reply,
+) -> io::Result<bool> {
+    let Some(host) = site.host(request.host).filter(|host| site[*host].rules.has_auth()) else {
+        return Ok(true);
+    };
+    let ask = Ask { stages, site, host, request, reply };
+    match path::resolve(request.path.as_bytes(), path) {
+        Ok(resolved) => check_access(out, ask, path, resolved.directory).await,
+        Err(refused) => fail(out, ask, refused.status(), None).await.map(|()| false),
+    }
+}
+
 /// Writes the response to one request into `out`.
 pub(crate) async fn respond(
     out: &mut ResponseWriter,

@@ -31,4 +31,4 @@ mod redirect;
 pub(crate) mod refusal;
 pub(crate) mod writer;
 
-pub(crate) use answer::respond;
+pub(crate) use answer::{is_permitted, respond};

@@ -11,6 +11,7 @@ use crate::auth::passwords::Passwords;
 use crate::config::{Config, HostConfig};
 use crate::error::ServeError;
 use crate::site::rules::Rules;
+use crate::upstream::Group;
 
 /// Distinguishes files of different hosts in the cache. A host whose rules change at a reload gets a new id,
 /// because cached entries depend on its rules.
@@ -80,6 +81,8 @@ pub(crate) struct Host {
     pub(crate) rules: Rules,
     /// In the order of the rules that require passwords.
     pub(crate) passwords: Vec<Arc<Passwords>>,
+    /// In the order of the rules of the reverse proxy.
+    pub(crate) upstreams: Vec<Arc<Group>>,
 }
 
 impl Host {
@@ -87,12 +90,13 @@ impl Host {
     ///
     /// # Panics
     /// If the configuration contains an error.
-    pub(crate) fn new(id: HostId, config: HostConfig, root: Root) -> Self {
+    pub(crate) fn new(id: HostId, config: HostConfig, root: Root, workers: usize) -> Self {
         let Ok(rules) = Rules::new(&config) else { panic!("the rules of a host were not checked") };
         let Root { folder: root, aliases, passwords } = root;
         assert_eq!(config.auth.len(), passwords.len(), "one password file for each rule");
         assert_eq!(config.aliases.len(), aliases.len(), "one directory for each alias");
-        Self { id, root, aliases, config, rules, passwords }
+        let upstreams = config.proxies.iter().map(|rule| Group::new(rule, workers)).collect();
+        Self { id, root, aliases, config, rules, passwords, upstreams }
     }
 
     /// The directory in which `path` is found, and its path there.

@@ -35,6 +35,7 @@ use crate::floods::Floods;
 use crate::memory::Memory;
 use crate::metrics::HttpMetrics;
 use crate::site::names::{Names, without_port};
+use crate::upstream::UpstreamCounters;
 
 /// Limits per client address.
 fn bounds(limits: &PerAddress) -> Bounds {
@@ -84,6 +85,10 @@ pub(crate) struct Site {
     pub(crate) floods: Floods,
     /// Metrics of requests and connections; the same in all versions.
     pub(crate) metrics: HttpMetrics,
+    /// Whether any host passes requests to other servers.
+    pub(crate) has_upstreams: bool,
+    /// Metrics of these; the same in all versions.
+    pub(crate) upstreams: UpstreamCounters,
     /// Larger files are streamed in blocks that are not cached, in bytes.
     pub(crate) streamed: u64,
     hashing: Hashing,
@@ -134,7 +139,10 @@ impl Site {
             let same = |other: &&Arc<Host>| other.is(host, &root);
             match old.and_then(|old| old.hosts.iter().find(same)) {
                 Some(same) => same.clone(),
-                None => Arc::new(Host::new(HostId(first + n as u32), host.clone(), root)),
+                None => {
+                    let (id, workers) = (HostId(first + n as u32), config.runtime.workers);
+                    Arc::new(Host::new(id, host.clone(), root, workers))
+                }
             }
         });
         let addresses = match old.filter(|old| old.per_address == config.per_address) {
@@ -177,6 +185,8 @@ impl Site {
             blocking: old.map(|old| old.blocking.clone()).unwrap_or_default(),
             memory: old.map_or_else(|| Memory::new(config.cache_bytes), |old| old.memory.clone()),
             floods: old.map_or_else(Floods::new, |old| old.floods.clone()),
+            has_upstreams: config.hosts.iter().any(|host| !host.proxies.is_empty()),
+            upstreams: old.map_or_else(UpstreamCounters::new, |old| old.upstreams.clone()),
             metrics: old.map_or_else(HttpMetrics::new, |old| old.metrics.clone()),
             streamed: config.cache_bytes as u64 / 8,
             hashing,

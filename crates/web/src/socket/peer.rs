@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
 
 use phalanx::net::Stream;
 use phalanx::time::now;
@@ -13,6 +14,7 @@ use phalanx_service::ConnectionPermit;
 use crate::log::AccessRecorder;
 use crate::site::Site;
 use crate::stages::Stages;
+use crate::upstream::NamedPools;
 
 /// The client of a connection.
 #[derive(Default)]
@@ -24,6 +26,8 @@ pub(crate) struct Peer {
     pub(crate) permit: Option<ConnectionPermit>,
     /// Log records of its requests.
     pub(crate) recorder: Option<Box<AccessRecorder>>,
+    /// The connections to other servers.
+    pub(crate) pools: Option<Rc<NamedPools>>,
     /// The address of a trusted proxy, which names the client of each request.
     pub(crate) proxy: Option<Box<IpAddr>>,
     /// Whether a PROXY header has named the client. Another processor could not know it, so the connection stays.
@@ -80,6 +84,7 @@ impl Peer {
         Ok(Self {
             open,
             permit: None,
+            pools: None,
             recorder: stages.log.map(|log| Box::new(AccessRecorder::new(log, address))),
             proxy: is_proxy.then(|| Box::new(address)),
             is_named: false,

@@ -7,5 +7,6 @@ mod guard;
 mod moves;
 mod moves_after_reload;
 mod patience;
+mod proxy;
 mod simulation;
 mod symlinks;

@@ -1,0 +1,215 @@
+//! Reverse proxy: the paths that other servers answer.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use phalanx_config::{Given, Keys, Pass, Size, Value, Written};
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Paths whose requests are passed to other servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proxy {
+    /// The paths: this one, and all below it. `/` stands for all paths.
+    pub prefix: String,
+    /// The servers, which share the requests.
+    pub to: Vec<Upstream>,
+    /// Whether the prefix is removed from the path that a server gets.
+    pub strip_prefix: bool,
+    /// Whether the servers get the `Host` of the client, or else their own.
+    pub preserve_host: bool,
+    /// Size of a request's body, in bytes; larger ones are answered with 413.
+    pub max_body: u64,
+    /// Requests in progress at each server.
+    pub max_requests: usize,
+    /// Requests that wait while each server has [`max_requests`](Self::max_requests).
+    pub max_queue: usize,
+    /// Unused connections kept to each server.
+    pub max_idle: usize,
+    /// Time for which an unused connection is kept.
+    pub keep_alive: Duration,
+    /// Time to wait in the queue, and to connect.
+    pub connect_timeout: Duration,
+    /// Time from the request to the head of the response.
+    pub response_timeout: Duration,
+    /// Time between two parts of a body, or of a tunnel.
+    pub idle_timeout: Duration,
+}
+
+impl Proxy {
+    /// The defaults, without a path and servers.
+    pub fn new() -> Self {
+        Self {
+            prefix: String::new(),
+            to: Vec::new(),
+            strip_prefix: false,
+            preserve_host: true,
+            max_body: 100 << 20,
+            max_requests: 256,
+            max_queue: 256,
+            max_idle: 32,
+            keep_alive: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(5),
+            response_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Default for Proxy {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Keys for Proxy {
+    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
+        let help = "path whose requests, and those below it, are passed on; / for all; the first matching one applies";
+        pass.required("prefix", &mut self.prefix, help);
+        let help = "servers that share the requests, such as http://127.0.0.1:3000";
+        pass.required("to", &mut self.to, help);
+        pass.key("strip-prefix", &mut self.strip_prefix, "remove the prefix from the path");
+        let help = "pass the `Host` of the client on; otherwise the servers get their own";
+        pass.key("preserve-host", &mut self.preserve_host, help);
+        let help = "bytes of a request body; larger ones get 413";
+        pass.key_as::<Size, _>("max-body", &mut self.max_body, help);
+        let help = "requests in progress at each server, divided among the workers";
+        pass.range("max-requests", &mut self.max_requests, 1.., help);
+        let help = "requests that wait while all servers are busy, divided among the workers; more get 503";
+        pass.key("max-queue", &mut self.max_queue, help);
+        let help = "unused connections kept to each server, by each worker";
+        pass.key("max-idle-connections", &mut self.max_idle, help);
+        for (name, time, help) in [
+            ("keep-alive", &mut self.keep_alive, "time for which an unused connection is kept"),
+            (
+                "connect-timeout",
+                &mut self.connect_timeout,
+                "time to wait and to connect; then 503 or 504",
+            ),
+            (
+                "response-timeout",
+                &mut self.response_timeout,
+                "time to the head of a response; then 504",
+            ),
+            (
+                "idle-timeout",
+                &mut self.idle_timeout,
+                "time between two parts of a body or of a tunnel",
+            ),
+        ] {
+            pass.range(name, time, MILLISECOND..=DAY, help);
+        }
+    }
+}
+
+/// A server that requests are passed to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upstream {
+    /// Host name, or an IP address without brackets.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+impl FromStr for Upstream {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |what| Err(format!("found {text:?}, {what}"));
+        let Some(authority) = text.strip_prefix("http://") else {
+            return wrong("expected a URL such as http://127.0.0.1:3000");
+        };
+        let authority = authority.strip_suffix('/').unwrap_or(authority);
+        if authority.contains('/') {
+            return wrong("expected a URL without a path; `strip-prefix` removes the prefix");
+        }
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
+                match port.parse() {
+                    Ok(port @ 1..) => (host, port),
+                    _ => return wrong("expected a port from 1 to 65535"),
+                }
+            }
+            _ => (authority, 80),
+        };
+        let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+        let is_host = match inner {
+            Some(inner) => inner.parse::<IpAddr>().is_ok_and(|address| address.is_ipv6()),
+            None => !host.is_empty() && host.chars().all(is_plain),
+        };
+        if !is_host {
+            return wrong("expected a host name or an IP address");
+        }
+        Ok(Self { host: inner.unwrap_or(host).to_owned(), port })
+    }
+}
+
+impl Upstream {
+    /// Host and port, as in `Host`.
+    pub fn authority(&self) -> String {
+        let Self { host, port } = self;
+        let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+        if *port == 80 { host } else { format!("{host}:{port}") }
+    }
+}
+
+impl fmt::Display for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}", self.authority())
+    }
+}
+
+impl Value for Upstream {
+    fn kind() -> String {
+        "url".into()
+    }
+
+    fn expected() -> String {
+        "a URL such as \"http://127.0.0.1:3000\"".into()
+    }
+
+    fn read(value: &Given<'_>) -> Result<Self, String> {
+        value.as_str().ok_or("")?.parse()
+    }
+
+    fn print(upstream: &Self) -> Written {
+        upstream.to_string().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        for (text, host, port) in [
+            ("http://127.0.0.1:3000", "127.0.0.1", 3000),
+            ("http://app/", "app", 80),
+            ("http://[::1]:81", "::1", 81),
+            ("http://[::1]", "::1", 80),
+        ] {
+            let upstream: Upstream = text.parse().unwrap();
+            assert_eq!((&*upstream.host, upstream.port), (host, port), "{text}");
+            assert_eq!(upstream.to_string().parse(), Ok(upstream));
+        }
+        for wrong in [
+            "127.0.0.1:3000",
+            "ftp://a",
+            "http://",
+            "http://a/b",
+            "http://a:0",
+            "http://a:x",
+            "http://::1",
+            "http://a b",
+            "http://u@a",
+            "http://[a]",
+        ] {
+            assert!(wrong.parse::<Upstream>().is_err(), "{wrong}");
+        }
+    }
+}

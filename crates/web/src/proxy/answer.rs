@@ -1,0 +1,132 @@
+//! The head of a server's response: received, checked and passed on.
+
+use std::io;
+
+use phalanx::net::IoTimeout;
+use phalanx_http::client::{Content, Response, parse_response};
+use phalanx_http::{Body, Reply, Version};
+use phalanx_tls::Wire;
+
+use crate::clock;
+use crate::proxy::fields::{Named, is_for_client};
+use crate::proxy::job::Job;
+use crate::respond::writer::ResponseWriter;
+use crate::upstream::Failure;
+
+/// Size of a response's head, in bytes.
+const MAX_HEAD: usize = 64 * 1024;
+/// Interim responses before a response.
+const MAX_INTERIM: usize = 16;
+
+/// Receives the head of a response into `input`, which holds at most a piece of the body behind it. Interim responses
+/// are dropped: 100 has been sent to the client already.
+pub(super) async fn receive_head(
+    wire: &Wire,
+    input: &mut Vec<u8>,
+    job: &Job,
+    timeout: IoTimeout,
+) -> Result<Response, Failure> {
+    let mut interim = 0;
+    // Only a line end can complete a head, and a head has few lines. So a server that sends single bytes costs no more
+    // than another.
+    let mut has_line = false;
+    loop {
+        if has_line {
+            match parse_response(input, job.head_only) {
+                Ok(Some(response)) if response.head > MAX_HEAD => return Err(Failure::Malformed),
+                Ok(Some(response)) if is_final(&response, job)? => return Ok(response),
+                Ok(Some(response)) => {
+                    interim += 1;
+                    if interim > MAX_INTERIM {
+                        return Err(Failure::Malformed);
+                    }
+                    input.drain(..response.head);
+                    continue;
+                }
+                Ok(None) => (),
+                Err(_) => return Err(Failure::Malformed),
+            }
+        }
+        if input.len() > MAX_HEAD {
+            return Err(Failure::Malformed);
+        }
+        let before = input.len();
+        match wire.read(input, timeout).await {
+            Ok(1..) => has_line = input[before..].contains(&b'\n'),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                return Err(Failure::ResponseTimeout);
+            }
+            _ => return Err(Failure::Closed),
+        }
+    }
+}
+
+/// Whether a response is the final one.
+fn is_final(response: &Response, job: &Job) -> Result<bool, Failure> {
+    match response.status {
+        101 if job.upgrades => Ok(true),
+        // Nobody has proposed another protocol.
+        101 => Err(Failure::Malformed),
+        100..200 => Ok(false),
+        200..600 => Ok(true),
+        _ => Err(Failure::Malformed),
+    }
+}
+
+/// The form of the response to the client. A client with HTTP/1.0 finds the end of content of unknown length by the
+/// close of the connection.
+pub(super) fn form(response: &Response, reply: Reply) -> Reply {
+    let is_unknown =
+        matches!(response.content, Content::UntilClose | Content::Framed(Body::Chunked));
+    match reply.version {
+        Version::Http10 if is_unknown => reply.closing(),
+        _ => reply,
+    }
+}
+
+/// Writes the head for the client. `input` starts with that of the server.
+pub(super) fn relay_head(
+    out: &mut ResponseWriter,
+    response: &Response,
+    input: &[u8],
+    reply: Reply,
+) {
+    let named = Named::of(response.fields(input));
+    let mut head = clock::relayed_head(&mut out.buffer, response.status, reply);
+    for (name, value) in response.fields(input) {
+        if is_for_client(name, &named) {
+            head = head.field(name, value);
+        }
+    }
+    if response.status == 101 {
+        head = head.field("Connection", b"upgrade");
+        for (_, value) in upgrade(response, input) {
+            head = head.field("Upgrade", value);
+        }
+        return head.finish();
+    }
+    let head = match response.content {
+        Content::Framed(Body::Length(length)) => head.length(length),
+        Content::Framed(Body::None) if reply.head_only => match declared(response, input) {
+            Some(length) => head.length(length),
+            None => head,
+        },
+        Content::Framed(Body::None) => head.length(0),
+        Content::Framed(Body::Chunked) | Content::UntilClose => head.streamed(reply.version),
+    };
+    head.finish();
+}
+
+fn upgrade<'a>(
+    response: &Response,
+    input: &'a [u8],
+) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
+    response.fields(input).filter(|(name, _)| name.eq_ignore_ascii_case("upgrade"))
+}
+
+/// The length of the content that a response to HEAD describes. The parser has checked it.
+fn declared(response: &Response, input: &[u8]) -> Option<u64> {
+    let mut fields = response.fields(input);
+    let (_, value) = fields.find(|(name, _)| name.eq_ignore_ascii_case("content-length"))?;
+    str::from_utf8(value).ok()?.parse().ok()
+}

@@ -1,0 +1,240 @@
+//! One attempt to get a response: the request is sent while the response is received.
+//!
+//! A server may answer before it has read all of the request, and may wait for its answer to be read before it reads on.
+//! Therefore neither direction waits for the other.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use phalanx::net::IoTimeout;
+use phalanx::sleep;
+use phalanx::time::Sleep;
+use phalanx_http::client::{Content, Response};
+use phalanx_http::{Body, Reply, Status};
+use phalanx_tls::Wire;
+
+use crate::config::Proxy;
+use crate::proxy::answer::{form, receive_head, relay_head};
+use crate::proxy::body::{BodyError, RequestBody};
+use crate::proxy::job::Job;
+use crate::proxy::relay::{Broken, relay_body};
+use crate::respond::writer::ResponseWriter;
+use crate::upstream::{Failure, Lease};
+
+/// How an attempt has ended.
+pub(super) enum Outcome {
+    /// The response was relayed. The server's connection may be used again if `is_reusable`.
+    Relayed { is_reusable: bool, keep_alive: bool },
+    /// The server has changed the protocol. `received` follows its response.
+    Upgraded { received: Vec<u8> },
+    /// There is no response.
+    Failed(Failure),
+    /// The server has closed the connection before it sent anything.
+    Stale,
+    /// The client's body is at fault; it gets this response.
+    Refused(Status),
+    /// A response was begun and cannot be completed.
+    Broken(Option<Failure>, io::Error),
+}
+
+/// Sends a request over the connection of `lease`, and relays its response.
+pub(super) async fn attempt(
+    job: &Job,
+    lease: &Lease,
+    body: &mut RequestBody,
+    out: &mut ResponseWriter,
+    reply: Reply,
+) -> Outcome {
+    let (wire, rule) = (&lease.wire, &job.group.rule);
+    let sending = IoTimeout::after(rule.idle_timeout);
+    if wire.write(job.head(lease.member()), sending).await.is_err() {
+        return if lease.is_reused { Outcome::Stale } else { Outcome::Failed(Failure::Closed) };
+    }
+    if job.expects && body.invite(sending).await.is_err() {
+        return Outcome::Broken(None, io::ErrorKind::BrokenPipe.into());
+    }
+    let mut upload = pin!(upload(body, wire, job.body, rule));
+    let mut uploading = Uploading { upload: upload.as_mut(), result: None };
+    let mut input = Vec::new();
+    let received = {
+        // Without a body, the wait begins now, and needs no timer of its own.
+        let limit = match job.body {
+            Body::None => IoTimeout::after(rule.response_timeout),
+            _ => IoTimeout::NONE,
+        };
+        let mut head = pin!(receive_head(wire, &mut input, job, limit));
+        uploading.receive(head.as_mut(), rule.response_timeout).await
+    };
+    let response = match received {
+        Received::Head(Ok(response)) => response,
+        Received::Head(Err(Failure::Closed)) if lease.is_reused && input.is_empty() => {
+            return Outcome::Stale;
+        }
+        Received::Head(Err(failure)) => return Outcome::Failed(failure),
+        Received::Client(BodyError::Refused(status)) => return Outcome::Refused(status),
+        Received::Client(BodyError::Gone) => {
+            return Outcome::Broken(None, io::ErrorKind::UnexpectedEof.into());
+        }
+    };
+    lease.member().health.succeeded();
+    // If the client is still sending, the start of its next request will not be found.
+    let reply = if uploading.is_complete() { reply } else { reply.closing() };
+    let reply = form(&response, reply);
+    relay(&response, input, &mut uploading, (wire, out, reply), rule.idle_timeout).await
+}
+
+/// Relays a response whose head is at the start of `input`.
+async fn relay(
+    response: &Response,
+    mut input: Vec<u8>,
+    uploading: &mut Uploading<'_, impl Future<Output = Upload>>,
+    (wire, out, reply): (&Wire, &mut ResponseWriter, Reply),
+    idle: Duration,
+) -> Outcome {
+    let is_upgrade = response.status == 101;
+    let reply = Reply { keep_alive: reply.keep_alive || is_upgrade, ..reply };
+    relay_head(out, response, &input, reply);
+    input.drain(..response.head);
+    if is_upgrade {
+        return match out.send().await {
+            Ok(()) => Outcome::Upgraded { received: input },
+            Err(error) => Outcome::Broken(None, error),
+        };
+    }
+    let relayed = {
+        let timeout = IoTimeout::after(idle);
+        let mut relaying = pin!(relay_body(out, wire, &mut input, response.content, timeout));
+        poll_fn(|context| {
+            uploading.poll(context);
+            relaying.as_mut().poll(context)
+        })
+        .await
+    };
+    match relayed {
+        Ok(()) => Outcome::Relayed {
+            is_reusable: response.keep_alive && uploading.is_complete() && input.is_empty(),
+            keep_alive: reply.keep_alive,
+        },
+        Err(Broken::Client(error)) => Outcome::Broken(None, error),
+        Err(Broken::Server) => {
+            // What has arrived is for the client, also without its end.
+            let sent = out.send().await;
+            let error = sent.err().unwrap_or(io::ErrorKind::UnexpectedEof.into());
+            Outcome::Broken(Some(Failure::Truncated), error)
+        }
+    }
+    .map_content(response.content)
+}
+
+impl Outcome {
+    /// A response whose end is that of the connection cannot be followed by another one.
+    fn map_content(self, content: Content) -> Self {
+        match (self, content) {
+            (Self::Relayed { keep_alive, .. }, Content::UntilClose) => {
+                Self::Relayed { is_reusable: false, keep_alive }
+            }
+            (outcome, _) => outcome,
+        }
+    }
+}
+
+/// How sending the body has ended.
+enum Upload {
+    Complete,
+    /// The server accepts no more. Its response may say why.
+    Stopped,
+    Client(BodyError),
+}
+
+/// Sends the body to the server.
+async fn upload(body: &mut RequestBody, wire: &Wire, framing: Body, rule: &Proxy) -> Upload {
+    let timeout = IoTimeout::after(rule.idle_timeout);
+    let (mut piece, mut memory) = (Vec::new(), Vec::new());
+    let is_chunked = framing == Body::Chunked;
+    if framing == Body::None {
+        return Upload::Complete;
+    }
+    loop {
+        piece.clear();
+        if let Err(error) = body.next(&mut piece, timeout).await {
+            return Upload::Client(error);
+        }
+        let is_last = piece.is_empty();
+        if is_chunked {
+            memory.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
+            memory.extend_from_slice(&piece);
+            memory.extend_from_slice(b"\r\n");
+        } else {
+            std::mem::swap(&mut memory, &mut piece);
+        }
+        if !memory.is_empty() {
+            match wire.write(memory, timeout).await {
+                Ok(empty) => memory = empty,
+                Err(_) => return Upload::Stopped,
+            }
+        }
+        if is_last || !is_chunked && body.is_done() {
+            return Upload::Complete;
+        }
+    }
+}
+
+/// The body of a request that is being sent.
+struct Uploading<'a, F> {
+    upload: Pin<&'a mut F>,
+    result: Option<Upload>,
+}
+
+/// What came first.
+enum Received {
+    Head(Result<Response, Failure>),
+    Client(BodyError),
+}
+
+impl<F: Future<Output = Upload>> Uploading<'_, F> {
+    fn poll(&mut self, context: &mut Context<'_>) {
+        if self.result.is_none()
+            && let Poll::Ready(result) = self.upload.as_mut().poll(context)
+        {
+            self.result = Some(result);
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        matches!(self.result, Some(Upload::Complete))
+    }
+
+    /// Sends the body, and receives the head of the response at the same time. The time limit begins when the body is
+    /// sent.
+    async fn receive(
+        &mut self,
+        mut head: Pin<&mut impl Future<Output = Result<Response, Failure>>>,
+        limit: Duration,
+    ) -> Received {
+        let mut timer: Option<Sleep> = None;
+        poll_fn(|context| {
+            let was_sending = self.result.is_none();
+            self.poll(context);
+            if let Poll::Ready(head) = head.as_mut().poll(context) {
+                return Poll::Ready(Received::Head(head));
+            }
+            if let Some(Upload::Client(_)) = self.result {
+                let Some(Upload::Client(error)) = self.result.take() else { unreachable!("it is") };
+                return Poll::Ready(Received::Client(error));
+            }
+            if was_sending && self.result.is_some() {
+                timer = Some(sleep(limit));
+            }
+            if let Some(timer) = &mut timer
+                && Pin::new(timer).poll(context).is_ready()
+            {
+                return Poll::Ready(Received::Head(Err(Failure::ResponseTimeout)));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}

@@ -1,0 +1,129 @@
+//! One request at a server: obtain a connection, send the request, relay the response; or respond with an error.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use phalanx::Call;
+use phalanx_http::{Reply, Status};
+
+use crate::proxy::attempt::{Outcome, attempt};
+use crate::proxy::body::RequestBody;
+use crate::proxy::job::Job;
+use crate::proxy::tunnel::{TunnelEnd, tunnel};
+use crate::respond::refusal::{error_page, refuse};
+use crate::respond::writer::ResponseWriter;
+use crate::site::Site;
+use crate::upstream::{Failure, Pools, Search};
+
+/// A request that is passed to a server, with all that its operation needs.
+pub(crate) struct Exchange {
+    pub(crate) job: Box<Job>,
+    pub(crate) site: Arc<Site>,
+    pub(crate) pools: Rc<Pools>,
+    pub(crate) out: ResponseWriter,
+    pub(crate) body: RequestBody,
+    pub(crate) reply: Reply,
+}
+
+/// What the client's connection gets back.
+pub(crate) struct Finished {
+    pub(crate) out: ResponseWriter,
+    pub(crate) body: RequestBody,
+    pub(crate) end: io::Result<End>,
+}
+
+/// How the client's connection continues.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum End {
+    /// With the next request.
+    KeepAlive,
+    /// It closes after the response.
+    Close,
+    /// It was a tunnel, which has closed.
+    Tunnel,
+}
+
+impl Exchange {
+    /// Runs the exchange as an operation of the stage `upstream`. The end of the response may still be in the buffer of
+    /// `out`.
+    pub(crate) fn start(self) -> Call<Finished> {
+        let stage = self.pools.stage();
+        stage.call(move |_| self.run())
+    }
+
+    async fn run(mut self) -> Finished {
+        let end = self.respond().await;
+        let Self { out, body, .. } = self;
+        Finished { out, body, end }
+    }
+
+    async fn respond(&mut self) -> io::Result<End> {
+        let Self { job, site, pools, out, body, reply } = self;
+        let counters = &site.upstreams;
+        let Some(blocking) = site.blocking() else { return Ok(self.fail(Failure::Connect)) };
+        let mut search = Search::new(pools, counters, blocking.slow);
+        let mut is_fresh = false;
+        loop {
+            let lease = match search.connect(&job.group, job.is_idempotent, is_fresh).await {
+                Ok(lease) => lease,
+                Err(failure) => return Ok(self.fail(failure)),
+            };
+            counters.request();
+            match attempt(job, &lease, body, out, *reply).await {
+                Outcome::Relayed { is_reusable, keep_alive } => {
+                    if is_reusable {
+                        lease.give_back(pools);
+                    }
+                    return Ok(if keep_alive { End::KeepAlive } else { End::Close });
+                }
+                Outcome::Upgraded { received } => {
+                    // Only such connections can propose it.
+                    let RequestBody::Connection(client) = body else { return Ok(End::Close) };
+                    let rest = client.input.split_off(client.taken);
+                    let client = TunnelEnd { wire: &client.transport, received: rest };
+                    let server = TunnelEnd { wire: &lease.wire, received };
+                    let idle = job.group.rule.idle_timeout;
+                    out.buffer.count(tunnel(client, server, idle).await);
+                    return Ok(End::Tunnel);
+                }
+                Outcome::Stale if job.may_repeat() && !is_fresh => {
+                    counters.retry();
+                    is_fresh = true;
+                }
+                Outcome::Stale => return Ok(self.fail(Failure::Closed)),
+                Outcome::Failed(failure) => {
+                    search.failed_at(&lease);
+                    return Ok(self.fail(failure));
+                }
+                Outcome::Refused(status) => {
+                    error_page(&mut out.buffer, status, reply.closing());
+                    return Ok(End::Close);
+                }
+                Outcome::Broken(failure, error) => {
+                    if let Some(failure) = failure {
+                        counters.failure(failure);
+                        search.failed_at(&lease);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Responds with an error.
+    fn fail(&mut self, failure: Failure) -> End {
+        self.site.upstreams.failure(failure);
+        let is_done = self.body.is_done();
+        let reply = if is_done { self.reply } else { self.reply.closing() };
+        let out = &mut self.out.buffer;
+        match failure {
+            Failure::Busy => refuse(out, Status::ServiceUnavailable, reply),
+            Failure::ConnectTimeout | Failure::ResponseTimeout => {
+                error_page(out, Status::GatewayTimeout, reply);
+            }
+            _ => error_page(out, Status::BadGateway, reply),
+        }
+        if reply.keep_alive { End::KeepAlive } else { End::Close }
+    }
+}

@@ -1,0 +1,97 @@
+//! Fields that are not passed on.
+
+/// Fields that concern one connection only (RFC 9110 §7.6.1), or that are written anew: the framing of content and the
+/// host.
+const OF_CONNECTION: [&str; 13] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Fields about the client that servers trust, so that a client must not send them. CGI programs would read `Proxy` as
+/// the address of a proxy for their own requests.
+const OF_PROXY: [&str; 3] = ["forwarded", "proxy", "x-real-ip"];
+const OF_PROXY_PREFIX: &str = "x-forwarded-";
+
+/// Fields of a server that this one writes itself.
+const OF_SERVER: [&str; 2] = ["date", "server"];
+
+/// The fields that `Connection` names, which concern one connection only.
+pub(super) struct Named<'a>(Vec<&'a [u8]>);
+
+impl<'a> Named<'a> {
+    /// Reads the values of `Connection` among `fields`.
+    pub(super) fn of(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> Self {
+        let values = fields.filter(|(name, _)| name.eq_ignore_ascii_case("connection"));
+        Self(values.flat_map(|(_, value)| elements(value)).collect())
+    }
+
+    /// Whether the list contains `option`.
+    pub(super) fn has(&self, option: &str) -> bool {
+        self.0.iter().any(|named| named.eq_ignore_ascii_case(option.as_bytes()))
+    }
+}
+
+/// Whether a request's field is passed to a server.
+pub(super) fn is_for_server(name: &str, named: &Named<'_>) -> bool {
+    // CGI programs see hyphens as underscores, so both spellings of a name are the same for them.
+    let lower = name.to_ascii_lowercase().replace('_', "-");
+    !OF_CONNECTION.contains(&&*lower)
+        && !OF_PROXY.contains(&&*lower)
+        && !lower.starts_with(OF_PROXY_PREFIX)
+        && !named.has(name)
+}
+
+/// Whether a response's field is passed to the client.
+pub(super) fn is_for_client(name: &str, named: &Named<'_>) -> bool {
+    let is = |other: &&str| name.eq_ignore_ascii_case(other);
+    !OF_CONNECTION.iter().any(&is) && !OF_SERVER.iter().any(is) && !named.has(name)
+}
+
+/// The elements of a list.
+fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_a_request() {
+        let fields = [("Connection", &b"close, X-Secret"[..]), ("connection", b"upgrade")];
+        let named = Named::of(fields.into_iter());
+        assert!(named.has("Upgrade") && !named.has("keep-alive"));
+        for name in ["Accept", "Cookie", "Authorization", "X-Forward"] {
+            assert!(is_for_server(name, &named), "{name}");
+        }
+        for name in [
+            "Host",
+            "TE",
+            "Transfer-Encoding",
+            "Content_Length",
+            "X-Forwarded-For",
+            "x_forwarded_proto",
+            "Forwarded",
+            "X-Real-IP",
+            "Proxy",
+            "x-secret",
+            "Upgrade",
+            "Expect",
+        ] {
+            assert!(!is_for_server(name, &named), "{name}");
+        }
+        assert!(is_for_client("ETag", &named) && is_for_client("Set-Cookie", &named));
+        assert!(!is_for_client("Date", &named) && !is_for_client("Keep-Alive", &named));
+    }
+}

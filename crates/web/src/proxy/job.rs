@@ -1,0 +1,242 @@
+//! Requests that are passed to other servers, and their heads.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use phalanx_http::{Body, Method, Request, Status, Version};
+use phalanx_tls::Wire;
+
+use crate::proxy::fields::{Named, is_for_server};
+use crate::site::Site;
+use crate::upstream::{Group, Member};
+
+/// A request for a server: everything but its body.
+pub(crate) struct Job {
+    pub(super) group: Arc<Group>,
+    /// The request line with its line end.
+    line: Vec<u8>,
+    /// Value of `Host`; `None` for the server's own.
+    host: Option<Vec<u8>>,
+    /// The other field lines, and the empty line.
+    fields: Vec<u8>,
+    pub(super) body: Body,
+    pub(super) head_only: bool,
+    /// Sending the request twice has the effect of sending it once (RFC 9110 §9.2.2).
+    pub(super) is_idempotent: bool,
+    /// The client waits for 100 (Continue).
+    pub(super) expects: bool,
+    /// The client proposes another protocol.
+    pub(super) upgrades: bool,
+}
+
+/// The client of a request.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin {
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) is_tls: bool,
+}
+
+impl Origin {
+    /// The client of a connection, which a proxy may have named.
+    pub(crate) fn of(transport: &Wire, named: Option<IpAddr>) -> Self {
+        // The call fails if the client has disconnected, and for a Unix socket.
+        let own = || transport.stream().peer_addr().ok().map(|address| address.ip());
+        let address = named.or_else(own);
+        Self { address, is_tls: transport.is_tls() }
+    }
+
+    /// The client that a trusted proxy has named in a request, or else this one.
+    pub(crate) fn or(self, named: Option<IpAddr>) -> Self {
+        Self { address: named.or(self.address), ..self }
+    }
+}
+
+impl Job {
+    /// The group of servers for `request`, if any.
+    pub(crate) fn group<'a>(site: &'a Site, request: &Request<'_>) -> Option<&'a Arc<Group>> {
+        let host = &site[site.host(request.host)?];
+        host.upstreams.iter().find(|group| group.path(request.path).is_some())
+    }
+
+    /// The job of passing `request`, which has this body, to `group`.
+    ///
+    /// # Errors
+    /// The status of the response to a request that no server gets.
+    pub(crate) fn new(
+        group: &Arc<Group>,
+        request: &Request<'_>,
+        body: Body,
+        origin: Origin,
+    ) -> Result<Box<Self>, Status> {
+        let method = request.method.as_str();
+        // A client must not see what servers and this one have added (RFC 9110 §9.3.8).
+        if method == "TRACE" {
+            return Err(Status::MethodNotAllowed);
+        }
+        let path = group.path(request.path).ok_or(Status::NotFound)?;
+        if has_dots(path) {
+            return Err(Status::BadRequest);
+        }
+        if matches!(body, Body::Length(length) if length > group.rule.max_body) {
+            return Err(Status::ContentTooLarge);
+        }
+        let query = request.query.map(|query| ["?", query].concat()).unwrap_or_default();
+        let line = [method, " ", path, &query, " HTTP/1.1\r\n"].concat().into_bytes();
+        let host = request.host.filter(|host| group.rule.preserve_host && !host.is_empty());
+        let upgrades = request.version == Version::Http11
+            && body == Body::None
+            && Named::of(request.fields()).has("upgrade")
+            && request.values("upgrade").next().is_some();
+        Ok(Box::new(Self {
+            group: group.clone(),
+            line,
+            host: host.map(|host| host.as_bytes().to_vec()),
+            fields: fields(request, body, upgrades, origin),
+            body,
+            head_only: request.method == Method::Head,
+            is_idempotent: matches!(method, "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE"),
+            expects: request.expect_continue,
+            upgrades,
+        }))
+    }
+
+    /// The head for a server.
+    pub(super) fn head(&self, member: &Member) -> Vec<u8> {
+        let host = self.host.as_deref().unwrap_or(member.authority.as_bytes());
+        [&self.line[..], b"Host: ", host, b"\r\n", &self.fields].concat()
+    }
+
+    /// Whether the request may be sent again after a failure.
+    pub(super) fn may_repeat(&self) -> bool {
+        self.is_idempotent && self.body == Body::None
+    }
+}
+
+/// The field lines of a request, without `Host`, and the empty line.
+fn fields(request: &Request<'_>, body: Body, upgrades: bool, origin: Origin) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
+    let mut line = |name: &str, parts: &[&[u8]]| {
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b": ");
+        parts.iter().for_each(|part| out.extend_from_slice(part));
+        out.extend_from_slice(b"\r\n");
+    };
+    let named = Named::of(request.fields());
+    // HTTP/2 may divide cookies among several fields, HTTP/1.1 may not (RFC 9113 §8.2.3).
+    let cookies: Vec<&[u8]> = request.values("cookie").collect();
+    for (name, value) in request.fields() {
+        if is_for_server(name, &named) && !name.eq_ignore_ascii_case("cookie") {
+            line(name, &[value]);
+        }
+    }
+    if !cookies.is_empty() && is_for_server("cookie", &named) {
+        line("Cookie", &[&cookies.join(&b"; "[..])]);
+    }
+    let proto = if origin.is_tls { "https" } else { "http" };
+    let (client, node) = match origin.address.map(|address| address.to_canonical()) {
+        None => (None, "unknown".to_owned()),
+        Some(address @ IpAddr::V4(_)) => (Some(address), address.to_string()),
+        Some(address @ IpAddr::V6(_)) => (Some(address), format!("\"[{address}]\"")),
+    };
+    let mut forwarded = format!("for={node};proto={proto}");
+    if let Some(client) = client {
+        line("X-Forwarded-For", &[client.to_string().as_bytes()]);
+    }
+    line("X-Forwarded-Proto", &[proto.as_bytes()]);
+    if let Some(host) = request.host.filter(|host| !host.is_empty()) {
+        line("X-Forwarded-Host", &[host.as_bytes()]);
+        forwarded += &format!(";host=\"{host}\"");
+    }
+    line("Forwarded", &[forwarded.as_bytes()]);
+    let received = if request.version == Version::Http2 { "2.0" } else { "1.1" };
+    line("Via", &[received.as_bytes(), b" phalanx"]);
+    match body {
+        Body::Length(length) => line("Content-Length", &[length.to_string().as_bytes()]),
+        Body::Chunked => line("Transfer-Encoding", &[b"chunked"]),
+        // Servers expect a length with methods that usually have content (RFC 9110 §8.6).
+        Body::None if !request.method.reads() && request.method != Method::Options => {
+            line("Content-Length", &[b"0"]);
+        }
+        Body::None => (),
+    }
+    if upgrades {
+        line("Connection", &[b"upgrade"]);
+        let protocols: Vec<&[u8]> = request.values("upgrade").collect();
+        line("Upgrade", &[&protocols.join(&b", "[..])]);
+    }
+    out.extend_from_slice(b"\r\n");
+    out
+}
+
+/// Whether a path contains a segment of dots, in any spelling that a server might decode. Clients resolve these before
+/// sending (RFC 3986 §5.2.4); a server that resolved them would leave the prefix.
+fn has_dots(path: &str) -> bool {
+    let mut plain = path.to_ascii_lowercase().replace("%2e", ".");
+    for separator in ["%2f", "%5c", "\\"] {
+        plain = plain.replace(separator, "/");
+    }
+    // Some servers remove parameters from segments before they resolve dots.
+    let name = |segment: &str| segment.split([';']).next().map(str::len);
+    plain.split('/').any(|segment| {
+        segment.starts_with('.')
+            && name(segment).is_some_and(|length| matches!(&segment[..length], "." | ".."))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_http::{Limits, Parse, parse};
+
+    use super::*;
+    use crate::config::Proxy;
+
+    fn job(text: &str, strip_prefix: bool) -> Result<String, Status> {
+        let bytes = text.replace('\n', "\r\n");
+        let Ok(Parse::Complete(request, _)) = parse(bytes.as_bytes(), &Limits::default()) else {
+            panic!("{text}")
+        };
+        let to = vec!["http://10.0.0.2:3000".parse().unwrap()];
+        let rule = Proxy { prefix: "/api".into(), to, strip_prefix, ..Proxy::new() };
+        let group = Group::new(&rule, 1);
+        let origin = Origin { address: Some([10, 0, 0, 9].into()), is_tls: false };
+        let job = Job::new(&group, &request, request.body, origin)?;
+        Ok(String::from_utf8(job.head(&group.members[0])).unwrap().replace("\r\n", "\n"))
+    }
+
+    #[test]
+    fn heads_are_written_anew() {
+        let text = "POST /api/x?y=z HTTP/1.1\nHost: a.example\nConnection: close, x-own\nX-Own: 1\n\
+                    X-Forwarded-For: 1.2.3.4\nForwarded: for=1.2.3.4\nAccept: */*\nTE: trailers\n\
+                    Content-Length: 05\nCookie: a=b\nCookie: c=d\n\nhello";
+        let wanted = "POST /x?y=z HTTP/1.1\nHost: a.example\nAccept: */*\nCookie: a=b; c=d\n\
+                      X-Forwarded-For: 10.0.0.9\nX-Forwarded-Proto: http\nX-Forwarded-Host: a.example\n\
+                      Forwarded: for=10.0.0.9;proto=http;host=\"a.example\"\nVia: 1.1 phalanx\n\
+                      Content-Length: 5\n\n";
+        assert_eq!(job(text, true).unwrap(), wanted);
+        let text = "GET http://b.example/api HTTP/1.1\nHost: a\nUpgrade: websocket\nConnection: Upgrade\n\n";
+        let head = job(text, false).unwrap();
+        assert!(head.starts_with("GET /api HTTP/1.1\nHost: b.example\n"), "{head}");
+        assert!(head.ends_with("Connection: upgrade\nUpgrade: websocket\n\n"), "{head}");
+        let head = job("GET /api HTTP/1.0\nUpgrade: websocket\nConnection: Upgrade\n\n", false);
+        let head = head.unwrap();
+        assert!(head.contains("Host: 10.0.0.2:3000\n") && !head.contains("pgrade"), "{head}");
+    }
+
+    #[test]
+    fn some_requests_are_refused() {
+        for (line, status) in [
+            ("GET /api/../a", Status::BadRequest),
+            ("GET /api/%2E%2e/a", Status::BadRequest),
+            ("GET /api/x%2f..%5Ca", Status::BadRequest),
+            ("GET /api/.;v=1/a", Status::BadRequest),
+            ("TRACE /api", Status::MethodNotAllowed),
+        ] {
+            assert_eq!(job(&format!("{line} HTTP/1.1\nHost: a\n\n"), false), Err(status), "{line}");
+        }
+        for path in ["/api/..a", "/api/.git", "/api/a..", "/api/a%2fb"] {
+            assert!(job(&format!("GET {path} HTTP/1.1\nHost: a\n\n"), false).is_ok(), "{path}");
+        }
+        let large = format!("PUT /api HTTP/1.1\nHost: a\nContent-Length: {}\n\n", 1_u64 << 40);
+        assert_eq!(job(&large, false), Err(Status::ContentTooLarge));
+    }
+}

@@ -1,0 +1,40 @@
+//! The reverse proxy: passes requests for some paths to other servers, and their responses back.
+//!
+//! A [`Job`] is everything that a server gets of a request's head. It is written anew from the parsed request, so no byte
+//! sequence of a client reaches a server unchecked, and two recipients cannot disagree on where a request ends. The
+//! [`Exchange`] is an operation of the stage `upstream`: it obtains a connection, sends head and body while it receives
+//! the response, and passes that to the client's [`ResponseWriter`](crate::respond::writer::ResponseWriter) piece by
+//! piece. Each direction holds at most one piece of a body, so a slow recipient slows the sender down.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `job.rs` | which requests are passed on, and their heads |
+//! | `fields.rs` | fields that concern one connection only, or that a client must not choose |
+//! | `prepare.rs` | admission and access, as for other requests |
+//! | `body.rs` | the body of a request, as it arrives from the client |
+//! | `exchange.rs` | one request at a server: connect, repeat, fail |
+//! | `attempt.rs` | one attempt: request and response at the same time |
+//! | `answer.rs` | the head of a response, received and relayed |
+//! | `relay.rs` | the body of a response |
+//! | `tunnel.rs` | bytes in both directions after a change of protocol |
+//!
+//! # Failures
+//!
+//! Before the head of the response, a failure is an error response: 502, 503 or 504. Later the response cannot be changed,
+//! so the client's connection closes, or its stream is reset. A server's unused connection may close at any time; a
+//! request without a body that may be repeated (RFC 9110 §9.2.2) is then sent once more, on a new connection.
+
+mod answer;
+mod attempt;
+mod body;
+mod exchange;
+mod fields;
+mod job;
+mod prepare;
+mod relay;
+mod tunnel;
+
+pub(crate) use body::{ConnectionBody, RequestBody};
+pub(crate) use exchange::{End, Exchange, Finished};
+pub(crate) use job::{Job, Origin};
+pub(crate) use prepare::{Prepared, prepare};

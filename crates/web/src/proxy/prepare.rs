@@ -1,0 +1,60 @@
+//! The first steps of a request that is passed to a server: the same limits and passwords as for files.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use phalanx::overload::Permit;
+use phalanx_http::{Body, Reply, Request};
+
+use crate::proxy::job::{Job, Origin};
+use crate::respond::admit::{RequestContext, admit};
+use crate::respond::is_permitted;
+use crate::respond::refusal::error_page;
+use crate::respond::writer::ResponseWriter;
+use crate::stages::Stages;
+use crate::upstream::Group;
+
+/// What a connection does next.
+pub(crate) enum Prepared {
+    /// It passes the request to a server.
+    Job(Box<Job>),
+    /// The response is already written.
+    Answered,
+    /// The last response is already sent. The body of the request was not read.
+    Last,
+}
+
+/// Prepares passing `request` to `group`, or responds to it.
+///
+/// The future is boxed, so that connections without such requests do not reserve its memory.
+///
+/// # Errors
+/// If the response cannot be sent.
+pub(crate) fn prepare<'a>(
+    (out, permit, path): (&'a mut ResponseWriter, &'a mut Option<Permit>, &'a mut Vec<u8>),
+    stages: Stages,
+    context: RequestContext<'a>,
+    group: &'a Arc<Group>,
+    (request, reply): (&'a Request<'a>, Reply),
+    origin: Origin,
+) -> Pin<Box<impl Future<Output = io::Result<Prepared>> + use<'a>>> {
+    Box::pin(async move {
+        // The body of a request that is answered here is not read.
+        let here = if request.body == Body::None { reply } else { reply.closing() };
+        if admit(&mut out.buffer, &context, permit, request, here)
+            && is_permitted(out, stages, context.site, path, request, here).await?
+        {
+            match Job::new(group, request, request.body, origin) {
+                Ok(job) => return Ok(Prepared::Job(job)),
+                Err(status) => error_page(&mut out.buffer, status, here),
+            }
+        }
+        if here.keep_alive {
+            out.send_if_full().await?;
+            return Ok(Prepared::Answered);
+        }
+        out.send().await?;
+        Ok(Prepared::Last)
+    })
+}

@@ -1,0 +1,61 @@
+//! The body of a server's response.
+
+use std::io;
+
+use phalanx::net::IoTimeout;
+use phalanx_http::client::Content;
+use phalanx_http::{Discard, Limits};
+use phalanx_tls::Wire;
+
+use crate::respond::writer::ResponseWriter;
+
+/// Why a body was not relayed as a whole.
+pub(super) enum Broken {
+    /// The server's fault.
+    Server,
+    /// The client has disconnected, or is too slow.
+    Client(io::Error),
+}
+
+/// Passes the content in `input`, and then what the server sends, to the client. Removes the body from `input`. The
+/// last piece stays in the writer's buffer.
+pub(super) async fn relay_body(
+    out: &mut ResponseWriter,
+    wire: &Wire,
+    input: &mut Vec<u8>,
+    content: Content,
+    timeout: IoTimeout,
+) -> Result<(), Broken> {
+    let limits = Limits { body: u64::MAX, ..Limits::default() };
+    let mut parser = match content {
+        Content::UntilClose => None,
+        Content::Framed(body) => Some(Discard::new(body, &limits).map_err(|_| Broken::Server)?),
+    };
+    let mut piece = Vec::new();
+    loop {
+        match &mut parser {
+            Some(parser) => {
+                let copied = parser.copy(input, &mut piece);
+                input.drain(..copied.map_err(|_| Broken::Server)?);
+                out.buffer.piece(&piece);
+                piece.clear();
+                if parser.is_done() {
+                    break;
+                }
+            }
+            None => {
+                out.buffer.piece(input);
+                input.clear();
+            }
+        }
+        // A server may send a piece and wait for the client's reaction.
+        out.send().await.map_err(Broken::Client)?;
+        match (wire.read(input, timeout).await, &parser) {
+            (Ok(1..), _) => (),
+            (Ok(0), None) => break,
+            _ => return Err(Broken::Server),
+        }
+    }
+    out.buffer.end_pieces();
+    out.send_if_full().await.map_err(Broken::Client)
+}

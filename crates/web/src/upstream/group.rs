@@ -1,0 +1,95 @@
+//! The servers that share the requests of some paths.
+
+use std::sync::Arc;
+
+use crate::config::{Proxy, Upstream};
+use crate::upstream::health::Health;
+
+/// A compiled rule of the reverse proxy.
+pub(crate) struct Group {
+    pub(crate) rule: Proxy,
+    pub(crate) members: Vec<Member>,
+    /// Requests in progress at each server, and waiting ones, of one worker.
+    pub(crate) max_requests: usize,
+    pub(crate) max_queue: usize,
+}
+
+/// One of the servers.
+pub(crate) struct Member {
+    pub(crate) upstream: Upstream,
+    /// Its `Host`.
+    pub(crate) authority: String,
+    pub(crate) health: Health,
+}
+
+impl Group {
+    /// Compiles a rule for a server with this number of workers.
+    pub(crate) fn new(rule: &Proxy, workers: usize) -> Arc<Self> {
+        let member = |upstream: &Upstream| Member {
+            authority: upstream.authority(),
+            upstream: upstream.clone(),
+            health: Health::default(),
+        };
+        Arc::new(Self {
+            members: rule.to.iter().map(member).collect(),
+            max_requests: rule.max_requests.div_ceil(workers.max(1)),
+            max_queue: rule.max_queue.div_ceil(workers.max(1)),
+            rule: rule.clone(),
+        })
+    }
+
+    /// The path for the servers of a request for `path`, as the client sends it. `None` if the rule does not apply.
+    pub(crate) fn path<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let rest = match &self.rule.prefix[..] {
+            "/" => path.starts_with('/').then_some(path)?,
+            prefix => path.strip_prefix(prefix)?,
+        };
+        match rest.is_empty() || rest.starts_with('/') {
+            true if !self.rule.strip_prefix => Some(path),
+            true if rest.is_empty() => Some("/"),
+            true => Some(rest),
+            false => None,
+        }
+    }
+}
+
+/// Whether `prefix` is a path that requests can have, without a slash at its end.
+pub(crate) fn is_prefix(prefix: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-._~!$&'()+,;=:@".contains(c);
+    let has_dots = prefix.split('/').any(|segment| matches!(segment, "." | ".."));
+    let is_path = prefix.starts_with('/') && !prefix.ends_with('/') && !prefix.contains("//");
+    prefix == "/" || is_path && !has_dots && prefix.chars().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_a_prefix() {
+        let group = |prefix: &str, strip_prefix| {
+            Group::new(&Proxy { prefix: prefix.into(), strip_prefix, ..Proxy::new() }, 1)
+        };
+        for (prefix, path, whole, stripped) in [
+            ("/api", "/api", Some("/api"), Some("/")),
+            ("/api", "/api/", Some("/api/"), Some("/")),
+            ("/api", "/api/a%2fb", Some("/api/a%2fb"), Some("/a%2fb")),
+            ("/api", "/apis", None, None),
+            ("/api", "/", None, None),
+            ("/", "/", Some("/"), Some("/")),
+            ("/", "/a", Some("/a"), Some("/a")),
+            ("/", "*", None, None),
+        ] {
+            assert_eq!(group(prefix, false).path(path), whole, "{prefix} {path}");
+            assert_eq!(group(prefix, true).path(path), stripped, "{prefix} {path}");
+        }
+    }
+
+    #[test]
+    fn prefixes() {
+        assert!(["/", "/api", "/a/b.c"].into_iter().all(is_prefix));
+        for wrong in ["", "api", "/api/", "/a//b", "/a/../b", "/a b", "/a?", "/%61", "/a*"] {
+            assert!(!is_prefix(wrong), "{wrong}");
+        }
+    }
+}

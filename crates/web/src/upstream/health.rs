@@ -1,0 +1,84 @@
+//! Passive health: a server that fails repeatedly gets no requests for a while.
+//!
+//! The time doubles with each further failure. The first request after it is a trial like any other; a success resets
+//! the count.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Failures in a row that eject a server.
+const MAX_FAILURES: u32 = 3;
+/// Time of the first ejection, and of all from the seventh on.
+const LEAST: Duration = Duration::from_secs(1);
+const MOST: Duration = Duration::from_secs(60);
+
+/// The health of one server, as all processors see it.
+#[derive(Default)]
+pub(crate) struct Health {
+    /// Failures since the last success.
+    failures: AtomicU32,
+    /// Time of the program at which the server gets requests again, in milliseconds.
+    until: AtomicU64,
+}
+
+impl Health {
+    /// Whether the server may get requests.
+    pub(crate) fn is_good(&self, now: Duration) -> bool {
+        // Most servers never fail, so this is one load.
+        let until = self.until.load(Relaxed);
+        until == 0 || now >= Duration::from_millis(until)
+    }
+
+    /// The server has responded.
+    pub(crate) fn succeeded(&self) {
+        if self.failures.load(Relaxed) > 0 {
+            self.failures.store(0, Relaxed);
+            self.until.store(0, Relaxed);
+        }
+    }
+
+    /// The server could not be reached, or has not responded. Returns whether this ejects it.
+    pub(crate) fn failed(&self, now: Duration) -> bool {
+        let failures = self.failures.fetch_add(1, Relaxed).saturating_add(1);
+        // Requests that were in progress at the time of the ejection fail, too, and say nothing new.
+        if failures < MAX_FAILURES || !self.is_good(now) {
+            return false;
+        }
+        let times = (failures - MAX_FAILURES).min(6);
+        let end = now + LEAST.saturating_mul(1 << times).min(MOST);
+        self.until.store(u64::try_from(end.as_millis()).unwrap_or(u64::MAX), Relaxed);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_in_a_row_eject() {
+        let at = Duration::from_secs;
+        let health = Health::default();
+        assert!(!health.failed(at(1)) && !health.failed(at(1)));
+        health.succeeded();
+        assert!(!health.failed(at(1)) && !health.failed(at(1)) && health.is_good(at(1)));
+        assert!(health.failed(at(1)), "the third in a row");
+        assert!(!health.is_good(at(1)) && health.is_good(at(2)));
+        assert!(health.failed(at(2)), "the trial");
+        assert!(!health.is_good(at(3)) && health.is_good(at(4)), "for twice the time");
+        health.succeeded();
+        assert!(health.is_good(at(3)));
+        for n in 0..40 {
+            health.failed(at(100 * n));
+        }
+        assert!(!health.is_good(at(3950)) && health.is_good(at(3960)), "a minute at most");
+    }
+
+    #[test]
+    fn failures_during_an_ejection_do_not_prolong_it() {
+        let at = Duration::from_secs;
+        let health = Health::default();
+        let ejections = (0..50).filter(|_| health.failed(at(1))).count();
+        assert!(ejections == 1 && health.is_good(at(2)));
+    }
+}

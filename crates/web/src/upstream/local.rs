@@ -1,0 +1,147 @@
+//! One processor's share of a group: its slots, its unused connections and its waiting requests.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use phalanx::time::{now, timeout};
+use phalanx_tls::Wire;
+
+use crate::upstream::group::Group;
+use crate::upstream::queue::Queue;
+
+/// A processor's share of a group.
+pub(crate) struct Local {
+    /// Weak, so that a group that a reload has removed is freed.
+    group: Weak<Group>,
+    members: Vec<Slots>,
+    queue: Queue,
+    /// Where the search for a server begins next, so that equal ones take turns.
+    turn: Cell<usize>,
+}
+
+/// The connections to one server.
+#[derive(Default)]
+struct Slots {
+    in_use: Cell<usize>,
+    /// Unused connections with the times since when, the latest last.
+    idle: RefCell<Vec<(Wire, Duration)>>,
+}
+
+/// No server has room for another request, and no request may wait any longer.
+pub(crate) struct Busy;
+
+impl Local {
+    pub(super) fn new(group: &Arc<Group>) -> Self {
+        let members = group.members.iter().map(|_| Slots::default()).collect();
+        Self {
+            group: Arc::downgrade(group),
+            members,
+            queue: Queue::default(),
+            turn: Cell::default(),
+        }
+    }
+
+    /// Whether this is the share of `group`.
+    pub(super) fn is_of(&self, group: &Arc<Group>) -> bool {
+        std::ptr::eq(self.group.as_ptr(), Arc::as_ptr(group))
+    }
+
+    /// Takes a slot of the server with the fewest requests; of those in `tried` only if all others are full. Waits if
+    /// all are full.
+    ///
+    /// # Errors
+    /// If too many wait, or for too long.
+    pub(super) async fn take_slot(
+        self: &Rc<Self>,
+        group: &Group,
+        tried: u64,
+    ) -> Result<Slot, Busy> {
+        if let Some(member) = self.choose(group, tried) {
+            let slots = &self.members[member];
+            slots.in_use.set(slots.in_use.get() + 1);
+            return Ok(Slot { local: self.clone(), member });
+        }
+        if self.queue.len() >= group.max_queue {
+            return Err(Busy);
+        }
+        let waiting = self.queue.wait(|member| self.release(member));
+        match timeout(group.rule.connect_timeout, waiting).await {
+            Ok(member) => Ok(Slot { local: self.clone(), member }),
+            Err(_) => Err(Busy),
+        }
+    }
+
+    /// The server for the next request; `None` if all are full. If none is in good health, all are candidates: a
+    /// request that fails is no worse than one that is not sent.
+    fn choose(&self, group: &Group, tried: u64) -> Option<usize> {
+        let (count, begin, now) = (self.members.len(), self.turn.get(), now());
+        let best = (0..count)
+            .map(|n| (begin + n) % count)
+            .filter(|member| self.members[*member].in_use.get() < group.max_requests);
+        let best = best.min_by_key(|member| {
+            let is_tried = tried >> (member % 64) & 1 == 1;
+            let is_good = group.members[*member].health.is_good(now);
+            (is_tried, !is_good, self.members[*member].in_use.get())
+        })?;
+        self.turn.set(best + 1);
+        Some(best)
+    }
+
+    /// Frees a slot, or gives it to the first request that waits.
+    fn release(&self, member: usize) {
+        if !self.queue.grant(member) {
+            let slots = &self.members[member];
+            slots.in_use.set(slots.in_use.get() - 1);
+        }
+    }
+
+    /// Takes the connection that was used last, if any is unused for less than `limit`.
+    pub(super) fn take_idle(&self, member: usize, limit: Duration) -> Option<Wire> {
+        let mut idle = self.members[member].idle.borrow_mut();
+        // All below the last one are older.
+        idle.pop_if(|(_, since)| now().saturating_sub(*since) < limit).map(|(wire, _)| wire)
+    }
+
+    /// Keeps a connection for a later request.
+    pub(super) fn keep(&self, member: usize, wire: Wire) {
+        let Some(group) = self.group.upgrade() else { return };
+        let mut idle = self.members[member].idle.borrow_mut();
+        if idle.len() >= group.rule.max_idle && !idle.is_empty() {
+            idle.remove(0);
+        }
+        if idle.len() < group.rule.max_idle {
+            idle.push((wire, now()));
+        }
+    }
+
+    /// Closes connections that are unused for too long. Returns whether any is left.
+    pub(super) fn expire(&self, now: Duration) -> bool {
+        let limit = self.group.upgrade().map_or(Duration::ZERO, |group| group.rule.keep_alive);
+        let mut any = false;
+        for slots in &self.members {
+            let mut idle = slots.idle.borrow_mut();
+            idle.retain(|(_, since)| now.saturating_sub(*since) < limit);
+            any |= !idle.is_empty();
+        }
+        any
+    }
+
+    /// Whether the group is gone and no request uses its connections.
+    pub(super) fn is_over(&self) -> bool {
+        self.group.strong_count() == 0 && self.members.iter().all(|slots| slots.in_use.get() == 0)
+    }
+}
+
+/// A slot for one request at a server. Dropping it frees the slot.
+pub(super) struct Slot {
+    pub(super) local: Rc<Local>,
+    pub(super) member: usize,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.local.release(self.member);
+    }
+}

@@ -1,0 +1,33 @@
+//! The servers behind a reverse proxy, and the connections to them.
+//!
+//! A [`Group`] is compiled from a rule of the configuration; all processors share it. Each processor has its own
+//! connections to the group's servers ([`Local`]), so a request takes one without a lock or a crossing.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `group.rs` | the servers that share the requests of some paths |
+//! | `health.rs` | servers that fail repeatedly get no requests for a while |
+//! | `local.rs` | a processor's slots, unused connections and waiting requests |
+//! | `queue.rs` | requests that wait for a slot, in order |
+//! | `lease.rs` | a connection that one request uses |
+//! | `pools.rs` | the groups that a processor has connections to, and the end of unused connections |
+//! | `counters.rs` | metrics |
+//!
+//! # Bounds
+//!
+//! A worker has its part of `max-requests` connections in use to each server, `max-idle-connections` unused ones, and its
+//! part of `max-queue` waiting requests. Each wait has a time limit.
+
+mod counters;
+mod group;
+mod health;
+mod lease;
+mod local;
+mod pools;
+mod queue;
+
+pub(crate) use counters::{Failure, UpstreamCounters};
+pub(crate) use group::Member;
+pub(crate) use group::{Group, is_prefix};
+pub(crate) use lease::{Lease, Search};
+pub(crate) use pools::{NamedPools, Pools};

@@ -1,0 +1,64 @@
+//! Requests that wait for a slot, in order.
+//!
+//! A slot that becomes free is given to the first waiting request, so a later one cannot overtake it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use phalanx::sync::Notify;
+
+/// One waiting request.
+#[derive(Default)]
+struct Waiter {
+    /// The server whose slot it was given.
+    granted: Cell<Option<usize>>,
+    changed: Notify,
+}
+
+/// The waiting requests of one processor.
+#[derive(Default)]
+pub(super) struct Queue(RefCell<VecDeque<Rc<Waiter>>>);
+
+impl Queue {
+    pub(super) fn len(&self) -> usize {
+        self.0.borrow().len()
+    }
+
+    /// Gives the slot of a server to the first request. Returns false if none waits.
+    pub(super) fn grant(&self, member: usize) -> bool {
+        let Some(first) = self.0.borrow_mut().pop_front() else { return false };
+        first.granted.set(Some(member));
+        first.changed.notify();
+        true
+    }
+
+    /// Waits for a slot. If the future is dropped, a slot that it has been given is passed to `release`.
+    pub(super) async fn wait(&self, release: impl Fn(usize)) -> usize {
+        let waiter = Rc::new(Waiter::default());
+        self.0.borrow_mut().push_back(waiter.clone());
+        let waiting = Waiting { queue: self, waiter, release };
+        loop {
+            if let Some(member) = waiting.waiter.granted.take() {
+                return member;
+            }
+            waiting.waiter.changed.notified().await;
+        }
+    }
+}
+
+/// Leaves the queue when it is dropped.
+struct Waiting<'a, F: Fn(usize)> {
+    queue: &'a Queue,
+    waiter: Rc<Waiter>,
+    release: F,
+}
+
+impl<F: Fn(usize)> Drop for Waiting<'_, F> {
+    fn drop(&mut self) {
+        match self.waiter.granted.take() {
+            Some(member) => (self.release)(member),
+            None => self.queue.0.borrow_mut().retain(|other| !Rc::ptr_eq(other, &self.waiter)),
+        }
+    }
+}

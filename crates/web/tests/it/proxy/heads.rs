@@ -1,0 +1,157 @@
+//! Heads of requests and responses, and connections that are used again.
+
+use phalanx_testkit::http::Client;
+
+use crate::common::{all, get};
+use crate::proxy::backend::Backend;
+use crate::proxy::with;
+
+#[test]
+fn a_connection_is_used_again() {
+    let backend = || {
+        Backend::new(|mut peer, number| {
+            while let Some(head) = peer.head() {
+                assert!(
+                    head.starts_with("GET /api/a?b=c HTTP/1.1\r\nHost: localhost\r\n"),
+                    "{head}"
+                );
+                for line in [
+                    "X-Forwarded-For: 127.0.0.1\r\n",
+                    "X-Forwarded-Proto: http\r\n",
+                    "Forwarded: for=127.0.0.1;proto=http;host=\"localhost\"\r\n",
+                ] {
+                    assert!(head.contains(line), "{head}");
+                }
+                assert!(!head.contains("1.2.3.4"), "{head}");
+                let number = format!("connection {number}");
+                peer.say(format!(
+                    "HTTP/1.1 200 Fine\r\nServer: own\r\nConnection: x-own\r\nX-Own: 1\r\nETag: \"e\"\r\n\
+                     Content-Length: {}\r\n\r\n{number}",
+                    number.len()
+                ));
+            }
+        })
+    };
+    with(
+        backend,
+        |_| (),
+        |server, backend| {
+            let mut client = Client::connect(server.address);
+            for _ in 0..5 {
+                let lines = "X-Forwarded-For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\n";
+                let response = client.get_with("/api/a?b=c", lines);
+                assert_eq!((response.status, response.text()), (200, "connection 0"));
+                assert_eq!(response.field("ETag"), Some("\"e\""));
+                assert_eq!(response.field("Server"), Some("phalanx"));
+                assert!(
+                    response.field("X-Own").is_none() && response.field("Connection").is_none()
+                );
+            }
+            // Pipelined, with a file's response in between.
+            let asked = "GET /api/a?b=c HTTP/1.1\r\nHost: localhost\r\n\r\n";
+            client
+                .send([asked, "GET /missing HTTP/1.1\r\nHost: localhost\r\n\r\n", asked].concat());
+            let statuses = [(); 3].map(|()| client.response().status);
+            assert_eq!(statuses, [200, 404, 200]);
+            assert_eq!(backend.accepted(), 1);
+        },
+    );
+}
+
+#[test]
+fn responses_of_every_framing() {
+    let backend = || {
+        Backend::new(|mut peer, _| {
+            while let Some(head) = peer.head() {
+                let path = head.split(' ').nth(1).unwrap();
+                peer.say(match path {
+                    "/api/empty" => "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+                    "/api/none" => "HTTP/1.1 204 No Content\r\n\r\n",
+                    "/api/same" => "HTTP/1.1 304 Not Modified\r\nETag: \"e\"\r\n\r\n",
+                    "/api/head" => "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n",
+                    "/api/odd" => "HTTP/1.1 418 I'm a teapot\r\nContent-Length: 2\r\n\r\nhi",
+                    "/api/interim" => {
+                        "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 201 Created\r\n\
+                         Content-Length: 2\r\n\r\nhi"
+                    }
+                    "/api/chunks" => {
+                        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nhi\r\n3\r\n th\r\n\
+                         0\r\nX-Trailer: 1\r\n\r\n"
+                    }
+                    "/api/close" => "HTTP/1.0 200 OK\r\n\r\nhi th",
+                    path => panic!("{path}"),
+                });
+                if path == "/api/close" {
+                    return;
+                }
+            }
+        })
+    };
+    with(
+        backend,
+        |_| (),
+        |server, _| {
+            let mut client = Client::connect(server.address);
+            let mut ask = |method: &str, path: &str| {
+                client.try_send(format!("{method} {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+                client.try_response(method == "HEAD").unwrap()
+            };
+            let response = ask("GET", "/api/empty");
+            assert_eq!((response.status, response.first("Content-Length")), (200, Some("0")));
+            let response = ask("GET", "/api/none");
+            assert_eq!((response.status, response.first("Content-Length")), (204, None));
+            let response = ask("GET", "/api/same");
+            assert_eq!((response.status, response.first("ETag")), (304, Some("\"e\"")));
+            let response = ask("HEAD", "/api/head");
+            assert_eq!((response.status, response.first("Content-Length")), (200, Some("99")));
+            let response = ask("GET", "/api/odd");
+            assert_eq!((response.status, response.text()), (418, "hi"));
+            let response = ask("GET", "/api/interim");
+            assert_eq!(
+                (response.status, response.text(), response.first("Link")),
+                (201, "hi", None)
+            );
+            for path in ["/api/chunks", "/api/close"] {
+                let response = ask("GET", path);
+                assert_eq!((response.status, response.text()), (200, "hi th"), "{path}");
+                assert_eq!(response.first("Transfer-Encoding"), Some("chunked"), "{path}");
+            }
+            // A client with HTTP/1.0 knows no chunks.
+            for path in ["/api/chunks", "/api/close"] {
+                let text =
+                    all(server, &format!("GET {path} HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
+                assert!(
+                    text.contains("Connection: close\r\n") && !text.contains("chunked"),
+                    "{text}"
+                );
+                assert!(text.ends_with("\r\n\r\nhi th"), "{text}");
+            }
+        },
+    );
+}
+
+#[test]
+fn the_prefix_and_the_host_may_be_replaced() {
+    let backend = || {
+        Backend::new(|mut peer, _| {
+            while let Some(head) = peer.head() {
+                let address = peer.stream.local_addr().unwrap();
+                let start = format!("GET /x/y?z HTTP/1.1\r\nHost: {address}\r\n");
+                assert!(head.starts_with(&start), "{head}");
+                assert!(head.contains("X-Forwarded-Host: localhost\r\n"), "{head}");
+                peer.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+            }
+        })
+    };
+    let change = |proxy: &mut phalanx_web::Proxy| {
+        (proxy.strip_prefix, proxy.preserve_host) = (true, false);
+    };
+    with(backend, change, |server, _| {
+        assert!(get(server, "/api/x/y?z").starts_with("HTTP/1.1 200 "));
+        // Not below the prefix, or with segments that would leave it.
+        assert!(get(server, "/apix").starts_with("HTTP/1.1 404 "));
+        for path in ["/api/../x", "/api/%2e%2e/x", "/api/x/..%2f..%2fy"] {
+            assert!(get(server, path).starts_with("HTTP/1.1 400 "), "{path}");
+        }
+    });
+}

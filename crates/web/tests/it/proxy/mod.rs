@@ -1,0 +1,38 @@
+//! The reverse proxy, with servers and clients that are driven by hand.
+
+mod backend;
+mod bodies;
+mod failures;
+mod heads;
+mod hostile;
+mod http2;
+mod overload;
+mod upgrade;
+
+use std::sync::Mutex;
+
+use backend::{Backend, passing};
+use phalanx_web::Proxy;
+
+use crate::common::{Server, on_each_driver};
+
+/// Runs `test` with a proxy before each of the backends that `backend` makes, on each driver.
+fn with(
+    backend: impl Fn() -> Backend,
+    change: impl Fn(&mut Proxy),
+    test: impl Fn(&Server, &Backend),
+) {
+    let running = Mutex::new(None);
+    on_each_driver(
+        |_| {
+            let backend = backend();
+            let config = passing(backend.address, &change);
+            *running.lock().unwrap() = Some(backend);
+            config
+        },
+        |server, _| {
+            let backend = running.lock().unwrap().take().expect("it was started");
+            test(server, &backend);
+        },
+    );
+}

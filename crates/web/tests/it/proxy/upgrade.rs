@@ -1,0 +1,77 @@
+//! Changes of protocol: bytes in both directions.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+
+use crate::common::{all, connect, until};
+use crate::proxy::backend::Backend;
+use crate::proxy::with;
+
+const ASK: &str =
+    "GET /api HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: echo\r\n\r\n";
+
+#[test]
+fn a_tunnel_passes_bytes_in_both_directions() {
+    let backend = || {
+        Backend::new(|mut peer, _| {
+            let Some(head) = peer.head() else { return };
+            assert!(head.contains("Connection: upgrade\r\nUpgrade: echo\r\n"), "{head}");
+            // Bytes may follow the head at once, as from a server that speaks first.
+            peer.say("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello");
+            let mut piece = [0; 1000];
+            loop {
+                let early = peer.body(0);
+                assert!(early.is_empty());
+                match peer.stream.read(&mut piece) {
+                    Ok(0) | Err(_) => break,
+                    Ok(count) => peer.say(&piece[..count]),
+                }
+            }
+            peer.say("bye");
+        })
+    };
+    with(
+        backend,
+        |_| (),
+        |server, _| {
+            let mut client = connect(server);
+            client.write_all(ASK.as_bytes()).unwrap();
+            let head = until(&mut client, "hello");
+            assert!(head.starts_with("HTTP/1.1 101 Switching Protocols\r\n"), "{head}");
+            assert!(
+                head.contains("Connection: upgrade\r\n") && head.contains("Upgrade: echo\r\n"),
+                "{head}"
+            );
+            for n in 0..100 {
+                let text = format!("message {n};");
+                client.write_all(text.as_bytes()).unwrap();
+                assert_eq!(until(&mut client, ";"), text);
+            }
+            client.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(until(&mut client, "bye"), "bye");
+            assert_eq!(client.read(&mut [0; 10]).unwrap(), 0);
+        },
+    );
+}
+
+#[test]
+fn a_server_may_decline() {
+    let backend = || {
+        Backend::new(|mut peer, _| {
+            while peer.head().is_some() {
+                peer.say("HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\nno");
+            }
+        })
+    };
+    with(
+        backend,
+        |_| (),
+        |server, _| {
+            let text = all(server, &[ASK, "GET /missing HTTP/1.0\r\n\r\n"].concat());
+            assert!(
+                text.starts_with("HTTP/1.1 400 ") && text.contains("noHTTP/1.1 404 "),
+                "{text}"
+            );
+        },
+    );
+}
