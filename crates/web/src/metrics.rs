@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use phalanx::metrics::{Counter, Gauge, Times};
+use phalanx::metrics::{Counter, CounterBlock, Gauge, Times};
 use phalanx_http::Status;
 
 /// One more than the highest status code.
@@ -50,14 +50,18 @@ const REASONS: [&str; 4] =
 #[derive(Clone)]
 pub(crate) struct HttpMetrics(Arc<Inner>);
 
+/// Numbers of the counters in the block. A request usually touches one cache line: the statuses up to 301 follow the
+/// first four.
+const CONTENT: usize = 0;
+const HITS: usize = 1;
+const MISSES: usize = 2;
+const ACCEPTED: usize = 3;
+/// In the order of [`Status::ALL`].
+const STATUSES: usize = 4;
+
 struct Inner {
-    /// In the order of [`Status::ALL`].
-    requests: Vec<Counter>,
-    content: Counter,
-    hits: Counter,
-    misses: Counter,
+    hot: CounterBlock,
     handshakes_failed: Counter,
-    accepted: Counter,
     /// In the order of [`Refused`].
     refused: [Counter; 4],
     open: Gauge,
@@ -69,20 +73,21 @@ impl HttpMetrics {
         let requests = Status::ALL.iter().map(|status| {
             let code = status.code().to_string();
             let help = "Answered requests, by status code.";
-            Counter::with_label("http_requests", help, ("code", &code)).per_thread()
+            Counter::with_label("http_requests", help, ("code", &code))
         });
         let lookup = |result| {
             let help = "Requests for a path, by whether the file was in the cache.";
-            Counter::with_label("http_cache_lookups", help, ("result", result)).per_thread()
+            Counter::with_label("http_cache_lookups", help, ("result", result))
         };
+        let first = [
+            Counter::new("http_response_bytes", "Bytes of content sent."),
+            lookup("hit"),
+            lookup("miss"),
+            Counter::new("http_connections_accepted", "Accepted connections."),
+        ];
         Self(Arc::new(Inner {
-            requests: requests.collect(),
-            content: Counter::new("http_response_bytes", "Bytes of content sent.").per_thread(),
-            hits: lookup("hit"),
-            misses: lookup("miss"),
+            hot: CounterBlock::new(first.into_iter().chain(requests)),
             handshakes_failed: Counter::new("tls_handshakes_failed", "Failed TLS handshakes."),
-            accepted: Counter::new("http_connections_accepted", "Accepted connections.")
-                .per_thread(),
             refused: REASONS.map(|reason| {
                 let help = "Refused connections, by reason.";
                 Counter::with_label("http_connections_refused", help, ("reason", reason))
@@ -100,9 +105,9 @@ impl HttpMetrics {
     pub(crate) fn response(&self, status: u16, content: u64) {
         if status > 0 {
             let index = INDEX.get(usize::from(status)).copied().unwrap_or_default();
-            self.0.requests[usize::from(index)].add(1);
+            self.0.hot.add(STATUSES + usize::from(index), 1);
             if content > 0 {
-                self.0.content.add(content);
+                self.0.hot.add(CONTENT, content);
             }
         }
     }
@@ -110,7 +115,7 @@ impl HttpMetrics {
     /// Counts a lookup of a path.
     #[inline]
     pub(crate) fn lookup(&self, hit: bool) {
-        if hit { &self.0.hits } else { &self.0.misses }.add(1);
+        self.0.hot.add(if hit { HITS } else { MISSES }, 1);
     }
 
     /// Counts a failed TLS handshake.
@@ -120,7 +125,7 @@ impl HttpMetrics {
 
     /// Counts an accepted connection.
     pub(crate) fn accepted(&self) {
-        self.0.accepted.add(1);
+        self.0.hot.add(ACCEPTED, 1);
     }
 
     /// Counts a refused connection.
@@ -130,19 +135,8 @@ impl HttpMetrics {
 
     /// All counters.
     pub(crate) fn counters(&self) -> impl Iterator<Item = &Counter> {
-        let Inner {
-            requests,
-            content,
-            hits,
-            misses,
-            handshakes_failed,
-            accepted,
-            refused,
-            open: _,
-            latency: _,
-        } = &*self.0;
-        let others = [content, hits, misses, handshakes_failed, accepted];
-        requests.iter().chain(others).chain(refused)
+        let Inner { hot, handshakes_failed, refused, open: _, latency: _ } = &*self.0;
+        hot.counters().iter().chain([handshakes_failed]).chain(refused)
     }
 
     /// The latency of requests, which the network stage counts.
@@ -168,12 +162,12 @@ mod tests {
         }
         let count = |status| {
             let at = Status::ALL.iter().position(|other| *other == status).unwrap();
-            metrics.0.requests[at].count()
+            metrics.0.hot.counters()[STATUSES + at].count()
         };
         assert_eq!((count(Status::Ok), count(Status::NotFound)), (2, 1));
         metrics.response(418, 0);
         metrics.response(300, 0);
         assert_eq!((count(Status::BadRequest), count(Status::MovedPermanently)), (1, 1));
-        assert_eq!((count(Status::Continue), metrics.0.content.count()), (0, 12));
+        assert_eq!((count(Status::Continue), metrics.0.hot.counters()[CONTENT].count()), (0, 12));
     }
 }

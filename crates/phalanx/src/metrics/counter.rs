@@ -1,9 +1,9 @@
 //! Counters of the program, published with those of the runtime.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::family::Member;
+use super::rows::Rows;
 
 /// A counter of the program, published in `/snapshot.json` and `/metrics` after
 /// [`Runtime::register_counter`](crate::Runtime::register_counter). Clones share the count.
@@ -22,29 +22,9 @@ pub struct Counter {
     name: &'static str,
     help: &'static str,
     label: Option<(&'static str, Arc<str>)>,
-    count: Arc<[Cell]>,
-}
-
-/// A part of a count, in a cache line of its own.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Cell(AtomicU64);
-
-/// Cells of a counter for hot paths.
-pub(super) const CELLS: usize = 16;
-
-/// Zero in this many cells.
-fn cells(number: usize) -> Arc<[Cell]> {
-    (0..number).map(|_| Cell::default()).collect()
-}
-
-/// The cell of this thread. Threads share one only if there are more than [`CELLS`].
-pub(super) fn own_cell() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static OWN: usize = NEXT.fetch_add(1, Ordering::Relaxed) % CELLS;
-    }
-    OWN.with(|own| *own)
+    rows: Rows,
+    /// Where each row has this count.
+    at: usize,
 }
 
 impl Counter {
@@ -62,7 +42,7 @@ impl Counter {
             "invalid counter name `{name}`; use lowercase letters, digits and underscores, without `_total`"
         );
         assert!(!help.contains('\n'), "the help of `{name}` has more than one line");
-        Self { name, help, label: None, count: cells(1) }
+        Self { name, help, label: None, rows: Rows::new(1, 1), at: 0 }
     }
 
     /// Creates one of several counters of the same name, distinguished by a label, such as `("reason",
@@ -76,29 +56,19 @@ impl Counter {
         Self::new(name, help).labelled(label.0, label.1.into())
     }
 
-    /// A counter for hot paths, at zero: each thread counts in a cache line of its own. It takes 1 KiB.
-    ///
-    /// ```
-    /// use phalanx::metrics::Counter;
-    ///
-    /// let served = Counter::new("kv_reads", "Answered reads.").per_thread();
-    /// std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(|| served.add(3)))));
-    /// assert_eq!(served.count(), 6);
-    /// ```
-    #[must_use]
-    pub fn per_thread(self) -> Self {
-        Self { count: cells(CELLS), ..self }
+    /// The same metric, counted elsewhere.
+    pub(super) fn counted_in(self, rows: &Rows, at: usize) -> Self {
+        Self { rows: rows.clone(), at, ..self }
     }
 
-    /// Adds `more`, with one atomic operation. If many threads count often, use [`per_thread`](Self::per_thread).
+    /// Adds `more`, with one atomic operation. If many threads count often, use a [`CounterBlock`](super::CounterBlock).
     pub fn add(&self, more: u64) {
-        let cell = if self.count.len() == 1 { 0 } else { own_cell() };
-        self.count[cell].0.fetch_add(more, Ordering::Relaxed);
+        self.rows.add(self.at, more);
     }
 
     /// The current count.
     pub fn count(&self) -> u64 {
-        self.count.iter().map(|cell| cell.0.load(Ordering::Relaxed)).sum()
+        self.rows.sum(self.at)
     }
 
     pub(crate) fn name(&self) -> &'static str {
@@ -116,7 +86,7 @@ impl Counter {
 
 impl Member for Counter {
     fn labelled(&self, label: &'static str, value: Arc<str>) -> Self {
-        Self { label: Some((label, value)), count: cells(self.count.len()), ..self.clone() }
+        Self { label: Some((label, value)), rows: Rows::new(1, 1), at: 0, ..self.clone() }
     }
 }
 

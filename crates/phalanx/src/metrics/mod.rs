@@ -15,6 +15,7 @@
 //! ```
 
 mod counter;
+mod counter_block;
 mod family;
 mod gauge;
 /// Formats figures as the admin pages do; for `phalanx top`.
@@ -25,6 +26,7 @@ mod operation_sizes;
 #[cfg(feature = "metrics")]
 mod recorder;
 mod registered;
+mod rows;
 pub(crate) mod snapshot;
 mod times;
 
@@ -36,6 +38,7 @@ pub use phalanx_core::{
 };
 
 pub use counter::Counter;
+pub use counter_block::CounterBlock;
 pub use family::{Family, Member};
 pub use gauge::Gauge;
 pub use interval::{ArcInterval, Interval, ProcessorInterval, StageInterval};

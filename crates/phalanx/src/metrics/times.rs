@@ -7,7 +7,7 @@ use std::time::Duration;
 use phalanx_core::{HISTOGRAM_BUCKETS, Histogram, bucket_of};
 
 use super::Counter;
-use super::counter::{CELLS, own_cell};
+use super::rows::{ROWS, own_row};
 
 /// A histogram of times of the program, published in `/snapshot.json` and `/metrics` after
 /// [`Runtime::register_times`](crate::Runtime::register_times). The buckets are those of [`Histogram`]. Each thread counts
@@ -46,14 +46,14 @@ impl Times {
     pub fn new(name: &'static str, help: &'static str) -> Self {
         assert!(name.ends_with("_seconds"), "invalid name `{name}`: the unit is missing");
         let counter = Counter::new(name, help);
-        let rows = (0..CELLS).map(|_| Row::default()).collect();
+        let rows = (0..ROWS).map(|_| Row::default()).collect();
         Self { name: counter.name(), help: counter.help(), rows }
     }
 
     /// Counts `count` times with this mean, with two atomic operations on memory of this thread.
     #[inline]
     pub fn add(&self, count: u64, mean: Duration) {
-        let (row, ns) = (&self.rows[own_cell()], mean.as_nanos() as u64);
+        let (row, ns) = (&self.rows[own_row()], mean.as_nanos() as u64);
         row.buckets[bucket_of(ns)].fetch_add(count, Ordering::Relaxed);
         row.sum.fetch_add(count * ns, Ordering::Relaxed);
     }

@@ -1,8 +1,6 @@
 //! Metrics of the reverse proxy.
 
-use std::sync::Arc;
-
-use phalanx::metrics::Counter;
+use phalanx::metrics::{Counter, CounterBlock};
 
 /// Why a request got no response of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,64 +35,58 @@ impl Failure {
 
 /// The counters. Clones share them.
 #[derive(Clone)]
-pub(crate) struct UpstreamCounters(Arc<Inner>);
+pub(crate) struct UpstreamCounters(CounterBlock);
 
-struct Inner {
-    requests: Counter,
-    connections: Counter,
-    retries: Counter,
-    ejections: Counter,
-    /// In the order of [`Failure::ALL`].
-    failures: [Counter; 7],
-}
+/// Numbers of the counters. The failures follow, in the order of [`Failure::ALL`].
+const REQUESTS: usize = 0;
+const CONNECTIONS: usize = 1;
+const RETRIES: usize = 2;
+const EJECTIONS: usize = 3;
+const FAILURES: usize = 4;
 
 impl UpstreamCounters {
     pub(crate) fn new() -> Self {
-        let counter = |name, help| Counter::new(name, help).per_thread();
-        Self(Arc::new(Inner {
-            requests: counter("http_upstream_requests", "Requests passed to other servers."),
-            connections: counter(
-                "http_upstream_connections",
-                "Connections opened to other servers.",
-            ),
-            retries: counter(
+        let first = [
+            Counter::new("http_upstream_requests", "Requests passed to other servers."),
+            Counter::new("http_upstream_connections", "Connections opened to other servers."),
+            Counter::new(
                 "http_upstream_retries",
                 "Requests sent again, because an unused connection was closed by the server.",
             ),
-            ejections: counter(
+            Counter::new(
                 "http_upstream_ejections",
                 "Times that a server got no requests for a while, because it had failed.",
             ),
-            failures: Failure::ALL.map(|(_, reason)| {
-                let help = "Requests without a complete response of another server, by reason.";
-                Counter::with_label("http_upstream_failures", help, ("reason", reason))
-            }),
-        }))
+        ];
+        let failures = Failure::ALL.map(|(_, reason)| {
+            let help = "Requests without a complete response of another server, by reason.";
+            Counter::with_label("http_upstream_failures", help, ("reason", reason))
+        });
+        Self(CounterBlock::new(first.into_iter().chain(failures)))
     }
 
     pub(crate) fn request(&self) {
-        self.0.requests.add(1);
+        self.0.add(REQUESTS, 1);
     }
 
     pub(crate) fn connection(&self) {
-        self.0.connections.add(1);
+        self.0.add(CONNECTIONS, 1);
     }
 
     pub(crate) fn retry(&self) {
-        self.0.retries.add(1);
+        self.0.add(RETRIES, 1);
     }
 
     pub(crate) fn ejection(&self) {
-        self.0.ejections.add(1);
+        self.0.add(EJECTIONS, 1);
     }
 
     pub(crate) fn failure(&self, failure: Failure) {
-        self.0.failures[failure as usize].add(1);
+        self.0.add(FAILURES + failure as usize, 1);
     }
 
     /// All counters.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Counter> {
-        let Inner { requests, connections, retries, ejections, failures } = &*self.0;
-        [requests, connections, retries, ejections].into_iter().chain(failures)
+    pub(crate) fn all(&self) -> &[Counter] {
+        self.0.counters()
     }
 }
