@@ -78,6 +78,8 @@ fn help_and_reference_agree() {
                 "rewrite",
                 "auth",
                 "bridge",
+                "alias",
+                "proxy",
             ];
             let table = name.split_once('.').map_or("", |(table, _)| table);
             let flag = name.replace('.', "-");

@@ -44,11 +44,12 @@ fn sum(snapshot: &Value, stage: &str, figure: &str) -> u64 {
         .sum()
 }
 
-pub(crate) const STAGES: [&str; 12] = [
+pub(crate) const STAGES: [&str; 13] = [
     "network",
     "refusals",
     "streams",
     "control",
+    "upstream",
     "file index",
     "file cache",
     "aggregator",
