@@ -45,7 +45,9 @@ use crate::task::{Either, select};
 /// The most operations that one run of the receiving operation starts.
 const MAX_BATCH: usize = 64;
 
-type Job<S> = Box<dyn FnOnce(SharedStage<S>) + Send>;
+/// Starts an operation. If its caller awaits the result, an operation of its own passes the result on.
+type Job<S> = Box<dyn FnOnce(SharedStage<S>) -> Option<Passing> + Send>;
+type Passing = Pin<Box<dyn Future<Output = ()>>>;
 
 /// A handle by which any thread starts operations of one stage on one processor.
 ///
@@ -57,7 +59,8 @@ pub struct Foreign<S: Send + Sync + 'static>(Sender<Job<S>>);
 impl<S: Send + Sync + 'static> Foreign<S> {
     /// Makes a handle for operations of `stage` on this processor, of which at most `capacity` wait in its queue. An
     /// operation of the stage receives them. It ends when all clones of the handle are dropped, or when the program
-    /// drains, after it has started those that wait.
+    /// drains, after it has started those that wait. It belongs to the [session](crate::task) of the operation that makes
+    /// the handle, and ends with it: make the handle where the program starts, or in an operation that lives as long.
     ///
     /// # Errors
     /// As [`SharedStage::dispatch`].
@@ -71,7 +74,7 @@ impl<S: Send + Sync + 'static> Foreign<S> {
     }
 
     /// Starts an operation whose result nobody awaits. If the processor holds as many operations as it
-    /// [may](crate::Graph::max_operations), it is dropped.
+    /// [may](crate::Graph::max_operations), it is rejected, which the stage counts.
     ///
     /// # Errors
     /// [`ForeignError`]; the operation does not start.
@@ -80,7 +83,10 @@ impl<S: Send + Sync + 'static> Foreign<S> {
         F: FnOnce(Shared<S>) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + 'static,
     {
-        self.send(Box::new(move |stage| drop(stage.dispatch(operation))))
+        self.send(Box::new(move |stage| {
+            drop(stage.dispatch(operation));
+            None
+        }))
     }
 
     /// Starts an operation. Wait or await the result. A call that is dropped leaves its operation running.
@@ -95,10 +101,9 @@ impl<S: Send + Sync + 'static> Foreign<S> {
     {
         let (sender, receiver) = oneshot::shared();
         self.send(Box::new(move |stage: SharedStage<S>| {
-            // An operation of its own awaits the call, because only that sees a panic.
-            let awaiting = move |_| async move { sender.send(stage.call(operation).await) };
-            // If it is rejected, the receiver finds the sender dropped.
-            let _ = stage.dispatch(awaiting);
+            let call = stage.call(operation);
+            // Only an operation that awaits the call sees a panic.
+            Some(Box::pin(async move { sender.send(call.await) }))
         }))?;
         Ok(ForeignCall(receiver))
     }
@@ -140,13 +145,16 @@ pub enum ForeignError {
         /// The most operations that wait.
         capacity: usize,
     },
-    /// The processor starts no more operations of other threads.
-    #[error("the program drains or has ended, and starts no operations of other threads")]
+    /// No operation receives those of other threads any more.
+    #[error("the program drains, or the operation that receives those of other threads has ended")]
     Ended,
 }
 
 /// The operation that starts those of other threads, until the program drains or the last handle is dropped.
-async fn start_operations<S: Send + Sync>(stage: SharedStage<S>, mut jobs: Receiver<Job<S>>) {
+async fn start_operations<S: Send + Sync + 'static>(
+    stage: SharedStage<S>,
+    mut jobs: Receiver<Job<S>>,
+) {
     let (mut batch, mut draining) = (Vec::new(), draining());
     let mut drains = false;
     loop {
@@ -165,7 +173,10 @@ async fn start_operations<S: Send + Sync>(stage: SharedStage<S>, mut jobs: Recei
         }
         for job in batch.drain(..) {
             stage.wait_for_capacity().await;
-            job(stage);
+            let Some(passing) = job(stage) else { continue };
+            stage.wait_for_capacity().await;
+            // If it is rejected, the caller finds the sender dropped.
+            let _ = stage.dispatch(move |_| passing);
         }
         // Others of the stage first.
         yield_now().await;

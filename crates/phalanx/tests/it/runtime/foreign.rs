@@ -1,7 +1,7 @@
 //! Operations that other threads start.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use crate::runtime::on_each_driver;
 on_each_driver!(
     threads_call_stages,
     a_full_queue_refuses,
+    operations_start_in_order,
     panics_reach_their_callers,
     the_rest_runs_when_the_program_drains,
 );
@@ -72,6 +73,29 @@ fn a_full_queue_refuses(driver: DriverChoice) {
         // There is room again, for an operation of this processor too.
         sleep(Duration::from_millis(1)).await;
         assert_eq!(handle.call(|_| async { 5 }).unwrap().await, Ok(5));
+    });
+}
+
+fn operations_start_in_order(driver: DriverChoice) {
+    one(driver, |stage| async move {
+        let handle = Foreign::new(stage, 20).unwrap();
+        let started = Arc::new(Mutex::new(Vec::new()));
+        let note = |number| {
+            let started = started.clone();
+            move |_| async move { started.lock().unwrap().push(number) }
+        };
+        let mut calls = Vec::new();
+        for number in 0..10 {
+            match number % 2 {
+                0 => calls.push(handle.call(note(number)).unwrap()),
+                _ => handle.dispatch(note(number)).unwrap(),
+            }
+        }
+        calls.push(handle.call(note(10)).unwrap());
+        for call in calls {
+            call.await.unwrap();
+        }
+        assert_eq!(*started.lock().unwrap(), (0..=10).collect::<Vec<_>>());
     });
 }
 
