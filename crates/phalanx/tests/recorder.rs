@@ -63,6 +63,21 @@ fn series_are_bounded() {
     assert!(text.ends_with("phalanx_recorder_series_refused_total 2\n"));
 }
 
+/// A page with a label twice in a series is invalid as a whole.
+#[test]
+fn labels_are_distinct() {
+    let recorder = Recorder::new();
+    let pairs = [("a.b", "2"), ("a_b", "1"), ("le", "x"), ("le", "y")];
+    let key = |name| {
+        Key::from_parts(name, pairs.iter().map(|(k, v)| Label::new(*k, *v)).collect::<Vec<_>>())
+    };
+    recorder.register_counter(&key("calls"), &META).increment(1);
+    recorder.register_histogram(&key("times"), &META).record(1.0);
+    let text = recorder.render();
+    assert!(text.contains("calls_total{a_b=\"1\",le=\"x\"} 1\n"), "{text}");
+    assert!(text.contains("times_count{a_b=\"1\",le_=\"x\"} 1\n"), "{text}");
+}
+
 #[test]
 fn the_admin_page_has_them() {
     let recorder = Recorder::new();

@@ -9,17 +9,18 @@ use ::metrics::{
     Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, SharedString, Unit,
 };
 
-/// The most series of a recorder. Further ones are not recorded, and are counted.
+/// The most series of a recorder, and the most descriptions. What libraries register beyond is counted, not recorded.
 const MAX_SERIES: usize = 10_000;
 
-/// Upper bounds of the buckets of histograms: powers of 4 from a millionth to a million. They suit seconds and bytes.
+/// Upper bounds of the buckets of histograms: powers of 4 from a millionth to a million. They suit seconds, and
+/// numbers of bytes up to a mebibyte.
 const BUCKETS: usize = 21;
 
 /// Records what libraries and the program report through the macros of the crate `metrics` (`counter!`, `gauge!`,
 /// `histogram!`), and publishes it in `/metrics`.
 ///
-/// Clones share the series. Names and labels may have any characters: those that OpenMetrics does not permit become
-/// underscores. A histogram has buckets for powers of 4 from a millionth to a million.
+/// Clones share the series. Names and labels may have any characters: those other than letters, digits and underscores
+/// become underscores. A histogram has buckets for powers of 4 from a millionth to a million.
 ///
 /// ```
 /// use phalanx::Runtime;
@@ -40,7 +41,7 @@ pub struct Recorder(Arc<Mutex<Registry>>);
 struct Registry {
     families: BTreeMap<String, Family>,
     series: usize,
-    /// Series that were not recorded: beyond the limit, or with the name of a family of another kind.
+    /// Registrations that were not recorded: beyond the limit, or with the name of a family of another kind.
     refused: u64,
 }
 
@@ -111,7 +112,7 @@ impl Recorder {
             family.render(&mut out, name);
         }
         let name = "phalanx_recorder_series_refused";
-        let help = "Series that were not recorded: too many, or of two kinds.";
+        let help = "Registrations of series that were not recorded: too many, or of two kinds.";
         let _ = writeln!(out, "# TYPE {name} counter\n# HELP {name} {help}");
         let _ = writeln!(out, "{name}_total {}", registry.refused);
         out
@@ -122,18 +123,23 @@ impl Recorder {
         if let Some(unit) = unit {
             let _ = write!(described, " ({})", unit.as_str());
         }
-        let mut registry = self.lock();
-        registry.families.entry(family_name(key.as_str())).or_default().help = described;
+        let (mut registry, name) = (self.lock(), family_name(key.as_str()));
+        if registry.families.len() < MAX_SERIES || registry.families.contains_key(&name) {
+            registry.families.entry(name).or_default().help = described;
+        }
     }
 
     /// The series of this key, made by `make` if it does not exist; none if it cannot be recorded.
     fn series(&self, key: &Key, make: impl FnOnce() -> Series) -> Option<Series> {
         let (mut registry, made) = (self.lock(), make());
         let registry = &mut *registry;
-        let family = registry.families.entry(family_name(key.name())).or_default();
-        let is_other = family.series.values().next().is_some_and(|one| one.kind() != made.kind());
-        let labels = labels(key);
-        if let Some(known) = family.series.get(&labels).filter(|_| !is_other) {
+        let (name, labels) = (family_name(key.name()), labels(key, &made));
+        let family = registry.families.get(&name);
+        let any = family.and_then(|family| family.series.values().next());
+        let is_other = any.is_some_and(|one| one.kind() != made.kind());
+        if let Some(known) = family.and_then(|family| family.series.get(&labels))
+            && !is_other
+        {
             return Some(known.clone());
         }
         if is_other || registry.series == MAX_SERIES {
@@ -141,7 +147,7 @@ impl Recorder {
             return None;
         }
         registry.series += 1;
-        family.series.insert(labels, made.clone());
+        registry.families.entry(name).or_default().series.insert(labels, made.clone());
         Some(made)
     }
 }
@@ -243,15 +249,20 @@ fn permitted(name: &str) -> String {
     }
 }
 
-/// The labels of a key in the order of their names, as they are rendered.
-fn labels(key: &Key) -> String {
-    let mut pairs: Vec<_> = key
-        .labels()
-        .map(|label| {
-            let value = label.value().replace('\\', "\\\\").replace('"', "\\\"");
-            format!("{}=\"{}\"", permitted(label.key()), value.replace('\n', "\\n"))
-        })
-        .collect();
+/// The labels of a key in the order of their names, as they are rendered. A name occurs once, because a page with a name
+/// twice is invalid as a whole. The name `le` is that of the buckets of a histogram.
+fn labels(key: &Key, series: &Series) -> String {
+    let is_histogram = matches!(series, Series::Histogram(_));
+    let name = |label: &str| match permitted(label) {
+        name if name == "le" && is_histogram => "le_".into(),
+        name => name,
+    };
+    let mut pairs: Vec<_> = key.labels().map(|label| (name(label.key()), label.value())).collect();
     pairs.sort();
-    pairs.join(",")
+    pairs.dedup_by(|(second, _), (first, _)| first == second);
+    let rendered = pairs.into_iter().map(|(name, value)| {
+        let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+        format!("{name}=\"{}\"", value.replace('\n', "\\n"))
+    });
+    rendered.collect::<Vec<_>>().join(",")
 }
