@@ -40,7 +40,13 @@ impl Io {
             return Ok(None);
         }
         self.sends_at_once.set(left - 1);
-        let sent = self.try_driver(|driver| driver.send_now(*socket, payload))?;
+        let sent = match self.try_driver(|driver| driver.send_now(*socket, payload)) {
+            Ok(sent) => sent,
+            Err(error) => {
+                discard_panic(|| drop(std::mem::take(payload)));
+                return Err(error);
+            }
+        };
         self.place.traffic.sent(sent);
         if sent == payload.len() {
             let Payload { mut head, body } = std::mem::take(payload);

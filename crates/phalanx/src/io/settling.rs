@@ -20,7 +20,12 @@ impl Io {
         self.closed.set(true);
         self.sends_at_once.set(0);
         self.abandon_each(|state| !finishes(state));
-        self.reap_while(FINISH_LIMIT, |state| finishes(state) && !is_ending())?;
+        // A write's limit counts from when its stream was dropped.
+        let (now, start) = (self.turn.get(), Instant::now());
+        let in_time = |entry: &Entry| now + start.elapsed() < entry.expires;
+        self.reap_while(FINISH_LIMIT, |entry| {
+            finishes(&entry.state) && in_time(entry) && !is_ending()
+        })?;
         self.abandon_each(finishes);
         self.reclaim(timeout)
     }
@@ -33,13 +38,14 @@ impl Io {
 
     /// Waits up to `timeout` for the completions of all requests whose futures were dropped.
     pub(crate) fn reclaim(&self, timeout: Duration) -> io::Result<()> {
-        self.reap_while(timeout, |state| matches!(state, State::Abandoned | State::Finishing(_)))
+        let is_awaited = |state: &State| matches!(state, State::Abandoned | State::Finishing(_));
+        self.reap_while(timeout, |entry| is_awaited(&entry.state))
     }
 
     /// Takes completions while any request `is_awaited`, for at most `timeout`.
-    fn reap_while(&self, timeout: Duration, is_awaited: impl Fn(&State) -> bool) -> io::Result<()> {
+    fn reap_while(&self, timeout: Duration, is_awaited: impl Fn(&Entry) -> bool) -> io::Result<()> {
         let deadline = Instant::now() + timeout;
-        while self.requests.borrow().iter().any(|(_, entry)| is_awaited(&entry.state)) {
+        while self.requests.borrow().iter().any(|(_, entry)| is_awaited(entry)) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;

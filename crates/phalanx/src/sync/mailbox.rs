@@ -317,7 +317,11 @@ impl<T: Send> Receiver<T> {
     pub fn close(&mut self) {
         let waiting: Vec<_> = self.0.locked(|state| {
             state.closed = true;
-            state.waiting.iter().map(|waiting| waiting.waker.clone()).collect()
+            state
+                .waiting
+                .iter_mut()
+                .map(|waiting| std::mem::replace(&mut waiting.waker, Waker::noop().clone()))
+                .collect()
         });
         waiting.into_iter().for_each(wake_contained);
     }
