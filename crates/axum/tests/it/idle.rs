@@ -57,7 +57,9 @@ fn ask(client: &mut TcpStream) {
 fn read_answer(client: &mut TcpStream) {
     let (mut answer, mut length) = ([0; 1024], 0);
     while !answer[..length].ends_with(b"yes") {
-        length += client.read(&mut answer[length..]).unwrap();
+        let read = client.read(&mut answer[length..]).unwrap();
+        assert!(read > 0, "the server closed the connection");
+        length += read;
     }
 }
 

@@ -66,6 +66,7 @@ fn senders_wait_in_order(driver: DriverChoice) {
     one(driver, |stage| async move {
         let (sender, mut receiver) = mailbox::bounded(2);
         let sender = Arc::new(sender);
+        let mut sending = Vec::new();
         for value in 0..6 {
             let sender = sender.clone();
             let sends = move |_| async move {
@@ -74,9 +75,10 @@ fn senders_wait_in_order(driver: DriverChoice) {
                 let sent = timeout(Duration::from_millis(limit), sender.send(value)).await;
                 assert_eq!(sent.is_err(), value == 3);
             };
-            stage.dispatch(sends).unwrap();
+            sending.push(stage.call(sends));
         }
-        sleep(Duration::from_millis(10)).await;
+        // When it gives up, those after it wait: the stage runs its operations in order.
+        sending.remove(3).await.unwrap();
         assert_eq!(sender.try_send(9), Err(SendError::Full(9)), "nobody overtakes those who wait");
         let mut received = Vec::new();
         while received.len() < 5 {
@@ -84,6 +86,9 @@ fn senders_wait_in_order(driver: DriverChoice) {
             yield_now().await;
         }
         assert_eq!(received, [0, 1, 2, 4, 5]);
+        for sent in sending {
+            sent.await.unwrap();
+        }
         assert_eq!((sender.refused(), sender.capacity()), (1, 2));
     });
 }

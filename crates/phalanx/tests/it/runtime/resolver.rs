@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, TcpListener};
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use phalanx::net::{IoTimeout, Resolver};
@@ -26,12 +27,14 @@ fn names_are_resolved(driver: DriverChoice) {
 fn another_address_is_tried(driver: DriverChoice) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let lookup = |host: &str| match host {
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let lookup = move |host: &str| match host {
         // Nothing listens on the first address.
         "two" => Ok(["127.0.0.2", "127.0.0.1"].map(|ip| ip.parse::<IpAddr>().unwrap()).into()),
         "none" => Ok(Vec::new()),
         "slow" => {
-            std::thread::sleep(Duration::from_millis(200));
+            let _ = released.lock().unwrap().recv();
             Ok(Vec::new())
         }
         _ => Err(io::ErrorKind::NotFound.into()),
@@ -50,6 +53,7 @@ fn another_address_is_tried(driver: DriverChoice) {
             let short = IoTimeout::after(Duration::from_millis(1));
             let error = resolver.connect("slow", port, short).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+            drop(release);
         },
     );
     passed.unwrap();
