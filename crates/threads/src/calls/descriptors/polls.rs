@@ -61,6 +61,9 @@ fn repeat(
             Ready::Retry => {
                 if let Some(report) = report
                     && is_one_for_bytes(requests)
+                    // An event may be noted after another thread has received its bytes. Only a program that does not
+                    // block can be told of bytes that are not there.
+                    && records::is_nonblocking(requests[0].descriptor)
                     && records::has_bytes(requests[0].descriptor)
                 {
                     report();

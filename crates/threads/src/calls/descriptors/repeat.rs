@@ -51,7 +51,9 @@ pub(super) fn receive_part(
             part if part > 0 && (part as usize) < length => records::drained(descriptor),
             AGAIN if records::is_nonblocking(descriptor) => records::drained(descriptor),
             // Other threads that wait for the bytes find the rest.
-            part if part > 0 && records::is_plain(descriptor) => {
+            part if part > 0
+                && (records::is_plain(descriptor) || records::is_nonblocking(descriptor)) =>
+            {
                 table::wake(key(descriptor), usize::MAX);
             }
             _ => {}
