@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// The counted events. More than the processor counts at once are counted in turn, and scaled.
 const EVENTS: usize = 6;
+const ESRCH: i32 = 3;
 
 /// Numbers of events; those that the processor does not count are `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -113,8 +114,12 @@ impl HardwareCounters {
         let mut counters = [const { Vec::new() }; EVENTS];
         for (event, mut builder) in builders.into_iter().enumerate() {
             builder.include_kernel().enabled(true);
-            let start = |thread: &i32| builder.observe_pid(*thread).build();
-            match threads.iter().map(start).collect::<io::Result<Vec<_>>>() {
+            // A thread may have exited.
+            let start = |thread: &i32| match builder.observe_pid(*thread).build() {
+                Err(error) if error.raw_os_error() == Some(ESRCH) => None,
+                started => Some(started),
+            };
+            match threads.iter().filter_map(start).collect::<io::Result<Vec<_>>>() {
                 Ok(started) => counters[event] = started,
                 Err(error) if event == 0 => return Err(error),
                 // This processor does not count the event.
