@@ -1,10 +1,10 @@
 //! The URL of a server.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
+use phalanx_tls::Authority;
 
 /// The address of a server, such as `nats://nats.example.org:4222`, or `tls://` if the connection must be encrypted.
 ///
@@ -32,10 +32,8 @@ pub struct ServerAddress {
 impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_tls { "tls" } else { "nats" };
-        match self.host.contains(':') {
-            true => write!(f, "{scheme}://[{}]:{}", self.host, self.port),
-            false => write!(f, "{scheme}://{}:{}", self.host, self.port),
-        }
+        let Self { host, port, .. } = self.clone();
+        write!(f, "{scheme}://{}", Authority { host, port })
     }
 }
 
@@ -64,20 +62,9 @@ impl FromStr for ServerAddress {
             }
         };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
-        let (host, port) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            Some((host, "")) => (host, None),
-            Some((host, port)) => (host, Some(port.strip_prefix(':').ok_or_else(wrong)?)),
-            None => match rest.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (rest, None),
-            },
-        };
-        let is_host = host.parse::<IpAddr>().is_ok()
-            || !host.is_empty()
-                && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
-        let port = port.map_or(Some(4222), |port| port.parse().ok().filter(|port| *port > 0));
-        let port = port.filter(|_| is_host).ok_or_else(wrong)?;
-        Ok(Self { is_tls, host: host.to_owned(), port, login })
+        let Authority { host, port } =
+            Authority::parse(rest, 4222).map_err(|why| format!("{}: {why}", wrong()))?;
+        Ok(Self { is_tls, host, port, login })
     }
 }
 

@@ -8,6 +8,7 @@
 //! | `clients.rs` | client certificates |
 //! | `handshake.rs` | the handshake stage |
 //! | `connector.rs` | handshakes with other servers |
+//! | `authority.rs` | a host and a port |
 //! | `dial.rs` | connections to other servers by name |
 //! | `backoff.rs` | delays between attempts to connect |
 //! | `session.rs` | an encrypted stream |
@@ -18,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+mod authority;
 mod backoff;
 mod certificate;
 mod certificates;
@@ -30,6 +32,7 @@ mod polled;
 mod session;
 mod wire;
 
+pub use authority::Authority;
 pub use backoff::Backoff;
 pub use certificate::{CertificateError, check, warnings};
 pub use certificates::{Certificates, Source};

@@ -229,7 +229,7 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/tls",
         layers: &[
-            &["backoff", "certificate", "names", "polled"],
+            &["authority", "backoff", "certificate", "names", "polled"],
             &["certificates"],
             &["clients"],
             &["session"],

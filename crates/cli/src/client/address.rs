@@ -1,6 +1,9 @@
 //! Broker addresses: `mqtt://user@host:port` and its shorter forms.
 
+use std::net::Ipv6Addr;
 use std::str::FromStr;
+
+use phalanx_tls::Authority;
 
 /// A broker's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,41 +48,21 @@ impl FromStr for Address {
         if user == Some("") {
             return Err("no name before the @".into());
         }
-        // An IPv6 address contains colons, so it needs brackets before a port.
-        let (host, port) = match place.strip_prefix('[') {
-            Some(inside) => {
-                let (host, behind) = inside.split_once(']').ok_or("[ is not closed")?;
-                match (behind.strip_prefix(':'), behind) {
-                    (Some(port), _) => (host, Some(port)),
-                    (None, "") => (host, None),
-                    (None, _) => return Err("expected :PORT or nothing after ]".into()),
-                }
-            }
-            None if place.matches(':').count() > 1 => (place, None),
-            None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
+        let default_port = if tls { TLS_PORT } else { PORT };
+        let Authority { host, port } = match place.parse::<Ipv6Addr>() {
+            // Without a port, brackets are not needed.
+            Ok(_) => Authority { host: place.to_owned(), port: default_port },
+            Err(_) => Authority::parse(place, default_port)?,
         };
-        if host.is_empty() {
-            return Err("no host".into());
-        }
-        let port = match port {
-            None if tls => TLS_PORT,
-            None => PORT,
-            Some(port) => match port.parse() {
-                Ok(0) | Err(_) => return Err(format!("{port:?} is not a port from 1 to 65535")),
-                Ok(port) => port,
-            },
-        };
-        Ok(Self { user: user.map(str::to_owned), host: host.to_owned(), port, tls })
+        Ok(Self { user: user.map(str::to_owned), host, port, tls })
     }
 }
 
 impl std::fmt::Display for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let scheme = if self.tls { "mqtts" } else { "mqtt" };
-        match self.host.contains(':') {
-            true => write!(f, "{scheme}://[{}]:{}", self.host, self.port),
-            false => write!(f, "{scheme}://{}:{}", self.host, self.port),
-        }
+        let Self { host, port, .. } = self.clone();
+        write!(f, "{scheme}://{}", Authority { host, port })
     }
 }
 

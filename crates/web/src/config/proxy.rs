@@ -1,11 +1,11 @@
 //! Reverse proxy: the paths that other servers answer.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
 use phalanx_config::{Given, Keys, Pass, Size, Value, Written};
+use phalanx_tls::Authority;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -118,7 +118,7 @@ impl FromStr for Upstream {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |what| Err(format!("found {text:?}, {what}"));
+        let wrong = |what: &str| Err(format!("found {text:?}, {what}"));
         let Some(authority) = text.strip_prefix("http://") else {
             return wrong("expected a URL such as http://127.0.0.1:3000");
         };
@@ -126,34 +126,19 @@ impl FromStr for Upstream {
         if authority.contains('/') {
             return wrong("expected a URL without a path; `strip-prefix` removes the prefix");
         }
-        let (host, port) = match authority.rsplit_once(':') {
-            Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
-                match port.parse() {
-                    Ok(port @ 1..) => (host, port),
-                    _ => return wrong("expected a port from 1 to 65535"),
-                }
-            }
-            _ => (authority, 80),
-        };
-        let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-        let is_host = match inner {
-            Some(inner) => inner.parse::<IpAddr>().is_ok_and(|address| address.is_ipv6()),
-            None => !host.is_empty() && host.chars().all(is_plain),
-        };
-        if !is_host {
-            return wrong("expected a host name or an IP address");
+        match Authority::parse(authority, 80) {
+            Ok(Authority { host, port }) => Ok(Self { host, port }),
+            Err(why) => wrong(&why),
         }
-        Ok(Self { host: inner.unwrap_or(host).to_owned(), port })
     }
 }
 
 impl Upstream {
     /// Host and port, as in `Host`.
     pub fn authority(&self) -> String {
-        let Self { host, port } = self;
-        let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
-        if *port == 80 { host } else { format!("{host}:{port}") }
+        let Self { host, port } = self.clone();
+        let authority = Authority { host, port };
+        if port == 80 { authority.url_host() } else { authority.to_string() }
     }
 }
 

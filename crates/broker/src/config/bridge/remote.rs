@@ -1,10 +1,10 @@
 //! The address of a remote broker.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::str::FromStr;
 
 use phalanx_config::{Given, Value, Written};
+use phalanx_tls::Authority;
 
 /// The address of a remote broker, such as `mqtts://broker.example.org`.
 ///
@@ -28,10 +28,8 @@ pub struct Remote {
 impl fmt::Display for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_tls { "mqtts" } else { "mqtt" };
-        match self.host.contains(':') {
-            true => write!(f, "{scheme}://[{}]:{}", self.host, self.port),
-            false => write!(f, "{scheme}://{}:{}", self.host, self.port),
-        }
+        let Self { host, port, .. } = self.clone();
+        write!(f, "{scheme}://{}", Authority { host, port })
     }
 }
 
@@ -46,23 +44,10 @@ impl FromStr for Remote {
             "mqtts" => true,
             _ => return Err(wrong()),
         };
-        let (host, port) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            Some((host, "")) => (host, None),
-            Some((host, port)) => (host, Some(port.strip_prefix(':').ok_or_else(wrong)?)),
-            None => match rest.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (rest, None),
-            },
-        };
-        let well = host.parse::<IpAddr>().is_ok()
-            || !host.is_empty()
-                && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
-        let port = match port {
-            None => Some(if is_tls { 8883 } else { 1883 }),
-            Some(port) => port.parse().ok().filter(|port| *port > 0),
-        };
-        let port = port.filter(|_| well).ok_or_else(wrong)?;
-        Ok(Self { is_tls, host: host.to_owned(), port })
+        let default_port = if is_tls { 8883 } else { 1883 };
+        let Authority { host, port } =
+            Authority::parse(rest, default_port).map_err(|why| format!("{}: {why}", wrong()))?;
+        Ok(Self { is_tls, host, port })
     }
 }
 
