@@ -15,7 +15,7 @@ mod enabled {
     use tracing::field::Empty;
     use tracing::{Instrument, Span, info_span};
 
-    /// The span of one request. Only polls of its handler are inside of it.
+    /// The span of one request. Polls of its handler are inside of it, and the drop of the handler.
     pub(crate) struct RequestSpan(Span);
 
     impl RequestSpan {

@@ -116,7 +116,8 @@ impl Fibre<'_> {
 
 /// Suspends the running fibre until `future` is ready, and returns its output.
 ///
-/// The future is polled on the fibre's stack. If it panics, the panic continues in the fibre. If the fibre's session ends first, the fibre is unwound, and the future is dropped.
+/// The future is polled on the fibre's stack. If it panics, the panic continues in the fibre. If the fibre's session ends
+/// first, the fibre is unwound, and the future is dropped.
 ///
 /// ```
 /// use std::time::Duration;

@@ -78,7 +78,10 @@ impl<S> PerThread<S> {
 impl<S> Drop for PerThread<S> {
     /// Drops the state of this thread. The threads of a stage end before it.
     fn drop(&mut self) {
-        drop(self.take());
+        // A call within a call leaves several.
+        while let Some(state) = self.take() {
+            drop(state);
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::Counter;
 use super::rows::{ROWS, Rows};
 
-/// Counters for hot paths. Each thread counts in cache lines of its own, and eight counters share a line: so those that
-/// are counted together should be neighbours. A line takes 1 KiB for all threads.
+/// Counters for hot paths. Each of 16 threads counts in cache lines of its own; further ones share them. Eight counters
+/// share a line, so those that are counted together should be neighbours. A line takes 1 KiB for all threads.
 ///
 /// ```
 /// use phalanx::Runtime;

@@ -41,7 +41,7 @@ impl Rows {
     }
 }
 
-/// The row of this thread. Threads share one only if there are more than [`ROWS`].
+/// The row of this thread. Rows are assigned in turn, so threads share them if more than [`ROWS`] have counted.
 pub(super) fn own_row() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

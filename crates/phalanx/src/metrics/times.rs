@@ -10,8 +10,8 @@ use super::Counter;
 use super::rows::{ROWS, own_row};
 
 /// A histogram of times of the program, published in `/snapshot.json` and `/metrics` after
-/// [`Runtime::register_times`](crate::Runtime::register_times). The buckets are those of [`Histogram`]. Each thread counts
-/// in cache lines of its own, where its buckets lie side by side. Clones share the counts.
+/// [`Runtime::register_times`](crate::Runtime::register_times). The buckets are those of [`Histogram`]. Each of 16
+/// threads counts in cache lines of its own, where its buckets lie side by side; further ones share them. Clones share the counts.
 ///
 /// ```
 /// use std::time::Duration;
@@ -55,7 +55,7 @@ impl Times {
     pub fn add(&self, count: u64, mean: Duration) {
         let (row, ns) = (&self.rows[own_row()], mean.as_nanos() as u64);
         row.buckets[bucket_of(ns)].fetch_add(count, Ordering::Relaxed);
-        row.sum.fetch_add(count * ns, Ordering::Relaxed);
+        row.sum.fetch_add(count.wrapping_mul(ns), Ordering::Relaxed);
     }
 
     /// The times in each bucket, and their sum.
