@@ -12,12 +12,18 @@ use crate::error::Fault;
 #[cfg(not(feature = "tls"))]
 pub(super) type Wire = Stream;
 
+/// A stream without encryption.
+#[cfg(feature = "tls")]
+const PLAIN: fn(Stream) -> Wire = Wire::Plain;
+#[cfg(not(feature = "tls"))]
+const PLAIN: fn(Stream) -> Wire = std::convert::identity;
+
 /// Opens a connection, and encrypts it if the configuration demands that.
 pub(super) async fn open(config: &Config) -> Result<Wire, Fault> {
     let limit = IoTimeout::after(config.connect_timeout);
     match &config.address {
         Address::Tcp(address) => encrypt(Stream::connect(*address, limit).await?, config).await,
-        Address::Unix(path) => Ok(Stream::connect_unix(path, limit).await?.into()),
+        Address::Unix(path) => Ok(PLAIN(Stream::connect_unix(path, limit).await?)),
     }
 }
 
@@ -39,7 +45,7 @@ async fn encrypt(stream: Stream, _: &Config) -> Result<Wire, Fault> {
 async fn encrypt(stream: Stream, config: &Config) -> Result<Wire, Fault> {
     use std::io::ErrorKind::{InvalidData, InvalidInput};
 
-    let Some((connector, host)) = &config.tls else { return Ok(Wire::Plain(stream)) };
+    let Some((connector, host)) = &config.tls else { return Ok(PLAIN(stream)) };
     let limit = IoTimeout::after(config.connect_timeout);
     let mut request = bytes::BytesMut::new();
     postgres_protocol::message::frontend::ssl_request(&mut request);
