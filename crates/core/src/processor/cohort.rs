@@ -135,13 +135,14 @@ impl Processor {
         let end = world.now();
         self.current.set_now(end);
         let time = end.saturating_sub(start).saturating_sub(stats.interrupted.get());
-        // First, because the operations that wait may be of this stage.
-        if local.runtime.capacity.is_some() {
-            local.wake_capacity_waiters();
-        }
-        let (left, size) = (local.queue.len(), stats.size.get());
+        let (mut left, size) = (local.queue.len(), stats.size.get());
         local.starvation_guard.cohort_ended(left);
         local.runtime.remote_since.set(None);
+        if local.runtime.capacity.is_some() {
+            local.wake_capacity_waiters();
+            // The operations that waited may be of this stage.
+            left = local.queue.len();
+        }
         if left == 0 && self.link.mailbox().stages[stage].len() == 0 {
             self.stages.clear_ready(stage);
         }
