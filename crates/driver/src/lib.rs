@@ -144,6 +144,14 @@ pub trait Driver {
         SockRef::from(&fd).peer_addr()?.as_socket().ok_or_else(sockets::address::no_ip_address)
     }
 
+    /// Whether nothing has arrived on `connection` that was not received: no bytes, no end and no error.
+    ///
+    /// # Panics
+    /// If `connection` is not open in this driver.
+    fn is_quiet(&mut self, connection: Socket) -> bool {
+        self.fd(connection).is_some_and(sockets::quiet::is_quiet)
+    }
+
     /// Enables or disables `TCP_NODELAY`: small writes are sent at once. Has no effect in a simulation.
     ///
     /// # Errors

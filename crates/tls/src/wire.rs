@@ -84,6 +84,15 @@ impl Wire {
         }
     }
 
+    /// Whether nothing has [arrived](Stream::is_quiet) that was not read. False for a TLS stream, which may have received
+    /// more than was read.
+    pub fn is_quiet(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_quiet(),
+            Self::Tls(_) => false,
+        }
+    }
+
     /// Whether this is a TLS stream, which must be closed with [`finish`](Self::finish) so that the client
     /// can detect truncation. A plain socket signals the end when it is closed.
     pub fn is_tls(&self) -> bool {

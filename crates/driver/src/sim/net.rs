@@ -207,6 +207,15 @@ pub(super) fn receive(state: &mut State, end: End, into: &mut [u8]) -> io::Resul
     }
 }
 
+/// Whether nothing has arrived at `end` that was not received.
+pub(super) fn is_quiet(state: &State, end: End) -> bool {
+    let connection = &state.net.connections[end.connection];
+    let (side, pipe) = (&connection.sides[end.side], &connection.pipes[end.side]);
+    let bytes = pipe.segments.front().map(|(at, _)| *at);
+    let arrivals = [side.reset, pipe.ends, bytes];
+    !side.read_shut_down && arrivals.into_iter().flatten().all(|at| at > state.clock.now)
+}
+
 /// Takes as many bytes for the other end as its pipe has space for.
 pub(super) fn send(state: &mut State, end: End, bytes: &[u8]) -> io::Result<usize> {
     let now = state.clock.now;

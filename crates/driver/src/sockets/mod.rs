@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 pub(crate) mod keepalive;
+pub(crate) mod quiet;
 pub(crate) mod send;
 pub(crate) mod socket_table;
 pub(crate) mod udp_drops;

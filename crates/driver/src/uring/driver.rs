@@ -12,6 +12,7 @@ use super::inflight::{Connecting, Operation, cancelled};
 use super::sockets::State;
 use super::{Pending, Uring};
 use crate::files::sendfile::FileSend;
+use crate::sockets::quiet::is_quiet;
 use crate::sockets::send::send_now;
 use crate::{Completion, Done, Driver, Endpoint, Links, Payload, Request, Socket, Token, Unpark};
 
@@ -73,6 +74,17 @@ impl Driver for Uring {
 
     fn take_over(&mut self, listener: Socket, connection: Endpoint) -> io::Result<Socket> {
         self.accept_detached(listener, connection.into_fd()?)
+    }
+
+    fn is_quiet(&mut self, connection: Socket) -> bool {
+        self.calls += 1;
+        let state = self.sockets.get(connection).expect("an open socket");
+        if !is_quiet(state.fd.as_fd()) {
+            return false;
+        }
+        // What the kernel has received ahead of requests is no longer in the socket.
+        self.complete();
+        self.sockets.get(connection).is_some_and(|state| state.receiving.ahead.is_empty())
     }
 
     fn shutdown(&mut self, socket: Socket, how: Shutdown) -> io::Result<()> {

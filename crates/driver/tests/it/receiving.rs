@@ -20,7 +20,31 @@ crate::on_all!(
     skipped_bytes_are_counted,
     skipping_ends_with_the_stream,
     a_receive_takes_no_more_than_its_limit,
+    quiet_until_something_arrives,
 );
+
+fn quiet_until_something_arrives(io: &mut Harness) {
+    let wait = |io: &mut Harness, socket| {
+        while io.driver.is_quiet(socket) {
+            io.idle(Duration::from_millis(1));
+        }
+    };
+    let (socket, mut peer) = io.pair();
+    assert!(io.driver.is_quiet(socket));
+    // Also after a receive, since a driver may run ahead then.
+    for _ in 0..2 {
+        peer.write_all(b"a").unwrap();
+        wait(io, socket);
+        io.idle(Duration::from_millis(1));
+        assert!(!io.driver.is_quiet(socket));
+        assert_eq!(*io.received(socket).unwrap(), *b"a");
+        assert!(io.driver.is_quiet(socket));
+    }
+    peer.shutdown(Shutdown::Write).unwrap();
+    wait(io, socket);
+    assert!(io.received(socket).unwrap().is_empty());
+    assert!(!io.driver.is_quiet(socket), "the end stays");
+}
 
 fn pipelined_small_messages(io: &mut Harness) {
     let (socket, mut peer) = io.pair();

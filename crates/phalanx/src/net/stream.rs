@@ -308,6 +308,21 @@ impl Stream {
         self.0.has_moved()
     }
 
+    /// Whether nothing has arrived that was not read: no bytes, no end and no error. A client that keeps unused
+    /// connections uses such a one again; what has arrived on another would be taken for the answer to the next request.
+    ///
+    /// ```
+    /// use phalanx::net::Stream;
+    ///
+    /// fn take(unused: &mut Vec<Stream>) -> Option<Stream> {
+    ///     std::iter::from_fn(|| unused.pop()).find(Stream::is_quiet)
+    /// }
+    /// # let _ = take;
+    /// ```
+    pub fn is_quiet(&self) -> bool {
+        self.0.driver(|driver, socket| Ok(driver.is_quiet(socket))).unwrap_or(false)
+    }
+
     /// Shuts down one or both directions. After the write direction, the peer reads the end of the stream.
     ///
     /// # Errors
