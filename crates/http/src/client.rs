@@ -43,7 +43,11 @@ impl Response {
         &self,
         bytes: &'a [u8],
     ) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
-        let head = bytes.get(..self.head).unwrap_or_default();
+        let mut head = bytes.get(..self.head).unwrap_or_default();
+        // The parser ignores empty lines before the status line.
+        while let [b'\r' | b'\n', rest @ ..] = head {
+            head = rest;
+        }
         let line = memchr::memchr(b'\n', head).map_or(head.len(), |end| end + 1);
         field_lines(&head[line..])
     }
@@ -117,4 +121,17 @@ pub fn parse_response(bytes: &[u8], head_only: bool) -> Result<Option<Response>,
     };
     let open = !close && (version == Version::Http11 || keep) && content != Content::UntilClose;
     Ok(Some(Response { status, head, content, keep_alive: open }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_line_is_no_field() {
+        let bytes = b"\r\n\nHTTP/1.1 200 a:b\r\nC: d\r\nContent-Length: 0\r\n\r\n";
+        let response = parse_response(bytes, false).unwrap().unwrap();
+        let names: Vec<_> = response.fields(bytes).map(|(name, _)| name).collect();
+        assert_eq!((response.head, names), (bytes.len(), vec!["C", "Content-Length"]));
+    }
 }

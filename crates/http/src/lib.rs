@@ -58,5 +58,6 @@ pub use response::multipart::Multipart;
 pub use response::page::{ALLOW, error_fields, error_page};
 pub use response::reply::{CONTINUE, Reply};
 pub use status::Status;
+pub use syntax::bytes::elements;
 pub use syntax::date::parse_date;
 pub use version::Version;

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Mode of a Unix socket: its owner and its group may connect.
 const DEFAULT_MODE: u32 = 0o660;
-/// Longest path of a Unix socket, without the zero that ends it. It is shorter on some systems, whose error tells so.
+/// Longest path of a Unix socket, without the zero that ends it. It is shorter on some systems, which then report an error.
 const LONGEST_PATH: usize = 107;
 /// The start of a Unix socket's address.
 const UNIX: &str = "unix:";

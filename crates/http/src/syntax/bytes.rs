@@ -65,7 +65,7 @@ pub(crate) fn field_lines(lines: &[u8]) -> impl DoubleEndedIterator<Item = (&str
 
 /// The non-empty elements of a comma-separated list (RFC 9110, 5.6.1.2). Only for lists whose elements
 /// contain no quoted strings.
-pub(crate) fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|&byte| byte == b',').map(trim).filter(|element| !element.is_empty())
 }
 

@@ -55,8 +55,8 @@ pub(crate) fn moved(server: &Server, reason: &str) -> Option<usize> {
     metric(server, &format!("phalanx_connections_moved_total{{reason=\"{reason}\"}}"))
 }
 
-/// Connects [`CLIENTS`], some to each worker. They have not sent a request, after which a worker would take all connections that
-/// it accepts, since they may move.
+/// Connects [`CLIENTS`], some to each worker. They have not sent a request, after which a worker would take all
+/// connections that it accepts, since they may move.
 pub(crate) fn clients_of_both_workers(server: &Server) -> Vec<TcpStream> {
     let operations = || metric(server, "phalanx_processor_operations{processor=\"1\"}");
     let without = operations();

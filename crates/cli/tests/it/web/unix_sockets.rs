@@ -13,7 +13,7 @@ use crate::server::{Server, bare};
 
 on_each_driver!(served_until_the_end, changed_while_it_runs, behind_a_proxy);
 
-/// Starts a server on an address of the network, which tells that it is ready, and on these addresses.
+/// Starts a server on an address of the network, which reports readiness, and on these addresses.
 fn start(driver: &str, site: &Site, listen: &[&str], more: &str) -> Server {
     site.file("file", "content");
     Server::configured(driver, site.outside(), &config(listen, more), &[])
