@@ -67,7 +67,7 @@ pub(crate) async fn login(
 ) -> Result<Session, String> {
     let (begun, limit) = (now(), options.connect_timeout);
     let host = (&*server.host, server.port);
-    let (wire, _) = dial(resolver, host, None, limit).await?;
+    let (wire, _) = dial(resolver, host, None, IoTimeout::after(limit).until_shutdown()).await?;
     let mut stage = Stage { wire, input: Vec::new(), begun, limit };
     let info: Info = loop {
         let info = stage.next(FIRST, |frame| match frame {

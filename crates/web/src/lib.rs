@@ -18,6 +18,7 @@
 //! | disk | `files/disk.rs` | opens a file, or performs a merged read |
 //! | upstream | `proxy/exchange.rs`, `upstream/` | passes a request to another server, and its response back |
 //! | slow | `files/list.rs` | reads a directory on a thread that may block |
+//! | names | `upstream/lease.rs` | resolves a host name on a thread that may block |
 //! | compression | `files/encodings/make.rs` | compresses a file on a thread that may block |
 //! | passwords | `auth/passwords.rs` | verifies a password on a thread that may block |
 

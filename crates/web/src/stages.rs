@@ -32,6 +32,9 @@ const REFUSAL_COHORT: usize = 256;
 /// Threads for slow operations; they share the cores with the processors.
 const SLOW_THREADS: usize = 2;
 
+/// Threads that resolve host names. More than one, so that one unreachable name server does not delay all lookups.
+const NAME_THREADS: usize = 4;
+
 /// Threads that compress files, and files that may wait for them. The bytes that may wait are bounded by
 /// [`Memory`](crate::memory::Memory).
 const COMPRESSION_THREADS: usize = 2;
@@ -93,6 +96,7 @@ impl Stages {
         let upstream = graph.stage("upstream").max_cohort(SOCKET_COHORT).shared(());
         let files = FileStages::declare(graph, config);
         let slow = blocking(graph, "slow").threads(SLOW_THREADS).state(());
+        let names = blocking(graph, "names").threads(NAME_THREADS).state(());
         let compression = blocking(graph, "compression")
             .threads(COMPRESSION_THREADS)
             .queue(COMPRESSION_QUEUE)
@@ -106,7 +110,7 @@ impl Stages {
             _ => None,
         };
         let stages = Self { network, http2, control, files, log };
-        current.load().set_blocking(BlockingStages { slow, compression, passwords });
+        current.load().set_blocking(BlockingStages { slow, names, compression, passwords });
         (stages, AcceptStages { refusals, upstream, tls })
     }
 }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use phalanx::net::IoTimeout;
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::sync::Notify;
 use phalanx::time::now;
@@ -187,7 +188,8 @@ impl Supervisor {
         let connector = credentials.connector.as_ref().filter(|_| remote.is_tls);
         let resolver = &self.context.bridges.blocking;
         let host = (&*remote.host, remote.port);
-        let (wire, address) = dial(resolver, host, connector, limits.connect).await?;
+        let limit = IoTimeout::after(limits.connect).until_shutdown();
+        let (wire, address) = dial(resolver, host, connector, limit).await?;
         let of_bridge = (&*self.bridge, &*self.map);
         let broker_id = self.context.bridges.broker_id.clone();
         let broker_id = self.bridge.loop_detection.then_some(broker_id);

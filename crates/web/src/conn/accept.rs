@@ -23,8 +23,8 @@ pub(crate) async fn accept(
         context.stages.control.wait_for_capacity().await;
         let Some(stream) = control.next(&listener).await else { return };
         context.current.refresh(&mut site);
-        // A connection that another processor has served was admitted there. Only plain ones move, and such a connection
-        // stays plain if a reload has changed its listener.
+        // A connection that another processor has served was admitted there. Only plain ones move, and such a
+        // connection stays plain if a reload has changed its listener.
         let has_moved = stream.has_moved();
         let (Arrival { kind, proxied: is_proxied }, most_open) = match has_moved {
             true => (Arrival::PLAIN, usize::MAX),
@@ -32,8 +32,8 @@ pub(crate) async fn accept(
         };
         let Some(address) = peer::address(&stream, &site, context.stages) else { continue };
         let is_trusted = site.trusts(address);
-        // The clients that a trusted proxy names are admitted or refused later, one by one. A client that is refused gets no response,
-        // so that a flood of them costs little and does not displace responses to others.
+        // The clients that a trusted proxy names are admitted or refused later, one by one. A client that is refused gets
+        // no response, so that a flood of them costs little and does not displace responses to others.
         let refusal = match is_proxied {
             true => (!is_trusted).then_some(Refused::ProxyProtocol),
             false => {
@@ -49,7 +49,8 @@ pub(crate) async fn accept(
             context.reject(kind, stream, &site, Status::ServiceUnavailable);
             continue;
         };
-        let arrived = Arrived { stream, kind, address, permit, is_named: false };
+        let (is_named, is_anonymous) = (false, false);
+        let arrived = Arrived { stream, kind, address, permit, is_named, is_anonymous };
         match is_proxied {
             true => {
                 let (control, context) = (context.stages.control, context.clone());

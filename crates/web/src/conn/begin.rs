@@ -43,8 +43,10 @@ pub(super) struct Arrived {
     /// The address of its client, as far as known.
     pub(super) address: IpAddr,
     pub(super) permit: ConnectionPermit,
-    /// Whether a PROXY header has named the client.
+    /// Whether the connection began with a PROXY header.
     pub(super) is_named: bool,
+    /// Whether that has named nobody. Then the client may be anyone, so it is not trusted to name others.
+    pub(super) is_anonymous: bool,
 }
 
 impl AcceptContext {
@@ -70,7 +72,7 @@ impl AcceptContext {
 
     /// Starts the operation that serves a connection.
     pub(super) fn begin(&self, arrived: Arrived, site: &Site) {
-        let Arrived { stream, kind, address, permit, is_named } = arrived;
+        let Arrived { stream, kind, address, permit, is_named, is_anonymous } = arrived;
         let stages = self.stages;
         let Ok(peer) = Peer::of(address, stream.has_moved(), site, stages) else {
             site.metrics.refused(Refused::MaxConnectionsPerAddress);
@@ -80,7 +82,8 @@ impl AcceptContext {
             true => self.pools.of(address),
             false => self.pools.clone(),
         };
-        let peer = Peer { permit: Some(permit), is_named, pools: Some(pools), ..peer };
+        let proxy = peer.proxy.filter(|_| !is_anonymous);
+        let peer = Peer { permit: Some(permit), is_named, pools: Some(pools), proxy, ..peer };
         let (current, entry) = (self.current.clone(), self.entry.clone());
         // If the operation limit is reached, the connection closes; a later one may fit.
         let _ = match kind {

@@ -19,18 +19,18 @@ pub(super) async fn proxied(arrived: Arrived, context: AcceptContext) {
     context.current.refresh(&mut site);
     match named {
         Ok(named) => {
-            let address = named.unwrap_or(arrived.address);
+            let (address, is_anonymous) = (named.unwrap_or(arrived.address), named.is_none());
             if !site.trusts(address) && !site.admits(address) {
                 return site.metrics.refused(Refused::Address);
             }
-            context.begin(Arrived { address, is_named: true, ..arrived }, &site);
+            context.begin(Arrived { address, is_named: true, is_anonymous, ..arrived }, &site);
         }
         Err(Bad::Header) => site.metrics.refused(Refused::ProxyProtocol),
         Err(Bad::Left) => (),
     }
 }
 
-/// Why there is no header.
+/// Why no valid header was read.
 enum Bad {
     /// It is malformed, or did not arrive in time.
     Header,

@@ -16,7 +16,7 @@ use phalanx_tls::Wire;
 
 use crate::http2;
 use crate::log::{AccessRecorder, Flush};
-use crate::proxy::{Job, Origin, Prepared, prepare};
+use crate::proxy::{Job, Origin, prepare};
 use crate::respond::admit::{RequestContext, admit};
 use crate::respond::refusal::{error_page, plain_http_page};
 use crate::respond::respond;
@@ -174,11 +174,10 @@ impl Connection {
             Err(reject) => return self.refuse(reject.status, error_page).await,
         };
         let named = named(proxy.as_deref(), &request, site);
-        let began = begun.take().unwrap_or_else(now);
+        let began = *begun.get_or_insert_with(now);
         if let Some(recorder) = recorder {
             recorder.request(&request, named, began);
         }
-        waiting.add(began);
         out.buffer.begin();
         let after = *taken + length;
         let reply =
@@ -187,6 +186,7 @@ impl Connection {
             && let Some(group) = Job::group(site, &request)
         {
             *taken = after;
+            let has_body = request.body != Body::None;
             let prepared = prepare(
                 (&mut *out, &mut *permit, &mut *path),
                 *stages,
@@ -196,12 +196,10 @@ impl Connection {
                 Origin::of(transport, named.or(pools.as_ref().and_then(|pools| pools.named))),
             );
             let prepared = prepared.await;
-            if let Ok(Prepared::Job(job)) = prepared {
-                return Box::pin(self.proxied(job, reply)).await;
-            }
-            out.log(recorder.as_deref_mut(), &site.metrics);
-            return Ok(if let Prepared::Last = prepared? { Next::Linger } else { Next::Request });
+            return Box::pin(self.prepared(prepared, reply, has_body)).await;
         }
+        *begun = None;
+        waiting.add(began);
         let body = match request.body {
             Body::None => None,
             body => match Discard::new(body, &site.limits) {

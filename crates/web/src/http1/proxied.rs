@@ -1,21 +1,44 @@
 //! Requests on an HTTP/1.1 connection that other servers answer.
 
 use std::io;
+use std::time::Duration;
 
+use phalanx::time::now;
 use phalanx_http::Reply;
 
 use crate::http1::connection::{Connection, Next};
-use crate::proxy::{ConnectionBody, End, Exchange, Finished, Job, RequestBody};
+use crate::proxy::{ConnectionBody, End, Exchange, Finished, Job, Prepared, RequestBody};
 use crate::respond::writer::ResponseWriter;
 
 impl Connection {
+    /// Continues after the first steps of a request, which began to arrive at `begun`.
+    pub(super) async fn prepared(
+        &mut self,
+        prepared: io::Result<Prepared>,
+        reply: Reply,
+        has_body: bool,
+    ) -> io::Result<Next> {
+        let began = self.begun.take().unwrap_or_else(now);
+        if let Ok(Prepared::Job(job)) = prepared {
+            return self.proxied(job, reply, began).await;
+        }
+        self.answered.add(began);
+        self.out.log(self.peer.recorder.as_deref_mut(), &self.site.metrics);
+        match prepared? {
+            Prepared::Last => self.last(has_body).await,
+            _ => Ok(Next::Request),
+        }
+    }
+
     /// Passes a request, whose body begins at `taken`, to a server. Writer and input are lent to the operation that does
     /// it.
-    pub(super) async fn proxied(&mut self, job: Box<Job>, reply: Reply) -> io::Result<Next> {
+    async fn proxied(&mut self, job: Box<Job>, reply: Reply, began: Duration) -> io::Result<Next> {
         // Waiting for a server is no work of this one.
         self.permit = None;
         // Nor must the responses to earlier requests wait for it.
         self.out.send().await?;
+        std::mem::take(&mut self.answered).sent(self.site.metrics.latency());
+        self.answered.add(began);
         let (transport, stages) = (self.transport.clone(), self.stages);
         let pools = self.peer.pools.as_ref().ok_or(io::ErrorKind::NotConnected)?.pools.clone();
         let own = ResponseWriter::connection(transport.clone(), stages, &self.site.timeouts);

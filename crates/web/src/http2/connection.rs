@@ -19,7 +19,6 @@ use phalanx_tls::Wire;
 use crate::http2::SharedConnection;
 use crate::http2::io::Io;
 use crate::http2::stream::{Streams, accept};
-use crate::proxy::Origin;
 use crate::site::CurrentSite;
 use crate::socket::peer::Peer;
 use crate::stages::Stages;
@@ -56,11 +55,7 @@ async fn serve(
     early: Vec<u8>,
 ) {
     let site = current.load();
-    let (timeouts, origin, floods) = (
-        site.timeouts,
-        Origin::of(&transport, peer.pools.as_ref().and_then(|pools| pools.named)),
-        site.floods.clone(),
-    );
+    let (timeouts, floods) = (site.timeouts, site.floods.clone());
     let (head, body) = (site.limits.head, site.limits.body);
     let limits = Limits { streams: MAX_CONCURRENT_STREAMS, head, body };
     let connection = Rc::new(RefCell::new(Connection::new(limits)));
@@ -70,7 +65,7 @@ async fn serve(
         entry,
         peer,
         MAX_CONCURRENT_STREAMS as usize,
-        origin,
+        &transport,
     );
     let mut driver = Driver {
         io: Io::new(transport, stages, IoTimeout::after(timeouts.send), streams.answered()),

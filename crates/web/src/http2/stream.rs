@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use phalanx::overload::{Admission, Permit};
@@ -11,6 +11,7 @@ use phalanx::time::now;
 use phalanx::timeout;
 use phalanx_http::{Reply, Request, Status, Version};
 use phalanx_http2::{Body, Code, Head};
+use phalanx_tls::Wire;
 
 use crate::http2::SharedConnection;
 use crate::http2::answer::StreamAnswer;
@@ -45,7 +46,9 @@ struct Shared {
     stages: Stages,
     entry: Option<Admission>,
     peer: Peer,
-    origin: Origin,
+    /// Weak, since the connection closes also while requests are in progress.
+    transport: Weak<Wire>,
+    is_tls: bool,
     /// Requests with responses in the connection's output.
     answered: Rc<Cell<Answered>>,
 }
@@ -57,10 +60,12 @@ impl Streams {
         entry: Option<Admission>,
         peer: Peer,
         bound: usize,
-        origin: Origin,
+        transport: &Rc<Wire>,
     ) -> Self {
-        let answered = Rc::default();
-        let shared = Rc::new(Shared { connection, stages, entry, peer, origin, answered });
+        let (answered, is_tls) = (Rc::default(), transport.is_tls());
+        let transport = Rc::downgrade(transport);
+        let shared =
+            Rc::new(Shared { connection, stages, entry, peer, transport, is_tls, answered });
         Self { shared, current, site, open: Rc::default(), bound }
     }
 
@@ -82,7 +87,7 @@ pub(super) fn accept(streams: &mut Streams, request: phalanx_http2::Request) {
     let open = GaugeGuard::new(&streams.open);
     streams.current.refresh(&mut streams.site);
     let (site, control) = (streams.site.clone(), shared.stages.control);
-    let answer = StreamAnswer::new(shared.connection.clone(), request.stream, shared.origin.is_tls);
+    let answer = StreamAnswer::new(shared.connection.clone(), request.stream, shared.is_tls);
     // If the operation limit is reached, the answer is dropped, which resets the stream.
     let _ = control.dispatch(move |_| async move {
         let _open = open;
@@ -198,7 +203,9 @@ async fn proxied(
     }
     let begun = (&mut out, &mut *permit, path);
     let request = (request, reply);
-    let origin = shared.origin.or(context.named);
+    let (pools, transport) = (shared.peer.pools.as_ref()?, shared.transport.upgrade()?);
+    let origin = Origin::of(&transport, context.named.or(pools.named));
+    drop(transport);
     let job = match prepare(begun, shared.stages, context, group, request, origin).await {
         Ok(Prepared::Job(job)) => job,
         Ok(_) => return Some((out, Ok(()))),
@@ -206,7 +213,7 @@ async fn proxied(
     };
     // Waiting for a server is no work of this one.
     *permit = None;
-    let (site, pools) = (site.clone(), shared.peer.pools.as_ref()?.pools.clone());
+    let (site, pools) = (site.clone(), pools.pools.clone());
     let exchange = Exchange { job, site, pools, out, body: RequestBody::None, reply };
     let Finished { out, end, .. } = exchange.start().await.ok()?;
     Some((out, end.map(drop)))

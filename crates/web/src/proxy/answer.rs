@@ -1,7 +1,5 @@
 //! The head of a server's response: received, checked and passed on.
 
-use std::io;
-
 use phalanx::net::IoTimeout;
 use phalanx_http::client::{Content, Response, parse_response};
 use phalanx_http::{Body, Reply, Version};
@@ -19,12 +17,11 @@ const MAX_HEAD: usize = 64 * 1024;
 const MAX_INTERIM: usize = 16;
 
 /// Receives the head of a response into `input`, which holds at most a piece of the body behind it. Interim responses
-/// are dropped: 100 has been sent to the client already.
+/// are dropped: 100 has been sent to the client already. The caller limits the time.
 pub(super) async fn receive_head(
     wire: &Wire,
     input: &mut Vec<u8>,
     job: &Job,
-    timeout: IoTimeout,
 ) -> Result<Response, Failure> {
     let mut interim = 0;
     // Only a line end can complete a head, and a head has few lines. So a server that sends single bytes costs no more
@@ -34,7 +31,7 @@ pub(super) async fn receive_head(
         if has_line {
             match parse_response(input, job.head_only) {
                 Ok(Some(response)) if response.head > MAX_HEAD => return Err(Failure::Malformed),
-                Ok(Some(response)) if is_final(&response, job)? => return Ok(response),
+                Ok(Some(response)) if is_final(&response, input, job)? => return Ok(response),
                 Ok(Some(response)) => {
                     interim += 1;
                     if interim > MAX_INTERIM {
@@ -51,21 +48,18 @@ pub(super) async fn receive_head(
             return Err(Failure::Malformed);
         }
         let before = input.len();
-        match wire.read(input, timeout).await {
+        match wire.read(input, IoTimeout::NONE).await {
             Ok(1..) => has_line = input[before..].contains(&b'\n'),
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                return Err(Failure::ResponseTimeout);
-            }
             _ => return Err(Failure::Closed),
         }
     }
 }
 
 /// Whether a response is the final one.
-fn is_final(response: &Response, job: &Job) -> Result<bool, Failure> {
+fn is_final(response: &Response, input: &[u8], job: &Job) -> Result<bool, Failure> {
     match response.status {
-        101 if job.upgrades => Ok(true),
-        // Nobody has proposed another protocol.
+        101 if job.protocols.allow(response.fields(input)) => Ok(true),
+        // Nobody has proposed this protocol.
         101 => Err(Failure::Malformed),
         100..200 => Ok(false),
         200..600 => Ok(true),

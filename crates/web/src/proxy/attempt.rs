@@ -12,7 +12,7 @@ use std::time::Duration;
 use phalanx::net::IoTimeout;
 use phalanx::sleep;
 use phalanx::time::Sleep;
-use phalanx_http::client::{Content, Response};
+use phalanx_http::client::Response;
 use phalanx_http::{Body, Reply, Status};
 use phalanx_tls::Wire;
 
@@ -60,12 +60,7 @@ pub(super) async fn attempt(
     let mut uploading = Uploading { upload: upload.as_mut(), result: None };
     let mut input = Vec::new();
     let received = {
-        // Without a body, the wait begins now, and needs no timer of its own.
-        let limit = match job.body {
-            Body::None => IoTimeout::after(rule.response_timeout),
-            _ => IoTimeout::NONE,
-        };
-        let mut head = pin!(receive_head(wire, &mut input, job, limit));
+        let mut head = pin!(receive_head(wire, &mut input, job));
         uploading.receive(head.as_mut(), rule.response_timeout).await
     };
     let response = match received {
@@ -126,19 +121,6 @@ async fn relay(
             Outcome::Broken(Some(Failure::Truncated), error)
         }
     }
-    .map_content(response.content)
-}
-
-impl Outcome {
-    /// A response whose end is that of the connection cannot be followed by another one.
-    fn map_content(self, content: Content) -> Self {
-        match (self, content) {
-            (Self::Relayed { keep_alive, .. }, Content::UntilClose) => {
-                Self::Relayed { is_reusable: false, keep_alive }
-            }
-            (outcome, _) => outcome,
-        }
-    }
 }
 
 /// How sending the body has ended.
@@ -151,7 +133,7 @@ enum Upload {
 
 /// Sends the body to the server.
 async fn upload(body: &mut RequestBody, wire: &Wire, framing: Body, rule: &Proxy) -> Upload {
-    let timeout = IoTimeout::after(rule.idle_timeout);
+    let (idle, timeout) = (rule.idle_timeout, IoTimeout::after(rule.idle_timeout));
     let (mut piece, mut memory) = (Vec::new(), Vec::new());
     let is_chunked = framing == Body::Chunked;
     if framing == Body::None {
@@ -159,7 +141,7 @@ async fn upload(body: &mut RequestBody, wire: &Wire, framing: Body, rule: &Proxy
     }
     loop {
         piece.clear();
-        if let Err(error) = body.next(&mut piece, timeout).await {
+        if let Err(error) = body.next(&mut piece, idle).await {
             return Upload::Client(error);
         }
         let is_last = piece.is_empty();
@@ -188,7 +170,7 @@ struct Uploading<'a, F> {
     result: Option<Upload>,
 }
 
-/// What came first.
+/// Whichever finished first.
 enum Received {
     Head(Result<Response, Failure>),
     Client(BodyError),

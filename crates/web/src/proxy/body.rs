@@ -2,12 +2,17 @@
 
 use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 
 use phalanx::net::IoTimeout;
+use phalanx::time::now;
 use phalanx_http::{Discard, Limits, Reject, Status};
 use phalanx_tls::Wire;
 
 use crate::proxy::job::Job;
+
+/// The least rate at which a client sends a body, on average, in bytes per second.
+const MIN_RATE: u64 = 500;
 
 /// The body of a request.
 pub(crate) enum RequestBody {
@@ -31,6 +36,9 @@ pub(crate) struct ConnectionBody {
     pub(crate) input: Vec<u8>,
     pub(crate) taken: usize,
     parser: Discard,
+    /// Received bytes, and the time spent waiting for them.
+    received: u64,
+    waited: Duration,
 }
 
 impl ConnectionBody {
@@ -47,10 +55,10 @@ impl ConnectionBody {
     ) -> Result<Self, Reject> {
         let limits = Limits { body: job.group.rule.max_body, ..*limits };
         let parser = Discard::new(job.body, &limits)?;
-        Ok(Self { transport, input, taken, parser })
+        Ok(Self { transport, input, taken, parser, received: 0, waited: Duration::ZERO })
     }
 
-    async fn next(&mut self, out: &mut Vec<u8>, timeout: IoTimeout) -> Result<(), BodyError> {
+    async fn next(&mut self, out: &mut Vec<u8>, idle: Duration) -> Result<(), BodyError> {
         loop {
             let copied = self.parser.copy(&self.input[self.taken..], out);
             self.taken += copied.map_err(|reject| BodyError::Refused(reject.status))?;
@@ -59,8 +67,14 @@ impl ConnectionBody {
             }
             self.input.clear();
             self.taken = 0;
-            match self.transport.read(&mut self.input, timeout).await {
-                Ok(1..) => (),
+            let (begun, limit) = (now(), allowance(self.received, self.waited, idle));
+            if limit.is_zero() {
+                return Err(BodyError::Refused(Status::RequestTimeout));
+            }
+            let read = self.transport.read(&mut self.input, IoTimeout::after(limit)).await;
+            self.waited += now().saturating_sub(begun);
+            match read {
+                Ok(count @ 1..) => self.received += count as u64,
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     return Err(BodyError::Refused(Status::RequestTimeout));
                 }
@@ -68,6 +82,13 @@ impl ConnectionBody {
             }
         }
     }
+}
+
+/// Time for the next bytes of a body of which `received` bytes have arrived after waits of `waited` in total. Otherwise
+/// a client could hold a server's slot by sending a byte from time to time.
+fn allowance(received: u64, waited: Duration, idle: Duration) -> Duration {
+    let due = Duration::from_millis(received.saturating_mul(1000) / MIN_RATE);
+    idle.min((idle + due).saturating_sub(waited))
 }
 
 impl RequestBody {
@@ -79,15 +100,16 @@ impl RequestBody {
         }
     }
 
-    /// Appends the next piece of the content to `out`, which is empty. It stays empty at the end.
+    /// Appends the next piece of the content to `out`, which is empty. It stays empty at the end. A client may pause for
+    /// the `idle` time, and must not fall behind [`MIN_RATE`] by more than that.
     pub(super) async fn next(
         &mut self,
         out: &mut Vec<u8>,
-        timeout: IoTimeout,
+        idle: Duration,
     ) -> Result<(), BodyError> {
         match self {
             Self::None => Ok(()),
-            Self::Connection(body) => body.next(out, timeout).await,
+            Self::Connection(body) => body.next(out, idle).await,
         }
     }
 
@@ -99,5 +121,23 @@ impl RequestBody {
             }
             Self::Connection(_) | Self::None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_rate_is_an_average() {
+        let seconds = Duration::from_secs;
+        let allowed = |received, waited| allowance(received, seconds(waited), seconds(60));
+        assert_eq!(
+            (allowed(0, 0), allowed(0, 20), allowed(0, 60)),
+            (seconds(60), seconds(40), seconds(0))
+        );
+        assert_eq!(allowed(10 * MIN_RATE, 50), seconds(20));
+        assert_eq!(allowed(1000 * MIN_RATE, 500), seconds(60), "at most the idle time");
+        assert_eq!(allowed(u64::MAX, 500), seconds(60));
     }
 }

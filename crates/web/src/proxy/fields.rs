@@ -1,5 +1,7 @@
 //! Fields that are not passed on.
 
+use phalanx_http::elements;
+
 /// Fields that concern one connection only (RFC 9110 §7.6.1), or that are written anew: the framing of content and the
 /// host.
 const OF_CONNECTION: [&str; 13] = [
@@ -56,11 +58,6 @@ pub(super) fn is_for_server(name: &str, named: &Named<'_>) -> bool {
 pub(super) fn is_for_client(name: &str, named: &Named<'_>) -> bool {
     let is = |other: &&str| name.eq_ignore_ascii_case(other);
     !OF_CONNECTION.iter().any(&is) && !OF_SERVER.iter().any(is) && !named.has(name)
-}
-
-/// The elements of a list.
-fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use phalanx_http::{Body, Method, Request, Status, Version};
+use phalanx_http::{Body, Method, Request, Status};
 use phalanx_tls::Wire;
 
 use crate::proxy::fields::{Named, is_for_server};
+use crate::proxy::protocols::Protocols;
 use crate::site::Site;
 use crate::upstream::{Group, Member};
 
@@ -22,11 +23,11 @@ pub(crate) struct Job {
     pub(super) body: Body,
     pub(super) head_only: bool,
     /// Sending the request twice has the effect of sending it once (RFC 9110 §9.2.2).
-    pub(super) is_idempotent: bool,
+    is_idempotent: bool,
     /// The client waits for 100 (Continue).
     pub(super) expects: bool,
-    /// The client proposes another protocol.
-    pub(super) upgrades: bool,
+    /// The protocols that the client proposes.
+    pub(super) protocols: Protocols,
 }
 
 /// The client of a request.
@@ -43,11 +44,6 @@ impl Origin {
         let own = || transport.stream().peer_addr().ok().map(|address| address.ip());
         let address = named.or_else(own);
         Self { address, is_tls: transport.is_tls() }
-    }
-
-    /// The client that a trusted proxy has named in a request, or else this one.
-    pub(crate) fn or(self, named: Option<IpAddr>) -> Self {
-        Self { address: named.or(self.address), ..self }
     }
 }
 
@@ -71,7 +67,7 @@ impl Job {
         let method = request.method.as_str();
         // A client must not see what servers and this one have added (RFC 9110 §9.3.8).
         if method == "TRACE" {
-            return Err(Status::MethodNotAllowed);
+            return Err(Status::NotImplemented);
         }
         let path = group.path(request.path).ok_or(Status::NotFound)?;
         if has_dots(path) {
@@ -83,20 +79,17 @@ impl Job {
         let query = request.query.map(|query| ["?", query].concat()).unwrap_or_default();
         let line = [method, " ", path, &query, " HTTP/1.1\r\n"].concat().into_bytes();
         let host = request.host.filter(|host| group.rule.preserve_host && !host.is_empty());
-        let upgrades = request.version == Version::Http11
-            && body == Body::None
-            && Named::of(request.fields()).has("upgrade")
-            && request.values("upgrade").next().is_some();
+        let protocols = Protocols::of(request, body);
         Ok(Box::new(Self {
             group: group.clone(),
             line,
             host: host.map(|host| host.as_bytes().to_vec()),
-            fields: fields(request, body, upgrades, origin),
+            fields: fields(request, body, protocols.value(), origin),
             body,
             head_only: request.method == Method::Head,
             is_idempotent: matches!(method, "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE"),
             expects: request.expect_continue,
-            upgrades,
+            protocols,
         }))
     }
 
@@ -113,7 +106,12 @@ impl Job {
 }
 
 /// The field lines of a request, without `Host`, and the empty line.
-fn fields(request: &Request<'_>, body: Body, upgrades: bool, origin: Origin) -> Vec<u8> {
+fn fields(
+    request: &Request<'_>,
+    body: Body,
+    protocols: Option<Vec<u8>>,
+    origin: Origin,
+) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     let mut line = |name: &str, parts: &[&[u8]]| {
         out.extend_from_slice(name.as_bytes());
@@ -148,7 +146,7 @@ fn fields(request: &Request<'_>, body: Body, upgrades: bool, origin: Origin) -> 
         forwarded += &format!(";host=\"{host}\"");
     }
     line("Forwarded", &[forwarded.as_bytes()]);
-    let received = if request.version == Version::Http2 { "2.0" } else { "1.1" };
+    let received = request.version.name().trim_start_matches("HTTP/");
     line("Via", &[received.as_bytes(), b" phalanx"]);
     match body {
         Body::Length(length) => line("Content-Length", &[length.to_string().as_bytes()]),
@@ -159,10 +157,9 @@ fn fields(request: &Request<'_>, body: Body, upgrades: bool, origin: Origin) -> 
         }
         Body::None => (),
     }
-    if upgrades {
+    if let Some(protocols) = protocols {
         line("Connection", &[b"upgrade"]);
-        let protocols: Vec<&[u8]> = request.values("upgrade").collect();
-        line("Upgrade", &[&protocols.join(&b", "[..])]);
+        line("Upgrade", &[&protocols]);
     }
     out.extend_from_slice(b"\r\n");
     out
@@ -223,13 +220,26 @@ mod tests {
     }
 
     #[test]
+    fn protocols_of_one_connection_are_not_proposed() {
+        let head = |upgrade: &str| {
+            let text =
+                format!("GET /api HTTP/1.1\nHost: a\nConnection: upgrade\nUpgrade: {upgrade}\n\n");
+            job(&text, false).unwrap()
+        };
+        let some = head("h2c, websocket,TLS/1.0, a/1");
+        assert!(some.ends_with("Connection: upgrade\nUpgrade: websocket, a/1\n\n"), "{some}");
+        let none = head("h2c, HTTP/2.0");
+        assert!(!none.contains("pgrade"), "{none}");
+    }
+
+    #[test]
     fn some_requests_are_refused() {
         for (line, status) in [
             ("GET /api/../a", Status::BadRequest),
             ("GET /api/%2E%2e/a", Status::BadRequest),
             ("GET /api/x%2f..%5Ca", Status::BadRequest),
             ("GET /api/.;v=1/a", Status::BadRequest),
-            ("TRACE /api", Status::MethodNotAllowed),
+            ("TRACE /api", Status::NotImplemented),
         ] {
             assert_eq!(job(&format!("{line} HTTP/1.1\nHost: a\n\n"), false), Err(status), "{line}");
         }

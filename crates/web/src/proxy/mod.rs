@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `job.rs` | which requests are passed on, and their heads |
 //! | `fields.rs` | fields that concern one connection only, or that a client must not choose |
+//! | `protocols.rs` | protocols that a client proposes in place of HTTP/1.1 |
 //! | `prepare.rs` | admission and access, as for other requests |
 //! | `body.rs` | the body of a request, as it arrives from the client |
 //! | `exchange.rs` | one request at a server: connect, repeat, fail |
@@ -31,6 +32,7 @@ mod exchange;
 mod fields;
 mod job;
 mod prepare;
+mod protocols;
 mod relay;
 mod tunnel;
 

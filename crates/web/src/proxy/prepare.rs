@@ -21,7 +21,7 @@ pub(crate) enum Prepared {
     Job(Box<Job>),
     /// The response is already written.
     Answered,
-    /// The last response is already sent. The body of the request was not read.
+    /// The last response is already written. The body of the request was not read.
     Last,
 }
 
@@ -54,7 +54,6 @@ pub(crate) fn prepare<'a>(
             out.send_if_full().await?;
             return Ok(Prepared::Answered);
         }
-        out.send().await?;
         Ok(Prepared::Last)
     })
 }

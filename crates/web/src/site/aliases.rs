@@ -10,8 +10,11 @@ pub(super) fn check(host: &HostConfig, note: &mut impl FnMut(String, String)) {
         let path = alias.path.trim_matches('/');
         let is_plain =
             alias.path.starts_with('/') && !path.is_empty() && !path.contains(['*', '%', '?', '#']);
-        if !is_plain || path::resolve(alias.path.as_bytes(), &mut Vec::new()).is_err() {
-            let expected = "expected a path such as \"/images\", without a pattern and names that begin with a dot";
+        let mut resolved = Vec::new();
+        let is_path = path::resolve(alias.path.as_bytes(), &mut resolved).is_ok();
+        // Requests have no empty segments and dots any more when they are compared.
+        if !is_plain || !is_path || resolved != path.as_bytes() {
+            let expected = "expected a path such as \"/images\", without a pattern, empty segments and names that begin with a dot";
             note(format!("alias[{n}].path"), format!("found {:?}, {expected}", alias.path));
         }
         if host.aliases[..n].iter().any(|other| other.path.trim_matches('/') == path) {

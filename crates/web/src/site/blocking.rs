@@ -8,6 +8,8 @@ use phalanx::blocking::BlockingStage;
 pub(crate) struct BlockingStages {
     /// Slow operations: reading directories.
     pub(crate) slow: BlockingStage<()>,
+    /// Resolves host names; separate so that an unreachable name server delays nothing else.
+    pub(crate) names: BlockingStage<()>,
     /// Compresses files; separate so that listings need not wait for it.
     pub(crate) compression: BlockingStage<()>,
     /// Verifies passwords.

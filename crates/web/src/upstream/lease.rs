@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::blocking::BlockingStage;
+use phalanx::net::IoTimeout;
 use phalanx::time::now;
 use phalanx_tls::{Wire, dial};
 
@@ -12,6 +13,7 @@ use crate::upstream::counters::{Failure, UpstreamCounters};
 use crate::upstream::group::{Group, Member};
 use crate::upstream::local::{Busy, Slot};
 use crate::upstream::pools::Pools;
+use crate::upstream::tried::Tried;
 
 /// Time for which a connection may be unused before a request that must not be sent twice. Servers keep unused
 /// connections for several seconds.
@@ -32,8 +34,8 @@ pub(crate) struct Search<'a> {
     pub(crate) counters: &'a UpstreamCounters,
     /// Threads that resolve host names.
     pub(crate) resolver: BlockingStage<()>,
-    /// The servers that could not be reached, by bits.
-    tried: u64,
+    /// The servers that could not be reached.
+    tried: Tried,
 }
 
 impl<'a> Search<'a> {
@@ -42,43 +44,50 @@ impl<'a> Search<'a> {
         counters: &'a UpstreamCounters,
         resolver: BlockingStage<()>,
     ) -> Self {
-        Self { pools, counters, resolver, tried: 0 }
+        Self { pools, counters, resolver, tried: Tried::default() }
     }
 
     /// Obtains a connection: an unused one, unless `is_fresh`. Nothing is sent yet, so each server is tried until one
-    /// accepts a connection. A request that must not be sent twice (`is_idempotent` is false) gets only a connection
-    /// that has just been used, since the server may be closing it otherwise.
+    /// accepts a connection. A request that cannot be sent twice (`may_repeat` is false) gets only a connection that
+    /// has just been used, since the server may be closing it otherwise. The time limit applies to all waits for a slot
+    /// together, and to all attempts to connect together: each attempt gets an equal part of the rest.
     ///
     /// # Errors
     /// Why there is none.
     pub(crate) async fn connect(
         &mut self,
         group: &Arc<Group>,
-        is_idempotent: bool,
+        may_repeat: bool,
         is_fresh: bool,
     ) -> Result<Lease, Failure> {
         let local = self.pools.local(group);
-        let max_idle = if is_idempotent { group.rule.keep_alive } else { MAX_UNSAFE_IDLE };
+        let max_idle = if may_repeat { group.rule.keep_alive } else { MAX_UNSAFE_IDLE };
+        let (mut to_wait, mut to_dial) = (group.rule.connect_timeout, group.rule.connect_timeout);
         loop {
-            let slot = local.take_slot(group, self.tried).await;
+            let begun = now();
+            let slot = local.take_slot(group, self.tried, to_wait).await;
             let slot = slot.map_err(|Busy| Failure::Busy)?;
+            to_wait = to_wait.saturating_sub(now().saturating_sub(begun));
             if !is_fresh && let Some(wire) = local.take_idle(slot.member, max_idle) {
                 return Ok(Lease { group: group.clone(), slot, wire, is_reused: true });
             }
             let member = &group.members[slot.member];
             let address = (&*member.upstream.host, member.upstream.port);
-            let (begun, limit) = (now(), group.rule.connect_timeout);
-            match dial(&self.resolver, address, None, limit).await {
+            let left = self.tried.left(group.members.len()).max(1);
+            let (begun, limit) = (now(), to_dial / u32::try_from(left).unwrap_or(u32::MAX));
+            // Requests that have arrived are completed during a shutdown.
+            match dial(&self.resolver, address, None, IoTimeout::after(limit)).await {
                 Ok((wire, _)) => {
                     self.counters.connection();
                     return Ok(Lease { group: group.clone(), slot, wire, is_reused: false });
                 }
                 Err(_) => {
                     self.failed(member);
-                    self.tried |= 1 << (slot.member % 64);
-                    let is_last = self.tried.count_ones() as usize >= group.members.len().min(64);
-                    if is_last {
-                        return Err(match now().saturating_sub(begun) >= limit {
+                    self.tried.add(slot.member);
+                    let elapsed = now().saturating_sub(begun);
+                    to_dial = to_dial.saturating_sub(elapsed);
+                    if self.tried.left(group.members.len()) == 0 {
+                        return Err(match elapsed >= limit {
                             true => Failure::ConnectTimeout,
                             false => Failure::Connect,
                         });

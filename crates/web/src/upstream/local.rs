@@ -10,6 +10,7 @@ use phalanx_tls::Wire;
 
 use crate::upstream::group::Group;
 use crate::upstream::queue::Queue;
+use crate::upstream::tried::Tried;
 
 /// A processor's share of a group.
 pub(crate) struct Local {
@@ -48,15 +49,16 @@ impl Local {
         std::ptr::eq(self.group.as_ptr(), Arc::as_ptr(group))
     }
 
-    /// Takes a slot of the server with the fewest requests; of those in `tried` only if all others are full. Waits if
-    /// all are full.
+    /// Takes a slot of the server with the fewest requests, of those that are not in `tried`. Waits for at most `limit`
+    /// if they are full.
     ///
     /// # Errors
     /// If too many wait, or for too long.
     pub(super) async fn take_slot(
         self: &Rc<Self>,
         group: &Group,
-        tried: u64,
+        tried: Tried,
+        limit: Duration,
     ) -> Result<Slot, Busy> {
         if let Some(member) = self.choose(group, tried) {
             let slots = &self.members[member];
@@ -66,30 +68,30 @@ impl Local {
         if self.queue.len() >= group.max_queue {
             return Err(Busy);
         }
-        let waiting = self.queue.wait(|member| self.release(member));
-        match timeout(group.rule.connect_timeout, waiting).await {
+        let waiting = self.queue.wait(tried, |member| self.release(member));
+        match timeout(limit, waiting).await {
             Ok(member) => Ok(Slot { local: self.clone(), member }),
             Err(_) => Err(Busy),
         }
     }
 
-    /// The server for the next request; `None` if all are full. If none is in good health, all are candidates: a
-    /// request that fails is no worse than one that is not sent.
-    fn choose(&self, group: &Group, tried: u64) -> Option<usize> {
+    /// The server for the next request; `None` if all candidates are full. If none is in good health, all are
+    /// candidates: a request that fails is no worse than one that is not sent.
+    fn choose(&self, group: &Group, tried: Tried) -> Option<usize> {
         let (count, begin, now) = (self.members.len(), self.turn.get(), now());
+        let is_good = |member: usize| group.members[member].health.is_good(now);
+        let any_good = (0..count).any(|member| !tried.has(member) && is_good(member));
+        let in_use = |member: usize| self.members[member].in_use.get();
         let best = (0..count)
             .map(|n| (begin + n) % count)
-            .filter(|member| self.members[*member].in_use.get() < group.max_requests);
-        let best = best.min_by_key(|member| {
-            let is_tried = tried >> (member % 64) & 1 == 1;
-            let is_good = group.members[*member].health.is_good(now);
-            (is_tried, !is_good, self.members[*member].in_use.get())
-        })?;
+            .filter(|member| !tried.has(*member) && (is_good(*member) || !any_good))
+            .filter(|member| in_use(*member) < group.max_requests)
+            .min_by_key(|member| in_use(*member))?;
         self.turn.set(best + 1);
         Some(best)
     }
 
-    /// Frees a slot, or gives it to the first request that waits.
+    /// Frees a slot, or gives it to the first request that waits and has not tried this server.
     fn release(&self, member: usize) {
         if !self.queue.grant(member) {
             let slots = &self.members[member];
@@ -97,11 +99,13 @@ impl Local {
         }
     }
 
-    /// Takes the connection that was used last, if any is unused for less than `limit`.
+    /// Takes the connection that was used last, if any is unused for less than `limit`. Closes those on which something
+    /// has arrived: the server has closed them, or has sent what would be taken for the response to the next request.
     pub(super) fn take_idle(&self, member: usize, limit: Duration) -> Option<Wire> {
         let mut idle = self.members[member].idle.borrow_mut();
         // All below the last one are older.
-        idle.pop_if(|(_, since)| now().saturating_sub(*since) < limit).map(|(wire, _)| wire)
+        let next = || idle.pop_if(|(_, since)| now().saturating_sub(*since) < limit);
+        std::iter::from_fn(next).map(|(wire, _)| wire).find(Wire::is_quiet)
     }
 
     /// Keeps a connection for a later request.

@@ -9,6 +9,7 @@
 //! | `health.rs` | servers that fail repeatedly get no requests for a while |
 //! | `local.rs` | a processor's slots, unused connections and waiting requests |
 //! | `queue.rs` | requests that wait for a slot, in order |
+//! | `tried.rs` | the servers that a request could not reach |
 //! | `lease.rs` | a connection that one request uses |
 //! | `pools.rs` | the groups that a processor has connections to, and the end of unused connections |
 //! | `counters.rs` | metrics |
@@ -25,9 +26,9 @@ mod lease;
 mod local;
 mod pools;
 mod queue;
+mod tried;
 
 pub(crate) use counters::{Failure, UpstreamCounters};
-pub(crate) use group::Member;
-pub(crate) use group::{Group, is_prefix};
+pub(crate) use group::{Group, Member, is_prefix};
 pub(crate) use lease::{Lease, Search};
 pub(crate) use pools::{NamedPools, Pools};

@@ -8,9 +8,13 @@ use std::rc::Rc;
 
 use phalanx::sync::Notify;
 
+use crate::upstream::tried::Tried;
+
 /// One waiting request.
 #[derive(Default)]
 struct Waiter {
+    /// Servers whose slots are of no use to it.
+    tried: Tried,
     /// The server whose slot it was given.
     granted: Cell<Option<usize>>,
     changed: Notify,
@@ -25,17 +29,20 @@ impl Queue {
         self.0.borrow().len()
     }
 
-    /// Gives the slot of a server to the first request. Returns false if none waits.
+    /// Gives the slot of a server to the first request that has not tried it. Returns false if none waits.
     pub(super) fn grant(&self, member: usize) -> bool {
-        let Some(first) = self.0.borrow_mut().pop_front() else { return false };
+        let mut waiting = self.0.borrow_mut();
+        let first = waiting.iter().position(|waiter| !waiter.tried.has(member));
+        let Some(first) = first.and_then(|first| waiting.remove(first)) else { return false };
         first.granted.set(Some(member));
         first.changed.notify();
         true
     }
 
-    /// Waits for a slot. If the future is dropped, a slot that it has been given is passed to `release`.
-    pub(super) async fn wait(&self, release: impl Fn(usize)) -> usize {
-        let waiter = Rc::new(Waiter::default());
+    /// Waits for a slot of a server that is not in `tried`. If the future is dropped, a slot that it has been given is
+    /// passed to `release`.
+    pub(super) async fn wait(&self, tried: Tried, release: impl Fn(usize)) -> usize {
+        let waiter = Rc::new(Waiter { tried, ..Waiter::default() });
         self.0.borrow_mut().push_back(waiter.clone());
         let waiting = Waiting { queue: self, waiter, release };
         loop {

@@ -109,6 +109,11 @@ fn errors_name_their_position() {
         ("[[host.alias]]\npath = 'a'\nroot = 'b'", "2:8: host.alias[0].path: ", "\"/images\""),
         ("[[host.alias]]\npath = '/.a'\nroot = 'b'", "2:8: host.alias[0].path: ", "a dot"),
         (
+            "[[host.alias]]\npath = '/a//b'\nroot = 'b'",
+            "2:8: host.alias[0].path: ",
+            "empty segments",
+        ),
+        (
             "[host]\nalias = [{ path = '/a', root = 'b' }, { path = '/a/', root = 'c' }]",
             "2:",
             "\"/a/\" is listed twice",

@@ -44,7 +44,7 @@ fn sum(snapshot: &Value, stage: &str, figure: &str) -> u64 {
         .sum()
 }
 
-pub(crate) const STAGES: [&str; 13] = [
+pub(crate) const STAGES: [&str; 14] = [
     "network",
     "refusals",
     "streams",
@@ -55,6 +55,7 @@ pub(crate) const STAGES: [&str; 13] = [
     "aggregator",
     "disk",
     "slow",
+    "names",
     "compression",
     "passwords",
     "admin",

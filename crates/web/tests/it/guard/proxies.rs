@@ -87,11 +87,17 @@ fn a_client_that_is_not_trusted_names_nobody() {
 
 /// Sends a PROXY header and a request; returns the response.
 fn proxied(server: &Server, header: &[u8]) -> String {
+    proxied_with(server, header, "")
+}
+
+/// The same with additional fields of the request.
+fn proxied_with(server: &Server, header: &[u8], fields: &str) -> String {
     let mut stream = connect(server);
     // In two parts, so that the server has to wait.
     let (start, end) = header.split_at(header.len() / 2);
     stream.write_all(start).unwrap();
-    let end = [end, request("Connection: close\r\n").as_bytes()].concat();
+    let fields = format!("{fields}Connection: close\r\n");
+    let end = [end, request(&fields).as_bytes()].concat();
     // The server may have closed the connection.
     let _ = stream.write_all(&end);
     rest(&mut stream)
@@ -123,11 +129,17 @@ fn load_balancers_name_the_client_of_a_connection() {
             // The load balancer itself, to see whether the server is alive.
             assert!(proxied(server, &version2(0x20, [0; 4])).ends_with("small"));
             assert_eq!(logged(home, 3), ["127.0.0.1", "198.51.100.1", "198.51.100.1"]);
+            // A header without an address may come from anyone, whose fields count for nothing.
+            for header in [&version2(0x20, [0; 4])[..], b"PROXY UNKNOWN\r\n"] {
+                let answer = proxied_with(server, header, "X-Forwarded-For: 198.51.100.9\r\n");
+                assert!(answer.ends_with("small"), "{answer}");
+            }
+            assert_eq!(logged(home, 5)[..3], ["127.0.0.1"; 3]);
             // Refused: by address; without a header; with a malformed one.
             assert_eq!(proxied(server, &version2(0x21, [192, 0, 2, 1])), "");
             assert_eq!(proxied(server, b""), "");
             assert_eq!(proxied(server, b"PROXY TCP4 1.2.3.4.5 1.2.3.4 1 2\r\n"), "");
-            assert_eq!(logged(home, 3).len(), 3);
+            assert_eq!(logged(home, 5).len(), 5);
         },
     );
 }

@@ -1,7 +1,7 @@
 //! A server behind the proxy whose connections a test drives by hand.
 
 use std::io::Write;
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
@@ -68,6 +68,12 @@ impl Drop for Backend {
     }
 }
 
+/// An address at which no server listens, and no other test will start one.
+pub(super) fn down() -> SocketAddr {
+    let listener = TcpListener::bind((tcp::own_address(), 0)).unwrap();
+    listener.local_addr().unwrap()
+}
+
 /// The proxy's connection to a backend.
 pub(super) struct Peer {
     pub(super) stream: TcpStream,
@@ -128,5 +134,7 @@ pub(super) fn passing(address: SocketAddr, change: impl Fn(&mut Proxy)) -> Confi
     change(&mut proxy);
     let mut config = Config::of(".");
     config.hosts[0].proxies = vec![proxy];
+    // Each worker has connections and bounds of its own.
+    config.runtime.workers = 1;
     config
 }

@@ -1,7 +1,9 @@
 //! Bodies of requests.
 
 use std::io::Write;
+use std::net::Shutdown;
 use std::thread;
+use std::time::Duration;
 
 use phalanx_testkit::http::Client;
 
@@ -165,6 +167,36 @@ fn wrong_bodies_are_refused() {
                 assert!(text.starts_with(&format!("HTTP/1.1 {status} ")), "{body:?}: {text}");
                 assert!(text.contains("Connection: close\r\n"), "{body:?}: {text}");
             }
+        },
+    );
+}
+
+/// A client must not hold a server's slot by sending a byte from time to time.
+#[test]
+fn a_body_that_trickles_is_408() {
+    let backend = || Backend::new(|mut peer, _| peer.drain());
+    with(
+        backend,
+        |proxy| proxy.idle_timeout = Duration::from_millis(500),
+        |server, _| {
+            let mut client = connect(server);
+            let head = "POST /api HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n";
+            client.write_all(head.as_bytes()).unwrap();
+            let mut sender = client.try_clone().unwrap();
+            // Ends when the server has closed the connection.
+            let sending = thread::spawn(move || {
+                while sender.write_all(b"x").is_ok() {
+                    thread::sleep(Duration::from_millis(20));
+                }
+            });
+            let text = rest(&mut client);
+            assert!(
+                text.starts_with("HTTP/1.1 408 ") && text.contains("Connection: close"),
+                "{text}"
+            );
+            // The server may have reset the connection.
+            let _ = client.shutdown(Shutdown::Both);
+            sending.join().unwrap();
         },
     );
 }

@@ -1,14 +1,13 @@
 //! Servers that fail.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use phalanx_testkit::http::Client;
-use phalanx_testkit::tcp;
 
 use crate::common::{all, connect, get, on_each_driver, rest};
-use crate::proxy::backend::{Backend, passing};
+use crate::proxy::backend::{Backend, down, passing};
 use crate::proxy::with;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
@@ -16,7 +15,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
 #[test]
 fn a_server_that_is_down_is_502() {
     on_each_driver(
-        |_| passing(tcp::listener().1, |_| ()),
+        |_| passing(down(), |_| ()),
         |server, _| {
             let mut client = Client::connect(server.address);
             for _ in 0..5 {
@@ -95,23 +94,47 @@ fn requests_that_may_be_repeated_are() {
 /// Another server gets the requests that one cannot take.
 #[test]
 fn another_server_takes_over() {
-    let count = AtomicUsize::new(0);
     let backend = || {
-        count.store(0, Ordering::Relaxed);
         Backend::new(|mut peer, _| {
             while peer.head().is_some() {
                 peer.say(OK);
             }
         })
     };
-    let down = |proxy: &mut phalanx_web::Proxy| {
-        let (_, address) = tcp::listener();
-        proxy.to.insert(0, format!("http://{address}").parse().unwrap());
+    let change = |proxy: &mut phalanx_web::Proxy| {
+        proxy.to.insert(0, format!("http://{}", down()).parse().unwrap());
     };
-    with(backend, down, |server, _| {
+    with(backend, change, |server, _| {
         let mut client = Client::connect(server.address);
         for _ in 0..20 {
             assert_eq!(client.get("/api").status, 200);
         }
     });
+}
+
+/// A request whose body cannot be sent again uses no connection that the server may be closing.
+#[test]
+fn a_body_gets_a_fresh_connection() {
+    let backend = || {
+        Backend::new(|mut peer, _| {
+            while let Some(head) = peer.head() {
+                let length = if head.starts_with("PUT ") { 2 } else { 0 };
+                peer.body(length);
+                peer.say(OK);
+            }
+        })
+    };
+    with(
+        backend,
+        |_| (),
+        |server, backend| {
+            let mut client = Client::connect(server.address);
+            assert_eq!(client.get("/api").text(), "hi");
+            // For longer than such a connection may be unused.
+            thread::sleep(Duration::from_millis(1800));
+            client.send("PUT /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\nab");
+            assert_eq!(client.response().text(), "hi");
+            assert_eq!(backend.accepted(), 2);
+        },
+    );
 }

@@ -1,5 +1,11 @@
 //! Servers that close at every point, or send what is no response.
 
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+
+use phalanx_testkit::TIMEOUT;
+use phalanx_testkit::http::Client;
+
 use crate::common::{all, get};
 use crate::proxy::backend::Backend;
 use crate::proxy::with;
@@ -107,6 +113,47 @@ fn a_response_too_many_is_dropped() {
                 let text = get(server, "/api");
                 assert!(text.ends_with(&format!("\r\n\r\n{number}")), "{number}: {text}");
             }
+        },
+    );
+}
+
+/// Nor does one that arrives while the connection is unused, nor the body of a response without one.
+#[test]
+fn a_late_response_is_dropped() {
+    let parts = Mutex::new(None);
+    let backend = || {
+        let ((allow, allowed), (report, reports)) = (channel::<()>(), channel());
+        *parts.lock().unwrap() = Some((allow, reports));
+        let allowed = Mutex::new(allowed);
+        Backend::new(move |mut peer, number| {
+            let Some(head) = peer.head() else { return };
+            let response = format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{number}");
+            let whole = if head.starts_with("HEAD ") { response.len() - 1 } else { response.len() };
+            peer.say(&response[..whole]);
+            if allowed.lock().unwrap().recv_timeout(TIMEOUT).is_err() {
+                return;
+            }
+            peer.say(if number % 2 == 0 { &response[..] } else { "x" });
+            report.send(()).unwrap();
+            // The proxy closes the connection.
+            peer.drain();
+        })
+    };
+    with(
+        backend,
+        |_| (),
+        |server, backend| {
+            let (allow, reports) = parts.lock().unwrap().take().unwrap();
+            let mut client = Client::connect(server.address);
+            for number in 0..4 {
+                match number % 2 {
+                    0 => assert_eq!(client.get("/api").text(), number.to_string()),
+                    _ => assert_eq!(client.head_with("/api", "").status, 200),
+                }
+                allow.send(()).unwrap();
+                reports.recv_timeout(TIMEOUT).unwrap();
+            }
+            assert_eq!(backend.accepted(), 4);
         },
     );
 }

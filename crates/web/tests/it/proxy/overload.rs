@@ -5,9 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::http::Client;
+use phalanx_web::Proxy;
 
-use crate::proxy::backend::Backend;
+use crate::common::Server;
+use crate::proxy::backend::{Backend, down};
 use crate::proxy::with;
 
 /// A server that reports requests, and responds when it is told to.
@@ -27,17 +30,19 @@ fn waiting() -> (Backend, Receiver<String>, Sender<()>) {
     (backend, reports, allow)
 }
 
-#[test]
-fn requests_wait_and_are_refused() {
+/// Sends one request that runs, one that waits and one that is refused, to servers that `change` may add. Calls
+/// `meanwhile` before the first two get their responses. They take this number of connections to the server.
+fn three_requests(change: impl Fn(&mut Proxy), meanwhile: impl Fn(&Server), connections: usize) {
     let parts = Mutex::new(None);
     let backend = || {
         let (backend, reports, allow) = waiting();
         *parts.lock().unwrap() = Some((reports, allow));
         backend
     };
-    let change = |proxy: &mut phalanx_web::Proxy| {
+    let change = |proxy: &mut Proxy| {
         (proxy.max_requests, proxy.max_queue) = (1, 1);
         proxy.connect_timeout = Duration::from_secs(60);
+        change(proxy);
     };
     with(backend, change, |server, backend| {
         let (reports, allow) = parts.lock().unwrap().take().unwrap();
@@ -47,20 +52,42 @@ fn requests_wait_and_are_refused() {
             client
         };
         let mut first = ask();
-        assert!(reports.recv().unwrap().starts_with("GET /api "));
+        assert!(reports.recv_timeout(TIMEOUT).unwrap().starts_with("GET /api "));
         // Of two others, one waits and one is refused.
         let (ended, ends) = channel();
         let others = [ended.clone(), ended].map(|ended| {
             let mut client = ask();
             thread::spawn(move || ended.send(client.response()).unwrap())
         });
-        let refused = ends.recv().unwrap();
+        let refused = ends.recv_timeout(TIMEOUT).unwrap();
         assert_eq!((refused.status, refused.field("Retry-After")), (503, Some("1")));
+        meanwhile(server);
         let _ = (allow.send(()), allow.send(()));
         assert_eq!(first.response().text(), "hi");
-        assert_eq!(ends.recv().unwrap().text(), "hi");
-        assert_eq!(backend.accepted(), 1, "the one that waited uses the same connection");
+        assert_eq!(ends.recv_timeout(TIMEOUT).unwrap().text(), "hi");
+        assert_eq!(backend.accepted(), connections);
         drop(allow);
         others.into_iter().for_each(|thread| thread.join().unwrap());
     });
+}
+
+#[test]
+fn requests_wait_and_are_refused() {
+    // The one that waited uses the same connection.
+    three_requests(|_| (), |_| (), 1);
+}
+
+/// A server that is down takes no request that waits for another one.
+#[test]
+fn requests_wait_beside_a_server_that_is_down() {
+    let change = |proxy: &mut Proxy| {
+        proxy.to.insert(0, format!("http://{}", down()).parse().unwrap());
+    };
+    three_requests(change, |_| (), 1);
+}
+
+/// Also one that waits for a connection.
+#[test]
+fn requests_in_progress_are_completed_during_a_shutdown() {
+    three_requests(|_| (), |server| server.control.drain(), 2);
 }

@@ -1,0 +1,39 @@
+//! Protocols that a client proposes in place of HTTP/1.1 (RFC 9110 §7.8).
+
+use phalanx_http::{Body, Request, Version, elements};
+
+use crate::proxy::fields::Named;
+
+/// Protocols that concern one connection only: a server that changed to them would speak to this proxy, not to the
+/// client, or would escape its checks of requests.
+const OF_CONNECTION: [&[u8]; 4] = [b"h2", b"h2c", b"http", b"tls"];
+
+/// The proposed protocols that a server may change to.
+pub(super) struct Protocols(Vec<Vec<u8>>);
+
+impl Protocols {
+    /// Those of a request with this body.
+    pub(super) fn of(request: &Request<'_>, body: Body) -> Self {
+        let may_change = request.version == Version::Http11
+            && body == Body::None
+            && Named::of(request.fields()).has("upgrade");
+        let proposed = request.values("upgrade").flat_map(elements).filter(|protocol| {
+            let name = protocol.split(|byte| *byte == b'/').next().unwrap_or_default();
+            may_change && !OF_CONNECTION.iter().any(|own| own.eq_ignore_ascii_case(name))
+        });
+        Self(proposed.map(<[u8]>::to_vec).collect())
+    }
+
+    /// The value of `Upgrade` for a server; `None` if there is nothing to propose.
+    pub(super) fn value(&self) -> Option<Vec<u8>> {
+        (!self.0.is_empty()).then(|| self.0.join(&b", "[..]))
+    }
+
+    /// Whether a server may change to the protocols in its `fields`.
+    pub(super) fn allow<'a>(&self, fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
+        let values = fields.filter(|(name, _)| name.eq_ignore_ascii_case("upgrade"));
+        let mut chosen = values.flat_map(|(_, value)| elements(value)).peekable();
+        let is_proposed = |protocol: &[u8]| self.0.iter().any(|p| p.eq_ignore_ascii_case(protocol));
+        chosen.peek().is_some() && chosen.all(is_proposed)
+    }
+}
