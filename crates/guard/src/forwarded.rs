@@ -26,6 +26,14 @@ impl ForwardedField {
             Self::Forwarded => "Forwarded",
         }
     }
+
+    /// The name of the field with the scheme of the client's request.
+    pub fn scheme_name(self) -> &'static str {
+        match self {
+            Self::XForwardedFor => "X-Forwarded-Proto",
+            Self::Forwarded => "Forwarded",
+        }
+    }
 }
 
 /// The proxies that are trusted to name their clients.
@@ -82,10 +90,25 @@ impl TrustedProxies {
         client
     }
 
+    /// Whether the client of a request with these lines of [`scheme_name`](ForwardedField::scheme_name) has used TLS, as
+    /// the last proxy says; `None` if it does not say so.
+    pub fn is_tls<'a>(&self, mut lines: impl DoubleEndedIterator<Item = &'a [u8]>) -> Option<bool> {
+        let last = take_last(&mut lines.next_back()?, b',')?;
+        let scheme = match self.field {
+            ForwardedField::XForwardedFor => last,
+            ForwardedField::Forwarded => parameter(last, b"proto")?,
+        };
+        match scheme {
+            b"http" => Some(false),
+            b"https" => Some(true),
+            _ => None,
+        }
+    }
+
     fn address(&self, entry: &[u8]) -> Option<IpAddr> {
         match self.field {
             ForwardedField::XForwardedFor => address(entry),
-            ForwardedField::Forwarded => parameter(entry),
+            ForwardedField::Forwarded => address(parameter(entry, b"for")?),
         }
     }
 }
@@ -112,8 +135,8 @@ fn take_last<'a>(list: &mut &'a [u8], separator: u8) -> Option<&'a [u8]> {
     Some(before.trim_ascii())
 }
 
-/// The address in the parameter `for` of an element of `Forwarded`.
-fn parameter(mut element: &[u8]) -> Option<IpAddr> {
+/// The value of a parameter of an element of `Forwarded`.
+fn parameter<'a>(mut element: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
     let mut found = None;
     while let Some(pair) = take_last(&mut element, b';') {
         if pair.is_empty() {
@@ -121,7 +144,7 @@ fn parameter(mut element: &[u8]) -> Option<IpAddr> {
         }
         let at = pair.iter().position(|byte| *byte == b'=')?;
         let (name, value) = (&pair[..at], &pair[at + 1..]);
-        if name.trim_ascii().eq_ignore_ascii_case(b"for") {
+        if name.trim_ascii().eq_ignore_ascii_case(wanted) {
             if found.is_some() {
                 return None;
             }
@@ -130,7 +153,7 @@ fn parameter(mut element: &[u8]) -> Option<IpAddr> {
             found = Some(quoted.unwrap_or(Some(value))?);
         }
     }
-    address(found?)
+    found
 }
 
 /// An address, with or without a port; an IPv6 address may have brackets.
@@ -196,6 +219,28 @@ mod tests {
             (&["1.2.3.4"], "10.0.0.1"),
         ] {
             assert_eq!(client(ForwardedField::Forwarded, lines), wanted, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_scheme() {
+        use ForwardedField::{Forwarded, XForwardedFor};
+        for (field, lines, wanted) in [
+            (XForwardedFor, &["https"][..], Some(true)),
+            (XForwardedFor, &["http, https", "https, http"], Some(false)),
+            (XForwardedFor, &["https, "], None),
+            (XForwardedFor, &["HTTPS"], None),
+            (XForwardedFor, &[], None),
+            (
+                Forwarded,
+                &["proto=http", "for=1.2.3.4;proto=http, for=1.2.3.4;proto=\"https\""],
+                Some(true),
+            ),
+            (Forwarded, &["proto=https, for=1.2.3.4"], None),
+            (Forwarded, &["proto=https;proto=http"], None),
+        ] {
+            let found = proxies(field).is_tls(lines.iter().map(|line| line.as_bytes()));
+            assert_eq!(found, wanted, "{field:?} {lines:?}");
         }
     }
 

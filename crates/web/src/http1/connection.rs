@@ -23,7 +23,7 @@ use crate::respond::respond;
 use crate::respond::writer::ResponseWriter;
 use crate::site::{CurrentSite, Site};
 use crate::socket::answered::Answered;
-use crate::socket::peer::{Peer, named};
+use crate::socket::peer::{Peer, named, named_tls};
 use crate::stages::Stages;
 
 /// A client's HTTP/1.1 connection.
@@ -193,7 +193,11 @@ impl Connection {
                 RequestContext { site, entry, open: open.as_ref(), named, https: *https },
                 group,
                 (&request, reply),
-                Origin::of(transport, named.or(pools.as_ref().and_then(|pools| pools.named))),
+                Origin::of(
+                    transport,
+                    named.or(pools.as_ref().and_then(|pools| pools.named)),
+                    named_tls(proxy.as_deref(), &request, site),
+                ),
             );
             let prepared = prepared.await;
             return Box::pin(self.prepared(prepared, reply, has_body)).await;

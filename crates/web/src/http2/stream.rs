@@ -25,7 +25,7 @@ use crate::site::{CurrentSite, Site};
 use crate::socket::answered::Answered;
 use crate::socket::buffers;
 use crate::socket::gauge_guard::GaugeGuard;
-use crate::socket::peer::{Peer, named};
+use crate::socket::peer::{Peer, named, named_tls};
 use crate::stages::Stages;
 use crate::upstream::Group;
 
@@ -203,8 +203,10 @@ async fn proxied(
     }
     let begun = (&mut out, &mut *permit, path);
     let request = (request, reply);
-    let (pools, transport) = (shared.peer.pools.as_ref()?, shared.transport.upgrade()?);
-    let origin = Origin::of(&transport, context.named.or(pools.named));
+    let (peer, transport) = (&shared.peer, shared.transport.upgrade()?);
+    let pools = peer.pools.as_ref()?;
+    let is_tls = named_tls(peer.proxy.as_deref(), request.0, site);
+    let origin = Origin::of(&transport, context.named.or(pools.named), is_tls);
     drop(transport);
     let job = match prepare(begun, shared.stages, context, group, request, origin).await {
         Ok(Prepared::Job(job)) => job,

@@ -38,12 +38,12 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// The client of a connection, which a proxy may have named.
-    pub(crate) fn of(transport: &Wire, named: Option<IpAddr>) -> Self {
+    /// The client of a connection. A proxy may have named its address, and said whether it uses TLS.
+    pub(crate) fn of(transport: &Wire, named: Option<IpAddr>, is_tls: Option<bool>) -> Self {
         // The call fails if the client has disconnected, and for a Unix socket.
         let own = || transport.stream().peer_addr().ok().map(|address| address.ip());
         let address = named.or_else(own);
-        Self { address, is_tls: transport.is_tls() }
+        Self { address, is_tls: is_tls.unwrap_or_else(|| transport.is_tls()) }
     }
 }
 

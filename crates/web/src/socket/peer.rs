@@ -58,6 +58,16 @@ pub(crate) fn named(proxy: Option<&IpAddr>, request: &Request<'_>, site: &Site) 
     Some(proxies.client(*proxy, request.values(proxies.field.name())))
 }
 
+/// Whether the client has used TLS to reach the trusted `proxy`; `None` if that does not say so.
+pub(crate) fn named_tls(
+    proxy: Option<&IpAddr>,
+    request: &Request<'_>,
+    site: &Site,
+) -> Option<bool> {
+    let proxies = proxy.and(site.proxies.as_ref())?;
+    proxies.is_tls(request.values(proxies.field.scheme_name()))
+}
+
 impl Peer {
     /// Registers a new connection from `address`, or one that another processor has admitted and served. The connections
     /// of a trusted proxy are not limited, since they are those of many clients.

@@ -1,9 +1,11 @@
 //! Heads of requests and responses, and connections that are used again.
 
+use std::sync::Mutex;
+
 use phalanx_testkit::http::Client;
 
-use crate::common::{all, get};
-use crate::proxy::backend::Backend;
+use crate::common::{all, get, on_each_driver};
+use crate::proxy::backend::{Backend, passing};
 use crate::proxy::with;
 
 #[test]
@@ -154,4 +156,32 @@ fn the_prefix_and_the_host_may_be_replaced() {
             assert!(get(server, path).starts_with("HTTP/1.1 400 "), "{path}");
         }
     });
+}
+
+/// Behind a proxy that terminates TLS.
+#[test]
+fn a_trusted_proxy_names_the_scheme() {
+    for trusted in ["127.0.0.0/8", "10.0.0.0/8"] {
+        let running = Mutex::new(None);
+        let start = |_: &std::path::Path| {
+            let scheme = if trusted == "127.0.0.0/8" { "https" } else { "http" };
+            let backend = Backend::new(move |mut peer, _| {
+                while let Some(head) = peer.head() {
+                    assert!(head.contains(&format!("X-Forwarded-Proto: {scheme}\r\n")), "{head}");
+                    assert!(head.contains(&format!(";proto={scheme};")), "{head}");
+                    peer.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                }
+            });
+            let mut config = passing(backend.address, |_| ());
+            config.real_ip_from = vec![trusted.parse().unwrap()];
+            *running.lock().unwrap() = Some(backend);
+            config
+        };
+        on_each_driver(start, |server, _| {
+            let _backend = running.lock().unwrap().take().expect("it was started");
+            let mut client = Client::connect(server.address);
+            let lines = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http, https\r\n";
+            assert_eq!(client.get_with("/api", lines).status, 200);
+        });
+    }
 }
