@@ -173,11 +173,11 @@ impl Number {
 /// Arithmetic. Products and quotients are rounded towards zero to 18 digits after the point.
 impl Number {
     pub(crate) fn plus(self, other: Number) -> Option<Number> {
-        bounded(self.0 + other.0)
+        bounded(self.0.checked_add(other.0)?)
     }
 
     pub(crate) fn minus(self, other: Number) -> Option<Number> {
-        bounded(self.0 - other.0)
+        bounded(self.0.checked_sub(other.0)?)
     }
 
     pub(crate) fn times(self, other: Number) -> Option<Number> {
@@ -305,6 +305,9 @@ mod tests {
             }
         }
         assert_eq!(shown(of(most).plus(of("0.000000000000000001"))), None);
+        // The sum and the difference exceed 128 bits.
+        let least = of("0").minus(of(most)).unwrap();
+        assert_eq!((of(most).plus(of(most)), least.minus(of(most))), (None, None));
         assert_eq!(shown(of("-0.3").minus(of("0.4"))).as_deref(), Some("-0.7"));
     }
 

@@ -192,7 +192,7 @@ impl Parser {
             self.take();
         }
         if self.take_word("BETWEEN") {
-            return self.between(left, negated);
+            return self.between((left, column), negated);
         }
         let name = match left {
             Operand::Attribute(name) => name,
@@ -207,8 +207,12 @@ impl Parser {
         Ok(Expr::Test(Predicate { name, test }))
     }
 
-    /// `left BETWEEN low AND high`.
-    fn between(&mut self, left: Operand, negated: bool) -> Result<Expr, FilterError> {
+    /// `left BETWEEN low AND high`, where `left` began at `begin`.
+    fn between(
+        &mut self,
+        (left, begin): (Operand, usize),
+        negated: bool,
+    ) -> Result<Expr, FilterError> {
         let at = self.column();
         let low = self.sum()?;
         self.word("AND", "AND")?;
@@ -238,8 +242,8 @@ impl Parser {
             true => (Operator::Less, Operator::Greater),
         };
         self.deeper(at, |_| {
-            let above = compared((left.clone(), at), above, (low, at))?;
-            let below = compared((left, at), below, (high, column))?;
+            let above = compared((left.clone(), begin), above, (low, at))?;
+            let below = compared((left, begin), below, (high, column))?;
             Ok(Expr::join(!negated, vec![above, below]))
         })
     }

@@ -168,6 +168,16 @@ fn errors_name_their_column() {
         ("a = 0.1234567890123456789", 5, "more than 18 digits after the point; round it"),
         ("a < TRUE", 5, "TRUE and FALSE have no order; use = or <>"),
         ("a BETWEEN 1 AND 'x'", 17, "expected a bound of the same type as the first, found 'x'"),
+        (
+            "5 BETWEEN 1 AND 9",
+            1,
+            "both sides are constants; an attribute is in no quotes, or in double quotes",
+        ),
+        (
+            "'x' BETWEEN a + 1 AND 9",
+            1,
+            "arithmetic yields a number, so compare it with a number or an attribute",
+        ),
         ("a NOT = 1", 7, "expected BETWEEN, IN, LIKE or CONTAINS, found `=`"),
         ("a IN 1", 6, "expected `(`, found `1`"),
         ("a IN (1 2)", 9, "expected `,` or `)`, found `2`"),
