@@ -56,6 +56,9 @@ pub(crate) struct Session {
 /// Maximum length of INFO, which comes before the server's own bound is known.
 const FIRST: Bounds = Bounds { line: 256 * 1024, payload: 0 };
 
+/// Maximum size of a message, in bytes, whatever the server allows: that of NATS itself.
+const MAX_PAYLOAD: usize = 64 << 20;
+
 /// Connects to a server.
 ///
 /// # Errors
@@ -69,7 +72,7 @@ pub(crate) async fn login(
     let host = (&*server.host, server.port);
     let (wire, _) = dial(resolver, host, None, IoTimeout::after(limit).until_shutdown()).await?;
     let mut stage = Stage { wire, input: Vec::new(), begun, limit };
-    let info: Info = loop {
+    let mut info: Info = loop {
         let info = stage.next(FIRST, |frame| match frame {
             Frame::Info(json) => Ok(Some(serde_json::from_str(json))),
             Frame::Error(what) => Err(what.to_owned()),
@@ -79,6 +82,7 @@ pub(crate) async fn login(
             break info.map_err(|error| format!("its INFO is not JSON: {error}"))?;
         }
     };
+    info.max_payload = info.max_payload.min(MAX_PAYLOAD);
     if server.is_tls || info.tls_required {
         stage = stage.encrypt(server, options).await?;
     }

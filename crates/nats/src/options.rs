@@ -53,7 +53,7 @@ impl Default for Options {
     }
 }
 
-/// What a client proves its identity with.
+/// Credentials of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Credentials {
     /// Nothing.

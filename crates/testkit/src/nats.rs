@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use crate::eventually;
 use crate::process::Process;
+use crate::tcp::{listener, own_address};
 
 /// A running NATS server. Dropping it kills it.
 pub struct NatsServer {
@@ -24,6 +25,11 @@ impl NatsServer {
     /// Starts a server with further lines of configuration. `None` if it is not installed; then prints a message past
     /// the test harness, which hides the output of passing tests.
     pub fn start(lines: &str) -> Option<Self> {
+        Self::start_at(own_address(), lines)
+    }
+
+    /// As [`start`](Self::start), at an address of the caller's [own](own_address).
+    pub fn start_at(host: Ipv4Addr, lines: &str) -> Option<Self> {
         let program =
             ["/usr/sbin/nats-server", "/usr/local/bin/nats-server", "/root/go/bin/nats-server"]
                 .into_iter()
@@ -34,7 +40,11 @@ impl NatsServer {
             let _ = std::io::stderr().write_all(said.as_bytes());
             return None;
         };
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        let address = match host.is_loopback() && host != Ipv4Addr::LOCALHOST {
+            // Nobody else listens there.
+            true => SocketAddr::from((host, 4222)),
+            false => listener().1,
+        };
         let folder = tempfile::tempdir().unwrap();
         let text = format!(
             "listen: \"{address}\"\njetstream {{ store_dir: \"{}\" }}\n{lines}\n",

@@ -281,7 +281,7 @@ impl Node {
         let subject = self.subject(&format!("to.{to}.{}", self.name));
         match self.client.publish(&subject, None, None, payload) {
             Ok(()) => Sent::Yes,
-            Err(Rejected::Full) => Sent::Full,
+            Err(Rejected::Full(_)) => Sent::Full,
             Err(why) => Sent::Failed(why.to_string()),
         }
     }

@@ -39,11 +39,11 @@ pub enum Rejected {
     #[error("NATS is not connected")]
     Disconnected,
     /// The unsent messages reach [`Options::max_pending`].
-    #[error("the connection to NATS is full")]
-    Full,
+    #[error("{0} bytes for NATS are unsent (limit max_pending); retry later")]
+    Full(usize),
     /// The message exceeds the server's `max_payload`.
-    #[error("the message exceeds the max_payload of NATS")]
-    TooLarge,
+    #[error("the message has {0} bytes, more than the max_payload of NATS ({1})")]
+    TooLarge(usize, usize),
     /// The subject is not valid.
     #[error("the subject is not valid")]
     Subject,
@@ -91,6 +91,8 @@ pub(crate) struct Shared {
     /// Encoded frames that are not sent, and how many of them are messages.
     out: RefCell<Vec<u8>>,
     out_messages: Cell<u64>,
+    /// Bytes that are being written.
+    writing: Cell<usize>,
     filled: Notify,
     /// The server's `max_payload`, while connected.
     max_payload: Cell<Option<usize>>,
@@ -109,6 +111,7 @@ impl Client {
             next_id: Cell::new(1),
             out: RefCell::default(),
             out_messages: Cell::new(0),
+            writing: Cell::new(0),
             filled: Notify::default(),
             max_payload: Cell::new(None),
             connected: Notify::default(),
@@ -118,7 +121,7 @@ impl Client {
     }
 
     /// Connects to the servers in turn, serves the connection, and connects again, until shutdown or
-    /// [`stop`](Self::stop).
+    /// [`stop`](Self::stop). What is unsent at the stop is still sent; without a stop, shutdown waits for one second.
     pub async fn run(&self) {
         let Options { reconnect_delay: (least, most), name, servers, on_state, .. } =
             &self.0.options;
@@ -223,11 +226,12 @@ impl Client {
         payload: &[u8],
     ) -> Result<(), Rejected> {
         let bytes = payload.len() + headers.map_or(0, <[u8]>::len);
+        let unsent = self.unsent();
         let checked = match self.max_payload() {
             _ if !is_subject(subject) => Err(Rejected::Subject),
             None => Err(Rejected::Disconnected),
-            Some(most) if bytes > most => Err(Rejected::TooLarge),
-            Some(_) if self.unsent() + bytes > self.0.options.max_pending => Err(Rejected::Full),
+            Some(most) if bytes > most => Err(Rejected::TooLarge(bytes, most)),
+            Some(_) if unsent + bytes > self.0.options.max_pending => Err(Rejected::Full(unsent)),
             Some(_) => Ok(()),
         };
         match checked {
@@ -242,7 +246,7 @@ impl Client {
 
     /// Bytes that are not sent.
     pub fn unsent(&self) -> usize {
-        self.0.out.borrow().len()
+        self.0.out.borrow().len() + self.0.writing.get()
     }
 }
 

@@ -1,11 +1,13 @@
-//! Serves one connection: reads frames, sends what is appended, and pings.
+//! Serves one connection: reads frames, sends what is appended, and pings. At shutdown, what is appended until the
+//! client is stopped is still sent.
 
 use std::io;
+use std::time::Duration;
 
 use phalanx::net::IoTimeout;
-use phalanx::select;
-use phalanx::shutdown::is_draining;
+use phalanx::shutdown::draining;
 use phalanx::task::Either;
+use phalanx::{select, sleep};
 use phalanx_tls::Wire;
 
 use super::{Message, Shared};
@@ -13,10 +15,13 @@ use crate::codec::{Bounds, Frame};
 use crate::login::Session;
 
 /// Capacity that the buffer of unsent frames keeps, in bytes.
-const KEPT: usize = 256 * 1024;
+const KEPT_CAPACITY: usize = 256 * 1024;
 
 /// Pings without an answer after which the server is lost.
 const MAX_PINGS: u32 = 2;
+
+/// Time in which the last frames are sent at shutdown.
+const LINGER: Duration = Duration::from_secs(1);
 
 impl Shared {
     /// Serves a connection to its end. Returns the reason.
@@ -31,12 +36,15 @@ impl Shared {
         }
         self.connected.notify();
         let bounds = Bounds::of_payload(info.max_payload);
-        let why = match select(self.read(&wire, rest, bounds), self.send(&wire)).await {
-            Either::Left(why) | Either::Right(why) => why,
+        let served = select(self.read(&wire, rest, bounds), self.send(&wire));
+        let why = match select(served, lingered()).await {
+            Either::Left(Either::Left(why) | Either::Right(why)) => why,
+            Either::Right(()) => "the program ends".into(),
         };
         self.max_payload.set(None);
         self.out.borrow_mut().clear();
-        // Those in flight are counted as sent: nobody knows how many arrived.
+        self.writing.set(0);
+        // Those in flight are counted as sent: it is unknown how many arrived.
         metrics.dropped.add(self.out_messages.take());
         why
     }
@@ -65,7 +73,7 @@ impl Shared {
                 }
             }
             input.drain(..done);
-            let timeout = IoTimeout::after(self.options.ping_interval).until_shutdown();
+            let timeout = IoTimeout::after(self.options.ping_interval);
             match wire.read(&mut input, timeout).await {
                 Ok(0) => return "the server closed the connection".into(),
                 Ok(_) => pings = 0,
@@ -95,7 +103,7 @@ impl Shared {
         let mut spare = Vec::new();
         loop {
             if self.out.borrow().is_empty() {
-                if self.is_stopped.get() || is_draining() {
+                if self.is_stopped.get() {
                     return "stopped".into();
                 }
                 self.filled.notified().await;
@@ -103,17 +111,25 @@ impl Shared {
             }
             let bytes = self.out.replace(spare);
             let messages = self.out_messages.take();
+            self.writing.set(bytes.len());
             // The ping interval also bounds the time in which a server reads nothing.
             let timeout = IoTimeout::after(self.options.ping_interval * (MAX_PINGS + 1));
             match wire.write(bytes, timeout).await {
                 Ok(memory) => spare = memory,
                 Err(error) => return error.to_string(),
             }
+            self.writing.set(0);
             self.options.metrics.sent.add(messages);
             spare.clear();
-            spare.shrink_to(KEPT);
+            spare.shrink_to(KEPT_CAPACITY);
         }
     }
+}
+
+/// Completes some time after the begin of shutdown.
+async fn lingered() {
+    draining().await;
+    sleep(LINGER).await;
 }
 
 /// Whether the server closes the connection after this error.

@@ -118,8 +118,12 @@ impl Sizes {
         what: DecodeError,
         make: impl FnOnce(Option<&'a [u8]>, &'a [u8]) -> Frame<'a>,
     ) -> Result<Option<(Frame<'a>, usize)>, DecodeError> {
+        // Without a sum: the size may be any number.
+        let rest = input[after..].get(self.total..);
+        let Some(terminator) = rest.and_then(|rest| rest.get(..CRLF.len())) else {
+            return Ok(None);
+        };
         let end = after + self.total;
-        let Some(terminator) = input.get(end..end + CRLF.len()) else { return Ok(None) };
         let (headers, payload) = match self.headers {
             None => (None, &input[after..end]),
             Some(length) => {
@@ -187,6 +191,13 @@ mod tests {
         assert_eq!(error(b"SUB a\r\n"), bad("SUB"));
         assert_eq!(error(b"UNSUB 1 2 3\r\n"), bad("UNSUB"));
         assert_eq!(error(b"\xff\r\n"), bad("line: not UTF-8"));
+    }
+
+    #[test]
+    fn no_size_overflows() {
+        let bounds = Bounds::of_payload(usize::MAX);
+        let input = format!("MSG a 1 {}\r\n", usize::MAX);
+        assert_eq!(Frame::decode(input.as_bytes(), bounds), Ok(None));
     }
 
     #[test]

@@ -5,10 +5,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::blocking::{BlockingStage, blocking};
+use phalanx::shutdown::draining;
 use phalanx::{Graph, Runtime, SharedStage, sleep};
 use phalanx_nats::{Client, Credentials, OnState, Options, Rejected};
 use phalanx_testkit::authority::Authority;
 use phalanx_testkit::nats::NatsServer;
+use phalanx_testkit::tcp::own_address;
+use phalanx_testkit::within_limit;
 use phalanx_tls::Connector;
 
 /// The stages of a test.
@@ -21,7 +24,7 @@ fn stages(graph: &mut Graph) -> Stages {
 
 /// Runs a test on one processor.
 fn run<F: Future<Output = ()> + 'static>(test: impl FnOnce(Stages) -> F + Send + 'static) {
-    Runtime::new().signals(false).block_on(stages, test).unwrap();
+    within_limit(move || Runtime::new().signals(false).block_on(stages, test).unwrap());
 }
 
 /// Starts a client.
@@ -80,7 +83,10 @@ fn messages_pass_by_filter_and_group() {
         assert_eq!(groups.each_ref().map(|own| own.borrow().len()).iter().sum::<usize>(), 100);
         assert!(none.borrow().is_empty());
         let too_large = vec![0; client.max_payload().unwrap() + 1];
-        assert_eq!(client.publish("a", None, None, &too_large), Err(Rejected::TooLarge));
+        assert_eq!(
+            client.publish("a", None, None, &too_large),
+            Err(Rejected::TooLarge((1 << 20) + 1, 1 << 20))
+        );
         assert_eq!(client.publish("a b", None, None, b""), Err(Rejected::Subject));
         client.stop();
     });
@@ -117,10 +123,42 @@ fn memory_of_unsent_messages_is_bounded() {
         let client = start(stages, options);
         client.connected().await;
         let results: Vec<_> = (0..3).map(|_| client.publish("a", None, None, &[0; 400])).collect();
-        assert_eq!(results, [Ok(()), Ok(()), Err(Rejected::Full)]);
+        assert!(
+            matches!(results[..], [Ok(()), Ok(()), Err(Rejected::Full(800..=1000))]),
+            "{results:?}"
+        );
         assert_eq!(metrics.dropped.count(), 1);
         until(|| client.unsent() == 0).await;
         client.publish("a", None, None, &[0; 400]).unwrap();
+        client.stop();
+    });
+}
+
+#[test]
+fn messages_at_shutdown_are_sent() {
+    let Some(server) = NatsServer::start("") else { return };
+    let url = server.url();
+    run(move |stages| async move {
+        let client = start(stages, options(&url));
+        let all = received(&client, "a", None);
+        client.connected().await;
+        client.publish("a", None, None, b"first").unwrap();
+        until(|| all.borrow().len() == 1).await;
+        let other = std::thread::spawn(move || {
+            run(move |stages| async move {
+                let client = start(stages, options(&url));
+                client.connected().await;
+                let last = client.clone();
+                let sent = stages.0.dispatch(move |_| async move {
+                    draining().await;
+                    last.publish("a", None, None, b"last").unwrap();
+                    last.stop();
+                });
+                sent.unwrap();
+            });
+        });
+        until(|| all.borrow().len() == 2).await;
+        other.join().unwrap();
         client.stop();
     });
 }
@@ -172,12 +210,13 @@ fn passwords_tokens_and_permissions() {
 #[test]
 fn connections_are_encrypted() {
     let authority = Authority::new();
-    let pair = authority.sign("server", &["localhost"]);
+    let host = own_address();
+    let pair = authority.sign("server", &[&host.to_string()]);
     let (certificate, key) = (pair.certificate.display(), pair.key.display());
     let lines = format!("tls {{ cert_file: \"{certificate}\", key_file: \"{key}\" }}");
-    let Some(server) = NatsServer::start(&lines) else { return };
+    let Some(server) = NatsServer::start_at(host, &lines) else { return };
     let connector = Connector::load(Some(&authority.certificate()), None, &[]).unwrap();
-    let url = format!("tls://localhost:{}", server.address.port());
+    let url = format!("tls://{}", server.address);
     run(|stages| async move {
         let client = start(stages, Options { connector: Some(connector), ..options(&url) });
         let all = received(&client, "a", None);
