@@ -162,6 +162,10 @@ impl Policy {
         passwords: Option<&Passwords>,
         login: Login,
     ) -> Result<Option<Arc<str>>, (Reason, &'static str)> {
+        let has_login = login.name.is_some() || !login.password.is_empty();
+        if self.users.is_none() && self.jwt.is_some() && has_login {
+            return Err((Reason::BAD_USER_NAME_OR_PASSWORD, "the password is not a token"));
+        }
         let (Some(name), Some(users), Some(passwords)) = (login.name, &self.users, passwords)
         else {
             return match self.anonymous {
@@ -228,4 +232,44 @@ pub(crate) fn open(security: &Security) -> Result<Access, FileError> {
 /// If a file cannot be read or contains an error.
 pub(crate) fn prepare(access: &Access, security: &Security) -> Result<Policy, FileError> {
     Policy::read(security, access.load().generation.wrapping_add(1).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx::sim;
+
+    use super::*;
+
+    #[test]
+    fn with_tokens_only_no_password_is_valid() {
+        let folder = tempfile::tempdir().unwrap();
+        let keys_file = folder.path().join("keys");
+        let key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
+        let keys = format!(r#"{{"keys":[{{"kty":"oct","k":"{key}"}}]}}"#);
+        std::fs::write(&keys_file, keys).unwrap();
+        let jwt = Some(JwtConfig { keys_file, ..JwtConfig::default() });
+        let security = Security { jwt, allow_anonymous: true, ..Security::default() };
+        let policy = Policy::read(&security, 1).unwrap();
+        let logins = [(None, ""), (Some("eve"), "apple"), (Some("eve"), ""), (None, "apple")];
+        let mut anonymous = Vec::new();
+        sim::block_on(
+            0,
+            None,
+            |_| (),
+            move |()| async move {
+                for (name, password) in logins {
+                    let (name, password) = (name.map(str::to_owned), password.into());
+                    let login = Login { name, password, client: 0 };
+                    let result = policy.authenticate(None, login).await;
+                    let is_anonymous = matches!(result, Ok(None));
+                    let is_refused = result.is_err_and(|(reason, what)| {
+                        reason == Reason::BAD_USER_NAME_OR_PASSWORD && what.contains("not a token")
+                    });
+                    assert!(is_anonymous || is_refused);
+                    anonymous.push(is_anonymous);
+                }
+                assert_eq!(anonymous, [true, false, false, false]);
+            },
+        );
+    }
 }

@@ -1,6 +1,5 @@
 //! The cluster: the servers of NATS, and this node's name.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +7,8 @@ use std::time::Duration;
 use phalanx_config::{ConfigError, Given, Keys, Pass, Value, Written};
 use phalanx_nats::{Credentials, ServerAddress};
 use phalanx_tls::Connector;
+
+use crate::config::first_line;
 
 /// The cluster that this broker is a node of. Without servers, it is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub struct Cluster {
     pub password_file: Option<PathBuf>,
     /// PEM file: the authorities of the servers' certificates; `None` for those of the system.
     pub authorities: Option<PathBuf>,
-    /// Time after which a node or a server that is not heard is gone.
+    /// Time without a message after which a node or a server is considered lost.
     pub timeout: Duration,
 }
 
@@ -99,10 +100,16 @@ impl Keys for Cluster {
         pass.key("cluster-password-file", password_file, help);
         let help = "PEM file with the authorities of the certificates of NATS, by default those of the system";
         pass.key("cluster-ca", authorities, help);
-        let help = "time after which a node or a server of NATS that is not heard is gone";
+        let help =
+            "time without a message after which a node or a server of NATS is considered lost";
         let range = Duration::from_millis(500)..=Duration::from_secs(3600);
         pass.range("cluster-timeout", timeout, range, help);
     }
+}
+
+/// Whether a name consists of what names of clusters and nodes may contain.
+pub(crate) fn is_word(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
 
 /// What this node needs to connect to NATS, as read from its files.
@@ -121,9 +128,6 @@ impl Cluster {
     /// The semantic errors.
     pub(super) fn check(&self) -> Vec<ConfigError> {
         let mut errors = Vec::new();
-        let is_word = |text: &str| {
-            text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
-        };
         let mut wrong = |is: bool, key: &str, text: &str| {
             if is {
                 let what = format!("found {text:?}, expected letters, digits, `-` and `_`");
@@ -159,13 +163,6 @@ impl Cluster {
             };
         Ok(Access { credentials, connector, node: node.into() })
     }
-}
-
-/// The first line of a file.
-fn first_line(path: &Path) -> Result<String, String> {
-    let text = fs::read_to_string(path);
-    let text = text.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
 /// The machine's host name, as a node's name.

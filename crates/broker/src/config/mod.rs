@@ -9,7 +9,8 @@ mod reload;
 mod unavailable;
 mod values;
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use bridge::{Bridge, BridgeTls, BridgeTopic, Direction, Remote};
@@ -270,4 +271,11 @@ impl Config {
             runtime: RuntimeConfig::default(),
         }
     }
+}
+
+/// The first line of a file that contains a secret or a name.
+fn first_line(path: &Path) -> Result<String, String> {
+    let text = fs::read_to_string(path);
+    let text = text.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
 }

@@ -11,8 +11,8 @@ use crate::config::{Config, JwtConfig, Tls};
 
 impl Config {
     /// Errors for files and directories that this configuration names but that cannot be used: password file,
-    /// access list, certificates, persistence directory. Opens the files and changes nothing. The journal is
-    /// not read, because a broker may be using it; [`check_persistence_dir`](crate::check_persistence_dir)
+    /// access list, certificates, bridges, cluster, persistence directory. Opens the files and changes nothing. The
+    /// journal is not read, because a broker may be using it; [`check_persistence_dir`](crate::check_persistence_dir)
     /// reads it. May block.
     pub fn unavailable(&self) -> Vec<String> {
         let mut unavailable = Vec::new();
@@ -42,6 +42,11 @@ impl Config {
             if let Err(error) = bridge.credentials() {
                 wrong(format!("bridge {}: {error}", bridge.name));
             }
+        }
+        if self.cluster.is_on()
+            && let Err(error) = self.cluster.access()
+        {
+            wrong(format!("cluster: {error}"));
         }
         if let Some(data) = &self.persistence_dir
             && let Err(error) = directory(data)
@@ -82,4 +87,22 @@ fn directory(path: &Path) -> std::io::Result<()> {
     let there = path.ancestors().find(|path| path.as_os_str().is_empty() || path.exists());
     let there = there.filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::read_dir(there).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_the_cluster_are_checked() {
+        let mut config = Config::new();
+        config.cluster.password_file = Some("/no/such/file".into());
+        assert!(config.unavailable().iter().all(|error| !error.starts_with("cluster")));
+        config.cluster.servers = vec!["nats://127.0.0.1".parse().unwrap()];
+        let errors = config.unavailable();
+        assert!(
+            errors.iter().any(|error| error.starts_with("cluster: cannot read /no/such/file")),
+            "{errors:?}"
+        );
+    }
 }

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use phalanx_tls::Connector;
+
+use crate::config::first_line;
 pub use remote::Remote;
 
 /// A bridge: a connection to another broker, which this broker opens and keeps open.
@@ -156,15 +158,7 @@ impl Bridge {
     /// # Errors
     /// If a file is unusable. Names the file.
     pub(crate) fn credentials(&self) -> Result<Credentials, String> {
-        let password = match &self.password_file {
-            None => None,
-            Some(path) => {
-                let text = std::fs::read_to_string(path);
-                let text =
-                    text.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-                Some(text.lines().next().unwrap_or_default().to_owned())
-            }
-        };
+        let password = self.password_file.as_deref().map(first_line).transpose()?;
         if self.address.iter().all(|remote| !remote.is_tls) {
             return Ok(Credentials { password, connector: None });
         }
