@@ -2,7 +2,8 @@
 //!
 //! # Safety
 //! A [`Pooled`] owns one block of the pools. `Pools::take` takes it, and the destructor returns it once. The
-//! block has the size and the alignment of the value's class.
+//! block has the size and the alignment of the value's class. [`Pooled::pin`] promises that the value never moves;
+//! therefore there is no `into_inner`.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -77,8 +78,9 @@ impl<T> Pooled<T> {
     #[inline]
     #[track_caller]
     pub fn pin(value: T) -> Pin<Self> {
-        // SAFETY: the value never leaves its block, and is dropped there before the block is reused. `Pooled` is
-        // `Unpin` whatever the value is, because moving it does not move the value.
+        // SAFETY: no method of `Pooled`, `Deref` and `Drop` included, moves the value out of its block. The block is
+        // reused only after the value was dropped in place; a leaked `Pooled` keeps its pools, and so the block.
+        // `Pooled` is `Unpin` whatever the value is, because moving it does not move the value.
         unsafe { Pin::new_unchecked(Self::new(value)) }
     }
 }
