@@ -32,6 +32,8 @@ pub(crate) enum Item {
     Forget { client: ClientKey, keys: Arc<[Box<str>]> },
     /// Returns retained messages of a topic filter, from number `from` on.
     Browse { filter: String, from: usize, most: usize },
+    /// Returns those of these messages that are retained still.
+    StillRetained(Vec<Arc<Message>>),
     /// A client with shared subscriptions connected or disconnected.
     Presence { client: ClientKey, online: bool },
 }
@@ -46,7 +48,8 @@ impl Item {
             Self::Unsubscribe { .. }
             | Self::Forget { .. }
             | Self::Presence { .. }
-            | Self::Browse { .. } => false,
+            | Self::Browse { .. }
+            | Self::StillRetained(_) => false,
         }
     }
 }

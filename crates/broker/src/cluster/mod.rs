@@ -1,6 +1,6 @@
 //! The cluster: the other nodes, and lanes to them over NATS.
 //!
-//! Each node tells all others every second that it is there. Of two nodes, that with the lesser name opens a lane to the
+//! Each node announces itself to the others every second. Of two nodes, that with the lesser name opens a lane to the
 //! other one. A lane serves the session that each has for the other (see `lane/mod.rs`). One processor serves all lanes.
 //!
 //! | file | contents |

@@ -1,7 +1,8 @@
 //! This node: its connection to NATS, the other nodes, and what arrives from them.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,25 +13,27 @@ use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx::{select, sleep};
 use phalanx_nats::{Client, Message, Options, Rejected};
+use phalanx_tls::Backoff;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::serving;
+use crate::cluster::serving::{self, SESSION_EXPIRY};
 use crate::cluster::takeover;
 use crate::config::Cluster;
+use crate::config::cluster::is_word;
 use crate::context::Context;
 use crate::lane::frame::{NodeFrame, Side};
 use crate::lane::{Lane, Sent};
 use crate::limits::settings::SharedSettings;
 use crate::peers::Peers;
 
-/// The version of what nodes send to each other.
+/// Version of the protocol between nodes.
 const VERSION: u32 = 1;
 
 /// Parts of the timeout after which a node tells that it is there, and tends its lanes.
 const HELLOS: u32 = 5;
 const TICKS: u32 = 25;
 
-/// What each node tells all others.
+/// Announcement of a node.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Hello {
     version: u32,
@@ -53,7 +56,11 @@ pub(super) struct Node {
     prefix: String,
     others: RefCell<BTreeMap<Arc<str>, Rc<Other>>>,
     next_lane: Cell<u64>,
-    /// Time after which a node that is not heard is gone.
+    /// The sessions of other nodes for this one, as last seen, by node. They outlive [`Other`].
+    pub(super) sessions: RefCell<BTreeMap<Arc<str>, String>>,
+    /// The nodes that have to get all retained messages, or are getting them.
+    pub(super) unsynced: RefCell<BTreeSet<Arc<str>>>,
+    /// Time without a message after which a node is lost.
     pub(super) timeout: Duration,
 }
 
@@ -67,10 +74,11 @@ pub(super) struct Other {
     /// Waits for the grant of that lane.
     granted: RefCell<Option<oneshot::LocalSender<Side>>>,
     /// An operation serves a lane, or opens one.
-    pub(super) is_busy: Cell<bool>,
+    is_busy: Cell<bool>,
+    /// The begin of that operation, and when the next one may begin.
+    begun: Cell<Duration>,
     next_try: Cell<Duration>,
-    /// The session of the other node for this one, as last seen.
-    pub(super) session: RefCell<Option<String>>,
+    backoff: RefCell<Backoff>,
 }
 
 /// Serves the cluster until shutdown.
@@ -91,7 +99,8 @@ pub(crate) async fn serve_cluster(
         credentials: access.credentials,
         connector: access.connector,
         connect_timeout: cluster.timeout,
-        ping_interval: cluster.timeout / 2,
+        // A server that answers neither of two pings is lost.
+        ping_interval: cluster.timeout / 3,
         metrics: peers.status.messages.clone(),
         on_state: Rc::new(move |state| {
             let result = state.map(ToString::to_string);
@@ -112,7 +121,9 @@ pub(crate) async fn serve_cluster(
         start: context.bridges.broker_id.to_string(),
         prefix: format!("phalanx.{}", cluster.name),
         others: RefCell::default(),
-        next_lane: Cell::new(1),
+        next_lane: Cell::new(first_lane(&context.bridges.broker_id)),
+        sessions: RefCell::default(),
+        unsynced: RefCell::default(),
         timeout: cluster.timeout,
         context,
         settings,
@@ -129,8 +140,15 @@ pub(crate) async fn serve_cluster(
     node.run().await;
 }
 
+/// The number of the first lane: lanes of an earlier start of this node had others.
+fn first_lane(start: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    start.hash(&mut hasher);
+    hasher.finish()
+}
+
 impl Node {
-    /// The subject that all nodes receive.
+    /// A subject of the cluster.
     pub(super) fn subject(&self, name: &str) -> String {
         format!("{}.{name}", self.prefix)
     }
@@ -187,6 +205,9 @@ impl Node {
     /// Another node is there.
     fn heard(&self, message: &Message<'_>) {
         let Ok(hello) = serde_json::from_slice::<Hello>(message.payload) else { return };
+        if hello.node.is_empty() || !is_word(&hello.node) {
+            return;
+        }
         if hello.node == *self.name {
             if hello.start != self.start {
                 let status = self.peers.status.node(&self.name);
@@ -210,10 +231,12 @@ impl Node {
                 let before = other.hello.replace(hello);
                 if before.start != other.hello.borrow().start {
                     other.close("the node started again");
+                    // It does not know this node.
+                    self.say_hello();
                 }
             }
             None => {
-                let other = Rc::new(Other::new(hello));
+                let other = Rc::new(Other::new(hello, self.timeout));
                 self.others.borrow_mut().insert(other.name.clone(), other);
                 // It may not know this node either.
                 self.say_hello();
@@ -252,7 +275,7 @@ impl Node {
                 let is_current = side.to == self.start && side.from == other.hello.borrow().start;
                 // The other node has closed an earlier one.
                 other.close("the node opens another lane");
-                if !is_current || other.is_busy.replace(true) {
+                if !is_current || is_draining() || !other.begins() {
                     self.refuse(&other, side.lane, "not now");
                     return;
                 }
@@ -260,10 +283,10 @@ impl Node {
                 let (of, id) = (other.clone(), side.lane);
                 let served = control.dispatch(move |_| async move {
                     serving::accept(&own, &of, side).await;
-                    of.is_free(own.timeout / TICKS);
+                    of.is_free();
                 });
                 if served.is_err() {
-                    other.is_free(self.timeout / TICKS);
+                    other.is_free();
                     self.refuse(&other, id, "the node is busy");
                 }
             }
@@ -305,43 +328,51 @@ impl Node {
                 connected += i64::from(!lane.is_closed() && other.granted.borrow().is_none());
             }
             let is_due = self.name < other.name && now() >= other.next_try.get();
-            if is_due
-                && !is_draining()
-                && self.client.is_connected()
-                && !other.is_busy.replace(true)
-            {
+            if is_due && !is_draining() && self.client.is_connected() && other.begins() {
                 let (own, of, control) = (self.clone(), other.clone(), self.context.stages.control);
                 let opened = control.dispatch(move |_| async move {
                     serving::open(&own, &of).await;
-                    of.is_free(own.timeout / TICKS);
+                    of.is_free();
                 });
                 if opened.is_err() {
-                    other.is_free(self.timeout / TICKS);
+                    other.is_free();
                 }
             }
         }
         self.peers.status.nodes.set(connected);
+        self.forget();
+    }
+
+    /// Forgets the nodes whose sessions have expired.
+    fn forget(&self) {
+        let expiry = Duration::from_secs(SESSION_EXPIRY.into());
+        let is_known = |name: &str| name == &*self.name || self.others.borrow().contains_key(name);
+        for name in self.peers.status.forget(now(), expiry, is_known) {
+            self.sessions.borrow_mut().remove(&name);
+            self.unsynced.borrow_mut().remove(&name);
+        }
     }
 
     /// A number for a lane that this node opens.
     pub(super) fn next_lane(&self) -> u64 {
         let number = self.next_lane.get();
-        self.next_lane.set(number + 1);
+        self.next_lane.set(number.wrapping_add(1));
         number
     }
 }
 
 impl Other {
-    fn new(hello: Hello) -> Self {
+    fn new(hello: Hello, timeout: Duration) -> Self {
         Self {
             name: hello.node.as_str().into(),
+            backoff: RefCell::new(Backoff::new(timeout / TICKS, timeout, hello.node.clone())),
             hello: RefCell::new(hello),
             heard: Cell::new(now()),
             lane: RefCell::default(),
             granted: RefCell::default(),
             is_busy: Cell::new(false),
+            begun: Cell::new(Duration::ZERO),
             next_try: Cell::new(Duration::ZERO),
-            session: RefCell::default(),
         }
     }
 
@@ -370,10 +401,21 @@ impl Other {
         self.granted.take();
     }
 
-    /// No operation serves a lane. The next one begins after `delay`.
-    fn is_free(&self, delay: Duration) {
+    /// An operation begins to open or serve a lane. Returns false if there is one.
+    fn begins(&self) -> bool {
+        let is_free = !self.is_busy.replace(true);
+        if is_free {
+            self.begun.set(now());
+        }
+        is_free
+    }
+
+    /// No operation serves a lane. The next one begins later, if lanes end early again and again.
+    fn is_free(&self) {
         self.lane.replace(None);
         self.is_busy.set(false);
-        self.next_try.set(now() + delay);
+        let mut backoff = self.backoff.borrow_mut();
+        backoff.lasted(now().saturating_sub(self.begun.get()));
+        self.next_try.set(now() + backoff.next(now()));
     }
 }

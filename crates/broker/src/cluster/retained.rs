@@ -1,44 +1,66 @@
 //! The retained messages for a node that joins: all of this node's, of which it keeps those whose topics it has no
 //! message for. Later changes are forwarded as they are published.
 
+use std::sync::Arc;
+
 use phalanx::sleep;
 use phalanx::time::now;
 use phalanx_mqtt::{Delivery, Packet, PropertyBuffer, Publish, Version};
 
 use crate::context::Context;
 use crate::lane::Lane;
-use crate::model::group_id::SYNC_ID;
+use crate::model::group_id::sync_id;
 use crate::model::message::Message;
 use crate::requests::{Answer, Item};
 use crate::session::operations::RETRY_DELAY;
 
-/// Messages read at once.
+/// Messages sent at once, and the size up to which more are added, in bytes.
 const PAGE: usize = 128;
+const PAGE_BYTES: usize = 64 * 1024;
 
-/// Sends all retained messages, or as long as the lane lasts.
+/// Sends all retained messages of this moment, as long as the lane lasts.
 pub(super) async fn send(context: &Context, lane: &Lane) {
-    let mut from = 0;
+    let browse = || Item::Browse { filter: "#".into(), from: 0, most: usize::MAX };
+    let all = ask(context, lane, browse).await;
+    let mut left = &all[..];
+    while !left.is_empty() && !lane.is_closed() {
+        let (page, rest) = left.split_at(page(left));
+        left = rest;
+        lane.room().await;
+        // A message that was replaced meanwhile would arrive after its replacement. Therefore nothing is awaited
+        // between the answer and the addition.
+        let current = ask(context, lane, || Item::StillRetained(page.to_vec())).await;
+        lane.add(current.iter().map(|message| packet(message)));
+    }
+}
+
+/// The number of messages of the next page.
+fn page(messages: &[Arc<Message>]) -> usize {
+    let mut bytes = 0;
+    let is_within = |message: &&Arc<Message>| {
+        let is_within = bytes < PAGE_BYTES;
+        bytes += message.size();
+        is_within
+    };
+    messages.iter().take(PAGE).take_while(is_within).count()
+}
+
+/// Asks the router until it answers; nothing once the lane is closed.
+async fn ask(context: &Context, lane: &Lane, item: impl Fn() -> Item) -> Vec<Arc<Message>> {
     while !lane.is_closed() {
-        let item = Item::Browse { filter: "#".into(), from, most: PAGE };
-        match context.stages.routing.call(item).await {
-            Ok(Answer::Retained(messages, is_end)) => {
-                let packets = messages.iter().map(|message| packet(message));
-                lane.add(packets).await;
-                if is_end {
-                    return;
-                }
-                from += messages.len();
-            }
+        match context.stages.routing.call(item()).await {
+            Ok(Answer::Retained(messages, _)) => return messages,
             // The broker is busy.
             _ => sleep(RETRY_DELAY).await,
         }
     }
+    Vec::new()
 }
 
 /// A retained message as a packet.
 fn packet(message: &Message) -> Vec<u8> {
     let (mut properties, mut bytes) = (PropertyBuffer::new(), Vec::new());
-    message.write_properties(&mut properties, &[SYNC_ID], now());
+    message.write_properties(&mut properties, &[sync_id(message.qos)], now());
     let packet = Packet::Publish(Publish {
         delivery: Delivery::AtMostOnce,
         duplicate: false,

@@ -28,7 +28,7 @@ use crate::session::open::{Opened, Opening};
 use crate::transport::Transport;
 
 /// Time for which the session of a node that is gone keeps its messages, in seconds.
-const SESSION_EXPIRY: u32 = 3600;
+pub(super) const SESSION_EXPIRY: u32 = 3600;
 
 /// Bytes by which a message may grow on a lane: the number of a shared subscription.
 const GROWTH: usize = 16;
@@ -121,8 +121,13 @@ async fn attach(node: &Rc<Node>, other: &Rc<Other>, id: u64) -> Result<Attached,
         0 => format!("{}/{}/{}", node.start, opened.key.slot, opened.key.generation),
         id => format!("stored/{id}"),
     };
-    let is_fresh = !opened.present;
+    if !opened.present {
+        node.unsynced.borrow_mut().insert(other.name.clone());
+    }
+    // A new one stays new until a lane has served it.
+    let is_fresh = node.unsynced.borrow().contains(&other.name);
     let side = Side { lane: id, from: node.start.clone(), to: other.start(), is_fresh, session };
+    let packet_size = node.settings.load().limits.packet_size;
     let (own, to) = (node.clone(), other.name.clone());
     let lane = Lane::new(LaneOptions {
         id,
@@ -131,7 +136,8 @@ async fn attach(node: &Rc<Node>, other: &Rc<Other>, id: u64) -> Result<Attached,
         status: node.peers.status.node(&other.name),
         send: Box::new(move |payload| own.send(&to, payload)),
         most: node.client.max_payload().unwrap_or_default(),
-        most_packet: node.settings.load().limits.packet_size + GROWTH,
+        most_packet: packet_size + GROWTH,
+        most_sent: hello.packet_size as usize + GROWTH,
         timeout: node.timeout,
         known: keys.into_iter().collect::<HashSet<_>>(),
     });
@@ -142,24 +148,29 @@ async fn attach(node: &Rc<Node>, other: &Rc<Other>, id: u64) -> Result<Attached,
 
 /// Serves a lane that both nodes agreed on.
 async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &Side) {
-    let Attached { opened, client, side, lane } = attached;
+    let Attached { opened, client, lane, .. } = attached;
     let context = &node.context;
-    let before = other.session.replace(Some(theirs.session.clone()));
+    let before = node.sessions.borrow().get(&other.name).cloned();
     // The packet identifiers of another session are those of other messages.
-    if theirs.is_fresh || before.is_some_and(|before| before != theirs.session) {
+    if before.map_or(theirs.is_fresh, |before| before != theirs.session) {
         let sessions = context.stages.sessions;
         let forgotten = sessions.forget_received(opened.key, opened.connection_id).await;
         if !forgotten.unwrap_or(false) {
             lane.close("the disk makes no progress");
         }
     }
+    if !lane.is_closed() {
+        node.sessions.borrow_mut().insert(other.name.clone(), theirs.session.clone());
+    }
+    // It has nothing from this node if either session is new.
+    if theirs.is_fresh {
+        node.unsynced.borrow_mut().insert(other.name.clone());
+    }
     show(node, other, Ok(()));
     node.peers.interest.begin(&other.name);
     let config = lane_config(&node.settings.load().config);
     let origin = Origin { address: None, listen: Scheme::Mqtt.at(([0, 0, 0, 0], 0)) };
     let metrics = context.counters.bridges.named(origin.listen, &client);
-    // It has nothing from this node if either session is new.
-    let joins = side.is_fresh || theirs.is_fresh;
     let bridged = Bridged {
         stream: Rc::new(Transport::Lane(lane.clone())),
         opened,
@@ -169,12 +180,21 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
         persistent: true,
     };
     let served = serve_bridged(bridged, Context { config: config.into(), ..context.clone() });
-    let mut beside = pin!(async {
-        if joins {
+    let mut syncing = pin!(async {
+        if node.unsynced.borrow().contains(&other.name) {
             retained::send(context, &lane).await;
+            if lane.is_processed().await {
+                node.unsynced.borrow_mut().remove(&other.name);
+            }
         }
+        pending::<()>().await;
+    });
+    let mut announcing = pin!(async {
         loop {
             let changed = node.peers.interest.changed(&other.name);
+            if node.peers.interest.is_late(&other.name) {
+                lane.close("the node does not take the filters");
+            }
             if node.peers.interest.has_changes(&other.name) {
                 lane.nudge();
             }
@@ -189,8 +209,8 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
         lane.close("the node shuts down");
         pending::<()>().await;
     });
-    let others = select(beside.as_mut(), ending.as_mut());
-    select(Box::pin(served), pin!(others)).await;
+    let others = select(announcing.as_mut(), ending.as_mut());
+    select(Box::pin(served), select(syncing.as_mut(), pin!(others))).await;
     node.peers.interest.end(&other.name);
     lane.close("the session ended");
     let why = lane.why_closed().unwrap_or_default();

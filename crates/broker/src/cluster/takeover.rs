@@ -12,8 +12,10 @@ use phalanx_mqtt::Reason;
 use crate::cluster::node::Node;
 use crate::peers::Claim;
 
-/// Claims in one message.
+/// Claims in one message, and bytes of their client identifiers: with all characters escaped, and with the rest of the
+/// claims, they are less than 1 MiB, the default limit of NATS.
 const MAX_AT_ONCE: usize = 1000;
+const MAX_BYTES: usize = 64 * 1024;
 
 /// Tells the other nodes which clients connected here, until shutdown.
 pub(super) async fn claim(node: Rc<Node>) {
@@ -22,7 +24,7 @@ pub(super) async fn claim(node: Rc<Node>) {
     loop {
         let changed = node.peers.claims.changed();
         loop {
-            let all = node.peers.claims.take(MAX_AT_ONCE);
+            let all = node.peers.claims.take(MAX_AT_ONCE, MAX_BYTES);
             if all.is_empty() {
                 break;
             }

@@ -11,7 +11,7 @@ use crate::events::Origin;
 use crate::events::drops::{DropReason, Drops};
 use crate::events::traces::Passing;
 use crate::model::client_key::ClientKey;
-use crate::model::group_id::SYNC_ID;
+use crate::model::group_id::qos_of_sync;
 use crate::model::message::{self, Message, Source};
 use crate::model::message_pool;
 use crate::model::trie::is_shallow;
@@ -68,7 +68,7 @@ impl Publishing {
         publish: &Publish<'_>,
         (policy, identity, origin, drops): (&Policy, &Identity, Origin, &Drops),
     ) -> Result<(), End> {
-        let (mut alias, mut source) = (None, Source::Here);
+        let (mut alias, mut source, mut synced) = (None, Source::Here, None);
         if identity.is_node() {
             source = Source::Node;
         }
@@ -80,11 +80,9 @@ impl Publishing {
         for property in others {
             match property {
                 Property::TopicAlias(number) => alias = Some(usize::from(number)),
-                Property::SubscriptionIdentifier(SYNC_ID) if identity.is_node() => {
-                    source = Source::Retained;
-                }
-                Property::SubscriptionIdentifier(group) if identity.is_node() => {
-                    source = Source::Group(group);
+                Property::SubscriptionIdentifier(id) if identity.is_node() => {
+                    synced = qos_of_sync(id);
+                    source = if synced.is_some() { Source::Retained } else { Source::Group(id) };
                 }
                 Property::SubscriptionIdentifier(_) => {
                     let what = "a PUBLISH from a client has a subscription identifier";
@@ -156,6 +154,7 @@ impl Publishing {
             && let Some(own) = Arc::get_mut(&mut message)
         {
             own.source = source;
+            own.qos = synced.unwrap_or(own.qos);
         }
         self.bytes += message.size();
         self.messages.push(message);

@@ -13,10 +13,14 @@ use crate::content::path::path;
 use crate::lane::Lane;
 use crate::model::group_id::group_id;
 
-/// Maximum number of filters of one batch, of one packet, and maximum size of a packet's filters in bytes.
+/// Maximum number of filters of one batch, of one packet, and maximum size of a packet's filters in bytes. If a node's
+/// packets are small, those of one packet take half of it; the answer has to fit too.
 const MAX_BATCH: usize = 1024;
 const MAX_FILTERS: usize = 256;
 const MAX_BYTES: usize = 32 * 1024;
+
+/// Bytes of a filter in a packet in addition to its text: length and options.
+const FILTER_BYTES: usize = 3;
 
 /// The other node decides what its clients get, so it gets messages as they were published.
 const OPTIONS: SubscribeOptions = SubscribeOptions {
@@ -47,8 +51,9 @@ impl Lane {
         let interest = &self.options.peers.interest;
         let changes = interest.take(&self.options.node, MAX_BATCH);
         // What replaces a removed filter comes first.
-        let added = packets(&changes.added, true, ID, out);
-        let removed = packets(&changes.removed, false, ID, out);
+        let most = self.most_announced();
+        let added = packets(&changes.added, true, ID, most, out);
+        let removed = packets(&changes.removed, false, ID, most, out);
         self.unanswered.set(added + removed);
         self.version.set(changes.version);
         if changes.version.is_some() && !self.is_announced.replace(true) {
@@ -93,12 +98,24 @@ impl Lane {
     /// The other node has announced all filters: those of an earlier lane end.
     pub(super) fn all_announced(&self) {
         let stale: Vec<_> = self.known.take().into_iter().collect();
-        packets(&stale, false, Self::INJECTED, &mut self.injected.borrow_mut());
+        let (most, mut injected) = (self.most_announced(), self.injected.borrow_mut());
+        packets(&stale, false, Self::INJECTED, most, &mut injected);
+    }
+
+    /// Maximum size of the filters of a packet, in bytes.
+    fn most_announced(&self) -> usize {
+        MAX_BYTES.min(self.options.most_packet.min(self.options.most_sent) / 2)
     }
 }
 
-/// Appends packets for these keys. Returns their number.
-fn packets(keys: &[Box<str>], is_added: bool, id: PacketId, out: &mut Vec<u8>) -> usize {
+/// Appends packets for these keys, with up to `most` bytes of filters. Returns their number.
+fn packets(
+    keys: &[Box<str>],
+    is_added: bool,
+    id: PacketId,
+    most: usize,
+    out: &mut Vec<u8>,
+) -> usize {
     let (mut count, mut filters, mut bytes) = (0, SubscriptionBuffer::new(), 0);
     let mut batched = 0;
     for key in keys {
@@ -119,13 +136,14 @@ fn packets(keys: &[Box<str>], is_added: bool, id: PacketId, out: &mut Vec<u8>) -
             push(Property::User("$payload", "json"));
         }
         if properties.get().is_empty() {
-            // A filter of a packet fits a packet.
-            let _ = filters.push(filter, OPTIONS);
-            (batched, bytes) = (batched + 1, bytes + filter.len());
-            if batched == MAX_FILTERS || bytes > MAX_BYTES {
+            let size = filter.len() + FILTER_BYTES;
+            if batched == MAX_FILTERS.min(most) || batched > 0 && bytes + size > most {
                 count += packet(&filters, Properties::NONE, is_added, id, out);
                 (filters, batched, bytes) = (SubscriptionBuffer::new(), 0, 0);
             }
+            // A filter of a packet fits a packet.
+            let _ = filters.push(filter, OPTIONS);
+            (batched, bytes) = (batched + 1, bytes + size);
         } else {
             let mut only = SubscriptionBuffer::new();
             let _ = only.push(filter, OPTIONS);
@@ -152,4 +170,31 @@ fn packet(
         }
     };
     usize::from(packet.encode(Version::V5, out).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_mqtt::Frame;
+
+    use super::*;
+
+    #[test]
+    fn announcements_fit_small_packets() {
+        let keys: Vec<Box<str>> = (0..300).map(|n| format!("topic/{n}").into()).collect();
+        for most in [64, 1024, MAX_BYTES] {
+            let (mut out, mut found) = (Vec::new(), Vec::new());
+            let count = packets(&keys, true, ID, most, &mut out);
+            let (mut at, mut packets) = (0, 0);
+            while let Some(frame) = Frame::split(&out[at..], most + 8).unwrap() {
+                at += frame.length();
+                packets += 1;
+                let Packet::Subscribe(own) = Packet::decode(frame, Version::V5).unwrap() else {
+                    panic!("not SUBSCRIBE");
+                };
+                found.extend(own.filters.iter().map(|(filter, _)| Box::<str>::from(filter)));
+            }
+            assert_eq!((at, packets), (out.len(), count));
+            assert_eq!(found, keys);
+        }
+    }
 }

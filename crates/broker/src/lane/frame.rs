@@ -1,4 +1,4 @@
-//! What nodes send to each other by NATS.
+//! Frames exchanged by nodes.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,8 @@
 //! A lane: the connection to another node of the cluster, as a transport of that node's session here.
 //!
-//! Both nodes have a session for the other one, and what it sends is forwarded: each is a client of the other. A lane
-//! carries their packets of MQTT in both directions: messages and acknowledgements of the sessions, and SUBSCRIBE and
-//! UNSUBSCRIBE of the filters that a node announces. A node answers those like any client's. The lane itself handles
+//! Both nodes have a session for each other, and forward what the other one sends: each is a client of the other. A
+//! lane carries their packets of MQTT in both directions: messages and acknowledgements of the sessions, and SUBSCRIBE
+//! and UNSUBSCRIBE of the filters that a node announces. A node answers those like any client's. The lane itself handles
 //! what only servers send.
 //!
 //! NATS may lose data, so each direction is a numbered stream of bytes. If some are missing the lane ends, the next one
@@ -10,7 +10,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `frame.rs` | what nodes send to each other by NATS |
+//! | `frame.rs` | frames exchanged by nodes |
 //! | `stream.rs` | the numbers, the window and the end of a lane |
 //! | `transport.rs` | packets from the other node, and to it |
 //! | `announcing.rs` | SUBSCRIBE and UNSUBSCRIBE of announced filters |

@@ -6,14 +6,24 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use phalanx::sleep;
 use phalanx::sync::Notify;
 use phalanx::time::now;
 
 use crate::lane::frame::{Data, NodeFrame};
 use crate::peers::{NodeStatus, Peers};
 
-/// Bytes that a node may send before the other one has processed them.
+/// Bytes that a node may send before the other one has processed them, unless a packet is larger.
 const WINDOW: u64 = 1 << 20;
+
+/// Bytes of a packet in addition to those that its maximum size counts.
+const HEADER_BYTES: usize = 5;
+
+/// Part of the timeout after which a lane tells what has arrived, even if it has told that: NATS may have lost it.
+const TELLS: u32 = 5;
+
+/// Part of the timeout after which [`Lane::is_processed`] looks again.
+const POLLS: u32 = 25;
 
 /// Bytes of one message of NATS.
 const MAX_CHUNK: usize = 256 * 1024;
@@ -24,7 +34,7 @@ const FRAME_BYTES: usize = 64;
 /// Sends a payload to a node.
 pub(crate) type SendPayload = Box<dyn Fn(&[u8]) -> Sent>;
 
-/// Whether NATS takes a payload.
+/// Result of sending a payload.
 pub(crate) enum Sent {
     Yes,
     /// Later: its connection is full.
@@ -46,6 +56,8 @@ pub(crate) struct LaneOptions {
     pub(crate) most: usize,
     /// Maximum size of a packet from the other node, in bytes.
     pub(crate) most_packet: usize,
+    /// The same of packets to it.
+    pub(crate) most_sent: usize,
     /// Time in which something has to arrive of what was sent.
     pub(crate) timeout: Duration,
     /// The keys of the subscriptions that the other node's session has from an earlier lane.
@@ -61,6 +73,7 @@ pub(crate) struct Lane {
     processed: Cell<u64>,
     /// What the other node knows of these.
     told: Cell<(u64, u64)>,
+    told_at: Cell<Duration>,
     sent: Cell<u64>,
     /// What the other node has received and processed, and when it last received something new.
     arrived: Cell<(u64, u64)>,
@@ -71,14 +84,15 @@ pub(crate) struct Lane {
     pub(super) sender: RefCell<Option<Rc<dyn Fn()>>>,
     /// Packets of the lane itself for the other node.
     pub(super) answers: RefCell<Vec<u8>>,
-    /// Tells that they are being sent.
+    /// Tells that they are being sent, and whether they are.
     pub(super) drained: Notify,
+    pub(super) is_answering: Cell<bool>,
     /// Packets of the lane itself for the session here.
     pub(super) injected: RefCell<Vec<u8>>,
     /// Unanswered packets of announced filters, and the version of the filters after them.
     pub(super) unanswered: Cell<usize>,
     pub(super) version: Cell<Option<u64>>,
-    /// All filters of the lane's begin were sent, and those of the other node have arrived.
+    /// All filters of the lane's begin were sent.
     pub(super) is_announced: Cell<bool>,
     pub(super) known: RefCell<HashSet<Box<str>>>,
 }
@@ -92,6 +106,7 @@ impl Lane {
             received: Cell::new(0),
             processed: Cell::new(0),
             told: Cell::new((0, 0)),
+            told_at: Cell::new(now()),
             sent: Cell::new(0),
             arrived: Cell::new((0, 0)),
             progress: Cell::new(now()),
@@ -101,6 +116,7 @@ impl Lane {
             sender: RefCell::default(),
             answers: RefCell::default(),
             drained: Notify::default(),
+            is_answering: Cell::new(false),
             injected: RefCell::default(),
             unanswered: Cell::new(0),
             version: Cell::new(None),
@@ -114,9 +130,19 @@ impl Lane {
         self.options.id
     }
 
+    /// Bytes that may be sent and not processed, in each direction: the largest packet has to fit, because its parts
+    /// are not processed.
+    fn window(&self) -> u64 {
+        let LaneOptions { most_packet, most_sent, .. } = &self.options;
+        WINDOW.max(((*most_packet).max(*most_sent) + HEADER_BYTES) as u64)
+    }
+
     /// Takes a frame of the other node.
     pub(crate) fn receive(&self, data: Data<'_>) {
         let Data { offset, received, processed, bytes, .. } = data;
+        if received > self.sent.get() || processed > received {
+            return self.close("the node acknowledges data that was not sent");
+        }
         let before = self.arrived.get();
         if received > before.0 {
             self.progress.set(now());
@@ -132,7 +158,7 @@ impl Lane {
         if offset != self.received.get() {
             return self.close("NATS lost data");
         }
-        if self.received.get() + bytes.len() as u64 > self.processed.get() + 2 * WINDOW {
+        if self.received.get() + bytes.len() as u64 > self.processed.get() + 2 * self.window() {
             return self.close("the node exceeds its window");
         }
         self.received.set(offset + bytes.len() as u64);
@@ -156,7 +182,7 @@ impl Lane {
             if let Some(why) = self.why_closed() {
                 return Err(why);
             }
-            let room = (self.arrived.get().1 + WINDOW).saturating_sub(self.sent.get());
+            let room = (self.arrived.get().1 + self.window()).saturating_sub(self.sent.get());
             let chunk = MAX_CHUNK.min(self.options.most.saturating_sub(FRAME_BYTES)).max(1);
             let (next, rest) = bytes.split_at(bytes.len().min(chunk).min(room as usize));
             if !next.is_empty() && self.send_data(next) {
@@ -182,6 +208,7 @@ impl Lane {
                 self.sent.set(offset + bytes.len() as u64);
                 self.options.status.sent.add(bytes.len() as u64);
                 self.told.set((received, processed));
+                self.told_at.set(now());
                 self.show_lag();
                 true
             }
@@ -206,7 +233,8 @@ impl Lane {
 
     /// Called at intervals: tells the other node what has arrived, and closes a lane that makes no progress.
     pub(crate) fn tick(&self) {
-        if self.told.get() != (self.received.get(), self.processed.get()) {
+        let is_old = now().saturating_sub(self.told_at.get()) > self.options.timeout / TELLS;
+        if is_old || self.told.get() != (self.received.get(), self.processed.get()) {
             self.tell();
         }
         let is_waiting = self.sent.get() > self.arrived.get().0;
@@ -244,6 +272,21 @@ impl Lane {
     /// Why the lane has ended.
     pub(crate) fn why_closed(&self) -> Option<String> {
         self.why_closed.borrow().clone()
+    }
+
+    /// Whether the other node has processed the lane's own packets of now. Waits while the lane lasts.
+    pub(crate) async fn is_processed(&self) -> bool {
+        let mut until = None;
+        while !self.is_closed() {
+            if until.is_none() && self.answers.borrow().is_empty() && !self.is_answering.get() {
+                until = Some(self.sent.get());
+            }
+            if until.is_some_and(|until| self.arrived.get().1 >= until) {
+                return true;
+            }
+            sleep(self.options.timeout / POLLS).await;
+        }
+        false
     }
 
     fn show_lag(&self) {
@@ -292,6 +335,7 @@ mod tests {
             }),
             most: 1 << 20,
             most_packet: 1 << 20,
+            most_sent: 1 << 20,
             timeout: Duration::from_secs(5),
             known: HashSet::new(),
         });
@@ -326,11 +370,40 @@ mod tests {
     fn a_node_that_exceeds_its_window_is_left() {
         run(|| {
             let (lane, _) = lane();
-            let bytes = vec![0; 2 * WINDOW as usize];
+            let bytes = vec![0; 2 * lane.window() as usize];
             lane.receive(data(0, &bytes));
             assert!(!lane.is_closed());
-            lane.receive(data(2 * WINDOW, b"x"));
-            assert!(lane.is_closed());
+            lane.receive(data(bytes.len() as u64, b"x"));
+            assert_eq!(lane.why_closed().as_deref(), Some("the node exceeds its window"));
         });
+    }
+
+    #[test]
+    fn a_node_that_acknowledges_too_much_is_left() {
+        run(|| {
+            for (received, processed) in [(1, 0), (0, 1)] {
+                let (lane, _) = lane();
+                lane.receive(Data { received, processed, ..data(0, b"") });
+                assert!(lane.why_closed().unwrap().contains("not sent"));
+            }
+        });
+    }
+
+    #[test]
+    fn lost_acknowledgements_are_repeated() {
+        sim::block_on(
+            0,
+            None,
+            |_| (),
+            |()| async {
+                let (lane, sent) = lane();
+                lane.receive(data(0, b"abc"));
+                lane.tick();
+                let told = sent.borrow_mut().pop().unwrap();
+                sleep(Duration::from_secs(2)).await;
+                lane.tick();
+                assert_eq!(sent.borrow_mut().pop(), Some(told));
+            },
+        );
     }
 }

@@ -71,15 +71,17 @@ impl Lane {
         Ok(taken)
     }
 
-    /// Adds packets of the lane itself, after those before are sent.
-    pub(crate) async fn add(&self, packets: impl Iterator<Item = Vec<u8>>) {
-        for packet in packets {
-            while self.answers.borrow().len() > MAX_ANSWERS && !self.is_closed() {
-                self.drained.notified().await;
-            }
-            self.answers.borrow_mut().extend(packet);
-            self.nudge();
+    /// Waits until packets of the lane itself can be added.
+    pub(crate) async fn room(&self) {
+        while self.answers.borrow().len() > MAX_ANSWERS && !self.is_closed() {
+            self.drained.notified().await;
         }
+    }
+
+    /// Adds packets of the lane itself.
+    pub(crate) fn add(&self, packets: impl Iterator<Item = Vec<u8>>) {
+        self.answers.borrow_mut().extend(packets.flatten());
+        self.nudge();
     }
 
     /// Whether the lane itself has packets for the other node.
@@ -90,9 +92,12 @@ impl Lane {
     /// Sends packets of the session, after those of the lane itself.
     pub(crate) async fn write(&self, mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
         let mut out = self.answers.take();
+        self.is_answering.set(true);
         self.drained.notify();
         self.announce(&mut out);
-        let sent = match self.send(&out).await {
+        let answered = self.send(&out).await;
+        self.is_answering.set(false);
+        let sent = match answered {
             Ok(()) => self.send(&bytes).await,
             Err(why) => Err(why),
         };

@@ -31,6 +31,8 @@ struct State {
     /// The last claims, the latest last.
     last: HashMap<Arc<str>, u64>,
     order: VecDeque<(Arc<str>, u64)>,
+    /// The latest time of a claim, also of those of other nodes.
+    latest: u64,
     wake: Option<oneshot::Sender<()>>,
 }
 
@@ -38,8 +40,10 @@ impl Claims {
     /// A client connected here at this time since 1970. Returns false if too many claims wait, so that this one is not
     /// sent.
     pub(crate) fn add(&self, client: &Arc<str>, at: Duration) -> bool {
-        let at = at.as_millis() as u64;
         let mut state = lock(&self.0);
+        // Later than what is known, even if the clock of another node is ahead.
+        let at = (at.as_millis() as u64).max(state.latest.saturating_add(1));
+        state.latest = at;
         state.last.insert(client.clone(), at);
         state.order.push_back((client.clone(), at));
         if state.order.len() > MAX_CLAIMS
@@ -58,10 +62,16 @@ impl Claims {
         true
     }
 
-    /// Takes up to `most` claims that were not sent.
-    pub(crate) fn take(&self, most: usize) -> Vec<(Arc<str>, u64)> {
+    /// Takes claims that were not sent: up to `most`, and up to one beyond `most_bytes` of client identifiers.
+    pub(crate) fn take(&self, most: usize, most_bytes: usize) -> Vec<(Arc<str>, u64)> {
         let mut state = lock(&self.0);
-        let count = most.min(state.new.len());
+        let mut bytes = 0;
+        let is_within = |(client, _): &&(Arc<str>, u64)| {
+            let is_within = bytes < most_bytes;
+            bytes += client.len();
+            is_within
+        };
+        let count = state.new.iter().take(most).take_while(is_within).count();
         state.new.drain(..count).collect()
     }
 
@@ -74,8 +84,29 @@ impl Claims {
 
     /// Whether the claim of another node is right, so that the client here has to go.
     pub(crate) fn yields_to(&self, claim: &Claim, own: &str) -> bool {
-        let state = lock(&self.0);
+        let mut state = lock(&self.0);
+        state.latest = state.latest.max(claim.at);
         let here = state.last.get(claim.client.as_str());
         here.is_none_or(|at| (*at, own) < (claim.at, claim.node.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_later_of_two_claims_is_right() {
+        let (claims, client) = (Claims::default(), Arc::from("c"));
+        let claim = |at| Claim { at, node: "b".into(), client: "c".into() };
+        assert!(claims.add(&client, Duration::from_millis(5)));
+        assert!(!claims.yields_to(&claim(4), "a"));
+        // The clock of the other node is ahead, and the client returns.
+        assert!(claims.yields_to(&claim(1000), "a"));
+        assert!(claims.add(&client, Duration::from_millis(6)));
+        assert!(!claims.yields_to(&claim(1000), "a"));
+        assert_eq!(claims.take(1, 100), [(client.clone(), 5)]);
+        assert!(claims.add(&client, Duration::from_millis(7)));
+        assert_eq!(claims.take(100, 1), [(client.clone(), 1001)], "limited by bytes");
     }
 }

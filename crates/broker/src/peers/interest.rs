@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use phalanx::sync::oneshot;
+use phalanx::task::Either;
 use phalanx::{select, sleep};
 
 use super::filters::Filters;
@@ -28,7 +29,16 @@ struct Table {
     /// The number of changes so far.
     version: u64,
     lanes: BTreeMap<Arc<str>, Lane>,
-    waiting: Vec<(u64, oneshot::Sender<()>)>,
+    waiting: Vec<Waiting>,
+    /// The number of those that have waited.
+    waited: u64,
+}
+
+/// A subscriber that waits until all nodes have a version.
+struct Waiting {
+    number: u64,
+    version: u64,
+    wake: oneshot::Sender<()>,
 }
 
 /// What one node has.
@@ -38,6 +48,10 @@ struct Lane {
     changes: IndexMap<Box<str>, bool>,
     /// The version of the changes that the node has.
     version: u64,
+    /// The node has got all filters of the lane's begin.
+    is_complete: bool,
+    /// A subscriber has waited for too long.
+    is_late: bool,
     wake: Option<oneshot::Sender<()>>,
 }
 
@@ -95,6 +109,7 @@ impl Interest {
         let mut table = lock(&self.0);
         if let Some(lane) = table.lanes.get_mut(node) {
             lane.version = lane.version.max(version);
+            lane.is_complete = true;
         }
         table.wake_waiting();
     }
@@ -104,7 +119,14 @@ impl Interest {
         lock(&self.0).lanes.get(node).is_some_and(|lane| !lane.changes.is_empty())
     }
 
-    /// Completes when there are changes for a node. Called before [`has_changes`](Self::has_changes).
+    /// Whether the lane to a node has to be closed: a subscriber has waited for it for too long. The next one begins
+    /// with all filters.
+    pub(crate) fn is_late(&self, node: &str) -> bool {
+        lock(&self.0).lanes.get(node).is_some_and(|lane| lane.is_late)
+    }
+
+    /// Completes when there are changes for a node, or it [is late](Self::is_late). Called before
+    /// [`has_changes`](Self::has_changes).
     pub(crate) fn changed(&self, node: &str) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::shared();
         if let Some(lane) = lock(&self.0).lanes.get_mut(node) {
@@ -113,20 +135,25 @@ impl Interest {
         receiver
     }
 
-    /// Waits until all other nodes with a lane have the filters of this moment, for at most `limit`; a lane that takes
-    /// longer is closed, and the next one begins with all filters.
+    /// Waits until all other nodes with a lane have the filters of this moment, for at most `limit`. A lane that takes
+    /// longer is late, unless it still sends the filters of its begin.
     pub(crate) async fn settled(&self, limit: Duration) {
-        let receiver = {
+        let (receiver, version, number) = {
             let mut table = lock(&self.0);
-            let version = table.version;
+            let (version, number) = (table.version, table.waited);
             if table.least() >= version {
                 return;
             }
-            let (sender, receiver) = oneshot::shared();
-            table.waiting.push((version, sender));
-            receiver
+            let (wake, receiver) = oneshot::shared();
+            table.waiting.push(Waiting { number, version, wake });
+            table.waited += 1;
+            (receiver, version, number)
         };
-        select(receiver, sleep(limit)).await;
+        if let Either::Right(()) = select(receiver, sleep(limit)).await {
+            let mut table = lock(&self.0);
+            table.waiting.retain(|waiting| waiting.number != number);
+            table.mark_late(version);
+        }
     }
 }
 
@@ -151,8 +178,52 @@ impl Table {
 
     fn wake_waiting(&mut self) {
         let least = self.least();
-        for (_, sender) in self.waiting.extract_if(.., |(version, _)| *version <= least) {
-            sender.send(());
+        for waiting in self.waiting.extract_if(.., |waiting| waiting.version <= least) {
+            waiting.wake.send(());
         }
+    }
+
+    /// Marks the lanes to nodes that do not have this version.
+    fn mark_late(&mut self, version: u64) {
+        for lane in self.lanes.values_mut().filter(|lane| lane.version < version) {
+            lane.is_late = lane.is_complete;
+            if let Some(wake) = lane.wake.take() {
+                wake.send(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx::sim;
+
+    use super::*;
+
+    #[test]
+    fn a_lane_that_does_not_take_filters_is_late() {
+        sim::block_on(
+            0,
+            None,
+            |_| (),
+            |()| async {
+                let (interest, node) = (Interest::default(), Arc::from("b"));
+                interest.begin(&node);
+                interest.add("a");
+                interest.settled(Duration::from_secs(1)).await;
+                assert!(!interest.is_late(&node), "it still begins");
+                let version = interest.take(&node, usize::MAX).version.unwrap();
+                interest.has(&node, version);
+                interest.settled(Duration::ZERO).await;
+                assert!(!interest.is_late(&node), "it has all");
+                interest.add("b");
+                let changed = interest.changed(&node);
+                interest.settled(Duration::from_secs(1)).await;
+                assert!(interest.is_late(&node) && changed.await.is_some());
+                assert!(lock(&interest.0).waiting.is_empty());
+                interest.begin(&node);
+                assert!(!interest.is_late(&node));
+            },
+        );
     }
 }

@@ -118,6 +118,27 @@ impl Status {
         lock(&self.state).nodes.entry(name.clone()).or_insert_with(new).clone()
     }
 
+    /// Forgets the nodes that have not been connected for longer than `expiry`, except those that `is_known`. Returns
+    /// their names.
+    pub(crate) fn forget(
+        &self,
+        now: Duration,
+        expiry: Duration,
+        is_known: impl Fn(&str) -> bool,
+    ) -> Vec<Arc<str>> {
+        let is_old = |status: &NodeStatus| {
+            let state = lock(&status.state);
+            !state.is_connected && now.saturating_sub(state.since) > expiry
+        };
+        let mut gone = Vec::new();
+        lock(&self.state).nodes.retain(|name, status| {
+            let is_gone = !is_known(name) && is_old(status);
+            gone.extend(is_gone.then(|| name.clone()));
+            !is_gone
+        });
+        gone
+    }
+
     /// NATS is connected to this server, or not because of this error. Returns whether that is new.
     pub(crate) fn nats_changed(&self, result: Result<String, String>) -> bool {
         let mut state = lock(&self.state);

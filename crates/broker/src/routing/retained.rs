@@ -72,6 +72,11 @@ impl Retained {
         self.messages.get_mut(topic).is_some()
     }
 
+    /// Whether `message` itself is retained.
+    pub(crate) fn holds(&mut self, message: &Arc<Message>) -> bool {
+        self.messages.get_mut(&message.topic).is_some_and(|kept| Arc::ptr_eq(kept, message))
+    }
+
     /// Whether `message` decides what its topic retains: it is retained, or has removed the one before.
     pub(crate) fn is_current(&mut self, message: &Arc<Message>) -> bool {
         let kept = self.messages.get_mut(&message.topic);

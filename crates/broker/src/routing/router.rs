@@ -327,9 +327,9 @@ impl Router {
         (found, number <= from.saturating_add(most))
     }
 
-    /// The number of retained messages, and their memory.
-    pub(crate) fn retained(&self) -> (usize, usize) {
-        (self.retained.count(), self.retained.bytes())
+    /// The retained messages.
+    pub(crate) fn retained(&mut self) -> &mut Retained {
+        &mut self.retained
     }
 
     /// Adds subscriptions. Returns those whose retained messages are to be [delivered](Self::send_retained).

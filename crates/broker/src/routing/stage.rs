@@ -34,9 +34,9 @@ pub(crate) fn declare(
         let policy = policy.load();
         let context = (sessions, &wal, &delivery_limiter);
         route(router, cohort, policy, partitions, delivery, context);
-        let (messages, bytes) = router.retained();
-        counters.retained.set(messages as i64);
-        counters.retained_bytes.set(bytes as i64);
+        let retained = router.retained();
+        counters.retained.set(retained.count() as i64);
+        counters.retained_bytes.set(retained.bytes() as i64);
     })
 }
 
@@ -96,6 +96,11 @@ fn route(
             Item::Browse { filter, from, most } => {
                 let (messages, is_end) = router.browse(&filter, (from, most), now);
                 reply.send(Answer::Retained(messages, is_end));
+                continue;
+            }
+            Item::StillRetained(mut messages) => {
+                messages.retain(|message| router.retained().holds(message));
+                reply.send(Answer::Retained(messages, true));
                 continue;
             }
         }

@@ -307,7 +307,7 @@ impl Sessions {
             self.refused_subscriptions(key, requests.iter().flatten().count());
             return (vec![Reason::QUOTA_EXCEEDED; requests.len()], None);
         }
-        // A node has the subscriptions of all its clients.
+        // A node has the subscriptions of all its clients, and without one of them messages would be missing.
         let is_node = session.client_id.starts_with(NODE_CLIENTS);
         let (mut places, mut refused) = (HashMap::new(), 0);
         let mut file = |request: Result<SubscriptionRequest, Reason>| {
@@ -323,7 +323,7 @@ impl Sessions {
                 }
                 let bytes =
                     counters.subscription_bytes.get().max(0) as u64 + cost(&request.key) as u64;
-                if session.keys.len() >= most && !is_node || bytes > most_bytes {
+                if !is_node && (session.keys.len() >= most || bytes > most_bytes) {
                     return Reason::QUOTA_EXCEEDED;
                 }
                 counters.subscribed(&session.client_id, &request.key);

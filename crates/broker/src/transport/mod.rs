@@ -86,6 +86,11 @@ impl Transport {
         !matches!(self, Self::Wire(Wire::Plain(_)))
     }
 
+    /// Whether this is the connection to another node.
+    pub(crate) fn is_lane(&self) -> bool {
+        matches!(self, Self::Lane(_))
+    }
+
     /// Whether the connection uses TLS.
     pub(crate) fn is_tls(&self) -> bool {
         self.wire().is_some_and(Wire::is_tls)

@@ -4,7 +4,7 @@ use phalanx_mqtt::{Ack, Delivery, Packet, Property, QoS, Reason};
 use phalanx_testkit::eventually;
 use phalanx_testkit::mqtt::{Client, id, identifiers};
 
-use super::{await_interest, await_lanes, cluster, node_config};
+use super::{await_interest, await_lanes, cluster, cluster_of, node_config};
 use crate::bridges::{ALL_QOS, Node, next, publish};
 
 const NOBODY: Reason = Reason::NO_MATCHING_SUBSCRIBERS;
@@ -50,6 +50,20 @@ fn messages_pass_with_all_properties() {
         assert_eq!(publisher.publish(&format!("t/{n}"), &large), Reason::SUCCESS);
     }
     (0..5).for_each(|n| subscriber.receives(&format!("t/{n}"), &large));
+}
+
+#[test]
+fn a_message_may_exceed_the_window() {
+    let large = |config: &mut phalanx_broker::Config| config.limits.packet_size = 4 << 20;
+    let Some((_nats, nodes)) = cluster_of(&["a", "b"], large) else { return };
+    let mut subscriber = Client::new(nodes[1].address, "subscriber");
+    subscriber.subscribe("t", QoS::AtLeastOnce);
+    let mut publisher = Client::new(nodes[0].address, "publisher");
+    let large = "x".repeat(2 << 20);
+    for _ in 0..3 {
+        assert_eq!(publisher.publish("t", &large), Reason::SUCCESS);
+        subscriber.receives("t", &large);
+    }
 }
 
 #[test]
@@ -102,6 +116,7 @@ fn one_member_of_a_group_gets_each_message() {
     }
     let mut other = Client::new(nodes[1].address, "other");
     other.subscribe("t/#", QoS::AtLeastOnce);
+    other.subscribe("end", QoS::AtLeastOnce);
     let mut publisher = Client::new(nodes[0].address, "publisher");
     for n in 0..60 {
         let properties = [Property::User("v", "1")];
@@ -112,6 +127,7 @@ fn one_member_of_a_group_gets_each_message() {
     // The last message for all shows that nothing else is on the way.
     publisher.publish("end", "");
     (0..60).for_each(|n| other.receives(&format!("t/{n}"), ""));
+    other.receives("end", "");
     for filter in filters {
         let mut all: Vec<String> = Vec::new();
         for (member, _) in members.iter_mut().filter(|(_, own)| *own == filter) {
@@ -155,9 +171,14 @@ fn retained_messages_are_at_all_nodes() {
     publisher.retain("r/2", "zwei");
     becomes(&nodes[1], "r/1", None);
     becomes(&nodes[1], "r/2", Some("zwei"));
+    publish(&mut publisher, "q/2", "two", QoS::ExactlyOnce, true);
     nodes.push(Node::start(node_config(&nats, "c")));
     becomes(&nodes[2], "r/2", Some("zwei"));
     assert_eq!(of(&nodes[2], "r/1"), None);
+    becomes(&nodes[2], "q/2", Some("two"));
+    let mut reader = Client::new(nodes[2].address, "reader-c");
+    reader.subscribe("q/2", QoS::ExactlyOnce);
+    assert_eq!(next(&mut reader), ("q/2".into(), "two".into(), QoS::ExactlyOnce, true));
     Client::new(nodes[2].address, "publisher-c").retain("r/1", "eins");
     becomes(&nodes[0], "r/1", Some("eins"));
     becomes(&nodes[1], "r/1", Some("eins"));

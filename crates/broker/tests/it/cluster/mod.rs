@@ -3,6 +3,8 @@
 mod lanes;
 mod sessions;
 
+use std::time::Duration;
+
 use phalanx_broker::{Config, NatsServer as Url};
 use phalanx_mqtt::{QoS, Reason};
 use phalanx_testkit::eventually;
@@ -16,13 +18,25 @@ fn node_config(nats: &NatsServer, name: &str) -> Config {
     let mut own = config(any(), Vec::new());
     own.cluster.servers = vec![nats.url().parse::<Url>().unwrap()];
     own.cluster.node = name.to_owned();
+    // A busy machine may stop a node for a while.
+    own.cluster.timeout = Duration::from_secs(15);
     own
 }
 
 /// Starts nodes with these names, and waits until all have lanes to each other. `None` without a NATS server.
 fn cluster(names: &[&str]) -> Option<(NatsServer, Vec<Node>)> {
+    cluster_of(names, |_| ())
+}
+
+/// As [`cluster`], with changed configurations.
+fn cluster_of(names: &[&str], change: impl Fn(&mut Config)) -> Option<(NatsServer, Vec<Node>)> {
     let nats = NatsServer::start("")?;
-    let nodes: Vec<_> = names.iter().map(|name| Node::start(node_config(&nats, name))).collect();
+    let start = |name: &&str| {
+        let mut config = node_config(&nats, name);
+        change(&mut config);
+        Node::start(config)
+    };
+    let nodes: Vec<_> = names.iter().map(start).collect();
     await_lanes(&nodes);
     Some((nats, nodes))
 }
