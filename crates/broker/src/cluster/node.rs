@@ -30,7 +30,7 @@ use crate::peers::Peers;
 const VERSION: u32 = 1;
 
 /// Parts of the timeout after which a node tells that it is there, and tends its lanes.
-const HELLOS: u32 = 5;
+pub(super) const HELLOS: u32 = 5;
 const TICKS: u32 = 25;
 
 /// Announcement of a node.
@@ -271,6 +271,8 @@ impl Node {
                     granted.send(side);
                 }
             }
+            // Repeated.
+            NodeFrame::Open(side) if lane(side.lane).is_some() => (),
             NodeFrame::Open(side) => {
                 let is_current = side.to == self.start && side.from == other.hello.borrow().start;
                 // The other node has closed an earlier one.

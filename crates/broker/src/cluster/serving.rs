@@ -13,7 +13,7 @@ use phalanx::{select, sleep};
 use phalanx_mqtt::Version;
 
 use crate::access::{Identity, NODE_CLIENTS};
-use crate::cluster::node::{Node, Other};
+use crate::cluster::node::{HELLOS, Node, Other};
 use crate::cluster::retained;
 use crate::config::Config;
 use crate::connection::bridged::{Bridged, serve_bridged};
@@ -45,12 +45,10 @@ struct Attached {
 pub(super) async fn open(node: &Rc<Node>, other: &Rc<Other>) {
     let result = match attach(node, other, node.next_lane()).await {
         Ok(attached) => {
-            let granted = other.granted();
-            attached.lane.send_frame(&NodeFrame::Open(attached.side.clone()));
-            let granted = select(granted, sleep(node.timeout)).await;
+            let granted = ask(node, other, &attached).await;
             other.is_decided();
             match granted {
-                Either::Left(Some(side)) if !attached.lane.is_closed() => {
+                Some(side) if !attached.lane.is_closed() => {
                     serve(node, other, attached, &side).await;
                     return;
                 }
@@ -65,6 +63,19 @@ pub(super) async fn open(node: &Rc<Node>, other: &Rc<Other>) {
         Err(why) => Err(why),
     };
     show(node, other, result);
+}
+
+/// Asks for a lane until it is granted or refused, because NATS or the other node may just return.
+async fn ask(node: &Node, other: &Other, attached: &Attached) -> Option<Side> {
+    let mut granted = pin!(other.granted());
+    for _ in 0..HELLOS {
+        attached.lane.send_frame(&NodeFrame::Open(attached.side.clone()));
+        let waited = select(granted.as_mut(), sleep(node.timeout / HELLOS)).await;
+        if let Either::Left(granted) = waited {
+            return granted;
+        }
+    }
+    None
 }
 
 /// Grants a lane to another node, and serves it to its end.

@@ -2,8 +2,8 @@
 //!
 //! Both nodes have a session for each other, and forward what the other one sends: each is a client of the other. A
 //! lane carries their packets of MQTT in both directions: messages and acknowledgements of the sessions, and SUBSCRIBE
-//! and UNSUBSCRIBE of the filters that a node announces. A node answers those like any client's. The lane itself handles
-//! what only servers send.
+//! and UNSUBSCRIBE of the filters that a node announces. A node answers those like any client's. The lane itself
+//! handles what only servers send.
 //!
 //! NATS may lose data, so each direction is a numbered stream of bytes. If some are missing the lane ends, the next one
 //! begins, and the sessions send again what was not acknowledged.

@@ -1,5 +1,8 @@
 //! Messages pass between nodes where they are wanted.
 
+use std::time::Duration;
+
+use phalanx_broker::Config;
 use phalanx_mqtt::{Ack, Delivery, Packet, Property, QoS, Reason};
 use phalanx_testkit::eventually;
 use phalanx_testkit::mqtt::{Client, id, identifiers};
@@ -54,7 +57,7 @@ fn messages_pass_with_all_properties() {
 
 #[test]
 fn a_message_may_exceed_the_window() {
-    let large = |config: &mut phalanx_broker::Config| config.limits.packet_size = 4 << 20;
+    let large = |config: &mut Config| config.limits.packet_size = 4 << 20;
     let Some((_nats, nodes)) = cluster_of(&["a", "b"], large) else { return };
     let mut subscriber = Client::new(nodes[1].address, "subscriber");
     subscriber.subscribe("t", QoS::AtLeastOnce);
@@ -182,6 +185,32 @@ fn retained_messages_are_at_all_nodes() {
     Client::new(nodes[2].address, "publisher-c").retain("r/1", "eins");
     becomes(&nodes[0], "r/1", Some("eins"));
     becomes(&nodes[1], "r/1", Some("eins"));
+}
+
+#[test]
+fn an_interrupted_transfer_of_retained_messages_is_repeated() {
+    // The end of a lane may be found by the timeout.
+    let soon = |config: &mut Config| config.cluster.timeout = Duration::from_secs(5);
+    let Some((mut nats, mut nodes)) = cluster_of(&["a"], soon) else { return };
+    let (topics, large) = ((0..40).map(|n| format!("r/{n}")), "x".repeat(500_000));
+    let mut publisher = Client::new(nodes[0].address, "publisher");
+    topics.clone().for_each(|topic| publisher.retain(&topic, &large));
+    let mut config = node_config(&nats, "b");
+    soon(&mut config);
+    nodes.push(Node::start(config));
+    let has = |topic: &str| {
+        let mut client = Client::new(nodes[1].address, "reader");
+        client.subscribe(topic, QoS::AtMostOnce);
+        client.subscribe("end", QoS::AtMostOnce);
+        client.publish_with("end", "", Delivery::AtMostOnce, false, &[]);
+        next(&mut client).0 == topic
+    };
+    // The transfer takes longer than the search for its first message, on most machines.
+    eventually("the transfer begins", || topics.clone().any(|topic| has(&topic)).then_some(()));
+    nats.restart();
+    for topic in topics {
+        eventually("the transfer is complete", || has(&topic).then_some(()));
+    }
 }
 
 #[test]
