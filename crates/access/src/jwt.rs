@@ -14,7 +14,7 @@ const MAX_BYTES: usize = 16 * 1024;
 /// How far the clocks of the broker and of the issuer may differ, in seconds.
 const TOLERANCE: f64 = 30.0;
 
-/// What tokens must claim.
+/// Claims required of tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
     /// The claim that contains the user name, such as `sub`.

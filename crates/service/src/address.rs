@@ -12,7 +12,7 @@ const DEFAULT_MODE: u32 = 0o660;
 const LONGEST_PATH: usize = 107;
 /// The start of a Unix socket's address.
 const UNIX: &str = "unix:";
-/// What separates the path of a Unix socket from its mode.
+/// Separator between the path of a Unix socket and its mode.
 const MODE: &str = "?mode=";
 
 /// An address to listen on.

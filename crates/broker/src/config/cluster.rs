@@ -112,7 +112,7 @@ pub(crate) fn is_word(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
 
-/// What this node needs to connect to NATS, as read from its files.
+/// Credentials and authorities for NATS, as read from their files.
 pub(crate) struct Access {
     pub(crate) credentials: Credentials,
     pub(crate) connector: Option<Connector>,

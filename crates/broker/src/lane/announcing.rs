@@ -50,7 +50,7 @@ impl Lane {
         }
         let interest = &self.options.peers.interest;
         let changes = interest.take(&self.options.node, MAX_BATCH);
-        // What replaces a removed filter comes first.
+        // Replacements of removed filters come first.
         let most = self.most_announced();
         let added = packets(&changes.added, true, ID, most, out);
         let removed = packets(&changes.removed, false, ID, most, out);

@@ -71,12 +71,13 @@ pub(crate) struct Lane {
     pub(super) input: RefCell<Vec<u8>>,
     received: Cell<u64>,
     processed: Cell<u64>,
-    /// What the other node knows of these.
+    /// The numbers of these that the other node knows.
     told: Cell<(u64, u64)>,
     told_at: Cell<Duration>,
     sent: Cell<u64>,
-    /// What the other node has received and processed, and when it last received something new.
+    /// Bytes that the other node has received and processed.
     arrived: Cell<(u64, u64)>,
+    /// The time at which it last received new ones.
     progress: Cell<Duration>,
     why_closed: RefCell<Option<String>>,
     pub(super) reader: Notify,

@@ -41,7 +41,7 @@ struct Waiting {
     wake: oneshot::Sender<()>,
 }
 
-/// What one node has.
+/// Announcements to one node.
 #[derive(Default)]
 struct Lane {
     /// Changes that were not sent: whether the filter is announced.

@@ -229,7 +229,7 @@ impl Router {
                 if own.options.no_local && message.from == Some(client.key) {
                     continue;
                 }
-                // What came from a node has reached all that want it.
+                // A message of a node has reached all nodes that want it.
                 if client.is_node && message.source != Source::Here {
                     continue;
                 }

@@ -82,7 +82,7 @@ impl Driver for Uring {
         if !is_quiet(state.fd.as_fd()) {
             return false;
         }
-        // What the kernel has received ahead of requests is no longer in the socket.
+        // Bytes that the kernel has received ahead of requests are no longer in the socket.
         self.complete();
         self.sockets.get(connection).is_some_and(|state| state.receiving.ahead.is_empty())
     }

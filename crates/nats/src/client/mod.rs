@@ -121,7 +121,7 @@ impl Client {
     }
 
     /// Connects to the servers in turn, serves the connection, and connects again, until shutdown or
-    /// [`stop`](Self::stop). What is unsent at the stop is still sent; without a stop, shutdown waits for one second.
+    /// [`stop`](Self::stop). A stop sends the rest first. Without a stop, shutdown waits for one second.
     pub async fn run(&self) {
         let Options { reconnect_delay: (least, most), name, servers, on_state, .. } =
             &self.0.options;

@@ -1,4 +1,4 @@
-//! Properties of the codec: what is encoded is decoded again, however the input is split.
+//! Properties of the codec: decoding reverses encoding, however the input is split.
 
 use phalanx_nats::{Bounds, Frame};
 use proptest::prelude::*;

@@ -9,7 +9,8 @@ use ::metrics::{
     Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, SharedString, Unit,
 };
 
-/// The most series of a recorder, and the most descriptions. What libraries register beyond is counted, not recorded.
+/// The most series of a recorder, and the most descriptions. Further registrations of
+/// series are counted, not recorded.
 const MAX_SERIES: usize = 10_000;
 
 /// Upper bounds of the buckets of histograms: powers of 4 from a millionth to a million. They suit seconds, and

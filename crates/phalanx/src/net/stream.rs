@@ -308,8 +308,8 @@ impl Stream {
         self.0.has_moved()
     }
 
-    /// Whether nothing has arrived that was not read: no bytes, no end and no error. A client that keeps unused
-    /// connections uses such a one again; what has arrived on another would be taken for the answer to the next request.
+    /// Whether nothing has arrived that was not read: no bytes, no end and no error. A client may use such
+    /// a connection again. On another one, it would take the bytes that have arrived for the answer to its next request.
     ///
     /// ```
     /// use phalanx::net::Stream;

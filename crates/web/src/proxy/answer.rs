@@ -59,7 +59,7 @@ pub(super) async fn receive_head(
 fn is_final(response: &Response, input: &[u8], job: &Job) -> Result<bool, Failure> {
     match response.status {
         101 if job.protocols.allow(response.fields(input)) => Ok(true),
-        // Nobody has proposed this protocol.
+        // The request has not proposed this protocol.
         101 => Err(Failure::Malformed),
         100..200 => Ok(false),
         200..600 => Ok(true),

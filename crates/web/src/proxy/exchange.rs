@@ -26,7 +26,7 @@ pub(crate) struct Exchange {
     pub(crate) reply: Reply,
 }
 
-/// What the client's connection gets back.
+/// Result for the client's connection.
 pub(crate) struct Finished {
     pub(crate) out: ResponseWriter,
     pub(crate) body: RequestBody,

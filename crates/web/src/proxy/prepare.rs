@@ -15,7 +15,7 @@ use crate::respond::writer::ResponseWriter;
 use crate::stages::Stages;
 use crate::upstream::Group;
 
-/// What a connection does next.
+/// The next step of a connection.
 pub(crate) enum Prepared {
     /// It passes the request to a server.
     Job(Box<Job>),

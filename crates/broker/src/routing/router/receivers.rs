@@ -1,4 +1,4 @@
-//! Who gets a message: members of groups, and other nodes of the cluster.
+//! Receivers of a message: members of groups, and other nodes of the cluster.
 
 use phalanx_mqtt::{QoS, RetainHandling, SubscribeOptions};
 

@@ -94,7 +94,7 @@ fn what_is_no_response_is_502() {
     );
 }
 
-/// A response behind the one that was asked for answers no other request.
+/// A surplus response of a server answers no other request.
 #[test]
 fn a_response_too_many_is_dropped() {
     let backend = || {
