@@ -101,6 +101,7 @@ const ALLOWED: &Table = &[
     // Peers that `bench` starts for comparison.
     ("a-tree", &[]),
     ("axum-arms", &["axum", "phalanx", "postgres"]),
+    ("axum-libraries", &["axum", "phalanx", "testkit"]),
     ("runtimes", &["phalanx"]),
     ("map", &["phalanx"]),
     ("database", &["phalanx", "postgres", "testkit"]),

@@ -1,0 +1,1 @@
+//! Tests of libraries on tokio within handlers on Phalanx; see `tests/libraries.rs`.
