@@ -5,7 +5,8 @@
 //! |---|---|
 //! | `error` | errors in files, with position and remedy |
 //! | `users` | the broker's users |
-//! | `stored_hash` | their password hashes: Argon2id, and those of mosquitto |
+//! | `stored_hash` | their password hashes: Argon2id, those of mosquitto, and keys of SCRAM |
+//! | `scram/` | SCRAM: clients prove that they know a password |
 //! | `htpasswd` | the web server's users and their password hashes (bcrypt) |
 //! | `passwords` | the stage that verifies passwords, on threads of its own |
 //! | `memory_pool` | working memory of password checks |
@@ -33,6 +34,7 @@ pub mod passwd;
 mod passwords;
 mod pattern;
 mod rules;
+pub mod scram;
 mod stored_hash;
 mod subject;
 mod token;

@@ -8,7 +8,38 @@ use argon2::Argon2;
 use argon2::password_hash::PasswordHasher;
 
 use crate::error::{FileError, LineError};
+use crate::scram::keys::{Keys, Mechanism};
 use crate::users::check_name;
+
+/// How a password is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scheme {
+    /// A hash that takes 19 MiB of memory to compute.
+    #[default]
+    Argon2id,
+    /// Keys of SCRAM, with which clients can log in without sending the password.
+    Scram {
+        /// The only mechanism that these clients can use.
+        mechanism: Mechanism,
+        /// Iterations that a client computes at each login: 4,096 to 1,000,000.
+        iterations: u32,
+    },
+}
+
+impl Scheme {
+    /// The text behind the user's name.
+    fn hash(self, password: &[u8]) -> Result<String, String> {
+        match self {
+            Self::Argon2id => {
+                let hash = Argon2::default().hash_password(password);
+                hash.map(|hash| hash.to_string()).map_err(|error| error.to_string())
+            }
+            Self::Scram { mechanism, iterations } => {
+                Keys::new(mechanism, iterations, password).map(|keys| keys.print())
+            }
+        }
+    }
+}
 
 /// Returns the text of a password file with this user's password replaced, or appended. All other lines are
 /// unchanged. Takes tens of milliseconds.
@@ -16,12 +47,25 @@ use crate::users::check_name;
 /// # Errors
 /// If the user name is invalid or the password is empty.
 pub fn set(text: &str, name: &str, password: &[u8]) -> Result<String, LineError> {
+    set_as(text, name, password, Scheme::default())
+}
+
+/// As [`set`], for a password that is stored in this way.
+///
+/// # Errors
+/// As [`set`], and if the number of iterations is out of bounds.
+pub fn set_as(
+    text: &str,
+    name: &str,
+    password: &[u8],
+    scheme: Scheme,
+) -> Result<String, LineError> {
     let wrong = |what| LineError { line: 0, column: 0, what };
     check_name(name).map_err(wrong)?;
     if password.is_empty() {
         return Err(wrong(format!("the password of {name:?} is empty")));
     }
-    let hash = Argon2::default().hash_password(password);
+    let hash = scheme.hash(password);
     let hash = hash.map_err(|error| wrong(format!("the password cannot be hashed: {error}")))?;
     let new = format!("{name}:{hash}");
     let mut there = false;
@@ -48,13 +92,18 @@ pub fn set(text: &str, name: &str, password: &[u8]) -> Result<String, LineError>
 ///
 /// # Errors
 /// [`FileError`] if the file cannot be read or written.
-pub fn set_in_file(path: &Path, name: &str, password: &[u8]) -> Result<(), FileError> {
+pub fn set_in_file(
+    path: &Path,
+    name: &str,
+    password: &[u8],
+    scheme: Scheme,
+) -> Result<(), FileError> {
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         text => text.map_err(FileError::io("read", path))?,
     };
     let wrong = |wrong| FileError::Invalid { path: path.into(), errors: vec![wrong] };
-    let text = set(&text, name, password).map_err(wrong)?;
+    let text = set_as(&text, name, password, scheme).map_err(wrong)?;
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = Path::new(&new);
@@ -107,11 +156,11 @@ mod tests {
     fn a_password_replaces_the_line_of_its_user() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("users");
-        set_in_file(&path, "eve", b"apple").unwrap();
-        set_in_file(&path, "adam", b"rib").unwrap();
+        set_in_file(&path, "eve", b"apple", Scheme::default()).unwrap();
+        set_in_file(&path, "adam", b"rib", Scheme::default()).unwrap();
         let text = format!("# people\n{}", fs::read_to_string(&path).unwrap());
         fs::write(&path, text).unwrap();
-        set_in_file(&path, "eve", b"pear").unwrap();
+        set_in_file(&path, "eve", b"pear", Scheme::default()).unwrap();
         let text = fs::read_to_string(&path).unwrap();
         let names: Vec<_> = text.lines().map(|line| line.split(':').next().unwrap()).collect();
         assert_eq!(names, ["# people", "eve", "adam"]);
@@ -129,7 +178,7 @@ mod tests {
             use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
             fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
             let given = chown(&path, Some(4242), Some(4243)).is_ok();
-            set_in_file(&path, "eve", b"pear").unwrap();
+            set_in_file(&path, "eve", b"pear", Scheme::default()).unwrap();
             let new = fs::metadata(&path).unwrap();
             assert_eq!(new.mode() & 0o777, 0o640);
             assert!(!given || (new.uid(), new.gid()) == (4242, 4243));
@@ -137,7 +186,7 @@ mod tests {
         assert!(set("", "a:b", b"x").is_err() && set("", "a", b"").is_err());
         // A temporary file of another process is left alone.
         fs::write(home.path().join("users.new"), "mine").unwrap();
-        let error = set_in_file(&path, "eve", b"plum").unwrap_err();
+        let error = set_in_file(&path, "eve", b"plum", Scheme::default()).unwrap_err();
         assert!(error.to_string().contains("users.new"), "{error}");
         assert_eq!(fs::read_to_string(home.path().join("users.new")).unwrap(), "mine");
     }

@@ -86,6 +86,19 @@ impl Passwords {
             }
         }
     }
+
+    /// Judges a login whose proof was verified elsewhere, in microseconds: it does not wait, and lockouts apply as
+    /// to [`verify`](Self::verify). The password in `attempt` may be any secret that only the right password produces.
+    ///
+    /// # Errors
+    /// [`Refusal::LockedOut`].
+    pub fn judge(&self, attempt: &Attempt, is_right: bool) -> Result<bool, Refusal> {
+        let (login, at) = (self.queue.login(attempt), now());
+        self.queue.latest.fetch_max(at.as_nanos() as u64, Ordering::Relaxed);
+        let (judged, refused) = self.queue.logins.judge(login, is_right, at);
+        refuse(refused);
+        judged.map(|()| is_right)
+    }
 }
 
 impl LoginQueue {

@@ -2,7 +2,7 @@
 //!
 //! `phalanx passwd` writes Argon2id. The hashes of `mosquitto_passwd` are accepted as well, so that an operator
 //! can migrate without new passwords: PBKDF2 with SHA-512 (`$7$`) and salted SHA-512 (`$6$`). Both can be guessed
-//! faster than Argon2id.
+//! faster than Argon2id. The keys of SCRAM verify passwords as well.
 
 use argon2::password_hash::phc::{Output, PasswordHash};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -10,6 +10,7 @@ use base64ct::{Base64, Encoding};
 use sha2::{Digest, Sha512};
 
 use crate::memory_pool::Memory;
+use crate::scram::keys::Keys;
 
 /// Limits of a hash's parameters (memory in KiB), so that a file cannot keep a broker busy.
 const MAX_MEMORY_KIB: u32 = 256 << 10;
@@ -29,6 +30,8 @@ pub(crate) enum StoredHash {
     Pbkdf2 { iterations: u32, salt: Vec<u8>, hash: Output },
     /// `$6$SALT$HASH`, of mosquitto before 2.0.
     Sha512 { salt: Vec<u8>, hash: Output },
+    /// `SCRAM-SHA-256$…`, in the format of PostgreSQL.
+    Scram(Keys),
 }
 
 impl StoredHash {
@@ -55,6 +58,9 @@ impl StoredHash {
         if let Some(rest) = text.strip_prefix("$6$") {
             let (salt, hash) = salt_and_hash(rest.split('$')).ok_or_else(broken)?;
             return Ok(Self::Sha512 { salt, hash });
+        }
+        if text.starts_with("SCRAM-") {
+            return Keys::parse(text).map(Self::Scram).ok_or_else(broken);
         }
         if !text.starts_with("$argon2id$") {
             return Err(format!(
@@ -92,6 +98,9 @@ impl StoredHash {
                 Self::Pbkdf2 { iterations: *iterations, salt: vec![0; 12], hash: zeros() }
             }
             Self::Sha512 { .. } => Self::Sha512 { salt: vec![0; 12], hash: zeros() },
+            Self::Scram(Keys { mechanism, iterations, salt, .. }) => {
+                Self::Scram(Keys::of_nobody(*mechanism, *iterations, salt.clone()))
+            }
         }
     }
 
@@ -102,12 +111,13 @@ impl StoredHash {
                 .map_or(0, |params| u64::from(params.m_cost()) * u64::from(params.t_cost())),
             Self::Pbkdf2 { iterations, .. } => u64::from(*iterations),
             Self::Sha512 { .. } => 1,
+            Self::Scram(keys) => u64::from(keys.iterations.get()),
         }
     }
 
-    /// Whether the hash is weaker than the one that `phalanx passwd` writes.
+    /// Whether the hash is weaker than those that `phalanx passwd` writes.
     pub(crate) fn is_weak(&self) -> bool {
-        !matches!(self, Self::Argon2(_))
+        matches!(self, Self::Pbkdf2 { .. } | Self::Sha512 { .. })
     }
 
     /// Whether the hash belongs to this password; `None` if the hash is invalid.
@@ -125,6 +135,7 @@ impl StoredHash {
                 digest.update(salt);
                 (digest.finalize().into(), hash)
             }
+            Self::Scram(keys) => return Some(keys.is_of(password)),
         };
         // Constant-time comparison.
         Some(Output::new(&found).ok()? == *expected)

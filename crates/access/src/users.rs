@@ -9,6 +9,8 @@ use std::path::Path;
 
 use crate::error::{FileError, LineError};
 use crate::memory_pool::Memory;
+use crate::scram::decoys::Decoys;
+use crate::scram::keys::{Keys, Mechanism};
 use crate::stored_hash::StoredHash;
 
 /// The users of a file.
@@ -17,6 +19,8 @@ pub struct Users {
     hashes: HashMap<Box<str>, StoredHash>,
     /// A hash that matches no password, with the highest cost of all: verified for unknown users.
     nobody: StoredHash,
+    /// For the mechanisms that users have keys for.
+    decoys: Vec<Decoys>,
 }
 
 impl Users {
@@ -44,7 +48,7 @@ impl Users {
     /// # Errors
     /// All errors, at least one.
     pub fn parse(text: &str) -> Result<Self, Vec<LineError>> {
-        let (mut hashes, mut wrong) = (HashMap::new(), Vec::new());
+        let (mut hashes, mut wrong, mut keys) = (HashMap::new(), Vec::new(), Vec::new());
         for (n, line) in text.lines().enumerate() {
             if line.trim().is_empty() || line.trim_start().starts_with('#') {
                 continue;
@@ -52,6 +56,9 @@ impl Users {
             let mut told = |column, what| wrong.push(LineError { line: n + 1, column, what });
             match user(line.trim_end()) {
                 Ok((name, hash)) => {
+                    if let StoredHash::Scram(own) = &hash {
+                        keys.push(own.clone());
+                    }
                     if hashes.insert(name.into(), hash).is_some() {
                         told(1, format!("user {name:?} is listed twice"));
                     }
@@ -64,12 +71,34 @@ impl Users {
         }
         let dearest = hashes.values().max_by_key(|hash: &&StoredHash| hash.cost());
         match dearest.map(StoredHash::of_nobody) {
-            Some(nobody) if wrong.is_empty() => Ok(Self { hashes, nobody }),
+            Some(nobody) if wrong.is_empty() => {
+                let decoys = Mechanism::ALL.into_iter();
+                let decoys = decoys.filter_map(|one| Decoys::new(one, keys.iter())).collect();
+                Ok(Self { hashes, nobody, decoys })
+            }
             _ => Err(wrong),
         }
     }
 
-    /// The number of users whose hash is weaker than the one that `phalanx passwd` writes.
+    /// The keys of a user, or a decoy, and whether they are keys of the user. `None` if no user has keys for this
+    /// mechanism.
+    pub(crate) fn scram(&self, mechanism: Mechanism, name: &str) -> Option<(Keys, bool)> {
+        let decoys = self.decoys.iter().find(|decoys| decoys.mechanism() == mechanism)?;
+        // Always computed, so that the time does not reveal whether the user exists.
+        let decoy = decoys.of(name);
+        Some(match self.hashes.get(name) {
+            Some(StoredHash::Scram(own)) if own.mechanism == mechanism => (own.clone(), true),
+            _ => (decoy, false),
+        })
+    }
+
+    /// Whether a user has keys for this mechanism, so that clients may use it.
+    #[must_use]
+    pub fn offers(&self, mechanism: Mechanism) -> bool {
+        self.decoys.iter().any(|decoys| decoys.mechanism() == mechanism)
+    }
+
+    /// The number of users whose hash is weaker than those that `phalanx passwd` writes.
     pub fn weak(&self) -> usize {
         self.hashes.values().filter(|hash| hash.is_weak()).count()
     }

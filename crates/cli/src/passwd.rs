@@ -4,8 +4,9 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
-use phalanx_access::passwd;
+use clap::{Args, ValueEnum};
+use phalanx_access::passwd::{self, Scheme};
+use phalanx_access::scram::Mechanism;
 
 /// Set a user's password in a password file for the broker
 ///
@@ -17,12 +18,39 @@ pub(crate) struct Passwd {
     file: PathBuf,
     /// The user name, without colons and surrounding spaces.
     user: String,
+
+    /// Store keys of SCRAM, with which clients of MQTT 5 log in without sending the password.
+    #[arg(long, value_name = "HASH", num_args = 0..=1, require_equals = true, default_missing_value = "sha-256")]
+    scram: Option<Hash>,
+
+    /// Iterations that clients of SCRAM compute at each login, at least 4096. Small devices need fewer.
+    #[arg(long, default_value_t = 100_000, requires = "scram")]
+    iterations: u32,
+}
+
+/// The hash function of SCRAM.
+#[derive(Clone, Copy, ValueEnum)]
+enum Hash {
+    #[value(name = "sha-256")]
+    Sha256,
+    #[value(name = "sha-512")]
+    Sha512,
 }
 
 impl Passwd {
+    fn scheme(&self) -> Scheme {
+        let mechanism = match self.scram {
+            None => return Scheme::Argon2id,
+            Some(Hash::Sha256) => Mechanism::Sha256,
+            Some(Hash::Sha512) => Mechanism::Sha512,
+        };
+        Scheme::Scram { mechanism, iterations: self.iterations }
+    }
+
     pub(crate) fn run(self) -> ExitCode {
+        let scheme = self.scheme();
         let set = read(&self.user).and_then(|password| {
-            let set = passwd::set_in_file(&self.file, &self.user, password.as_bytes());
+            let set = passwd::set_in_file(&self.file, &self.user, password.as_bytes(), scheme);
             set.map_err(|error| error.to_string())
         });
         match set {

@@ -178,6 +178,24 @@ impl<T> Logins<T> {
         }
         refused.into_iter().map(|(_, item)| (item, Refusal::LockedOut)).collect()
     }
+
+    /// Records the result of a check that needed no queue. Also returns the queued logins that it locks out.
+    ///
+    /// # Errors
+    /// [`Refusal::LockedOut`]: the result was not recorded, and must not be revealed.
+    pub fn judge(
+        &self,
+        login: Login,
+        is_right: bool,
+        now: Duration,
+    ) -> (Result<(), Refusal>, Vec<(T, Refusal)>) {
+        let state = self.state();
+        if !state.right.contains(&login.secret) && state.is_locked_out(login, now) {
+            return (Err(Refusal::LockedOut), Vec::new());
+        }
+        drop(state);
+        (Ok(()), self.record_result(login, is_right, now))
+    }
 }
 
 impl<T> State<T> {
@@ -283,6 +301,24 @@ mod tests {
         }
         assert_eq!(logins.enter(login(1, 2, 1), 0, NOW), [(0, Refusal::LockedOut)], "the address");
         assert!(logins.enter(login(1, 1, 7), 1, NOW).is_empty());
+    }
+
+    #[test]
+    fn checks_without_a_queue_are_locked_out_as_well() {
+        let logins = Logins::default();
+        enters(&logins, login(1, 1, 100), 100);
+        assert_eq!(logins.judge(login(1, 1, 7), true, NOW), (Ok(()), Vec::new()));
+        let mut refused = Vec::new();
+        for n in 0..u64::from(PAIR_FAILURES) {
+            assert!(refused.is_empty());
+            let judged;
+            (judged, refused) = logins.judge(login(1, 1, 200 + n), false, NOW);
+            assert_eq!(judged, Ok(()));
+        }
+        assert_eq!(refused, [(100, Refusal::LockedOut)]);
+        for (password, judged) in [(8, Err(Refusal::LockedOut)), (7, Ok(()))] {
+            assert_eq!(logins.judge(login(1, 1, password), true, NOW).0, judged, "{password}");
+        }
     }
 
     #[test]

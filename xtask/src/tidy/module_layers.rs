@@ -68,8 +68,8 @@ pub(super) const CRATES: &[Layers] = &[
         folder: "crates/access",
         layers: &[
             &["error", "memory_pool", "subject"],
-            &["htpasswd", "jwks", "pattern", "stored_hash", "token"],
-            &["jwt", "users"],
+            &["htpasswd", "jwks", "pattern", "token"],
+            &["jwt", "scram", "stored_hash", "users"],
             &["passwd", "passwords", "rules"],
             &["parse"],
         ],

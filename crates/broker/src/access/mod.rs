@@ -4,6 +4,7 @@
 //! determined, so its messages are checked again only after the rules change.
 
 pub(crate) mod bans;
+pub(crate) mod scram;
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -179,11 +180,13 @@ impl Policy {
             Ok(true) => Ok(Some(user)),
             Ok(false) => Err((Reason::BAD_USER_NAME_OR_PASSWORD, "")),
             Err(Refusal::Busy) => Err((Reason::SERVER_BUSY, "too many logins wait")),
-            Err(Refusal::LockedOut) => {
-                Err((Reason::CONNECTION_RATE_EXCEEDED, "locked out after wrong passwords"))
-            }
+            Err(Refusal::LockedOut) => Err(locked_out()),
         }
     }
+}
+
+fn locked_out() -> (Reason, &'static str) {
+    (Reason::CONNECTION_RATE_EXCEEDED, "locked out after wrong passwords")
 }
 
 /// The user of a token. The user name of CONNECT may be left out, or must be the same.

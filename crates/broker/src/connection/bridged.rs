@@ -42,6 +42,7 @@ pub(crate) async fn serve_bridged(bridged: Bridged, context: Context) {
         keep_alive: 0,
         wants_reasons: false,
         persistent,
+        mechanism: None,
         peer,
     };
     serve_accepted(connection(accepted, context, None), Vec::new()).await;

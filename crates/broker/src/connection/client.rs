@@ -8,6 +8,7 @@ use phalanx::net::IoTimeout;
 use phalanx_mqtt::{PacketId, Properties, Property, PropertyBuffer, Version};
 
 use crate::access::{CachedPolicy, Identity};
+use crate::connection::authenticate::Reauthentication;
 use crate::connection::publishing::Publishing;
 use crate::context::Context;
 use crate::events::Origin;
@@ -39,6 +40,8 @@ pub(crate) struct Connection {
     /// QoS 2 messages that the client releases.
     pub(super) releases: Vec<PacketId>,
     pub(super) wants_reasons: bool,
+    /// For a client that was authenticated by AUTH.
+    pub(super) reauthentication: Option<Box<Reauthentication>>,
     /// Time of acceptance.
     pub(super) since: Duration,
     /// The publish rate limit, if configured.

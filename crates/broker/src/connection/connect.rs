@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use phalanx::net::IoTimeout;
 use phalanx::time::{now, time_of_day};
+use phalanx_access::scram::Mechanism;
 use phalanx_mqtt::{
     ConnAck, Connect, Error, Frame, Kind, Packet, Properties, Property, PropertyBuffer, Reason,
     Version, topic,
@@ -13,6 +14,9 @@ use phalanx_mqtt::{
 
 use crate::access::{BRIDGE_CLIENTS, Identity, Login, NODE_CLIENTS};
 use crate::config::Limits;
+use crate::connection::authenticate::{
+    Authenticated, Candidate, Credentials, method_and_data, proof_properties,
+};
 use crate::connection::logging;
 use crate::connection::sender::send;
 use crate::context::Context;
@@ -41,6 +45,8 @@ pub(super) struct Accepted {
     pub(super) wants_reasons: bool,
     /// Whether the session outlives the connection.
     pub(super) persistent: bool,
+    /// The mechanism of its authentication method, if it had one.
+    pub(super) mechanism: Option<Mechanism>,
     /// Released when reader and sender have ended.
     pub(super) peer: Rc<Peer>,
 }
@@ -117,31 +123,30 @@ pub(super) async fn accept_client(
         Ok(_) => return None,
     };
     input.drain(..length);
-    let ConnectRequest { mut opening, login, keep_alive, wants_reasons, assigned, asked_expiry } =
-        match read {
-            Ok(asked) => asked,
-            Err(refusal) => {
-                refuse(&stream, limits, refusal).await;
-                return None;
-            }
-        };
+    let ConnectRequest {
+        mut opening,
+        credentials,
+        keep_alive,
+        wants_reasons,
+        assigned,
+        asked_expiry,
+    } = match read {
+        Ok(asked) => asked,
+        Err(refusal) => {
+            refuse(&stream, limits, refusal).await;
+            return None;
+        }
+    };
     let (version, most, expiry) = (opening.version, opening.most, opening.expiry);
     let clean_start = opening.clean_start;
     let policy = context.access.load_full();
-    let claimed = login.name.clone();
-    let user = match (stream.client_name(), asks_for_certificates(&stream, context)) {
-        (Some(name), _) => Ok(Some(name)),
-        (None, true) => Err((Reason::NOT_AUTHORIZED, "the certificate has no common name")),
-        (None, false) => {
-            let address = peer.origin.address.map(|address| address.ip());
-            let login = Login { client: address.map_or(0, phalanx_guard::client), ..login };
-            let user = policy.authenticate(context.passwords.as_ref(), login).await;
-            if let Err((reason, _)) = user {
-                let who = (claimed.as_deref(), address);
-                context.refused_logins.refused(reason, who, context.stages.control);
-            }
-            user
-        }
+    let mut claimed = None;
+    let candidate = Candidate { stream: &stream, context, policy: &policy, peer: &peer };
+    // Boxed: an exchange has a large state.
+    let found = Box::pin(candidate.authenticate(credentials, &mut claimed, input)).await?;
+    let (user, proof) = match found {
+        Ok(Authenticated { user, proof }) => (Ok(user), proof),
+        Err(rejection) => (Err(rejection), None),
     };
     let identity = user.map(|user| Identity { user, client: opening.client_id.clone() });
     let allowed = identity.and_then(|identity| match &opening.will {
@@ -195,6 +200,9 @@ pub(super) async fn accept_client(
         say(Property::ReceiveMaximum(limits.receive_maximum));
         say(Property::TopicAliasMaximum(limits.topic_alias));
         say(Property::MaximumPacketSize(limits.packet_size as u32));
+        if let Some((mechanism, data)) = &proof {
+            proof_properties(*mechanism, data).into_iter().for_each(say);
+        }
     }
     let mut ack =
         ConnAck { session_present: false, reason: Reason::SUCCESS, properties: properties.get() };
@@ -251,6 +259,7 @@ pub(super) async fn accept_client(
         keep_alive,
         wants_reasons,
         persistent,
+        mechanism: proof.map(|(mechanism, _)| mechanism),
         peer,
     })
 }
@@ -288,7 +297,7 @@ pub(super) fn begin(
 /// The contents of a CONNECT.
 struct ConnectRequest {
     opening: Opening,
-    login: Login,
+    credentials: Credentials,
     keep_alive: u16,
     wants_reasons: bool,
     /// Whether the broker chose the client identifier.
@@ -308,10 +317,6 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRequest, Refu
             Property::ReceiveMaximum(number) => receive_maximum = number,
             Property::TopicAliasMaximum(number) => most_aliases = number,
             Property::RequestProblemInformation(wants) => wants_reasons = wants,
-            Property::AuthenticationMethod(_) | Property::AuthenticationData(_) => {
-                let what = "extended authentication is not supported";
-                return refuse(Reason::BAD_AUTHENTICATION_METHOD, what);
-            }
             _ => (),
         }
     }
@@ -319,6 +324,18 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRequest, Refu
         expiry = if connect.clean_start { 0 } else { u32::MAX };
         wants_reasons = false;
     }
+    let method = match method_and_data(connect.properties) {
+        (None, None) => None,
+        (Some(method), Some(data)) => Some((method.to_owned(), data.to_vec())),
+        (Some(_), None) => {
+            let what = "authentication methods need data in CONNECT";
+            return refuse(Reason::BAD_AUTHENTICATION_METHOD, what);
+        }
+        (None, Some(_)) => {
+            let what = "authentication data without a method";
+            return refuse(Reason::PROTOCOL_ERROR, what);
+        }
+    };
     if connect.client_id.len() > MAX_CLIENT_ID_BYTES {
         return refuse(
             Reason::CLIENT_IDENTIFIER_NOT_VALID,
@@ -380,7 +397,7 @@ fn read(connect: &Connect<'_>, context: &Context) -> Result<ConnectRequest, Refu
     let login = Login { name, password: connect.password.unwrap_or_default().to_vec(), client: 0 };
     Ok(ConnectRequest {
         opening,
-        login,
+        credentials: Credentials { login, method, most },
         keep_alive: connect.keep_alive,
         wants_reasons,
         assigned,
@@ -411,12 +428,6 @@ fn answer_to_malformed(input: &[u8], error: Error) -> Option<Refusal> {
     // MQTT 3.1.1 requires closing the connection without a response (its MQTT-3.1.4-1).
     let is_told = version == Version::V5 || reason == Reason::UNSUPPORTED_PROTOCOL_VERSION;
     is_told.then_some(Refusal { version, most, reason, what })
-}
-
-/// Whether the client's address requires a certificate.
-fn asks_for_certificates(stream: &Transport, context: &Context) -> bool {
-    let tls = context.config.security.tls.as_ref();
-    stream.is_tls() && tls.is_some_and(|tls| tls.client_authorities.is_some())
 }
 
 /// Sends a CONNACK with the reason, and closes the connection.

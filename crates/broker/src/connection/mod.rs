@@ -6,6 +6,7 @@
 //! | `accept.rs` | accepts connections |
 //! | `handshake.rs` | the TLS handshake and the WebSocket upgrade |
 //! | `connect.rs` | CONNECT and its answer |
+//! | `authenticate.rs` | authentication, also by AUTH |
 //! | `client.rs` | the connection of an accepted client |
 //! | `reader.rs` | the listening operation |
 //! | `publishing.rs`, `publish.rs` | PUBLISH: the messages of one read; routing and acknowledging them |
@@ -15,6 +16,7 @@
 //! | `logging.rs` | events of connections for the event log |
 
 pub(crate) mod accept;
+mod authenticate;
 pub(crate) mod bridged;
 mod client;
 mod connect;

@@ -17,6 +17,7 @@ use phalanx_mqtt::{
     Ack, Disconnect, Frame, Kind, Packet, Property, PropertyBuffer, Reason, Version,
 };
 
+use crate::connection::authenticate::Reauthentication;
 use crate::connection::client::Connection;
 use crate::connection::connect::{Accepted, accept_client};
 use crate::connection::end::{End, TAKES_NOTHING};
@@ -59,7 +60,7 @@ pub(super) fn connection(
 ) -> Box<Connection> {
     let Accepted { stream, version, key, connection_id, durable_id, identity, outbox, .. } =
         accepted;
-    let Accepted { keep_alive, wants_reasons, persistent, peer, .. } = accepted;
+    let Accepted { keep_alive, wants_reasons, persistent, peer, mechanism, .. } = accepted;
     let timeout = match keep_alive {
         0 => IoTimeout::NONE,
         // The standard allows one and a half times the keep-alive (§3.1.2.10).
@@ -79,6 +80,7 @@ pub(super) fn connection(
         answers: Vec::new(),
         releases: Vec::new(),
         wants_reasons,
+        reauthentication: mechanism.map(Reauthentication::new).map(Box::new),
         origin: peer.origin,
         listener: peer.listener.clone(),
         since: now(),
@@ -194,10 +196,7 @@ impl Connection {
             Packet::Subscribe(subscribe) => Box::pin(self.subscribe(subscribe)).await?,
             Packet::Unsubscribe(unsubscribe) => Box::pin(self.unsubscribe(unsubscribe)).await?,
             Packet::Disconnect(disconnect) => return Err(self.disconnected(disconnect)),
-            Packet::Auth(_) => {
-                let what = "extended authentication is not supported";
-                return Err(End::Because(Reason::PROTOCOL_ERROR, what));
-            }
+            Packet::Auth(auth) => self.authenticate_again(&auth)?,
             _ => {
                 let what = "a second CONNECT, or a packet that only servers send";
                 return Err(End::Because(Reason::PROTOCOL_ERROR, what));

@@ -21,6 +21,7 @@ mod process;
 mod refusals;
 mod restart;
 mod retained;
+mod scram;
 mod sessions;
 mod subscriptions;
 mod system;

@@ -1,0 +1,69 @@
+//! Logins by SCRAM, in an exchange of AUTH packets.
+
+use phalanx_access::scram::{Exchange, Mechanism};
+use phalanx_access::{Attempt, Passwords};
+use phalanx_guard::Refusal;
+use phalanx_mqtt::Reason;
+
+use crate::access::{Policy, locked_out};
+
+/// A login that waits for the client's proof.
+pub(crate) struct ScramLogin {
+    pub(crate) mechanism: Mechanism,
+    exchange: Exchange,
+}
+
+impl Policy {
+    /// Begins a login with the client's first message.
+    ///
+    /// # Errors
+    /// The reason code of the rejection, and its explanation.
+    pub(crate) fn begin_scram(
+        &self,
+        method: &str,
+        first: &[u8],
+    ) -> Result<ScramLogin, (Reason, &'static str)> {
+        let mechanism = Mechanism::of(method);
+        let offered = mechanism.zip(self.users.as_ref());
+        let Some((mechanism, users)) = offered.filter(|(own, users)| users.offers(*own)) else {
+            let why = "no user has keys for this authentication method";
+            return Err((Reason::BAD_AUTHENTICATION_METHOD, why));
+        };
+        let exchange = Exchange::begin(users, mechanism, first);
+        let exchange = exchange.map_err(|why| (Reason::NOT_AUTHORIZED, why))?;
+        Ok(ScramLogin { mechanism, exchange })
+    }
+}
+
+impl ScramLogin {
+    /// The user that the client claims to be.
+    pub(crate) fn user(&self) -> &str {
+        self.exchange.user()
+    }
+
+    /// The message for the client.
+    pub(crate) fn challenge(&self) -> &str {
+        self.exchange.challenge()
+    }
+
+    /// Verifies the proof in the client's last message. Returns the broker's proof. `client` is the address as a key.
+    ///
+    /// # Errors
+    /// As [`Policy::begin_scram`].
+    pub(crate) fn finish(
+        &self,
+        passwords: Option<&Passwords>,
+        (last, client): (&[u8], u64),
+    ) -> Result<String, (Reason, &'static str)> {
+        let proof = self.exchange.finish(last).map_err(|why| (Reason::NOT_AUTHORIZED, why))?;
+        let attempt = Attempt { name: self.user().to_owned(), password: proof.key, client };
+        let judged = passwords.map(|passwords| passwords.judge(&attempt, proof.is_right));
+        match judged {
+            Some(Ok(true)) => Ok(proof.answer),
+            Some(Ok(false)) => Err((Reason::BAD_USER_NAME_OR_PASSWORD, "")),
+            Some(Err(Refusal::LockedOut)) => Err(locked_out()),
+            // A check without a queue is never busy.
+            Some(Err(Refusal::Busy)) | None => Err((Reason::SERVER_BUSY, "")),
+        }
+    }
+}
