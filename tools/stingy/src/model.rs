@@ -29,8 +29,10 @@ impl fmt::Display for Place {
 pub(crate) struct Transition {
     pub(crate) from: String,
     pub(crate) to: String,
-    /// The call or the assignment.
+    /// The call, the assignment, or the end of a `case` that continues with the next.
     pub(crate) at: Place,
+    /// The function that contains it.
+    pub(crate) function: String,
 }
 
 /// A stage, and the memory of a request at it.

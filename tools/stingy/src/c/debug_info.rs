@@ -1,7 +1,8 @@
 //! Types and static variables of a built program, from its DWARF debugging information and its symbols.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
 use std::path::Path;
 
 use gimli::{DebuggingInformationEntry, EndianSlice, RunTimeEndian, Unit, UnitOffset};
@@ -28,13 +29,26 @@ pub(crate) struct Type {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
     pub(crate) bytes: u64,
-    pub(crate) members: HashMap<String, Type>,
+    /// In the order of declaration; those of anonymous members count as its own.
+    pub(crate) members: Vec<(String, Type)>,
+    /// The last member is an array without a length, so that objects are larger.
+    pub(crate) is_flexible: bool,
+}
+
+impl Layout {
+    pub(crate) fn member(&self, name: &str) -> Option<&Type> {
+        self.members.iter().find(|(member, _)| member == name).map(|(_, of)| of)
+    }
 }
 
 /// The types of a program.
 #[derive(Debug, Default)]
 pub(crate) struct DebugInfo {
     pub(crate) layouts: HashMap<String, Layout>,
+    /// Names of structures of different sizes in the sources.
+    pub(crate) ambiguous: BTreeSet<String>,
+    /// Names of structures that only libraries define.
+    foreign: BTreeSet<String>,
     /// Sizes of types other than structures.
     pub(crate) sizes: HashMap<String, u64>,
     pub(crate) typedefs: HashMap<String, Type>,
@@ -50,8 +64,8 @@ pub(crate) struct DebugInfo {
 }
 
 impl DebugInfo {
-    /// Reads an ELF file.
-    pub(crate) fn load(path: &Path) -> Result<Self, Error> {
+    /// Reads an ELF file. The structures of these sources precede those of libraries.
+    pub(crate) fn load(path: &Path, sources: &HashSet<&OsStr>) -> Result<Self, Error> {
         let bytes = std::fs::read(path).map_err(Error::read(path))?;
         let file = object::File::parse(&*bytes)
             .map_err(|error| Error::contents(path, format!("not an ELF program: {error}")))?;
@@ -70,7 +84,7 @@ impl DebugInfo {
             )
         })?;
         let dwarf = sections.borrow(|section| EndianSlice::new(section, endian));
-        info.read_units(&dwarf).map_err(|error| {
+        info.read_units(&dwarf, sources).map_err(|error| {
             Error::contents(path, format!("malformed debugging information: {error}"))
         })?;
         if info.layouts.is_empty() {
@@ -103,6 +117,25 @@ impl DebugInfo {
         layout.or_else(|| self.sizes.get(&found.base).copied())
     }
 
+    /// Of structures with the same name the largest counts, those of libraries last.
+    fn add_layout(&mut self, name: String, layout: Layout, is_own: bool) {
+        if let Some(other) = self.layouts.get(&name).map(|other| other.bytes) {
+            let is_other_own = !self.foreign.contains(&name);
+            if is_own == is_other_own && other != layout.bytes {
+                self.ambiguous.insert(name.clone());
+            }
+            if (is_other_own, other) > (is_own, layout.bytes) {
+                return;
+            }
+        }
+        if is_own {
+            self.foreign.remove(&name);
+        } else {
+            self.foreign.insert(name.clone());
+        }
+        self.layouts.insert(name, layout);
+    }
+
     fn read_symbols(&mut self, file: &object::File<'_>) {
         for section in file.sections() {
             if matches!(section.kind(), SectionKind::Data | SectionKind::UninitializedData) {
@@ -126,12 +159,18 @@ impl DebugInfo {
         self.globals.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.name.cmp(&b.name)));
     }
 
-    fn read_units(&mut self, dwarf: &gimli::Dwarf<Reader<'_>>) -> gimli::Result<()> {
+    fn read_units(
+        &mut self,
+        dwarf: &gimli::Dwarf<Reader<'_>>,
+        sources: &HashSet<&OsStr>,
+    ) -> gimli::Result<()> {
         let mut headers = dwarf.units();
         while let Some(header) = headers.next()? {
             let unit = dwarf.unit(header)?;
             let unit = UnitTypes::load(dwarf, unit)?;
-            unit.collect(self)?;
+            let path = unit.entries.first().and_then(|entry| unit.name(entry));
+            let name = path.as_deref().and_then(|path| Path::new(path).file_name());
+            unit.collect(self, name.is_some_and(|name| sources.contains(name)))?;
         }
         Ok(())
     }
@@ -214,7 +253,7 @@ impl<'d, 'a> UnitTypes<'d, 'a> {
         self.name(entry).or_else(alias).unwrap_or_else(|| format!("anonymous {:?}", entry.offset.0))
     }
 
-    fn collect(&self, info: &mut DebugInfo) -> gimli::Result<()> {
+    fn collect(&self, info: &mut DebugInfo, is_own: bool) -> gimli::Result<()> {
         let bytes = |entry: &Entry<'a>| {
             entry.attr(gimli::DW_AT_byte_size).and_then(gimli::Attribute::udata_value)
         };
@@ -223,7 +262,9 @@ impl<'d, 'a> UnitTypes<'d, 'a> {
                 gimli::DW_TAG_structure_type | gimli::DW_TAG_union_type => {
                     if let Some(bytes) = bytes(entry) {
                         let members = self.members(i);
-                        info.layouts.insert(self.type_name(entry), Layout { bytes, members });
+                        let is_flexible = self.is_flexible(i);
+                        let layout = Layout { bytes, members, is_flexible };
+                        info.add_layout(self.type_name(entry), layout, is_own);
                     }
                 }
                 gimli::DW_TAG_base_type => {
@@ -271,13 +312,12 @@ impl<'d, 'a> UnitTypes<'d, 'a> {
         below.filter(move |entry| entry.depth == depth + 1)
     }
 
-    /// The members of a structure; those of anonymous members count as its own.
-    fn members(&self, i: usize) -> HashMap<String, Type> {
-        let mut members = HashMap::new();
+    fn members(&self, i: usize) -> Vec<(String, Type)> {
+        let mut members = Vec::new();
         for child in self.children(i).filter(|child| child.tag == gimli::DW_TAG_member) {
             match self.name(child) {
                 Some(name) => {
-                    members.insert(name, self.type_of(child));
+                    members.push((name, self.type_of(child)));
                 }
                 None => {
                     let inner = self.target(child).and_then(|target| self.at.get(&target.offset));
@@ -286,6 +326,15 @@ impl<'d, 'a> UnitTypes<'d, 'a> {
             }
         }
         members
+    }
+
+    fn is_flexible(&self, i: usize) -> bool {
+        let last = self.children(i).filter(|child| child.tag == gimli::DW_TAG_member).last();
+        let array = last.and_then(|last| self.target(last));
+        let array = array.filter(|of| of.tag == gimli::DW_TAG_array_type);
+        let range = array.and_then(|of| self.children(*self.at.get(&of.offset)?).next());
+        let bounds = [gimli::DW_AT_upper_bound, gimli::DW_AT_count];
+        range.is_some_and(|range| bounds.iter().all(|&bound| range.attr(bound).is_none()))
     }
 
     fn enumerator(&self, entry: &Entry<'a>) -> Option<(String, i64)> {

@@ -29,7 +29,7 @@ impl Scope<'_, '_> {
             "field_expression" => {
                 let of = self.type_of(function, field("argument")?)?;
                 let layout = self.info.layouts.get(&of.base)?;
-                layout.members.get(file.text_of(field("field")?))?.clone()
+                layout.member(file.text_of(field("field")?))?.clone()
             }
             "pointer_expression" => {
                 let mut of = self.type_of(function, field("argument")?)?;

@@ -1,16 +1,19 @@
 //! The functions of a program, with the declarations and macros that their expressions use.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
 
 use tree_sitter::Node;
 
 use super::debug_info::Type;
-use super::source::{File, bare, nodes};
+use super::source::{File, nodes};
 
 /// A function with its body.
 #[derive(Debug)]
 pub(crate) struct Function<'s> {
     pub(crate) name: String,
+    /// The name, with the file if another file defines a function of the same name and this one is static.
+    pub(crate) key: String,
     pub(crate) file: &'s File,
     pub(crate) node: Node<'s>,
     pub(crate) body: Node<'s>,
@@ -22,25 +25,23 @@ pub(crate) struct Function<'s> {
 /// The functions of all sources.
 #[derive(Debug, Default)]
 pub(crate) struct Functions<'s> {
+    /// By their keys.
     pub(crate) by_name: BTreeMap<String, Function<'s>>,
     /// Values of macros without parameters.
     pub(crate) macros: HashMap<String, String>,
     /// Macros with parameters: the names of the parameters, and the value as the body of a function.
     pub(crate) macro_functions: BTreeMap<String, (Vec<String>, File)>,
-    /// Functions that are assigned to a member or to a variable of this name.
-    pub(crate) targets: HashMap<String, BTreeSet<String>>,
 }
 
 impl<'s> Functions<'s> {
     pub(crate) fn collect(files: &'s [File]) -> Self {
         let mut functions = Self::default();
+        let mut found = Vec::new();
         for file in files {
             for node in nodes(file.tree.root_node()) {
                 match node.kind() {
                     "function_definition" => {
-                        if let Some(function) = Function::read(file, node) {
-                            functions.by_name.insert(function.name.clone(), function);
-                        }
+                        found.extend(Function::read(file, node));
                     }
                     "preproc_def" => {
                         let field = |name| {
@@ -55,10 +56,39 @@ impl<'s> Functions<'s> {
                 }
             }
         }
-        for file in files {
-            functions.collect_targets(file);
-        }
+        functions.add(found);
         functions
+    }
+
+    fn add(&mut self, found: Vec<Function<'s>>) {
+        let mut files: HashMap<String, BTreeSet<&Path>> = HashMap::new();
+        for function in &found {
+            files.entry(function.name.clone()).or_default().insert(&function.file.path);
+        }
+        for mut function in found {
+            if files[&function.name].len() > 1 && function.is_static() {
+                function.key = key(function.file, &function.name);
+            }
+            // Of the alternatives of an `#if` the longest counts.
+            let bytes = |function: &Function<'_>| function.body.byte_range().len();
+            if self.by_name.get(&function.key).is_none_or(|other| bytes(other) <= bytes(&function))
+            {
+                self.by_name.insert(function.key.clone(), function);
+            }
+        }
+    }
+
+    /// The function that a name in a file refers to, also if the name is a macro for that of the function.
+    pub(crate) fn named(&self, file: &File, name: &str) -> Option<&Function<'s>> {
+        let known = |name: &str| {
+            let own = || self.by_name.get(&key(file, name));
+            self.by_name
+                .get(name)
+                .filter(|found| found.file.path == file.path)
+                .or_else(own)
+                .or_else(|| self.by_name.get(name))
+        };
+        known(name).or_else(|| known(self.macros.get(name)?))
     }
 
     fn add_macro(&mut self, file: &File, node: Node<'_>) {
@@ -77,42 +107,21 @@ impl<'s> Functions<'s> {
         let body = File::parse(file.path.clone(), format!("void f(void) {{ {value}; }}"));
         self.macro_functions.insert(file.text_of(name).to_owned(), (parameters, body));
     }
+}
 
-    /// Finds `….member = function`, also in initializers.
-    fn collect_targets(&mut self, file: &File) {
-        for node in nodes(file.tree.root_node()) {
-            let (name, value) = match node.kind() {
-                "assignment_expression" => {
-                    let left = node.child_by_field_name("left").map(bare);
-                    let name = left.and_then(|left| match left.kind() {
-                        "field_expression" => left.child_by_field_name("field"),
-                        "identifier" => Some(left),
-                        _ => None,
-                    });
-                    (name, node.child_by_field_name("right"))
-                }
-                "initializer_pair" => {
-                    let designator = node.child_by_field_name("designator");
-                    let name = designator.and_then(|designator| designator.named_child(0));
-                    (name, node.child_by_field_name("value"))
-                }
-                _ => continue,
-            };
-            let (Some(name), Some(value)) = (name, value) else { continue };
-            let mut value = bare(value);
-            if value.kind() == "pointer_expression" {
-                value = value.child_by_field_name("argument").unwrap_or(value);
-            }
-            let value = file.text_of(value);
-            if self.by_name.contains_key(value) {
-                let targets = self.targets.entry(file.text_of(name).to_owned()).or_default();
-                targets.insert(value.to_owned());
-            }
-        }
-    }
+/// The key of a static function.
+fn key(file: &File, name: &str) -> String {
+    format!("{name} ({})", file.path.display())
 }
 
 impl<'s> Function<'s> {
+    fn is_static(&self) -> bool {
+        let mut cursor = self.node.walk();
+        self.node.children(&mut cursor).any(|child| {
+            child.kind() == "storage_class_specifier" && self.file.text_of(child) == "static"
+        })
+    }
+
     fn read(file: &'s File, node: Node<'s>) -> Option<Self> {
         let body = node.child_by_field_name("body")?;
         let mut declarator = node.child_by_field_name("declarator")?;
@@ -134,7 +143,7 @@ impl<'s> Function<'s> {
         for node in nodes(body).filter(|node| node.kind() == "declaration") {
             variables.extend(declarations(file, node));
         }
-        Some(Self { name, file, node, body, parameters, variables })
+        Some(Self { key: name.clone(), name, file, node, body, parameters, variables })
     }
 }
 

@@ -1,9 +1,11 @@
 //! Source files and their syntax trees.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use tree_sitter::{Node, Parser, Tree};
 
+use super::{blank, conditionals};
 use crate::error::Error;
 use crate::model::Place;
 
@@ -18,11 +20,17 @@ pub(crate) struct File {
 
 impl File {
     pub(crate) fn parse(path: PathBuf, text: String) -> Self {
+        Self::parse_without(path, text, &HashSet::new())
+    }
+
+    /// Parses a file as if it did not use these macros.
+    fn parse_without(path: PathBuf, text: String, macros: &HashSet<String>) -> Self {
         let mut parser = Parser::new();
         parser.set_language(&tree_sitter_c::LANGUAGE.into()).expect("the grammar's version");
-        let tree = parser
-            .parse(without_attributes(&text), None)
-            .expect("a parser with a language and without limits");
+        let mut parse = |text: &str| {
+            parser.parse(text, None).expect("a parser with a language and without limits")
+        };
+        let tree = conditionals::parse(blank::without(&text, macros), &mut parse);
         Self { path, text, tree }
     }
 
@@ -35,37 +43,6 @@ impl File {
     pub(crate) fn place(&self, node: Node<'_>) -> Place {
         Place { file: self.path.clone(), line: node.start_position().row + 1 }
     }
-}
-
-/// The text with spaces instead of macros such as `__attribute_fallthrough__` and their arguments, which the grammar takes
-/// for parts of declarations. Positions do not change.
-fn without_attributes(text: &str) -> String {
-    const START: &str = "__attribute_";
-    let mut bytes = text.as_bytes().to_vec();
-    for (start, _) in text.match_indices(START) {
-        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-        let name = text.as_bytes()[start..].iter().take_while(|byte| is_name(byte)).count();
-        let mut end = start + name;
-        if &text[start..end] == "__attribute__" {
-            continue;
-        }
-        if text.as_bytes().get(end) == Some(&b'(') {
-            let mut depth = 0_usize;
-            for &byte in &text.as_bytes()[end..] {
-                end += 1;
-                match byte {
-                    b'(' => depth += 1,
-                    b')' => depth -= 1,
-                    _ => (),
-                }
-                if depth == 0 {
-                    break;
-                }
-            }
-        }
-        bytes[start..end].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
 /// Reads and parses sources. A folder stands for the `.c` files directly in it.
@@ -87,14 +64,18 @@ pub(crate) fn load(folder: &Path, sources: &[PathBuf]) -> Result<Vec<File>, Erro
         found.sort();
         paths.extend(found);
     }
-    let read = |path: PathBuf| {
+    let mut texts = Vec::new();
+    for path in paths {
         let whole = folder.join(&path);
         let bytes = std::fs::read(&whole).map_err(Error::read(&whole))?;
         let text = String::from_utf8(bytes)
             .map_err(|_| Error::contents(&whole, "not UTF-8; convert the file"))?;
-        Ok(File::parse(path, text))
-    };
-    paths.into_iter().map(read).collect()
+        texts.push((path, text));
+    }
+    let macros: HashSet<String> =
+        texts.iter().flat_map(|(_, text)| blank::macros(text)).map(str::to_owned).collect();
+    let parse = |(path, text)| File::parse_without(path, text, &macros);
+    Ok(texts.into_iter().map(parse).collect())
 }
 
 /// All nodes of a subtree in the order of the text, the root first.
@@ -121,20 +102,5 @@ pub(crate) fn bare(mut node: Node<'_>) -> Node<'_> {
             Some(inner) => node = inner,
             None => return node,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn attribute_macros_are_blank() {
-        let text = "a __attribute_cold__ b __attribute_nonnull__((1, (2))) c __attribute__((x)) d";
-        assert_eq!(
-            without_attributes(text).split_whitespace().collect::<Vec<_>>(),
-            ["a", "b", "c", "__attribute__((x))", "d"]
-        );
-        assert_eq!(without_attributes(text).len(), text.len());
     }
 }

@@ -14,6 +14,9 @@ use crate::model::{Analysis, ENTRY, Object, Place, Site, Stage, Transition, Warn
 /// Begins warnings about text that was not parsed.
 pub(crate) const SYNTAX: &str = "this syntax was not understood";
 
+/// Maximum number of characters of code in a warning.
+const MAX_SNIPPET: usize = 60;
+
 /// Maximum number of static variables that the analysis lists.
 const MAX_GLOBALS: usize = 10;
 
@@ -24,6 +27,10 @@ pub(crate) fn analyse(program: &Program<'_>, files: &[source::File]) -> Result<A
     collected.warn_syntax(files);
     collected.add_stages(program)?;
     collected.objects.retain(|_, object| !object.allocated.is_empty());
+    for object in collected.objects.values().filter(|o| info.ambiguous.contains(&o.name)) {
+        let what = format!("several structures are named `{}`; the largest counts", object.name);
+        collected.warnings.insert(Warning { at: object.allocated[0].at.clone(), what });
+    }
     let mut stages = std::mem::take(&mut collected.stages);
     live::sort(&mut stages, &collected.transitions);
     live::propagate(&mut stages, &collected.transitions);
@@ -68,8 +75,12 @@ impl Collected {
             for item in file.tree.root_node().children(&mut cursor).filter(|item| item.has_error())
             {
                 let error = source::nodes(item).find(|node| node.is_error() || node.is_missing());
-                let at = file.place(error.unwrap_or(item));
-                self.warn(at, format!("{SYNTAX}; what follows in the function may be missing"));
+                let node = error.unwrap_or(item);
+                let text = file.text_of(node).lines().next().unwrap_or_default().trim();
+                let text: String = text.chars().take(MAX_SNIPPET).collect();
+                let what =
+                    format!("{SYNTAX}: `{text}`; what follows in the function may be missing");
+                self.warn(file.place(node), what);
             }
         }
     }
@@ -92,6 +103,14 @@ impl Collected {
             let mut found = Memory::default();
             for region in &regions {
                 self.walk(program, &name, region, &mut found);
+            }
+            if let Some((to, end)) = program.continues_with(&name) {
+                self.transitions.insert(Transition {
+                    from: name.clone(),
+                    to,
+                    at: first.function.file.place(end),
+                    function: first.function.name.clone(),
+                });
             }
             for edge in self.transitions.iter().filter(|edge| edge.from == name) {
                 if known.insert(edge.to.clone()) {
@@ -131,6 +150,7 @@ impl Collected {
                     from: stage.to_owned(),
                     to,
                     at: at.clone(),
+                    function: function.name.clone(),
                 })),
                 Err(expression) => {
                     let text = function.file.text_of(expression);
@@ -139,7 +159,7 @@ impl Collected {
             }
             match &event.action {
                 Action::Call { .. } => self.add_memory(program, function, event, found),
-                Action::Indirect { name } if program.callees(event).is_empty() => {
+                Action::Indirect { name, .. } if program.callees(function, event).is_empty() => {
                     let what =
                         format!("call through `{name}`, to which no known function is assigned");
                     self.warn(at, what);

@@ -33,8 +33,9 @@ pub(crate) struct Stages {
     pub(crate) scheduler: String,
     /// The function that executes the current stage of a request.
     pub(crate) schedule: String,
-    /// If stages are functions: the function that queues a request for a stage.
-    pub(crate) queue: Option<Queue>,
+    /// Functions that queue a request for a stage. Not empty if stages are functions.
+    #[serde(default)]
+    pub(crate) queue: Vec<Queue>,
     /// If stages are enumerators.
     pub(crate) states: Option<States>,
     /// Further functions in which requests start, such as callbacks of an event library.
@@ -54,7 +55,9 @@ pub(crate) struct Queue {
     #[serde(default)]
     pub(crate) request: usize,
     /// Index of the parameter with the stage.
-    pub(crate) stage: usize,
+    pub(crate) stage: Option<usize>,
+    /// The stage of a function that queues for one only.
+    pub(crate) to: Option<String>,
 }
 
 /// Stages that are the values of a member.
@@ -93,7 +96,8 @@ pub(crate) struct Allocate {
     pub(crate) size: Option<usize>,
     /// Index of the parameter with the number of elements.
     pub(crate) count: Option<usize>,
-    /// The type that the function allocates, if no parameter states a size.
+    /// The type that the function allocates, if no parameter states a size. Without it, the variable or member that the
+    /// result is assigned to determines the type.
     pub(crate) object: Option<String>,
     /// The memory is initialized with zeros.
     #[serde(default)]
@@ -117,9 +121,16 @@ impl Config {
             toml::from_str(&text).map_err(|error| Error::contents(path, error.to_string()))?;
         config.folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let stages = &config.stages;
-        if stages.queue.is_some() == stages.states.is_some() {
-            let what = "`[stages]` needs either `queue`, if stages are functions, or `states`, \
-                        if they are enumerators";
+        if stages.queue.is_empty() && stages.states.is_none() {
+            let what = "`[stages]` needs `queue`, if stages are functions, or `states`, if they are \
+                        enumerators";
+            return Err(Error::contents(path, what));
+        }
+        if let Some(queue) = stages.queue.iter().find(|q| q.stage.is_some() == q.to.is_some()) {
+            let what = format!(
+                "`queue` of `{}` needs either `stage`, the index of a parameter, or `to`, the name of a stage",
+                queue.function
+            );
             return Err(Error::contents(path, what));
         }
         let standard = [("malloc", 0, None), ("calloc", 1, Some(0)), ("realloc", 1, None)];

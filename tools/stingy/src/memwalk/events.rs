@@ -4,6 +4,7 @@ use tree_sitter::Node;
 
 use crate::c::function::Function;
 use crate::c::source::bare;
+use crate::c::targets;
 
 /// A part of a function: its body, or the cases of a `switch`.
 #[derive(Clone, Debug)]
@@ -31,9 +32,10 @@ pub(crate) enum Action<'s> {
         name: &'s str,
         arguments: Vec<Node<'s>>,
     },
-    /// A call through a pointer, with the name of the member or variable.
+    /// A call through a pointer, with the text of the member or variable and its name for [`targets`].
     Indirect {
         name: &'s str,
+        pointer: Option<String>,
     },
     Assign {
         left: Node<'s>,
@@ -137,15 +139,16 @@ impl<'s> Walk<'_, 's> {
                 (0..list.named_child_count()).filter_map(|i| list.named_child(i as u32));
             arguments.filter(|argument| argument.kind() != "comment").collect()
         });
+        let pointer = targets::pointer(self.function, callee);
         let action = match callee.kind() {
             "identifier" if !self.function.variables.contains_key(self.text(callee)) => {
                 Action::Call { name: self.text(callee), arguments: arguments.unwrap_or_default() }
             }
             "field_expression" => {
                 let field = callee.child_by_field_name("field").unwrap_or(callee);
-                Action::Indirect { name: self.text(field) }
+                Action::Indirect { name: self.text(field), pointer }
             }
-            _ => Action::Indirect { name: self.text(callee) },
+            _ => Action::Indirect { name: self.text(callee), pointer },
         };
         self.add(node, action, is_conditional);
     }

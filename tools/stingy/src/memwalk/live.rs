@@ -75,7 +75,10 @@ mod tests {
     fn objects_live_until_they_are_freed_on_every_path() {
         let mut stages =
             [stage("b", &["y"], &["x"]), stage(ENTRY, &["x"], &[]), stage("c", &[], &[])];
-        let edge = |from: &str, to: &str| Transition { from: from.into(), to: to.into(), at: at() };
+        let edge = |from: &str, to: &str| {
+            let (from, to) = (from.into(), to.into());
+            Transition { from, to, at: at(), function: "f".into() }
+        };
         let edges = BTreeSet::from([edge(ENTRY, "b"), edge("b", "c"), edge("c", "c")]);
         sort(&mut stages, &edges);
         assert_eq!(stages.each_ref().map(|stage| stage.name.as_str()), [ENTRY, "b", "c"]);

@@ -32,6 +32,16 @@ impl<'s> Program<'s> {
             return Ok(Allocated { bytes: bytes.or_else(|| self.info.size(&of)), object: of.base });
         }
         let argument = |index: Option<usize>| index.and_then(|index| arguments.get(index)).copied();
+        let named = || self.destination(function, call);
+        if by.size.is_none()
+            && let Some(object) = named()
+        {
+            let of = Type { base: object.clone(), pointers: 0 };
+            let is_flexible = self.info.layouts.get(&object).is_some_and(|of| of.is_flexible);
+            let size = || self.info.size(&of).filter(|_| !is_flexible);
+            let bytes = self.config.memory.sizes.get(&object).copied().or_else(size);
+            return Ok(Allocated { bytes, object });
+        }
         let Some(size) = argument(by.size) else {
             return Err(format!("`{}` without the argument that states the size", by.function));
         };
@@ -40,8 +50,7 @@ impl<'s> Program<'s> {
             Some(count) => size.checked_mul(self.scope().value(function, count)?),
             None => Some(size),
         });
-        let named = self.sized_structure(function, size);
-        let Some(object) = named.or_else(|| self.destination(function, call)) else {
+        let Some(object) = self.sized_structure(function, size).or_else(named) else {
             return Err(format!(
                 "the object of `{}`: neither the size nor the destination names a type; \
                  state `object` for the allocating function",

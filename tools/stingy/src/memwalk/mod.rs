@@ -1,6 +1,7 @@
 //! `memwalk`: the stages of a server, and the memory of a request at each.
 
 pub(crate) mod analysis;
+mod cases;
 pub(crate) mod config;
 pub(crate) mod events;
 mod live;

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tree_sitter::Node;
 
+use super::cases;
 use super::config::Config;
 use super::events::{Action, Event, Region, events};
 use crate::c::debug_info::DebugInfo;
 use crate::c::expression::Scope;
 use crate::c::function::{Function, Functions};
 use crate::c::source::{File, bare, nodes};
+use crate::c::targets::{self, Targets};
 use crate::error::Error;
 
 /// A server and its description.
@@ -18,19 +20,34 @@ pub(crate) struct Program<'s> {
     pub(crate) config: &'s Config,
     pub(crate) info: DebugInfo,
     pub(crate) functions: Functions<'s>,
-    /// Functions that queue a request, and the index of their parameter with the stage.
-    queues: HashMap<String, usize>,
+    targets: Targets,
+    /// Functions that queue a request.
+    queues: HashMap<String, Target>,
+    /// If stages are functions: those that requests are queued for. A call executes the stage.
+    stages: BTreeSet<String>,
+}
+
+/// The destination of the requests that a function queues.
+#[derive(Clone, Debug)]
+enum Target {
+    /// The stage that the parameter with this index states.
+    Parameter(usize),
+    Stage(String),
 }
 
 impl<'s> Program<'s> {
     /// # Errors
     /// If the program cannot be read, or the sources lack a function that the configuration names.
     pub(crate) fn new(config: &'s Config, files: &'s [File]) -> Result<Self, Error> {
-        let info = DebugInfo::load(&config.folder.join(&config.program))?;
+        let sources = files.iter().filter_map(|file| file.path.file_name()).collect();
+        let info = DebugInfo::load(&config.folder.join(&config.program), &sources)?;
         let functions = Functions::collect(files);
-        let mut program = Self { config, info, functions, queues: HashMap::new() };
+        let targets = targets::collect(&functions, files, &info);
+        let (queues, found) = (HashMap::new(), BTreeSet::new());
+        let mut program = Self { config, info, functions, targets, queues, stages: found };
         let stages = &config.stages;
-        let queue = stages.queue.iter().map(|queue| &queue.function);
+        let queue = stages.queue.iter().flat_map(|q| [Some(&q.function), q.to.as_ref()]).flatten();
+        let queue = queue.filter(|name| !program.functions.macro_functions.contains_key(*name));
         let dispatch = stages.states.iter().map(|states| &states.dispatch);
         let named = [&stages.scheduler, &stages.schedule].into_iter().chain(&stages.entries);
         for name in named.chain(queue).chain(dispatch) {
@@ -47,6 +64,7 @@ impl<'s> Program<'s> {
             return Err(Error::contents(&config.program, what));
         }
         program.find_queues();
+        program.find_stages();
         Ok(program)
     }
 
@@ -56,8 +74,12 @@ impl<'s> Program<'s> {
 
     /// Finds functions that pass a parameter on as the stage, such as setters of the state.
     fn find_queues(&mut self) {
-        if let Some(queue) = &self.config.stages.queue {
-            self.queues.insert(queue.function.clone(), queue.stage);
+        for queue in &self.config.stages.queue {
+            let target = match (queue.stage, &queue.to) {
+                (Some(index), _) => Target::Parameter(index),
+                (None, to) => Target::Stage(to.clone().unwrap_or_default()),
+            };
+            self.queues.insert(queue.function.clone(), target);
         }
         self.find_queue_macros();
         loop {
@@ -71,7 +93,7 @@ impl<'s> Program<'s> {
                     let name = stage.map(|stage| function.file.text_of(stage));
                     let index = function.parameters.iter().position(|p| Some(p.as_str()) == name);
                     if let Some(index) = index {
-                        found.push((function.name.clone(), index));
+                        found.push((function.name.clone(), Target::Parameter(index)));
                     }
                 }
             }
@@ -80,6 +102,20 @@ impl<'s> Program<'s> {
             }
             self.queues.extend(found);
         }
+    }
+
+    /// Finds the functions that are stages.
+    fn find_stages(&mut self) {
+        if self.config.stages.states.is_some() {
+            return;
+        }
+        let mut stages = BTreeSet::new();
+        for function in self.functions.by_name.values() {
+            for event in events(&whole(function)) {
+                stages.extend(self.queued_stages(function, &event).unwrap_or_default());
+            }
+        }
+        self.stages = stages;
     }
 
     /// Finds macros that assign a parameter to the member with the state.
@@ -96,7 +132,7 @@ impl<'s> Program<'s> {
                 if let (Some(member), Some(index)) = (member, index)
                     && body.text_of(member) == states.member
                 {
-                    self.queues.insert(name.clone(), index);
+                    self.queues.insert(name.clone(), Target::Parameter(index));
                 }
             }
         }
@@ -105,7 +141,10 @@ impl<'s> Program<'s> {
     /// The expression for the stage, if the event queues a request.
     fn stage_argument(&self, function: &Function<'s>, event: &Event<'s>) -> Option<Node<'s>> {
         match &event.action {
-            Action::Call { name, arguments } => arguments.get(*self.queues.get(*name)?).copied(),
+            Action::Call { name, arguments } => match self.queues.get(*name)? {
+                Target::Parameter(index) => arguments.get(*index).copied(),
+                Target::Stage(_) => None,
+            },
             Action::Assign { left, right } => {
                 let states = self.config.stages.states.as_ref()?;
                 let member = left.child_by_field_name("field")?;
@@ -121,7 +160,17 @@ impl<'s> Program<'s> {
         function: &Function<'s>,
         event: &Event<'s>,
     ) -> Result<BTreeSet<String>, Node<'s>> {
-        let Some(argument) = self.stage_argument(function, event) else {
+        if let Action::Call { name, .. } = &event.action {
+            if let Some(Target::Stage(stage)) = self.queues.get(*name) {
+                return Ok(BTreeSet::from([stage.clone()]));
+            }
+            if let Some(stage) = self.stages.get(*name) {
+                return Ok(BTreeSet::from([stage.clone()]));
+            }
+        }
+        let argument = self.stage_argument(function, event);
+        // A handler is removed.
+        let Some(argument) = argument.filter(|argument| bare(*argument).kind() != "null") else {
             return Ok(BTreeSet::new());
         };
         let text = function.file.text_of(argument);
@@ -158,24 +207,18 @@ impl<'s> Program<'s> {
             return self.functions.by_name.get(name).map(whole);
         };
         let function = &self.functions.by_name[&states.dispatch];
-        let labels = |case: Node<'s>| {
-            case.child_by_field_name("value").map(|value| function.file.text_of(value))
-        };
-        let is_case = |node: &Node<'s>| node.kind() == "case_statement";
-        let mut case =
-            nodes(function.body).filter(is_case).find(|&case| labels(case) == Some(name))?;
-        // Labels in succession share the code of the last.
-        loop {
-            let value = case.child_by_field_name("value");
-            let roots: Vec<_> = (0..case.named_child_count())
-                .filter_map(|i| case.named_child(i as u32))
-                .filter(|child| Some(*child) != value && child.kind() != "comment")
-                .collect();
-            match case.next_named_sibling().filter(is_case) {
-                Some(next) if roots.is_empty() => case = next,
-                _ => return Some(Region { function, roots }),
-            }
-        }
+        let roots = cases::statements(cases::find(function, name)?);
+        Some(Region { function, roots })
+    }
+
+    /// The stage whose `case` follows that of another without a `break` between them, and the statement before it.
+    pub(crate) fn continues_with(&self, name: &str) -> Option<(String, Node<'s>)> {
+        let states = self.config.stages.states.as_ref()?;
+        let function = &self.functions.by_name[&states.dispatch];
+        let case = cases::find(function, name)?;
+        let last = cases::statements(case).last().copied()?;
+        let next = cases::next(case).filter(|_| !cases::ends(last))?;
+        Some((cases::label(function, next)?.to_owned(), last))
     }
 
     /// All enumerators, if stages are enumerators.
@@ -199,10 +242,10 @@ impl<'s> Program<'s> {
                 visit(region.function, &event);
                 let is_indirect = matches!(event.action, Action::Indirect { .. });
                 let is_conditional = event.is_conditional || event.guard.is_some() || is_indirect;
-                for callee in self.callees(&event) {
-                    let known = reached.get(callee.name.as_str());
+                for callee in self.callees(region.function, &event) {
+                    let known = reached.get(callee.key.as_str());
                     if known.is_none_or(|&known| known && !is_conditional) {
-                        reached.insert(&callee.name, is_conditional);
+                        reached.insert(&callee.key, is_conditional);
                         todo.push((whole(callee), is_conditional));
                     }
                 }
@@ -210,27 +253,27 @@ impl<'s> Program<'s> {
         }
     }
 
-    /// The functions with a body that an event calls, except for those that analyses do not follow.
-    pub(crate) fn callees(&self, event: &Event<'_>) -> Vec<&Function<'s>> {
+    /// The functions with a body that an event of a function calls, except for those that analyses do not follow.
+    pub(crate) fn callees(&self, function: &Function<'_>, event: &Event<'_>) -> Vec<&Function<'s>> {
         let names: Vec<&str> = match &event.action {
             Action::Call { name, .. } => vec![name],
-            Action::Indirect { name } => {
-                let targets = self.functions.targets.get(*name);
+            Action::Indirect { pointer, .. } => {
+                let targets = pointer.as_ref().and_then(|pointer| self.targets.get(pointer));
                 targets.into_iter().flatten().map(String::as_str).collect()
             }
             Action::Assign { .. } => Vec::new(),
         };
         let followed = names.into_iter().filter(|name| !self.is_boundary(name));
-        followed.filter_map(|name| self.functions.by_name.get(name)).collect()
+        followed.filter_map(|name| self.functions.named(function.file, name)).collect()
     }
 
     /// Whether analyses stop at a function.
     fn is_boundary(&self, name: &str) -> bool {
         let stages = &self.config.stages;
         let is_dispatch = stages.states.as_ref().is_some_and(|states| states.dispatch == name);
-        let queue = stages.queue.as_ref().is_some_and(|queue| queue.function == name);
-        queue
+        stages.queue.iter().any(|queue| queue.function == name)
             || is_dispatch
+            || self.stages.contains(name)
             || [&stages.scheduler, &stages.schedule]
                 .into_iter()
                 .chain(&stages.cut)

@@ -12,7 +12,7 @@ pub(crate) struct Stacks<'p, 's> {
     program: &'p Program<'s>,
     frames: HashMap<String, Frame>,
     depths: HashMap<&'p str, u64>,
-    /// Functions on the current path.
+    /// The keys of the functions on the current path.
     path: Vec<&'p str>,
     /// Functions that call themselves, perhaps through others. Each counts once.
     pub(crate) recursive: BTreeSet<&'p str>,
@@ -35,23 +35,23 @@ impl<'p, 's> Stacks<'p, 's> {
     /// Bytes of stack that the region needs, including the frame of its function.
     pub(crate) fn depth(&mut self, region: &Region<'p, 's>) -> u64 {
         let function = region.function;
-        self.path.push(&function.name);
+        self.path.push(&function.key);
         let below = events(region)
             .iter()
-            .flat_map(|event| self.program.callees(event))
+            .flat_map(|event| self.program.callees(function, event))
             .map(|callee| self.depth_of(callee))
             .max();
         self.path.pop();
         // The compiler merged a function without a frame of its own into its caller.
         let frame = self.frames.get(&function.name);
         if frame.is_some_and(|frame| frame.is_unbounded) {
-            self.unbounded.insert(&function.name);
+            self.unbounded.insert(&function.key);
         }
         frame.map_or(0, |frame| frame.bytes) + below.unwrap_or(0)
     }
 
     fn depth_of(&mut self, function: &'p Function<'s>) -> u64 {
-        let name = function.name.as_str();
+        let name = function.key.as_str();
         if self.path.contains(&name) {
             self.recursive.insert(name);
             return 0;

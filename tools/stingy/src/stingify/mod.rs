@@ -40,14 +40,17 @@ impl Stingify {
         let mut edits = edits::Edits::default();
         let (objects, mut notes) = memory::objects(&program, &analysis);
         notes.extend(memory::replace(&program, &analysis, &objects, &mut edits));
-        match &config.stages.queue {
-            Some(queue) if !self.memory_only => {
-                scheduler::replace(&program, &analysis, queue, &mut edits).map_err(refused)?;
-            }
-            None if !self.memory_only => {
+        match config.stages.queue.as_slice() {
+            _ if self.memory_only => (),
+            _ if config.stages.states.is_some() => {
                 eprintln!("the event loop is not changed, because the stages are enumerators");
             }
-            _ => (),
+            [queue] => {
+                scheduler::replace(&program, &analysis, queue, &mut edits).map_err(refused)?;
+            }
+            _ => {
+                eprintln!("the event loop is not changed, because several functions queue requests")
+            }
         }
         // Code that was not parsed may free objects.
         for warning in analysis.warnings.iter().filter(|warning| warning.what.starts_with(SYNTAX)) {

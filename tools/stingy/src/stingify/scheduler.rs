@@ -50,7 +50,7 @@ fn replace_queueing(
             }
             let refuse = |what: String| Err((function.file.place(event.node), what));
             let (Some(&request), Some(&stage)) =
-                (arguments.get(queue.request), arguments.get(queue.stage))
+                (arguments.get(queue.request), queue.stage.and_then(|stage| arguments.get(stage)))
             else {
                 return refuse(format!(
                     "`{name}` without the arguments that the description states"

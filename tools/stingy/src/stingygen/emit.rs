@@ -65,7 +65,7 @@ const FUNCTIONS: &str = "
 void *stingy_alloc(enum stingy_object object);
 /* The same, initialized with zeros. */
 void *stingy_zalloc(enum stingy_object object);
-/* Frees memory of stingy_alloc, stingy_zalloc or malloc. NULL is permitted. */
+/* Frees memory of stingy_alloc, stingy_zalloc or malloc, also of another thread. NULL is permitted. */
 void stingy_free(enum stingy_object object, void *memory);
 
 /* The number of requests for which the memory that the stage allocates is available. For the entry: the number of
@@ -84,6 +84,7 @@ struct stingy_counts {
     uint64_t batches;
     uint64_t executed; /* requests in all batches */
 };
+/* The counts of this thread. */
 struct stingy_counts stingy_counts(void);
 
 #endif
@@ -98,10 +99,12 @@ pub(crate) fn source(analysis: &Analysis, pools: &[Pool]) -> Result<String, fmt:
 #define _DEFAULT_SOURCE
 #include \"stingy.h\"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <threads.h>
 
 #define POOLS {}
 

@@ -1,20 +1,28 @@
-/* The allocator. All state belongs to one thread. */
+/* The allocator. Each thread has pools of its own. Memory that another thread frees returns to the pool it is from. */
 
-#define LINE 64
 #define HUGE_PAGE ((size_t)2 << 20)
+/* Maximum number of threads with pools; the others use malloc. */
+#define MAX_THREADS 64
 
 struct pool {
-    size_t slot_bytes;
-    char *first;          /* the slots are contiguous */
-    void *free;           /* the slot freed last; each free slot begins with the address of the next */
+    void *free;               /* the slot freed last; each free slot begins with the address of the next */
     uint32_t free_count;
+    _Atomic(void *) returned; /* slots that other threads have freed, linked in the same way */
 };
 
-static struct pool pools[POOLS];
-static char *slab;
-static size_t slab_bytes;
-static uint32_t capacity; /* slots in each pool: the requests whose memory fits the budget */
-static struct stingy_counts counts;
+struct thread {
+    struct pool pools[POOLS];
+    struct stingy_counts counts;
+};
+
+static struct thread threads[MAX_THREADS];
+static atomic_uint thread_count;
+static _Thread_local struct thread *own;
+static _Thread_local int has_none;
+static once_flag started = ONCE_FLAG_INIT;
+static char *slabs;           /* of all threads, slab_stride apart */
+static size_t slab_stride;
+static uint32_t capacity;     /* slots in each pool: the requests whose memory fits the budget */
 
 static void fail(const char *what)
 {
@@ -45,42 +53,73 @@ static void start(void)
         request_bytes += pool_slot_bytes[i];
     size_t fits = l2_bytes() / 100 * STINGY_BUDGET_PERCENT / request_bytes;
     capacity = fits < STINGY_MIN_REQUESTS ? STINGY_MIN_REQUESTS : fits > STINGY_MAX_REQUESTS ? STINGY_MAX_REQUESTS : (uint32_t)fits;
-    slab_bytes = capacity * request_bytes;
-    /* One huge page, so that the slab is contiguous in physical memory and maps one-to-one onto the L2 cache. */
-    size_t mapped = (slab_bytes + 2 * HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-    char *at = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* A slab is in huge pages, so that it is contiguous in physical memory and maps one-to-one onto the L2 cache. */
+    slab_stride = (capacity * request_bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    char *at = mmap(NULL, MAX_THREADS * slab_stride + HUGE_PAGE, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
-        fail("no memory for the slab");
-    slab = (char *)(((uintptr_t)at + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+        fail("no memory for the slabs");
+    slabs = (char *)(((uintptr_t)at + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+}
+
+/* The pools of this thread; NULL if MAX_THREADS others have some. */
+static struct thread *self(void)
+{
+    if (own || has_none)
+        return own;
+    call_once(&started, start);
+    unsigned index = atomic_fetch_add(&thread_count, 1);
+    if (index >= MAX_THREADS) {
+        atomic_fetch_sub(&thread_count, 1);
+        has_none = 1;
+        return NULL;
+    }
+    own = &threads[index];
+    char *at = slabs + index * slab_stride;
 #ifdef MADV_HUGEPAGE
-    madvise(slab, HUGE_PAGE, MADV_HUGEPAGE);
+    madvise(at, slab_stride, MADV_HUGEPAGE);
 #endif
-    at = slab;
     for (int i = 0; i < POOLS; i++) {
-        pools[i] = (struct pool){ .slot_bytes = pool_slot_bytes[i], .first = at };
-        at += capacity * pool_slot_bytes[i];
         for (uint32_t slot = capacity; slot-- > 0;) {
-            void *memory = pools[i].first + slot * pools[i].slot_bytes;
-            *(void **)memory = pools[i].free;
-            pools[i].free = memory;
+            void *memory = at + slot * pool_slot_bytes[i];
+            *(void **)memory = own->pools[i].free;
+            own->pools[i].free = memory;
         }
-        pools[i].free_count = capacity;
+        own->pools[i].free_count = capacity;
+        at += capacity * pool_slot_bytes[i];
+    }
+    return own;
+}
+
+/* Takes back the slots that other threads have freed. */
+static void take_returned(struct pool *pool)
+{
+    void *memory = atomic_exchange_explicit(&pool->returned, NULL, memory_order_acquire);
+    while (memory) {
+        void *next = *(void **)memory;
+        *(void **)memory = pool->free;
+        pool->free = memory;
+        pool->free_count++;
+        memory = next;
     }
 }
 
 void *stingy_alloc(enum stingy_object object)
 {
-    if (!slab)
-        start();
-    struct pool *pool = &pools[object_pool[object]];
-    counts.allocations++;
+    struct thread *thread = self();
+    if (!thread)
+        return malloc(object_bytes[object]);
+    struct pool *pool = &thread->pools[object_pool[object]];
+    thread->counts.allocations++;
+    if (!pool->free && atomic_load_explicit(&pool->returned, memory_order_relaxed))
+        take_returned(pool);
     void *memory = pool->free;
     if (memory) {
         pool->free = *(void **)memory;
         pool->free_count--;
         return memory;
     }
-    counts.spilled++;
+    thread->counts.spilled++;
     return malloc(object_bytes[object]);
 }
 
@@ -92,22 +131,33 @@ void *stingy_zalloc(enum stingy_object object)
 
 void stingy_free(enum stingy_object object, void *memory)
 {
-    if ((uintptr_t)memory - (uintptr_t)slab >= slab_bytes) {
+    uintptr_t offset = (uintptr_t)memory - (uintptr_t)slabs;
+    if (!slabs || offset >= MAX_THREADS * slab_stride) {
         free(memory);
         return;
     }
-    struct pool *pool = &pools[object_pool[object]];
-    *(void **)memory = pool->free;
-    pool->free = memory;
-    pool->free_count++;
+    struct thread *owner = &threads[offset / slab_stride];
+    struct pool *pool = &owner->pools[object_pool[object]];
+    if (owner == own) {
+        *(void **)memory = pool->free;
+        pool->free = memory;
+        pool->free_count++;
+        return;
+    }
+    void *first = atomic_load_explicit(&pool->returned, memory_order_relaxed);
+    do
+        *(void **)memory = first;
+    while (!atomic_compare_exchange_weak_explicit(&pool->returned, &first, memory, memory_order_release,
+                                                  memory_order_relaxed));
 }
 
 struct stingy_counts stingy_counts(void)
 {
-    return counts;
+    struct thread *thread = self();
+    return thread ? thread->counts : (struct stingy_counts){ 0 };
 }
 
-/* The scheduler. A queued request is a node in the list of its stage. */
+/* The scheduler, which belongs to one thread. A queued request is a node in the list of its stage. */
 
 struct node {
     void *request;
@@ -124,12 +174,11 @@ static struct queue queues[STINGY_STAGES];
 
 size_t stingy_room(enum stingy_stage stage)
 {
-    if (!slab)
-        start();
+    struct thread *thread = self();
     size_t room = STINGY_MAX_REQUESTS - queued;
-    for (const unsigned char *pool = stage_pools[stage]; *pool != POOLS; pool++)
-        if (pools[*pool].free_count < room)
-            room = pools[*pool].free_count;
+    for (const unsigned char *pool = stage_pools[stage]; thread && *pool != POOLS; pool++)
+        if (thread->pools[*pool].free_count < room)
+            room = thread->pools[*pool].free_count;
     /* Requests that wait for I/O occupy memory. Exceed the budget rather than idle. */
     if (room == 0 && stage == STINGY_STAGE_entry && queued < capacity / 4)
         room = capacity / 4 - queued;
@@ -199,7 +248,9 @@ size_t stingy_run(void (*execute)(enum stingy_stage, void *request))
         free_node = index;
         execute(stage, request);
     }
-    counts.batches++;
-    counts.executed += batch;
+    if (own) {
+        own->counts.batches++;
+        own->counts.executed += batch;
+    }
     return batch;
 }

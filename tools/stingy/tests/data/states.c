@@ -6,7 +6,7 @@
 #define SET_STATE(c, s) \
     ((c)->state = (s))
 
-enum state { STATE_READ, STATE_PARSE, STATE_WRITE, STATE_CLOSE };
+enum state { STATE_READ, STATE_PARSE, STATE_FLUSH, STATE_WRITE, STATE_CLOSE };
 
 struct header {
     char name[24];
@@ -59,8 +59,11 @@ static void drive(struct connection *c)
         if (wanted)
             free(c->buffer);
         c->unknown(c);
-        SET_STATE(c, STATE_WRITE);
+        SET_STATE(c, STATE_FLUSH);
         break;
+    case STATE_FLUSH:
+        wanted--;
+        /* continues */
     case STATE_WRITE:
         if (c->buffer)
             free(c->buffer);

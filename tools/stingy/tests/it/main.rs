@@ -2,5 +2,6 @@
 
 mod common;
 mod memwalk;
+mod servers;
 mod stingify;
 mod touch;

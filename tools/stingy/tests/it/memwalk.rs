@@ -104,6 +104,7 @@ entry              48        -  +connection
 STATE_READ       4144        -  connection +connection.buffer
 STATE_CLOSE      4144        -  -connection connection.buffer connection.reply
 STATE_PARSE      4272        -  connection ?connection.buffer +connection.reply +header
+STATE_FLUSH      4272        -  connection connection.buffer connection.reply header
 STATE_WRITE      4272        -  connection -connection.buffer ?connection.reply -header
 ";
     assert!(text.starts_with(expected), "{text}");
@@ -111,10 +112,45 @@ STATE_WRITE      4272        -  connection -connection.buffer ?connection.reply 
     let expected = "\
 states.c:58: the size of `connection.reply` is determined at run time; state a bound in `[memory.sizes]`
 states.c:61: call through `unknown`, to which no known function is assigned
-states.c:71: not understood: the type of `scratch`, which is freed; free a pointer to a structure
-states.c:83: the next stage, `(enum state)(wanted + 1)`, is not constant
+states.c:74: not understood: the type of `scratch`, which is freed; free a pointer to a structure
+states.c:86: the next stage, `(enum state)(wanted + 1)`, is not constant
 ";
     assert_eq!(warnings, expected);
+}
+
+#[test]
+fn handlers_and_calls_through_pointers_are_followed() {
+    if !has("gcc") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    for file in ["handlers.c", "handlers_other.c", "handlers.toml"] {
+        copy(&format!("tests/data/{file}"), folder.path());
+    }
+    run(folder.path(), "gcc", &["-g", "-o", "handlers", "handlers.c", "handlers_other.c"]);
+    let json = stingy(folder.path(), &["memwalk", "handlers.toml", "--json"]);
+    let analysis: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(analysis["warnings"], Value::Array(Vec::new()));
+    let edges = analysis["transitions"].as_array().expect("transitions").iter();
+    let edges: Vec<String> = edges
+        .map(|edge| ["from", "to", "function"].map(|key| edge[key].as_str().expect("text")))
+        .map(|edge| edge.join(" "))
+        .collect();
+    let expected = [
+        // The loop executes one stage itself, and a static function in another file queues for it.
+        "entry read_request loop",
+        "entry write_pending loop",
+        "entry write_pending again",
+        // The table of commands.
+        "read_request write_pending get",
+        // A macro, and a parameter.
+        "write_pending read_request again",
+    ];
+    assert_eq!(edges, expected);
+    let stages = analysis["stages"].as_array().expect("stages");
+    let read = stages.iter().find(|stage| stage["name"] == "read_request").expect("the stage");
+    // `quit` calls a function through the name of a macro.
+    assert_eq!(read["may_free"], serde_json::json!(["client", "client.reply"]));
 }
 
 #[test]
