@@ -15,6 +15,7 @@ use crate::limits::settings::{LiveLimits, SharedSettings};
 use crate::requests::Routes;
 use crate::routing::router::Router;
 use crate::routing::stage;
+use crate::session::directory::Directory;
 use crate::session::operations::SessionStage;
 use crate::session::table::Sessions;
 
@@ -57,6 +58,12 @@ impl Stages {
             }
         };
         let RecoveredState { sessions: all, routes, .. } = restored;
+        let directory = Directory::new(partitions);
+        for (partition, recovered) in all.iter().enumerate() {
+            for session in &recovered.sessions {
+                directory.claim(&session.client_id, partition as u16);
+            }
+        }
         let all: Vec<_> = all.into_iter().map(Some).collect();
         // Each partition takes its own sessions.
         let all = Mutex::new(all);
@@ -70,7 +77,7 @@ impl Stages {
                 let restored = all[partition].take().unwrap_or_default();
                 let (settings, counters) = (of_sessions.clone(), of_all.clone());
                 Sessions::new(
-                    (partition, partitions),
+                    (partition, directory.clone()),
                     LiveLimits::new(settings),
                     counters,
                     (own.clone(), awaited.clone()),

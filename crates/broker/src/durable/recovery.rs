@@ -41,7 +41,7 @@ pub(crate) struct RecoveredSessions {
 
 /// A recovered session, before its partition is created.
 pub(crate) struct RecoveredSession {
-    client_id: Arc<str>,
+    pub(crate) client_id: Arc<str>,
     user: Option<Arc<str>>,
     number: u64,
     expiry: u32,

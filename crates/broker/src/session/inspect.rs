@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use phalanx::Call;
+use phalanx::{Call, CallError};
 use phalanx_mqtt::{Reason, Version};
 use serde::Serialize;
 
-use crate::model::client_key::partition_of;
 use crate::model::session::{Session, SessionLoad};
 use crate::requests::Routes;
 use crate::session::effects::Effects;
@@ -178,13 +177,15 @@ impl SessionStage {
     }
 
     /// One client with its subscriptions.
-    pub(crate) fn describe(self, client: String) -> Call<Option<ClientView>> {
-        self.0.call_partition(partition_of(&client, self.1), move |sessions| async move {
+    pub(crate) async fn describe(self, client: String) -> Result<Option<ClientView>, CallError> {
+        let client = Arc::from(client);
+        let described = self.call_client(Arc::clone(&client), move |sessions| async move {
             sessions.with(|sessions| {
-                let slot = sessions.names.get(&*client).copied()?;
+                let slot = sessions.names.get(&client).copied()?;
                 sessions.at(slot).map(|session| ClientView::of(session, true))
             })
-        })
+        });
+        described.await.flatten()
     }
 
     /// Ends the connections of a partition that an operator selects. Returns their number.
@@ -206,15 +207,25 @@ impl SessionStage {
     }
 
     /// The keys of a client's subscriptions.
-    pub(crate) fn subscription_keys(self, client: Arc<str>) -> Call<Vec<Box<str>>> {
-        self.0.call_partition(partition_of(&client, self.1), move |sessions| async move {
+    pub(crate) async fn subscription_keys(
+        self,
+        client: Arc<str>,
+    ) -> Result<Vec<Box<str>>, CallError> {
+        let keys = self.call_client(client.clone(), move |sessions| async move {
             sessions.with(|sessions| sessions.subscription_keys(&client))
-        })
+        });
+        keys.await.flatten()
     }
 
     /// Ends a session with its connection. Returns whether it existed.
-    pub(crate) fn end_session(self, client: String, reason: Reason, routes: Routes) -> Call<bool> {
-        self.0.call_partition(partition_of(&client, self.1), move |sessions| async move {
+    pub(crate) fn end_session(
+        self,
+        client: String,
+        reason: Reason,
+        routes: Routes,
+    ) -> Call<Result<bool, CallError>> {
+        let client = Arc::from(client);
+        self.call_client(Arc::clone(&client), move |sessions| async move {
             let mut effects = Effects::default();
             let existed =
                 sessions.with(|sessions| sessions.end_session(&client, reason, &mut effects));

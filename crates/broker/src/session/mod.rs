@@ -1,9 +1,11 @@
-//! The session stage: the state of clients beyond a connection. It is partitioned by client identifier, so
-//! that a client's session is found on one processor, whichever processors its connections are on.
+//! The session stage: the state of clients beyond a connection. A client's session is in one partition, whichever
+//! processors its connections are on.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `operations.rs` | operations called by connections and other stages |
+//! | `directory.rs` | the partition of each session |
+//! | `by_client.rs` | operations on the session of a client identifier |
 //! | `table.rs` | a partition: its sessions by client identifier and by slot |
 //! | `open.rs`, `close.rs` | the beginning and end of connections and sessions |
 //! | `incoming.rs` | QoS 2 messages from clients |
@@ -14,7 +16,9 @@
 //! | `effects.rs` | results of operations |
 //! | `rejections.rs` | counters of refusals |
 
+mod by_client;
 pub(crate) mod close;
+pub(crate) mod directory;
 pub(crate) mod effects;
 mod incoming;
 pub(crate) mod inspect;

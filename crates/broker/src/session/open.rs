@@ -46,6 +46,16 @@ pub(crate) struct Opened {
 }
 
 impl Sessions {
+    /// The partition of the client's session, which is this one if the client has none.
+    pub(super) fn claim(&mut self, client: &Arc<str>) -> u16 {
+        let partition = self.directory.claim(client, self.partition);
+        if partition == self.partition {
+            // Released again if the client is rejected.
+            self.departed.push(client.clone());
+        }
+        partition
+    }
+
     /// Attaches a new connection to the client's session. The effects are to be applied even if the client is
     /// rejected.
     pub(crate) fn open(
@@ -54,7 +64,7 @@ impl Sessions {
         now: Duration,
     ) -> (Result<Opened, Reason>, Effects, Lsn) {
         self.limits.refresh();
-        let most = self.limits.sessions.div_ceil(self.partitions);
+        let most = self.limits.sessions as i64;
         let mut effects = Effects::default();
         let known = self.names.get(&opening.client_id).copied();
         let lasts = opening.expiry > 0;
@@ -77,7 +87,7 @@ impl Sessions {
         let known = known.filter(|slot| self.take_over(*slot, &opening, now, &mut effects));
         let slot = match known {
             Some(slot) => slot,
-            None if self.names.len() >= most => {
+            None if self.counters.sessions.get() >= most => {
                 return (Err(Reason::QUOTA_EXCEEDED), effects, self.append());
             }
             None if is_durable && self.wal.is_full() => {
@@ -131,7 +141,7 @@ impl Sessions {
         let lsn = self.append();
         // A client without persistent state only depends on the end of its earlier session, not on unrelated
         // changes.
-        (Ok(opened), effects, if is_durable || was_durable { lsn } else { self.ended })
+        (Ok(opened), effects, if is_durable || was_durable { lsn } else { self.directory.ended() })
     }
 
     /// Takes the session in `slot` over for another connection. Returns whether it is resumed: not if it was

@@ -16,13 +16,12 @@ use phalanx_mqtt::{PacketId, Reason};
 use crate::durable::wal::NotDurable;
 use crate::durable::{Lsn, disk_timeout};
 use crate::events::drops::{DropReason, Dropped};
-use crate::model::client_key::{ClientKey, partition_of};
+use crate::model::client_key::ClientKey;
 use crate::model::delivery::DeliveryBatch;
 use crate::requests::{Answer, Item, PendingRetained, Publication, Routes, SubscriptionRequest};
 use crate::session::close::Closing;
 use crate::session::effects::{Effects, Pulled};
 use crate::session::incoming::Qos2Begun;
-use crate::session::open::{Opened, Opening};
 use crate::session::outgoing::Answered;
 use crate::session::pending_wills::PendingWill;
 use crate::session::table::Sessions;
@@ -51,25 +50,6 @@ impl SessionStage {
         })
     }
 
-    /// Opens a session. A persistent session is on disk before its client is accepted; if the disk takes too
-    /// long, the client is rejected, and the session is detached again.
-    pub(crate) fn open(self, opening: Opening, routes: Routes) -> Call<Result<Opened, Reason>> {
-        let partition = partition_of(&opening.client_id, self.1);
-        self.0.call_partition(partition, move |sessions| async move {
-            let (client, user) = (opening.client_id.clone(), opening.user.clone());
-            let (opened, effects, lsn) = sessions.with(|sessions| sessions.open(opening, now()));
-            self.apply_effects(&sessions, effects, routes).await;
-            let opened = opened?;
-            if durable_within_timeout(&sessions, lsn).await.is_err() {
-                sessions.with(|sessions| sessions.refused_session(&client, user.as_deref()));
-                let closing = Closing { will: false, expiry: None };
-                self.leave(&sessions, (opened.key, opened.connection_id), closing, routes).await;
-                return Err(Reason::SERVER_UNAVAILABLE);
-            }
-            Ok(opened)
-        })
-    }
-
     pub(crate) fn close(
         self,
         key: ClientKey,
@@ -82,7 +62,7 @@ impl SessionStage {
         })
     }
 
-    async fn leave(
+    pub(super) async fn leave(
         self,
         sessions: &Partition<Sessions>,
         (key, connection_id): (ClientKey, u64),
@@ -406,7 +386,7 @@ async fn send_pending_retained(
 }
 
 /// Waits until a change is on disk, with a timeout.
-async fn durable_within_timeout(
+pub(super) async fn durable_within_timeout(
     sessions: &Partition<Sessions>,
     lsn: Lsn,
 ) -> Result<(), NotDurable> {

@@ -22,6 +22,7 @@ use crate::model::delivery::DeliveryBatch;
 use crate::model::message::Message;
 use crate::model::session::{Session, SessionLoad};
 use crate::requests::{Subscriber, SubscriptionRequest};
+use crate::session::directory::Directory;
 use crate::session::effects::{Effects, Pulled};
 use crate::session::load::PartitionLoad;
 use crate::session::outgoing::{Answered, SendContext};
@@ -36,10 +37,12 @@ const IDLE_BUFFER_BYTES: usize = 16 * 1024;
 /// The sessions of one partition.
 pub(crate) struct Sessions {
     pub(super) partition: u16,
-    pub(super) partitions: usize,
     slots: Vec<Slot>,
     free: Vec<u32>,
     pub(super) names: HashMap<Arc<str>, u32>,
+    pub(super) directory: Directory,
+    /// Clients of the directory that may have no session any more.
+    pub(super) departed: Vec<Arc<str>>,
     /// The number of connections so far.
     pub(super) connections: u64,
     /// Timers of disconnected sessions: time, slot, generation.
@@ -56,8 +59,7 @@ pub(crate) struct Sessions {
     /// Records of changes not yet appended to the WAL, and the LSN of the last append.
     pub(super) records: WalEntry,
     lsn: Lsn,
-    /// The LSN of the last session's end, and whether one is recorded but not appended.
-    pub(super) ended: Lsn,
+    /// Whether the end of a session is recorded but not appended.
     pub(super) ends: bool,
     pub(super) pending_wills: PendingWills,
     /// Recovered state, until it is resumed.
@@ -72,7 +74,7 @@ struct Slot {
 
 impl Sessions {
     pub(crate) fn new(
-        (partition, partitions): (usize, usize),
+        (partition, directory): (usize, Directory),
         limits: LiveLimits,
         counters: Counters,
         (wal, delivery_limiter): (Wal, DeliveryLimiter),
@@ -85,7 +87,8 @@ impl Sessions {
         let mut table = Self {
             load,
             partition: u16::try_from(partition).expect("no more partitions than processors"),
-            partitions,
+            directory,
+            departed: Vec::new(),
             slots: Vec::new(),
             free: Vec::new(),
             names: HashMap::new(),
@@ -100,7 +103,6 @@ impl Sessions {
             delivery_limiter,
             records: WalEntry::new(),
             lsn: Lsn::default(),
-            ended: Lsn::default(),
             ends: false,
             pending_wills: PendingWills::default(),
             restored: Some(restored),
@@ -131,10 +133,21 @@ impl Sessions {
         if !self.records.is_empty() {
             self.lsn = self.wal.append(&mut self.records);
             if std::mem::take(&mut self.ends) {
-                self.ended = self.lsn;
+                self.directory.session_ended(self.lsn);
             }
         }
+        self.release_departed();
         self.lsn
+    }
+
+    /// Lets another partition create the next session of clients whose session has ended. After the end was appended, so
+    /// that the next session depends on it.
+    pub(super) fn release_departed(&mut self) {
+        for client in self.departed.drain(..) {
+            if !self.names.contains_key(&client) {
+                self.directory.release(&client);
+            }
+        }
     }
 
     pub(super) fn at(&mut self, slot: u32) -> Option<&mut Session> {
@@ -185,6 +198,7 @@ impl Sessions {
         self.load.change(session.load(), SessionLoad::default());
         self.load.show();
         self.names.remove(&session.client_id);
+        self.departed.push(session.client_id.clone());
         self.counters.sessions.add(-1);
         let client = &session.client_id;
         session.keys.iter().for_each(|key| self.counters.unsubscribed(client, key));

@@ -24,6 +24,7 @@ use crate::model::message::{Message, StoredMessage};
 use crate::model::session::{Queued, Will};
 use crate::requests::SubscriptionRequest;
 use crate::session::close::Closing;
+use crate::session::directory::Directory;
 use crate::session::effects::Effects;
 use crate::session::open::{Opened, Opening};
 use crate::session::outgoing::Answered;
@@ -40,7 +41,7 @@ fn with(limits: Limits) -> Sessions {
     let nothing = RecoveredSessions::default();
     let durable = (Wal::default(), DeliveryLimiter::new(1));
     Sessions::new(
-        (0, 1),
+        (0, Directory::new(1)),
         LiveLimits::new(settings),
         Counters::new(EventLog::default()),
         durable,

@@ -196,6 +196,11 @@ impl Io {
         self.home
     }
 
+    /// The processor's number.
+    pub(crate) fn index(&self) -> usize {
+        self.place.index
+    }
+
     /// The driver for the processor's loop.
     ///
     /// # Panics

@@ -410,3 +410,11 @@ impl Runtime {
         })
     }
 }
+
+/// The number of the processor that runs this operation, from zero.
+///
+/// # Panics
+/// Outside a runtime's processor.
+pub fn processor() -> usize {
+    crate::io::with(crate::io::Io::index)
+}

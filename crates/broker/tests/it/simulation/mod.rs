@@ -11,6 +11,7 @@ mod full_disk;
 mod groups;
 mod inbox;
 mod lives;
+mod local;
 mod publisher;
 mod retained;
 mod returning;

@@ -1,0 +1,78 @@
+//! Operations on the session of a client identifier, which find its partition.
+
+use std::sync::Arc;
+
+use phalanx::runtime::processor;
+use phalanx::stage::Partition;
+use phalanx::time::now;
+use phalanx::{Call, CallError};
+use phalanx_mqtt::Reason;
+
+use crate::requests::Routes;
+use crate::session::close::Closing;
+use crate::session::open::{Opened, Opening};
+use crate::session::operations::{SessionStage, durable_within_timeout};
+use crate::session::table::Sessions;
+
+impl SessionStage {
+    /// The partition of new sessions of this processor's clients: one of its own, if it has any.
+    fn own_partition(self) -> u16 {
+        (processor() % self.1) as u16
+    }
+
+    /// Calls an operation on the partition of a client's session, or on any if it has none.
+    pub(super) fn call_client<F, Fut, T>(
+        self,
+        client: Arc<str>,
+        operation: F,
+    ) -> Call<Result<T, CallError>>
+    where
+        F: FnOnce(Partition<Sessions>) -> Fut + Send + 'static,
+        Fut: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        let own = self.own_partition();
+        self.0.call_partition(own.into(), move |sessions| async move {
+            match sessions.with(|sessions| sessions.directory.find(&client)) {
+                Some(other) if other != own => self.0.call_partition(other.into(), operation).await,
+                _ => Ok(operation(sessions).await),
+            }
+        })
+    }
+
+    /// Opens a session. A persistent session is on disk before its client is accepted; if the disk takes too
+    /// long, the client is rejected, and the session is detached again.
+    pub(crate) fn open(self, opening: Opening, routes: Routes) -> Call<Result<Opened, Reason>> {
+        self.open_in(self.own_partition(), opening, routes)
+    }
+
+    fn open_in(
+        self,
+        partition: u16,
+        opening: Opening,
+        routes: Routes,
+    ) -> Call<Result<Opened, Reason>> {
+        self.0.call_partition(partition.into(), move |sessions| async move {
+            let claimed = sessions.with(|sessions| sessions.claim(&opening.client_id));
+            if claimed != partition {
+                let opened = self.open_in(claimed, opening, routes).await;
+                return opened.unwrap_or(Err(Reason::SERVER_BUSY));
+            }
+            let (client, user) = (opening.client_id.clone(), opening.user.clone());
+            let (opened, effects, lsn) = sessions.with(|sessions| {
+                let opened = sessions.open(opening, now());
+                sessions.release_departed();
+                opened
+            });
+            self.apply_effects(&sessions, effects, routes).await;
+            let opened = opened?;
+            if durable_within_timeout(&sessions, lsn).await.is_err() {
+                sessions.with(|sessions| sessions.refused_session(&client, user.as_deref()));
+                let closing = Closing { will: false, expiry: None };
+                self.leave(&sessions, (opened.key, opened.connection_id), closing, routes).await;
+                return Err(Reason::SERVER_UNAVAILABLE);
+            }
+            Ok(opened)
+        })
+    }
+}
