@@ -14,7 +14,7 @@ use crate::experiments::{
     interleave, ladder, light, matching, op, overload, pipeline, placement, runtimes, scale,
     servlib, web,
 };
-use crate::{kernel, load, report};
+use crate::{load, report};
 
 /// Benchmarks of Phalanx: each compares it with something else in one run.
 #[derive(Parser, Clone, Debug)]
@@ -111,23 +111,7 @@ experiments! {
         /// A bare loop on one driver, with a single answer
         #[command(hide = true)]
         FloorServer(FloorServer),
-        /// A fixed workload that `cargo xtask gates` counts
-        #[command(hide = true)]
-        Kernel(KernelCommand),
     }
-}
-
-/// `phalanx-bench kernel`.
-#[derive(Args, Clone, Debug)]
-struct KernelCommand {
-    /// The kernel
-    kernel: kernel::Kernel,
-    /// Number of iterations
-    #[arg(long, default_value_t = 64)]
-    count: usize,
-    /// Bytes of the heap that stay unused, so that the kernel's data is elsewhere
-    #[arg(long, default_value_t = 0)]
-    heap_shift: usize,
 }
 
 /// `phalanx-bench floor-server`.
@@ -212,14 +196,6 @@ impl report::Options {
                 ExitCode::from(if of_arguments { 2 } else { 1 })
             }
         }
-    }
-}
-
-impl KernelCommand {
-    fn execute(self) -> ExitCode {
-        let _unused = std::hint::black_box(vec![0_u8; self.heap_shift]);
-        kernel::run(self.kernel, self.count);
-        ExitCode::SUCCESS
     }
 }
 

@@ -6,7 +6,7 @@
 //! From the lowest layer: `system` (processes and cores), [`measure`] (rounds, statistics, reports), [`load`] (HTTP
 //! load from one thread) and [`baselines`] (servers to compare with), [`runner`] (web servers side by side),
 //! [`experiments`] (the benchmarks), [`report`] (all of them in one run, with a page of plots) and [`cli`] (the
-//! command lines). [`kernel`] has fixed workloads whose instructions `cargo xtask gates` counts.
+//! command lines).
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,6 @@ pub mod cli;
 pub mod error;
 mod experiment;
 pub mod experiments;
-pub mod kernel;
 pub mod load;
 pub mod measure;
 pub mod report;

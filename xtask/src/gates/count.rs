@@ -1,4 +1,4 @@
-//! Runs the counted programs: kernels, the matcher, and the web server with a client in this process.
+//! Runs the counted programs: kernels, and the web server with a client in this process.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,20 +12,13 @@ use super::callgrind::{self, Counts};
 use crate::live::Home;
 use crate::live::server::{Client, Server};
 
-/// A single-threaded workload: its name, the arguments of `phalanx-bench`, the option that sets the number of
-/// iterations, and that number in each pair of runs that are compared.
+/// A single-threaded workload: its name in `phalanx-kernels`, and the numbers of iterations in each pair of runs that
+/// are compared.
 struct Work {
     name: &'static str,
-    arguments: &'static [&'static str],
-    option: &'static str,
     counts: [u32; 2],
-}
-
-impl Work {
-    /// Whether it runs in a fraction of a second, and takes the option that shifts its heap.
-    fn is_kernel(&self) -> bool {
-        self.arguments[0] == "kernel"
-    }
+    /// Whether it runs in a fraction of a second, and its memory nearly fills the simulated cache.
+    is_shifted: bool,
 }
 
 /// Bytes by which the stack and the heap of a kernel are shifted in each pair of runs, in steps of 13 cache lines, which
@@ -34,41 +27,13 @@ impl Work {
 const SHIFTS: [(usize, usize); 5] =
     [(0, 0), (832, 1_664), (1_664, 3_328), (2_496, 832), (3_328, 2_496)];
 
-/// A publish/subscribe server with few filters: indexing more would take longer than matching.
-const INDEX: [&str; 3] = ["match", "--workload=W0", "--subscriptions=20000"];
-
 const WORK: [Work; 6] = [
-    Work {
-        name: "dispatch",
-        arguments: &["kernel", "dispatch"],
-        option: "--count",
-        counts: [6_400, 32_000],
-    },
-    Work {
-        name: "call",
-        arguments: &["kernel", "call"],
-        option: "--count",
-        counts: [6_400, 32_000],
-    },
-    Work {
-        name: "call-direct",
-        arguments: &["kernel", "call-direct"],
-        option: "--count",
-        counts: [6_400, 32_000],
-    },
-    Work { name: "http", arguments: &["kernel", "http"], option: "--count", counts: [640, 3_200] },
-    Work {
-        name: "match",
-        arguments: &[INDEX[0], INDEX[1], INDEX[2], "--cohort=0"],
-        option: "--walk",
-        counts: [1_024, 3_072],
-    },
-    Work {
-        name: "match-cohort",
-        arguments: &[INDEX[0], INDEX[1], INDEX[2], "--cohort=1024"],
-        option: "--walk",
-        counts: [1_024, 3_072],
-    },
+    Work { name: "dispatch", counts: [6_400, 32_000], is_shifted: true },
+    Work { name: "call", counts: [6_400, 32_000], is_shifted: true },
+    Work { name: "call-direct", counts: [6_400, 32_000], is_shifted: true },
+    Work { name: "http", counts: [640, 3_200], is_shifted: true },
+    Work { name: "match", counts: [1_024, 3_072], is_shifted: false },
+    Work { name: "match-cohort", counts: [1_024, 3_072], is_shifted: false },
 ];
 
 /// Requests to the server in the two runs. Earlier requests warm its caches.
@@ -82,7 +47,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// The counted programs.
 pub(super) struct Programs {
     pub(super) phalanx: PathBuf,
-    pub(super) bench: PathBuf,
+    pub(super) kernels: PathBuf,
 }
 
 /// Figures of a workload, and which could not be counted on this machine and why.
@@ -107,13 +72,13 @@ pub(super) fn count_all(names: &[&'static str], programs: &Programs) -> Vec<Coun
     results.into_iter().filter_map(OnceLock::into_inner).collect()
 }
 
-fn count(name: &str, Programs { phalanx, bench }: &Programs) -> Counted {
+fn count(name: &str, Programs { phalanx, kernels }: &Programs) -> Counted {
     let home = Home::make(&format!("gates-{name}")).map_err(|error| error.to_string())?;
     if let Some(work) = WORK.iter().find(|work| work.name == name) {
         let more = f64::from(work.counts[1] - work.counts[0]);
-        let shifts = if work.is_kernel() { &SHIFTS[..] } else { &SHIFTS[..1] };
+        let shifts = if work.is_shifted { &SHIFTS[..] } else { &SHIFTS[..1] };
         let each = shifts.iter().map(|shift| {
-            let [few, many] = work.counts.map(|times| alone(work, times, *shift, bench, &home));
+            let [few, many] = work.counts.map(|times| alone(work, times, *shift, kernels, &home));
             Ok(many?.beyond(few?, more))
         });
         let each = each.collect::<Result<Vec<_>, String>>()?;
@@ -158,12 +123,9 @@ fn alone(
 ) -> Result<Counts, String> {
     let directory = home.root();
     let (mut command, out) = callgrind::command(program, &directory);
-    command.args(work.arguments).arg(format!("{}={times}", work.option));
+    command.arg(work.name).arg(format!("--count={times}")).arg(format!("--heap-shift={heap}"));
     command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
     command.env("SHIFT", "x".repeat(stack));
-    if work.is_kernel() {
-        command.arg(format!("--heap-shift={heap}"));
-    }
     let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
     if !output.status.success() {
         let log = std::fs::read_to_string(directory.join("valgrind.log")).unwrap_or_default();

@@ -64,7 +64,7 @@ fn gates(root: &Path, update: bool, only: &[String]) -> Result<bool, String> {
     let text = |error: std::io::Error| error.to_string();
     let programs = Programs {
         phalanx: live::binary(root).map_err(text)?,
-        bench: live::bench(root).map_err(text)?,
+        kernels: live::kernels(root).map_err(text)?,
     };
     println!("{:<32}{:>12}{:>12}{:>9}", "", "baseline", "now", "change");
     let (mut worse, mut better, mut skipped) = (Vec::new(), 0, Vec::new());

@@ -30,11 +30,11 @@ pub(crate) fn binary(root: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Builds `phalanx-bench`, unless PHALANX_BENCH_BINARY names one.
-pub(crate) fn bench(root: &Path) -> io::Result<PathBuf> {
-    match std::env::var_os("PHALANX_BENCH_BINARY") {
+/// Builds `phalanx-kernels`, unless PHALANX_KERNELS_BINARY names one.
+pub(crate) fn kernels(root: &Path) -> io::Result<PathBuf> {
+    match std::env::var_os("PHALANX_KERNELS_BINARY") {
         Some(path) => Ok(path.into()),
-        None => build(root, "phalanx-bench", "phalanx-bench"),
+        None => build(root, "phalanx-kernels", "phalanx-kernels"),
     }
 }
 

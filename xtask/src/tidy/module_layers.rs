@@ -52,7 +52,7 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "bench",
         layers: &[
-            &["arguments", "error", "kernel"],
+            &["arguments", "error"],
             &["system"],
             &["measure"],
             &["experiment"],
@@ -78,7 +78,7 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/broker",
         layers: &[
-            &["listen"],
+            &["listen", "lock"],
             &["events"],
             &["config"],
             &["access", "limits"],

@@ -2,11 +2,10 @@
 
 use std::num::NonZero;
 
+use phalanx_kernels::workload::{Generator, Workload};
 use phalanx_mqtt::{Delivery, Packet, Property, PropertyBuffer, Publish, QoS, Version};
 
 use super::shape::{Setting, Shape};
-use crate::experiments::matching::Workload;
-use crate::experiments::matching::workload::Generator;
 
 /// The topic of all messages.
 pub(super) const TOPIC: &str = "bench/messages";

@@ -6,8 +6,8 @@ use clap::Args;
 
 use super::shape::Shape;
 use crate::arguments::{number, seconds};
-use crate::experiments::matching::Workload;
 use crate::runner::{RunnerOptions, SetupOptions};
+use phalanx_kernels::workload::Workload;
 
 /// Measure the broker and others: messages per second of processor time.
 ///

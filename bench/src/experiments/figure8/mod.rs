@@ -15,10 +15,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use phalanx_kernels::workload::{Generator, attributes};
 use phalanx_matcher::{Attribute, Event, Snapshot, Value};
 
 use crate::error::Error;
-use crate::experiments::matching::workload::{Generator, attributes};
 use crate::measure::rounds::{self, Taken};
 use crate::measure::stats::{median, spread};
 use crate::system::cores::Cores;

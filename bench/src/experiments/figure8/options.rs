@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
 use crate::arguments::number;
-use crate::experiments::matching::Workload;
+use phalanx_kernels::workload::Workload;
 
 /// Measure the 2002 paper's Figure 8: duration of a publish by number of clients.
 ///

@@ -5,11 +5,11 @@ use std::sync::Barrier;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
+use phalanx_kernels::workload::{Generator, Workload, attributes, code};
 use phalanx_matcher::Event;
 
 use super::form::{Cohort, Form, Part, Worker, forms};
-use super::workload::{Generator, attributes, code};
-use super::{Access, Build, Built, Options, Report, Row, Workload};
+use super::{Access, Build, Built, Options, Report, Row};
 use crate::error::Error;
 use crate::measure::stats::{median, spread};
 use crate::system::cores;

@@ -2,14 +2,14 @@
 
 use std::io;
 
-use phalanx_matcher::{Event, Matches};
+use phalanx_kernels::matching::{self, MAX_EVENTS};
+use phalanx_kernels::workload::Workload;
 
-use super::workload::{Generator, attributes, code};
-use super::{MissRow, Options, Workload, build};
+use super::{MissRow, Options, build};
 use crate::system::cachegrind;
 
 /// Numbers of events of two runs; their difference excludes one-time costs.
-const EVENTS: [usize; 2] = [2048, 6144];
+const EVENTS: [usize; 2] = [2048, MAX_EVENTS];
 const COHORTS: [usize; 2] = [0, 1024];
 
 pub(super) fn run(options: &Options) -> io::Result<Vec<MissRow>> {
@@ -48,20 +48,7 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<MissRow>> {
 pub(super) fn walk(options: &Options, events: usize) {
     let workload = options.workload.first().copied().unwrap_or(Workload::W0);
     let subscriptions = options.subscriptions.first().copied().unwrap_or(1);
-    let index = build(workload, subscriptions, false, options.seed).index;
-    let mut generator = Generator::new(workload, options.seed.wrapping_add(1));
-    let known = attributes(&index);
-    // A fixed number, so that the difference of two runs is matching alone.
-    let coded: Vec<Event> =
-        (0..EVENTS[1]).map(|_| code(&index, &known, &generator.values())).collect();
-    let mut matches = Matches::new();
     let cohort = options.cohort.first().map_or(0, |cohort| cohort.size());
-    for events in coded[..events.min(EVENTS[1])].chunks(cohort.max(1)) {
-        matches.clear();
-        match cohort {
-            0 => index.matches(&events[0], &mut matches),
-            _ => index.match_cohort(events, &mut matches),
-        }
-        std::hint::black_box(matches.all());
-    }
+    let index = build(workload, subscriptions, false, options.seed).index;
+    matching::walk(&index, workload, options.seed, cohort, events);
 }

@@ -6,17 +6,15 @@ mod misses;
 mod options;
 mod peer;
 mod report;
-pub(crate) mod workload;
 
 use std::time::{Duration, Instant};
 
+use phalanx_kernels::workload::{Generator, Workload};
 use phalanx_matcher::{Index, Tier};
 
 pub use form::Cohort;
 pub use options::{Access, Options};
 pub use report::{Build, MissRow, Report, Row};
-use workload::Generator;
-pub use workload::Workload;
 
 use crate::error::Error;
 use crate::measure::clock::thread_time;

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
+use phalanx_kernels::workload::Workload;
 use serde::Serialize;
 
-use super::{Cohort, Workload};
+use super::Cohort;
 use crate::arguments::number;
 
 /// Choice of access predicates.

@@ -5,10 +5,10 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use phalanx_kernels::workload::{Generator, Workload};
 use serde::Deserialize;
 
-use super::workload::Generator;
-use super::{Access, Cohort, Row, Workload};
+use super::{Access, Cohort, Row};
 use crate::measure::stats::Spread;
 
 /// Number of events, limited by its speed.

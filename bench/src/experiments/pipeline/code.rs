@@ -62,21 +62,38 @@ macro_rules! block {
             2 | 4 | 8 | 12 => $request.kind[(L % 4) as usize],
             _ => $request.fixed[$n % 8],
         };
-        let constant = const { mix(L * 1000 + $n) };
-        if word & const { 1 << (mix(L * 1000 + $n) % 32) } == 0 {
+        // All calls of `mix` are evaluated by the compiler, if it optimizes. As `const` blocks of each leaf they took it half
+        // a minute.
+        let constant = mix(L * 1000 + $n);
+        if word & (1 << (constant % 32)) == 0 {
             $a = $a.wrapping_add(constant);
             $b ^= $c;
-            $d = $d.rotate_left(const { 1 + mix(L * 1000 + $n) % 30 });
+            $d = $d.rotate_left(1 + constant % 30);
             $c = $c.wrapping_sub($a);
         } else {
             $d ^= constant;
             $c = $c.wrapping_add($b);
-            $a = $a.rotate_right(const { 1 + mix(L * 1000 + $n) % 29 });
+            $a = $a.rotate_right(1 + constant % 29);
             $b = $b.wrapping_sub($d);
         }
-        $c ^= const { mix(L * 1000 + $n + 500) };
+        $c ^= mix(L * 1000 + $n + 500);
         $d = $d.wrapping_add($a);
     }};
+}
+
+/// The code of the leaf `L`: half a KiB.
+#[inline(always)]
+fn leaf<const L: u64>(request: &mut Request) {
+    let [mut a, mut b, mut c, mut d] = request.sum;
+    block!(a, b, c, d, request, 0);
+    block!(b, c, d, a, request, 1);
+    block!(c, d, a, b, request, 2);
+    block!(d, a, b, c, request, 3);
+    block!(a, b, c, d, request, 4);
+    block!(b, c, d, a, request, 5);
+    block!(c, d, a, b, request, 6);
+    block!(d, a, b, c, request, 7);
+    request.sum = [a, b, c, d];
 }
 
 /// The 64 leaves of a stage in memory order. The compiler places functions in the order of their definition, so
@@ -94,20 +111,9 @@ macro_rules! leaves {
     } };
     ($stage:literal: $($leaf:ident $number:literal,)*) => {
         $(
-            /// Half a KiB of code.
             #[inline(never)]
             pub(super) fn $leaf(request: &mut Request) {
-                const L: u64 = $stage * 64 + $number;
-                let [mut a, mut b, mut c, mut d] = request.sum;
-                block!(a, b, c, d, request, 0);
-                block!(b, c, d, a, request, 1);
-                block!(c, d, a, b, request, 2);
-                block!(d, a, b, c, request, 3);
-                block!(a, b, c, d, request, 4);
-                block!(b, c, d, a, request, 5);
-                block!(c, d, a, b, request, 6);
-                block!(d, a, b, c, request, 7);
-                request.sum = [a, b, c, d];
+                super::leaf::<{ $stage * 64 + $number }>(request);
             }
         )*
     };
@@ -117,7 +123,7 @@ macro_rules! leaves {
 macro_rules! stage {
     ($name:ident $stage:literal: $($leaf:ident $number:literal,)*) => {
         mod $name {
-            use super::{Request, mix};
+            use super::Request;
             leaves!($stage);
         }
 

@@ -1,15 +1,13 @@
 //! The load generator over TLS: it sends and counts as without TLS, and verifies certificates by default.
 
-#[path = "servers/tls.rs"]
-mod server;
-
 use std::net::TcpListener;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use phalanx::runtime::DriverChoice;
 use phalanx_bench::load::{self, Error, Options};
-use server::sealed;
+
+use crate::servers::tls::sealed;
 
 fn options(url: &str, driver: DriverChoice) -> Options {
     Options {

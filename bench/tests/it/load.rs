@@ -1,14 +1,13 @@
 //! The load generator against servers in this process: its counts match the servers'.
 
-mod servers;
-
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use phalanx::runtime::DriverChoice;
 use phalanx_bench::load::{self, Error, Options, Report};
-use servers::{Act, Told, scripted};
 use socket2::{Domain, Socket, Type};
+
+use crate::servers::{self, Act, Told, scripted};
 
 /// Both drivers; io_uring is skipped where it is unavailable, unless `PHALANX_REQUIRE_URING=1`.
 fn drivers() -> Vec<DriverChoice> {

@@ -1,44 +1,22 @@
-//! `phalanx-bench kernel`: fixed workloads that `cargo xtask gates` counts under valgrind.
-//!
-//! Each kernel repeats one operation. Two runs of different length differ only in the repetitions, so one-time
-//! costs cancel. Kernels are deterministic: the clock advances by a fixed step per reading, and cohort sizes are
-//! declared.
+//! Operations of one processor that the caller drives, without I/O.
 
 use std::cell::Cell;
 use std::hint::black_box;
 use std::rc::Rc;
 
-use clap::ValueEnum;
 use phalanx_core::{Graph, Processor, SharedStage, World};
-use phalanx_http::{
-    Accepted, DateLine, Entity, Limits, Parse, Reply, ResponseBuffer, Status, Validators,
-    content_type, parse,
-};
 
 /// Operations queued together.
 const COHORT: usize = 64;
 
-/// A workload to count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Kernel {
-    /// An operation invoked and run on the same processor.
-    Dispatch,
-    /// An operation called on another stage and awaited.
-    Call,
-    /// The same on a direct stage.
-    CallDirect,
-    /// Parsing a request head and writing a response head.
-    Http,
+/// Dispatches `count` operations.
+pub(crate) fn dispatch(count: usize) {
+    One::new(false).dispatch(count / COHORT);
 }
 
-/// Runs the kernel's operation `count` times, rounded down to whole cohorts of 64.
-pub fn run(kernel: Kernel, count: usize) {
-    match kernel {
-        Kernel::Dispatch => One::new(false).dispatch(count / COHORT),
-        Kernel::Call => One::new(false).call(count / COHORT),
-        Kernel::CallDirect => One::new(true).call(count / COHORT),
-        Kernel::Http => http(count),
-    }
+/// Calls `count` operations, on a direct stage or not.
+pub(crate) fn call(count: usize, direct: bool) {
+    One::new(direct).call(count / COHORT);
 }
 
 /// A clock that advances by a fixed step per reading, and no I/O.
@@ -110,36 +88,5 @@ impl One {
             while self.processor.turn(&self.world).ran > 0 {}
         });
         black_box(sum.get());
-    }
-}
-
-/// Requests as sent by browsers, for a file whose fields are prepared.
-fn http(count: usize) {
-    let request = b"GET /a/page.html HTTP/1.1\r\nHost: localhost\r\nUser-Agent: kernel\r\n\
-        Accept: text/html,*/*\r\nAccept-Encoding: gzip, br\r\nConnection: keep-alive\r\n\r\n";
-    let (limits, date) = (Limits::default(), DateLine::new(784_111_777));
-    let validators = Validators { etag: "\"v1\"", modified: 784_111_777 };
-    let entity = Entity::new(content_type(b"page.html"), &validators, 2048, &[]);
-    let mut out = ResponseBuffer::lines(Vec::with_capacity(1024));
-    for _ in 0..count {
-        out.clear();
-        let Ok(Parse::Complete(request, _)) = parse(black_box(request), &limits) else {
-            unreachable!("a whole request");
-        };
-        black_box(Accepted::by(&request));
-        out.head(Status::Ok, &date, Reply::to(&request)).entity(&entity).finish();
-        black_box(&out);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_kernel_ends() {
-        for kernel in Kernel::value_variants() {
-            run(*kernel, 2 * COHORT);
-        }
     }
 }

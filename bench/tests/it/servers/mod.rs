@@ -1,5 +1,7 @@
 //! Servers in this process: ours, and one that misbehaves by a script.
 
+pub(crate) mod tls;
+
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -31,7 +31,7 @@ pub enum Workload {
 const ATTRIBUTES: usize = 32;
 
 /// Generator of filters and events.
-pub(crate) struct Generator {
+pub struct Generator {
     workload: Workload,
     rng: Rng,
     /// Cumulative weights of 35 values.
@@ -40,7 +40,8 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
-    pub(crate) fn new(workload: Workload, seed: u64) -> Generator {
+    /// A generator that repeats itself with the same seed.
+    pub fn new(workload: Workload, seed: u64) -> Generator {
         let mut sum = 0.0;
         let zipf = (1..=35).map(|rank| {
             sum += 1.0 / f64::from(rank);
@@ -89,7 +90,7 @@ impl Generator {
     }
 
     /// The text of the next filter.
-    pub(crate) fn text(&mut self) -> &str {
+    pub fn text(&mut self) -> &str {
         self.text.clear();
         match self.workload {
             Workload::W0 | Workload::W4 => {
@@ -121,12 +122,12 @@ impl Generator {
     }
 
     /// The next filter.
-    pub(crate) fn filter(&mut self) -> Filter {
+    pub fn filter(&mut self) -> Filter {
         Filter::parse(self.text()).expect("generated filters are valid")
     }
 
     /// The values of the next event.
-    pub(crate) fn values(&mut self) -> [i64; ATTRIBUTES] {
+    pub fn values(&mut self) -> [i64; ATTRIBUTES] {
         std::array::from_fn(|attribute| match self.workload {
             Workload::W3 => self.rng.i64(0..250),
             Workload::W5 if attribute == 0 => self.rng.i64(0..200),
@@ -137,12 +138,12 @@ impl Generator {
 }
 
 /// The attributes of a snapshot, by number.
-pub(crate) fn attributes(snapshot: &Snapshot) -> Vec<Option<Attribute>> {
+pub fn attributes(snapshot: &Snapshot) -> Vec<Option<Attribute>> {
     (0..ATTRIBUTES).map(|at| snapshot.attribute(&format!("a{at}"))).collect()
 }
 
 /// Codes an event.
-pub(crate) fn code(
+pub fn code(
     snapshot: &Snapshot,
     attributes: &[Option<Attribute>],
     values: &[i64; ATTRIBUTES],
