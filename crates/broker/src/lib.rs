@@ -34,6 +34,7 @@ mod lane;
 mod limits;
 mod link;
 mod listen;
+mod lock;
 mod model;
 mod peers;
 mod requests;

@@ -1,7 +1,7 @@
 //! The states of all bridges, for the admin pages and the metrics.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use phalanx::blocking::BlockingStage;
@@ -9,6 +9,8 @@ use phalanx::metrics::{Counter, Family};
 use phalanx::sync::oneshot;
 use phalanx_mqtt::Reason;
 use serde::Serialize;
+
+use crate::lock::lock;
 
 /// All bridges of a broker.
 pub(crate) struct Bridges {
@@ -174,8 +176,4 @@ impl BridgeStatus {
             sent_total: self.sent.count(),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

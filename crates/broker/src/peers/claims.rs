@@ -7,7 +7,7 @@ use std::time::Duration;
 use phalanx::sync::oneshot;
 use serde::{Deserialize, Serialize};
 
-use super::lock::lock;
+use crate::lock::lock;
 
 /// Maximum number of claims that wait to be sent, and of those that are remembered.
 const MAX_CLAIMS: usize = 64 * 1024;

@@ -13,7 +13,7 @@ use phalanx::task::Either;
 use phalanx::{select, sleep};
 
 use super::filters::Filters;
-use super::lock::lock;
+use crate::lock::lock;
 
 /// A topic filter that each node announces, so that the other one's router knows it: it gets all messages that are to be
 /// retained.

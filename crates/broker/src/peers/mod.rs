@@ -10,7 +10,6 @@
 mod claims;
 mod filters;
 pub(crate) mod interest;
-mod lock;
 mod status;
 
 use std::sync::Arc;

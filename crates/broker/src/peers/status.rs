@@ -9,7 +9,7 @@ use phalanx::metrics::{Counter, Family, Gauge};
 use phalanx_nats::Metrics as NatsMetrics;
 use serde::Serialize;
 
-use super::lock::lock;
+use crate::lock::lock;
 
 /// The states of all nodes.
 pub(crate) struct Status {

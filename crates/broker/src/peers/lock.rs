@@ -1,7 +1,0 @@
-//! Locks a mutex whose contents are valid after every step.
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
