@@ -108,7 +108,7 @@ impl FromIterator<usize> for StageSet {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::collections::BTreeSet;
 

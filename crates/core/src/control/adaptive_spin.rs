@@ -115,7 +115,7 @@ fn gain(length: u64, idle: u64, sleep: u64) -> i64 {
     if idle < length { sleep as i64 - idle as i64 } else { -(length as i64) }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use proptest::prelude::*;
 

@@ -144,7 +144,7 @@ impl Credits {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod model;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

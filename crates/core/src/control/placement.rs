@@ -62,7 +62,7 @@ fn slack(sockets: usize) -> usize {
     2 + sockets / 16
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use proptest::prelude::*;
 

@@ -65,7 +65,7 @@ pub fn relocate_connections(
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use proptest::prelude::*;
 

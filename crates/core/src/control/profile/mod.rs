@@ -27,7 +27,7 @@ pub use self::indicators::Indicators;
 pub use self::mixes::{Measured, Mix, Point, TrafficProfile, pareto};
 pub use self::setting::Setting;
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod model;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
