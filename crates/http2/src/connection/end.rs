@@ -11,12 +11,16 @@ pub(super) const SHUTDOWN_PING: &[u8; 8] = b"shutdown";
 const ALL_STREAMS: u32 = 0x7fff_ffff;
 
 impl Connection {
-    /// Resets a stream. It counts as an error of the client's, unless the code is
-    /// [`NO_ERROR`](Code::NO_ERROR).
+    /// Resets a stream. If it has ended, which includes a reset by the client, there is no effect: RST_STREAM must not
+    /// answer RST_STREAM (RFC 9113 §5.4.2).
     pub fn reset(&mut self, stream: u32, code: Code) {
-        if self.end == End::Failed {
-            return;
+        if self.streams.get(stream).is_some() {
+            self.send_reset(stream, code);
         }
+    }
+
+    /// Resets a stream, which may be closed. The reset counts towards the flood limits.
+    pub(super) fn send_reset(&mut self, stream: u32, code: Code) {
         self.close(stream);
         self.streams.mark_reset(stream);
         frame::write(&mut self.out, kind::RST_STREAM, 0, stream, &code.0.to_be_bytes());

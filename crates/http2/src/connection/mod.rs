@@ -131,7 +131,7 @@ impl Connection {
                 Ok(Some(Step::Request(request))) => return Some(request),
                 Ok(Some(Step::Frame)) => (),
                 Ok(None) => return None,
-                Err(Error::Stream(stream, code)) => self.reset(stream, code),
+                Err(Error::Stream(stream, code)) => self.send_reset(stream, code),
                 Err(Error::Connection(code)) => self.fail(code),
             }
             if self.flood.excess().is_some() {

@@ -419,3 +419,13 @@ fn streams_can_be_reset() {
     assert_eq!(server.reset(1), Some(8));
     assert_eq!(server.connection.respond(1, true, |_| ()), Err(Closed));
 }
+
+/// §5.4.2
+#[test]
+fn a_reset_of_the_client_is_not_answered() {
+    let mut server = Server::new(LIMITS);
+    server.feed(&[frame(HEADERS, WHOLE, 1, GET), frame(RST_STREAM, 0, 1, &[0; 4])].concat());
+    server.output();
+    server.connection.reset(1, Code::INTERNAL_ERROR);
+    assert_eq!(server.output(), []);
+}
