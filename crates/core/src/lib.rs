@@ -6,12 +6,12 @@
 //! thread, reads no clock and draws no random number.
 //!
 //! The folders are layers, from the bottom up: `control`, `queue`, `operation`, `state`, `memory`,
-//! `mailbox`, `session`, `metrics`, `stage`, `program`, `processor`, `future`, `handle`, `sim`, `waits`. A file
-//! imports from its own layer and from those below.
+//! `mailbox`, `session`, `metrics`, `stage`, `program`, `processor`, `request`, `future`, `handle`, `sim`,
+//! `waits`. A file imports from its own layer and from those below.
 //!
-//! To follow an operation, read `handle::local` (invoking), `processor::lifecycle` (queueing and
-//! completing), `operation::slot` (its memory), `processor::turn` and `processor::cohort` (running),
-//! `processor::remote` (calls between processors) and `future::call` (the result).
+//! To follow an operation, read `processor::operation` (its life cycle), `handle::local` (invoking),
+//! `operation::slot` (its memory), `processor::run` (the loop and its cohorts), `processor::remote` (calls
+//! between processors) and `future::call` (the result).
 //!
 //! The papers are Larus and Parkes: *Using Cohort Scheduling to Enhance Server Performance*, the
 //! technical report of 2001 (tr2001) and the USENIX paper of 2002.
@@ -37,6 +37,7 @@ mod panic;
 mod processor;
 mod program;
 mod queue;
+mod request;
 mod session;
 mod sim;
 mod stage;
@@ -55,7 +56,6 @@ pub use crate::control::profile::{
 pub use crate::control::relocation::{Relocation, relocate_connections};
 pub use crate::control::scaling::{ProcessorLoad, Scaling, ScalingReason, ScalingStep};
 pub use crate::error::{CallError, MoveError};
-pub use crate::future::admission::{Admission, DEFAULT_MAX_QUEUE_DELAY, Permit, Shed};
 pub use crate::future::call::Call;
 pub use crate::future::capacity::WaitForCapacity;
 pub use crate::future::cohort::{Cohort, Entry};
@@ -63,11 +63,9 @@ pub use crate::future::drain::drain;
 pub use crate::future::join::{Children, Join, join};
 pub use crate::future::notify::{Notified, Notify};
 pub use crate::future::oneshot;
-pub use crate::future::pooled::Pooled;
 pub use crate::future::prefetch::{Prefetch, prefetch};
 pub use crate::future::reply::Reply;
 pub use crate::future::select::{SelectAll, select_all};
-pub use crate::future::session::{Session, SessionEnd, SessionGuard};
 pub use crate::future::sleep::{Sleep, TimedOut, now, sleep, timeout, yield_now};
 pub use crate::gate::{Gate, OperationName};
 pub use crate::handle::graph::{Graph, StageOptions, StageSlot};
@@ -103,14 +101,17 @@ pub use crate::panic::PanicReport;
 pub use crate::processor::observe::operation_sizes::ByteTable;
 pub use crate::processor::observe::running::Running;
 pub use crate::processor::observe::trace::Trace;
-pub use crate::processor::policy::interleave_ring::MAX_INTERLEAVED;
-pub use crate::processor::policy::prefetch_next::prefetch_wakers;
-pub use crate::processor::policy::replicas::Replica;
+pub use crate::processor::operation::waker::wake_contained;
+pub use crate::processor::policy::execute::interleave_ring::MAX_INTERLEAVED;
+pub use crate::processor::policy::execute::prefetch_next::prefetch_wakers;
+pub use crate::processor::policy::replication::replicas::Replica;
 pub use crate::processor::processor::Processor;
-pub use crate::processor::turn::Turn;
-pub use crate::processor::waker::wake_contained;
+pub use crate::processor::run::turn::Turn;
 pub use crate::program::processor_id::ProcessorId;
 pub use crate::program::program::{Control, Phase, ProcessorBuilder};
+pub use crate::request::admission::{Admission, DEFAULT_MAX_QUEUE_DELAY, Permit, Shed};
+pub use crate::request::pooled::Pooled;
+pub use crate::request::session::{Session, SessionEnd, SessionGuard};
 pub use crate::sim::leak_check::Leak;
 pub use crate::sim::stepping::Steps;
 pub use crate::stage::declaration::{

@@ -15,7 +15,7 @@ use crate::mailbox::parking::Parking;
 use crate::operation::cancel_flag::{CancelFlag, RemotePlace};
 use crate::operation::join_table::Countdown;
 use crate::operation::state::Serial;
-use crate::processor::policy::holders::Holders;
+use crate::processor::policy::replication::holders::Holders;
 use crate::queue::ring::Ring;
 use crate::session::group_flag::Group;
 use crate::state::exclusive::{ExclusiveState, LocalExclusive};

@@ -1,9 +1,9 @@
 //! Panics of user code: catching and reporting them.
 //!
 //! User code runs at the following boundaries. Each catches panics in one place: the poll of an
-//! operation ([`processor::cohort`](crate::processor::cohort),
-//! [`processor::policy::inline`](crate::processor::policy::inline)), the handler of a cohort
-//! ([`processor::policy::batch`](crate::processor::policy::batch)), and a future that serves another processor
+//! operation ([`processor::cohort`](crate::processor::run::cohort),
+//! [`processor::policy::inline`](crate::processor::policy::execute::inline)), the handler of a cohort
+//! ([`processor::policy::batch`](crate::processor::policy::execute::batch)), and a future that serves another processor
 //! ([`processor::remote::reply`](crate::processor::remote::reply)). All other user code, such as
 //! destructors and foreign wakers, runs in [`catch_panic`].
 

@@ -43,6 +43,7 @@ pub(super) const CRATES: &[Layers] = &[
             &["stage"],
             &["program"],
             &["processor"],
+            &["request"],
             &["future"],
             &["handle"],
             &["sim", "waits"],

@@ -13,7 +13,7 @@
 //! No trial starts while work waits too long, or while too few operations run per turn for the size to
 //! matter. A running trial is aborted when either condition arises.
 //!
-//! This file is the pure control law; [`crate::processor::policy::cohort_tuner`] measures and applies
+//! This file is the pure control law; [`crate::processor::policy::schedule::cohort_tuner`] measures and applies
 //! it.
 
 /// The cohort sizes to try. On the first rung, calls run inline in their callers.

@@ -22,9 +22,9 @@ use crate::operation::state::{HELD, SlotState};
 use crate::panic::catch_panic;
 use crate::processor;
 use crate::processor::home::{is_alive, send_home};
-use crate::processor::lifecycle::Placed;
+use crate::processor::operation::invoke::Placed;
+use crate::processor::operation::waker;
 use crate::processor::processor::Processor;
-use crate::processor::waker;
 
 /// An invoked operation whose result can be awaited (WaitForChildren in tr2001 §5.2.1).
 ///

@@ -11,7 +11,7 @@ use crate::future::call::Call;
 use crate::operation::join_table::JoinId;
 use crate::processor;
 use crate::processor::home::send_home;
-use crate::processor::notify::join_waker;
+use crate::processor::operation::notify::join_waker;
 
 mod sealed {
     /// A private trait: only this module implements it.

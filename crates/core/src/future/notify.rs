@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use crate::processor::waker::wake_contained;
+use crate::processor::operation::waker::wake_contained;
 
 /// A notification for one waiting operation of the same processor. Dropping it notifies.
 ///

@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //! A reply is made for one slot when its item is taken out, by code that has the result's type
-//! ([`crate::processor::policy::batch`]). The slot's state is then `Taken`, and its payload is a [`RemoteReply`] and
+//! ([`crate::processor::policy::execute::batch`]). The slot's state is then `Taken`, and its payload is a [`RemoteReply`] and
 //! nothing else. A slot is touched only while this thread's current processor owns it. It is written only
 //! while its serial shows that it is still the same use of the slot, and its state shows that the reply is
 //! still awaited. A serial never repeats, so a reply that outlives its item writes nothing, however often the

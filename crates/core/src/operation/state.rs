@@ -35,7 +35,7 @@ pub(crate) const CANCELLED: u8 = 8;
 pub(crate) const HELD: u8 = 16;
 /// Suspended for a prefetch: resumed within its cohort.
 pub(crate) const FETCHING: u8 = 32;
-/// Being polled while a child of its own runs inline ([`crate::processor::policy::inline`]).
+/// Being polled while a child of its own runs inline ([`crate::processor::policy::execute::inline`]).
 pub(crate) const OUTER: u8 = 64;
 
 pub(crate) const NO_SESSION: u32 = u32::MAX;

@@ -1,25 +1,24 @@
-//! A processor: its loop, cohorts, and the life cycle of an operation.
+//! A processor: the scheduler of one thread.
 //!
-//! `remote` contains everything that crosses to other processors, `policy` the mechanisms that a stage opts
-//! into.
+//! | folder | content |
+//! |---|---|
+//! | `part` | the fields of a processor, each part with its own methods |
+//! | `operation` | an operation from its invocation to its end, and what wakes it |
+//! | `run` | the loop, its turns, and the cohorts of a turn |
+//! | `remote` | everything that crosses to other processors |
+//! | `observe` | reports and records |
+//! | `policy` | mechanisms that a stage or a graph opts into |
 
 pub(crate) mod build;
-pub(crate) mod cohort;
-pub(crate) mod cohort_stats;
 pub(crate) mod enter;
-pub(crate) mod harness;
 pub(crate) mod home;
-pub(crate) mod ingress;
-pub(crate) mod lifecycle;
-pub(crate) mod notify;
 pub(crate) mod observe;
-pub(crate) mod operations;
+pub(crate) mod operation;
 pub(crate) mod part;
 pub(crate) mod policy;
 pub(crate) mod processor;
 pub(crate) mod remote;
+pub(crate) mod run;
 pub(crate) mod shutdown;
-pub(crate) mod turn;
-pub(crate) mod waker;
 
 pub(crate) use enter::{current, on, try_current};

@@ -7,8 +7,8 @@ use std::fmt;
 
 use crate::operation::slot::Slot;
 use crate::operation::state::{CANCELLED, HELD, QUEUED, SlotState};
+use crate::processor::operation::waker;
 use crate::processor::processor::Processor;
-use crate::processor::waker;
 
 /// A leak: something that is left in a processor.
 #[derive(Clone, Debug, PartialEq, Eq)]

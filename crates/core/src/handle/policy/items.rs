@@ -20,7 +20,7 @@ use crate::operation::sizes::OperationSizes;
 use crate::operation::slot::{NOT_SENT, Payload, Slot, VTable, output_drop};
 use crate::operation::state::{HELD, SlotState};
 use crate::panic::catch_panic;
-use crate::processor::lifecycle::Placed;
+use crate::processor::operation::invoke::Placed;
 use crate::processor::processor::Processor;
 use crate::processor::remote::accept::{envelope_vtable, receive};
 use crate::processor::remote::reply::RemoteReply;

@@ -1,6 +1,6 @@
 //! Values that one processor publishes and every processor reads without a crossing.
 //!
-//! The protocol between owner and readers is described in [`crate::processor::policy::holders`].
+//! The protocol between owner and readers is described in [`crate::processor::policy::replication::holders`].
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -12,8 +12,8 @@ use crate::handle::graph::StageOptions;
 use crate::handle::policy::custom::Policy;
 use crate::handle::stage::Stage;
 use crate::processor;
-use crate::processor::policy::holders::Holders;
-use crate::processor::policy::replicas::{Origin, Replica, Replicas};
+use crate::processor::policy::replication::holders::Holders;
+use crate::processor::policy::replication::replicas::{Origin, Replica, Replicas};
 use crate::processor::processor::Processor;
 
 /// The policy of values that are read on every processor and rarely replaced; see [`ReplicatedStage`].

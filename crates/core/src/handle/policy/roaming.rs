@@ -1,6 +1,6 @@
 //! Stages whose operations may run on another processor than their caller's, as the runtime decides:
-//! balanced stages ([`crate::processor::policy::steal`]) and exclusive ones with a large state
-//! ([`crate::processor::policy::cache_affinity`]). Their invocations wait as envelopes in this processor's
+//! balanced stages ([`crate::processor::policy::balance::steal`]) and exclusive ones with a large state
+//! ([`crate::processor::policy::balance::cache_affinity`]). Their invocations wait as envelopes in this processor's
 //! ring of the stage.
 
 use std::future::Future;

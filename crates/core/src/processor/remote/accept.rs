@@ -16,7 +16,7 @@ use crate::operation::sizes::OperationSizes;
 use crate::operation::slot::{Slot, VTable, output_drop};
 use crate::operation::state::{CANCELLED, SlotState};
 use crate::panic::catch_panic;
-use crate::processor::harness::Invoke;
+use crate::processor::operation::harness::Invoke;
 use crate::processor::processor::Processor;
 use crate::processor::remote::reply::{RemoteFuture, RemoteReply};
 use crate::session::group_flag::Group;

@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::processor::policy::holders::Holders;
+use crate::processor::policy::replication::holders::Holders;
 use crate::state::partition::spread;
 
 /// Replicas per set: their keys fill one cache line.

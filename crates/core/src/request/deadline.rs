@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::future::session::Session;
+use crate::request::session::Session;
 use crate::session::table::NO_DEADLINE;
 
 impl Session {

@@ -14,11 +14,11 @@ use std::task::Context;
 use crate::error::CallError;
 use crate::operation::slot::Slot;
 use crate::operation::state::{CANCELLED, FETCHING, NO_SESSION, QUEUED, SlotState, WOKEN};
-use crate::processor::cohort::RunningCohort;
-use crate::processor::cohort_stats::CohortStats;
-use crate::processor::policy::interleave_ring::MAX_INTERLEAVED;
+use crate::processor::operation::waker;
+use crate::processor::policy::execute::interleave_ring::MAX_INTERLEAVED;
 use crate::processor::processor::Processor;
-use crate::processor::waker;
+use crate::processor::run::cohort::RunningCohort;
+use crate::processor::run::cohort_stats::CohortStats;
 use crate::stage::batching::bump;
 use crate::world::World;
 

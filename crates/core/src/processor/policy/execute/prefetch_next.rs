@@ -5,7 +5,7 @@
 //! line after line. But a cohort is a list, so the next operation is known: while one runs, the lines of the
 //! next are loaded. Code that wakes many operations first [loads their headers](prefetch_wakers) together.
 //!
-//! Unlike [`prefetch`](crate::processor::policy::interleave), which an operation awaits for data that only it can
+//! Unlike [`prefetch`](crate::processor::policy::execute::interleave), which an operation awaits for data that only it can
 //! name, this applies to all operations and suspends none.
 
 use std::task::Waker;
@@ -14,8 +14,8 @@ use crate::memory::prefetch::start_load;
 use crate::operation::slot::{Header, Slot};
 use crate::operation::state::SlotState;
 use crate::processor;
+use crate::processor::operation::waker;
 use crate::processor::processor::Processor;
-use crate::processor::waker;
 
 const CACHE_LINE_BYTES: usize = 64;
 /// Maximum number of lines loaded for one operation: a processor has a few dozen loads in flight at a time.

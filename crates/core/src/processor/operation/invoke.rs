@@ -1,23 +1,4 @@
-//! The life cycle of an operation, from its invocation until its slot is free again. All steps run on the
-//! processor's own thread.
-//!
-//! 1. Reserve: an invocation takes a slot of the size class of its payload from the slab, in the session of
-//!    the running operation. If the slab is closed, the session has ended, or the slab or the stage is full,
-//!    the invocation is rejected and dropped.
-//! 2. Place: the invocation is moved into the slot (`Unstarted`), and the slot is appended to the queue of
-//!    its stage, which becomes ready.
-//! 3. Start: a cohort pops the slot, turns the invocation into its future in place (`Started`), and polls it
-//!    (`cohort.rs`).
-//! 4. Suspend: a pending operation is in no queue. A waker with its operation id
-//!    [re-enables](Processor::enable) it, which queues it again. A wake-up during its own poll only sets
-//!    `WOKEN`, and the cohort requeues it after the poll.
-//! 5. Complete: the result replaces the future in the slot (`Done`). An operation that panics or is cancelled
-//!    is [discarded](Processor::discard) instead: its work is dropped and the error takes its place
-//!    (`Failed`).
-//! 6. [Finish](Processor::finish): the operation leaves its session. If a call holds the slot (`HELD`), its
-//!    waiter is woken; otherwise the slot is freed.
-//! 7. Free: the call takes the result and frees the slot, or is dropped, in which case the unclaimed result
-//!    is dropped first. Its id and its serial change then, so stale handles and wakers no longer match.
+//! Invoking an operation: reserving its slot and queueing it. Steps 1 and 2 of its [life cycle](super).
 //!
 //! # Safety
 //! Stages are indexed without bounds checks. A slot's stage comes from a [`Key`](crate::stage::key::Key) that
@@ -29,16 +10,11 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
 use crate::error::{CallError, Rejection};
-use crate::operation::id::OperationId;
 use crate::operation::published::Site;
 use crate::operation::size_class::{assert_fits, class_of};
 use crate::operation::slot::{Payload, Slot, VTable};
-use crate::operation::state::{
-    CANCELLED, DYING, HELD, NO_SESSION, OUTER, QUEUED, Serial, SlotState, WOKEN,
-};
-use crate::panic::catch_panic;
-use crate::processor::harness::{Invoke, local_vtable};
-use crate::processor::notify::notify;
+use crate::operation::state::{HELD, NO_SESSION, QUEUED};
+use crate::processor::operation::harness::{Invoke, local_vtable};
 use crate::processor::processor::Processor;
 use crate::stage::key::Invocation;
 use crate::stage::local::LocalStage;
@@ -178,7 +154,7 @@ impl Processor {
 
     /// Queues a slot at its stage, on behalf of the running stage.
     #[inline(always)]
-    fn push(&self, slot: Slot, stage: usize) {
+    pub(super) fn push(&self, slot: Slot, stage: usize) {
         slot.queued_at.set(self.now());
         self.stage(stage).queue.push(slot);
         self.note_push(stage);
@@ -195,110 +171,5 @@ impl Processor {
     pub(crate) fn note_arc(&self, stage: usize) {
         // SAFETY: see the top of the file.
         unsafe { (*self.current.arc_row().add(stage)).add(1) };
-    }
-
-    /// Re-enables a suspended operation, if the slot still contains the operation with this id.
-    #[inline]
-    pub(crate) fn enable(&self, name: OperationId) {
-        let Some(slot) = self.slab().get(name.index()) else { return };
-        if slot.id.get() != name {
-            return;
-        }
-        let flags = slot.flags.get();
-        if self.current.running() == Some(slot) || flags & OUTER != 0 {
-            slot.flags.set(flags | WOKEN);
-        } else if flags & (QUEUED | CANCELLED | DYING) == 0
-            && slot.state.get() == SlotState::Started
-        {
-            #[cfg(feature = "fault-injection")]
-            if crate::mailbox::fault_injection::fires(
-                crate::mailbox::fault_injection::Fault::LostWakeUp,
-            ) {
-                return;
-            }
-            slot.flags.set(flags | QUEUED);
-            self.push(slot, usize::from(slot.stage.get()));
-            #[cfg(feature = "fault-injection")]
-            if crate::mailbox::fault_injection::fires(
-                crate::mailbox::fault_injection::Fault::DoubleRun,
-            ) {
-                self.push(slot, usize::from(slot.stage.get()));
-            }
-        }
-    }
-
-    /// Cancels operations: immediately if they are suspended, otherwise before they would run or when they
-    /// next suspend. All are marked first, so that the cancellation of one does not re-enable another.
-    pub(crate) fn cancel_each(&self, members: &[(Slot, Serial)]) {
-        members.iter().for_each(|(slot, _)| slot.set(CANCELLED));
-        for (slot, serial) in members {
-            let same = slot.serial.get() == *serial;
-            let suspended = matches!(slot.state.get(), SlotState::Started | SlotState::Taken);
-            if same && suspended && !slot.has(QUEUED | DYING) {
-                self.discard(*slot, CallError::Cancelled);
-            }
-        }
-    }
-
-    /// Drops an operation's work and stores `error` as its result.
-    #[cold]
-    pub(crate) fn discard(&self, slot: Slot, error: CallError) {
-        let counters = self.stage_counters(slot.stage.get());
-        match error {
-            CallError::Panicked { .. } => counters.panicked.add(1),
-            CallError::DeadlinePassed => counters.shed_deadline.add(1),
-            _ => {
-                counters.cancelled.add(1);
-                let suspended = matches!(slot.state.get(), SlotState::Started | SlotState::Taken);
-                counters.cancelled_suspended.add(u64::from(suspended));
-            }
-        }
-        slot.clear(QUEUED | WOKEN);
-        slot.set(DYING);
-        // A panic in the destructor is discarded; the operation fails with the first reason.
-        catch_panic(|| slot.drop_work());
-        slot.clear(DYING);
-        if slot.has(HELD) {
-            slot.fail(error);
-        }
-        self.finish(slot);
-    }
-
-    /// Ends an operation: wakes its waiter, or frees the slot if no call holds it.
-    #[inline(always)]
-    pub(crate) fn finish(&self, slot: Slot) {
-        if slot.session.get() != NO_SESSION {
-            self.leave_session(slot);
-        }
-        if !slot.has(HELD) {
-            self.free(slot);
-        } else if let Some(waiter) = slot.waiter.take() {
-            // Taken before the call: the woken code may look at the slot.
-            notify(waiter, self);
-        }
-    }
-
-    /// Takes an operation that is over out of its session. Out of line, since few operations have one.
-    #[inline(never)]
-    fn leave_session(&self, slot: Slot) {
-        self.deliver(self.waiting.sessions.leave(slot));
-    }
-
-    /// Drops unclaimed output and frees the slot.
-    #[inline(always)]
-    pub(crate) fn free(&self, slot: Slot) {
-        if !slot.is_bare() {
-            // A destructor that panics must neither leak the slot nor end the cohort.
-            catch_panic(|| slot.drop_output());
-        }
-        self.slab().give(slot);
-    }
-
-    /// Cancels all operations of this processor.
-    pub(crate) fn cancel_all(&self) {
-        let slots = (0..self.slab().capacity()).rev().filter_map(|index| self.slab().get(index));
-        let alive = slots.filter(|slot| slot.state.get() != SlotState::Free);
-        let members: Vec<_> = alive.map(|slot| (slot, slot.serial.get())).collect();
-        self.cancel_each(&members);
     }
 }

@@ -16,8 +16,8 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 use crate::operation::join_table::JoinId;
 use crate::panic::catch_panic;
 use crate::processor;
+use crate::processor::operation::waker;
 use crate::processor::processor::Processor;
-use crate::processor::waker;
 
 /// Wakes the waiter of a completed operation.
 #[inline]

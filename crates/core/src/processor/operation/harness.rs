@@ -14,8 +14,8 @@ use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::sizes::OperationSizes;
 use crate::operation::slot::{NOT_SENT, Payload, Slot, Step, VTable, output_drop};
 use crate::operation::state::SlotState;
+use crate::processor::operation::waker::waker;
 use crate::processor::processor::Processor;
-use crate::processor::waker::waker;
 
 /// The code of an operation before it starts: a closure that is given the processor and the number of the
 /// operation's stage, and returns the operation's future.

@@ -17,8 +17,8 @@ use crate::error::CallError;
 use crate::metrics::type_name::display_name;
 use crate::operation::state::{CANCELLED, NO_SESSION, QUEUED};
 use crate::panic::discard_panic;
-use crate::processor::cohort::RunningCohort;
 use crate::processor::processor::Processor;
+use crate::processor::run::cohort::RunningCohort;
 use crate::stage::batching::{Batch, Lost, bump};
 
 impl Processor {

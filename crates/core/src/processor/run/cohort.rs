@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::gate::Gate;
 use crate::panic::{catch_panic, discard_panic};
-use crate::processor::cohort_stats::CohortStats;
 use crate::processor::processor::Processor;
+use crate::processor::run::cohort_stats::CohortStats;
 use crate::queue::local::PopOrder;
 use crate::stage::local::LocalStage;
 use crate::world::World;

@@ -1,0 +1,5 @@
+//! Which processor runs an operation that may run on several.
+
+pub(crate) mod cache_affinity;
+pub(crate) mod steal;
+pub(crate) mod take_over;
