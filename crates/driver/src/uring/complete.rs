@@ -9,11 +9,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use io_uring::{opcode, squeue, types};
 use socket2::Type;
 
-use super::Uring;
-use super::inflight::{Connecting, IGNORED, Operation, cancelled};
-use super::ring::{Event, is_transient};
-use super::sending::Sending;
-use super::sockets::State;
+use crate::uring::Uring;
+use crate::uring::operation::inflight::{Connecting, IGNORED, Operation, cancelled};
+use crate::uring::operation::sending::Sending;
+use crate::uring::ring::queues::{Event, is_transient};
+use crate::uring::socket::state::State;
 use crate::{Address, Done, Token};
 
 /// The largest number of message headers that are kept for reuse.

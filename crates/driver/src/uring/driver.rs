@@ -7,13 +7,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::files::{Opening, Reading, Syncing, Writing};
-use super::inflight::{Connecting, Operation, cancelled};
-use super::sockets::State;
-use super::{Pending, Uring};
 use crate::files::sendfile::FileSend;
 use crate::sockets::quiet::is_quiet;
 use crate::sockets::send::send_now;
+use crate::uring::operation::files::{Opening, Reading, Syncing, Writing};
+use crate::uring::operation::inflight::{Connecting, Operation, cancelled};
+use crate::uring::socket::state::State;
+use crate::uring::{Pending, Uring};
 use crate::{Completion, Done, Driver, Endpoint, Links, Payload, Request, Socket, Token, Unpark};
 
 impl Driver for Uring {

@@ -4,39 +4,27 @@
 //! | file | content |
 //! |---|---|
 //! | `driver`, `start` | the implementation of `Driver`, and starting requests |
-//! | `setup` | opening a ring with the best flags that the kernel supports |
-//! | `ring` | the two queues and their system call |
-//! | `buffers` | the receive buffers that the kernel chooses from |
-//! | `inflight` | operations in the kernel, their memory and descriptors |
-//! | `sending`, `datagrams`, `files` | operations with memory of their own |
-//! | `sendfile` | sending files to sockets, by other system calls |
-//! | `sockets`, `receive`, `accept` | multishot operations, with a bound on running ahead |
+//! | `ring` | the queues and their system call, setup, receive buffers, wake-ups |
+//! | `operation` | operations in the kernel, their memory and descriptors |
+//! | `socket` | the state of a socket, and its multishot operations |
+//! | `sendfile`, `symlink_owner` | work that the ring cannot do, by other system calls |
 //! | `complete`, `prefetch` | translating completions to results |
-//! | `symlink_owner` | opening paths whose links must have the right owner |
-//! | `wake`, `teardown` | waking the driver, and dropping it |
+//! | `teardown` | dropping the driver |
 //!
 //! # Safety
 //! `relaunch` is the only place that submits operations with memory. Everything that a submission points to
-//! is owned by its entry in `inflight` until the final completion: see there.
+//! is owned by its entry in `inflight` until the final completion: see `operation/inflight.rs`.
 
-mod accept;
-mod buffers;
 mod complete;
-mod datagrams;
 mod driver;
-mod files;
-mod inflight;
+mod operation;
 mod prefetch;
-mod receive;
 mod ring;
 mod sendfile;
-mod sending;
-mod setup;
-mod sockets;
+mod socket;
 mod start;
 mod symlink_owner;
 mod teardown;
-mod wake;
 
 use std::collections::VecDeque;
 use std::io;
@@ -45,19 +33,21 @@ use std::sync::Arc;
 
 use io_uring::opcode;
 
-use self::buffers::Buffers;
-use self::inflight::{IGNORED, Inflight, Operation};
-use self::ring::{Event, Ring};
-use self::sendfile::FileSends;
-use self::sending::Message;
-use self::sockets::{RECEIVE_AHEAD, State};
-use self::symlink_owner::OwnerChecks;
-use self::wake::WakeEvent;
 use crate::chunk::Pool;
 use crate::queue_delay_probe::QueueDelayProbe;
 use crate::sockets::socket_table::SocketTable;
 use crate::token_map::TokenMap;
 use crate::unpark::Unparker;
+use crate::uring::operation::inflight::{IGNORED, Inflight, Operation};
+use crate::uring::operation::sending::Message;
+use crate::uring::ring::buffers::Buffers;
+use crate::uring::ring::queues::{Event, Ring};
+use crate::uring::ring::setup;
+use crate::uring::ring::wake::WakeEvent;
+use crate::uring::sendfile::FileSends;
+use crate::uring::socket::state::{RECEIVE_AHEAD, State};
+use crate::uring::socket::{accept, receive};
+use crate::uring::symlink_owner::OwnerChecks;
 use crate::{Completion, Config, Socket, Token};
 
 /// A driver based on io_uring. Needs Linux 6.0.

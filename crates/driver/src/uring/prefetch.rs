@@ -8,9 +8,9 @@
 use std::hint::black_box;
 use std::rc::Rc;
 
-use super::Uring;
-use super::inflight::IGNORED;
-use super::ring::Event;
+use crate::uring::Uring;
+use crate::uring::operation::inflight::IGNORED;
+use crate::uring::ring::queues::Event;
 
 /// Fewer operations in flight than this fit in the cache.
 const MIN_PREFETCH: usize = 512;

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use io_uring::{opcode, squeue, types};
 use slab::Slab;
 
-use super::inflight::{Operation, cancelled};
-use super::{Pending, Uring};
 use crate::files::sendfile::{FileSend, QueueDelays, Step, TURN_BYTES};
+use crate::uring::operation::inflight::{Operation, cancelled};
+use crate::uring::{Pending, Uring};
 use crate::{Socket, Token};
 
 /// Files that are being sent.

@@ -3,9 +3,9 @@
 use std::io;
 use std::rc::Rc;
 
-use super::inflight::Operation;
-use super::sending::Sending;
-use super::{Pending, Uring};
+use crate::uring::operation::inflight::Operation;
+use crate::uring::operation::sending::Sending;
+use crate::uring::{Pending, Uring};
 use crate::user_bytes::Outgoing;
 use crate::{Completion, Done, Socket, Token};
 

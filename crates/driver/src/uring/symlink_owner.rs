@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::Arc;
 
-use super::inflight::cancelled;
-use super::wake::WakeEvent;
-use super::{Pending, Uring};
 use crate::blocking_pool::{self, Inbox, Work};
 use crate::unpark::Unparker;
+use crate::uring::operation::inflight::cancelled;
+use crate::uring::ring::wake::WakeEvent;
+use crate::uring::{Pending, Uring};
 use crate::{Done, File, OpenHow, Token, Unpark};
 
 /// The paths that helper threads resolve for a driver.

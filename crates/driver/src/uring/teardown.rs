@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use io_uring::{opcode, types};
 
-use super::Uring;
-use super::inflight::IGNORED;
 use crate::sockets::socket_table::SocketTable;
+use crate::uring::Uring;
+use crate::uring::operation::inflight::IGNORED;
 
 /// How long a drop waits for the kernel. Operations on sockets end at once; a read from a disk may not.
 const DROP_TIMEOUT: Duration = Duration::from_secs(2);

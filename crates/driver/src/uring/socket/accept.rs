@@ -9,19 +9,19 @@ use std::rc::Rc;
 
 use io_uring::{opcode, squeue, types};
 
-use super::inflight::Operation;
-use super::ring::Event;
-use super::sockets::{ACCEPT_AHEAD, State};
-use super::{Pending, Uring};
+use crate::uring::operation::inflight::Operation;
+use crate::uring::ring::queues::Event;
+use crate::uring::socket::state::{ACCEPT_AHEAD, State};
+use crate::uring::{Pending, Uring};
 use crate::{Completion, Done, Socket, Token};
 
-pub(super) fn submission(fd: &OwnedFd) -> squeue::Entry {
+pub(crate) fn submission(fd: &OwnedFd) -> squeue::Entry {
     let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     opcode::AcceptMulti::new(types::Fd(fd.as_raw_fd())).flags(flags).build()
 }
 
 impl Uring {
-    pub(super) fn accept(&mut self, token: Token, listener: Socket) {
+    pub(crate) fn accept(&mut self, token: Token, listener: Socket) {
         let Some(state) = self.sockets.get_mut(listener) else {
             return self.refuse(token, libc::EBADF);
         };
@@ -48,7 +48,7 @@ impl Uring {
     }
 
     /// Handles a completion of the multishot accept of `listener`.
-    pub(super) fn accepted(&mut self, name: u64, listener: Socket, event: Event) {
+    pub(crate) fn accepted(&mut self, name: u64, listener: Socket, event: Event) {
         let outcome = event.outcome().map(|fd| {
             // SAFETY: the kernel has just created this descriptor for us.
             unsafe { OwnedFd::from_raw_fd(fd as i32) }
@@ -82,7 +82,7 @@ impl Uring {
     }
 
     /// Completes an accept of `listener` with a connection that another driver has accepted.
-    pub(super) fn accept_detached(&mut self, listener: Socket, fd: OwnedFd) -> io::Result<Socket> {
+    pub(crate) fn accept_detached(&mut self, listener: Socket, fd: OwnedFd) -> io::Result<Socket> {
         let Some(state) = self.sockets.get_mut(listener) else {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         };

@@ -15,12 +15,12 @@ use crate::unpark::Wake;
 pub(crate) struct WakeEvent(OwnedFd);
 
 impl WakeEvent {
-    pub(super) fn new() -> io::Result<WakeEvent> {
+    pub(crate) fn new() -> io::Result<WakeEvent> {
         Ok(WakeEvent(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
     /// The submission of the multishot poll.
-    pub(super) fn listen(&self) -> squeue::Entry {
+    pub(crate) fn listen(&self) -> squeue::Entry {
         let bell = types::Fd(self.0.as_raw_fd());
         opcode::PollAdd::new(bell, libc::POLLIN as u32).multi(true).build()
     }

@@ -12,17 +12,17 @@ use std::rc::Rc;
 
 use slab::Slab;
 
-use super::datagrams::{ReceivingDatagram, SendingDatagram};
-use super::files::{Opening, Reading, Syncing, Writing};
-use super::sendfile::WaitingForSpace;
-use super::sending::Sending;
+use crate::uring::operation::datagrams::{ReceivingDatagram, SendingDatagram};
+use crate::uring::operation::files::{Opening, Reading, Syncing, Writing};
+use crate::uring::operation::sending::Sending;
+use crate::uring::sendfile::WaitingForSpace;
 use crate::{Socket, Token};
 
 /// The user data of operations whose completions are ignored: cancellations.
-pub(super) const IGNORED: u64 = u64::MAX;
+pub(crate) const IGNORED: u64 = u64::MAX;
 
 /// An operation in the kernel.
-pub(super) enum Operation {
+pub(crate) enum Operation {
     /// The multishot poll of the eventfd.
     Listen,
     /// The multishot accept of a listener.
@@ -49,15 +49,15 @@ pub(super) enum Operation {
 }
 
 /// A connection that is being opened.
-pub(super) struct Connecting {
-    pub(super) token: Token,
-    pub(super) fd: OwnedFd,
-    pub(super) address: Box<socket2::SockAddr>,
+pub(crate) struct Connecting {
+    pub(crate) token: Token,
+    pub(crate) fd: OwnedFd,
+    pub(crate) address: Box<socket2::SockAddr>,
 }
 
 /// Operations, by the user data of their submission and completions.
 #[derive(Default)]
-pub(super) struct Inflight {
+pub(crate) struct Inflight {
     entries: Slab<Entry>,
     serial: u32,
     /// The number of datagrams that are being sent.
@@ -72,7 +72,7 @@ struct Entry {
 
 impl Inflight {
     /// Stores `operation` and returns its name, which is its user data.
-    pub(super) fn insert(&mut self, operation: Operation) -> u64 {
+    pub(crate) fn insert(&mut self, operation: Operation) -> u64 {
         // The serial is used only for the assertion in `key`. Its highest value is reserved for `IGNORED`.
         self.serial = (self.serial + 1) % u32::MAX;
         self.datagrams += usize::from(matches!(operation, Operation::SendDatagram(_)));
@@ -80,13 +80,13 @@ impl Inflight {
         (u64::from(self.serial) << 32) | self.entries.insert(entry) as u64
     }
 
-    pub(super) fn get_mut(&mut self, name: u64) -> &mut Operation {
+    pub(crate) fn get_mut(&mut self, name: u64) -> &mut Operation {
         let key = self.key(name);
         &mut self.entries[key].operation
     }
 
     /// The socket of a receive; `None` for other operations.
-    pub(super) fn received_by(&self, name: u64) -> Option<Socket> {
+    pub(crate) fn received_by(&self, name: u64) -> Option<Socket> {
         match self.entries[self.key(name)].operation {
             Operation::Receive { socket, .. } => Some(socket),
             _ => None,
@@ -94,7 +94,7 @@ impl Inflight {
     }
 
     /// Removes an operation after its final completion.
-    pub(super) fn remove(&mut self, name: u64) -> Operation {
+    pub(crate) fn remove(&mut self, name: u64) -> Operation {
         let key = self.key(name);
         let operation = self.entries.remove(key).operation;
         self.datagrams -= usize::from(matches!(operation, Operation::SendDatagram(_)));
@@ -103,7 +103,7 @@ impl Inflight {
 
     /// The names of the datagrams that are being sent on `socket`. Scans all operations if any datagram is
     /// being sent.
-    pub(super) fn datagrams_of(&self, socket: Socket) -> Vec<u64> {
+    pub(crate) fn datagrams_of(&self, socket: Socket) -> Vec<u64> {
         if self.datagrams == 0 {
             return Vec::new();
         }
@@ -117,24 +117,24 @@ impl Inflight {
     }
 
     /// Marks `name` as cancelled. Returns false if it was already.
-    pub(super) fn cancel(&mut self, name: u64) -> bool {
+    pub(crate) fn cancel(&mut self, name: u64) -> bool {
         let key = self.key(name);
         !std::mem::replace(&mut self.entries[key].cancelled, true)
     }
 
     /// Marks all operations as cancelled.
-    pub(super) fn cancel_all(&mut self) {
+    pub(crate) fn cancel_all(&mut self) {
         for (_, entry) in &mut self.entries {
             entry.cancelled = true;
         }
     }
 
     /// Whether `name` was cancelled.
-    pub(super) fn is_cancelled(&self, name: u64) -> bool {
+    pub(crate) fn is_cancelled(&self, name: u64) -> bool {
         self.entries[self.key(name)].cancelled
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
@@ -150,6 +150,6 @@ impl Inflight {
 }
 
 /// The error of a cancelled or interrupted operation.
-pub(super) fn cancelled() -> io::Error {
+pub(crate) fn cancelled() -> io::Error {
     io::Error::from_raw_os_error(libc::ECANCELED)
 }

@@ -4,8 +4,8 @@ use std::io;
 
 use io_uring::{Builder, IoUring, Probe, opcode};
 
-use super::ring::Ring;
 use crate::Config;
+use crate::uring::ring::queues::Ring;
 
 /// Entries of the completion queue per submission entry, before the kernel must store completions elsewhere.
 /// Multishot operations complete more often than they are submitted.
@@ -27,7 +27,7 @@ const FLAG_SETS: [fn(&mut Builder); 3] = [
 ///
 /// # Errors
 /// `EINVAL` if the kernel is too old; otherwise the kernel's error.
-pub(super) fn set_up(config: &Config) -> io::Result<Ring> {
+pub(crate) fn set_up(config: &Config) -> io::Result<Ring> {
     let mut calls = 0;
     let ring = open_ring(config, &mut calls)?;
     // There is no probe for the multishot receive, but SEND_ZC was added in the same release, 6.0.

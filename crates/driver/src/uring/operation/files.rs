@@ -22,8 +22,8 @@ use crate::{File, OpenHow, Token};
 const MAX_BYTES: usize = 0x7fff_f000;
 
 /// A file that is being opened.
-pub(super) struct Opening {
-    pub(super) token: Token,
+pub(crate) struct Opening {
+    pub(crate) token: Token,
     directory: Arc<Descriptor>,
     path: CString,
     how: Box<types::OpenHow>,
@@ -32,7 +32,7 @@ pub(super) struct Opening {
 impl Opening {
     /// # Errors
     /// `EBADF` for a simulated directory.
-    pub(super) fn new(
+    pub(crate) fn new(
         token: Token,
         directory: &File,
         path: CString,
@@ -47,15 +47,15 @@ impl Opening {
         Ok(Opening { token, directory, path, how: Box::new(how) })
     }
 
-    pub(super) fn submission(&self) -> squeue::Entry {
+    pub(crate) fn submission(&self) -> squeue::Entry {
         let directory = types::Fd(self.directory.as_raw_fd());
         opcode::OpenAt2::new(directory, self.path.as_ptr(), ptr::from_ref(&*self.how)).build()
     }
 }
 
 /// A file that is being read.
-pub(super) struct Reading {
-    pub(super) token: Token,
+pub(crate) struct Reading {
+    pub(crate) token: Token,
     file: Arc<Descriptor>,
     buffer: Vec<u8>,
     offset: u64,
@@ -66,7 +66,7 @@ impl Reading {
     /// # Errors
     /// `ENOMEM` if there is no memory for `length` bytes. `EINVAL` for a range that ends beyond 2⁶³ bytes; an
     /// offset of -1 would have another meaning for the kernel.
-    pub(super) fn new(
+    pub(crate) fn new(
         token: Token,
         file: &File,
         mut buffer: Vec<u8>,
@@ -83,7 +83,7 @@ impl Reading {
     }
 
     /// The submission that reads the rest.
-    pub(super) fn submission(&mut self) -> squeue::Entry {
+    pub(crate) fn submission(&mut self) -> squeue::Entry {
         let rest = self.buffer.spare_capacity_mut();
         let start = rest.as_mut_ptr().cast();
         let length = (self.length - self.buffer.len()).min(MAX_BYTES) as u32;
@@ -92,7 +92,7 @@ impl Reading {
     }
 
     /// Adds `read` bytes. Returns true if the read is complete.
-    pub(super) fn advance(&mut self, read: u32) -> bool {
+    pub(crate) fn advance(&mut self, read: u32) -> bool {
         let filled = self.buffer.len() + read as usize;
         assert!(filled <= self.length);
         // SAFETY: the kernel has written `read` bytes after the old length, within the capacity that `new`
@@ -101,14 +101,14 @@ impl Reading {
         read == 0 || filled == self.length
     }
 
-    pub(super) fn into_buffer(self) -> Vec<u8> {
+    pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.buffer
     }
 }
 
 /// A file that is being written.
-pub(super) struct Writing {
-    pub(super) token: Token,
+pub(crate) struct Writing {
+    pub(crate) token: Token,
     file: Arc<Descriptor>,
     bytes: UserBytes,
     offset: u64,
@@ -119,7 +119,7 @@ impl Writing {
     /// # Errors
     /// `EINVAL` for a range that ends beyond 2⁶³ bytes; an offset of -1 would have another meaning for the
     /// kernel.
-    pub(super) fn new(
+    pub(crate) fn new(
         token: Token,
         file: &File,
         bytes: UserBytes,
@@ -133,7 +133,7 @@ impl Writing {
     }
 
     /// The submission that writes the rest.
-    pub(super) fn submission(&self) -> squeue::Entry {
+    pub(crate) fn submission(&self) -> squeue::Entry {
         let rest = &self.bytes[self.written..];
         let length = rest.len().min(MAX_BYTES) as u32;
         let offset = self.offset + self.written as u64;
@@ -142,7 +142,7 @@ impl Writing {
     }
 
     /// Adds `written` bytes. Returns true if the write is complete.
-    pub(super) fn advance(&mut self, written: u32) -> bool {
+    pub(crate) fn advance(&mut self, written: u32) -> bool {
         self.written += written as usize;
         assert!(self.written <= self.bytes.len());
         self.written == self.bytes.len()
@@ -150,8 +150,8 @@ impl Writing {
 }
 
 /// A file that is being flushed to the disk.
-pub(super) struct Syncing {
-    pub(super) token: Token,
+pub(crate) struct Syncing {
+    pub(crate) token: Token,
     file: Arc<Descriptor>,
     data_only: bool,
 }
@@ -159,11 +159,11 @@ pub(super) struct Syncing {
 impl Syncing {
     /// # Errors
     /// `EBADF` for a simulated file.
-    pub(super) fn new(token: Token, file: &File, data_only: bool) -> io::Result<Syncing> {
+    pub(crate) fn new(token: Token, file: &File, data_only: bool) -> io::Result<Syncing> {
         Ok(Syncing { token, file: file.shared_fd()?, data_only })
     }
 
-    pub(super) fn submission(&self) -> squeue::Entry {
+    pub(crate) fn submission(&self) -> squeue::Entry {
         let flags = match self.data_only {
             true => types::FsyncFlags::DATASYNC,
             false => types::FsyncFlags::empty(),

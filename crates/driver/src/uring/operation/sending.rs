@@ -19,18 +19,18 @@ const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
 const MAX_BYTES: usize = 1 << 30;
 
 /// A payload that is being sent, and the message header that points into it.
-pub(super) struct Sending {
-    pub(super) token: Token,
-    pub(super) socket: Socket,
-    pub(super) fd: Rc<OwnedFd>,
-    pub(super) payload: Outgoing,
-    pub(super) sent: usize,
-    pub(super) message: Option<Box<Message>>,
+pub(crate) struct Sending {
+    pub(crate) token: Token,
+    pub(crate) socket: Socket,
+    pub(crate) fd: Rc<OwnedFd>,
+    pub(crate) payload: Outgoing,
+    pub(crate) sent: usize,
+    pub(crate) message: Option<Box<Message>>,
 }
 
 /// The header of a `sendmsg` with several parts.
 #[repr(C)]
-pub(super) struct Message {
+pub(crate) struct Message {
     /// Before the parts, next to the first two, because most sends have two.
     header: libc::msghdr,
     parts: [libc::iovec; MAX_PARTS],
@@ -45,14 +45,14 @@ impl Default for Message {
 
 impl Sending {
     /// Whether everything has been sent.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.sent == self.payload.len()
     }
 
     /// The submission that sends the rest. It points to the payload and, if more than one part is left, to
     /// `message`, which is taken from `spare`.
     #[expect(clippy::vec_box, reason = "a header must keep its address while it is in use")]
-    pub(super) fn submission(&mut self, spare: &mut Vec<Box<Message>>) -> squeue::Entry {
+    pub(crate) fn submission(&mut self, spare: &mut Vec<Box<Message>>) -> squeue::Entry {
         let fd = types::Fd(self.fd.as_raw_fd());
         let mut rest = self.payload.rest(self.sent);
         let first = rest.next().unwrap_or_default();

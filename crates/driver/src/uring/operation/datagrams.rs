@@ -17,16 +17,16 @@ use bytes::Bytes;
 use io_uring::{opcode, squeue, types};
 use socket2::{SockAddr, SockAddrStorage};
 
-use super::inflight::{Operation, cancelled};
-use super::ring::{Event, is_transient};
-use super::{Pending, Uring};
+use crate::uring::operation::inflight::{Operation, cancelled};
+use crate::uring::ring::queues::{Event, is_transient};
+use crate::uring::{Pending, Uring};
 use crate::user_bytes::UserBytes;
 use crate::{Datagram, Done, Socket, Token};
 
 /// A datagram that is sent.
-pub(super) struct SendingDatagram {
+pub(crate) struct SendingDatagram {
     token: Token,
-    pub(super) socket: Socket,
+    pub(crate) socket: Socket,
     fd: Rc<OwnedFd>,
     bytes: UserBytes,
     to: Option<SockAddr>,
@@ -35,7 +35,7 @@ pub(super) struct SendingDatagram {
 }
 
 /// A datagram that is received.
-pub(super) struct ReceivingDatagram {
+pub(crate) struct ReceivingDatagram {
     token: Token,
     socket: Socket,
     fd: Rc<OwnedFd>,
@@ -52,7 +52,7 @@ fn empty_header() -> (libc::iovec, libc::msghdr) {
 }
 
 impl SendingDatagram {
-    pub(super) fn submission(&mut self) -> squeue::Entry {
+    pub(crate) fn submission(&mut self) -> squeue::Entry {
         // The kernel only reads the bytes and the address, although the pointers are mutable.
         self.part.iov_base = self.bytes.as_ptr().cast_mut().cast();
         self.part.iov_len = self.bytes.len();
@@ -70,7 +70,7 @@ impl SendingDatagram {
 }
 
 impl ReceivingDatagram {
-    pub(super) fn submission(&mut self) -> squeue::Entry {
+    pub(crate) fn submission(&mut self) -> squeue::Entry {
         self.part.iov_base = self.buffer.as_mut_ptr().cast();
         self.part.iov_len = self.buffer.len();
         self.header.msg_name = (&raw mut self.from).cast();
@@ -94,7 +94,7 @@ impl ReceivingDatagram {
 }
 
 impl Uring {
-    pub(super) fn send_datagram(
+    pub(crate) fn send_datagram(
         &mut self,
         token: Token,
         socket: Socket,
@@ -112,7 +112,7 @@ impl Uring {
         self.tokens.insert(token, Pending::Operation(name));
     }
 
-    pub(super) fn receive_datagram(
+    pub(crate) fn receive_datagram(
         &mut self,
         token: Token,
         socket: Socket,
@@ -135,7 +135,7 @@ impl Uring {
     }
 
     /// The completion of an operation on a datagram.
-    pub(super) fn datagram_completed(&mut self, name: u64, event: Event) {
+    pub(crate) fn datagram_completed(&mut self, name: u64, event: Event) {
         let mut outcome = event.outcome();
         if let Err(error) = &outcome
             && is_transient(error)
@@ -164,7 +164,7 @@ impl Uring {
     }
 
     /// Cancels the datagrams of a closed socket that wait for space in its send buffer.
-    pub(super) fn abort_datagrams(&mut self, socket: Socket) {
+    pub(crate) fn abort_datagrams(&mut self, socket: Socket) {
         for name in self.inflight.datagrams_of(socket) {
             self.abort(name);
         }

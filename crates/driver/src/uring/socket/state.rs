@@ -10,48 +10,48 @@ use crate::{Chunk, Socket, Token};
 /// Receives that may be ahead of the requests before the multishot receive is cancelled. The cancellation
 /// takes effect at the next submission, so a fast sender completes one more run. A run is this many receives
 /// if the kernel can limit it (7 in all were measured, 32 without), otherwise up to 32.
-pub(super) const RECEIVE_AHEAD: usize = 4;
+pub(crate) const RECEIVE_AHEAD: usize = 4;
 
 /// The same limit for accepted connections.
-pub(super) const ACCEPT_AHEAD: usize = 16;
+pub(crate) const ACCEPT_AHEAD: usize = 16;
 
 /// A socket of the driver.
-pub(super) struct State {
-    pub(super) fd: Rc<OwnedFd>,
+pub(crate) struct State {
+    pub(crate) fd: Rc<OwnedFd>,
     /// The send in flight.
-    pub(super) sending: Option<u64>,
+    pub(crate) sending: Option<u64>,
     /// The file that is being sent; never both.
-    pub(super) sending_file: Option<u32>,
-    pub(super) receiving: Receiving,
+    pub(crate) sending_file: Option<u32>,
+    pub(crate) receiving: Receiving,
     /// For listeners only.
-    pub(super) accepting: Option<Box<Accepting>>,
+    pub(crate) accepting: Option<Box<Accepting>>,
 }
 
 /// The receiving side of a connection.
 #[derive(Default)]
-pub(super) struct Receiving {
-    pub(super) waiting: Option<Token>,
+pub(crate) struct Receiving {
+    pub(crate) waiting: Option<Token>,
     /// The largest number of bytes that the waiting request takes.
-    pub(super) max: u32,
+    pub(crate) max: u32,
     /// The multishot operation, or the receive of a datagram.
-    pub(super) armed: Option<u64>,
+    pub(crate) armed: Option<u64>,
     /// Results that arrived ahead of requests, in order.
-    pub(super) ahead: VecDeque<io::Result<Chunk>>,
+    pub(crate) ahead: VecDeque<io::Result<Chunk>>,
     /// Whether the socket is in the list of sockets that wait for a receive buffer.
-    pub(super) starved: bool,
+    pub(crate) starved: bool,
 }
 
 /// The state of a listener.
 #[derive(Default)]
-pub(super) struct Accepting {
-    pub(super) waiting: VecDeque<Token>,
-    pub(super) armed: Option<u64>,
-    pub(super) ahead: VecDeque<Socket>,
+pub(crate) struct Accepting {
+    pub(crate) waiting: VecDeque<Token>,
+    pub(crate) armed: Option<u64>,
+    pub(crate) ahead: VecDeque<Socket>,
 }
 
 impl Receiving {
     /// The next result, with at most `max` bytes.
-    pub(super) fn take_ahead(&mut self, max: usize) -> Option<io::Result<Chunk>> {
+    pub(crate) fn take_ahead(&mut self, max: usize) -> Option<io::Result<Chunk>> {
         match self.ahead.front_mut() {
             Some(Ok(chunk)) if chunk.len() > max => Some(Ok(chunk.split_to(max))),
             _ => self.ahead.pop_front(),
@@ -60,7 +60,7 @@ impl Receiving {
 }
 
 impl State {
-    pub(super) fn new(fd: OwnedFd) -> State {
+    pub(crate) fn new(fd: OwnedFd) -> State {
         State {
             fd: Rc::new(fd),
             sending: None,
@@ -71,7 +71,7 @@ impl State {
     }
 
     /// Whether no request has been started on this connection.
-    pub(super) fn is_unused(&self) -> bool {
+    pub(crate) fn is_unused(&self) -> bool {
         let Receiving { waiting, armed, ahead, starved, .. } = &self.receiving;
         let receives = waiting.is_some() || armed.is_some() || !ahead.is_empty() || *starved;
         let shared = Rc::strong_count(&self.fd) > 1;
@@ -79,7 +79,7 @@ impl State {
     }
 
     /// Whether a send is in flight.
-    pub(super) fn is_sending(&self) -> bool {
+    pub(crate) fn is_sending(&self) -> bool {
         self.sending.is_some() || self.sending_file.is_some()
     }
 }

@@ -9,20 +9,20 @@ use std::rc::Rc;
 
 use io_uring::{opcode, squeue, types};
 
-use super::buffers::GROUP;
-use super::inflight::Operation;
-use super::ring::Event;
-use super::sockets::RECEIVE_AHEAD;
-use super::{Pending, Uring};
+use crate::uring::operation::inflight::Operation;
+use crate::uring::ring::buffers::GROUP;
+use crate::uring::ring::queues::Event;
+use crate::uring::socket::state::RECEIVE_AHEAD;
+use crate::uring::{Pending, Uring};
 use crate::{Chunk, Completion, Done, Socket, Token};
 
 /// The multishot receive, which yields to other operations after `run` bytes.
-pub(super) fn submission(fd: &OwnedFd, run: u32) -> squeue::Entry {
+pub(crate) fn submission(fd: &OwnedFd, run: u32) -> squeue::Entry {
     opcode::RecvMulti::new(types::Fd(fd.as_raw_fd()), GROUP).len(run).build()
 }
 
 impl Uring {
-    pub(super) fn receive(&mut self, token: Token, socket: Socket, max: usize) {
+    pub(crate) fn receive(&mut self, token: Token, socket: Socket, max: usize) {
         let Some(state) = self.sockets.get_mut(socket) else {
             return self.refuse(token, libc::EBADF);
         };
@@ -41,7 +41,7 @@ impl Uring {
 
     /// Starts the multishot receive of `socket`, if a request waits and the receive is neither running nor
     /// starved.
-    pub(super) fn arm(&mut self, socket: Socket) {
+    pub(crate) fn arm(&mut self, socket: Socket) {
         let Some(state) = self.sockets.get_mut(socket) else { return };
         let receiving = &state.receiving;
         if receiving.waiting.is_none() || receiving.armed.is_some() || receiving.starved {
@@ -53,7 +53,7 @@ impl Uring {
     }
 
     /// Handles a completion of the multishot receive of `socket`.
-    pub(super) fn received(&mut self, name: u64, socket: Socket, run: u32, event: Event) {
+    pub(crate) fn received(&mut self, name: u64, socket: Socket, run: u32, event: Event) {
         let outcome = event.outcome();
         // Always claimed, so that the buffer returns to the pool even if it is not needed.
         let chunk = event.buffer().map(|id| {
@@ -119,7 +119,7 @@ impl Uring {
     /// Provides returned buffers to the kernel, and restarts receives that found none: as many as there are
     /// buffers, or all of them before the thread sleeps. (A receive that was restarted, but gets no bytes,
     /// must not exclude another one that would.)
-    pub(super) fn replenish(&mut self, all: bool) {
+    pub(crate) fn replenish(&mut self, all: bool) {
         self.buffers.give();
         if self.starved.is_empty() {
             return;

@@ -14,31 +14,31 @@ use io_uring::{EnterFlags, IoUring, cqueue, squeue};
 
 /// A completion, copied from the queue.
 #[derive(Clone, Copy)]
-pub(super) struct Event {
-    pub(super) data: u64,
-    pub(super) result: i32,
-    pub(super) flags: u32,
+pub(crate) struct Event {
+    pub(crate) data: u64,
+    pub(crate) result: i32,
+    pub(crate) flags: u32,
 }
 
 impl Event {
     /// Whether the same operation will complete again.
-    pub(super) fn more(self) -> bool {
+    pub(crate) fn more(self) -> bool {
         cqueue::more(self.flags)
     }
 
     /// The provided buffer that was used.
-    pub(super) fn buffer(self) -> Option<u16> {
+    pub(crate) fn buffer(self) -> Option<u16> {
         cqueue::buffer_select(self.flags)
     }
 
     /// The return value of the operation.
-    pub(super) fn outcome(self) -> io::Result<u32> {
+    pub(crate) fn outcome(self) -> io::Result<u32> {
         u32::try_from(self.result).map_err(|_| io::Error::from_raw_os_error(-self.result))
     }
 }
 
 /// A ring, and the submissions that did not fit into its queue.
-pub(super) struct Ring {
+pub(crate) struct Ring {
     ring: IoUring,
     backlog: VecDeque<squeue::Entry>,
     flags: u32,
@@ -50,7 +50,7 @@ pub(super) struct Ring {
 const NO_IOWAIT: u32 = 1 << 7;
 
 impl Ring {
-    pub(super) fn new(ring: IoUring, calls: u64) -> Ring {
+    pub(crate) fn new(ring: IoUring, calls: u64) -> Ring {
         // GETEVENTS even without waiting: deferred task work runs only with this flag. It also makes a system
         // call for a reap after a submit unnecessary.
         let flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
@@ -58,7 +58,7 @@ impl Ring {
         Ring { ring, backlog: VecDeque::new(), flags: flags.bits() | quietly, calls }
     }
 
-    pub(super) fn system_calls(&self) -> u64 {
+    pub(crate) fn system_calls(&self) -> u64 {
         self.calls
     }
 
@@ -67,7 +67,7 @@ impl Ring {
     /// # Safety
     /// The memory that `entry` points to stays valid, in place and otherwise untouched until the operation's
     /// final completion was taken from this ring.
-    pub(super) unsafe fn push(&mut self, entry: squeue::Entry) {
+    pub(crate) unsafe fn push(&mut self, entry: squeue::Entry) {
         // SAFETY: the caller's obligation.
         let full =
             !self.backlog.is_empty() || unsafe { self.ring.submission().push(&entry) }.is_err();
@@ -81,7 +81,7 @@ impl Ring {
     /// # Safety
     /// `address` starts a page-aligned mapping of `capacity` entries, on which the only further call is
     /// `munmap`.
-    pub(super) unsafe fn register_buffers(
+    pub(crate) unsafe fn register_buffers(
         &mut self,
         address: u64,
         capacity: u16,
@@ -93,23 +93,23 @@ impl Ring {
     }
 
     /// Whether there are submissions for the kernel.
-    pub(super) fn has_submissions(&mut self) -> bool {
+    pub(crate) fn has_submissions(&mut self) -> bool {
         !self.backlog.is_empty() || !self.ring.submission().is_empty()
     }
 
     /// Whether the kernel holds completions back that a system call would make available.
-    pub(super) fn holds_back(&mut self) -> bool {
+    pub(crate) fn holds_back(&mut self) -> bool {
         let queue = self.ring.submission();
         queue.taskrun() || queue.cq_overflow()
     }
 
     /// Whether completions are available without a system call.
-    pub(super) fn has_events(&mut self) -> bool {
+    pub(crate) fn has_events(&mut self) -> bool {
         !self.ring.completion().is_empty()
     }
 
     /// Moves the available completions to `into`.
-    pub(super) fn take_events(&mut self, into: &mut Vec<Event>) {
+    pub(crate) fn take_events(&mut self, into: &mut Vec<Event>) {
         into.extend(self.ring.completion().map(|entry| Event {
             data: entry.user_data(),
             result: entry.result(),
@@ -119,7 +119,7 @@ impl Ring {
 
     /// Passes all submissions to the kernel and lets it complete operations. This takes one system call
     /// unless they exceed the submission queue.
-    pub(super) fn submit(&mut self) -> io::Result<()> {
+    pub(crate) fn submit(&mut self) -> io::Result<()> {
         while !self.backlog.is_empty() {
             if !self.enter(0, None)? {
                 return Ok(()); // The kernel is out of a resource: the next call submits the rest.
@@ -131,7 +131,7 @@ impl Ring {
 
     /// As [`submit`](Self::submit), but only operations that finish during the call complete. Other
     /// completions stay in the kernel.
-    pub(super) fn submit_backlogged(&mut self) -> io::Result<()> {
+    pub(crate) fn submit_backlogged(&mut self) -> io::Result<()> {
         let flags = self.flags;
         self.flags &= !EnterFlags::GETEVENTS.bits();
         let done = self.submit();
@@ -141,7 +141,7 @@ impl Ring {
 
     /// As [`submit`](Self::submit), then sleeps until `wanted` completions are available or `timeout` has
     /// passed.
-    pub(super) fn wait(&mut self, wanted: u32, timeout: Option<Duration>) -> io::Result<()> {
+    pub(crate) fn wait(&mut self, wanted: u32, timeout: Option<Duration>) -> io::Result<()> {
         while !self.backlog.is_empty() {
             if !self.enter(0, None)? {
                 return Ok(());
@@ -190,7 +190,7 @@ impl Ring {
 }
 
 /// Whether an operation that failed with `error` should be repeated.
-pub(super) fn is_transient(error: &io::Error) -> bool {
+pub(crate) fn is_transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR))
 }
 

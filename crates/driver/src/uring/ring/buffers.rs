@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use io_uring::types::BufRingEntry;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-use super::ring::Ring;
 use crate::chunk::{Chunk, Pool};
+use crate::uring::ring::queues::Ring;
 
 /// The only buffer group of a ring.
-pub(super) const GROUP: u16 = 0;
+pub(crate) const GROUP: u16 = 0;
 
 /// The part of a pool that is registered with the kernel.
-pub(super) struct Buffers {
+pub(crate) struct Buffers {
     pool: Rc<Pool>,
     entries: *mut BufRingEntry,
     capacity: u16,
@@ -32,7 +32,7 @@ pub(super) struct Buffers {
 
 impl Buffers {
     /// Registers a buffer ring for `pool` with `ring`, and provides all of the pool's buffers.
-    pub(super) fn register(ring: &mut Ring, pool: Rc<Pool>) -> io::Result<Buffers> {
+    pub(crate) fn register(ring: &mut Ring, pool: Rc<Pool>) -> io::Result<Buffers> {
         let capacity = pool.count().next_power_of_two();
         // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
         let entries = unsafe {
@@ -52,12 +52,12 @@ impl Buffers {
     }
 
     /// The pool of the buffers.
-    pub(super) fn pool(&self) -> &Rc<Pool> {
+    pub(crate) fn pool(&self) -> &Rc<Pool> {
         &self.pool
     }
 
     /// Provides returned buffers to the kernel again.
-    pub(super) fn give(&mut self) {
+    pub(crate) fn give(&mut self) {
         if !self.pool.has_returned() {
             return;
         }
@@ -79,7 +79,7 @@ impl Buffers {
     }
 
     /// The buffer `id`, into which the kernel received `length` bytes.
-    pub(super) fn received(&self, id: u16, length: usize) -> Chunk {
+    pub(crate) fn received(&self, id: u16, length: usize) -> Chunk {
         // SAFETY: the kernel named the buffer in a completion. It does that once for each time the buffer is
         // provided, and does not write to it afterwards.
         unsafe { self.pool.claim(id, length) }
