@@ -16,7 +16,6 @@ pub mod http;
 pub mod mqtt;
 pub mod nats;
 pub mod postgres;
-pub mod postgres_messages;
 pub mod process;
 pub mod procfs;
 pub mod site;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use fastrand::Rng;
 use phalanx::net::{IoTimeout, Stream};
-use phalanx_testkit::postgres_messages::{put, put_error, put_welcome, take};
+use phalanx_testkit::postgres::messages::{put, put_error, put_welcome, take};
 
 /// Numbers with this remainder violate a constraint.
 const INVALID: i32 = 3;

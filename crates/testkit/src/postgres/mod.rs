@@ -1,4 +1,6 @@
-//! A temporary PostgreSQL server.
+//! A temporary PostgreSQL server; its [messages], for scripted servers.
+
+pub mod messages;
 
 use std::env;
 use std::fs;
@@ -13,7 +15,7 @@ use tempfile::TempDir;
 
 /// Starts and stops the server as its standard input demands, and removes the folder at the end of the input. So the
 /// server ends with the process that has started it, however that ends.
-const SUPERVISOR: &str = include_str!("postgres.sh");
+const SUPERVISOR: &str = include_str!("supervisor.sh");
 
 /// A PostgreSQL server in a temporary folder, reached by a Unix socket. It ends, and the folder is removed, when it is
 /// dropped or the process ends.
