@@ -47,7 +47,7 @@ mod sync;
 mod waits;
 mod world;
 
-pub use crate::control::election::Election;
+pub use crate::control::ingress::Ingress;
 pub use crate::control::placement::{Candidate, MAX_ARRIVING, place_connection};
 pub use crate::control::profile::{
     Guide, GuideReason, GuideStep, Indicators, Measured, Mix, Point, Sample, Setting,
@@ -109,7 +109,7 @@ pub use crate::processor::processor::Processor;
 pub use crate::processor::run::turn::Turn;
 pub use crate::program::processor_id::ProcessorId;
 pub use crate::program::program::{Control, Phase, ProcessorBuilder};
-pub use crate::request::admission::{Admission, DEFAULT_MAX_QUEUE_DELAY, Permit, Shed};
+pub use crate::request::admission::{Permit, Shed};
 pub use crate::request::pooled::Pooled;
 pub use crate::request::session::{Session, SessionEnd, SessionGuard};
 pub use crate::sim::leak_check::Leak;

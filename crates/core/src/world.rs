@@ -61,7 +61,7 @@ pub trait World {
     }
     /// The queue delay outside the stages, in nanoseconds: how long the world's own work for this
     /// thread, and the input [left in the kernel](Self::submit_backlogged), has been waiting.
-    /// [`Admission`](crate::Admission) adds it to the delay of the stages. Called about a hundred times
+    /// [`Ingress::Admit`](crate::Ingress::Admit) adds it to the delay of the stages. Called about a hundred times
     /// a second. Zero by default.
     fn external_queue_delay(&self) -> u64 {
         0

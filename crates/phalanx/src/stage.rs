@@ -23,9 +23,9 @@
 #[doc(inline)]
 pub use phalanx_core::{
     AffineOptions, AffineStage, BalancedStage, Cohort, CohortStage, DEFAULT_COHORT_TIME,
-    DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, Election, Entry, Exclusive,
-    ExclusiveStage, Gate, Items, KeyedItems, LocalAccess, MAX_INTERLEAVED, MAX_STAGES, MoveError,
-    Offer, OperationName, Partition, PartitionedCohortStage, PartitionedStage, Policy, Pooled,
-    Prefetch, Published, Rebuilding, Replica, Replicated, ReplicatedStage, Roaming, Shared,
-    SharedStage, Stage, StageOptions, StageSlot, prefetch,
+    DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, Entry, Exclusive, ExclusiveStage, Gate,
+    Items, KeyedItems, LocalAccess, MAX_INTERLEAVED, MAX_STAGES, MoveError, Offer, OperationName,
+    Partition, PartitionedCohortStage, PartitionedStage, Policy, Pooled, Prefetch, Published,
+    Rebuilding, Replica, Replicated, ReplicatedStage, Roaming, Shared, SharedStage, Stage,
+    StageOptions, StageSlot, prefetch,
 };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use phalanx::blocking::blocking;
 use phalanx::metrics::Times;
+use phalanx::overload::Ingress;
 use phalanx::{Graph, SharedStage};
 use phalanx_tls::{Certificates, TlsStages};
 
@@ -72,7 +73,7 @@ pub(crate) struct AcceptStages {
 }
 
 impl Stages {
-    /// Declares all stages.
+    /// Declares all stages, and the limit on the requests that begin.
     pub(crate) fn declare(
         graph: &mut Graph,
         config: &Config,
@@ -80,6 +81,9 @@ impl Stages {
         log: Option<Sink>,
         certificates: Option<Arc<Certificates>>,
     ) -> (Self, AcceptStages) {
+        if let Some(max_queue_delay) = config.max_queue_delay {
+            graph.ingress(Ingress::Admit { max_queue_delay });
+        }
         // The driver submits all I/O of a turn together, whichever operation requested it. Network operations
         // therefore run as part of the connection instead of being queued.
         let latency = current.load().metrics.latency().clone();

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx_core::{Election, Graph, Processor, SharedStage, sleep};
+use phalanx_core::{Graph, Ingress, Processor, SharedStage, sleep};
 use serde::{Deserialize, Serialize};
 
 use super::request::{
@@ -69,8 +69,8 @@ pub(crate) fn server(
         let world = World::new(kib, requests);
         match order {
             Order::Events => Box::new(Events::<M>::new(world)),
-            Order::Unbounded => Box::new(Stages::<M>::new(world, None, NO_WAIT)),
-            Order::Bounded => Box::new(Stages::<M>::new(world, Some(cache), NO_WAIT)),
+            Order::Unbounded => Box::new(Stages::<M>::new(world, Ingress::Throttle, 1, NO_WAIT)),
+            Order::Bounded => Box::new(Stages::<M>::new(world, Ingress::Budget, cache, NO_WAIT)),
         }
     }
     match allocator {
@@ -87,18 +87,19 @@ pub(super) fn waiting(
     requests: usize,
     wait: Duration,
 ) -> Box<dyn Server> {
-    Box::new(Stages::<Pools>::new(World::new(kib, requests), cache, wait))
+    let ingress = if cache.is_some() { Ingress::Budget } else { Ingress::Throttle };
+    budgeted(ingress, cache.unwrap_or(1), kib, requests, wait)
 }
 
-/// As [`waiting`], with a budget and an election.
-pub(super) fn elected(
-    election: Election,
+/// As [`waiting`], with the given ingress.
+pub(super) fn budgeted(
+    ingress: Ingress,
     cache: usize,
     kib: u64,
     requests: usize,
     wait: Duration,
 ) -> Box<dyn Server> {
-    Box::new(Stages::<Pools>::electing(World::new(kib, requests), Some(cache), wait, election))
+    Box::new(Stages::<Pools>::new(World::new(kib, requests), ingress, cache, wait))
 }
 
 const NO_WAIT: Duration = Duration::ZERO;
@@ -182,14 +183,10 @@ struct Way<M: Memory> {
 }
 
 impl<M: Memory> Stages<M> {
-    fn new(world: World, budget: Option<usize>, wait: Duration) -> Self {
-        Self::electing(world, budget, wait, Election::Entries)
-    }
-
-    fn electing(world: World, budget: Option<usize>, wait: Duration, election: Election) -> Self {
+    fn new(world: World, ingress: Ingress, cache: usize, wait: Duration) -> Self {
         let mut graph = Graph::new();
-        graph.election(election);
-        graph.cache_bytes(budget.unwrap_or(1));
+        graph.ingress(ingress);
+        graph.cache_bytes(cache);
         let names = ["read", "parse", "route", "check", "fetch", "shape", "pack", "send"];
         let stages = std::array::from_fn(|stage| {
             // A cohort takes all queued operations; only the budget bounds it.
@@ -202,8 +199,7 @@ impl<M: Memory> Stages<M> {
                 .object::<Context>("context")
                 .object::<Output>("output")
                 .object::<Line>("line");
-            let begins = stage == 0 && budget.is_some();
-            if begins { options.entry() } else { options }.shared(())
+            if stage == 0 { options.entry() } else { options }.shared(())
         });
         let processor = graph.build(1).remove(0).build(Box::new(|| ()));
         let line = Way {

@@ -3,9 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use phalanx_core::Election;
+use phalanx_core::Ingress;
 
-use super::arms::elected;
+use super::arms::budgeted;
 use super::measure::{Pair, Turns, second_level};
 use super::options::Options;
 use crate::measure::record::record;
@@ -43,9 +43,9 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<ElectionRow>> {
         let wait = Duration::from_millis(wait_ms);
         let first = if wait_ms == 0 { fewest / 10 } else { in_flight };
         let turns = Turns { in_flight, rounds, first, count: fewest.max(in_flight) };
-        let elections = [Election::Entries, Election::EveryStage];
+        let elections = [Ingress::Budget, Ingress::BudgetEveryStage];
         let Pair { ns: [entry_ns, every_ns], ratio: every_over_entry } =
-            turns.compare(elections, |one| elected(one, cache, options.kib, 2 * in_flight, wait));
+            turns.compare(elections, |one| budgeted(one, cache, options.kib, 2 * in_flight, wait));
         ElectionRow { wait_ms, in_flight, entry_ns, every_ns, every_over_entry }
     };
     let loads = loads.take_while(|_| !is_interrupted());

@@ -1,20 +1,6 @@
-//! Election: which stages must have memory for a request before they run, in a graph with
-//! [entries](crate::StageOptions::entry), and which stage runs next.
+//! Election: which stage runs next, if requests begin by a budget.
 
 use crate::stage_set::StageSet;
-
-/// The stages whose requests need free memory in the cache to run: see [`Graph::election`](crate::Graph::election).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Election {
-    /// Only the [entries](crate::StageOptions::entry), where requests begin. Requests that have begun run in full
-    /// cohorts.
-    #[default]
-    Entries,
-    /// Every stage, as in the TUX paper (§4.5.2). A cohort of any stage is as large as the memory allows, also
-    /// when many requests return from I/O at once.
-    EveryStage,
-}
 
 /// The candidates for the next visit, as sets of stages.
 #[derive(Clone, Copy, Debug)]

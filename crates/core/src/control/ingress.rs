@@ -1,60 +1,81 @@
-//! Ingress: the mechanism that limits the work entering a processor.
+//! Ingress: the limit on the requests that a processor begins.
 //!
-//! One mode applies at a time, so the mechanisms need no exceptions for each other.
-//!
-//! | mode | limit | applies |
-//! |---|---|---|
-//! | throttle | completed I/O is not reaped while a stage has a backlog | by default |
-//! | admit | a request without a credit is rejected | once the processor has an [admission](crate::Admission) with a target |
-//! | budget | an entry begins requests only while those in progress fit the cache | in a graph with [entries](crate::StageOptions::entry) |
-//!
-//! Only the throttle leaves input in the kernel. An admission must see all requests to reject them early, and
-//! requests that exceed a budget wait in the queue of their entry.
-//!
-//! Two further bounds protect memory in every mode: the
-//! [operations of a processor](crate::Graph::max_operations) and the
-//! [queue of a stage](crate::StageOptions::capacity).
+//! One limit applies at a time, so the mechanisms need no exceptions for each other. Only the throttle leaves
+//! input in the kernel. An admission must see all requests to reject them early, and requests that exceed a
+//! budget wait in the queue of their entry.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
 
+use crate::control::credits::Credits;
 use crate::stage_set::StageSet;
 
 /// The maximum number of consecutive turns without input. It bounds how long new input waits.
 const MAX_CLOSED_TURNS: u32 = 3;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+/// The limit on the requests that a processor begins: see [`Graph::ingress`](crate::Graph::ingress).
+///
+/// Two further bounds protect memory with every ingress: the
+/// [operations of a processor](crate::Graph::max_operations) and the
+/// [queue of a stage](crate::StageOptions::capacity).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ingress {
+    /// No limit: each turn takes all input.
+    Open,
+    /// Input stays in the kernel while a stage has more operations queued than its last cohort took, for at most
+    /// three turns in a row.
+    #[default]
     Throttle,
-    Admit,
+    /// [`Ingress::admit`] rejects requests while the queue delay, added over all stages, exceeds this target. A
+    /// longer target means larger cohorts under full load, and response times of up to about twice the target.
+    Admit {
+        /// The target of the queue delay.
+        max_queue_delay: Duration,
+    },
+    /// Requests begin at the [entries](crate::StageOptions::entry) while those in progress fit the
+    /// [cache](crate::Graph::cache_bytes). Requests that have begun run in full cohorts.
     Budget,
+    /// Like `Budget`, and every stage runs as many requests as fit, as in the TUX paper (§4.5.2). This needs the
+    /// [objects](crate::StageOptions::object) of each stage. A stage with room for none waits while others run,
+    /// at most 10 ms.
+    BudgetEveryStage,
 }
 
-pub(crate) struct Ingress {
-    mode: Cell<Mode>,
+impl Ingress {
+    /// The target of the queue delay that suits most servers.
+    pub const DEFAULT_MAX_QUEUE_DELAY: Duration = Duration::from_millis(15);
+
+    /// Whether requests begin by a budget.
+    pub(crate) fn has_budget(self) -> bool {
+        matches!(self, Self::Budget | Self::BudgetEveryStage)
+    }
+}
+
+/// The ingress of one processor.
+pub(crate) struct IngressState {
+    pub(crate) limit: Ingress,
+    pub(crate) admission: Rc<Admission>,
     /// Stages whose last cohort left operations in the queue.
     behind: Cell<StageSet>,
     /// Consecutive turns without input so far.
     closed: Cell<u32>,
 }
 
-impl Ingress {
-    /// The ingress of a processor with these entries.
-    pub(crate) fn new(entries: StageSet) -> Self {
-        let mode = if entries.is_empty() { Mode::Throttle } else { Mode::Budget };
-        Self { mode: Cell::new(mode), behind: Cell::default(), closed: Cell::new(0) }
-    }
-
-    /// Records that the processor has an admission that may reject requests.
-    pub(crate) fn admit(&self) {
-        if self.mode.get() == Mode::Throttle {
-            self.mode.set(Mode::Admit);
+impl IngressState {
+    pub(crate) fn new(limit: Ingress) -> Self {
+        // Without a target, the number of credits has no limit.
+        let target = match limit {
+            Ingress::Admit { max_queue_delay } => max_queue_delay,
+            _ => Duration::MAX,
+        };
+        Self {
+            limit,
+            admission: Rc::new(Admission::new(target)),
+            behind: Cell::default(),
+            closed: Cell::new(0),
         }
-    }
-
-    /// Whether entries begin requests by a budget.
-    #[inline(always)]
-    pub(crate) fn has_budget(&self) -> bool {
-        self.mode.get() == Mode::Budget
     }
 
     /// Records the end of a cohort of `stage`, and whether it left operations that it had found queued.
@@ -68,7 +89,7 @@ impl Ingress {
     /// turns is not reached.
     #[inline(always)]
     pub(crate) fn is_closed(&self, ready: StageSet) -> bool {
-        self.mode.get() == Mode::Throttle
+        self.limit == Ingress::Throttle
             && !self.behind.get().intersection(ready).is_empty()
             && self.closed.get() < MAX_CLOSED_TURNS
     }
@@ -79,5 +100,38 @@ impl Ingress {
         let closed = self.is_closed(ready);
         self.closed.set(if closed { self.closed.get() + 1 } else { 0 });
         !closed
+    }
+}
+
+/// The credits of a processor's requests.
+pub(crate) struct Admission {
+    pub(crate) credits: RefCell<Credits>,
+    /// The last interval that the credits have processed, and the time it ended.
+    interval: Cell<u64>,
+    ended: Cell<u64>,
+}
+
+impl Admission {
+    fn new(target: Duration) -> Self {
+        let target = target.as_nanos().try_into().unwrap_or(u64::MAX);
+        let credits = RefCell::new(Credits::new(target));
+        Self { credits, interval: Cell::new(0), ended: Cell::new(0) }
+    }
+
+    /// Whether the credits have processed this interval.
+    #[inline]
+    pub(crate) fn is_current(&self, interval: u64) -> bool {
+        self.interval.get() == interval
+    }
+
+    /// Processes the intervals up to the one of this number, which ended at `end` with the queue delay `wait`. Returns
+    /// whether requests are limited now.
+    #[cold]
+    pub(crate) fn interval_over(&self, interval: u64, end: u64, wait: u64) -> bool {
+        self.interval.set(interval);
+        let length = end.saturating_sub(self.ended.replace(end));
+        let mut credits = self.credits.borrow_mut();
+        credits.interval_over(wait, length);
+        credits.limit().is_some()
     }
 }

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::control::ingress::Ingress;
 use crate::handle::local::{ExclusiveStage, SharedStage};
 use crate::handle::partitioned::PartitionedStage;
 use crate::handle::policy::custom::{Part, Policy};
@@ -11,11 +12,11 @@ use crate::handle::policy::remake::counted;
 use crate::handle::stage::Stage;
 use crate::operation::id::MAX_OPERATIONS;
 use crate::program::program::{ProcessorBuilder, Program};
-use crate::stage::cohort_defaults::CohortDefaults;
 use crate::stage::declaration::{
     DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, LocalState, MakeLocal, StageDeclaration,
 };
 use crate::stage::key::Key;
+use crate::stage::settings::Settings;
 use crate::stage_set::MAX_STAGES;
 use crate::state::exclusive::{ExclusiveState, LocalExclusive};
 use crate::state::partition::{Partitions, Table};
@@ -37,8 +38,7 @@ use crate::state::rebuildable::Rebuildable;
 pub struct Graph {
     id: u64,
     stages: Vec<Position>,
-    max_operations: usize,
-    pub(crate) cohorts: CohortDefaults,
+    settings: Settings,
     /// The number of processors that can run at the same time.
     cores: Arc<AtomicUsize>,
 }
@@ -69,8 +69,8 @@ impl Graph {
         // Never used up: a key has 56 bits for it.
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let (cohorts, cores) = (CohortDefaults::DEFAULT, Arc::new(AtomicUsize::new(usize::MAX)));
-        Self { id, stages: Vec::new(), max_operations: 1 << 20, cohorts, cores }
+        let cores = Arc::new(AtomicUsize::new(usize::MAX));
+        Self { id, stages: Vec::new(), settings: Settings::default(), cores }
     }
 
     /// Declares the next stage: options first, then its policy, which gives the handle.
@@ -159,7 +159,22 @@ impl Graph {
     /// If `bound` is zero or above 2²⁴, the number of operations that wakers can name.
     pub fn max_operations(&mut self, bound: usize) {
         assert!((1..=MAX_OPERATIONS).contains(&bound), "a bound of 1 to {MAX_OPERATIONS}");
-        self.max_operations = bound;
+        self.settings.max_operations = bound;
+    }
+
+    /// The limit on the requests that each processor begins; [`Ingress::Throttle`] by default.
+    ///
+    /// ```
+    /// use phalanx_core::{Graph, Ingress};
+    ///
+    /// let mut graph = Graph::new();
+    /// graph.ingress(Ingress::BudgetEveryStage);
+    /// let accept = graph.stage("accept").entry().object::<[u8; 512]>("head").shared(());
+    /// let answer = graph.stage("answer").object::<[u8; 8192]>("body").shared(());
+    /// # let _ = (accept, answer);
+    /// ```
+    pub fn ingress(&mut self, ingress: Ingress) {
+        self.settings.ingress = ingress;
     }
 
     /// Enables or disables tuning of cohort sizes; enabled by default. Each processor tunes the stages that
@@ -167,7 +182,7 @@ impl Graph {
     /// most a fiftieth of its work, and keeps the smallest size whose cost is close to the lowest
     /// ([`CohortTunerView`](crate::CohortTunerView)). At size 1, calls run inside their callers, as those of
     /// [`direct`](StageOptions::direct) stages do. It tries nothing while work waits for long, while an
-    /// [`Admission`](crate::Admission) has a limit, or while few operations run per turn. Stages that
+    /// [admission](Ingress::Admit) has a limit, or while few operations run per turn. Stages that
     /// [hold](StageOptions::hold) and stages of cohort operations keep their size.
     ///
     /// ```
@@ -176,8 +191,8 @@ impl Graph {
     /// let parse = graph.shared("parse", ()); // as many as the cache has room for
     /// # let _ = parse;
     /// ```
-    pub fn tune_cohorts(&mut self, found: bool) {
-        self.cohorts.found = found;
+    pub fn tune_cohorts(&mut self, tune: bool) {
+        self.settings.tunes_cohorts = tune;
     }
 
     /// The size in bytes of a processor's second-level cache. Where a stage declares no size, a cohort has as
@@ -188,13 +203,13 @@ impl Graph {
     /// If `bytes` is zero.
     pub fn cache_bytes(&mut self, bytes: usize) {
         assert!(bytes > 0, "a cache has some bytes");
-        self.cohorts.cache = Some(bytes);
+        self.settings.cache = Some(bytes);
     }
 
     /// As [`cache_bytes`](Self::cache_bytes), unless that was called before: for a runtime that has asked the
     /// machine. Zero is ignored.
     pub fn measured_cache_bytes(&mut self, bytes: usize) {
-        self.cohorts.cache = self.cohorts.cache.or((bytes > 0).then_some(bytes));
+        self.settings.cache = self.settings.cache.or((bytes > 0).then_some(bytes));
     }
 
     /// The number of processors that the machine can run at the same time: for a runtime that has asked it.
@@ -212,8 +227,9 @@ impl Graph {
     /// [`Processor`](crate::Processor) there.
     ///
     /// # Panics
-    /// If `processors` is zero or more than 1024, or a stage was not declared at its
-    /// [reserved](Self::reserve) position.
+    /// If `processors` is zero or more than 1024, if a stage was not declared at its
+    /// [reserved](Self::reserve) position, or if the [ingress](Self::ingress) is a budget and no stage is an
+    /// [entry](StageOptions::entry).
     pub fn build(self, processors: usize) -> Vec<ProcessorBuilder> {
         assert!((1..=1024).contains(&processors), "1 to 1024 processors, not {processors}");
         let stages = self.stages.into_iter().map(|position| match position {
@@ -222,8 +238,12 @@ impl Graph {
                 panic!("the stage {name:?} was not declared at its position")
             }
         });
-        let program =
-            Program::new(self.id, stages.collect(), self.max_operations, processors, self.cohorts);
+        let stages: Vec<_> = stages.collect();
+        assert!(
+            !self.settings.ingress.has_budget() || stages.iter().any(|stage| stage.entry),
+            "a budget needs a stage where requests begin; declare one with StageOptions::entry"
+        );
+        let program = Program::new(self.id, stages, self.settings, processors);
         (0..processors).map(|index| ProcessorBuilder::new(program.clone(), index)).collect()
     }
 }

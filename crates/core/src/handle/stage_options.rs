@@ -156,16 +156,17 @@ impl StageOptions<'_> {
         self
     }
 
-    /// Marks the stage as an entry, where requests begin. An operation of an entry starts if the requests in
-    /// progress that could run, with their [objects](Self::object), leave room for it in half of the
-    /// [cache](crate::Graph::cache_bytes). It also starts if nothing else could run, or if the oldest has
-    /// waited for 10 ms.
+    /// Marks the stage as an entry, where requests begin, for an [ingress](crate::Graph::ingress) with a
+    /// budget. An operation of an entry starts if the requests in progress that could run, with their
+    /// [objects](Self::object), leave room for it in half of the [cache](crate::Graph::cache_bytes). It also
+    /// starts if nothing else could run, or if the oldest has waited for 10 ms.
     ///
     /// An operation of an entry passes its request to other stages. An operation that awaits them is subject
     /// to the budget again whenever it resumes.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();
+    /// graph.ingress(phalanx_core::Ingress::Budget);
     /// let accept = graph.stage("accept").entry().object::<[u8; 8192]>("request").shared(());
     /// let answer = graph.shared("answer", ());
     /// # let _ = (accept, answer);

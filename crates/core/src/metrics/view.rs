@@ -19,7 +19,7 @@ pub struct DurationStats {
 pub struct ShedView {
     /// Operations whose session's deadline had passed when they would have started.
     pub deadline: u64,
-    /// Rejections by an [`Admission`](crate::Admission), counted at the stage that requested it.
+    /// Rejections by [`Ingress::admit`](crate::Ingress::admit), counted at the stage that requested it.
     pub admission: u64,
     /// Invocations beyond [`Graph::max_operations`](crate::Graph::max_operations); included in
     /// [`StageView::rejected`].
@@ -67,7 +67,7 @@ pub struct StageView {
     pub hold_skips: u64,
     /// Turns in which no operation started here because the operations in progress already fill the
     /// cache: at an [entry](crate::StageOptions::entry), or at any stage with
-    /// [`Election::EveryStage`](crate::Election::EveryStage).
+    /// [`Ingress::BudgetEveryStage`](crate::Ingress::BudgetEveryStage).
     pub throttled_turns: u64,
     /// Rebuilds of the state after a panic.
     pub state_rebuilds: u64,

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::control::ingress::Ingress;
+use crate::control::ingress::IngressState;
 use crate::mailbox::registry;
 use crate::memory::slab::Slab;
 use crate::operation::size_class::stride;
@@ -14,9 +14,9 @@ use crate::processor::part::{Load, Memory, Observe, Scratch, Waiting};
 use crate::processor::processor::Processor;
 use crate::program::program::ProcessorBuilder;
 use crate::queue::local::{StageQueue, StarvationGuard};
-use crate::stage::cohort_defaults::bound;
 use crate::stage::key::Key;
 use crate::stage::local::{LocalStage, StageRuntime};
+use crate::stage::settings::bound;
 use crate::stage::tuner_state::TunerState;
 
 impl ProcessorBuilder {
@@ -36,7 +36,7 @@ impl ProcessorBuilder {
                 state: Rc::as_ptr(&local.state).cast(),
                 local: Box::new(local),
                 max_cohort: Cell::new(
-                    declared.max_cohort.unwrap_or_else(|| bound(program.cohorts.cache(), least)),
+                    declared.max_cohort.unwrap_or_else(|| bound(program.settings.cache(), least)),
                 ),
                 cohort_time: declared.cohort_time,
                 lifo: declared.lifo,
@@ -46,9 +46,9 @@ impl ProcessorBuilder {
         let stages: Box<[LocalStage]> = stages.collect();
         let number = registry::register(mailbox.clone());
         let counters = program.counters[index].clone();
-        let tuner = TunerState::new(&program.stages, &stages, program.cohorts);
+        let tuner = TunerState::new(&program.stages, &stages, program.settings);
         let stages = Stages::new(stages, &program.stages, &counters);
-        let ingress = Ingress::new(stages.entries);
+        let ingress = IngressState::new(program.settings.ingress);
         let (delay, take_overs) = Default::default();
         let processor = Processor {
             identity: mailbox.identity,
@@ -56,7 +56,7 @@ impl ProcessorBuilder {
             index,
             first: Key::new(program.id, 0),
             memory: Memory {
-                slab: Slab::new(program.max_operations, number, region),
+                slab: Slab::new(program.settings.max_operations, number, region),
                 pools: Rc::default(),
             },
             stages,

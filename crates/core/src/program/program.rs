@@ -12,8 +12,8 @@ use crate::metrics::view::{ProcessorView, Profile};
 use crate::operation::envelope::Envelope;
 use crate::panic::catch_panic;
 use crate::program::processor_id::ProcessorId;
-use crate::stage::cohort_defaults::CohortDefaults;
 use crate::stage::declaration::StageDeclaration;
+use crate::stage::settings::Settings;
 
 /// The phase of a program's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,8 +30,7 @@ pub enum Phase {
 pub(crate) struct Program {
     pub(crate) id: u64,
     pub(crate) stages: Vec<StageDeclaration>,
-    pub(crate) max_operations: usize,
-    pub(crate) cohorts: CohortDefaults,
+    pub(crate) settings: Settings,
     pub(crate) mailboxes: Vec<Arc<Mailbox>>,
     pub(crate) counters: Vec<Arc<ProcessorCounters>>,
     /// Whether a trace is being taken.
@@ -50,16 +49,14 @@ impl Program {
     pub(crate) fn new(
         id: u64,
         stages: Vec<StageDeclaration>,
-        max_operations: usize,
+        settings: Settings,
         processors: usize,
-        cohorts: CohortDefaults,
     ) -> Arc<Self> {
         let count = stages.len();
         Arc::new(Self {
             id,
             stages,
-            max_operations,
-            cohorts,
+            settings,
             mailboxes: (0..processors).map(|_| Arc::new(Mailbox::new(count))).collect(),
             counters: (0..processors).map(|_| ProcessorCounters::new(count, processors)).collect(),
             traced: AtomicBool::new(false),
@@ -274,7 +271,7 @@ impl Control {
     /// The bytes of a processor's second-level cache, as set by
     /// [`Graph::cache_bytes`](crate::Graph::cache_bytes) or assumed.
     pub fn cache_bytes(&self) -> usize {
-        self.0.cohorts.cache()
+        self.0.settings.cache()
     }
 
     /// The number of processors of the program.

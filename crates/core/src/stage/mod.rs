@@ -2,12 +2,12 @@
 
 pub(crate) mod batching;
 pub(crate) mod capacity;
-pub(crate) mod cohort_defaults;
 pub(crate) mod declaration;
 pub(crate) mod inline_state;
 pub(crate) mod key;
 pub(crate) mod limits;
 pub(crate) mod local;
 pub(crate) mod queue_delay;
+pub(crate) mod settings;
 pub(crate) mod thresholds;
 pub(crate) mod tuner_state;

@@ -3,9 +3,9 @@
 use std::cell::{Cell, RefCell};
 
 use crate::control::cohort_ladder::CohortLadder;
-use crate::stage::cohort_defaults::CohortDefaults;
 use crate::stage::declaration::StageDeclaration;
 use crate::stage::local::LocalStage;
+use crate::stage::settings::Settings;
 use crate::stage_set::StageSet;
 
 /// Turns between two checks during a rest.
@@ -43,19 +43,19 @@ impl TunerState {
     pub(crate) fn new(
         declared: &[StageDeclaration],
         stages: &[LocalStage],
-        cohorts: CohortDefaults,
+        settings: Settings,
     ) -> Self {
         // A stage that holds for a cohort size, or handles whole cohorts, has chosen its size.
         let said =
             |stage: &LocalStage| stage.runtime.hold_policy.is_some() || stage.local.batch.is_some();
         let said = StageSet::select(stages, said);
         // Without counters there is nothing to measure.
-        let found = cohorts.found && cfg!(not(uncounted));
-        let left = StageSet::select(declared, |stage| found && stage.max_cohort.is_none());
+        let tunes = settings.tunes_cohorts && cfg!(not(uncounted));
+        let left = StageSet::select(declared, |stage| tunes && stage.max_cohort.is_none());
         Self {
             stages: left.difference(said),
             always_direct: StageSet::select(declared, |stage| stage.direct),
-            cache: cohorts.cache(),
+            cache: settings.cache(),
             ladder: RefCell::default(),
             turn_began: Cell::new(0),
             ran: Cell::new(false),

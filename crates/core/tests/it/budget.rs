@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::common::{Bench, alone};
-use phalanx_core::{Election, Graph, Processor, SharedStage, oneshot, yield_now};
+use phalanx_core::{Graph, Ingress, Processor, SharedStage, oneshot, yield_now};
 use proptest::prelude::*;
 
 type Object = [u8; 8192];
@@ -32,18 +32,18 @@ impl OnTheirWay {
     }
 }
 
-fn program(is_entry: bool) -> (Processor, SharedStage<()>, SharedStage<()>) {
+fn program(ingress: Ingress) -> (Processor, SharedStage<()>, SharedStage<()>) {
     let mut graph = Graph::new();
     graph.cache_bytes(CACHE);
-    let first = graph.stage("first").object::<Object>("object");
-    let first = if is_entry { first.entry() } else { first }.shared(());
+    graph.ingress(ingress);
+    let first = graph.stage("first").entry().object::<Object>("object").shared(());
     let second = graph.stage("second").object::<Object>("object").shared(());
     (alone(graph), first, second)
 }
 
 /// A hundred requests at once, each of which continues for a few turns without waiting.
-fn rush(is_entry: bool) -> (usize, u64) {
-    let (processor, first, second) = program(is_entry);
+fn rush(ingress: Ingress) -> (usize, u64) {
+    let (processor, first, second) = program(ingress);
     let (world, requests) = (Bench::default(), Rc::new(OnTheirWay::default()));
     processor.enter(|| {
         for _ in 0..REQUESTS {
@@ -68,17 +68,17 @@ fn rush(is_entry: bool) -> (usize, u64) {
 
 #[test]
 fn no_more_are_begun_than_fit_while_others_could_run() {
-    let (most, postponed) = rush(true);
+    let (most, postponed) = rush(Ingress::Budget);
     assert!((4..=7).contains(&most), "{most} at a time");
     assert!(postponed > 10, "{postponed}");
     // With the cohort bound alone, more of them begin.
-    let (unbounded, postponed) = rush(false);
+    let (unbounded, postponed) = rush(Ingress::Throttle);
     assert!(unbounded > 2 * most && postponed == 0, "{unbounded}, {postponed}");
 }
 
 #[test]
 fn waiting_requests_do_not_count() {
-    let (processor, first, _) = program(true);
+    let (processor, first, _) = program(Ingress::Budget);
     let (world, requests) = (Bench::default(), Rc::new(OnTheirWay::default()));
     let waiting: Rc<RefCell<Vec<oneshot::LocalSender<()>>>> = Rc::default();
     processor.enter(|| {
@@ -111,6 +111,7 @@ fn waiting_requests_do_not_count() {
 fn one_that_never_fits_is_begun_when_nothing_else_can_run() {
     let mut graph = Graph::new();
     graph.cache_bytes(1);
+    graph.ingress(Ingress::Budget);
     let entry = graph.stage("entry").entry().shared(());
     let busy = graph.shared("busy", ());
     let (processor, world) = (alone(graph), Bench::default());
@@ -139,6 +140,7 @@ fn one_that_never_fits_is_begun_when_nothing_else_can_run() {
 fn one_that_never_fits_is_begun_after_a_while_also_where_others_never_rest() {
     let mut graph = Graph::new();
     graph.cache_bytes(1);
+    graph.ingress(Ingress::Budget);
     let entry = graph.stage("entry").entry().shared(());
     let busy = graph.shared("busy", ());
     let (processor, world) = (alone(graph), Bench::default());
@@ -166,10 +168,10 @@ fn one_that_never_fits_is_begun_after_a_while_also_where_others_never_rest() {
 
 /// The largest number of requests that a cohort of the second stage passed on, of a hundred that return from I/O
 /// there at once, where each needs memory for the third stage.
-fn passed_on_together(election: Election) -> usize {
+fn passed_on_together(ingress: Ingress) -> usize {
     let mut graph = Graph::new();
     graph.cache_bytes(CACHE);
-    graph.election(election);
+    graph.ingress(ingress);
     let first = graph.stage("first").entry().shared(());
     let second = graph.stage("second").object::<Object>("object").max_cohort(REQUESTS).shared(());
     let third = graph.stage("third").object::<Object>("object").max_cohort(REQUESTS).shared(());
@@ -199,8 +201,8 @@ fn passed_on_together(election: Election) -> usize {
 
 #[test]
 fn requests_that_return_at_once_are_bounded_at_every_stage() {
-    assert_eq!(passed_on_together(Election::Entries), REQUESTS);
-    let most = passed_on_together(Election::EveryStage);
+    assert_eq!(passed_on_together(Ingress::Budget), REQUESTS);
+    let most = passed_on_together(Ingress::BudgetEveryStage);
     assert!((4..=7).contains(&most), "{most} at a time");
 }
 
@@ -222,7 +224,7 @@ proptest! {
 
     /// All requests end, whatever their ways, also backwards and through the entry, their sizes and the cache.
     #[test]
-    fn every_request_ends_with_every_election(
+    fn every_request_ends_with_every_budget(
         ways in prop::collection::vec(prop::collection::vec((0usize..4, 0u8..3), 1..6), 1..60),
         cache in 1usize..100_000,
         every in any::<bool>(),
@@ -230,7 +232,7 @@ proptest! {
     ) {
         let mut graph = Graph::new();
         graph.cache_bytes(cache);
-        graph.election(if every { Election::EveryStage } else { Election::Entries });
+        graph.ingress(if every { Ingress::BudgetEveryStage } else { Ingress::Budget });
         let stages = vec![
             graph.stage("entry").entry().object::<[u8; 512]>("head").shared(()),
             graph.stage("large").object::<Object>("body").shared(()),

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use crate::common::{Bench, alone, run, settle};
 use phalanx_core::{
-    Admission, CallError, Cohort, Control, Graph, PartitionedStage, Processor, Session,
-    SharedStage, Shed, sleep,
+    CallError, Cohort, Control, Graph, Ingress, PartitionedStage, Processor, Session, SharedStage,
+    Shed, sleep,
 };
 
 const MS: u64 = 1_000_000;
+const ADMIT: Ingress = Ingress::Admit { max_queue_delay: Ingress::DEFAULT_MAX_QUEUE_DELAY };
 
 /// A world that operations can reach, to let time pass.
 fn world() -> &'static Bench {
@@ -49,8 +50,8 @@ fn an_operation_past_its_deadline_is_not_started() {
                         "what has started goes on"
                     );
                     assert_eq!(Session::current().unwrap().time_left(), Some(Duration::ZERO));
-                    let admission = Admission::new().admit();
-                    assert_eq!(admission.map(drop), Err(Shed::DeadlinePassed));
+                    let late = Ingress::admit();
+                    assert_eq!(late.map(drop), Err(Shed::DeadlinePassed));
                     // A session of its own has time of its own, and one inside has no more than there is.
                     let own = Session::new();
                     let (count, inner) =
@@ -183,7 +184,6 @@ fn drive(
     world: &'static Bench,
     entry: SharedStage<()>,
     work: SharedStage<()>,
-    admission: &Admission,
     turn: &dyn Fn() -> usize,
     load: f64,
     ms: u64,
@@ -193,12 +193,11 @@ fn drive(
     while world.now.get() < begin + ms * MS {
         let due = ((world.now.get() - begin) as f64 / SERVICE as f64 * load) as u64;
         for _ in arrived..due {
-            let (outcome, admission) = (outcome.clone(), admission.clone());
-            let came = world.now.get();
+            let (outcome, came) = (outcome.clone(), world.now.get());
             world.completions.borrow_mut().push(Box::new(move || {
                 entry
                     .dispatch(move |_| async move {
-                        let Ok(permit) = admission.admit() else {
+                        let Ok(permit) = Ingress::admit() else {
                             world.now.set(world.now.get() + SERVICE / 50);
                             return outcome.refused.set(outcome.refused.get() + 1);
                         };
@@ -237,15 +236,16 @@ fn so_does_one_that_is_driven_by_steps() {
 
 fn serves_admitted_requests(turn: impl Fn(&Processor, &Bench) -> usize) {
     let mut graph = Graph::new();
+    graph.ingress(ADMIT);
     let (entry, work) = (graph.shared("entry", ()), graph.stage("work").max_cohort(16).shared(()));
     let (processor, world) = (alone(graph), world());
-    let admission = processor.enter(Admission::new);
+    let limit = || processor.enter(Ingress::limit);
     let turn = || turn(&processor, world);
-    let during = |load, ms| drive(world, entry, work, &admission, &turn, load, ms);
+    let during = |load, ms| drive(world, entry, work, &turn, load, ms);
     assert_eq!(during(0.9, 1000).refused.get(), 0);
-    assert_eq!(admission.limit(), None, "no limit without congestion");
+    assert_eq!(limit(), None, "no limit without congestion");
     during(2.0, 150);
-    assert!(admission.limit().is_some());
+    assert!(limit().is_some());
     let overloaded = during(2.0, 1000);
     let mut latency = overloaded.latency.take();
     latency.sort_unstable();
@@ -256,16 +256,17 @@ fn serves_admitted_requests(turn: impl Fn(&Processor, &Bench) -> usize) {
     assert!(overloaded.refused.get() > 5_000 && shed >= u64::from(overloaded.refused.get()));
     during(0.5, 500);
     assert_eq!(during(0.9, 500).refused.get(), 0);
-    assert_eq!(admission.limit(), None, "the limit goes with the congestion");
+    assert_eq!(limit(), None, "the limit goes with the congestion");
     while turn() > 0 {}
-    assert_eq!((admission.in_flight(), processor.live()), (0, 0));
+    assert_eq!(processor.live(), 0);
 }
 
 /// Queue delay in the driver counts like queue delay in a stage.
 #[test]
 fn external_queue_delay_counts() {
-    let (processor, world) = (alone(Graph::new()), world());
-    let admission = processor.enter(Admission::new);
+    let mut graph = Graph::new();
+    graph.ingress(ADMIT);
+    let (processor, world) = (alone(graph), world());
     let limit_after = |intervals, waited| {
         world.waited.set(waited);
         for _ in 0..intervals {
@@ -273,19 +274,11 @@ fn external_queue_delay_counts() {
                 world.now.set(world.now.get() + 4 * MS);
                 processor.turn(world);
             }
-            let _ = processor.enter(|| admission.admit().map(drop));
+            let _ = processor.enter(|| Ingress::admit().map(drop));
         }
-        admission.limit()
+        processor.enter(Ingress::limit)
     };
     assert_eq!(limit_after(10, 14 * MS), None);
     assert!(limit_after(5, 16 * MS).is_some());
     assert_eq!(limit_after(20, 0), None);
-}
-
-#[test]
-#[should_panic(expected = "an entry belongs to one processor")]
-fn an_entry_belongs_to_its_processor() {
-    let (one, other) = (alone(Graph::new()), alone(Graph::new()));
-    let admission = one.enter(Admission::new);
-    let _ = other.enter(|| admission.admit());
 }

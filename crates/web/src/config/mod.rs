@@ -12,6 +12,7 @@ mod values;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use phalanx::overload::Ingress;
 use phalanx_http::Limits;
 
 pub use host::{HostConfig, Symlinks, Tls, UnknownHost};
@@ -45,8 +46,7 @@ pub struct Config {
     /// Connections over all processors; further ones are answered with 503 and closed.
     pub max_connections: usize,
     /// Queue delay above which requests are refused with 503
-    /// ([`Admission::with_target`](phalanx::overload::Admission::with_target)); `None` never refuses a
-    /// request.
+    /// ([`Ingress::Admit`]); `None` never refuses a request.
     pub max_queue_delay: Option<Duration>,
     /// Whether to accept HTTP/2 without TLS from clients with prior knowledge. Over TLS, clients can always
     /// negotiate HTTP/2.
@@ -87,7 +87,7 @@ impl Config {
             cache_bytes: 256 << 20,
             open_files: 256,
             max_connections: 100_000,
-            max_queue_delay: Some(phalanx::overload::DEFAULT_MAX_QUEUE_DELAY),
+            max_queue_delay: Some(Ingress::DEFAULT_MAX_QUEUE_DELAY),
             h2c: false,
             send: SendMode::default(),
             limits: Limits::default(),

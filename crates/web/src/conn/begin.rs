@@ -6,7 +6,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use phalanx::net::{IoTimeout, Stream};
-use phalanx::overload::Admission;
 use phalanx_http::Status;
 use phalanx_service::{ConnectionLimit, ConnectionPermit};
 use phalanx_tls::{Failed, TlsStages, Wire};
@@ -27,7 +26,6 @@ pub(crate) struct AcceptContext {
     pub(super) stages: Stages,
     accept_stages: AcceptStages,
     pub(super) current: CurrentSite,
-    entry: Option<Admission>,
     /// Open connections of all processors.
     pub(super) open: Arc<ConnectionLimit>,
     /// Connections of this processor that are being rejected.
@@ -56,9 +54,8 @@ impl AcceptContext {
         current: CurrentSite,
         open: Arc<ConnectionLimit>,
     ) -> Self {
-        let entry = current.load().max_queue_delay.map(Admission::with_target);
         let pools = NamedPools::new(accept_stages.upstream);
-        Self { stages, accept_stages, current, entry, open, rejections: Rc::default(), pools }
+        Self { stages, accept_stages, current, open, rejections: Rc::default(), pools }
     }
 
     /// Rejects a connection with `status`. On a TLS listener the connection is closed without a response,
@@ -84,22 +81,20 @@ impl AcceptContext {
         };
         let proxy = peer.proxy.filter(|_| !is_anonymous);
         let peer = Peer { permit: Some(permit), is_named, pools: Some(pools), proxy, ..peer };
-        let (current, entry) = (self.current.clone(), self.entry.clone());
+        let current = self.current.clone();
         // If the operation limit is reached, the connection closes; a later one may fit.
         let _ = match kind {
             ListenerKind::Plain => {
-                let connection = Connection::new(stream.into(), stages, current, entry, peer);
+                let connection = Connection::new(stream.into(), stages, current, peer);
                 stages.control.dispatch(move |_| connection.serve())
             }
             // A separate future, so that connections without TLS do not reserve its memory.
             ListenerKind::Tls => {
                 let tls = self.accept_stages.tls;
-                stages
-                    .control
-                    .dispatch(move |_| handshake(stream, tls, stages, current, entry, peer))
+                stages.control.dispatch(move |_| handshake(stream, tls, stages, current, peer))
             }
             ListenerKind::RedirectHttps(port) => {
-                let connection = Connection::new(stream.into(), stages, current, entry, peer);
+                let connection = Connection::new(stream.into(), stages, current, peer);
                 stages.control.dispatch(move |_| connection.redirecting_to_https(port).serve())
             }
         };
@@ -112,7 +107,6 @@ async fn handshake(
     tls: Option<TlsStages>,
     stages: Stages,
     current: CurrentSite,
-    entry: Option<Admission>,
     peer: Peer,
 ) {
     let Some(tls) = tls else { return };
@@ -120,20 +114,18 @@ async fn handshake(
     match tls.handshake(stream, IoTimeout::after(site.timeouts.handshake).until_shutdown()).await {
         Ok(stream) if stream.speaks(HTTP2) => {
             let transport = Rc::new(Wire::Tls(stream));
-            http2::connection::dispatch(transport, stages, current, entry, peer, Vec::new());
+            http2::connection::dispatch(transport, stages, current, peer, Vec::new());
         }
         Ok(stream) => {
             let transport = Wire::Tls(stream);
-            Connection::new(transport, stages, current, entry, peer).serve().await;
+            Connection::new(transport, stages, current, peer).serve().await;
         }
         // A browser displays this to a user who typed `http`.
         Err(Some(Failed { stream, plain: true })) => {
             site.metrics.handshake_failed();
             // Boxed, so that not every TLS connection reserves its memory.
-            Box::pin(
-                Connection::new(stream.into(), stages, current, entry, peer).reject_plain_http(),
-            )
-            .await;
+            Box::pin(Connection::new(stream.into(), stages, current, peer).reject_plain_http())
+                .await;
         }
         Err(Some(_)) => site.metrics.handshake_failed(),
         Err(None) => (),

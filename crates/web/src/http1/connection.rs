@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::overload::{Admission, Permit};
+use phalanx::overload::Permit;
 use phalanx::shutdown::is_draining;
 use phalanx::time::now;
 use phalanx_http::{Body, Discard, Parse, Reply, ResponseBuffer, Scan, Status};
@@ -33,8 +33,6 @@ pub(crate) struct Connection {
     current: CurrentSite,
     /// Version of the site that serves the current request.
     pub(super) site: Arc<Site>,
-    /// Overload control; `None` admits every request.
-    entry: Option<Admission>,
     /// Admission permit, held until the response is sent. A connection handles one request at a time, so it
     /// needs only one.
     pub(super) permit: Option<Permit>,
@@ -65,13 +63,7 @@ pub(super) enum Next {
 }
 
 impl Connection {
-    pub(crate) fn new(
-        transport: Wire,
-        stages: Stages,
-        current: CurrentSite,
-        entry: Option<Admission>,
-        peer: Peer,
-    ) -> Self {
+    pub(crate) fn new(transport: Wire, stages: Stages, current: CurrentSite, peer: Peer) -> Self {
         let (transport, site) = (Rc::new(transport), current.load());
         let out = ResponseWriter::connection(transport.clone(), stages, &site.timeouts);
         let (input, path) = (Vec::new(), Vec::new());
@@ -80,7 +72,6 @@ impl Connection {
             stages,
             current,
             site,
-            entry,
             permit: None,
             input,
             taken: 0,
@@ -149,7 +140,6 @@ impl Connection {
             site,
             stages,
             path,
-            entry,
             permit,
             peer: Peer { open, recorder, proxy, pools, .. },
             https,
@@ -190,7 +180,7 @@ impl Connection {
             let prepared = prepare(
                 (&mut *out, &mut *permit, &mut *path),
                 *stages,
-                RequestContext { site, entry, open: open.as_ref(), named, https: *https },
+                RequestContext { site, open: open.as_ref(), named, https: *https },
                 group,
                 (&request, reply),
                 Origin::of(
@@ -216,7 +206,7 @@ impl Connection {
         let expects = body.is_some() && request.expect_continue;
         let reply = if expects { reply.closing() } else { reply };
         let is_admitted = {
-            let context = RequestContext { site, entry, open: open.as_ref(), named, https: *https };
+            let context = RequestContext { site, open: open.as_ref(), named, https: *https };
             admit(&mut out.buffer, &context, permit, &request, reply)
         };
         let answered = if is_admitted {
@@ -279,10 +269,9 @@ impl Connection {
 
     /// Continues as an HTTP/2 connection.
     fn http2(&mut self) {
-        let (transport, current, entry) =
-            (self.transport.clone(), self.current.clone(), self.entry.clone());
+        let (transport, current) = (self.transport.clone(), self.current.clone());
         let (peer, input) = (std::mem::take(&mut self.peer), std::mem::take(&mut self.input));
-        http2::connection::dispatch(transport, self.stages, current, entry, peer, input);
+        http2::connection::dispatch(transport, self.stages, current, peer, input);
     }
 }
 

@@ -9,7 +9,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use phalanx::net::IoTimeout;
-use phalanx::overload::Admission;
 use phalanx::shutdown::draining;
 use phalanx::sleep;
 use phalanx::time::{Sleep, now};
@@ -36,11 +35,10 @@ pub(crate) fn dispatch(
     transport: Rc<Wire>,
     stages: Stages,
     current: CurrentSite,
-    entry: Option<Admission>,
     peer: Peer,
     early: Vec<u8>,
 ) {
-    let serve = move |_| serve(transport, stages, current, entry, peer, early);
+    let serve = move |_| serve(transport, stages, current, peer, early);
     // If the operation limit is reached, the connection closes.
     let _ = stages.http2.dispatch(serve);
 }
@@ -50,7 +48,6 @@ async fn serve(
     transport: Rc<Wire>,
     stages: Stages,
     current: CurrentSite,
-    entry: Option<Admission>,
     peer: Peer,
     early: Vec<u8>,
 ) {
@@ -62,7 +59,6 @@ async fn serve(
     let streams = Streams::new(
         connection.clone(),
         (stages, current, site),
-        entry,
         peer,
         MAX_CONCURRENT_STREAMS as usize,
         &transport,

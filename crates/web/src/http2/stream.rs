@@ -6,7 +6,7 @@ use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-use phalanx::overload::{Admission, Permit};
+use phalanx::overload::Permit;
 use phalanx::time::now;
 use phalanx::timeout;
 use phalanx_http::{Reply, Request, Status, Version};
@@ -44,7 +44,6 @@ pub(super) struct Streams {
 struct Shared {
     connection: SharedConnection,
     stages: Stages,
-    entry: Option<Admission>,
     peer: Peer,
     /// Weak, since the connection closes also while requests are in progress.
     transport: Weak<Wire>,
@@ -57,15 +56,13 @@ impl Streams {
     pub(super) fn new(
         connection: SharedConnection,
         (stages, current, site): (Stages, CurrentSite, Arc<Site>),
-        entry: Option<Admission>,
         peer: Peer,
         bound: usize,
         transport: &Rc<Wire>,
     ) -> Self {
         let (answered, is_tls) = (Rc::default(), transport.is_tls());
         let transport = Rc::downgrade(transport);
-        let shared =
-            Rc::new(Shared { connection, stages, entry, peer, transport, is_tls, answered });
+        let shared = Rc::new(Shared { connection, stages, peer, transport, is_tls, answered });
         Self { shared, current, site, open: Rc::default(), bound }
     }
 
@@ -102,7 +99,7 @@ async fn serve(
     request: phalanx_http2::Request,
     answer: StreamAnswer,
 ) {
-    let Shared { connection, stages, entry, peer, .. } = &*shared;
+    let Shared { connection, stages, peer, .. } = &*shared;
     let phalanx_http2::Request { stream, head, has_body } = request;
     let began = now();
     // A CONNECT request is followed by tunnel data without an end.
@@ -138,7 +135,7 @@ async fn serve(
                 recorder.request(&request, named, began);
             }
             let (reply, open) = (Reply::to(&request), peer.open.as_ref());
-            let context = RequestContext { site: &site, entry, open, named, https: None };
+            let context = RequestContext { site: &site, open, named, https: None };
             if site.has_upstreams
                 && let Some(group) = Job::group(&site, &request)
             {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx::overload::{Admission, Permit};
+use phalanx::overload::{Ingress, Permit};
 use phalanx::time::now;
 use phalanx_guard::Open;
 use phalanx_http::{Reply, Request, ResponseBuffer, Status};
@@ -17,8 +17,6 @@ use crate::site::Site;
 /// Inputs of the admission decision, except the request.
 pub(crate) struct RequestContext<'a> {
     pub(crate) site: &'a Arc<Site>,
-    /// Overload control; `None` admits every request.
-    pub(crate) entry: &'a Option<Admission>,
     /// Limits of the connection's address.
     pub(crate) open: Option<&'a Open>,
     /// The client that a trusted proxy has named.
@@ -41,8 +39,8 @@ impl RequestContext<'_> {
     }
 }
 
-/// Decides whether to admit a request. Returns true if it is admitted, with a permit in `permit` where
-/// admission control is enabled; the caller then calls [`respond`](crate::respond::respond). Otherwise the response
+/// Decides whether to admit a request. Returns true if it is admitted, with a permit in `permit`; the caller then
+/// calls [`respond`](crate::respond::respond). Otherwise the response
 /// is already written. In both cases the caller logs it with
 /// [`ResponseWriter::log`](crate::respond::writer::ResponseWriter::log).
 ///
@@ -70,10 +68,10 @@ pub(crate) fn admit(
         redirect_to_https(out, context.site, request, port, reply);
         return false;
     }
-    if let (None, Some(entry)) = (&permit, context.entry) {
-        *permit = entry.admit().ok();
+    if permit.is_none() {
+        *permit = Ingress::admit().ok();
     }
-    if permit.is_some() || context.entry.is_none() {
+    if permit.is_some() {
         return true;
     }
     refuse(out, Status::ServiceUnavailable, reply);

@@ -68,7 +68,6 @@ pub(crate) struct Site {
     pub(crate) max_connections: usize,
     /// Connections that one processor rejects at a time.
     pub(crate) max_rejections: usize,
-    pub(crate) max_queue_delay: Option<Duration>,
     /// Limits per client address; `None` without limits.
     pub(crate) addresses: Option<Arc<Addresses>>,
     /// Addresses that may connect; `None` admits all.
@@ -177,7 +176,6 @@ impl Site {
             max_connections: config.max_connections,
             max_rejections: (config.max_connections / config.runtime.workers / 8)
                 .clamp(4, MAX_REJECTIONS),
-            max_queue_delay: config.max_queue_delay,
             addresses,
             address_rules: AddressRules::new(&config.allow, &config.deny),
             proxies: TrustedProxies::new(&config.real_ip_from, config.real_ip_field),

@@ -2,7 +2,6 @@
 
 pub(crate) mod cohort;
 pub(crate) mod custom;
-pub(crate) mod election;
 pub(crate) mod items;
 pub(crate) mod migration;
 pub(crate) mod rebuild_options;

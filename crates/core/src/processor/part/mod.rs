@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::control::ingress::Ingress;
+use crate::control::ingress::IngressState;
 use crate::memory::pool::Pools;
 use crate::memory::slab::Slab;
 use crate::metrics::counters::ProcessorCounters;
@@ -52,7 +52,7 @@ pub(crate) struct Waiting {
 /// The load of a processor: the measured queue delay, and the mechanisms that depend on it.
 pub(crate) struct Load {
     pub(crate) delay: QueueDelay,
-    pub(crate) ingress: Ingress,
+    pub(crate) ingress: IngressState,
     pub(crate) tuner: TunerState,
     pub(crate) take_overs: TakeOvers,
 }

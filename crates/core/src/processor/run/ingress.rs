@@ -5,7 +5,7 @@
 //!   are read. In a last in, first out stage some of ten thousand connections would wait ten times as long as others;
 //!   the kernel keeps them in order. The memory budget (TUX paper, §4.5.2) applies the same idea to graphs that declare
 //!   the memory of their requests. The throttle is limited to a few turns, since the backlog may be unrelated to the
-//!   input. It is one of the [modes of the ingress](crate::control::ingress).
+//!   input. It is the default [ingress](crate::Ingress).
 //! - **Bounds**: an invocation beyond the bound of the processor or of a stage is [rejected](Processor::reject), here
 //!   or on the processor that sends it. Futures that wait for a stage's capacity are woken at the end of its cohorts.
 
@@ -62,7 +62,7 @@ mod tests {
     use std::task::Poll;
     use std::time::Duration;
 
-    use crate::{Admission, Graph, Processor, World};
+    use crate::{Graph, Ingress, World};
 
     /// Records the calls that a turn makes.
     #[derive(Default)]
@@ -87,24 +87,19 @@ mod tests {
 
     /// The calls of `turns` turns, each after a bar, when `operations` were dispatched to a stage with
     /// cohorts of four.
-    fn turns(turns: usize, operations: usize, prepare: impl FnOnce(&Processor)) -> String {
-        turns_holding(1, turns, operations, prepare)
+    fn turns(turns: usize, operations: usize, ingress: Ingress) -> String {
+        turns_holding(1, turns, operations, ingress)
     }
 
     /// Like `turns`, with a stage that holds until `held` operations are queued.
-    fn turns_holding(
-        held: usize,
-        turns: usize,
-        operations: usize,
-        prepare: impl FnOnce(&Processor),
-    ) -> String {
+    fn turns_holding(held: usize, turns: usize, operations: usize, ingress: Ingress) -> String {
         let mut graph = Graph::new();
-        let stage =
-            graph.stage("stage").max_cohort(4).hold(held, Duration::from_secs(1)).shared(());
+        graph.ingress(ingress);
+        let stage = graph.stage("stage").entry().max_cohort(4);
+        let stage = stage.hold(held, Duration::from_secs(1)).shared(());
         let processor = graph.build(1).remove(0).build(Box::new(|| ()));
         let outside = Outside::default();
         processor.enter(|| {
-            prepare(&processor);
             (0..operations).for_each(|_| stage.dispatch(|_| async {}).unwrap());
             (0..turns).for_each(|_| {
                 outside.0.borrow_mut().push('|');
@@ -116,21 +111,21 @@ mod tests {
 
     #[test]
     fn input_is_reaped_if_a_cohort_takes_all() {
-        assert_eq!(turns(2, 4, |_| ()), "|rss|rss");
+        assert_eq!(turns(2, 4, Ingress::Throttle), "|rss|rss");
         // The backward sweep runs a cohort, too.
-        assert_eq!(turns(2, 8, |_| ()), "|rhs|rss");
+        assert_eq!(turns(2, 8, Ingress::Throttle), "|rhs|rss");
     }
 
     #[test]
     fn input_is_throttled_for_a_few_turns_at_most() {
-        assert_eq!(turns(3, 16, |_| ()), "|rhh|hs|rss");
+        assert_eq!(turns(3, 16, Ingress::Throttle), "|rhh|hs|rss");
         // The fifth turn runs the input of the fourth.
-        assert_eq!(turns(6, 40, |_| ()), "|rhh|hh|hh|ss|rhs|rss");
+        assert_eq!(turns(6, 40, Ingress::Throttle), "|rhh|hh|hh|ss|rhs|rss");
     }
 
     #[test]
     fn a_holding_stage_does_not_throttle() {
-        assert_eq!(turns_holding(4, 2, 10, |_| ()), "|rhs|rss");
+        assert_eq!(turns_holding(4, 2, 10, Ingress::Throttle), "|rhs|rss");
     }
 
     #[test]
@@ -174,23 +169,19 @@ mod tests {
     }
 
     #[test]
-    fn admission_disables_the_throttle() {
-        let admits = |_: &Processor| drop(Admission::new());
-        assert_eq!(turns(3, 16, admits), "|rss|rss|rss");
-        let endless = |_: &Processor| drop(Admission::with_target(Duration::MAX));
-        assert_eq!(turns(3, 16, endless), "|rhh|hs|rss", "it never refuses");
+    fn any_other_ingress_takes_all_input() {
+        let admit = Ingress::Admit { max_queue_delay: Ingress::DEFAULT_MAX_QUEUE_DELAY };
+        for ingress in [Ingress::Open, admit, Ingress::Budget, Ingress::BudgetEveryStage] {
+            assert_eq!(turns(3, 16, ingress), "|rss|rss|rss", "{ingress:?}");
+        }
     }
 
     #[test]
-    fn a_budget_disables_the_throttle() {
+    #[should_panic(expected = "declare one with StageOptions::entry")]
+    fn a_budget_needs_an_entry() {
         let mut graph = Graph::new();
-        let entry = graph.stage("entry").max_cohort(4).entry().shared(());
-        let processor = graph.build(1).remove(0).build(Box::new(|| ()));
-        let outside = Outside::default();
-        processor.enter(|| {
-            (0..16).for_each(|_| entry.dispatch(|_| async {}).unwrap());
-            (0..2).for_each(|_| _ = processor.turn(&outside));
-        });
-        assert_eq!(outside.0.take(), "rssrss");
+        graph.ingress(Ingress::Budget);
+        graph.shared("stage", ());
+        graph.build(1);
     }
 }

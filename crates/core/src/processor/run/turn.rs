@@ -102,7 +102,7 @@ impl Processor {
         self.fire_timers();
         self.balance();
         let mut held = StageSet::EMPTY;
-        let by_budget = self.load.ingress.has_budget();
+        let by_budget = self.load.ingress.limit.has_budget();
         let mut ran = match by_budget {
             true => self.sweep_by_priority(world, &mut held, 0),
             false => self.sweep(world, &mut held),

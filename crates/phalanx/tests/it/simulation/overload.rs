@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use phalanx::overload::Admission;
+use phalanx::overload::Ingress;
 use phalanx::sim::{self, spend};
 use phalanx::{Graph, SharedStage, join, sleep};
 
@@ -18,13 +18,13 @@ const TARGET: Duration = Duration::from_millis(5);
 type Stage = SharedStage<()>;
 
 /// Sends `count` requests at once. Returns the number rejected.
-async fn burst(entry: Stage, work: Stage, admission: Rc<Admission>, count: usize) -> usize {
+async fn burst(entry: Stage, work: Stage, count: usize) -> usize {
     let refused = Rc::new(Cell::new(0));
     let calls: Vec<_> = (0..count)
         .map(|_| {
-            let (admission, refused) = (admission.clone(), refused.clone());
+            let refused = refused.clone();
             entry.call(move |_| async move {
-                let Ok(_permit) = admission.admit() else {
+                let Ok(_permit) = Ingress::admit() else {
                     return refused.set(refused.get() + 1);
                 };
                 work.call(|_| async { spend(SERVICE) }).await.unwrap();
@@ -42,6 +42,7 @@ fn overload_is_shed_and_gets_over() {
         sim::run(seed, |world| {
             world.set_processors(1);
             let mut graph = Graph::new();
+            graph.ingress(Ingress::Admit { max_queue_delay: TARGET });
             let entry = graph.shared("entry", ());
             let work = graph.shared("work", ());
             let main = graph.shared("main", ());
@@ -49,23 +50,22 @@ fn overload_is_shed_and_gets_over() {
             world.program(graph, move |_| {
                 let (shed, over) = (shed.clone(), over.clone());
                 main.dispatch(move |_| async move {
-                    let admission = Rc::new(Admission::with_target(TARGET));
                     // Six times as much as the target allows, repeatedly, until some are rejected.
                     for _ in 0..8 {
-                        if burst(entry, work, admission.clone(), 300).await > 0 {
+                        if burst(entry, work, 300).await > 0 {
                             shed.fetch_add(1, Ordering::Relaxed);
                             break;
                         }
                     }
                     // Then almost no load, until the limit is gone.
                     let mut rounds = 0;
-                    while admission.limit().is_some() {
+                    while let Some(limit) = Ingress::limit() {
                         rounds += 1;
-                        assert!(rounds < 1000, "never recovered: {admission:?}");
+                        assert!(rounds < 1000, "never recovered: {limit}");
                         sleep(Duration::from_millis(20)).await;
-                        burst(entry, work, admission.clone(), 2).await;
+                        burst(entry, work, 2).await;
                     }
-                    assert_eq!(burst(entry, work, admission, 2).await, 0);
+                    assert_eq!(burst(entry, work, 2).await, 0);
                     over.fetch_add(1, Ordering::Relaxed);
                 })?;
                 Ok(())

@@ -59,7 +59,7 @@ impl Processor {
     /// Whether the live operations exceed half of the cache, which is shared with other data.
     #[inline]
     pub(crate) fn exceeds_cache(&self) -> bool {
-        self.slab().bytes() > self.program().cohorts.cache() / 2
+        self.slab().bytes() > self.program().settings.cache() / 2
     }
 
     /// Starts to load the future that is popped next from a queue.

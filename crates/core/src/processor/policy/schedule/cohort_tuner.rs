@@ -9,7 +9,7 @@
 use crate::control::cohort_ladder::{CohortLadder, RUNGS, Slice, is_different_load};
 use crate::operation::size_class::stride;
 use crate::processor::processor::Processor;
-use crate::stage::cohort_defaults::bound;
+use crate::stage::settings::bound;
 use crate::stage::tuner_state::{LOOK, STAGES, Shares};
 use crate::stage_set::StageSet;
 use crate::world::World;

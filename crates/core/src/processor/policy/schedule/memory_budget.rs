@@ -1,8 +1,8 @@
 //! Memory budget: the number of requests that run while others are in progress, after the TUX paper (§4.5.2),
 //! where the scheduler checks the memory of a request before it runs it at any stage. The
-//! [election](crate::Graph::election) says whether only entries are checked or every stage is.
+//! [ingress](crate::Ingress) says whether only entries are checked or every stage is.
 //!
-//! In a graph with [entries](crate::StageOptions::entry), a turn chooses each next stage by three priorities.
+//! With a budget, a turn chooses each next stage by three priorities.
 //! First comes a stage whose cohort is full, since waiting adds nothing to it; of several, the farthest
 //! along, whose operations leave soonest. Then come the other stages, the earlier first, so that cohorts
 //! downstream grow. Last come checked stages without room, since their requests would evict others.
@@ -11,7 +11,8 @@
 //! can run, or the oldest has waited for [`MAX_WAIT`], a stage runs regardless of the bytes. A hard bound would
 //! stall while requests wait.
 
-use crate::control::election::{Choice, Election};
+use crate::control::election::Choice;
+use crate::control::ingress::Ingress;
 use crate::operation::size_class::stride;
 use crate::processor::processor::Processor;
 use crate::stage_set::StageSet;
@@ -26,7 +27,7 @@ const CACHE_FRACTION: usize = 2;
 const MAX_WAIT: u64 = 10_000_000;
 
 impl Processor {
-    /// The sweep of a graph with entries: visits each ready stage once, by priority. A stage over the budget
+    /// The sweep of a processor with a budget: visits each ready stage once, by priority. A stage over the budget
     /// runs only if nothing else has run in this turn, or its oldest operation has waited for [`MAX_WAIT`].
     pub(crate) fn sweep_by_priority(
         &self,
@@ -35,7 +36,7 @@ impl Processor {
         before: usize,
     ) -> usize {
         let entries = self.stages.entries;
-        let everywhere = self.program().cohorts.election == Election::EveryStage;
+        let everywhere = self.load.ingress.limit == Ingress::BudgetEveryStage;
         let (mut ran, mut done) = (0, StageSet::EMPTY);
         loop {
             let ready = self.stages.ready().difference(done);
@@ -102,7 +103,7 @@ impl Processor {
             false => self.queued(stage) * self.request_bytes(stage),
         };
         let others = taken.saturating_sub(own);
-        (self.program().cohorts.cache() / CACHE_FRACTION).saturating_sub(others)
+        (self.program().settings.cache() / CACHE_FRACTION).saturating_sub(others)
     }
 
     /// Runs one cohort of a stage, with as many operations as fit into `room`, but at least one.

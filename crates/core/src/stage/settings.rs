@@ -1,29 +1,36 @@
-//! The cohort size of stages that declare none: the number of operations that fit the second-level
-//! cache.
+//! A graph's settings, and the cohort size of stages that declare none: the number of operations that fit the
+//! second-level cache.
 
-use crate::control::election::Election;
+use crate::control::ingress::Ingress;
 
 /// The assumed size of the second-level cache, in bytes, if the graph does not set it.
 const DEFAULT_CACHE_BYTES: usize = 1 << 20;
 /// The minimum and maximum of the cohort size derived from bytes.
 const COHORT_BOUNDS: (usize, usize) = (16, 256);
-/// The graph's settings for cohorts of stages that declare no size.
+
+/// The settings of a graph, the same on all processors.
 #[derive(Clone, Copy)]
-pub(crate) struct CohortDefaults {
+pub(crate) struct Settings {
+    /// The bound of the operations on a processor.
+    pub(crate) max_operations: usize,
+    pub(crate) ingress: Ingress,
     /// The bytes of a processor's second-level cache, if set.
     pub(crate) cache: Option<usize>,
-    /// Whether the cohort tuner tries other sizes.
-    pub(crate) found: bool,
-    /// Which stages of a graph with entries need room in the cache.
-    pub(crate) election: Election,
+    /// Whether the cohort tuner tries sizes for stages that declare none.
+    pub(crate) tunes_cohorts: bool,
 }
 
-impl CohortDefaults {
+impl Default for Settings {
+    fn default() -> Self {
+        let ingress = Ingress::default();
+        Self { max_operations: 1 << 20, ingress, cache: None, tunes_cohorts: true }
+    }
+}
+
+impl Settings {
     pub(crate) fn cache(self) -> usize {
         self.cache.unwrap_or(DEFAULT_CACHE_BYTES)
     }
-
-    pub(crate) const DEFAULT: Self = Self { cache: None, found: true, election: Election::Entries };
 }
 
 /// The number of operations of this size that fit the cache, within the bounds.
