@@ -98,6 +98,7 @@ pub use crate::metrics::view::{
 pub use crate::open_scopes::OpenScopes;
 pub use crate::operation::id::MAX_OPERATIONS;
 pub use crate::panic::PanicReport;
+pub use crate::processor::build::ProcessorBuilder;
 pub use crate::processor::observe::operation_sizes::ByteTable;
 pub use crate::processor::observe::running::Running;
 pub use crate::processor::observe::trace::Trace;
@@ -107,8 +108,9 @@ pub use crate::processor::policy::execute::prefetch_next::prefetch_wakers;
 pub use crate::processor::policy::replication::replicas::Replica;
 pub use crate::processor::processor::Processor;
 pub use crate::processor::run::turn::Turn;
+pub use crate::program::control::Control;
 pub use crate::program::processor_id::ProcessorId;
-pub use crate::program::program::{Control, Phase, ProcessorBuilder};
+pub use crate::program::program::Phase;
 pub use crate::request::admission::{Permit, Shed};
 pub use crate::request::pooled::Pooled;
 pub use crate::request::session::{Session, SessionEnd, SessionGuard};

@@ -1,11 +1,13 @@
 //! Panics of user code: catching and reporting them.
 //!
-//! User code runs at the following boundaries. Each catches panics in one place: the poll of an
-//! operation ([`processor::cohort`](crate::processor::run::cohort),
-//! [`processor::policy::inline`](crate::processor::policy::execute::inline)), the handler of a cohort
-//! ([`processor::policy::batch`](crate::processor::policy::execute::batch)), and a future that serves another processor
-//! ([`processor::remote::reply`](crate::processor::remote::reply)). All other user code, such as
-//! destructors and foreign wakers, runs in [`catch_panic`].
+//! User code runs at the following boundaries. Each catches panics in one place:
+//!
+//! - the poll of an operation ([`crate::processor::run::operations`], [`crate::processor::policy::execute::inline`]),
+//! - the handler of a cohort ([`crate::processor::policy::execute::batch`]),
+//! - the hook at a cohort's end ([`crate::processor::run::cohort`]),
+//! - a future that serves another processor ([`crate::processor::remote::reply`]).
+//!
+//! All other user code, such as destructors and foreign wakers, runs in [`catch_panic`].
 
 use std::any::Any;
 use std::fmt;

@@ -1,5 +1,6 @@
 //! Declaring a graph, and the typed handles through which its stages are invoked.
 
+mod declare;
 pub(crate) mod graph;
 pub(crate) mod local;
 pub(crate) mod partitioned;

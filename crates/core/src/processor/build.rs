@@ -2,9 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::control::ingress::IngressState;
+use crate::mailbox::parking::Unpark;
 use crate::mailbox::registry;
+use crate::memory::region::Region;
 use crate::memory::slab::Slab;
 use crate::operation::size_class::stride;
 use crate::processor::part::current::Current;
@@ -12,17 +15,68 @@ use crate::processor::part::link::Link;
 use crate::processor::part::stages::Stages;
 use crate::processor::part::{Load, Memory, Observe, Scratch, Waiting};
 use crate::processor::processor::Processor;
-use crate::program::program::ProcessorBuilder;
+use crate::program::busy::BusyGuard;
+use crate::program::control::Control;
+use crate::program::processor_id::ProcessorId;
+use crate::program::program::Program;
 use crate::queue::local::{StageQueue, StarvationGuard};
 use crate::stage::key::Key;
 use crate::stage::local::{LocalStage, StageRuntime};
 use crate::stage::settings::bound;
 use crate::stage::tuner_state::TunerState;
 
+/// The builder of a processor. It may be sent to the processor's thread; the processor itself may not.
+///
+/// ```
+/// let seed = phalanx_core::Graph::new().build(1).remove(0);
+/// std::thread::spawn(move || drop(seed.build(Box::new(|| ())))).join().unwrap();
+/// ```
+pub struct ProcessorBuilder {
+    program: Arc<Program>,
+    index: usize,
+    busy: BusyGuard,
+    region: Option<Region>,
+}
+
 impl ProcessorBuilder {
+    pub(crate) fn new(program: Arc<Program>, index: usize) -> Self {
+        Self { busy: BusyGuard::new(program.clone()), program, index, region: None }
+    }
+
+    /// Places the processor's operations and [objects](crate::Pooled) in this memory. When the region
+    /// is full, further memory comes from the general allocator ([`ProcessorView::overflow_bytes`](crate::ProcessorView::overflow_bytes)).
+    ///
+    /// ```
+    /// use phalanx_core::{Graph, Region};
+    ///
+    /// let seed = Graph::new().build(1).remove(0).with_region(Region::new(vec![0; 1 << 20]));
+    /// let processor = seed.build(Box::new(|| ()));
+    /// # drop(processor);
+    /// ```
+    #[must_use]
+    pub fn with_region(mut self, region: Region) -> Self {
+        self.region = Some(region);
+        self
+    }
+
+    /// The processor's index, from zero.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The identity of the processor that this builds.
+    pub fn id(&self) -> ProcessorId {
+        ProcessorId(self.program.mailboxes[self.index].identity)
+    }
+
+    /// Returns a control handle on the whole program.
+    pub fn control(&self) -> Control {
+        Control(self.program.clone())
+    }
+
     /// The processor, on the thread that will run it. `unpark` ends its sleep from other threads.
-    pub fn build(self, unpark: crate::mailbox::parking::Unpark) -> Processor {
-        let ProcessorBuilder { program, index, share, region } = self;
+    pub fn build(self, unpark: Unpark) -> Processor {
+        let ProcessorBuilder { program, index, busy, region } = self;
         let mailbox = program.mailboxes[index].clone();
         mailbox.parking.install(unpark);
         let processors = program.mailboxes.len();
@@ -65,7 +119,7 @@ impl ProcessorBuilder {
             load: Load { delay, ingress, tuner, take_overs },
             scratch: Scratch::default(),
             observe: Observe { counters, types: RefCell::default(), panics: RefCell::default() },
-            link: Link::new(program, mailbox, share),
+            link: Link::new(program, mailbox, busy),
         };
         processor.set_running_stage(processor.stages.len());
         processor

@@ -20,7 +20,8 @@ use crate::processor::part::current::Current;
 use crate::processor::part::link::Link;
 use crate::processor::part::stages::Stages;
 use crate::processor::part::{Load, Memory, Observe, Scratch, Waiting};
-use crate::program::program::{Control, Program};
+use crate::program::control::Control;
+use crate::program::program::Program;
 use crate::stage::key::Key;
 
 /// One thread's share of a program. Built from a [`ProcessorBuilder`](crate::ProcessorBuilder) on the thread

@@ -23,7 +23,7 @@ use crate::processor::home::send_home;
 use crate::processor::operation::notify::{JOIN, join_of};
 use crate::processor::operation::waker;
 use crate::processor::processor::Processor;
-use crate::program::program::Control;
+use crate::program::control::Control;
 use crate::sync::Ordering;
 use crate::waits::cycle::{WaitCycle, WaitReason, WaitingOperation};
 use crate::waits::graph::{Node, WaitGraph, cycles};

@@ -7,7 +7,7 @@
 //! be missing for a while. Other objects of a stage's requests are declared.
 
 use crate::metrics::operation_types::{ObjectBytes, OperationBytes};
-use crate::program::program::Control;
+use crate::program::control::Control;
 
 impl Control {
     /// The memory of each operation type that has run so far, on any processor, of each declared

@@ -5,8 +5,8 @@ use std::panic::Location;
 
 use crate::metrics::watch::Watch;
 use crate::processor::{self, processor::Processor};
+use crate::program::control::Control;
 use crate::program::processor_id::ProcessorId;
-use crate::program::program::Control;
 
 /// The operation that one processor was running when it was read; see [`Control::running`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

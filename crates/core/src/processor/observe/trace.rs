@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::metrics::recorder::CohortRecord;
-use crate::program::program::{Control, Program};
+use crate::program::control::Control;
+use crate::program::program::Program;
 
 /// A running trace; dropping it ends the trace.
 ///

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::mailbox::mailbox::{FilledInboxes, Mailbox};
 use crate::mailbox::message::Outbound;
 use crate::mailbox::pending_replies::PendingReplies;
-use crate::program::program::{BusyGuard, Program};
+use crate::program::busy::BusyGuard;
+use crate::program::program::Program;
 
 pub(crate) struct Link {
     program: Arc<Program>,

@@ -4,10 +4,6 @@
 //! An operation that waits for a prefetch uses neither a waker nor its stage's queue. It enters a small FIFO
 //! ring of its processor, and returns from there to the same cohort when the others have been started or
 //! [`MAX_INTERLEAVED`](crate::MAX_INTERLEAVED) wait. The ring is empty between cohorts.
-//!
-//! # Safety
-//! A prefetch is a hint: it reads nothing and never faults, whatever the address. The instruction changes no
-//! register and no flag.
 
 use std::task::Context;
 

@@ -1,0 +1,126 @@
+//! Ends of a stage's declaration: its policy, which gives the handle.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
+use crate::handle::graph::{Position, StageOptions};
+use crate::handle::local::{ExclusiveStage, SharedStage};
+use crate::handle::partitioned::PartitionedStage;
+use crate::handle::policy::custom::{Part, Policy};
+use crate::handle::policy::remake::counted;
+use crate::handle::stage::Stage;
+use crate::stage::declaration::{
+    DEFAULT_MAX_COHORT, DEFAULT_PARTITIONS_PER_PROCESSOR, LocalState, MakeLocal,
+};
+use crate::stage::key::Key;
+use crate::stage_set::MAX_STAGES;
+use crate::state::exclusive::{ExclusiveState, LocalExclusive};
+use crate::state::partition::{Partitions, Table};
+use crate::state::policy::take_over::TakeOver;
+use crate::state::rebuildable::Rebuildable;
+
+impl StageOptions<'_> {
+    /// A shared stage (2002 §3.4): its operations run on all processors at once and reach the state through
+    /// `&S`.
+    pub fn shared<S: Send + Sync + 'static>(self, state: S) -> SharedStage<S> {
+        Stage::new(self.shared_key(state))
+    }
+
+    pub(crate) fn shared_key<S: Send + Sync + 'static>(self, state: S) -> Key {
+        let state = Arc::new(state);
+        self.declare(Box::new(move |_, _| LocalState::plain(Rc::new(state.clone()))))
+    }
+
+    /// A partitioned stage (2002 §3.4). An operation has a key, the key selects a partition, and one
+    /// processor owns the partition and reaches its state through `&mut S`. Partitions can be
+    /// [moved](PartitionedStage::move_partition) one by one. `make` creates each partition's state on its
+    /// processor, given the partition's number.
+    pub fn partitioned<S: 'static>(
+        self,
+        make: impl Fn(usize) -> S + Send + Sync + 'static,
+    ) -> PartitionedStage<S> {
+        self.partitioned_with(make, None)
+    }
+
+    /// A partitioned stage; `take_over` takes partitions over from sleeping processors.
+    pub(crate) fn partitioned_with<S: 'static>(
+        self,
+        make: impl Fn(usize) -> S + Send + Sync + 'static,
+        take_over: Option<TakeOver<S>>,
+    ) -> PartitionedStage<S> {
+        let (declared, stage, name, rebuild) =
+            (self.partitions, self.number(), self.name(), self.rebuild);
+        let make = Arc::new(make);
+        let mend = move |partition| {
+            let (state, make) = (make(partition), make.clone());
+            let remake = rebuild.then(|| counted(stage, move || make(partition)));
+            Rebuildable::new(name, state, remake)
+        };
+        // Made by the first processor, since the number of processors is known only then.
+        let (table, cores) = (OnceLock::new(), self.graph.cores.clone());
+        let key = self.declare(Box::new(move |processor, processors| {
+            let table: &Arc<Table> = table.get_or_init(|| {
+                let count = declared.unwrap_or(processors * DEFAULT_PARTITIONS_PER_PROCESSOR);
+                let owners = processors.min(cores.load(Ordering::Relaxed));
+                Arc::new(Table::new(count, owners, processors))
+            });
+            LocalState::plain(Partitions::new(table.clone(), processor, &mend, take_over))
+        }));
+        Stage::new(key)
+    }
+
+    /// An exclusive stage (2002 §3.4): one processor at a time runs a cohort of it, under a lock taken once
+    /// per cohort, and reaches the state through `&mut S`. A processor that finds the lock taken continues
+    /// with its next stage.
+    pub fn exclusive<S: Send + 'static>(self, state: S) -> ExclusiveStage<S> {
+        Stage::new(self.exclusive_key(state))
+    }
+
+    pub(crate) fn exclusive_key<S: Send + 'static>(self, state: S) -> Key {
+        let state = Rebuildable::new(self.name(), state, None);
+        self.exclusive_state(state)
+    }
+
+    pub(crate) fn exclusive_state<S: Send + 'static>(self, state: Rebuildable<S>) -> Key {
+        let state = Arc::new(ExclusiveState::new(state));
+        self.declare(Box::new(move |_, _| {
+            let local = Rc::new(LocalExclusive::new(state.clone()));
+            LocalState { state: Rc::new(local.clone()), gate: Some(local), batch: None }
+        }))
+    }
+
+    /// A stage with a [`Policy`] of the program.
+    pub fn policy<P: Policy>(self, policy: P) -> Stage<P> {
+        let policy = Arc::new(policy);
+        let key = self.declare(Box::new(move |processor, processors| {
+            let part = Part::new(policy.clone(), processor, processors);
+            LocalState { gate: part.gate(), state: Rc::new(part), batch: None }
+        }));
+        Stage::new(key)
+    }
+
+    /// The stage's name.
+    pub(crate) fn name(&self) -> &'static str {
+        self.declaration.name
+    }
+
+    /// The stage's number.
+    pub(crate) fn number(&self) -> u8 {
+        self.stage as u8
+    }
+
+    pub(crate) fn declare(mut self, make: MakeLocal) -> Key {
+        let Self { graph, stage, ref mut declaration, .. } = self;
+        assert!(stage < MAX_STAGES, "at most {MAX_STAGES} stages in a graph");
+        let max_cohort = declaration.max_cohort.unwrap_or(DEFAULT_MAX_COHORT);
+        declaration.hold_policy = declaration.hold_policy.within(max_cohort);
+        declaration.make = make;
+        let declared = Position::Declared(self.declaration);
+        match graph.stages.get_mut(stage) {
+            Some(reserved) => *reserved = declared,
+            None => graph.stages.push(declared),
+        }
+        Key::new(graph.id, stage as u8)
+    }
+}
